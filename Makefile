@@ -107,7 +107,7 @@ install-sampler:
 	install -D -m 644 -t $(SHARE)/doc/ibnet/docs docs/*.md docs/*.svg
 	install -D -m 644 -t $(SHARE)/doc/ibnet/packaging/grafana packaging/grafana/*
 	install -D -m 644 -t $(SHARE)/doc/ibnet/packaging/prometheus packaging/prometheus/*
-	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 644 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
+	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 640 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
 	$(call install_pages,ibnet-gen)
 	$(call install_pages,ibnet-sweep)
 

@@ -11,14 +11,17 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::error::value;
+use self::explain::Explained;
 use crate::limits;
 use crate::metrics;
-use crate::output::Output;
+use crate::output::{Destination, Output};
 use crate::sweep::cadence::Cadence;
 use crate::sweep::engine;
 use crate::types::HcaName;
 
 mod error;
+mod examples;
+mod explain;
 mod groups;
 mod keys;
 mod output;
@@ -171,6 +174,13 @@ impl Config {
     pub fn is_for_all_samplers(&self) -> bool {
         self.sampler.as_deref() == Some(ALL_SAMPLERS)
     }
+
+    /// Returns whether the program will keep a password, a token or a private key in memory.
+    pub fn has_secret(&self) -> bool {
+        let of_metrics = self.metrics.as_ref().is_some_and(|metrics| metrics.password_file.is_some() || metrics.tls.is_some());
+        let has_secret = |output: &Output| matches!(&output.to, Destination::Nats(options) if options.has_secret());
+        of_metrics || self.outputs.iter().any(has_secret)
+    }
 }
 
 impl Raw {
@@ -180,15 +190,17 @@ impl Raw {
     /// Returns an error if the file cannot be read, is not valid TOML, or has an unknown key.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = limits::read_text(path, limits::CONFIG).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
-        toml::from_str(&text).map_err(|error| {
-            let (path, line) = (path.to_owned(), error.span().map_or(1, |span| keys::line_at(&text, span.start)));
-            match keys::unknown(error.message()) {
-                Some((found, nearest)) => ConfigError::UnknownKey { path, line, found, nearest },
-                None => {
-                    let of_error = text.lines().nth(line - 1).unwrap_or_default();
-                    ConfigError::Syntax { path, line, message: keys::explain(error.message(), of_error) }
-                }
-            }
+        Self::parse(&text, path)
+    }
+
+    /// Parses the text of a file. `path` is the name of the file in messages.
+    ///
+    /// # Errors
+    /// Returns an error if the text is not valid TOML, or has an unknown key.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| match explain::explain(text, &error) {
+            Explained::UnknownKey { line, found, nearest } => ConfigError::UnknownKey { path: path.to_owned(), line, found, nearest },
+            Explained::Wrong { line, key, message } => ConfigError::Syntax { path: path.to_owned(), line, key, message },
         })
     }
 
@@ -202,7 +214,9 @@ impl Raw {
         let plan = match (path(&self.assignments), path(&self.net)) {
             (Some(assignments), None) => Plan::Assignments(assignments),
             (None, Some(net)) => Plan::Net(net),
-            (Some(_), Some(_)) => return Err(ConfigError::TwoPlans),
+            (Some(assignments), Some(_)) => {
+                return Err(value("net", &self.net, &format!("no net file, because assignments is set to {}", assignments.display())));
+            }
             (None, None) => Plan::Net(simulate.clone().ok_or(ConfigError::NothingToSweep)?),
         };
         self.check_sampler(&plan)?;

@@ -24,6 +24,7 @@
 //! | [`time`] | monotonic time as a number; reads no clock |
 //! | [`limits`] | limits of the sizes of inputs |
 //! | [`topology`] | the fabric, read from `ibnetdiscover`; tiers and hops; synthetic fabrics |
+//! | [`suggest`] | the name that a user probably meant |
 //! | [`hostlist`] | host lists in the notation of Slurm and ClusterShell |
 //! | [`drawing`] | switches and links as SVG |
 //! | [`partition`] | the planner: which sampler queries which ports, with its reports and formats |
@@ -52,6 +53,7 @@ pub mod metrics;
 pub mod output;
 pub mod partition;
 pub mod record;
+pub mod suggest;
 pub mod sweep;
 pub mod time;
 pub mod topology;

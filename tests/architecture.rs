@@ -28,6 +28,7 @@ const RULES: &[Rule] = &[
     rule("types", &[], &[]),
     rule("time", &[], &[]),
     rule("limits", &[], &[]),
+    rule("suggest", &[], &[]),
     rule("hostlist", &["types"], &[]),
     rule("http_limits", &[], &[]),
     rule("topology", &["limits", "types"], &[]),
@@ -50,7 +51,7 @@ const RULES: &[Rule] = &[
     rule("record::text", &["types"], &[]),
     rule("output", &["limits", "record", "types"], &[]),
     rule("metrics", &["http_limits", "limits", "mad::pma", "record", "sweep", "types"], &[]),
-    rule("config", &["limits", "mad::pma", "metrics", "output", "sweep::cadence", "sweep::engine", "types"], &[]),
+    rule("config", &["limits", "mad::pma", "metrics", "output", "suggest", "sweep::cadence", "sweep::engine", "types"], &[]),
     rule("cli", &["limits", "types"], &[]),
 ];
 

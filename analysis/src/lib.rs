@@ -43,7 +43,6 @@ pub mod replay;
 pub mod rows;
 pub mod shares;
 pub mod stat;
-mod suggest;
 pub mod sweeps;
 pub mod trees;
 pub mod when;

@@ -151,6 +151,11 @@ impl Hub {
     pub(crate) fn tick(&self, now: Now) {
         let mut state = self.write();
         self.publish(&mut state, now);
+        // The topology can change after the last frame, for example at the end of a file.
+        if state.redraw(now) && state.last_slot > 0 {
+            let frame = state.frame(Due { slot: state.last_slot, is_partial: false });
+            self.frames.send_replace(Some(Arc::new(frame)));
+        }
         for change in state.samplers.check(now.monotonic) {
             let (event, what) =
                 if change.is_back { ("sampler_back", "sends records again") } else { ("sampler_silent", "sends no records") };
@@ -168,12 +173,7 @@ impl Hub {
         let interval = Duration::from_nanos(state.samplers.interval_ns());
         let Some(due) = state.rounds.due(now.monotonic, interval) else { return };
         state.last_slot = due.slot;
-        if state.drawn.is_none_or(|drawn| now.monotonic.saturating_sub(drawn) >= TOPOLOGY_EVERY)
-            && let Some(topology) = state.collector.take_change()
-        {
-            state.drawn = Some(now.monotonic);
-            state.topology = Arc::new(topology);
-        }
+        state.redraw(now);
         self.frames.send_replace(Some(Arc::new(state.frame(due))));
     }
 }
@@ -220,6 +220,17 @@ impl State {
         let answered = !matches!(&*port.status, "timeout" | "unreachable" | "skipped" | "send_error" | "wrong_device");
         let from_ns = at.slot.saturating_mul(at.interval_ns);
         self.timeline.add(Sample { from_ns, values, answered, is_secondary: port.is_secondary() });
+    }
+
+    /// Makes the topology of the next generation if ports have changed. Returns whether it did.
+    fn redraw(&mut self, now: Now) -> bool {
+        if self.drawn.is_some_and(|drawn| now.monotonic.saturating_sub(drawn) < TOPOLOGY_EVERY) {
+            return false;
+        }
+        let Some(topology) = self.collector.take_change() else { return false };
+        self.drawn = Some(now.monotonic);
+        self.topology = Arc::new(topology);
+        true
     }
 
     /// Converts a slot of a sampler to slots of the frames.

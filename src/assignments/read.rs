@@ -15,13 +15,21 @@ impl Assignments {
     /// # Errors
     /// Returns the errors of [`Assignments::parse`], and [`AssignmentsError::Io`].
     pub fn read(path: &Path) -> Result<Loaded, AssignmentsError> {
-        let bytes = limits::read_file(path, limits::PLAN).map_err(|source| AssignmentsError::Io { path: path.to_owned(), source })?;
-        let name = path.display().to_string();
-        let text = std::str::from_utf8(&bytes).map_err(|error| {
-            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        let octets = limits::read_file(path, limits::PLAN).map_err(|source| AssignmentsError::Io { path: path.to_owned(), source })?;
+        Self::parse_file(&octets, &path.display().to_string())
+    }
+
+    /// Parses the octets of a file. Returns the content and the digest of the octets. `name` is the name of the
+    /// file in messages.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Assignments::parse`], and an error if the octets are not UTF-8.
+    pub fn parse_file(octets: &[u8], name: &str) -> Result<Loaded, AssignmentsError> {
+        let text = std::str::from_utf8(octets).map_err(|error| {
+            let line = 1 + octets[..error.valid_up_to()].iter().filter(|octet| **octet == b'\n').count();
             AssignmentsError::NotAssignments { place: format!("{name}:{line}"), problem: "the text is not UTF-8".to_owned() }
         })?;
-        Ok(Loaded { assignments: Self::parse(text, &name)?, sha256: sha256_hex(&bytes) })
+        Ok(Loaded { assignments: Self::parse(text, name)?, sha256: sha256_hex(octets) })
     }
 
     /// Parses and checks the text of a file. `name` is the name of the file in messages.

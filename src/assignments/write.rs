@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter, Result, Write};
 
 use super::{AssignedDevice, AssignedPeer, AssignedPort, Assignments, Header, Sampler};
-use crate::types::Printable;
+use crate::types::{Printable, misleads};
 
 impl Assignments {
     /// Returns the text of the file.
@@ -70,7 +70,8 @@ impl AssignedPort {
     }
 }
 
-/// A text as a TOML string with its quotes.
+/// A text as a TOML string with its quotes. Characters that are not visible are escaped, because
+/// people read the file on a terminal.
 fn quoted(text: &str) -> Quoted<'_> {
     Quoted(text)
 }
@@ -84,6 +85,17 @@ impl Display for Quoted<'_> {
         if is_plain {
             return write!(f, "\"{}\"", self.0);
         }
-        toml::Value::String(self.0.to_owned()).fmt(f)
+        if !self.0.contains(misleads) {
+            return toml::Value::String(self.0.to_owned()).fmt(f);
+        }
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                c if misleads(c) => write!(f, "\\U{:08X}", u32::from(c))?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_char('"')
     }
 }

@@ -11,11 +11,15 @@ use std::process::ExitCode;
 pub fn arguments<A: clap::Parser>() -> Result<A, ExitCode> {
     #[cfg(feature = "pages")]
     write_pages(A::command())?;
-    A::try_parse().map_err(|error| {
-        // If the terminal is closed, the message cannot be shown anywhere.
-        let _ = error.print();
-        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
-    })
+    A::try_parse().map_err(|error| wrong_arguments(&error))
+}
+
+/// Prints the message about wrong arguments, or the text of `--help` or `--version`. Returns the
+/// exit code.
+pub fn wrong_arguments(error: &clap::Error) -> ExitCode {
+    // If the terminal is closed, the message cannot be shown anywhere.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 /// Writes manual pages and completions if the arguments ask for them.

@@ -3,6 +3,7 @@
 //! Besides the programs, only this module writes to standard output and standard error.
 
 mod arguments;
+mod dumps;
 mod files;
 mod host;
 mod log;
@@ -10,19 +11,23 @@ mod messages;
 #[cfg(feature = "pages")]
 mod pages;
 mod progress;
+mod repeats;
 mod signals;
 mod staged;
 mod stdout;
 
-pub use arguments::arguments;
+pub use arguments::{arguments, wrong_arguments};
+pub use dumps::forbid_core_dumps;
 pub use files::{InputError, is_dash, name_of, open, read};
 pub use host::{random_seed, short_host_name};
 pub use log::log_to_stderr;
 pub use messages::{fail, fill, note};
 pub use progress::Progress;
+pub use repeats::LogEnd;
 pub use signals::{Hangups, Signals};
 pub use staged::{OutputError, Staged};
 pub use stdout::{colours_stdout, print, print_line};
+pub use tracing_subscriber::filter::LevelFilter;
 
 use std::io::IsTerminal;
 

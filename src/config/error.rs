@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
 
+use super::examples::example;
 use super::keys;
-use crate::limits;
 use crate::metrics;
+use crate::suggest;
 use crate::types::Printable;
 
 /// Error of a configuration.
@@ -36,23 +37,25 @@ pub enum ConfigError {
         line: usize,
         /// The key.
         found: String,
-        /// The most similar key that exists.
+        /// The key that was probably meant.
         nearest: Option<String>,
     },
     /// The file is not valid TOML, or a value has the wrong type.
     #[error("{}:{line}: {}", path.display(), Printable(message))]
-    #[diagnostic(help("ibnet.toml.example lists every key with its unit and default"))]
+    #[diagnostic(help("{}ibnet.toml.example lists every key with its unit and default", of_syntax(key)))]
     Syntax {
         /// The file.
         path: PathBuf,
         /// Line of the error, counted from 1.
         line: usize,
+        /// The key with the name of its table, or an empty string.
+        key: String,
         /// Description of the error.
         message: String,
     },
     /// A value is out of range, or has the wrong form.
     #[error("{place}cannot use {key}: expected {expected} (found {found:?})")]
-    #[diagnostic(help("{}", remedy(key)))]
+    #[diagnostic(help("{}", remedy(key, *nearest)))]
     Value {
         /// Position as `FILE:LINE: `, or an empty string if the value is not from the file.
         place: String,
@@ -64,6 +67,8 @@ pub enum ConfigError {
         found: String,
         /// Description of valid values.
         expected: String,
+        /// The value that was probably meant.
+        nearest: Option<&'static str>,
     },
     /// Neither a plan nor a net file is given.
     #[error("cannot sweep: neither an assignments file nor a net file is given")]
@@ -71,10 +76,6 @@ pub enum ConfigError {
         "give --assignments FILE (written by ibnet-gen), or --net FILE with the output of `ibnetdiscover` or `ibnetdiscover -p` to sweep the whole fabric from this host; --simulate FILE needs no InfiniBand"
     ))]
     NothingToSweep,
-    /// Both a plan and a net file are given.
-    #[error("cannot use both an assignments file and a net file")]
-    #[diagnostic(help("give either --assignments or --net; if the other is set in ibnet.toml, set it to \"\""))]
-    TwoPlans,
     /// An output needs the feature `nats`.
     #[error("{place}cannot use an output of type \"nats\": this ibnet-sweep was built without NATS")]
     #[diagnostic(help("build it with `make build-full`, or install a package; or remove this [[output]]"))]
@@ -102,10 +103,9 @@ impl From<metrics::SettingsError> for ConfigError {
 }
 
 impl ConfigError {
-    /// Adds the line of `path` that has the value. A value that the file does not set has no line.
+    /// Adds the line of the file that has the value. A value that the file does not set has no line.
     #[must_use]
-    pub fn placed(mut self, path: &Path) -> Self {
-        let text = limits::read_text(path, limits::CONFIG).unwrap_or_default();
+    pub fn placed(mut self, path: &Path, text: &str) -> Self {
         let at = |line: Option<usize>| line.map(|line| format!("{}:{line}: ", path.display())).unwrap_or_default();
         match &mut self {
             Self::Value { place, key, table, found, .. } => {
@@ -116,16 +116,16 @@ impl ConfigError {
                     None if table.is_some() => (*key, found.as_str()),
                     None => ("", *key),
                 };
-                *place = at(keys::line_of(&text, inside, *table, key));
+                *place = at(keys::line_of(text, inside, *table, key));
             }
-            Self::NoNats { place, table } => *place = at(keys::line_of(&text, "output", Some(*table), "type")),
+            Self::NoNats { place, table } => *place = at(keys::line_of(text, "output", Some(*table), "type")),
             Self::Metrics { place, source } => {
                 use metrics::SettingsError::{Half, Listen, Open, Unused};
                 let key = match source {
                     Listen { .. } | Open { .. } => "listen",
                     Half { there, .. } | Unused { there } => there.strip_prefix("metrics.").unwrap_or(there),
                 };
-                *place = at(keys::line_of(&text, "metrics", None, key));
+                *place = at(keys::line_of(text, "metrics", None, key));
             }
             _ => {}
         }
@@ -146,19 +146,42 @@ impl ConfigError {
 
 /// Keys outside tables that have no flag. Of the keys inside tables, only `simulated.scenario` has
 /// a flag.
-const WITHOUT_FLAG: [&str; 5] = ["cpus", "drain", "force_groups", "identity", "output"];
+const WITHOUT_FLAG: [&str; 9] =
+    ["adaptive", "cpus", "down_every", "drain", "force_groups", "identity", "max_mads_per_second", "output", "wait_every"];
 
-/// Returns the remedy: the places where a key can be set.
-fn remedy(key: &str) -> String {
+/// Returns the remedy: an example, and the places where a key can be set.
+fn remedy(key: &str, nearest: Option<&str>) -> String {
     let flag = match key {
         "simulated.scenario" => Some("scenario"),
         key => Some(key).filter(|key| !key.contains('.') && !WITHOUT_FLAG.contains(key)),
     };
-    let flag = flag.map(|flag| format!(" or with --{flag}")).unwrap_or_default();
-    format!("set {key} in ibnet.toml{flag}; ibnet.toml.example lists every key with its unit and default")
+    let nearest = nearest.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+    let flag = flag.map(|flag| format!(", or use --{flag}")).unwrap_or_default();
+    let example = example(key).map(|line| format!(" to a valid value, such as {line}")).unwrap_or_default();
+    format!("{nearest}set {key} in ibnet.toml{example}{flag}; ibnet.toml.example lists every key with its unit and default")
+}
+
+/// Returns an example for a line that is not valid.
+fn of_syntax(key: &str) -> String {
+    match example(key) {
+        Some(line) => format!("a valid line is {line}; "),
+        None => "a line is a key, = and a value, such as window = 32 or interval = \"1s\"; ".to_owned(),
+    }
 }
 
 /// Returns the error for a value that does not have the expected form.
 pub(super) fn value(key: &'static str, found: &impl ToString, expected: &str) -> ConfigError {
-    ConfigError::Value { place: String::new(), key, table: None, found: found.to_string(), expected: expected.to_owned() }
+    let (place, found, expected) = (String::new(), found.to_string(), expected.to_owned());
+    ConfigError::Value { place, key, table: None, found, expected, nearest: None }
+}
+
+/// Returns the error for a value that is not one of the names. It suggests the most similar name.
+pub(super) fn value_among(key: &'static str, found: &str, expected: &str, names: &[&'static str]) -> ConfigError {
+    match value(key, &found, expected) {
+        ConfigError::Value { place, key, table, found, expected, .. } => {
+            let nearest = suggest::nearest(&found, names);
+            ConfigError::Value { place, key, table, found, expected, nearest }
+        }
+        other => other,
+    }
 }

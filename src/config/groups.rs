@@ -11,7 +11,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
-use super::error::value;
+use super::error::{value, value_among};
 use crate::mad::pma::Group;
 use crate::types::ParseError;
 
@@ -133,7 +133,10 @@ fn named(key: &'static str, name: &str) -> Result<Vec<Group>, ConfigError> {
     if name == ALL {
         return Ok(Group::ALL.to_vec());
     }
-    name.parse().map(|group| vec![group]).map_err(|error: ParseError| value(key, &error.found, error.expected))
+    name.parse().map(|group| vec![group]).map_err(|error: ParseError| {
+        let names: Vec<_> = Group::ALL.iter().map(|group| group.as_str()).chain([ALL]).collect();
+        value_among(key, &error.found, error.expected, &names)
+    })
 }
 
 /// Returns a cadence in slots. A time is rounded to whole slots, at least one.

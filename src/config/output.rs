@@ -10,7 +10,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::error::value;
+use super::error::{value, value_among};
 use super::{ConfigError, duration};
 use crate::output::{Address, BUFFER, Destination, FileOptions, ListenOptions, NatsOptions, Output};
 
@@ -67,6 +67,12 @@ pub struct Table {
     /// Name of the fabric in NATS subjects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fabric: Option<String>,
+    /// User name at a NATS server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Path of a file with the password of the user, or with a token if there is no user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<String>,
     /// Path of a file with NATS credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
@@ -89,15 +95,19 @@ pub struct Table {
 const OF_ALL: [&str; 2] = ["type", "buffer_mib"];
 
 /// The types. Beside each type are its keys, without the keys that every type has.
-const TYPES: [(&str, &[&str]); 5] = [
+pub(super) const TYPES: [(&str, &[&str]); 5] = [
     ("stdout", &[]),
     ("file", &["path", "rotate_mib", "rotate_every", "compress", "keep", "keep_age", "keep_total"]),
     ("unix", &["path", "readers"]),
     ("tcp", &["listen", "readers"]),
-    ("nats", &["server", "fabric", "credentials", "ca_file", "cert_file", "key_file"]),
+    ("nats", &["server", "fabric", "user", "password_file", "credentials", "ca_file", "cert_file", "key_file"]),
 ];
 
 const MIB: u64 = 1 << 20;
+
+/// A password in the address would be in `--print-config`, in messages and in core dumps.
+const SERVER_WITHOUT_PASSWORD: &str = "addresses without user name and password: write the user name to `user`, \
+                                       and the password or token to a file with mode 0600, `password_file`";
 
 /// Largest `buffer_mib`.
 const MAX_BUFFER_MIB: u64 = 64 << 10;
@@ -180,7 +190,7 @@ fn is_same(one: &Destination, other: &Destination) -> bool {
 impl Table {
     fn check(&self) -> Result<Output, ConfigError> {
         let Some((_, keys)) = TYPES.iter().find(|(name, _)| *name == self.r#type) else {
-            return Err(value("output.type", &self.r#type, "stdout, file, unix, tcp or nats"));
+            return Err(value_among("output.type", &self.r#type, "stdout, file, unix, tcp or nats", &TYPES.map(|(name, _)| name)));
         };
         if let Some(key) = self.keys().into_iter().find(|key| !keys.contains(&key.as_str()) && !OF_ALL.contains(&key.as_str())) {
             return Err(value("output", &key, &format!("a key of the type {}: {}", self.r#type, [keys, &OF_ALL[..]].concat().join(", "))));
@@ -268,13 +278,23 @@ impl Table {
                 return Err(value(key, &"", &format!("the path of a file, because {other} is set")));
             }
         };
-        Ok(NatsOptions {
+        let (user, password_file) = (text(self.user.as_ref()).map(str::to_owned), path(&self.password_file));
+        if user.is_some() && password_file.is_none() {
+            return Err(value("output.password_file", &"", "the path of a file with the password, because user is set"));
+        }
+        let options = NatsOptions {
             server: text(self.server.as_ref()).unwrap_or("nats://127.0.0.1:4222").to_owned(),
             fabric: text(self.fabric.as_ref()).unwrap_or("fabric").to_owned(),
+            user,
+            password_file,
             credentials: path(&self.credentials),
             ca_file: path(&self.ca_file),
             certificate,
-        })
+        };
+        if options.server.contains('@') {
+            return Err(value("output.server", &options.shown_server(), SERVER_WITHOUT_PASSWORD));
+        }
+        Ok(options)
     }
 }
 
@@ -392,6 +412,20 @@ mod tests {
         assert!(error.starts_with("cannot use output.key_file: "), "{error}");
     }
 
+    #[cfg(feature = "nats")]
+    #[test]
+    fn password_is_refused_in_the_address_and_accepted_in_a_file() {
+        for server in ["nats://user:CANARY@host:4222", "CANARY@host", "a:4222,user:CANARY,9@b", "nats://u:CAN@ARY@host"] {
+            let error = outputs(&format!("[[output]]\ntype = \"nats\"\nserver = \"{server}\"")).expect_err("refused");
+            assert!(error.starts_with("cannot use output.server: ") && error.contains("`password_file`"), "{error}");
+            assert!(!error.contains("CAN") && !error.contains("ARY"), "{error}");
+        }
+        let error = outputs("[[output]]\ntype = \"nats\"\nuser = \"a\"").expect_err("refused");
+        assert!(error.starts_with("cannot use output.password_file: "), "{error}");
+        assert!(outputs("[[output]]\ntype = \"nats\"\nuser = \"a\"\npassword_file = \"b\"").is_ok());
+        assert!(outputs("[[output]]\ntype = \"nats\"\npassword_file = \"token\"").is_ok());
+    }
+
     #[cfg(not(feature = "nats"))]
     #[test]
     fn nats_is_refused_in_a_build_without_it() {
@@ -406,9 +440,9 @@ mod tests {
         std::fs::write(&path, "window = 8\n\n[[output]]\ntype = \"file\"\npaht = \"lines\"\n").expect("written");
         let error = Raw::read(&path).expect_err("refused").to_string();
         assert!(error.contains("ibnet.toml:5: cannot use paht: there is no such key"), "{error}");
-        let wrong: Raw = toml::from_str("[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2\n").expect("it parses");
-        std::fs::write(&path, "[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2\n").expect("written");
-        let error = wrong.output.check().expect_err("refused").placed(&path).to_string();
+        let text = "[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2\n";
+        let wrong: Raw = toml::from_str(text).expect("it parses");
+        let error = wrong.output.check().expect_err("refused").placed(&path, text).to_string();
         assert!(error.contains("ibnet.toml:4: cannot use output: "), "{error}");
     }
 

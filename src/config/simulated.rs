@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::value;
+use super::error::{value, value_among};
 use super::{ConfigError, duration};
 
 /// The table `[simulated]` as in the file.
@@ -120,13 +120,17 @@ impl Simulated {
     pub(super) fn check(&self, net: PathBuf) -> Result<Simulation, ConfigError> {
         const LONGEST: Duration = Duration::from_secs(24 * 3600);
         let scenario = Scenario::ALL.into_iter().find(|scenario| scenario.as_str() == self.scenario).ok_or_else(|| {
-            value("simulated.scenario", &self.scenario, &format!("one of the scenarios {}", Scenario::ALL.map(Scenario::as_str).join(", ")))
+            let names = Scenario::ALL.map(Scenario::as_str);
+            value_among("simulated.scenario", &self.scenario, &format!("one of the scenarios {}", names.join(", ")), &names)
         })?;
         if !(0.0..=1.0).contains(&self.loss) {
             return Err(value("simulated.loss", &self.loss, "a share from 0 to 1"));
         }
         let wide = WideCounters::ALL.into_iter().find(|wide| wide.as_str() == self.wide_counters);
-        let wide_counters = wide.ok_or_else(|| value("simulated.wide_counters", &self.wide_counters, "one of switches, all, none"))?;
+        let wide_counters = wide.ok_or_else(|| {
+            let names = WideCounters::ALL.map(WideCounters::as_str);
+            value_among("simulated.wide_counters", &self.wide_counters, "one of switches, all, none", &names)
+        })?;
         Ok(Simulation {
             net,
             scenario,

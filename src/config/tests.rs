@@ -61,7 +61,8 @@ fn whole_simulated_fabric_is_swept_without_a_plan() {
     let config = check(|raw| (raw.net, raw.simulate) = (String::new(), "sim.p".to_owned())).expect("valid");
     assert_eq!((config.plan, config.simulation.map(|simulation| simulation.net)), (Plan::Net("sim.p".into()), Some("sim.p".into())));
     assert!(matches!(Raw::default().check(), Err(ConfigError::NothingToSweep)));
-    assert!(matches!(check(|raw| raw.assignments = "a.toml".to_owned()), Err(ConfigError::TwoPlans)));
+    let both = refused(|raw| raw.assignments = "a.toml".to_owned());
+    assert_eq!(both, "cannot use net: expected no net file, because assignments is set to a.toml (found \"fabric.p\")");
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn error_of(text: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ibnet.toml");
     std::fs::write(&path, text).expect("written");
-    let error = Raw::read(&path).and_then(|raw| raw.check()).expect_err("refused").placed(&path).to_string();
+    let error = Raw::read(&path).and_then(|raw| raw.check()).expect_err("refused").placed(&path, text).to_string();
     error.replace(&format!("{}/", folder.path().display()), "")
 }
 
@@ -150,10 +151,19 @@ fn errors_name_the_line_of_the_file() {
         ("net = \"a\"\n[[output]]\ntype = \"stdout\"\n[[output]]\ntype = \"kafka\"\n", "ibnet.toml:5: cannot use output.type: "),
         (
             "net = \"a\"\n[[output]]\ntype = \"file\"\npath = \"b\"\nkeep = \"7d\"\n",
-            "ibnet.toml:5: cannot use keep: expected a whole number, 0 or more (found \"7d\")",
+            "ibnet.toml:5: cannot use output.keep: expected a whole number, 0 or more (found \"7d\")",
         ),
     ] {
         let error = error_of(text);
         assert!(error.starts_with(expected), "{error}");
     }
+}
+
+#[test]
+fn remedy_has_an_example_and_the_name_that_was_meant() {
+    let help = |change: fn(&mut Raw)| miette::Diagnostic::help(&check(change).expect_err("refused")).expect("it has one").to_string();
+    assert!(help(|raw| raw.window = 0).starts_with("set window in ibnet.toml to a valid value, such as window = 32, or use --window; "));
+    assert!(help(|raw| raw.wait_every = 0).contains("such as wait_every = 1; "), "this key has no flag");
+    assert!(help(|raw| raw.simulated.scenario = "incats".to_owned()).starts_with("did you mean incast? "));
+    assert!(help(|raw| raw.groups = vec!["vlopdat".to_owned()]).starts_with("did you mean vlopdata? "));
 }

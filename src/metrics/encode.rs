@@ -214,7 +214,7 @@ impl<'a> PortsOfKind<'a> {
             let known = peers.get(guid);
             let (kind, lid) = (known.and_then(|(kind, _)| *kind), known.map(|(_, lid)| *lid));
             let uplink = [
-                ("uplink", Printable(name).to_string()),
+                ("uplink", label(name)),
                 ("uplink_guid", guid.to_string()),
                 ("uplink_type", kind.map(type_of).unwrap_or_default().to_owned()),
                 ("uplink_port", number.to_string()),
@@ -240,7 +240,7 @@ impl Fabric {
         if self.last_slots.iter().all(|slot| slot.snapshot.sampler == snapshot.sampler) {
             return labels;
         }
-        with(&labels, SAMPLER, Printable(&snapshot.sampler).to_string())
+        with(&labels, SAMPLER, label(&snapshot.sampler))
     }
 
     /// Encodes the gauges of ports that exist only in ibnet.
@@ -307,7 +307,7 @@ impl Fabric {
             MetricType::Gauge,
         )?;
         for LastSlot { snapshot, .. } in &self.last_slots {
-            gauge(&mut metric, &with(&role_labels(snapshot), SAMPLER, Printable(&snapshot.sampler).to_string()), 1.0)?;
+            gauge(&mut metric, &with(&role_labels(snapshot), SAMPLER, label(&snapshot.sampler)), 1.0)?;
         }
         type Gauge = (&'static str, &'static str, fn(&LastSlot) -> f64);
         let gauges: [Gauge; 4] = [
@@ -396,7 +396,7 @@ impl Fabric {
 /// worker is a secondary sampler, there is also a label with the role.
 fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
     let identity = &port.identity;
-    let node = Printable(&identity.node).to_string();
+    let node = label(&identity.node);
     let labels = [("guid", identity.guid.to_string()), ("port", identity.port.to_string()), (identity.kind.as_str(), node)];
     let role = snapshot.is_secondary().then(|| (ROLE, snapshot.role.to_owned()));
     labels.into_iter().chain(role).collect()
@@ -404,8 +404,14 @@ fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
 
 /// Returns the labels that distinguish the workers of one sampler: the HCA port and the role.
 fn role_labels(snapshot: &Snapshot) -> Labels {
-    let ca = Printable(&snapshot.ca).to_string();
+    let ca = label(&snapshot.ca);
     vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), (ROLE, snapshot.role.to_owned())]
+}
+
+/// Returns the value of a label for a name that is not trusted. The encoder escapes what the format
+/// requires. Other characters that are not visible are escaped here, because people read the text.
+fn label(text: &str) -> String {
+    Printable(text).to_string()
 }
 
 fn with(labels: &Labels, key: &'static str, value: String) -> Labels {
@@ -433,4 +439,56 @@ fn distribution(metric: &mut MetricEncoder<'_>, labels: &Labels, of: &Distributi
     let bounds = BOUNDS.into_iter().chain([f64::INFINITY]);
     let buckets: Vec<_> = bounds.zip(of.buckets).collect();
     metric.encode_family(labels)?.encode_histogram::<NoLabelSet>(of.sum_seconds, of.count, &buckets, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::metrics::family::Family;
+    use prometheus_client::metrics::gauge::Gauge;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    /// Returns the value of the only label of a line, as the Prometheus text format defines it.
+    fn read(line: &str) -> String {
+        let (_, rest) = line.split_once("{node=\"").expect("a label");
+        let (mut value, mut characters) = (String::new(), rest.chars());
+        loop {
+            match characters.next().expect("the value ends") {
+                '"' => break,
+                '\\' => value.push(match characters.next().expect("an escape") {
+                    'n' => '\n',
+                    c @ ('\\' | '"') => c,
+                    c => panic!("{c:?} is no escape"),
+                }),
+                c => value.push(c),
+            }
+        }
+        assert_eq!(characters.as_str(), "} 1", "{line:?}");
+        value
+    }
+
+    #[test]
+    fn every_character_is_valid_and_visible_in_a_label() {
+        let characters: Vec<char> = ('\0'..=char::MAX).collect();
+        let mut registry = Registry::default();
+        let family = Family::<Labels, Gauge>::default();
+        registry.register("a", "b", family.clone());
+        // The numbers make the values of different chunks distinct.
+        let chunks: Vec<String> =
+            characters.chunks(256).enumerate().map(|(number, of)| format!("{number} {}", String::from_iter(of))).collect();
+        for chunk in &chunks {
+            family.get_or_create(&vec![("node", label(chunk))]).set(1);
+        }
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("it is written");
+        assert!(!text.chars().any(|c| c != '\n' && crate::types::misleads(c)));
+        let mut found: Vec<String> = text.lines().filter(|line| !line.starts_with('#')).map(read).collect();
+        let mut expected: Vec<String> = chunks.iter().map(|chunk| Printable(chunk).to_string()).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found.len(), characters.len().div_ceil(256));
+        assert!(found == expected);
+    }
 }

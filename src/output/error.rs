@@ -58,7 +58,7 @@ pub enum OutputError {
     /// A file for the connection to a NATS server cannot be used.
     #[error("cannot connect to the NATS server {server}: {} cannot be used", Printable(&path.display().to_string()))]
     #[diagnostic(help(
-        "check `credentials`, `ca_file`, `cert_file` and `key_file` of this [[output]]; this user must be able to read them"
+        "check `password_file`, `credentials`, `ca_file`, `cert_file` and `key_file` of this [[output]]; this user must be able to read them"
     ))]
     NatsFile {
         /// Path of the file.

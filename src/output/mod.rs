@@ -20,6 +20,7 @@
 //! | `fifo` | the wait for the reader of a FIFO at the end |
 //! | `lock` | the lock of a file |
 //! | `notices` | events of the outputs themselves |
+//! | `secret` | the file with the password of a server |
 //! | `stdout`, `file`, `archive`, `socket`, `nats`, `subject` | the outputs |
 
 use std::io::{self, Write};
@@ -51,6 +52,8 @@ pub mod options;
 mod queue;
 mod result;
 mod retention;
+#[cfg(feature = "nats")]
+mod secret;
 mod socket;
 mod stdout;
 mod stream;

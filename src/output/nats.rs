@@ -31,6 +31,7 @@ use super::error::OutputError;
 use super::nats_guard::{MAX_FRAME, oversized_frame};
 use super::options::NatsOptions;
 use super::queue::{Inbox, Message};
+use super::secret;
 use super::stream::Stream;
 use super::subject::subject;
 use crate::limits;
@@ -222,6 +223,13 @@ fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Resul
     let failed = |path: &Path, source| OutputError::NatsFile { path: path.to_owned(), server: options.shown_server(), source };
     let readable = |path: &Path| limits::read_text(path, limits::SECRET).map_err(|source| failed(path, source));
     let mut connect = ConnectOptions::new();
+    if let Some(path) = &options.password_file {
+        let secret = secret::read(path).map_err(|source| failed(path, source))?;
+        connect = match &options.user {
+            Some(user) => connect.user_and_password(user.clone(), secret.to_string()),
+            None => connect.token(secret.to_string()),
+        };
+    }
     if let Some(path) = &options.credentials {
         connect = connect.credentials(&readable(path)?).map_err(|source| failed(path, source))?;
     }

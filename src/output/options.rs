@@ -89,6 +89,10 @@ pub struct NatsOptions {
     pub server: String,
     /// Name of the fabric in the subjects.
     pub fabric: String,
+    /// User name.
+    pub user: Option<String>,
+    /// File with the password of the user. Without a user, the file has a token.
+    pub password_file: Option<PathBuf>,
     /// Credentials file as written by `nsc`.
     pub credentials: Option<PathBuf>,
     /// File with certificates of authorities. One of them must have signed the server's
@@ -125,14 +129,23 @@ impl Destination {
 }
 
 impl NatsOptions {
-    /// Returns the server's address without a user name and password.
+    /// Returns the server's addresses without user names and passwords.
+    ///
+    /// A password may contain a comma, so everything before the last `@` is left out, except for
+    /// the scheme. The configuration refuses such addresses.
     pub fn shown_server(&self) -> String {
-        let without = |server: &str| match (server.find("://"), server.rfind('@')) {
-            (Some(scheme), Some(at)) if scheme < at => format!("{}{}", &server[..scheme + 3], &server[at + 1..]),
-            (None, Some(at)) => server[at + 1..].to_owned(),
-            _ => server.to_owned(),
-        };
-        self.server.split(',').map(|server| without(server.trim())).collect::<Vec<_>>().join(",")
+        match self.server.rsplit_once('@') {
+            Some((before, rest)) => {
+                let scheme = before.find("://").map_or("", |end| &before[..end + 3]);
+                format!("{scheme}{rest}")
+            }
+            None => self.server.split(',').map(str::trim).collect::<Vec<_>>().join(","),
+        }
+    }
+
+    /// Returns whether the program keeps a secret of this output in memory.
+    pub fn has_secret(&self) -> bool {
+        self.password_file.is_some() || self.credentials.is_some() || self.certificate.is_some()
     }
 }
 
@@ -175,7 +188,10 @@ mod tests {
     fn shown_address_has_no_password() {
         let shown = |server: &str| NatsOptions { server: server.to_owned(), ..NatsOptions::default() }.shown_server();
         assert_eq!(shown("nats://user:p@ss@host:4222"), "nats://host:4222");
-        assert_eq!(shown("user:pass@host, tls://other"), "host,tls://other");
+        assert_eq!(shown("user:pass@host, tls://other"), "host, tls://other");
+        assert_eq!(shown("nats://user:pa,ss@host"), "nats://host");
+        assert_eq!(shown("a:1,user:pa,ss@b:2"), "b:2");
+        assert_eq!(shown("a:1, b:2"), "a:1,b:2");
         assert_eq!(shown("host:4222"), "host:4222");
     }
 }

@@ -158,6 +158,14 @@ fn ldms_lid_files_are_written_and_read_back() {
     let sources: Vec<_> = files.iter().map(|(host, _)| format!("{host}={host}-bare")).collect();
     from_ldms(&sources.iter().map(String::as_str).collect::<Vec<_>>());
 
+    // A later plan without admin1 names the file of the earlier plan, and no other file.
+    fs::write(dir.path().join("lids.mine.conf"), "# mine\n").unwrap();
+    let fewer = ["--net", "net.p", "--samplers", "node[00001,00025,00049,00073,00097,00121],oss1", "--format", "ldms", "-o", "lids"];
+    let (_, stderr) = done(&dir, &fewer);
+    let last: Vec<_> = stderr.lines().rev().take(2).collect();
+    assert_eq!(last[0], "outdated  lids.admin1.conf: not in this plan, remove it or its ports are queried twice");
+    assert_eq!(last[1], "written   lids.node00001.conf and 6 more");
+
     let refused = |args: &[&str], message: &str| {
         let (code, stdout, stderr) = run(&dir, &[&["--net", "net.p"], args].concat());
         assert!(code == 1 && stdout.is_empty() && stderr.contains(message) && stderr.contains("\nhelp: "), "{args:?}: {stderr}");

@@ -43,7 +43,13 @@ fn generate(dir: &TempDir, samplers: &str) -> Run {
 /// Asserts exit code 1, one message with a remedy, and no written file.
 #[track_caller]
 fn rejected(dir: &TempDir, run: &Run, message: &str, help: &str) {
-    assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
+    rejected_with(1, dir, run, message, help);
+}
+
+/// Asserts an exit code, one message with a remedy, and no written file.
+#[track_caller]
+fn rejected_with(code: i32, dir: &TempDir, run: &Run, message: &str, help: &str) {
+    assert_eq!((run.code, run.stdout.as_str()), (code, ""), "{}", run.stderr);
     assert!(run.stderr.starts_with("error: ") && run.stderr.matches("error: ").count() == 1, "{}", run.stderr);
     assert!(run.stderr.contains(message), "{message:?} is not in {}", run.stderr);
     assert!(run.stderr.split_once("\nhelp: ").is_some_and(|(_, found)| found.contains(help)), "{help:?} is not the help of {}", run.stderr);
@@ -136,9 +142,15 @@ fn wrong_arguments_exit_with_2() {
 fn wrong_samplers_are_rejected() {
     let dir = stria();
     rejected(&dir, &generate(&dir, "node00001,nodd00002"), "named `nodd00002`", "did you mean `node00002`?");
-    rejected(&dir, &generate(&dir, "node00001,node00001"), "`node00001` is listed twice", "list each sampler once");
-    rejected(&dir, &generate(&dir, "n[0-99999999]"), "stands for more than 100000 hosts", "brackets");
+    // A host list that is wrong for every fabric is a wrong argument. In a file, it is a wrong input.
+    rejected_with(2, &dir, &generate(&dir, "node00001,node00001"), "`node00001` is listed twice", "list each sampler once");
+    rejected_with(2, &dir, &generate(&dir, "node[1-"), "cannot read --samplers as a host list", "names and ranges");
+    rejected_with(2, &dir, &generate(&dir, ""), "no sampler is named", "at least one host");
+    rejected_with(2, &dir, &generate(&dir, "n[0-99999999]"), "stands for more than 100000 hosts", "brackets");
     rejected(&dir, &generate(&dir, "admin1:mlx5_9"), "no port `mlx5_9` (found mlx5_0:1, mlx5_0:2)", "name one of these");
+    fs::write(dir.path().join("samplers"), "node00001\nnode00001\n").unwrap();
+    let twice = run(dir.path(), &["--net", "net.p", "--samplers-file", "samplers", "-o", "out.toml"], b"");
+    rejected(&dir, &twice, "`node00001` is listed twice", "list each sampler once");
     fs::write(dir.path().join("samplers"), "node00001\n\nnosuch\n").unwrap();
     let run = run(dir.path(), &["--net", "net.p", "--samplers-file", "samplers", "-o", "out.toml"], b"");
     rejected(&dir, &run, "cannot find a sampler of samplers:3: no HCA of the fabric is named `nosuch`", "--sampler-guid nosuch=0x");

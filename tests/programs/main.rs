@@ -2,6 +2,7 @@
 //! because each test program links the whole library.
 
 mod bounds;
+mod characters;
 mod check;
 mod explain;
 mod ibnet_gen;
@@ -13,4 +14,5 @@ mod plan;
 mod query;
 mod records;
 mod reload;
+mod secrets;
 mod workers;

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -43,6 +44,8 @@ fn installed_program_runs_with_the_installed_configuration() {
     let printed = Command::new(root.path().join("usr/bin/ibnet-sweep")).arg("-c").arg(&config).arg("--print-config").output().unwrap();
     let text = String::from_utf8(printed.stdout).unwrap();
     assert!(printed.status.success() && text.contains("path = \"/var/log/ibnet/lines.jsonl\""), "{text}");
+    // Other users cannot read the configuration. `scripts/installed` sets its group.
+    assert_eq!(fs::metadata(&config).unwrap().permissions().mode() & 0o7777, 0o640);
     // An existing configuration is not replaced.
     fs::write(&config, "# mine\n").unwrap();
     install(root.path());
@@ -120,6 +123,7 @@ fn udev_rule_equals_the_rule_of_the_messages_and_covers_umad_devices_only() {
         "DevicePolicy=closed\n",
         "Type=notify\n",
         "User=ibnet\n",
+        "LimitCORE=0\n",
     ] {
         assert!(UNIT.contains(line), "{line}");
     }

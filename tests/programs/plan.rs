@@ -88,7 +88,7 @@ fn samplers_on_one_leaf_are_rejected_with_redundancy() {
     assert!(!dir.path().join("out.toml").exists());
     assert_eq!(generate(&dir, EIGHT, &["--redundancy", "3"]).0, 2);
     let (code, stderr) = generate(&dir, EIGHT, &["--redundancy", "2", "--format", "ldms"]);
-    assert!(code == 1 && stderr.contains("LDMS has one role only") && stderr.contains("\nhelp: "), "{stderr}");
+    assert!(code == 2 && stderr.contains("LDMS has one role only") && stderr.contains("\nhelp: "), "{stderr}");
     assert!(!dir.path().join("out.toml.node00001.conf").exists());
 }
 

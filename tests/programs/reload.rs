@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use ibnet::assignments::sha256_hex;
@@ -103,6 +104,13 @@ impl Service {
     /// Replaces a file by a rename.
     fn replace(&self, name: &str, bytes: &[u8]) {
         fs::write(self.path("beside"), bytes).unwrap();
+        fs::rename(self.path("beside"), self.path(name)).unwrap();
+    }
+
+    /// Replaces a file by a FIFO without a writer. It blocks its readers, as a network file system
+    /// does whose server is gone.
+    fn block(&self, name: &str) {
+        assert!(Command::new("mkfifo").arg(self.path("beside")).status().unwrap().success());
         fs::rename(self.path("beside"), self.path(name)).unwrap();
     }
 
@@ -259,18 +267,11 @@ fn unchanged_worker_keeps_its_readings() {
 #[test]
 fn service_manager_is_notified_of_readiness_slots_reloads_and_the_end() {
     let folder = tempfile::tempdir().unwrap();
-    let socket = UnixDatagram::bind(folder.path().join("notify")).unwrap();
-    socket.set_read_timeout(Some(HANGS)).unwrap();
-    let environment = [("NOTIFY_SOCKET", folder.path().join("notify").display().to_string()), ("WATCHDOG_USEC", "200000".to_owned())];
+    let (manager, environment) = Notifications::receive(folder.path());
     let service = Service::start("node00001,node00004", &environment, |_| {});
-    let next = || {
-        let mut message = [0; 512];
-        let length = socket.recv(&mut message).expect("a notification");
-        String::from_utf8(message[..length].to_vec()).unwrap()
-    };
     // Three slots of 100 ms are longer than the watchdog time of 200 ms.
-    assert_eq!(next(), "WATCHDOG_USEC=300000\n");
-    let until = |what: &str| std::iter::repeat_with(next).find(|message| message.contains(what)).unwrap();
+    assert_eq!(manager.next(), "WATCHDOG_USEC=300000\n");
+    let until = |text: &str| manager.until(text);
     assert!(until("READY=1").contains("STATUS=10 ports in each slot, by 1 HCA port\n"));
     assert!(two_slots(&service.lines()) || !service.lines().is_empty(), "a slot ended before");
     until("WATCHDOG=1");
@@ -285,6 +286,147 @@ fn service_manager_is_notified_of_readiness_slots_reloads_and_the_end() {
     until("STOPPING=1");
     // A second signal would end the time for draining the outputs.
     service.wait_for_end();
+}
+
+/// The messages to a service manager, in their order.
+struct Notifications(mpsc::Receiver<String>);
+
+impl Notifications {
+    /// Receives messages at a socket in `folder`. Also returns the environment that makes the
+    /// program send them.
+    fn receive(folder: &Path) -> (Self, [(&'static str, String); 2]) {
+        let socket = UnixDatagram::bind(folder.join("notify")).unwrap();
+        let (sender, messages) = mpsc::channel();
+        // A service manager reads at any time. A full socket would block the program.
+        std::thread::spawn(move || {
+            let mut message = [0; 4096];
+            while let Ok(length) = socket.recv(&mut message)
+                && sender.send(String::from_utf8(message[..length].to_vec()).unwrap()).is_ok()
+            {}
+        });
+        let path = folder.join("notify").display().to_string();
+        (Self(messages), [("NOTIFY_SOCKET", path), ("WATCHDOG_USEC", "200000".to_owned())])
+    }
+
+    fn next(&self) -> String {
+        self.0.recv_timeout(HANGS).expect("a notification")
+    }
+
+    /// Returns the next message with this text.
+    #[track_caller]
+    fn until(&self, text: &str) -> String {
+        let mut messages = std::iter::repeat_with(|| self.next()).take(1000);
+        messages.find(|message| message.contains(text)).unwrap_or_else(|| panic!("no message has {text:?}"))
+    }
+}
+
+/// Returns the number of slots that have ended.
+fn count_slots(lines: &[Line]) -> usize {
+    lines.iter().filter(|line| matches!(line, Line::Sweep(_))).count()
+}
+
+#[test]
+fn plan_that_is_replaced_right_after_the_start_is_taken() {
+    // The program reads the plan at an unknown time after its start.
+    let services: Vec<_> = [0, 2, 4, 8, 16, 32]
+        .into_iter()
+        .map(|ms| {
+            let service = Service::start("node00001,node00004", &[], |dir| fs::write(dir.join("all"), plan(dir, "node00001")).unwrap());
+            std::thread::sleep(Duration::from_millis(ms));
+            fs::rename(service.path("all"), service.path("plan.toml")).unwrap();
+            service
+        })
+        .collect();
+    for service in services {
+        service.wait("20 ports", |lines| matches!(lines.last(), Some(Line::Sweep(sweep)) if sweep.ports == 20));
+        slots(&service.stop().0);
+    }
+}
+
+#[test]
+fn blocked_plan_delays_neither_slots_nor_signals() {
+    let folder = tempfile::tempdir().unwrap();
+    let (manager, environment) = Notifications::receive(folder.path());
+    let service = Service::start("node00001,node00004", &environment, |_| {});
+    service.wait("the second slot", two_slots);
+    service.block("plan.toml");
+    let count = |details: &[String], start: &str| details.iter().filter(|detail| detail.starts_with(start)).count();
+    service.wait("the report", |lines| count(&details(lines), "hangs, all goes on as before: reading plan.toml") == 1);
+    manager.until("a reload hangs: reading plan.toml");
+    // Further requests are combined, and reported once.
+    (0..3).for_each(|_| service.signal("HUP"));
+    let again = "requested again, but the last one hangs: reading plan.toml";
+    let before = service.wait("the second report", |lines| count(&details(lines), again) == 1);
+    let after = service.wait("more slots", |lines| count_slots(lines) > count_slots(&before) + 5);
+    assert_eq!(count(&details(&after), again), 1);
+    manager.until("WATCHDOG=1");
+    // A file that can be read ends the wait.
+    service.replace("plan.toml", &plan(service.dir.path(), "node00001"));
+    service.wait("the new plan", |lines| count(&details(lines), "taken: 20 ports") == 1);
+    manager.until("STATUS=20 ports in each slot, by 1 HCA port\n");
+    let (lines, log) = service.stop();
+    slots(&lines);
+    assert!(log.contains("a reload is under way"), "{log}");
+}
+
+#[test]
+fn blocked_configuration_does_not_delay_the_end() {
+    let service = Service::start("node00001,node00004", &[], |_| {});
+    service.wait("the second slot", two_slots);
+    service.block("ibnet.toml");
+    service.signal("HUP");
+    // The thread that reads is blocked at the latest after this slot.
+    let slot = count_slots(&service.lines());
+    service.wait("more slots", |lines| count_slots(lines) > slot + 2);
+    slots(&service.stop().0);
+}
+
+#[test]
+fn host_that_a_new_plan_omits_stops_and_waits_for_a_plan_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (manager, environment) = Notifications::receive(folder.path());
+    let service = Service::start("node00001,node00004", &environment, |_| {});
+    service.wait("the second slot", two_slots);
+    let with = fs::read(service.path("plan.toml")).unwrap();
+    service.replace("plan.toml", &plan(service.dir.path(), "node00004"));
+    let stopped = "stopped, waiting for assignments that name this sampler: cannot find the sampler `node00001`";
+    service.wait("the event", |lines| details(lines).iter().any(|detail| detail.starts_with(stopped)));
+    let status = manager.until("STATUS=waiting for assignments");
+    assert!(status.contains("READY=1") && status.contains("`node00001`"), "{status}");
+    // No further slot starts while the program reports that it is alive.
+    manager.until("WATCHDOG=1");
+    let last = service.lines();
+    (0..3).for_each(|_| drop(manager.until("WATCHDOG=1")));
+    assert_eq!(count_slots(&service.lines()), count_slots(&last));
+    let ports = slots(&last);
+    assert!(ports.values().all(|of_slot| of_slot.len() == ports.values().next().unwrap().len()));
+    // A refused file does not end the wait.
+    service.replace("plan.toml", b"version = 1\n[[sampler]]\n");
+    manager.until("RELOADING=1");
+    let status = manager.until("READY=1");
+    assert!(status.contains("STATUS=waiting for assignments"), "{status}");
+    service.replace("plan.toml", &with);
+    service.wait("slots", |lines| count_slots(lines) > count_slots(&last) + 2);
+    manager.until("ports in each slot");
+    let (lines, log) = service.stop();
+    assert_eq!(starts(&lines).len(), 2);
+    // The slots of the other host's time are neither run nor reported as missed.
+    let sweeps: Vec<_> = lines.iter().filter_map(|line| if let Line::Sweep(sweep) = line { Some(sweep) } else { None }).collect();
+    let (old, new) = (sweeps[count_slots(&last) - 1], sweeps[count_slots(&last)]);
+    assert!(new.slots_missed < (new.slot - old.slot) / 2, "{} of {}", new.slots_missed, new.slot - old.slot);
+    assert!(log.contains("refused, all goes on as before"), "{log}");
+}
+
+#[test]
+fn program_that_waits_for_a_plan_ends_at_a_signal() {
+    let service = Service::start("node00001,node00004", &[], |_| {});
+    service.wait("the second slot", two_slots);
+    service.replace("plan.toml", &plan(service.dir.path(), "node00004"));
+    let before = service.wait("the event", |lines| details(lines).iter().any(|detail| detail.starts_with("stopped")));
+    // The second plan does not name the host either.
+    service.signal("HUP");
+    let (lines, _) = service.stop();
+    assert!(count_slots(&lines) <= count_slots(&before) + 1);
 }
 
 /// Returns the lines of `/proc/PID/net` for the sockets of a process, found by their inodes.

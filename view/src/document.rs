@@ -1,4 +1,5 @@
-//! Results for programs: rows as one JSON document or as CSV.
+//! Results for programs: rows as one JSON document or as CSV. Both escape the characters that a
+//! terminal interprets.
 //!
 //! A JSON document is `{"from_ns", "to_ns", "rows"}`. Each row is on a line of its own, so that
 //! line-based tools can filter rows.
@@ -9,12 +10,12 @@
 //!   with `;` between the values.
 //! - A list of objects gives one line for each object. The other cells of the row are repeated. An
 //!   empty list gives one line with empty cells.
-//! - An unknown value is an empty cell. Characters that a terminal interprets are escaped, as in
-//!   the tables.
+//! - An unknown value is an empty cell.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use ibnet::record::text;
 use ibnet::types::Printable;
 use ibnet_analysis::rows::Row;
 use serde_json::Value;
@@ -28,7 +29,7 @@ pub fn to_json<R: Row>((from, to): (u64, u64), rows: &[R]) -> io::Result<Vec<u8>
     write!(json, "{{\"from_ns\":{from},\"to_ns\":{to},\"rows\":[")?;
     for (index, row) in rows.iter().enumerate() {
         json.extend_from_slice(if index == 0 { b"\n" } else { b",\n" });
-        serde_json::to_writer(&mut json, row)?;
+        row.serialize(&mut text::compact(&mut json))?;
     }
     json.extend_from_slice(if rows.is_empty() { b"]}\n" } else { b"\n]}\n" });
     Ok(json)
@@ -163,6 +164,35 @@ mod tests {
         assert_eq!(lines[1], [&first[..], &["2", "true"]].concat());
         assert_eq!(lines[2], ["1", "2", "", "", "", "", "", "", ""]);
         assert_eq!(lines.len(), 3);
+    }
+
+    #[derive(Serialize)]
+    struct Named {
+        name: String,
+    }
+
+    impl Row for Named {
+        const COLUMNS: &'static [&'static str] = &["name"];
+    }
+
+    #[test]
+    fn every_character_is_read_back_and_visible() {
+        let characters: Vec<char> = ('\0'..=char::MAX).collect();
+        let rows: Vec<Named> = characters.chunks(256).map(|of| Named { name: String::from_iter(of) }).collect();
+        let hidden = |text: &str| text.chars().any(|c| c != '\n' && ibnet::types::misleads(c));
+
+        let json = String::from_utf8(to_json((1, 2), &rows).unwrap()).unwrap();
+        assert!(!hidden(&json));
+        assert_eq!(json.lines().count(), rows.len() + 2);
+        let parsed: Value = serde_json::from_str(&json).unwrap();
+        let names = parsed["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap());
+        assert!(names.eq(rows.iter().map(|row| row.name.as_str())));
+
+        let csv = String::from_utf8(to_csv((1, 2), &rows).unwrap()).unwrap();
+        assert!(!hidden(&csv));
+        let mut reader = csv::Reader::from_reader(csv.as_bytes());
+        let names: Vec<String> = reader.records().map(|line| line.unwrap()[2].to_owned()).collect();
+        assert!(names.iter().eq(rows.iter().map(|row| Printable(&row.name).to_string()).collect::<Vec<_>>().iter()));
     }
 
     #[test]

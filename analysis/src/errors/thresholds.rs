@@ -1,9 +1,9 @@
 //! Thresholds of error counters, and their names in arguments.
 
+use ibnet::suggest;
 use ibnet::types::Printable;
 
 use crate::ports::ERRORS;
-use crate::suggest;
 
 /// Thresholds of the counters in [`ERRORS`]. An increase above the threshold is reported.
 #[derive(Clone, PartialEq, Eq, Debug)]

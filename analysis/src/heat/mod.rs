@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ibnet::record::counters;
+use ibnet::suggest;
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;
@@ -20,7 +21,6 @@ use crate::metric::{Element, Metric};
 use crate::ports::PortKey;
 use crate::rates::{Rate, Readings, Slots};
 use crate::record::{Interval, Port, Record, Type};
-use crate::suggest;
 
 pub mod grid;
 pub mod marks;

@@ -9,8 +9,8 @@ use ibnet_analysis::trees::Limits;
 use serde::Serialize;
 
 use super::answer::Answer;
+use super::app::{Answered, App};
 use super::params::Params;
-use super::routes::{Answered, App};
 use super::values::kept_range;
 use crate::events::Filter;
 use crate::query::error::{ApiError, wrong};

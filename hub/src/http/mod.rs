@@ -7,6 +7,7 @@
 //! | [`routes`] | the addresses of the interface |
 //! | [`values`] | health, topology, and values over time |
 //! | [`lists`] | links, trees, errors, events, ports, samplers |
+//! | [`app`] | state that all handlers share |
 //! | [`params`] | parameters of a request |
 //! | [`answer`] | JSON, octets and errors |
 //! | [`live`] | the stream of slots |
@@ -14,6 +15,7 @@
 
 pub(crate) mod access;
 pub(crate) mod answer;
+pub(crate) mod app;
 pub(crate) mod assets;
 pub(crate) mod lists;
 pub(crate) mod live;

@@ -12,30 +12,12 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use ibnet::http_limits::Visitor;
-use tokio::sync::Semaphore;
 
-use super::answer::Answer;
+use super::app::{App, CLIENTS};
 use super::server::Access;
 use super::{access, assets, lists, live, values};
 use crate::query::error::ApiError;
-use crate::query::evaluated::Evaluations;
 use crate::state::Hub;
-
-/// Number of queries that are computed at the same time. Further queries wait.
-const QUERIES: usize = 2;
-
-/// Largest number of clients of the stream of slots.
-const CLIENTS: usize = 256;
-
-/// State of all handlers.
-#[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) evaluations: Arc<Evaluations>,
-    queries: Arc<Semaphore>,
-    clients: Arc<Semaphore>,
-    access: Access,
-}
 
 /// Addresses of the interface, without the prefix `/api/v1`.
 #[cfg(test)]
@@ -59,8 +41,7 @@ pub(crate) const ADDRESSES: [&str; 15] = [
 
 /// Returns all routes.
 pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
-    let places = |count| Arc::new(Semaphore::new(count));
-    let app = App { hub, evaluations: Arc::default(), queries: places(QUERIES), clients: places(CLIENTS), access };
+    let app = App::new(hub, access);
     let api = Router::new()
         .route("/errors", get(lists::errors))
         .route("/events", get(lists::events))
@@ -98,27 +79,6 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
         }
     };
     access::add_headers(response)
-}
-
-pub(crate) type Answered = Result<Response, ApiError>;
-
-impl App {
-    /// Computes an answer on a thread for blocking work.
-    pub(crate) async fn compute(
-        &self,
-        headers: HeaderMap,
-        work: impl FnOnce(&Hub) -> Result<Answer, ApiError> + Send + 'static,
-    ) -> Answered {
-        // The semaphore is never closed.
-        let permit = Arc::clone(&self.queries).acquire_owned().await;
-        let hub = Arc::clone(&self.hub);
-        let computed = tokio::task::spawn_blocking(move || {
-            let answer = work(&hub).map(|answer| answer.respond(&headers));
-            drop(permit);
-            answer
-        });
-        computed.await.unwrap_or_else(|_| Err(ApiError::failed("the query failed; the log of the hub has the reason")))
-    }
 }
 
 async fn live(State(app): State<App>, upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>) -> Response {

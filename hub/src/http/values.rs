@@ -8,8 +8,8 @@ use axum::http::HeaderMap;
 use serde::Serialize;
 
 use super::answer::Answer;
+use super::app::{Answered, App};
 use super::params::{Params, port_key};
-use super::routes::{Answered, App};
 use crate::events::Filter;
 use crate::live::timeline::Columns;
 use crate::query::error::{ApiError, wrong};

@@ -68,8 +68,8 @@ impl Board {
             self.ports.push(PortReadings::default());
         }
         let readings = &mut self.ports[id as usize][usize::from(port.is_secondary())];
-        let before = readings[usize::from(at.slot % 2 == 0)];
-        let place = usize::from(at.slot % 2 == 1);
+        let place = usize::from(!at.slot.is_multiple_of(2));
+        let before = readings[1 - place];
         let state = match &*port.status {
             "ok" | "late" => State::Answered,
             "down" => State::Down,
@@ -123,7 +123,7 @@ impl Board {
         };
         let (primary, secondary) = (valid(primary, 0), valid(secondary, 1));
         let answered = |reading: &Option<Reading>| reading.filter(|reading| reading.state == State::Answered);
-        match answered(&primary).or(answered(&secondary)).or(primary).or(secondary) {
+        match answered(&primary).or_else(|| answered(&secondary)).or(primary).or(secondary) {
             None => ([NO_DATA; COUNT], 0),
             Some(Reading { state: State::Answered, values, ts, .. }) => (values, ts),
             Some(Reading { state: State::Down, ts, .. }) => ([LINK_DOWN; COUNT], ts),

@@ -88,13 +88,13 @@ impl Timeline {
 
     /// Returns the time of the first bin.
     pub(crate) fn first_ns(&self) -> Option<u64> {
-        self.minutes.front().or(self.slots.front()).map(|bin| bin.from_ns)
+        self.minutes.front().or_else(|| self.slots.front()).map(|bin| bin.from_ns)
     }
 
     /// Returns columns from `from` to `to`, at most `most`. `interval_ns` is the length of a slot.
     pub(crate) fn columns(&self, from: u64, to: u64, interval_ns: u64, most: u64) -> Columns {
         let interval_ns = interval_ns.max(1);
-        let last = self.slots.back().or(self.minutes.back()).map_or(0, |bin| bin.from_ns);
+        let last = self.slots.back().or_else(|| self.minutes.back()).map_or(0, |bin| bin.from_ns);
         let to = to.min(last.saturating_add(interval_ns));
         let from = from.max(self.first_ns().unwrap_or(from)) / interval_ns * interval_ns;
         let length = to.saturating_sub(from);

@@ -111,12 +111,12 @@ impl Evaluated {
 
     /// Returns the congestion trees.
     pub(crate) fn trees(&self, limits: Limits, top: usize) -> Vec<TreeRow> {
-        let rows = Trees::find(&self.ports, limits).rows().into_iter();
+        let rows = Trees::find(&self.ports, &self.devices, limits).rows().into_iter();
         rows.take(if top == 0 { usize::MAX } else { top }).collect()
     }
 
     /// Returns the faults.
     pub(crate) fn errors(&self, thresholds: &Thresholds) -> Vec<ibnet_analysis::errors::ErrorRow> {
-        Errors::find(&self.ports, &self.devices, thresholds).rows()
+        Errors::find(&self.ports, &self.devices, thresholds, None).rows()
     }
 }

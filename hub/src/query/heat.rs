@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
-use ibnet_analysis::metric::{Metric, Reading};
+use ibnet_analysis::metric::Metric;
+use ibnet_analysis::rates::{Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Port, Record, Type};
 
 use crate::live::frame::{FULL, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED};
@@ -105,7 +106,8 @@ struct Row {
     step: u64,
     interval_ns: u64,
     cells: Vec<Cell>,
-    last: Option<Reading>,
+    slots: Slots,
+    readings: Readings,
 }
 
 /// Returns the matrix.
@@ -130,7 +132,8 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
         step,
         interval_ns,
         cells: vec![Cell::default(); columns as usize],
-        last: None,
+        slots: Slots::default(),
+        readings: Readings::default(),
     };
     let old = minutes::METRICS.iter().position(|name| *name == request.metric.name);
     let rows = topology.ports.len();
@@ -193,6 +196,16 @@ impl Row {
         }
     }
 
+    /// Adds the rate of further counters to columns that have a value already.
+    fn add_more(&mut self, time: Interval, rate: f64) {
+        let Some(time) = Interval::new(time.from().saturating_sub(self.from), time.to().saturating_sub(self.from)) else { return };
+        for (column, part) in time.split(self.step) {
+            let Some(cell) = self.cells.get_mut(column as usize) else { break };
+            cell.sum += rate * part.length_ns() as f64;
+            cell.max = cell.max.map(|max| max + rate);
+        }
+    }
+
     /// Returns the start of the slot in which a record was read.
     fn slot_start(&self, port: &Port<'_>) -> u64 {
         let by_slot = port.slot.saturating_mul(self.interval_ns);
@@ -224,27 +237,25 @@ impl Fold for Row {
 
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
-        let (time, value) = if self.uses_counters() {
-            let reading = Reading::new(port, &self.metric);
-            let value = self.last.as_ref().and_then(|last| reading.rate_since(last));
-            let has_counters = self.metric.counters().iter().any(|name| port.value(name).is_some());
-            if has_counters {
-                self.last = Some(reading);
-            }
-            (Interval::ending_at(port.ts, port.dt_ns), value)
+        self.slots.add(port);
+        let start = self.slot_start(port);
+        let rates = if self.uses_counters() {
+            self.readings.add(port, &self.metric, &self.slots)
         } else {
             let round_trip = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
-            (round_trip.and_then(|round_trip| self.metric.time(port, round_trip)), self.metric.value(port))
+            let time = round_trip.and_then(|round_trip| self.metric.time(port, round_trip));
+            let rate = time.zip(self.metric.value(port)).map(|(time, per_second)| Rate { time, per_second, is_addition: false });
+            rate.into_iter().collect()
         };
-        let start = self.slot_start(port);
-        match (time.and_then(|time| self.described(start, time.length_ns())), value) {
-            (Some(time), Some(value)) => self.add(time, value, value),
-            _ => {
-                let (is_down, is_silent) = (&*port.status == "down", !port.answered() && &*port.status != "down");
-                if let Some(cell) = self.cell_at(start) {
-                    cell.is_down |= is_down;
-                    cell.is_silent |= is_silent;
-                }
+        for Rate { time, per_second, is_addition } in &rates {
+            let Some(time) = self.described(start, time.length_ns()) else { continue };
+            if *is_addition { self.add_more(time, *per_second) } else { self.add(time, *per_second, *per_second) }
+        }
+        if rates.is_empty() {
+            let (is_down, is_silent) = (&*port.status == "down", !port.answered() && &*port.status != "down");
+            if let Some(cell) = self.cell_at(start) {
+                cell.is_down |= is_down;
+                cell.is_silent |= is_silent;
             }
         }
     }

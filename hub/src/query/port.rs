@@ -68,7 +68,7 @@ struct Rates {
 enum CounterValue {
     One(u64),
     Large(String),
-    Many(Vec<CounterValue>),
+    Many(Vec<Self>),
 }
 
 impl CounterValue {

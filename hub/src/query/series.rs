@@ -7,8 +7,9 @@
 
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
-use ibnet_analysis::metric::{Metric, Reading};
+use ibnet_analysis::metric::Metric;
 use ibnet_analysis::ports::PortKey;
+use ibnet_analysis::rates::{Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Port, Record, Type, Value};
 use serde::Serialize;
 
@@ -106,8 +107,12 @@ pub(crate) fn find(
     let Some(chunks) = chunks else {
         return Err(ApiError::missing(format!("there is no port {}/{} in the records; /api/v1/topology lists all ports", key.0, key.1)));
     };
-    let mut fold =
-        Samples { metrics: metrics.iter().map(|metric| (metric.clone(), None)).collect(), samples: vec![Vec::new(); metrics.len()], range };
+    let mut fold = Samples {
+        metrics: metrics.iter().map(|metric| (metric.clone(), Readings::default())).collect(),
+        slots: Slots::default(),
+        samples: vec![Vec::new(); metrics.len()],
+        range,
+    };
     let wanted = Wanted::Named(metrics.iter().flat_map(SeriesMetric::counters).cloned().collect());
     fold_port(chunks.records(&wanted), None, None, &mut fold);
     let joined = |(metric, samples): (&SeriesMetric, Vec<Sample>)| {
@@ -182,8 +187,9 @@ struct StepBin {
 /// Collects the values of a port.
 #[derive(Clone)]
 struct Samples {
-    /// Metrics, each with its last reading.
-    metrics: Vec<(SeriesMetric, Option<Reading>)>,
+    /// Metrics, each with the last readings of its counters.
+    metrics: Vec<(SeriesMetric, Readings)>,
+    slots: Slots,
     samples: Vec<Vec<Sample>>,
     range: (u64, u64),
 }
@@ -199,11 +205,19 @@ impl Fold for Samples {
 
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
-        for ((metric, last), samples) in self.metrics.iter_mut().zip(&mut self.samples) {
-            let (time, value) = metric.sample(last, port);
-            let Some(time) = time.or_else(|| Interval::new(port.ts.saturating_sub(1), port.ts)) else { continue };
-            if (self.range.0..=self.range.1).contains(&time.to()) {
-                samples.push((time, value));
+        self.slots.add(port);
+        for ((metric, readings), samples) in self.metrics.iter_mut().zip(&mut self.samples) {
+            let found = metric.samples(readings, &self.slots, port);
+            for (time, value, is_addition) in found {
+                let Some(time) = time.or_else(|| Interval::new(port.ts.saturating_sub(1), port.ts)) else { continue };
+                if !(self.range.0..=self.range.1).contains(&time.to()) {
+                    continue;
+                }
+                match samples.last_mut() {
+                    // Counters of a sum can be read in different slots.
+                    Some((_, Some(Number::Real(sum)))) if is_addition => *sum += value.map_or(0.0, Number::value),
+                    _ => samples.push((time, value)),
+                }
             }
         }
     }
@@ -214,23 +228,23 @@ impl Fold for Samples {
 }
 
 impl SeriesMetric {
-    /// Returns the value of a record, and the time that it describes.
-    fn sample(&self, last: &mut Option<Reading>, port: &Port<'_>) -> (Option<Interval>, Option<Number>) {
+    /// Returns the values of a record, each with the time that it describes, and with whether it is
+    /// added to the value before it.
+    fn samples(&self, readings: &mut Readings, slots: &Slots, port: &Port<'_>) -> Vec<(Option<Interval>, Option<Number>, bool)> {
         if self.counters().is_empty() {
-            let silent = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
-            let time = silent.and_then(|silent| self.metric.time(port, silent));
-            return (time, self.metric.value(port).map(Number::Real));
+            let round_trip = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
+            let time = round_trip.and_then(|round_trip| self.metric.time(port, round_trip));
+            return vec![(time, self.metric.value(port).map(Number::Real), false)];
         }
         if self.form == As::Total {
-            return (None, self.total(port).map(Number::Counter));
+            return vec![(None, self.total(port).map(Number::Counter), false)];
         }
-        let reading = Reading::new(port, &self.metric);
-        let since = Interval::ending_at(port.ts, port.dt_ns);
-        let rate = last.as_ref().and_then(|last| reading.rate_since(last));
-        if self.counters().iter().any(|name| port.value(name).is_some()) {
-            *last = Some(reading);
+        let rates = readings.add(port, &self.metric, slots);
+        if rates.is_empty() {
+            return vec![(None, None, false)];
         }
-        (since, rate.map(Number::Real))
+        let sample = |Rate { time, per_second, is_addition }| (Some(time), Some(Number::Real(per_second)), is_addition);
+        rates.into_iter().map(sample).collect()
     }
 
     /// Returns the sum of the counters.

@@ -161,9 +161,9 @@ fn rows_equal_those_of_the_analysis_of_files() {
             assert_eq!(json(&found.links(order, 0)), json(&expected), "links from {from} to {to}");
             assert!(expected.len() == 6 || from == 199, "links from {from} to {to}");
         }
-        let trees = Trees::find(&ports, TreeLimits::default()).rows();
+        let trees = Trees::find(&ports, &devices, TreeLimits::default()).rows();
         assert_eq!(json(&found.trees(TreeLimits::default(), 0)), json(&trees), "trees from {from} to {to}");
-        let errors = Errors::find(&ports, &devices, &Thresholds::default()).rows();
+        let errors = Errors::find(&ports, &devices, &Thresholds::default(), None).rows();
         assert_eq!(json(&found.errors(&Thresholds::default())), json(&errors), "errors from {from} to {to}");
         if from == 95 {
             assert!(!trees.is_empty() && !errors.is_empty(), "the records contain congestion and errors");
@@ -264,6 +264,24 @@ fn matrix_has_the_values_of_the_frames() {
     let octets = heat::find(&hub, Request { metric, join: Join::Max, from, to, step: None }).expect("a matrix");
     let value = u16::from_le_bytes([octets[32 + 2 * (2 * 12 + gap)], octets[33 + 2 * (2 * 12 + gap)]]);
     assert!([NO_DATA, NO_ANSWER].contains(&value), "{value}");
+}
+
+#[test]
+fn topology_has_the_ports_that_came_after_the_last_frame() {
+    let all = lines();
+    let (first, rest): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|line| !line.contains("\"port\":3,") && !line.contains("\"peer_port\":3,"));
+    let hub = hub(&[first.join("\n") + "\n"]);
+    let ports = |hub: &Hub| hub.frame().map_or(0, |frame| frame.topology.ports.len());
+    let mut now = Clock::start().now();
+    now.monotonic = Duration::from_secs(10);
+    hub.tick(now);
+    assert_eq!(ports(&hub), 8);
+    let without_sums: String = rest.iter().map(|line| format!("{line}\n")).collect();
+    ingest::handle(&hub, Message { input: 0, what: What::Lines(without_sums.into_bytes()) }, Clock::start());
+    now.monotonic = Duration::from_secs(20);
+    hub.tick(now);
+    assert_eq!((ports(&hub), hub.read().topology.ports.len()), (12, 12));
 }
 
 #[test]

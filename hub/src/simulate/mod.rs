@@ -117,7 +117,7 @@ impl Prepared {
                 assignments_sha256: None,
                 engine: self.engine.clone(),
             };
-            let (fabric, clock) = (Arc::clone(&self.fabric), clock.clone());
+            let (fabric, clock) = (Arc::clone(&self.fabric), clock);
             let mut sampler = RunningSampler { block, settings, fabric, clock, outlet, running: None };
             sampler.start()?;
             samplers.push(sampler);
@@ -159,7 +159,7 @@ impl RunningSampler {
             SweepPlan::new(&self.block),
             self.settings.clone(),
             SimTransport::new(Arc::clone(&self.fabric)),
-            self.clock.clone(),
+            self.clock,
             self.outlet.clone(),
             cli::random_seed(),
         );

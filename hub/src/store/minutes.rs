@@ -147,8 +147,10 @@ impl Minutes {
 
     /// Returns the start of the first minute in nanoseconds since 1970.
     pub(crate) fn first_ns(&self) -> Option<u64> {
-        let written = self.packed.front().map(|(first, ..)| *first).or((self.table.rows() > 0).then_some(self.first));
-        written.or(self.open.first().map(|minute| minute.number)).map(|number| number * MINUTE_NS)
+        let packed = self.packed.front().map(|(first, ..)| *first);
+        let written = packed.or_else(|| (self.table.rows() > 0).then_some(self.first));
+        let first = written.or_else(|| self.open.first().map(|minute| minute.number));
+        first.map(|number| number * MINUTE_NS)
     }
 }
 

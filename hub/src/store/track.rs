@@ -71,11 +71,10 @@ impl Track {
             return Added::Copy;
         }
         let is_same = self.open.identity.is_of(port);
-        if self.open.rows() >= ROWS || (!is_same && self.open.rows() > 0) {
-            if let Some(chunk) = self.open.close() {
-                *octets += chunk.octets();
-                self.chunks.push_back(Arc::new(chunk));
-            }
+        let is_full = self.open.rows() >= ROWS || (!is_same && self.open.rows() > 0);
+        if let Some(chunk) = is_full.then(|| self.open.close()).flatten() {
+            *octets += chunk.octets();
+            self.chunks.push_back(Arc::new(chunk));
         }
         if !is_same {
             self.open = OpenChunk::new(port);

@@ -177,7 +177,7 @@ fn wrong_arguments_are_explained() {
         (&["--input", "-", "--listen", "0.0.0.0:8080"], "tls_cert, tls_key, password_file"),
         (&["--input", "-", "--recent", "soon"], "cannot use recent"),
         (&["-c", file.to_str().unwrap()], "hub.toml:1: "),
-        (&["--simulate", "/nonexistent"], "cannot read /nonexistent"),
+        (&["--simulate", "/nonexistent"], "cannot read the net file /nonexistent"),
     ] {
         let (code, text) = refused(arguments);
         assert!(code == Some(1) && text.contains(expected), "{arguments:?}: {text}");

@@ -1,5 +1,7 @@
 //! Lid files of the LDMS sampler `ibnet`: `--from-ldms` reads them, `--format ldms` writes them.
 
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
@@ -39,6 +41,31 @@ pub(crate) fn adopted(sources: &[Source], guids: &[(String, Guid)], fabric: &Fab
         lines.extend(ldms::parse(&String::from_utf8_lossy(&bytes), &cli::name_of(path), host.as_ref())?);
     }
     Ok(adopt::adopt(fabric, &lines, guids, cap)?)
+}
+
+/// Returns the lid files of an earlier plan with the same prefix: they have our heading, and are not
+/// among those that were written. An LDMS sampler that still reads such a file queries ports that
+/// another sampler queries now.
+pub(crate) fn outdated(output: &Path, written: &[&Path]) -> Vec<PathBuf> {
+    let (Some(prefix), false) = (output.file_name().and_then(|name| name.to_str()), cli::is_dash(output)) else { return Vec::new() };
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let Ok(entries) = fs::read_dir(folder.unwrap_or_else(|| Path::new("."))) else { return Vec::new() };
+    let is_outdated = |name: &str| {
+        let path = folder.map_or_else(|| name.into(), |folder| folder.join(name));
+        let is_lid_file = name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".conf"));
+        (is_lid_file && !written.contains(&&*path) && has_own_heading(&path)).then_some(path)
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut outdated: Vec<PathBuf> = names.filter_map(|name| is_outdated(&name)).collect();
+    outdated.sort();
+    outdated
+}
+
+fn has_own_heading(path: &Path) -> bool {
+    let mut start = Vec::new();
+    // A FIFO would block its reader.
+    let read = path.is_file().then(|| File::open(path).and_then(|file| file.take(256).read_to_end(&mut start)));
+    matches!(read, Some(Ok(_))) && ldms::is_own(&String::from_utf8_lossy(&start))
 }
 
 /// Returns the path and text of each lid file: `PREFIX.HOST.conf` for each sampler, as

@@ -13,6 +13,7 @@ use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::limits;
 use ibnet::partition::formats::adopt::AdoptError;
 use ibnet::partition::formats::ldms::LidFileError;
+use ibnet::partition::hosts::Origin;
 use ibnet::partition::report::facts::Facts;
 use ibnet::partition::report::json;
 use ibnet::partition::report::picture::Picture;
@@ -128,7 +129,7 @@ out; the report on standard error counts them.
 
 Exit codes: 0 success; 1 wrong input, nothing was written; 2 wrong arguments.";
 
-/// Error that ends the program with exit code 1.
+/// Error that ends the program.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 enum Failure {
     #[error(transparent)]
@@ -193,7 +194,26 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => cli::fail(&failure),
+        Err(failure) => {
+            cli::fail(&failure);
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+impl Failure {
+    /// Returns the exit code: 2 for a wrong argument, 1 for everything else.
+    fn exit_code(&self) -> u8 {
+        use HostsError::{Empty, Syntax, TooMany, Twice};
+        match self {
+            Self::Hosts(Empty { origin } | Syntax { origin, .. } | TooMany { origin, .. } | Twice { origin, .. })
+                if *origin == Origin::Argument =>
+            {
+                2
+            }
+            Self::OneRole => 2,
+            _ => 1,
+        }
     }
 }
 
@@ -244,6 +264,13 @@ fn run(args: &Args) -> Result<(), Failure> {
     if let Some((first, _)) = plans.first().filter(|(path, _)| !cli::is_dash(path)) {
         let more = if plans.len() > 1 { format!(" and {} more", plans.len() - 1) } else { String::new() };
         cli::note(&format!("written   {}{more}\n", Printable(&first.display().to_string())));
+    }
+    if args.format == Format::Ldms {
+        let written: Vec<&Path> = plans.iter().map(|(path, _)| &**path).collect();
+        for path in ldms::outdated(&args.output, &written) {
+            let name = path.display().to_string();
+            cli::note(&format!("outdated  {}: not in this plan, remove it or its ports are queried twice\n", Printable(&name)));
+        }
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The flags of a sweep, and the configuration that results from the file and the flags.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,16 @@ use ibnet::limits;
 use ibnet::output::{Destination, FileOptions, NatsOptions};
 
 use super::failure::Failure;
+use super::watch::Reader;
+
+/// Configuration file that is used if no other input is given.
+pub(super) const DEFAULT_CONFIG: &str = "/etc/ibnet/ibnet.toml";
+
+/// A configuration file as it was read.
+pub(super) struct ConfigFile {
+    path: PathBuf,
+    text: String,
+}
 
 // These flags belong to a sweep and to `check`. This is not a doc comment, because clap would print
 // it instead of the description of the program.
@@ -87,34 +98,91 @@ impl Flags {
         flags.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
     }
 
+    /// Adds the flags of `before`. Returns false if both have the same flag.
+    pub(super) fn merge(&mut self, before: &Self) -> bool {
+        fn merge<V: Clone>(own: &mut Option<V>, before: &Option<V>) -> bool {
+            let is_twice = own.is_some() && before.is_some();
+            if let Some(before) = before {
+                own.get_or_insert_with(|| before.clone());
+            }
+            !is_twice
+        }
+        let texts = [
+            (&mut self.assignments, &before.assignments),
+            (&mut self.sampler, &before.sampler),
+            (&mut self.net, &before.net),
+            (&mut self.simulate, &before.simulate),
+            (&mut self.scenario, &before.scenario),
+            (&mut self.interval, &before.interval),
+            (&mut self.timeout, &before.timeout),
+            (&mut self.grace, &before.grace),
+            (&mut self.sl, &before.sl),
+            (&mut self.pkey, &before.pkey),
+            (&mut self.output, &before.output),
+        ];
+        let texts = texts.map(|(own, before)| merge(own, before)).into_iter().all(|is_once| is_once);
+        let lists = [merge(&mut self.groups, &before.groups), merge(&mut self.ca, &before.ca)];
+        let others = [merge(&mut self.config, &before.config), merge(&mut self.window, &before.window)];
+        texts && lists.into_iter().chain(others).all(|is_once| is_once)
+    }
+
+    /// Returns the configuration file. Returns `None` if there are other flags.
+    pub(super) fn only_config(&self) -> Option<Option<PathBuf>> {
+        self.given().is_empty().then(|| self.config.clone())
+    }
+
+    /// Uses the configuration file `path` if it exists and no flag gives another input.
+    pub(super) fn use_default_config(&mut self, path: &Path) {
+        let has_input = self.config.is_some() || self.assignments.is_some() || self.net.is_some() || self.simulate.is_some();
+        if !has_input && path.exists() {
+            self.config = Some(path.to_owned());
+        }
+    }
+
     /// Returns whether the invalid value of this failure came from a flag.
     pub(super) fn gave(&self, failure: &Failure) -> bool {
         matches!(failure, Failure::Config(ConfigError::Value { key, .. }) if self.given().contains(key))
     }
 
-    /// Returns the checked configuration.
-    pub(super) fn config(&self) -> Result<Config, ConfigError> {
-        self.raw()?.check().map_err(|error| match (&error, &self.config) {
+    /// Reads the configuration file, if there is one.
+    pub(super) fn read(&self, reader: &mut Reader) -> Result<Option<ConfigFile>, ConfigError> {
+        let Some(path) = &self.config else { return Ok(None) };
+        let failed = |source| ConfigError::Io { path: path.clone(), source };
+        let octets = reader.read(path, limits::CONFIG).map_err(failed)?;
+        let text = String::from_utf8(octets).map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))?;
+        Ok(Some(ConfigFile { path: path.clone(), text }))
+    }
+
+    /// Checks the configuration.
+    pub(super) fn check(&self, raw: &Raw, file: Option<&ConfigFile>) -> Result<Config, ConfigError> {
+        raw.check().map_err(|error| match (&error, file) {
             (ConfigError::Value { key, .. }, _) if self.given().contains(key) => error,
-            (_, Some(path)) => error.placed(path),
+            (_, Some(file)) => error.placed(&file.path, &file.text),
             (_, None) => error,
         })
+    }
+
+    /// Reads and checks the configuration.
+    pub(super) fn config(&self) -> Result<Config, ConfigError> {
+        let file = self.read(&mut Reader::default())?;
+        self.check(&self.raw(file.as_ref())?, file.as_ref())
     }
 
     /// Prints the configuration. The configuration must be valid; only the ports to sweep may be
     /// missing.
     pub(super) fn print(&self) -> Result<(), Failure> {
-        if let Err(ConfigError::NothingToSweep) = self.config() {
+        let file = self.read(&mut Reader::default())?;
+        let raw = self.raw(file.as_ref())?;
+        if let Err(ConfigError::NothingToSweep) = self.check(&raw, file.as_ref()) {
             // A net file is set here only to check all other keys.
-            Self { net: Some("-".to_owned()), ..self.clone() }.config()?;
+            self.check(&Raw { net: "-".to_owned(), ..raw.clone() }, file.as_ref())?;
             cli::note("note: no key gives the ports to sweep\n");
         } else {
-            self.config()?;
+            self.check(&raw, file.as_ref())?;
         }
-        let file =
-            self.config.as_deref().map(|path| (limits::read_text(path, limits::CONFIG).unwrap_or_default(), path.display().to_string()));
-        let file = file.as_ref().map(|(text, name)| (text.as_str(), name.as_str()));
-        cli::print(config::show(&self.raw()?, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
+        let file = file.as_ref().map(|file| (&*file.text, file.path.display().to_string()));
+        let file = file.as_ref().map(|(text, name)| (*text, name.as_str()));
+        cli::print(config::show(&raw, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
     }
 
     /// Returns an error if an output would append records to a file that the program reads: the
@@ -147,7 +215,8 @@ impl Flags {
             inputs.extend(key.map(|path| ("key of the metrics", path)));
         }
         for output in &config.outputs {
-            let Destination::Nats(NatsOptions { credentials, ca_file, certificate, .. }) = &output.to else { continue };
+            let Destination::Nats(NatsOptions { password_file, credentials, ca_file, certificate, .. }) = &output.to else { continue };
+            inputs.extend(password_file.as_ref().map(|path| ("password file of NATS", path)));
             inputs.extend(credentials.as_ref().map(|path| ("credentials file of NATS", path)));
             inputs.extend(ca_file.as_ref().map(|path| ("CA file of NATS", path)));
             inputs.extend(certificate.iter().flat_map(|(certificate, key)| [("certificate of NATS", certificate), ("key of NATS", key)]));
@@ -156,8 +225,8 @@ impl Flags {
     }
 
     /// Returns the configuration of the file with the flags applied.
-    pub(super) fn raw(&self) -> Result<Raw, ConfigError> {
-        let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+    pub(super) fn raw(&self, file: Option<&ConfigFile>) -> Result<Raw, ConfigError> {
+        let mut raw = file.map(|file| Raw::parse(&file.text, &file.path)).transpose()?.unwrap_or_default();
         let texts = [
             (&self.assignments, &mut raw.assignments),
             (&self.sampler, &mut raw.sampler),
@@ -190,5 +259,48 @@ impl Flags {
             raw.sl = Sl::Word(sl.clone());
         }
         Ok(raw)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn flags(args: &[&str]) -> Flags {
+        Program::try_parse_from([&["x"], args].concat()).map(|program| program.flags).expect("valid")
+    }
+
+    #[test]
+    fn flags_before_and_after_a_command_are_combined_each_once() {
+        let mut own = flags(&["--interval", "2s"]);
+        assert!(own.merge(&flags(&["-c", "a", "--window", "4", "--ca", "x,y"])));
+        assert_eq!(own.given(), ["interval", "window", "ca"]);
+        assert_eq!(own.config, Some("a".into()));
+        assert!(!own.merge(&flags(&["--window", "5"])));
+        assert_eq!((flags(&[]).only_config(), flags(&["--sl", "1"]).only_config()), (Some(None), None));
+    }
+
+    #[test]
+    fn installed_configuration_is_used_without_another_input() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let used = |args: &[&str], path: &Path| {
+            let mut flags = flags(args);
+            flags.use_default_config(path);
+            flags.config
+        };
+        assert_eq!(used(&["--interval", "2s"], file.path()), Some(file.path().to_owned()));
+        assert_eq!(used(&[], Path::new("/nonexistent/ibnet.toml")), None);
+        for args in [["--net", "a"], ["--assignments", "a"], ["--simulate", "a"]] {
+            assert_eq!(used(&args, file.path()), None);
+        }
+        assert_eq!(used(&["-c", "b"], file.path()), Some("b".into()));
     }
 }

@@ -6,10 +6,12 @@
 //! `ibnet-sweep check` tests everything that a sweep needs.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use ibnet::cli::{self, Progress};
 use ibnet::config::Config;
 use ibnet::mad::transport::Transport;
@@ -22,18 +24,21 @@ use ibnet::sweep::driver::{Driver, DriverSettings, SlotReport, SystemClock};
 use ibnet::sweep::plan::SweepPlan;
 
 use self::failure::Failure;
-use self::flags::Flags;
+use self::flags::{DEFAULT_CONFIG, Flags};
 use self::once::OneSlot;
 use self::reload::{MakeDriver, Prepare, Setup};
 use self::service::Service;
 use self::streams::Streams;
 use self::summary::Summary;
-use self::supervisor::{MakeObservers, NewWorker, Observer, Reload};
+use self::supervisor::{Applied, MakeObservers, NewWorker, Observer, Reload};
+use self::watch::{Reader, Stamped};
 use self::workers::Share;
 
 mod check;
+mod cpu;
 mod failure;
 mod flags;
+mod loader;
 mod metrics;
 mod once;
 mod query;
@@ -45,13 +50,14 @@ mod summary;
 mod supervisor;
 mod systemd;
 mod table;
+mod watch;
 mod workers;
 
 /// Query the counters of every assigned port once per slot (one second by default), and write them
 /// as JSON lines
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-sweep", version, after_help = EXAMPLES)]
-#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(disable_help_subcommand = true)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -69,6 +75,46 @@ struct Args {
     /// Print the configuration in use with the origin of each value, and exit
     #[arg(long)]
     print_config: bool,
+    /// Log more: each slot, and with -vv each MAD. RUST_LOG overrides this
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Log errors only
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+}
+
+impl Args {
+    /// Returns the level of the log.
+    fn level(&self) -> cli::LevelFilter {
+        match (self.quiet, self.verbose) {
+            (true, _) => cli::LevelFilter::ERROR,
+            (false, 0) => cli::LevelFilter::INFO,
+            (false, 1) => cli::LevelFilter::DEBUG,
+            (false, _) => cli::LevelFilter::TRACE,
+        }
+    }
+
+    /// Moves the flags before a command to the command. `ibnet-sweep -c FILE check` is the same as
+    /// `ibnet-sweep check -c FILE`.
+    fn with_flags_of_command(mut self) -> Result<Self, clap::Error> {
+        let conflict = |text: &str| Err(Self::command().error(ErrorKind::ArgumentConflict, text));
+        let is_sweep = self.sweeps.is_some() || self.once || self.summary || self.print_config;
+        if self.command.is_some() && is_sweep {
+            return conflict("a command cannot be used with --sweeps, --once, --summary or --print-config");
+        }
+        let is_valid = match &mut self.command {
+            None => {
+                self.flags.use_default_config(Path::new(DEFAULT_CONFIG));
+                true
+            }
+            Some(Command::Check(check)) => check.take_flags(&self.flags),
+            Some(Command::Query(query)) => query.take_flags(&self.flags),
+        };
+        if !is_valid {
+            return conflict("a flag before a command is also given after it, or is no flag of the command");
+        }
+        Ok(self)
+    }
 }
 
 /// Commands other than a sweep.
@@ -93,6 +139,9 @@ Examples:
 -o DIR/ each sampler writes its own file DIR/SAMPLER.jsonl; any other output
 gets the records of all samplers.
 
+Without -c, --assignments, --net and --simulate, the configuration is
+/etc/ibnet/ibnet.toml if this file exists.
+
 The log goes to standard error; RUST_LOG=ibnet=debug logs each slot.
 
 Exit codes:
@@ -106,11 +155,11 @@ Exit codes:
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let args: Args = match cli::arguments() {
+    let args = match cli::arguments().and_then(|args: Args| args.with_flags_of_command().map_err(|error| cli::wrong_arguments(&error))) {
         Ok(args) => args,
         Err(code) => return code,
     };
-    cli::log_to_stderr();
+    let _log = cli::log_to_stderr(args.level());
     let result = match &args.command {
         None => run(&args).map(|()| ExitCode::SUCCESS),
         Some(Command::Check(args)) => check::run(args),
@@ -134,7 +183,15 @@ fn run(args: &Args) -> Result<(), Failure> {
     if args.print_config {
         return args.flags.print();
     }
-    let setup = Setup::load(&args.flags)?;
+    let mut reader = Reader::default();
+    let mut setup = Setup::load(&args.flags, &mut reader)?;
+    setup.work = setup.work.present()?;
+    let read = reader.into_read();
+    if setup.config.has_secret()
+        && let Err(error) = cli::forbid_core_dumps()
+    {
+        tracing::warn!(%error, "cannot prevent core dumps, which have the passwords of this process");
+    }
     if let Some(fabric) = simulation::build(&setup.config)? {
         let prepare = move |_: &Config, share: &Share, settings| {
             let (ca, ca_port) = simulation::hca_name(&share.ca);
@@ -143,7 +200,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed()))
                 as MakeDriver<_>)
         };
-        return sweep(args, setup, Box::new(prepare));
+        return sweep(args, setup, read, Arc::new(prepare));
     }
     #[cfg(feature = "umad")]
     {
@@ -161,7 +218,7 @@ fn run(args: &Args) -> Result<(), Failure> {
                 if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)).watching(workers::watch_devices) }
             }) as MakeDriver<_>)
         };
-        let result = sweep(args, setup, Box::new(prepare));
+        let result = sweep(args, setup, read, Arc::new(prepare));
         end_process_soon(result.as_ref().err().map_or(0, Failure::exit_code));
         result
     }
@@ -186,7 +243,7 @@ fn end_process_soon(code: u8) {
 
 /// Sweeps with all workers. The slots go to the outputs. With `--once`, one slot is printed as a
 /// table.
-fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prepare<T>) -> Result<(), Failure> {
+fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, read: Vec<Stamped>, prepare: Prepare<T>) -> Result<(), Failure> {
     let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
     let workers = setup.workers(|settings| DriverSettings { aligned, sweeps, ..settings });
     let slots = args.sweeps.map(|sweeps| sweeps * workers.len() as u64);
@@ -197,7 +254,7 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
         let worker = |(make_driver, setup): (MakeDriver<T>, _)| {
             let setup: reload::WorkerSetup = setup;
             let outlet = streams.outlet(&setup.settings().sampler)?;
-            Ok(NewWorker { driver: make_driver(outlet), setup, observers: observers() })
+            Ok(NewWorker { make_driver, outlet, setup, observers: observers() })
         };
         prepared.into_iter().map(worker).collect::<Result<Vec<_>, Failure>>()
     };
@@ -221,9 +278,11 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, prepare: Prep
     let workers = start(&streams, &observers)?;
     let drain = config.drain;
     // A sweep of a few slots ends before a reload is needed.
-    let reload = args.sweeps.is_none().then(|| {
-        let (flags, watch) = (args.flags.clone(), setup.watch());
-        Reload { flags, setup, prepare, streams, watch, metrics, observers }
+    let reload = args.sweeps.is_none().then(|| Reload {
+        flags: args.flags.clone(),
+        prepare,
+        read,
+        running: Applied { raw: setup.raw, streams, metrics, observers },
     });
     let result = service.run(workers, writers, &bar, reload, drain);
     if args.summary {

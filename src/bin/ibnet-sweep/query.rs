@@ -13,6 +13,7 @@ use ibnet::sweep::query::{self, PortQuery, QueryResult};
 use ibnet::types::{Lid, PortNum};
 
 use super::failure::Failure;
+use super::flags::Flags;
 use super::simulation;
 #[cfg(feature = "umad")]
 use super::workers;
@@ -113,6 +114,15 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
+    /// Takes the configuration file from the flags before the command. Returns false if there are
+    /// other flags, or if it is given twice.
+    pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
+        let Some(config) = before.only_config() else { return false };
+        let is_twice = config.is_some() && self.config.is_some();
+        self.config = self.config.take().or(config);
+        !is_twice
+    }
+
     /// Returns the configuration with the flags applied.
     fn config(&self) -> Result<Config, ConfigError> {
         let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();

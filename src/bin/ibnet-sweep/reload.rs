@@ -1,31 +1,29 @@
-//! Reloads files while the sweep runs. This module detects changed files, checks which keys may
-//! change, and selects the workers that continue. A worker is the thread of one HCA port.
+//! The configuration and the plan, as they were read at the start or at a reload. This module
+//! checks which keys may change, and selects the workers that continue. A worker is the thread of
+//! one HCA port.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use ibnet::config::{Config, Plan as Source, Raw};
+use ibnet::config::{Config, Raw};
 use ibnet::output::Outlet;
 use ibnet::sweep::driver::{Driver, DriverSettings};
 
 use super::failure::Failure;
 use super::flags::Flags;
+use super::watch::Reader;
 use super::workers::{Share, Work};
 
-/// Makes a driver that writes to an outlet.
-pub(super) type MakeDriver<T> = Box<dyn FnOnce(Outlet) -> Driver<T>>;
+/// Makes a driver that writes to an outlet. This may block, so it runs on the thread of the worker.
+pub(super) type MakeDriver<T> = Box<dyn FnOnce(Outlet) -> Driver<T> + Send>;
 
 /// Opens the transport of a worker. The driver of the worker is made later.
-pub(super) type Prepare<T> = Box<dyn Fn(&Config, &Share, DriverSettings) -> Result<MakeDriver<T>, Failure>>;
+pub(super) type Prepare<T> = Arc<dyn Fn(&Config, &Share, DriverSettings) -> Result<MakeDriver<T>, Failure> + Send + Sync>;
 
 /// The configuration and the plan, as they were read.
 pub(super) struct Setup {
     pub(super) raw: Raw,
     pub(super) config: Config,
     pub(super) work: Work,
-    /// The files, and their state before they were read.
-    files: Vec<(PathBuf, Stamp)>,
 }
 
 /// Everything that defines a worker. If this setup is equal after a reload, the worker continues.
@@ -58,18 +56,16 @@ const CHANGEABLE: [&str; 16] = [
 ];
 
 impl Setup {
-    /// Reads and checks the configuration and the plan.
-    pub(super) fn load(flags: &Flags) -> Result<Self, Failure> {
-        // The state is taken before the files are read, so that a change during reading is
-        // detected.
-        let mut files: Vec<(PathBuf, Stamp)> = flags.config.iter().map(|path| (path.clone(), stamp(path))).collect();
-        let raw = flags.raw()?;
-        let config = flags.config()?;
+    /// Reads and checks the configuration and the plan. May block as long as the file system.
+    ///
+    /// A plan that does not name the sampler is not an error here: see [`Work::absent`].
+    pub(super) fn load(flags: &Flags, reader: &mut Reader) -> Result<Self, Failure> {
+        let file = flags.read(reader)?;
+        let raw = flags.raw(file.as_ref())?;
+        let config = flags.check(&raw, file.as_ref())?;
         flags.check_output(&config)?;
-        let (Source::Assignments(plan) | Source::Net(plan)) = &config.plan;
-        files.push((plan.clone(), stamp(plan)));
-        let work = Work::load(&config)?;
-        Ok(Self { raw, config, work, files })
+        let work = Work::load(&config, reader)?;
+        Ok(Self { raw, config, work })
     }
 
     /// Returns the setup of each worker. `change` adjusts the settings of its driver.
@@ -89,19 +85,14 @@ impl Setup {
     }
 
     /// Returns an error if a key that needs a restart has changed.
-    pub(super) fn check_change_from(&self, old: &Self) -> Result<(), Failure> {
+    pub(super) fn check_change_from(&self, old: &Raw) -> Result<(), Failure> {
         let table = |raw: &Raw| toml::Table::try_from(raw).unwrap_or_default();
-        let (old, new) = (table(&old.raw), table(&self.raw));
+        let (old, new) = (table(old), table(&self.raw));
         let differs = |key: &&String| !CHANGEABLE.contains(&key.as_str()) && old.get(*key) != new.get(*key);
         match old.keys().chain(new.keys()).find(differs) {
             Some(key) => Err(Failure::NeedsRestart { key: key.clone() }),
             None => Ok(()),
         }
-    }
-
-    /// Returns a watch for changes of the files since they were read.
-    pub(super) fn watch(&self) -> Watch {
-        Watch::new(self.files.clone())
     }
 }
 
@@ -159,56 +150,6 @@ impl WorkerSetup {
     }
 }
 
-/// Device, inode, time of the last change (seconds and nanoseconds) and size of a file. `None` if
-/// the file does not exist.
-type Stamp = Option<(u64, u64, i64, i64, u64)>;
-
-/// Detects changes of files by their metadata. Works on network file systems too.
-pub(super) struct Watch {
-    files: Vec<PathBuf>,
-    /// State of the files when they were read. Empty if the files must be read again.
-    read: Vec<Stamp>,
-    /// State at the last call of [`is_changed`](Self::is_changed).
-    seen: Vec<Stamp>,
-}
-
-impl Watch {
-    fn new(files: Vec<(PathBuf, Stamp)>) -> Self {
-        let (files, read): (Vec<_>, Vec<_>) = files.into_iter().unzip();
-        Self { files, seen: read.clone(), read }
-    }
-
-    /// Returns whether the files differ from those that were read, and have not changed since the
-    /// last call. So files are not read while they are still being written.
-    pub(super) fn is_changed(&mut self) -> bool {
-        let now = self.stamps();
-        let is_stable = now == self.seen;
-        self.seen.clone_from(&now);
-        is_stable && now != self.read
-    }
-
-    /// Makes [`is_changed`](Self::is_changed) return true as soon as the files have not changed
-    /// between two calls.
-    pub(super) fn read_again(&mut self) {
-        self.read.clear();
-    }
-
-    /// Records that the files are read now.
-    pub(super) fn mark_read(&mut self) {
-        self.read = self.stamps();
-        self.seen.clone_from(&self.read);
-    }
-
-    fn stamps(&self) -> Vec<Stamp> {
-        self.files.iter().map(|path| stamp(path)).collect()
-    }
-}
-
-fn stamp(path: &Path) -> Stamp {
-    let found = fs::metadata(path).ok()?;
-    Some((found.dev(), found.ino(), found.mtime(), found.mtime_nsec(), found.size()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -218,24 +159,6 @@ mod tests {
     use ibnet::types::{HcaName, PortNum};
 
     use super::*;
-
-    #[test]
-    fn file_is_read_again_only_when_it_is_complete() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("plan");
-        fs::write(&path, "1").expect("written");
-        let mut watch = Watch::new(vec![(path.clone(), stamp(&path))]);
-        assert!(!watch.is_changed());
-        fs::write(&path, "12").expect("written");
-        assert!(!watch.is_changed(), "it may be incomplete");
-        fs::write(&path, "123").expect("written");
-        assert!(!watch.is_changed(), "it changed again");
-        assert!(watch.is_changed() && watch.is_changed(), "until it is read");
-        watch.mark_read();
-        assert!(!watch.is_changed());
-        fs::remove_file(&path).expect("removed");
-        assert!(!watch.is_changed() && watch.is_changed(), "a removed file is a change");
-    }
 
     fn worker(host: &str, role: Option<&str>, ca: &str, interval: u64) -> WorkerSetup {
         let block = Sampler {
@@ -280,17 +203,5 @@ mod tests {
         // A new HCA port continues the slots of another one.
         assert_eq!(place(worker("c", None, "mlx5_0", 1)), Some(0));
         assert_eq!(place(worker("b", None, "mlx5_0", 2)), None, "its slots have other numbers");
-    }
-
-    #[test]
-    fn change_after_the_file_was_read_is_detected() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("plan");
-        fs::write(&path, "1").expect("written");
-        let before = stamp(&path);
-        fs::write(&path, "123").expect("written");
-        let mut watch = Watch::new(vec![(path.clone(), before)]);
-        assert!(!watch.is_changed(), "it may be incomplete");
-        assert!(watch.is_changed());
     }
 }

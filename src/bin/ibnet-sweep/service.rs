@@ -73,7 +73,8 @@ impl Service {
         let hangups = || if reload.is_some() { cli::Hangups::new() } else { Ok(cli::Hangups::none()) };
         let mut hangups = self.runtime.block_on(async { hangups() }).map_err(Failure::Threads)?;
         let (events, mut received) = unbounded_channel();
-        let mut supervisor = Supervisor::new(events, bar.clone(), reload);
+        let (loads, mut loaded) = unbounded_channel();
+        let mut supervisor = Supervisor::new(events, loads, bar.clone(), reload);
         workers.into_iter().try_for_each(|worker| supervisor.start(worker))?;
         self.runtime.block_on(async {
             let mut look = Instant::now() + LOOK_EVERY;
@@ -83,6 +84,7 @@ impl Service {
                 }
                 tokio::select! {
                     Some(event) = received.recv() => supervisor.handle(event),
+                    Some(event) = loaded.recv() => supervisor.handle_load(event),
                     () = outputs.reader_gone.notified() => {
                         tracing::debug!("reader of standard output closed the pipe");
                         break Stop::ReaderGone;

@@ -4,28 +4,31 @@
 //! A reload starts new workers beside the old ones. The new workers discover their devices while
 //! the old workers still sweep. Then the new workers replace the old workers. All do this at the
 //! same time, between two slots. So no slot is lost or runs twice. A worker whose setup did not
-//! change continues, and keeps its readings for the rates.
+//! change continues, and keeps its readings for the rates. If the new plan does not name this host,
+//! the workers end between two slots, and the program waits for a plan that names it.
 
-use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ibnet::cli::Progress;
+use ibnet::config::Raw;
 use ibnet::mad::transport::Transport;
 use ibnet::metrics::Metrics;
-use ibnet::sweep::driver::{Control, Driver, Notice, SlotReport};
+use ibnet::output::Outlet;
+use ibnet::sweep::driver::{Control, Notice, SlotReport};
 use ibnet::sweep::schedule::Schedule;
 use ibnet::types::Printable;
-use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::cpu::pin;
 use super::failure::Failure;
 use super::flags::Flags;
-use super::reload::{Prepare, Setup, Watch, WorkerSetup};
+use super::loader::{LoadEvent, Loaded, Loader, Running, drop_elsewhere};
+use super::reload::{MakeDriver, Prepare, WorkerSetup};
 use super::streams::Streams;
 use super::systemd::Manager;
+use super::watch::Stamped;
 
 /// Old workers are replaced at a slot border. The border is at least this far ahead, so all workers
 /// learn of it in time.
@@ -39,7 +42,8 @@ pub(super) type Observer = Box<dyn FnMut(SlotReport<'_>) + Send>;
 
 /// A worker that is to be started.
 pub(super) struct NewWorker<T> {
-    pub(super) driver: Driver<T>,
+    pub(super) make_driver: MakeDriver<T>,
+    pub(super) outlet: Outlet,
     pub(super) setup: WorkerSetup,
     pub(super) observers: Vec<Observer>,
 }
@@ -50,10 +54,16 @@ pub(super) type MakeObservers = Box<dyn Fn() -> Vec<Observer>>;
 /// State that a reload needs.
 pub(super) struct Reload<T> {
     pub(super) flags: Flags,
-    pub(super) setup: Setup,
     pub(super) prepare: Prepare<T>,
+    /// The files that were read at the start.
+    pub(super) read: Vec<Stamped>,
+    pub(super) running: Applied,
+}
+
+/// The configuration in use, and the parts of the program that a new one needs.
+pub(super) struct Applied {
+    pub(super) raw: Raw,
     pub(super) streams: Streams,
-    pub(super) watch: Watch,
     pub(super) metrics: Option<Arc<Metrics>>,
     pub(super) observers: MakeObservers,
 }
@@ -101,19 +111,28 @@ pub(super) struct Supervisor<T> {
     /// The first failure.
     result: Result<(), Failure>,
     manager: Manager,
-    reload: Option<Reload<T>>,
+    reload: Option<(Loader<T>, Applied)>,
     /// Detail of the event of the reload that is under way.
     detail: String,
+    /// Reason why no worker sweeps, although the program was not stopped.
+    waiting: Option<String>,
 }
 
 impl<T: Transport + Send + 'static> Supervisor<T> {
-    pub(super) fn new(events: UnboundedSender<WorkerEvent>, bar: Progress, reload: Option<Reload<T>>) -> Self {
-        Self { workers: Vec::new(), next: 0, events, bar, result: Ok(()), manager: Manager::new(), reload, detail: String::new() }
+    pub(super) fn new(
+        events: UnboundedSender<WorkerEvent>,
+        loads: UnboundedSender<LoadEvent<T>>,
+        bar: Progress,
+        reload: Option<Reload<T>>,
+    ) -> Self {
+        let reload = reload.map(|Reload { flags, prepare, read, running }| (Loader::new(flags, prepare, read, loads), running));
+        let manager = Manager::new();
+        Self { workers: Vec::new(), next: 0, events, bar, result: Ok(()), manager, reload, detail: String::new(), waiting: None }
     }
 
-    /// Returns whether all workers have ended.
+    /// Returns whether all workers have ended, and none will be started.
     pub(super) fn has_ended(&self) -> bool {
-        self.workers.is_empty()
+        self.workers.is_empty() && self.waiting.is_none()
     }
 
     /// Starts a worker that sweeps immediately.
@@ -122,7 +141,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
     }
 
     fn spawn(&mut self, worker: NewWorker<T>, control: Control, phase: Phase) -> Result<(), Failure> {
-        let NewWorker { driver, setup, mut observers } = worker;
+        let NewWorker { make_driver, outlet, setup, mut observers } = worker;
         let (number, control) = (self.next, Arc::new(control));
         self.next += 1;
         self.manager.expect_slots_every(setup.settings().interval);
@@ -133,6 +152,8 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         let (cpu, bar, events, of_thread) = (setup.cpu(), self.bar.clone(), self.events.clone(), Arc::clone(&control));
         spawn_thread(format!("mads-{number}"), move || {
             let mut end = EndReport { worker: number, events: events.clone(), result: Err(Failure::Crashed) };
+            // The driver starts a thread of its own, which must not inherit the CPU of this one.
+            let driver = make_driver(outlet);
             let pinned = cpu.map_or(Ok(()), |cpu| pin(cpu).map_err(|source| Failure::Pin { cpu, source }));
             let observe = |report: SlotReport<'_>| {
                 observers.iter_mut().for_each(|observer| observer(report));
@@ -178,63 +199,99 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             Ok(()) => {}
             Err(failure) if ended.phase == Phase::Preparing => self.reject_reload(&failure),
             Err(failure) => {
+                self.waiting = None;
                 self.workers.iter().for_each(|worker| worker.control.stop());
                 self.result = std::mem::replace(&mut self.result, Ok(())).and(Err(failure));
             }
         }
     }
 
-    /// Starts a reload if a file has changed.
+    /// Starts a look at the files, and reports a reload that hangs. Call it once a second.
     pub(super) fn check_files(&mut self) {
-        let is_changed = |reload: &mut Reload<T>| reload.watch.is_changed();
-        if !self.is_changing() && self.reload.as_mut().is_some_and(is_changed) {
-            self.reload("a file changed");
+        if !self.workers.iter().any(|worker| matches!(worker.phase, Phase::Sweeping | Phase::Replaced)) {
+            // No slot ends, but the program is alive.
+            self.manager.alive();
+        }
+        let Some((loader, _)) = &mut self.reload else { return };
+        loader.look();
+        if let Some(operation) = loader.report_hanging() {
+            let detail = format!("hangs, all goes on as before: {operation} has not ended");
+            self.report(&detail);
+            self.manager.ready(&format!("{}; a reload hangs: {}", self.status(), Printable(&operation)));
         }
     }
 
-    /// Returns whether a reload is under way.
+    /// Handles the result of a thread that looks at files or reads them.
+    pub(super) fn handle_load(&mut self, event: LoadEvent<T>) {
+        let Some((loader, _)) = &mut self.reload else { return };
+        match event {
+            LoadEvent::Looked(now) => {
+                if loader.must_start(now) && !self.is_changing() {
+                    self.start_reload("a file changed");
+                }
+            }
+            LoadEvent::Loaded { number, read, result } => {
+                let Some(result) = loader.take(number, read, result) else { return };
+                // The status of a reload that hung is replaced.
+                self.manager.reloading();
+                match result.and_then(|loaded| self.replace_workers(loaded)) {
+                    Ok(()) => self.switch_over(),
+                    Err(failure) => self.reject_reload(&failure),
+                }
+            }
+        }
+    }
+
+    /// Returns whether workers are being replaced.
     fn is_changing(&self) -> bool {
         self.workers.iter().any(|worker| worker.phase != Phase::Sweeping)
     }
 
-    /// Reads the files again and starts new workers. After an error the old workers continue.
+    /// Reads the files again. If a reload is under way, the files are read again after it.
     pub(super) fn reload(&mut self, reason: &str) {
-        let Some(mut reload) = self.reload.take() else { return };
-        if self.is_changing() {
-            // Only one reload runs at a time. After it, the files are read again.
-            reload.watch.read_again();
-        } else {
-            tracing::info!(reason, "reading configuration and assignments again");
-            self.manager.reloading();
-            reload.watch.mark_read();
-            match self.replace_workers(&mut reload) {
-                Ok(()) => self.switch_over(),
-                Err(failure) => self.reject_reload(&failure),
-            }
+        let is_changing = self.is_changing();
+        let Some((loader, _)) = &mut self.reload else { return };
+        if !is_changing && !loader.is_pending() {
+            return self.start_reload(reason);
         }
-        self.reload = Some(reload);
+        tracing::info!(reason, "a reload is under way, the files are read again after it");
+        if let Some(operation) = loader.start_again() {
+            self.report(&format!("requested again, but the last one hangs: {operation} has not ended"));
+        }
+    }
+
+    /// Starts a thread that reads the files and opens the HCA ports of new workers.
+    fn start_reload(&mut self, reason: &str) {
+        let Some((loader, applied)) = &mut self.reload else { return };
+        tracing::info!(reason, "reading configuration and assignments again");
+        self.manager.reloading();
+        let workers = self.workers.iter().map(|worker| (worker.number, worker.setup.clone())).collect();
+        if let Err(failure) = loader.start(Running { raw: applied.raw.clone(), workers }) {
+            self.reject_reload(&failure);
+        }
     }
 
     /// Starts the workers whose setup is new, beside those that they replace.
-    fn replace_workers(&mut self, reload: &mut Reload<T>) -> Result<(), Failure> {
-        let setup = Setup::load(&reload.flags)?;
-        setup.check_change_from(&reload.setup)?;
-        let (mut same, mut new) = (Vec::new(), Vec::new());
-        for worker in setup.workers(|settings| settings) {
-            match self.workers.iter().find(|other| other.setup.is_same_as(&worker)) {
-                Some(running) => same.push((running.number, worker)),
-                None => {
-                    worker.cpu().map_or(Ok(()), check_cpu)?;
-                    let outlet = reload.streams.outlet(&worker.settings().sampler)?;
-                    new.push((worker.prepare(&setup.config, &reload.prepare)?, outlet, worker));
-                }
+    fn replace_workers(&mut self, loaded: Loaded<T>) -> Result<(), Failure> {
+        let Some((_, applied)) = &mut self.reload else { return Ok(()) };
+        let Loaded { setup, same, new } = loaded;
+        let outlets: Result<Vec<_>, _> = new.iter().map(|(worker, _)| applied.streams.outlet(&worker.settings().sampler)).collect();
+        let outlets = match outlets {
+            Ok(outlets) => outlets,
+            Err(failure) => {
+                drop_elsewhere(new);
+                return Err(failure);
             }
-        }
-        // No error can occur after this line.
-        let ports: u32 = same.iter().map(|(_, worker)| worker.ports()).chain(new.iter().map(|(.., worker)| worker.ports())).sum();
+        };
+        let ports: u32 = same.iter().map(|(_, worker)| worker.ports()).chain(new.iter().map(|(worker, _)| worker.ports())).sum();
         let sha256 = setup.work.sha256().map(|sha256| format!(", assignments with SHA-256 {sha256}")).unwrap_or_default();
         self.detail =
-            cut(format!("taken: {ports} ports{sha256}; HCA ports that go on as before: {}, that begin anew: {}", same.len(), new.len()));
+            format!("taken: {ports} ports{sha256}; HCA ports that go on as before: {}, that begin anew: {}", same.len(), new.len());
+        if same.is_empty() && new.is_empty() {
+            let reason = setup.work.absent.as_ref().map_or_else(|| "the assignments have no sampler".to_owned(), ToString::to_string);
+            self.detail = format!("stopped, waiting for assignments that name this sampler: {reason}");
+            self.waiting = Some(format!("waiting for assignments that name this sampler: {reason}"));
+        }
         for worker in &mut self.workers {
             match same.iter().find(|(number, _)| *number == worker.number) {
                 Some((_, setup)) => {
@@ -247,18 +304,19 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 None => worker.phase = Phase::Replaced,
             }
         }
-        for (make_driver, outlet, setup) in new {
+        let observers: Vec<_> = new.iter().map(|_| (applied.observers)()).collect();
+        for (((worker, make_driver), outlet), observers) in new.into_iter().zip(outlets).zip(observers) {
             let replaced = self.workers.iter().filter(|worker| worker.phase == Phase::Replaced);
-            let place = setup.predecessor(replaced.clone().map(|worker| &worker.setup));
+            let place = worker.predecessor(replaced.clone().map(|worker| &worker.setup));
             let predecessor = place.and_then(|place| replaced.clone().nth(place)).map(|worker| Arc::clone(&worker.control));
-            let worker = NewWorker { driver: make_driver(outlet), setup, observers: (reload.observers)() };
-            self.spawn(worker, Control::held(predecessor), Phase::Preparing)?;
+            self.spawn(NewWorker { make_driver, outlet, setup: worker, observers }, Control::held(predecessor), Phase::Preparing)?;
         }
-        if let Some(metrics) = &reload.metrics {
-            metrics.set_peers(setup.work.peers.clone());
+        if let Some((_, applied)) = &mut self.reload {
+            applied.raw = setup.raw;
+            if let Some(metrics) = &applied.metrics {
+                metrics.set_peers(setup.work.peers);
+            }
         }
-        reload.watch = setup.watch();
-        reload.setup = setup;
         Ok(())
     }
 
@@ -283,6 +341,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                     Phase::Preparing => {
                         worker.control.begin_with(slot);
                         worker.phase = Phase::Sweeping;
+                        self.waiting = None;
                     }
                     Phase::Sweeping | Phase::Leaving => {}
                 }
@@ -291,9 +350,9 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             // The border is set, and the old workers have not reached it yet.
             return;
         }
-        let detail = std::mem::take(&mut self.detail);
+        let detail = cut(std::mem::take(&mut self.detail));
         if !detail.is_empty() {
-            tracing::info!(detail, "reload");
+            tracing::info!(detail = Printable(&detail).to_string(), "reload");
             self.notify_reload(&detail);
         }
         self.report_ready();
@@ -301,8 +360,6 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
 
     /// Ends the new workers, keeps the old workers, and reports the reason.
     fn reject_reload(&mut self, failure: &Failure) {
-        let detail = cut(format!("refused, all goes on as before: {}", failure.one_line()));
-        tracing::warn!(detail = Printable(&detail).to_string(), "reload");
         for worker in &mut self.workers {
             match worker.phase {
                 Phase::Preparing => worker.control.stop(),
@@ -311,29 +368,50 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             }
         }
         self.detail.clear();
-        self.notify_reload(&detail);
+        self.report(&format!("refused, all goes on as before: {}", failure.one_line()));
         self.report_ready();
     }
 
-    /// The first worker that continues writes a `reload` event.
+    /// Logs the fault of a reload, and writes a `reload` event.
+    fn report(&self, detail: &str) {
+        let detail = cut(detail.to_owned());
+        tracing::warn!(detail = Printable(&detail).to_string(), "reload");
+        self.notify_reload(&detail);
+    }
+
+    /// The first worker that continues writes a `reload` event. If none continues, the first one
+    /// writes it before it ends.
     fn notify_reload(&self, detail: &str) {
-        if let Some(first) = self.workers.iter().find(|worker| worker.phase == Phase::Sweeping) {
+        let continues = |worker: &&Worker| worker.phase == Phase::Sweeping;
+        if let Some(first) = self.workers.iter().find(continues).or_else(|| self.workers.first()) {
             first.control.notify(Notice::Reload(detail.to_owned()));
         }
     }
 
-    /// Reports to the service manager if all workers sweep.
+    /// Reports to the service manager if all workers sweep, or if the program waits for another
+    /// plan.
     fn report_ready(&mut self) {
+        let is_loading = self.reload.as_ref().is_some_and(|(loader, _)| loader.is_pending());
         let has_swept = |worker: &Worker| worker.phase == Phase::Sweeping && worker.slots > 0;
-        if !self.workers.is_empty() && self.workers.iter().all(has_swept) {
-            let ports: u32 = self.workers.iter().map(|worker| worker.setup.ports()).sum();
-            let plural = if self.workers.len() == 1 { "" } else { "s" };
-            self.manager.ready(&format!("{ports} ports in each slot, by {} HCA port{plural}", self.workers.len()));
+        if !is_loading && !self.has_ended() && self.workers.iter().all(has_swept) {
+            self.manager.ready(&self.status());
         }
+    }
+
+    /// Returns the status for the service manager: the present work, or the reason why there is
+    /// none.
+    fn status(&self) -> String {
+        if let (true, Some(reason)) = (self.workers.is_empty(), &self.waiting) {
+            return Printable(reason).to_string();
+        }
+        let ports: u32 = self.workers.iter().map(|worker| worker.setup.ports()).sum();
+        let plural = if self.workers.len() == 1 { "" } else { "s" };
+        format!("{ports} ports in each slot, by {} HCA port{plural}", self.workers.len())
     }
 
     /// Stops all workers. Each worker finishes its current slot first.
     pub(super) fn stop(&mut self) {
+        self.waiting = None;
         self.manager.stopping();
         self.workers.iter().for_each(|worker| worker.control.stop());
     }
@@ -385,23 +463,6 @@ fn wall_clock() -> u64 {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Checks that a thread can run on a CPU. The check uses a separate thread.
-fn check_cpu(cpu: usize) -> Result<(), Failure> {
-    let pinned = thread::spawn(move || pin(cpu)).join().map_err(|_| Failure::Crashed)?;
-    pinned.map_err(|source| Failure::Pin { cpu, source })
-}
-
-/// Binds the current thread to a CPU.
-fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(Errno::INVAL.into());
-    }
-    let mut only = CpuSet::new();
-    only.set(cpu);
-    // `None` selects the current thread.
-    Ok(sched_setaffinity(None, &only)?)
 }
 
 fn spawn_thread(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {

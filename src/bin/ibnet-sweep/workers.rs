@@ -14,10 +14,11 @@ use std::sync::Arc;
 #[cfg(feature = "umad")]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ibnet::assignments::{Assignments, Sampler};
+use ibnet::assignments::{Assignments, AssignmentsError, Sampler};
 use ibnet::cli;
 use ibnet::config::{Config, Plan as Source};
 #[cfg(feature = "umad")]
+use ibnet::limits;
 use ibnet::mad::transport::umad::{DeviceWatch, HcaPort, UmadTransport, ports};
 use ibnet::metrics::Peers;
 use ibnet::sweep::driver::DriverSettings;
@@ -28,6 +29,7 @@ use ibnet::types::{HcaName, PortNum, Printable};
 
 use super::failure::Failure;
 use super::metrics;
+use super::watch::Reader;
 
 /// The ports that this process sweeps.
 pub(super) struct Work {
@@ -36,6 +38,8 @@ pub(super) struct Work {
     sha256: Option<String>,
     /// Devices at the other ends of the links, for the metrics.
     pub(super) peers: Peers,
+    /// The error of a plan that does not name this sampler. Then there are no blocks.
+    pub(super) absent: Option<AssignmentsError>,
 }
 
 /// The share of one worker.
@@ -49,22 +53,32 @@ pub(super) struct Share {
 
 impl Work {
     /// Reads the assignments file or the net file of the configuration.
-    pub(super) fn load(config: &Config) -> Result<Self, Failure> {
+    ///
+    /// A plan without blocks for this sampler is not an error: see [`absent`](Self::absent).
+    pub(super) fn load(config: &Config, reader: &mut Reader) -> Result<Self, Failure> {
         let host = config.sampler.clone().unwrap_or_else(cli::short_host_name);
         match &config.plan {
             Source::Assignments(path) => {
-                let loaded = Assignments::read(path)?;
+                let read = reader.read(path, limits::PLAN);
+                let octets = read.map_err(|source| AssignmentsError::Io { path: path.clone(), source })?;
+                let loaded = Assignments::parse_file(&octets, &path.display().to_string())?;
                 let samplers = &loaded.assignments.samplers;
-                let blocks: Vec<_> = match config.is_for_all_samplers() {
-                    true => samplers.clone(),
-                    false => loaded.assignments.of_host(&host)?.into_iter().cloned().collect(),
+                let found = match config.is_for_all_samplers() {
+                    true => Ok(samplers.iter().collect()),
+                    false => loaded.assignments.of_host(&host),
+                };
+                let (blocks, absent) = match found {
+                    Ok(blocks) => (blocks.into_iter().cloned().collect(), None),
+                    Err(absent) => (Vec::new(), Some(absent)),
                 };
                 check_subnets(&blocks, config)?;
                 let peers = metrics::peers(samplers);
-                Ok(Self { blocks, sha256: Some(loaded.sha256), peers })
+                Ok(Self { blocks, sha256: Some(loaded.sha256), peers, absent })
             }
             Source::Net(path) => {
-                let net = read_net(path)?;
+                let octets = reader.read(path, limits::NET_FILE).map_err(|source| NetFileError::Io { path: path.clone(), source })?;
+                let net = net_file::parse(&octets, &path.display().to_string())?;
+                log_faulty_lines(&net, path);
                 let (sampler, left_out) = ibnet::partition::whole_fabric(&net.fabric, &host);
                 if !left_out.is_empty() {
                     tracing::info!(devices = left_out.len(), "routers, aggregation nodes and devices without a LID are not swept");
@@ -73,8 +87,16 @@ impl Work {
                     return Err(Failure::NothingLinked { net: path.display().to_string() });
                 }
                 let peers = metrics::peers(std::slice::from_ref(&sampler));
-                Ok(Self { blocks: vec![sampler], sha256: None, peers })
+                Ok(Self { blocks: vec![sampler], sha256: None, peers, absent: None })
             }
+        }
+    }
+
+    /// Returns an error if the plan does not name this sampler.
+    pub(super) fn present(self) -> Result<Self, Failure> {
+        match self.absent {
+            Some(absent) => Err(absent.into()),
+            None => Ok(self),
         }
     }
 
@@ -149,6 +171,12 @@ fn check_subnets(blocks: &[Sampler], config: &Config) -> Result<(), Failure> {
 /// Reads a net file, and logs the number of faulty lines of each kind.
 pub(super) fn read_net(path: &Path) -> Result<NetFile, NetFileError> {
     let net = net_file::read(path)?;
+    log_faulty_lines(&net, path);
+    Ok(net)
+}
+
+/// Logs the number of faulty lines of each kind.
+fn log_faulty_lines(net: &NetFile, path: &Path) {
     let name = path.display().to_string();
     let mut counts = std::collections::BTreeMap::new();
     for remark in &net.remarks {
@@ -158,7 +186,6 @@ pub(super) fn read_net(path: &Path) -> Result<NetFile, NetFileError> {
     for (kind, lines) in counts {
         tracing::warn!(file = %Printable(&name), fault = kind.as_str(), lines, "faulty lines in the net file, RUST_LOG=ibnet=debug lists them");
     }
-    Ok(net)
 }
 
 /// Finds an HCA port, and the index of the configured P_Key in its table.

@@ -110,13 +110,18 @@ pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
     text
 }
 
+/// Returns whether [`lid_file`] has written the text.
+pub fn is_own(text: &str) -> bool {
+    text.lines().next() == Some(OWN_HEADING)
+}
+
 /// Parses a lid file. `name` is the name of the file in messages. `sampler` is its host, if one was
 /// given.
 ///
 /// # Errors
 /// Returns an error if a line is not valid, or the host is unknown.
 pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Vec<LidLine>, LidFileError> {
-    let is_own = text.lines().next() == Some(OWN_HEADING);
+    let is_own = is_own(text);
     let origin = |line| Origin::Line { name: name.to_owned(), line };
     let mut current = match (sampler, heading(text)) {
         (Some(sampler), _) => Some(sampler.clone()),

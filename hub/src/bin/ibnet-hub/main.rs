@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use ibnet::cli;
+use ibnet::cli::{self, LevelFilter};
 use ibnet_hub::config::Raw;
 use ibnet_hub::error::HubError;
 use ibnet_hub::program;
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    cli::log_to_stderr();
+    let _log = cli::log_to_stderr(LevelFilter::INFO);
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => cli::fail(&error),

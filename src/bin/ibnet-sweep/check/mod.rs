@@ -4,6 +4,7 @@
 //! Each step prints one line: `ok`, `warn`, `fail`, or `skip` if an earlier step failed. A remedy
 //! follows a warning or a failure.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,9 +15,11 @@ use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
 use ibnet::types::Lid;
 
 use self::report::{Report, Verdict};
+use super::USAGE;
 use super::failure::Failure;
-use super::flags::Flags;
+use super::flags::{DEFAULT_CONFIG, Flags};
 use super::simulation;
+use super::watch::Reader;
 use super::workers::Work;
 
 mod devices;
@@ -41,7 +44,7 @@ Examples:
   ibnet-sweep check --assignments plan.toml --ca mlx5_0
   ibnet-sweep check --simulate fabric.p --verbose
 
-Insert `check` before the arguments of your sweep. Nothing is swept and nothing
+Insert `check` before or after the arguments of your sweep. Nothing is swept and nothing
 is written. Each device gets two MADs, one device after the other: NodeInfo, and
 ClassPortInfo of performance management.
 
@@ -52,17 +55,21 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut report = Report::default();
-    let config = report.step("configuration", args.flags.config().map_err(Failure::from), |config| args.describe(config))?;
+    let config = args.flags.config().map_err(Failure::from);
+    let is_argument = config.as_ref().err().is_some_and(|failure| args.flags.gave(failure));
+    let config = report.step("configuration", config, |config| args.describe(config))?;
     let Some(config) = config else {
         report.line(Verdict::Skip, "the rest", "needs a valid configuration", None)?;
-        return report.end();
+        let code = report.end()?;
+        return Ok(if is_argument { ExitCode::from(USAGE) } else { code });
     };
     if config.engine.path_sl {
         let remedy =
             "a device that needs another service level may not answer this check; a sweep uses the service level of its path record";
         report.warn("service level", "path records are not queried here: service level 0 is used", remedy)?;
     }
-    let work = report.step("assignments", Work::load(&config), |work| work.describe(&config))?;
+    let work =
+        report.step("assignments", Work::load(&config, &mut Reader::default()).and_then(Work::present), |work| work.describe(&config))?;
     let fabric = match simulation::build(&config) {
         Ok(fabric) => fabric,
         Err(failure) => {
@@ -114,6 +121,13 @@ fn address(config: &Config, pkey_index: u16, pkey_table: Vec<u16>) -> Address {
 }
 
 impl Args {
+    /// Takes the flags before the command. Returns false if a flag is given twice.
+    pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
+        let is_once = self.flags.merge(before);
+        self.flags.use_default_config(Path::new(DEFAULT_CONFIG));
+        is_once
+    }
+
     fn describe(&self, config: &Config) -> String {
         let file = self.flags.config.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
         let groups = config.engine.groups.len();

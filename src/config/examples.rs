@@ -1,0 +1,115 @@
+//! A valid value of each key, for messages.
+
+/// Keys with the names of their tables, and a valid value as in the file.
+const EXAMPLES: [(&str, &str); 52] = [
+    ("assignments", "\"/etc/ibnet/plan.toml\""),
+    ("net", "\"fabric.p\""),
+    ("sampler", "\"node001\""),
+    ("interval", "\"1s\""),
+    ("groups", "[\"extended\", \"base/1s\"]"),
+    ("wait_every", "1"),
+    ("down_every", "\"10s\""),
+    ("force_groups", "[\"xmtdisc\"]"),
+    ("identity", "\"1m\""),
+    ("window", "32"),
+    ("adaptive", "true"),
+    ("max_mads_per_second", "50000"),
+    ("timeout", "\"5ms\""),
+    ("grace", "\"50ms\""),
+    ("ca", "\"mlx5_0:1\""),
+    ("cpus", "[2, 3]"),
+    ("sl", "0"),
+    ("pkey", "\"0xffff\""),
+    ("output", "\"/var/log/ibnet/lines.jsonl\""),
+    ("drain", "\"4s\""),
+    ("simulate", "\"fabric.p\""),
+    ("simulated.scenario", "\"incast\""),
+    ("simulated.scenario_start", "\"5s\""),
+    ("simulated.scenario_length", "\"10s\""),
+    ("simulated.loss", "0.01"),
+    ("simulated.wide_counters", "\"switches\""),
+    ("simulated.dead", "[\"node007\", \"leaf03\"]"),
+    ("simulated.seed", "1"),
+    ("metrics.listen", "\"127.0.0.1:9315\""),
+    ("metrics.tls_cert", "\"/etc/ibnet/metrics.crt\""),
+    ("metrics.tls_key", "\"/etc/ibnet/metrics.key\""),
+    ("metrics.password_file", "\"/etc/ibnet/metrics.password\""),
+    ("metrics.secondary", "false"),
+    ("output.type", "\"file\""),
+    ("output.path", "\"/var/log/ibnet/lines.jsonl\""),
+    ("output.rotate_mib", "1024"),
+    ("output.rotate_every", "\"1h\""),
+    ("output.compress", "true"),
+    ("output.keep", "24"),
+    ("output.keep_age", "\"14d\""),
+    ("output.keep_total", "\"50GiB\""),
+    ("output.listen", "\"9331\""),
+    ("output.readers", "16"),
+    ("output.server", "\"nats://nats.example:4222\""),
+    ("output.fabric", "\"fabric\""),
+    ("output.user", "\"ibnet\""),
+    ("output.password_file", "\"/etc/ibnet/nats.password\""),
+    ("output.credentials", "\"/etc/ibnet/nats.creds\""),
+    ("output.ca_file", "\"/etc/ibnet/ca.pem\""),
+    ("output.cert_file", "\"/etc/ibnet/client.pem\""),
+    ("output.key_file", "\"/etc/ibnet/client.key\""),
+    ("output.buffer_mib", "64"),
+];
+
+/// Returns the line of a file that sets the key to a valid value: `window = 32`. `key` has the name
+/// of its table: `output.keep`.
+pub(super) fn example(key: &str) -> Option<String> {
+    let (_, value) = EXAMPLES.iter().find(|(name, _)| *name == key)?;
+    Some(format!("{} = {value}", key.rsplit('.').next().unwrap_or(key)))
+}
+
+/// Returns whether the value of a key is text in quotes.
+pub(super) fn is_text(key: &str) -> bool {
+    EXAMPLES.iter().any(|(name, value)| *name == key && value.starts_with('"'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Raw;
+    use super::super::output::{Outputs, TYPES};
+    use super::*;
+
+    /// Returns the keys of a table. `within` is its name with a dot, or empty.
+    fn keys(table: &toml::Table, within: &str) -> Vec<String> {
+        table.iter().filter(|(_, value)| !value.is_table()).map(|(key, _)| format!("{within}{key}")).collect()
+    }
+
+    #[test]
+    fn every_key_has_an_example_that_is_valid() {
+        let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
+        let mut expected = keys(&defaults, "");
+        for inner in ["simulated", "metrics"] {
+            expected.extend(keys(defaults[inner].as_table().expect("a table"), &format!("{inner}.")));
+        }
+        let mut of_outputs: Vec<_> =
+            TYPES.iter().flat_map(|(_, keys)| *keys).chain(&["type", "buffer_mib"]).map(|key| format!("output.{key}")).collect();
+        of_outputs.sort();
+        of_outputs.dedup();
+        expected.extend(of_outputs);
+        let mut found: Vec<_> = EXAMPLES.iter().map(|(key, _)| (*key).to_owned()).collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected);
+        for key in found {
+            let line = example(&key).expect("it has one");
+            let text = match key.split_once('.') {
+                Some(("output", "type")) => format!("[[output]]\n{line}\n"),
+                Some(("output", _)) => format!("[[output]]\ntype = \"x\"\n{line}\n"),
+                Some((table, _)) => format!("[{table}]\n{line}\n"),
+                None => format!("{line}\n"),
+            };
+            let raw: Raw = toml::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            if !key.contains('.') {
+                let net = if ["net", "assignments"].contains(&&*key) { raw.net.clone() } else { "fabric.p".to_owned() };
+                Raw { net, ..raw }.check().unwrap_or_else(|error| panic!("{text}: {error}"));
+            } else {
+                assert!(matches!(raw.output, Outputs::Tables(_)) == key.starts_with("output."));
+            }
+        }
+    }
+}
