@@ -195,6 +195,8 @@ lint: deps-node deny advisories ## Check format, lints, documentation, licences 
 	$(RUN) clippy $(ALL) --all-targets -- -D warnings
 	$(RUN) clippy --workspace --all-targets --no-default-features -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(RUN) doc $(ALL) --no-deps
+	cd hub/page && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --ignore-scripts; }
+	npm --prefix hub/page run --silent check
 
 # cargo-deny is compiled without optimization where it is missing: it runs for seconds, and an
 # optimized build of it takes minutes.

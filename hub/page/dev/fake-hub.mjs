@@ -1,0 +1,441 @@
+// Serves the page and the interface of the hub with generated values. It needs no hub and no
+// fabric:
+//
+//     npm run build && npm run fake -- --port 8099 [--leaves 700 --hosts 24 --spines 24]
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { WebSocketServer } from "ws";
+import { Fabric, INTERVAL } from "./fabric.mjs";
+import { policy } from "./policy.mjs";
+
+const options = Object.fromEntries(
+  ["port", "leaves", "hosts", "spines", "cables"].map((name) => [name, { type: "string" }]),
+);
+const { values } = parseArgs({ options: { ...options, calm: { type: "boolean" } } });
+const number = (name) => (values[name] === undefined ? undefined : Number(values[name]));
+const fabric = new Fabric({
+  leaves: number("leaves"),
+  hosts: number("hosts"),
+  spines: number("spines"),
+  cables: number("cables"),
+});
+const dist = fileURLToPath(new URL("../dist/", import.meta.url));
+const types = {
+  html: "text/html; charset=utf-8",
+  js: "text/javascript",
+  css: "text/css",
+  svg: "image/svg+xml",
+};
+
+const lastSlot = () => Math.floor(Date.now() / 1000) - 1;
+const metrics = ["xmit_utilization", "rcv_utilization", "xmit_blocked"].map((name) => ({
+  name,
+  unit: "share",
+  scale: 1,
+}));
+
+function codes(slot, metric) {
+  const array = new Uint16Array(fabric.ports.length);
+  for (let port = 0; port < array.length; port++) array[port] = fabric.code(port, slot, metric);
+  return array;
+}
+
+function frame(slot, wanted) {
+  const ports = fabric.ports.length;
+  const message = new ArrayBuffer(32 + 2 * ports * wanted.length);
+  const view = new DataView(message);
+  view.setUint32(0, 0x31424249, true);
+  view.setUint32(4, 1, true);
+  view.setBigUint64(8, BigInt(slot), true);
+  view.setBigUint64(16, BigInt(slot + 1) * BigInt(INTERVAL), true);
+  view.setUint32(24, ports, true);
+  view.setUint16(28, wanted.length, true);
+  for (const [index, metric] of wanted.entries()) {
+    new Uint16Array(message, 32 + 2 * ports * index, ports).set(codes(slot, metric));
+  }
+  return message;
+}
+
+function heat(query) {
+  const step = Number(query.get("step") ?? INTERVAL);
+  const from = Math.floor(Number(query.get("from")) / step) * step;
+  const columns = Math.max(0, Math.round((Number(query.get("to")) - from) / step));
+  const ports = fabric.ports.length;
+  const message = new ArrayBuffer(32 + 2 * ports * columns);
+  const view = new DataView(message);
+  view.setUint32(0, 0x31484249, true);
+  view.setUint32(4, 1, true);
+  view.setBigUint64(8, BigInt(from), true);
+  view.setBigUint64(16, BigInt(step), true);
+  view.setUint32(24, ports, true);
+  view.setUint32(28, columns, true);
+  const slots = Math.max(1, Math.round(step / INTERVAL));
+  for (let column = 0; column < columns; column++) {
+    const into = new Uint16Array(message, 32 + 2 * ports * column, ports);
+    // The values of a slot describe the interval before it.
+    const first = Math.round(from / INTERVAL) + column * slots + 1;
+    if (first > lastSlot() || first < fabric.start) into.fill(65535);
+    else
+      for (let s = 0; s < Math.min(slots, 8); s++) {
+        const some = codes(
+          first + Math.floor((s * slots) / Math.min(slots, 8)),
+          query.get("metric"),
+        );
+        for (let port = 0; port < ports; port++)
+          if (s === 0 || (some[port] <= 64000 && (into[port] > 64000 || some[port] > into[port])))
+            into[port] = some[port];
+      }
+  }
+  return message;
+}
+
+const range = (query) => ({
+  from_ns: Number(query.get("from") ?? (lastSlot() - 59) * INTERVAL),
+  to_ns: Number(query.get("to") ?? (lastSlot() + 1) * INTERVAL),
+});
+const rows = (query, list) => ({ ...range(query), rows: list });
+const slotOf = (query) => Math.round(range(query).to_ns / INTERVAL) - 1;
+
+function timeline(query) {
+  const answer = {
+    step_ns: INTERVAL,
+    t: [],
+    utilization_max: [],
+    blocked_max: [],
+    answered: [],
+    marks: [],
+  };
+  const first = Math.max(fabric.start, Math.round(Number(query.get("from") ?? 0) / INTERVAL));
+  for (let slot = first; slot <= lastSlot(); slot++) {
+    const gap = slot % 311 < 4;
+    answer.t.push(slot * INTERVAL);
+    const background = 0.45 + 0.3 * Math.abs(Math.sin(slot / 40));
+    answer.utilization_max.push(gap ? null : fabric.incast(slot) ? 0.99 : background);
+    answer.blocked_max.push(gap ? null : fabric.incast(slot) ? 0.72 : 0.01);
+    answer.answered.push(gap ? null : 0.97);
+    if (slot % 47 === 0)
+      answer.marks.push({
+        ts: slot * INTERVAL,
+        kind: "link",
+        text: "leaf02 / 30: link down",
+        guid: null,
+        port: null,
+        severe: true,
+      });
+    if (slot % 120 === 0)
+      answer.marks.push({
+        ts: slot * INTERVAL,
+        kind: "job",
+        text: "job 4711 starts",
+        guid: null,
+        port: null,
+        severe: false,
+      });
+  }
+  return answer;
+}
+
+function events() {
+  const list = [];
+  const flap = fabric.ports[fabric.flapping];
+  for (let slot = lastSlot(); slot >= fabric.start; slot--) {
+    const event = (name, port, detail) =>
+      list.push({
+        ts: slot * INTERVAL + 3e8,
+        slot,
+        sampler: "node00001",
+        event: name,
+        guid: port?.guid ?? null,
+        port: port?.port ?? null,
+        node: port?.node ?? null,
+        detail,
+      });
+    if (slot % 47 === 0) event("link_down", flap, "down");
+    if (slot % 47 === 6) event("link_up", flap, "active");
+    if (slot === fabric.start + 300)
+      event(
+        "unreachable",
+        { ...fabric.devices[[...fabric.dead][0]], port: null },
+        "the device answered nothing in a whole slot",
+      );
+    if (slot % 400 === 5) event("slot_missed", null, "1");
+  }
+  return list;
+}
+
+function samplers() {
+  const count = Math.floor(fabric.ports.length / 8);
+  return Array.from({ length: 8 }, (_, index) => ({
+    sampler: `node${String(index * 24 + 1).padStart(5, "0")}`,
+    role: "primary",
+    connected: index !== 6,
+    input: "tcp://node:9800",
+    version: "0.3.0",
+    interval_ns: INTERVAL,
+    last_slot: lastSlot() - (index === 6 ? 95 : 0),
+    last_ts: Date.now() * 1e6,
+    ports: count,
+    ok: count - (index === 3 ? 25 : 0) - (index % 2),
+    late: 0,
+    timeout: index % 2,
+    unreachable: index === 3 ? 25 : 0,
+    skipped: 0,
+    down: 0,
+    errors: 0,
+    duration_ns: 3.1e6 + index * 2e5,
+    rtt_p50_ns: 14000,
+    rtt_p99_ns: 61000,
+    slots_missed: index === 6 ? 1 : 0,
+    lines_lost: index === 5 ? 1210 : 0,
+    answered: Array.from({ length: 60 }, () => 1),
+    durations: Array.from({ length: 60 }, (_, i) => 3e6 + 1e5 * Math.sin(i)),
+  }));
+}
+
+function jobs() {
+  return [4711, 4712, 4709].map((job, index) => ({
+    job: String(job),
+    user: ["anna", "li", "omar"][index],
+    name: ["gromacs", "train-llm", "cfd"][index],
+    partition: "batch",
+    state: index === 2 ? "COMPLETED" : "RUNNING",
+    start_ns: (fabric.start + 100 * index) * 1e9,
+    end_ns: index === 2 ? (fabric.start + 700) * 1e9 : null,
+    injected_bytes: 2.1e12 / (index + 1),
+    ejected_bytes: 2e12 / (index + 1),
+    blocked_seconds: 146.8 * (2 - index),
+    blocked_ns_per_byte: 0.07,
+    nodes: Array.from({ length: 24 }, (_, i) => ({
+      host: `node${String(index * 24 + i + 1).padStart(5, "0")}`,
+      ports: 1,
+      injected_bytes: 9e10 * noiseOf(i),
+      ejected_bytes: 8e10,
+      blocked_seconds: 6 * noiseOf(i + 3),
+    })),
+    missing: [],
+    injected_gbps: Array.from({ length: 60 }, (_, i) => 300 + 200 * Math.sin(i / 7)),
+  }));
+}
+const noiseOf = (x) => Math.abs(Math.sin(x * 12.9898) * 43758.5453) % 1;
+
+function portDetail(index) {
+  const row = fabric.ports[index];
+  const slot = lastSlot();
+  const used = fabric.code(index, slot, "xmit_utilization");
+  return {
+    ...row,
+    lid: fabric.devices[row.device].lid,
+    link_source: "live",
+    status: used > 64000 ? "unreachable" : "ok",
+    ts: Date.now() * 1e6,
+    slot,
+    identity: "ok",
+    rtt_ns: 41200,
+    peer: row.peer === null ? null : fabric.name(row.peer),
+    counters: {
+      port_xmit_data_bytes: "9007199254740993123",
+      port_rcv_data_bytes: 8123456789012,
+      port_xmit_pkts: 91234567,
+      port_rcv_pkts: 81234567,
+      port_xmit_wait_ticks: 123456,
+      symbol_error_counter: 0,
+      link_downed_counter: 2,
+      port_xmit_discards: 1800,
+      port_rcv_errors: 0,
+      port_vl_xmit_wait_ticks: [1, 2, 3, 4, 0, 0, 0, 0],
+    },
+    rates: {
+      xmit_gbps: (used / 64000) * 100,
+      rcv_gbps: 12.5,
+      xmit_utilization: used / 64000,
+      rcv_utilization: 0.125,
+      xmit_blocked: 0.01,
+    },
+    saturated: ["symbol_error_counter"],
+    port_info: {
+      port_state: "active",
+      link_width_active: "4x",
+      link_speed_active: "EDR",
+      mtu: 4096,
+    },
+    events: events()
+      .filter((each) => each.guid === row.guid && (each.port === null || each.port === row.port))
+      .slice(0, 20),
+  };
+}
+
+function series(query) {
+  const span = range(query);
+  const from = Math.max(fabric.start, Math.round(span.from_ns / INTERVAL));
+  const list = [];
+  for (const port of query.getAll("port"))
+    for (const metric of query.getAll("metric")) {
+      const index = fabric.byKey.get(port);
+      const t = [];
+      const v = [];
+      for (let slot = from; slot < Math.round(span.to_ns / INTERVAL); slot++) {
+        t.push(slot * INTERVAL + 3e6);
+        const code =
+          index === undefined || slot % 311 < 4 ? 65535 : fabric.code(index, slot, metric);
+        const size = metric.includes("bytes") ? 12.5e9 : metric.includes("gbps") ? 100 : 1;
+        v.push(code > 64000 ? null : (size * code) / 64000);
+      }
+      list.push({ port, metric, t, v });
+    }
+  return { series: list };
+}
+
+function answer(path, query) {
+  switch (path) {
+    case "health":
+      return {
+        status: "ok",
+        fabric: "stria",
+        version: "0.3.0",
+        records: 871200,
+        samplers: 8,
+        last_slot: lastSlot(),
+        last_ts: lastSlot() * INTERVAL,
+        now_ns: Date.now() * 1e6,
+        interval_ns: INTERVAL,
+        kept: {
+          from_ns: fabric.start * 1e9,
+          to_ns: lastSlot() * 1e9,
+          octets: 42e6,
+          ports: fabric.ports.length,
+        },
+        metrics,
+        simulated: true,
+      };
+    case "topology":
+      return { generation: 1, devices: fabric.devices, ports: fabric.ports };
+    case "trees":
+      return rows(query, values.calm ? [] : fabric.trees(slotOf(query)));
+    case "errors":
+      return rows(query, values.calm ? [] : fabric.errors(slotOf(query)));
+    case "events":
+      return rows(query, events());
+    case "samplers":
+      return rows(query, samplers());
+    case "jobs": {
+      const list = jobs();
+      const wanted = query.get("job");
+      if (wanted === null) return rows(query, list);
+      const job = list.find((each) => each.job === wanted);
+      if (job === undefined) return null;
+      const uplinks = fabric.ports.flatMap((row, index) => {
+        if (row.node !== "leaf01" || !row.peer_node?.startsWith("core")) return [];
+        const up = 40 * noiseOf(index);
+        const rate = {
+          up_gbps: up,
+          down_gbps: up / 2,
+          job_up_gbps: up * 0.8,
+          job_down_gbps: up * 0.3,
+        };
+        const end = {
+          port: `${row.node} / ${row.port}`,
+          to: `${row.peer_node} / ${row.peer_port}`,
+        };
+        return [{ ...end, ...rate, used: up / 100, blocked: 0.3 * noiseOf(index + 1) }];
+      });
+      return rows(query, [{ ...job, uplinks, leaves: [], steps: [], into: [] }]);
+    }
+    case "timeline":
+      return timeline(query);
+    case "series":
+      return series(query);
+    case "sm":
+      return rows(query, []);
+    case "links":
+      return rows(
+        query,
+        fabric.ports.flatMap((row, index) =>
+          row.peer !== null && row.peer > index
+            ? [
+                {
+                  from: fabric.name(index),
+                  to: fabric.name(row.peer),
+                  link: row.link,
+                  xmit_gbps: 12,
+                  xmit_utilization: 0.3 * noiseOf(index),
+                  xmit_utilization_peak: 0.5,
+                  blocked: 0.01,
+                  back_utilization: 0.1,
+                  back_blocked: 0,
+                  errors: index % 97 === 0 ? 3 : 0,
+                  ends_disagree: false,
+                },
+              ]
+            : [],
+        ),
+      );
+    default:
+      return null;
+  }
+}
+
+const server = createServer(async (request, response) => {
+  const url = new URL(request.url, "http://localhost");
+  response.setHeader("content-security-policy", policy);
+  response.setHeader("x-content-type-options", "nosniff");
+  if (url.pathname === "/api/v1/heat") {
+    response.setHeader("content-type", "application/octet-stream");
+    response.end(Buffer.from(heat(url.searchParams)));
+  } else if (url.pathname.startsWith("/api/v1/")) {
+    const path = decodeURIComponent(url.pathname.slice(8));
+    const index = path.startsWith("port/") ? fabric.byKey.get(path.slice(5)) : undefined;
+    const body = index === undefined ? answer(path, url.searchParams) : portDetail(index);
+    response.statusCode = body === null ? 404 : 200;
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify(body ?? { error: `nothing is known of ${path}` }));
+  } else {
+    const name = url.pathname === "/" ? "index.html" : url.pathname.slice(1).replaceAll("..", "");
+    try {
+      const body = await readFile(dist + name);
+      response.setHeader(
+        "content-type",
+        types[name.split(".").at(-1)] ?? "application/octet-stream",
+      );
+      response.end(body);
+    } catch {
+      response.statusCode = 404;
+      response.end();
+    }
+  }
+});
+
+const sockets = new WebSocketServer({ server, path: "/api/v1/live" });
+sockets.on("connection", (socket) => {
+  socket.on("message", (text) => {
+    socket.metrics = JSON.parse(text).metrics;
+    socket.send(
+      JSON.stringify({
+        generation: 1,
+        metrics: socket.metrics,
+        scales: socket.metrics.map(() => 1),
+        interval_ns: INTERVAL,
+        last_slot: lastSlot(),
+      }),
+    );
+  });
+});
+
+let sent = 0;
+setInterval(() => {
+  const slot = lastSlot();
+  if (slot === sent) return;
+  sent = slot;
+  const frames = new Map();
+  for (const socket of sockets.clients) {
+    if (socket.metrics === undefined) continue;
+    const key = socket.metrics.join();
+    if (!frames.has(key)) frames.set(key, frame(slot, socket.metrics));
+    socket.send(frames.get(key));
+  }
+}, 50);
+
+server.listen(Number(values.port ?? 8099), "127.0.0.1", () => {
+  console.log(`http://127.0.0.1:${server.address().port}`);
+});

@@ -1,0 +1,72 @@
+//! Requests to the hub. Every request stays at the origin of the page.
+
+const ROOT = "/api/v1/";
+
+export type Params = Record<string, string | number | null | undefined | string[]>;
+
+/** An answer of the hub with an error status, or no answer at all. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    /** HTTP status; 0 if the hub did not answer. */
+    readonly status: number,
+  ) {
+    super(message);
+  }
+}
+
+/** Returns the address of a request. Parameters without a value are left out. */
+export function address(path: string, params: Params = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    if (Array.isArray(value)) {
+      for (const item of value) query.append(name, item);
+    } else if (value !== null && value !== undefined) {
+      query.append(name, String(value));
+    }
+  }
+  const text = query.toString();
+  return ROOT + path + (text === "" ? "" : `?${text}`);
+}
+
+/** Requests a JSON document. */
+export async function getJson<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T> {
+  const response = await request(path, params, signal);
+  return (await response.json()) as T;
+}
+
+/** Requests a binary message. */
+export async function getBinary(
+  path: string,
+  params?: Params,
+  signal?: AbortSignal,
+): Promise<ArrayBuffer> {
+  return (await request(path, params, signal)).arrayBuffer();
+}
+
+async function request(path: string, params?: Params, signal?: AbortSignal): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(address(path, params), { signal, cache: "no-store" });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ApiError("the hub does not answer", 0);
+  }
+  if (!response.ok) throw new ApiError(await reason(response), response.status);
+  return response;
+}
+
+async function reason(response: Response): Promise<string> {
+  try {
+    const body = (await response.json()) as { error?: unknown };
+    if (typeof body.error === "string") return body.error;
+  } catch {
+    // The body is not JSON: the status is all that is known.
+  }
+  return `status ${response.status}`;
+}
+
+/** Converts milliseconds to the nanoseconds of a request, without rounding of the last digits. */
+export function nanoseconds(milliseconds: number): string {
+  return `${BigInt(Math.round(milliseconds * 1000))}000`;
+}

@@ -1,0 +1,127 @@
+//! Decodes the binary messages of the hub: frames of one slot, and matrices of many slots.
+//!
+//! All numbers are little endian. A value is 16 bits: 0 to 64000 is a share of the scale of the
+//! metric. The largest codes are states without a value.
+
+/** Code of the value 1 x scale. */
+export const FULL = 64000;
+/** The hub has no value for this slot. */
+export const NO_DATA = 65535;
+/** The device did not answer. */
+export const NO_ANSWER = 65534;
+/** The link is down. */
+export const LINK_DOWN = 65533;
+/** The port has no sampler. */
+export const NOT_ASSIGNED = 65532;
+
+const FRAME_MAGIC = 0x31424249;
+const HEAT_MAGIC = 0x31484249;
+const FRAME_HEADER = 32;
+const HEAT_HEADER = 32;
+
+/** The values of all ports in one slot. */
+export interface Frame {
+  generation: number;
+  slot: number;
+  /** Time of the newest record, milliseconds since 1970. */
+  time: number;
+  /** A sampler has not closed the slot. The frame comes again when it has. */
+  partial: boolean;
+  /** One array for each metric of the subscription. Its index is the index of the port. */
+  values: Uint16Array[];
+}
+
+/** The values of all ports in a time range. */
+export interface Heat {
+  generation: number;
+  /** Start of the first column, milliseconds since 1970. */
+  from: number;
+  /** Length of a column in milliseconds. */
+  step: number;
+  rows: number;
+  /** One array for each column. */
+  columns: Uint16Array[];
+}
+
+/** Returns whether a code is a value. */
+export function hasValue(code: number): boolean {
+  return code <= FULL;
+}
+
+/** Returns the share of a code, 0 to 1, or null if it is a state without a value. */
+export function shareOf(code: number): number | null {
+  return code <= FULL ? code / FULL : null;
+}
+
+/** Returns the meaning of a code without a value. */
+export function stateOf(code: number): string {
+  switch (code) {
+    case NO_ANSWER:
+      return "no answer";
+    case LINK_DOWN:
+      return "link down";
+    case NOT_ASSIGNED:
+      return "no sampler";
+    default:
+      return "no data";
+  }
+}
+
+/** Decodes a frame. Throws an `Error` if the message is not a frame. */
+export function decodeFrame(message: ArrayBuffer): Frame {
+  const view = header(message, FRAME_HEADER, FRAME_MAGIC, "frame");
+  const ports = view.getUint32(24, true);
+  const metrics = view.getUint16(28, true);
+  expectLength(message, FRAME_HEADER + 2 * ports * metrics, "frame");
+  return {
+    generation: view.getUint32(4, true),
+    slot: Number(view.getBigUint64(8, true)),
+    time: Number(view.getBigUint64(16, true)) / 1e6,
+    partial: (view.getUint16(30, true) & 1) !== 0,
+    values: arrays(message, FRAME_HEADER, ports, metrics),
+  };
+}
+
+/** Decodes a matrix. Throws an `Error` if the message is not a matrix. */
+export function decodeHeat(message: ArrayBuffer): Heat {
+  const view = header(message, HEAT_HEADER, HEAT_MAGIC, "matrix");
+  const rows = view.getUint32(24, true);
+  const columns = view.getUint32(28, true);
+  expectLength(message, HEAT_HEADER + 2 * rows * columns, "matrix");
+  return {
+    generation: view.getUint32(4, true),
+    from: Number(view.getBigUint64(8, true)) / 1e6,
+    step: Number(view.getBigUint64(16, true)) / 1e6,
+    rows,
+    columns: arrays(message, HEAT_HEADER, rows, columns),
+  };
+}
+
+function header(message: ArrayBuffer, length: number, magic: number, what: string): DataView {
+  const view = new DataView(message);
+  if (message.byteLength < length || view.getUint32(0, true) !== magic) {
+    throw new Error(`cannot read a ${what}: the message has another format`);
+  }
+  return view;
+}
+
+function expectLength(message: ArrayBuffer, expected: number, what: string): void {
+  if (message.byteLength !== expected) {
+    throw new Error(
+      `cannot read a ${what}: the length is wrong (found ${message.byteLength}, expected ${expected})`,
+    );
+  }
+}
+
+/** Typed arrays use the order of the machine. All current browsers run on little endian. */
+function arrays(
+  message: ArrayBuffer,
+  offset: number,
+  length: number,
+  count: number,
+): Uint16Array[] {
+  return Array.from(
+    { length: count },
+    (_, index) => new Uint16Array(message, offset + 2 * length * index, length),
+  );
+}

@@ -1,0 +1,266 @@
+//! Shapes of the answers of the hub. `docs/hub.md` describes them.
+//!
+//! A field that ends in `_ns` and the field `ts` are nanoseconds since 1970. A number holds them to
+//! a quarter of a microsecond, and the page shows milliseconds.
+
+/** Kind of a device. */
+export type Kind = "switch" | "hca" | "router";
+
+/** Names one port of one device. */
+export interface PortName {
+  guid: string;
+  port: number;
+  node: string;
+}
+
+export interface Metric {
+  name: string;
+  /** Unit of the values, such as `share` or `Gb/s`. */
+  unit: string;
+  /** Value of the code 64000. */
+  scale: number;
+  /** Whether frames can have the metric. Matrices have all metrics. */
+  live?: boolean;
+}
+
+export interface Health {
+  status: string;
+  fabric: string;
+  version: string;
+  records: number;
+  samplers: number;
+  /** 0 before the first slot. */
+  last_slot: number;
+  interval_ns: number;
+  kept: {
+    from_ns: number | null;
+    to_ns: number | null;
+    /** Start of the older time, of which the means of minutes are kept. */
+    minutes_from_ns?: number | null;
+    octets: number;
+    ports: number;
+  };
+  metrics?: Metric[];
+  simulated?: boolean;
+}
+
+export interface DeviceRow {
+  guid: string;
+  node: string;
+  /** Null if the hub does not know it. */
+  kind: Kind | null;
+  /** 0 for hosts, 1 for leaf switches, and so on. Null for a switch without a path to a host. */
+  tier: number | null;
+  lid?: number | null;
+}
+
+export interface PortRow {
+  guid: string;
+  port: number;
+  node: string;
+  kind: Kind | null;
+  /** Index of the device in `devices`. */
+  device: number;
+  /** Index of the port at the other end in `ports`; null if the hub does not know it. */
+  peer: number | null;
+  peer_guid: string | null;
+  peer_port: number | null;
+  peer_node: string | null;
+  /** Width and speed, such as `4xEDR`. */
+  link: string | null;
+  /** Data rate of the link in Gb/s. */
+  gbps: number | null;
+  sampler: string | null;
+  /** Name of the block of neighbouring rows, such as the leaf switch. */
+  group?: string;
+}
+
+export interface TopologyAnswer {
+  generation: number;
+  devices: DeviceRow[];
+  ports: PortRow[];
+}
+
+/** A list of rows and the time range that they describe. */
+export interface Rows<Row> {
+  from_ns: number;
+  to_ns: number;
+  rows: Row[];
+  /** Why there are no rows. */
+  reason?: string;
+}
+
+export interface LinkRow {
+  from: PortName;
+  to: PortName;
+  link: string;
+  xmit_gbps: number | null;
+  xmit_utilization: number | null;
+  xmit_utilization_peak: number | null;
+  blocked: number | null;
+  back_utilization: number | null;
+  back_blocked: number | null;
+  errors: number;
+  ends_disagree: boolean;
+}
+
+export type RootCause = "full" | "slow_host" | "unclear";
+
+export interface TreeRow {
+  root: PortName;
+  to: PortName | null;
+  link: string;
+  why: RootCause;
+  seconds: number;
+  since_ns?: number;
+  xmit_utilization: number;
+  blocked: number;
+  held_up_seconds: number;
+  host_ports: number;
+  switch_ports: number;
+  victims: VictimRow[];
+}
+
+export interface VictimRow extends PortName {
+  to: PortName | null;
+  is_host: boolean;
+  waits_for: PortName;
+  depth: number;
+  seconds: number;
+  blocked_seconds: number;
+  used_seconds: number;
+}
+
+export interface ErrorRow extends PortName {
+  peer: PortName | null;
+  link: string | null;
+  what: string;
+  increase: number | null;
+  is_lower_bound: boolean;
+  rate: number | null;
+  value: number | null;
+  since_ns: number;
+  began_in_range: boolean | null;
+  devices_behind: number;
+  behind: PortName[];
+}
+
+export interface EventRow {
+  ts: number;
+  slot: number;
+  sampler: string;
+  event: string;
+  guid: string | null;
+  port: number | null;
+  node: string | null;
+  detail: string;
+}
+
+export interface SamplerRow {
+  sampler: string;
+  role: string;
+  connected: boolean;
+  input: string;
+  version: string | null;
+  interval_ns: number;
+  last_slot: number | null;
+  last_ts: number | null;
+  ports: number;
+  ok: number;
+  late: number;
+  timeout: number;
+  unreachable: number;
+  skipped: number;
+  down: number;
+  errors: number;
+  duration_ns: number | null;
+  rtt_p50_ns: number | null;
+  rtt_p99_ns: number | null;
+  slots_missed: number;
+  lines_lost: number;
+  /** Share of the ports that answered, for each of the last slots. */
+  answered?: (number | null)[];
+  /** Duration of the last sweeps in nanoseconds. */
+  durations?: (number | null)[];
+}
+
+export interface JobListRow {
+  job: string | null;
+  user?: string | null;
+  name?: string | null;
+  partition?: string | null;
+  state?: string | null;
+  start_ns: number | null;
+  end_ns: number | null;
+  injected_bytes: number;
+  ejected_bytes: number;
+  blocked_seconds: number;
+  blocked_ns_per_byte: number | null;
+  nodes: {
+    host: string;
+    ports: number;
+    injected_bytes: number;
+    ejected_bytes: number;
+    blocked_seconds: number;
+  }[];
+  missing: string[];
+  injected_gbps: (number | null)[];
+}
+
+export interface TimelineMark {
+  ts: number;
+  kind: string;
+  text: string;
+  guid: string | null;
+  port: number | null;
+  severe: boolean;
+}
+
+export interface Timeline {
+  step_ns: number;
+  /** Start of each column: of the slots in which the values were read. */
+  t: number[];
+  utilization_max: (number | null)[];
+  blocked_max: (number | null)[];
+  answered: (number | null)[];
+  marks: TimelineMark[];
+}
+
+/** A counter above 2^53 comes as a string of digits. */
+export type CounterValue = number | string | (number | string)[];
+
+export interface PortDetail extends PortName {
+  kind: Kind;
+  lid: number | null;
+  link: string | null;
+  link_source: string | null;
+  gbps: number | null;
+  sampler: string | null;
+  status: string | null;
+  ts: number | null;
+  slot: number | null;
+  identity: string | null;
+  rtt_ns: number | null;
+  peer: PortName | null;
+  counters: Record<string, CounterValue>;
+  rates: Record<string, number | null>;
+  saturated: string[];
+  port_info?: Record<string, string | number | boolean | null>;
+  events: EventRow[];
+}
+
+export interface Series {
+  port: string;
+  metric: string;
+  t: number[];
+  v: (number | null)[];
+}
+
+/** The hub answers a request for one series without the list. */
+export type SeriesAnswer = { series: Series[] } | { t: number[]; v: (number | null)[] };
+
+export interface LiveHello {
+  generation: number;
+  metrics: string[];
+  interval_ns: number;
+}

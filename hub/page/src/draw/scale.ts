@@ -1,0 +1,145 @@
+//! The two colour scales of the page, and the colours of states without a value.
+//!
+//! Viridis shows utilization. A scale from dark grey over magenta to a light pink shows the blocked
+//! share. Each colour of a scale is lighter than the one before, so both stay readable for
+//! colour-blind users and without colours. Red is in neither scale: it marks what needs a person.
+
+import { FULL, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED } from "../contract/frame";
+import { BLOCKED } from "../model/state";
+import { theme } from "./theme";
+
+type Rgb = readonly [number, number, number];
+
+/** Viridis by S. van der Walt, N. Smith and E. Firing (CC0), in steps of a tenth. */
+const VIRIDIS: Rgb[] = [
+  [0x44, 0x01, 0x54],
+  [0x48, 0x24, 0x75],
+  [0x41, 0x44, 0x87],
+  [0x35, 0x5f, 0x8d],
+  [0x2a, 0x78, 0x8e],
+  [0x21, 0x91, 0x8c],
+  [0x22, 0xa8, 0x84],
+  [0x44, 0xbf, 0x70],
+  [0x7a, 0xd1, 0x51],
+  [0xbd, 0xdf, 0x26],
+  [0xfd, 0xe7, 0x25],
+];
+
+const MAGENTA: Rgb[] = [
+  [0x24, 0x22, 0x2c],
+  [0x45, 0x20, 0x45],
+  [0x6d, 0x1c, 0x5e],
+  [0x97, 0x17, 0x74],
+  [0xbd, 0x22, 0x86],
+  [0xda, 0x3f, 0x97],
+  [0xec, 0x66, 0xa8],
+  [0xf6, 0x8e, 0xbb],
+  [0xfb, 0xb1, 0xce],
+  [0xfe, 0xd2, 0xe2],
+  [0xff, 0xf0, 0xf6],
+];
+
+const STEPS = 256;
+
+/** A colour scale with a precomputed table. */
+export class Scale {
+  private readonly table: Rgb[];
+  private readonly css: string[];
+
+  constructor(anchors: Rgb[]) {
+    this.table = Array.from({ length: STEPS }, (_, step) => mix(anchors, step / (STEPS - 1)));
+    this.css = this.table.map(([r, g, b]) => `rgb(${r} ${g} ${b})`);
+  }
+
+  private step(share: number): number {
+    return Math.max(0, Math.min(STEPS - 1, Math.round(share * (STEPS - 1))));
+  }
+
+  /** Returns the colour of a share, 0 to 1. */
+  rgb(share: number): Rgb {
+    return this.table[this.step(share)];
+  }
+
+  /** Returns the colour of a share as CSS text. */
+  color(share: number): string {
+    return this.css[this.step(share)];
+  }
+
+  /** Returns whether dark text is readable on the colour of a share. */
+  isLight(share: number): boolean {
+    const [r, g, b] = this.rgb(share);
+    return 0.299 * r + 0.587 * g + 0.114 * b > 140;
+  }
+
+  /** Returns the gradient of the scale as CSS text. */
+  gradient(direction = "to right"): string {
+    const stops = Array.from({ length: 11 }, (_, index) => this.color(index / 10));
+    return `linear-gradient(${direction}, ${stops.join(", ")})`;
+  }
+}
+
+function mix(anchors: Rgb[], share: number): Rgb {
+  const position = share * (anchors.length - 1);
+  const below = Math.min(Math.floor(position), anchors.length - 2);
+  const part = position - below;
+  const channel = (index: number) =>
+    Math.round(anchors[below][index] + part * (anchors[below + 1][index] - anchors[below][index]));
+  return [channel(0), channel(1), channel(2)];
+}
+
+export const utilizationScale = new Scale(VIRIDIS);
+export const blockedScale = new Scale(MAGENTA);
+
+/** What gives a share its colour. */
+export type Painter = Pick<Scale, "color">;
+
+/** One colour for shares that are neither utilization nor blocked share. */
+export const plainPainter: Painter = { color: () => theme().accent };
+
+/** Returns the scale of a metric. */
+export function scaleOf(metric: string): Scale {
+  return metric === BLOCKED ? blockedScale : utilizationScale;
+}
+
+/** Returns the name of a metric for people. */
+export function metricName(metric: string): string {
+  const names: Record<string, string> = {
+    xmit_utilization: "Utilization, sending",
+    rcv_utilization: "Utilization, receiving",
+    xmit_blocked: "Blocked share",
+  };
+  return names[metric] ?? metric.replaceAll("_", " ");
+}
+
+/** Greys of the states without a value, for pixels. Shape carries the state too: see `hatch`. */
+export const STATE_RGB: Record<number, { dark: Rgb; light: Rgb }> = {
+  [NO_DATA]: { dark: [0x2b, 0x30, 0x3a], light: [0xdd, 0xe1, 0xe8] },
+  [NO_ANSWER]: { dark: [0x6b, 0x72, 0x80], light: [0x9a, 0xa2, 0xb0] },
+  [LINK_DOWN]: { dark: [0x0c, 0x0e, 0x12], light: [0x33, 0x39, 0x42] },
+  [NOT_ASSIGNED]: { dark: [0x20, 0x24, 0x2c], light: [0xea, 0xed, 0xf2] },
+};
+
+/** Packs a colour for a little-endian 32-bit view of pixels. */
+export function pack([r, g, b]: Rgb): number {
+  return (255 << 24) | (b << 16) | (g << 8) | r;
+}
+
+/** A table from a code to a pixel, for fast pictures. */
+export class PixelTable {
+  private readonly values: Int32Array;
+  private readonly states: Map<number, number>;
+
+  constructor(scale: Scale, theme: "dark" | "light") {
+    this.values = Int32Array.from({ length: STEPS }, (_, step) =>
+      pack(scale.rgb(step / (STEPS - 1))),
+    );
+    this.states = new Map(
+      Object.entries(STATE_RGB).map(([code, color]) => [Number(code), pack(color[theme])]),
+    );
+  }
+
+  pixel(code: number): number {
+    if (code <= FULL) return this.values[((code * (STEPS - 1) + FULL / 2) / FULL) | 0];
+    return this.states.get(code) ?? this.states.get(NO_DATA)!;
+  }
+}

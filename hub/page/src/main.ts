@@ -1,0 +1,74 @@
+//! Starts the page.
+
+import { applyTheme } from "./draw/theme";
+import { App, type Change } from "./model/app";
+import type { ViewName } from "./model/state";
+import type { Topology } from "./model/topology";
+import { h } from "./parts/dom";
+import { Shell } from "./parts/shell";
+import type { MakeView, View } from "./parts/view";
+import { makeEvents } from "./views/events";
+import { makeHeatmap } from "./views/heatmap";
+import { makeJob } from "./views/job";
+import { makeJobs } from "./views/jobs";
+import { makeLinks } from "./views/links";
+import { makeMap } from "./views/map";
+import { makeOverview } from "./views/overview";
+import { makePort } from "./views/port";
+import { makePorts } from "./views/ports";
+import { makeSamplers } from "./views/samplers";
+import { makeTree } from "./views/tree";
+
+const MAKERS: Record<ViewName, MakeView> = {
+  overview: makeOverview,
+  map: makeMap,
+  heatmap: makeHeatmap,
+  links: makeLinks,
+  ports: makePorts,
+  port: makePort,
+  tree: makeTree,
+  jobs: makeJobs,
+  job: makeJob,
+  events: makeEvents,
+  samplers: makeSamplers,
+};
+
+const ALL: ReadonlySet<Change> = new Set([
+  "state",
+  "slot",
+  "topology",
+  "connection",
+  "health",
+  "values",
+  "theme",
+]);
+
+applyTheme();
+const app = new App();
+const shell = new Shell(app);
+shell.main.append(h("p", { class: "loading", role: "status" }, "Connecting to the hub…"));
+
+let view: View | null = null;
+let shown: { view: ViewName; item: string; topology: Topology } | null = null;
+
+app.on((changes) => {
+  const topology = app.topology;
+  if (topology === null) return;
+  const { state } = app;
+  if (
+    shown === null ||
+    shown.view !== state.view ||
+    shown.item !== state.item ||
+    shown.topology !== topology
+  ) {
+    view?.close();
+    shown = { view: state.view, item: state.item, topology };
+    view = MAKERS[state.view](app, topology);
+    shell.show(view);
+    view.update(ALL);
+  } else view?.update(changes);
+});
+
+// Times of updates, for the browser tests and for `docs/performance.md`.
+Object.assign(window, { ibnet: { updateTimes: app.updateTimes } });
+app.start();

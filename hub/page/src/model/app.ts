@@ -1,0 +1,463 @@
+//! What the page has: the fabric, the slots, and what the user looks at. Views read it and are
+//! notified of changes.
+
+import { getBinary, getJson, nanoseconds } from "../contract/api";
+import { decodeHeat, type Frame, NO_DATA } from "../contract/frame";
+import { type Connection, Live } from "../contract/live";
+import type { Health, LiveHello, Metric, TopologyAnswer } from "../contract/types";
+import { History } from "./history";
+import { BLOCKED, formatState, parseState, type State, UTILIZATION } from "./state";
+import { Topology } from "./topology";
+
+/** What changed since the last notification. */
+export type Change = "state" | "slot" | "topology" | "connection" | "health" | "values" | "theme";
+export type Listener = (changes: ReadonlySet<Change>) => void;
+
+/** Slots that are requested at the start, at most. */
+const FIRST_SLOTS = 90;
+/** Values that one request may return. */
+const LARGEST_ANSWER = 12_000_000;
+const RETRY = 2000;
+/** Time between two requests for the condition of the hub, in milliseconds. */
+const HEALTH_PERIOD = 30_000;
+
+/** Metrics of a hub that does not list them. */
+const FALLBACK_METRICS: Metric[] = [
+  { name: UTILIZATION, unit: "share", scale: 1 },
+  { name: "rcv_utilization", unit: "share", scale: 1 },
+  { name: BLOCKED, unit: "share", scale: 1 },
+];
+
+export class App {
+  state: State = parseState(location.hash);
+  topology: Topology | null = null;
+  health: Health | null = null;
+  connection: Connection = "connecting";
+  /** Number of the newest slot; null before the first one. */
+  latest: number | null = null;
+  /** Length of a slot in milliseconds. */
+  interval = 1000;
+  /** Last failure of a request that the page needs; empty if there is none. */
+  failure = "";
+  /** Times of the last updates in milliseconds: script and drawing commands. */
+  readonly updateTimes: number[] = [];
+
+  private histories = new Map<string, History>();
+  private aggregates = new Map<string, Uint16Array>();
+  private requested = new Set<string>();
+  private readonly listeners = new Set<Listener>();
+  private readonly changes = new Set<Change>();
+  private scheduled = false;
+  private wasLost = false;
+  private healthTime = 0;
+  /** Frames are dropped until the page has the topology to which they belong. */
+  private isReloading = false;
+  private signature = "";
+  private live: Live;
+  private subscription: string[];
+
+  constructor() {
+    this.subscription = this.wanted();
+    this.live = new Live(
+      {
+        hello: (hello) => this.hello(hello),
+        frame: (frame) => this.frame(frame),
+        connection: (connection) => this.setConnection(connection),
+      },
+      this.subscription,
+    );
+    window.addEventListener("hashchange", () => this.setState(parseState(location.hash)));
+  }
+
+  start(): void {
+    void this.load();
+  }
+
+  // --- notifications
+
+  /** Calls `listener` before the next picture after each change. Returns a function that ends it. */
+  on(listener: Listener): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  notify(change: Change): void {
+    this.changes.add(change);
+    if (this.scheduled) return;
+    this.scheduled = true;
+    requestAnimationFrame(() => {
+      this.scheduled = false;
+      const changes = new Set(this.changes);
+      this.changes.clear();
+      const start = performance.now();
+      for (const listener of [...this.listeners]) {
+        try {
+          listener(changes);
+        } catch (error) {
+          // A view that fails must not stop the others.
+          console.error(error);
+          this.failure = `the page has an error: ${error}`;
+        }
+      }
+      this.updateTimes.push(performance.now() - start);
+      if (this.updateTimes.length > 1000) this.updateTimes.shift();
+    });
+  }
+
+  // --- what the user looks at
+
+  get metrics(): Metric[] {
+    return this.health?.metrics ?? FALLBACK_METRICS;
+  }
+
+  metric(name: string): Metric {
+    return this.metrics.find((metric) => metric.name === name) ?? { name, unit: "share", scale: 1 };
+  }
+
+  get isLive(): boolean {
+    return this.state.at === null && this.state.range === null;
+  }
+
+  /** Changes the state. `push` adds an entry to the history of the browser. */
+  go(change: Partial<State>, push = false): void {
+    const next = { ...this.state, ...change };
+    const fragment = formatState(next);
+    if (fragment === location.hash) return;
+    if (push) history.pushState(null, "", fragment);
+    else history.replaceState(null, "", fragment);
+    this.setState(next);
+  }
+
+  /** Returns the address of a state that differs from the present one, for links. */
+  href(change: Partial<State>): string {
+    return formatState({ ...this.state, options: {}, item: "", ...change });
+  }
+
+  option(name: string): string {
+    return this.state.options[name] ?? "";
+  }
+
+  setOption(name: string, value: string): void {
+    this.go({ options: { ...this.state.options, [name]: value } });
+  }
+
+  private setState(state: State): void {
+    this.state = state;
+    const wanted = this.wanted();
+    if (wanted.join() !== this.subscription.join()) {
+      this.subscription = wanted;
+      this.live.subscribe(wanted);
+      if (this.topology !== null) void this.fill();
+    }
+    this.notify("state");
+  }
+
+  /**
+   * Returns whether frames can have a metric. The hub refuses a subscription with another name, and
+   * an address can contain any text.
+   */
+  isStreamed(name: string): boolean {
+    return this.metrics.some((metric) => metric.name === name && metric.live !== false);
+  }
+
+  private wanted(): string[] {
+    const metrics = [UTILIZATION, BLOCKED];
+    const extra = this.state.metric;
+    if (!metrics.includes(extra) && this.isStreamed(extra)) metrics.push(extra);
+    return metrics;
+  }
+
+  // --- time
+
+  /**
+   * Returns the time at which the values of a slot end, milliseconds since 1970. A slot begins with
+   * the reading of the counters, so its values describe the interval before it.
+   */
+  timeOf(slot: number): number {
+    return slot * this.interval;
+  }
+
+  /** Returns the slot whose values end at a time. */
+  slotAt(time: number): number {
+    return Math.round(time / this.interval);
+  }
+
+  /** Returns the slot that the page shows; null before the first one. */
+  get shown(): number | null {
+    if (this.state.at !== null) return this.slotAt(this.state.at);
+    if (this.state.range !== null) return this.slotAt(this.state.range.to);
+    return this.latest;
+  }
+
+  /** Returns the range that lists describe, milliseconds since 1970: the selection, or a minute. */
+  get span(): { from: number; to: number } | null {
+    if (this.state.range !== null) return this.state.range;
+    const slot = this.shown;
+    if (slot === null) return null;
+    const to = this.timeOf(slot);
+    return { from: to - 60_000, to };
+  }
+
+  /** Returns the parameters `from` and `to` of a request for the shown range. */
+  get spanParams(): { from?: string; to?: string } {
+    const span = this.span;
+    // The hub computes its last minute once for all clients.
+    return span === null || this.isLive
+      ? {}
+      : { from: nanoseconds(span.from), to: nanoseconds(span.to) };
+  }
+
+  pause(): void {
+    if (this.isLive && this.latest !== null) this.go({ at: this.timeOf(this.latest) });
+  }
+
+  resume(): void {
+    this.go({ at: null, range: null });
+  }
+
+  /** Moves by some slots. A step past the newest slot returns to live. */
+  step(slots: number): void {
+    const shown = this.shown;
+    if (shown === null || this.latest === null) return;
+    const slot = shown + slots;
+    if (slot >= this.latest && !this.isLive && slots > 0) this.resume();
+    else this.go({ at: this.timeOf(Math.min(slot, this.latest)), range: null });
+  }
+
+  // --- values
+
+  /**
+   * Returns the codes of all ports for what the page shows: the slot, or the maximum of the selected
+   * range. Null means that they are not here; if the hub can have them, they are requested and a
+   * `values` change follows.
+   */
+  values(metric: string): Uint16Array | null {
+    if (this.state.range !== null) return this.aggregate(metric, "max");
+    const slot = this.shown;
+    if (slot === null) return null;
+    const column = this.histories.get(metric)?.get(slot);
+    if (column === undefined && this.state.at !== null)
+      void this.request(metric, slot - 30, slot + 30);
+    return column?.values ?? null;
+  }
+
+  /** Returns one code of a port over the last slots up to the shown one. */
+  trace(metric: string, port: number, count: number): Uint16Array {
+    const history = this.histories.get(metric);
+    const slot = this.shown;
+    if (history === undefined || slot === null) return new Uint16Array(count).fill(NO_DATA);
+    return history.trace(port, slot, count, NO_DATA);
+  }
+
+  history(metric: string): History | undefined {
+    return this.histories.get(metric);
+  }
+
+  /** Returns the aggregate of the selected range per port, or null until the hub has answered. */
+  aggregate(metric: string, agg: "max" | "mean" | "p95"): Uint16Array | null {
+    const range = this.state.range;
+    if (range === null) return null;
+    const key = `${metric} ${agg} ${range.from} ${range.to}`;
+    const found = this.aggregates.get(key);
+    if (found !== undefined) return found;
+    if (this.requested.has(key)) return null;
+    this.requested.add(key);
+    const from = Math.floor(range.from / this.interval) * this.interval;
+    const step = Math.max(1, Math.ceil((range.to - from) / this.interval)) * this.interval;
+    this.matrix(metric, from, from + step, step, agg)
+      .then((heat) => {
+        if (this.aggregates.size > 40) this.aggregates.clear();
+        if (heat.columns.length > 0) this.aggregates.set(key, heat.columns[0]);
+        this.notify("values");
+      })
+      .catch((error: unknown) => this.fail(error))
+      .finally(() => this.requested.delete(key));
+    return null;
+  }
+
+  /** Requests a matrix of all ports. Times are milliseconds since 1970. */
+  async matrix(
+    metric: string,
+    from: number,
+    to: number,
+    step: number,
+    agg: string,
+    signal?: AbortSignal,
+  ) {
+    const params = {
+      metric,
+      by: "port",
+      agg,
+      from: nanoseconds(from),
+      to: nanoseconds(to),
+      step: nanoseconds(step),
+    };
+    return decodeHeat(await getBinary("heat", params, signal));
+  }
+
+  /** Requests slots that the page does not have. */
+  private async request(metric: string, from: number, to: number): Promise<void> {
+    const key = `${metric} ${Math.floor(from / 30)}`;
+    if (this.requested.has(key) || this.topology === null) return;
+    this.requested.add(key);
+    try {
+      await this.fetchSlots(metric, from, Math.min(to, this.latest ?? to));
+      this.notify("values");
+    } catch (error) {
+      this.fail(error);
+    } finally {
+      window.setTimeout(() => this.requested.delete(key), RETRY);
+    }
+  }
+
+  private async fetchSlots(metric: string, from: number, to: number): Promise<void> {
+    const topology = this.topology;
+    if (topology === null || to < from) return;
+    const heat = await this.matrix(
+      metric,
+      this.timeOf(from - 1),
+      this.timeOf(to),
+      this.interval,
+      "max",
+    );
+    if (heat.generation !== topology.generation || this.topology !== topology) return;
+    const store = this.store(metric, topology);
+    heat.columns.forEach((values, index) => {
+      const slot = this.slotAt(heat.from + (index + 1) * heat.step);
+      if (!store.has(slot)) store.set(slot, this.timeOf(slot), values);
+    });
+  }
+
+  private store(metric: string, topology: Topology): History {
+    let store = this.histories.get(metric);
+    if (store === undefined) {
+      store = new History(topology.ports.length);
+      this.histories.set(metric, store);
+    }
+    return store;
+  }
+
+  // --- messages of the hub
+
+  private async load(): Promise<void> {
+    try {
+      this.health = await getJson<Health>("health");
+      this.healthTime = performance.now();
+      this.interval = this.health.interval_ns / 1e6 || 1000;
+      this.latest = this.health.last_slot || this.latest;
+      await this.loadTopology();
+      this.failure = "";
+      this.live.open();
+      await this.fill();
+    } catch (error) {
+      this.fail(error);
+      this.setConnection("lost");
+      window.setTimeout(() => void this.load(), RETRY);
+    }
+  }
+
+  private async loadTopology(): Promise<void> {
+    this.isReloading = true;
+    try {
+      const answer = await getJson<TopologyAnswer>("topology");
+      const signature = signatureOf(answer);
+      if (signature === this.signature) return;
+      this.signature = signature;
+      this.topology = new Topology(answer);
+    } finally {
+      this.isReloading = false;
+    }
+    this.histories = new Map();
+    this.aggregates = new Map();
+    this.notify("topology");
+    this.notify("health");
+  }
+
+  /** Requests the recent slots of the metrics that have none. */
+  private async fill(): Promise<void> {
+    const topology = this.topology;
+    if (topology === null || this.latest === null) return;
+    const most = Math.floor(LARGEST_ANSWER / Math.max(1, topology.ports.length));
+    const slots = Math.max(10, Math.min(FIRST_SLOTS, most));
+    for (const metric of this.subscription) {
+      if ((this.histories.get(metric)?.size ?? 0) >= slots) continue;
+      try {
+        await this.fetchSlots(metric, this.latest - slots + 1, this.latest);
+        this.notify("values");
+      } catch (error) {
+        this.fail(error);
+      }
+    }
+  }
+
+  private hello(hello: LiveHello): void {
+    this.interval = hello.interval_ns / 1e6 || this.interval;
+    this.subscription = hello.metrics;
+    // After a restart the hub counts generations anew, so an equal number proves nothing.
+    if (this.wasLost || hello.generation !== this.topology?.generation) {
+      this.wasLost = false;
+      void this.loadTopology()
+        .then(() => this.fill())
+        .catch((error: unknown) => this.fail(error));
+    }
+  }
+
+  /** Requests the slots that passed while the connection was lost or slow. */
+  private async fillGap(first: number, last: number): Promise<void> {
+    for (const metric of this.subscription) {
+      await this.fetchSlots(metric, Math.max(first, last - FIRST_SLOTS), last).catch(
+        (error: unknown) => this.fail(error),
+      );
+    }
+    this.notify("values");
+  }
+
+  private frame(frame: Frame): void {
+    const topology = this.topology;
+    if (topology === null || this.isReloading) return;
+    const ports = topology.ports.length;
+    if (frame.generation !== topology.generation || frame.values[0]?.length !== ports) return;
+    frame.values.forEach((values, index) => {
+      const metric = this.subscription[index];
+      if (metric !== undefined) this.store(metric, topology).set(frame.slot, frame.time, values);
+    });
+    if (this.latest === null || frame.slot >= this.latest) {
+      if (this.latest !== null && frame.slot > this.latest + 1)
+        void this.fillGap(this.latest + 1, frame.slot - 1);
+      this.latest = frame.slot;
+    }
+    this.failure = "";
+    this.notify("slot");
+    if (performance.now() - this.healthTime > HEALTH_PERIOD) void this.loadHealth();
+  }
+
+  private async loadHealth(): Promise<void> {
+    this.healthTime = performance.now();
+    try {
+      this.health = await getJson<Health>("health");
+      this.notify("health");
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  private setConnection(connection: Connection): void {
+    if (connection === this.connection) return;
+    this.connection = connection;
+    if (connection === "lost") this.wasLost = true;
+    this.notify("connection");
+  }
+
+  private fail(error: unknown): void {
+    if (error instanceof DOMException && error.name === "AbortError") return;
+    this.failure = error instanceof Error ? error.message : String(error);
+    this.notify("connection");
+  }
+}
+
+/** Returns a text that differs for topologies with other ports, another order or other links. */
+function signatureOf({ generation, ports }: TopologyAnswer): string {
+  const port = ({ guid, port: number, node, peer, link }: TopologyAnswer["ports"][number]) =>
+    `${guid}/${number} ${node} ${peer} ${link}`;
+  return `${generation}\n${ports.map(port).join("\n")}`;
+}

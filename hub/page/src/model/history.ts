@@ -1,0 +1,59 @@
+//! The slots that the page keeps: values of all ports, for the metrics of the subscription.
+
+/** Memory for values, in octets. */
+const MEMORY = 96 * 1024 * 1024;
+const MOST_SLOTS = 1800;
+
+export interface Column {
+  /** End of the slot, milliseconds since 1970. */
+  time: number;
+  values: Uint16Array;
+}
+
+/** Columns of one metric, by the number of their slot. */
+export class History {
+  private readonly columns = new Map<number, Column>();
+  private readonly capacity: number;
+  private oldest = Number.POSITIVE_INFINITY;
+
+  constructor(ports: number) {
+    this.capacity = Math.max(30, Math.min(MOST_SLOTS, Math.floor(MEMORY / 4 / Math.max(1, ports))));
+  }
+
+  get size(): number {
+    return this.columns.size;
+  }
+
+  /** Adds a slot, or replaces it. The oldest slots leave when the memory is full. */
+  set(slot: number, time: number, values: Uint16Array): void {
+    this.columns.set(slot, { time, values });
+    this.oldest = Math.min(this.oldest, slot);
+    while (this.columns.size > this.capacity) {
+      if (slot === this.oldest) break;
+      this.columns.delete(this.oldest);
+      this.oldest = this.next(this.oldest);
+    }
+  }
+
+  private next(after: number): number {
+    for (let slot = after + 1; ; slot++) if (this.columns.has(slot)) return slot;
+  }
+
+  get(slot: number): Column | undefined {
+    return this.columns.get(slot);
+  }
+
+  has(slot: number): boolean {
+    return this.columns.has(slot);
+  }
+
+  /** Returns the codes of one port over the last `count` slots up to `slot`; gaps are `missing`. */
+  trace(port: number, slot: number, count: number, missing: number): Uint16Array {
+    const trace = new Uint16Array(count).fill(missing);
+    for (let index = 0; index < count; index++) {
+      const column = this.columns.get(slot - count + 1 + index);
+      if (column !== undefined) trace[index] = column.values[port];
+    }
+    return trace;
+  }
+}

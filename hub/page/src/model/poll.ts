@@ -1,0 +1,65 @@
+//! Lists that the hub computes, requested again while the page is live.
+
+import { ApiError, getJson, type Params } from "../contract/api";
+import type { App } from "./app";
+
+/** The state of a request that repeats. */
+export class Poll<Answer> {
+  answer: Answer | null = null;
+  error = "";
+  private last = "";
+  private time = 0;
+  private abort: AbortController | null = null;
+
+  /**
+   * `params` returns the parameters for what the page shows, or null to request nothing. `done` is
+   * called after each answer and each failure.
+   */
+  constructor(
+    private readonly app: App,
+    private readonly path: string,
+    private readonly params: () => Params | null,
+    private readonly done: () => void,
+    private readonly period = 2000,
+  ) {}
+
+  /** Requests the list if its parameters changed, or if the page is live and the list is old. */
+  refresh(): void {
+    const params = this.params();
+    if (params === null) return;
+    const key = this.app.isLive
+      ? JSON.stringify({ ...params, from: 0, to: 0 })
+      : JSON.stringify(params);
+    const now = performance.now();
+    const old = this.app.isLive && now - this.time >= this.period;
+    if (key === this.last && (!old || this.abort !== null)) return;
+    this.abort?.abort();
+    const abort = new AbortController();
+    this.abort = abort;
+    this.last = key;
+    this.time = now;
+    getJson<Answer>(this.path, params, abort.signal)
+      .then((answer) => {
+        this.answer = answer;
+        this.error = "";
+        this.done();
+      })
+      .catch((error: unknown) => {
+        if (error instanceof DOMException) return;
+        this.error = error instanceof ApiError ? error.message : String(error);
+        this.done();
+      })
+      .finally(() => {
+        if (this.abort === abort) this.abort = null;
+      });
+  }
+
+  /** Makes the next `refresh` request the list, whatever its age is. */
+  expire(): void {
+    this.last = "";
+  }
+
+  close(): void {
+    this.abort?.abort();
+  }
+}

@@ -1,0 +1,89 @@
+//! What the user looks at. All of it is in the fragment of the URL, so a link opens the same view.
+
+export const VIEWS = [
+  "overview",
+  "map",
+  "heatmap",
+  "links",
+  "ports",
+  "jobs",
+  "events",
+  "samplers",
+] as const;
+export type ViewName = (typeof VIEWS)[number] | "port" | "tree" | "job";
+
+export interface State {
+  view: ViewName;
+  /** Item of the view: a port key, or a job ID. Empty if the view has none. */
+  item: string;
+  /** Metric of pictures. */
+  metric: string;
+  /** Time at which the page is paused, milliseconds since 1970; null if it is live. */
+  at: number | null;
+  /** Selected time range, milliseconds since 1970. */
+  range: { from: number; to: number } | null;
+  /** Settings of the view, such as its filter and its order. */
+  options: Record<string, string>;
+}
+
+export const UTILIZATION = "xmit_utilization";
+export const BLOCKED = "xmit_blocked";
+
+export function initialState(): State {
+  return { view: "overview", item: "", metric: UTILIZATION, at: null, range: null, options: {} };
+}
+
+/** Reads the fragment of a URL. Unknown parts are ignored. */
+export function parseState(fragment: string): State {
+  const state = initialState();
+  const [path, query = ""] = fragment.replace(/^#?\/?/, "").split("?", 2);
+  const [view, ...item] = path.split("/");
+  if (isView(view)) state.view = view;
+  state.item = decode(item.join("/"));
+  const parameters = new URLSearchParams(query);
+  for (const [name, value] of parameters) {
+    if (name === "metric") state.metric = value;
+    else if (name === "at") state.at = parseTime(value);
+    else if (name !== "from" && name !== "to") state.options[name] = value;
+  }
+  const from = parseTime(parameters.get("from"));
+  const to = parseTime(parameters.get("to"));
+  if (from !== null && to !== null && from < to) state.range = { from, to };
+  return state;
+}
+
+/** Writes the fragment of a URL. Defaults are left out. */
+export function formatState(state: State): string {
+  const query = new URLSearchParams();
+  if (state.metric !== UTILIZATION) query.set("metric", state.metric);
+  if (state.at !== null) query.set("at", new Date(state.at).toISOString());
+  if (state.range !== null) {
+    query.set("from", new Date(state.range.from).toISOString());
+    query.set("to", new Date(state.range.to).toISOString());
+  }
+  for (const name of Object.keys(state.options).sort()) {
+    if (state.options[name] !== "") query.set(name, state.options[name]);
+  }
+  const item =
+    state.item === "" ? "" : `/${state.item.split("/").map(encodeURIComponent).join("/")}`;
+  const text = query.toString().replaceAll("%3A", ":").replaceAll("%2F", "/");
+  return `#/${state.view}${item}${text === "" ? "" : `?${text}`}`;
+}
+
+function isView(name: string): name is ViewName {
+  return ([...VIEWS, "port", "tree", "job"] as string[]).includes(name);
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function parseTime(text: string | null): number | null {
+  if (text === null) return null;
+  const time = Date.parse(text);
+  return Number.isNaN(time) ? null : time;
+}

@@ -1,0 +1,92 @@
+//! Numbers and times for people: units, three significant digits.
+
+/** Between a number and its unit: it does not break a line. */
+const SPACE = "\u00a0";
+
+/** Formats a share of 1 in percent. */
+export function percent(share: number | null | undefined): string {
+  if (share === null || share === undefined || Number.isNaN(share)) return "–";
+  return `${significant(100 * share)}${SPACE}%`;
+}
+
+/** Formats a number with three significant digits, without an exponent. */
+export function significant(value: number): string {
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size >= 99.95) return grouped(Math.round(value));
+  if (size >= 9.995) return value.toFixed(1);
+  if (size >= 0.9995) return value.toFixed(2);
+  if (size >= 0.01) return value.toFixed(2);
+  return value < 0 ? "> −0.01" : "< 0.01";
+}
+
+/** Formats a whole number with narrow spaces between thousands. */
+export function grouped(value: number | string | bigint): string {
+  return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+}
+
+const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
+
+/** Formats a value with a decimal prefix: `scaled(2.5e9, "B")` is `2.50 GB`. */
+export function scaled(value: number | null | undefined, unit: string): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  let power = 0;
+  let rest = value;
+  while (Math.abs(rest) >= 999.5 && power < PREFIXES.length - 1) {
+    rest /= 1000;
+    power++;
+  }
+  const digits = power === 0 && Number.isInteger(rest) ? String(rest) : significant(rest);
+  return `${digits}${SPACE}${PREFIXES[power]}${unit}`;
+}
+
+/** Formats a duration in seconds. */
+export function duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "–";
+  const size = Math.abs(seconds);
+  if (size === 0) return `0${SPACE}s`;
+  if (size < 1e-6) return `${significant(seconds * 1e9)}${SPACE}ns`;
+  if (size < 1e-3) return `${significant(seconds * 1e6)}${SPACE}µs`;
+  if (size < 1) return `${significant(seconds * 1e3)}${SPACE}ms`;
+  if (size < 60) return `${significant(seconds)}${SPACE}s`;
+  const whole = Math.round(seconds);
+  const parts: [number, string][] = [
+    [Math.floor(whole / 86400), "d"],
+    [Math.floor(whole / 3600) % 24, "h"],
+    [Math.floor(whole / 60) % 60, "min"],
+    [whole % 60, "s"],
+  ];
+  const first = parts.findIndex(([count]) => count > 0);
+  return parts
+    .slice(first, first + 2)
+    .filter(([count]) => count > 0)
+    .map(([count, unit]) => `${count}${SPACE}${unit}`)
+    .join(" ");
+}
+
+const pad = (value: number, digits = 2) => String(value).padStart(digits, "0");
+
+/** Formats the time of the day in the zone of the browser. */
+export function clock(milliseconds: number): string {
+  const date = new Date(milliseconds);
+  return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+}
+
+/** Formats date and time of the day in the zone of the browser. */
+export function dateTime(milliseconds: number): string {
+  const date = new Date(milliseconds);
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(milliseconds)}`;
+}
+
+/** Returns the name of the time zone of the browser, such as `UTC+01:00`. */
+export function zone(milliseconds: number): string {
+  const minutes = -new Date(milliseconds).getTimezoneOffset();
+  if (minutes === 0) return "UTC";
+  const size = Math.abs(minutes);
+  return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.floor(size / 60))}:${pad(size % 60)}`;
+}
+
+/** Returns `1 port` or `2 ports`. */
+export function count(value: number, one: string, many = `${one}s`): string {
+  return `${grouped(value)} ${value === 1 ? one : many}`;
+}

@@ -1,0 +1,165 @@
+//! A chart of values over time. Several charts share their time axis and their cursor.
+
+import uPlot from "uplot";
+import { LINES } from "../draw/lines";
+import { font, theme, zoom } from "../draw/theme";
+import { clock, percent, scaled } from "../model/units";
+import { h } from "./dom";
+
+export interface Curve {
+  label: string;
+  /** End of each interval, milliseconds since 1970, ascending. */
+  t: number[];
+  /** Null is a gap. */
+  v: (number | null)[];
+  dashed?: boolean;
+}
+
+interface Options {
+  title: string;
+  /** `share`, or a unit for decimal prefixes. */
+  unit: string;
+  height: number;
+  /** Called when the user selects a time range. */
+  select: (from: number, to: number) => void;
+}
+
+const SYNC = uPlot.sync("time");
+
+export class Chart {
+  readonly element: HTMLElement;
+  private readonly body = h("div", { class: "chart-body" });
+  private plot: uPlot | null = null;
+  private shape = "";
+  private readonly observer: ResizeObserver;
+  private readonly options: Options;
+
+  constructor(options: Options) {
+    this.options = options;
+    this.element = h(
+      "figure",
+      { class: "chart", role: "group", "aria-label": options.title },
+      h("figcaption", {}, options.title),
+      this.body,
+    );
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(this.body);
+  }
+
+  /** Shows curves over a time range. Curves can have different times. */
+  show(curves: Curve[], from: number, to: number, unit = this.options.unit): void {
+    const width = this.body.clientWidth;
+    if (width === 0) return;
+    const shape = JSON.stringify([
+      unit,
+      curves.map(({ label, dashed }) => [label, dashed]),
+      theme().name,
+    ]);
+    const data = joined(curves);
+    if (shape !== this.shape || this.plot === null) {
+      this.shape = shape;
+      this.plot?.destroy();
+      this.plot = new uPlot(this.setup(curves, width, unit), data, this.body);
+    } else this.plot.setData(data, false);
+    this.plot.setScale("x", { min: from / 1000, max: to / 1000 });
+  }
+
+  /** Draws again with the colours of another theme. */
+  forget(): void {
+    this.shape = "";
+  }
+
+  close(): void {
+    this.observer.disconnect();
+    if (this.plot !== null) SYNC.unsub(this.plot);
+    this.plot?.destroy();
+  }
+
+  private resize(): void {
+    const width = this.body.clientWidth;
+    if (this.plot !== null && width > 0 && width !== this.plot.width) {
+      this.plot.setSize({ width, height: this.options.height });
+    }
+  }
+
+  private setup(curves: Curve[], width: number, unit: string): uPlot.Options {
+    const colors = theme();
+    const share = unit === "share";
+    const format = (value: number | null) => (share ? percent(value) : scaled(value, unit));
+    const axis = {
+      stroke: colors.muted,
+      font: font(11 * zoom()),
+      grid: { stroke: colors.line, width: 1 },
+      ticks: { stroke: colors.line, width: 1, size: 4 },
+    };
+    return {
+      width,
+      height: this.options.height,
+      padding: [8, 12, 0, 0],
+      cursor: {
+        sync: { key: SYNC.key, setSeries: false },
+        drag: { x: true, y: false, setScale: false },
+        points: { size: 6 },
+      },
+      legend: { live: true },
+      hooks: {
+        setSelect: [
+          (plot) => {
+            if (plot.select.width < 3) return;
+            const from = plot.posToVal(plot.select.left, "x");
+            const to = plot.posToVal(plot.select.left + plot.select.width, "x");
+            plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+            this.options.select(1000 * from, 1000 * to);
+          },
+        ],
+      },
+      scales: {
+        x: { time: true, auto: false },
+        y: { range: (_plot, _least, most) => [0, share ? 1 : Math.max(most ?? 0, 1e-9) * 1.08] },
+      },
+      axes: [
+        {
+          ...axis,
+          size: 30 * zoom(),
+          values: (_plot, splits) => splits.map((value) => clock(1000 * value)),
+          space: 90,
+        },
+        {
+          ...axis,
+          size: 74 * zoom(),
+          values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : format(value))),
+          space: 28,
+        },
+      ],
+      series: [
+        { label: "Time", value: (_plot, value) => (value === null ? "–" : clock(1000 * value)) },
+        ...curves.map(({ label, dashed }, index) => ({
+          label,
+          stroke: LINES[index % LINES.length][colors.name],
+          width: 1.6,
+          dash: dashed ? [5, 4] : undefined,
+          spanGaps: false,
+          points: { show: false },
+          value: (_plot: uPlot, value: number | null) => format(value),
+        })),
+      ],
+    };
+  }
+}
+
+/**
+ * Puts curves on common times. The ports of two curves are read at different times: a curve has
+ * `undefined` at the times of the other one, which is no gap. Null is a gap.
+ */
+function joined(curves: Curve[]): uPlot.AlignedData {
+  const times = [...new Set(curves.flatMap(({ t }) => t))].sort((x, y) => x - y);
+  const place = new Map(times.map((time, index) => [time, index]));
+  const columns = curves.map(({ t, v }) => {
+    const column: (number | null | undefined)[] = new Array(times.length).fill(undefined);
+    t.forEach((time, index) => {
+      column[place.get(time)!] = v[index];
+    });
+    return column;
+  });
+  return [times.map((time) => time / 1000), ...columns] as uPlot.AlignedData;
+}

@@ -1,0 +1,37 @@
+//! Icons as paths of a 20 x 20 grid, drawn for this page.
+
+import { s } from "./dom";
+
+const PATHS: Record<string, string> = {
+  overview: "M3 11.5h5V17H3zM3 3h5v6H3zM11 3h6v4.5h-6zM11 10h6v7h-6z",
+  map: "M10 3v5M10 8 4 13M10 8l6 5M10 8v5M8 2.5h4v2.5H8zM2.500 13h3.500v3.500H2.500zM8.250 13h3.500v3.500h-3.500zM14 13h3.500v3.500H14z",
+  heatmap:
+    "M3 3h4v4H3zM8 3h4v4H8zM13 3h4v4h-4zM3 8h4v4H3zM8 8h4v4H8zM13 8h4v4h-4zM3 13h4v4H3zM8 13h4v4H8zM13 13h4v4h-4z",
+  links:
+    "M8 12l4-4M9 6l1.500-1.500a3.200 3.200 0 0 1 4.500 4.500L13.500 10.500M11 14l-1.500 1.500a3.200 3.200 0 0 1-4.500-4.500L6.500 9.500",
+  ports: "M3 4h14v12H3zM6 16v-4h8v4M7.500 9V6.500M10 9V6.500M12.500 9V6.500",
+  jobs: "M3 4h9v3H3zM6 8.500h11v3H6zM4 13h8v3H4z",
+  events: "M10 3v7l4 3M10 2.500a7.500 7.500 0 1 1 0 15 7.500 7.500 0 0 1 0-15z",
+  samplers: "M2.500 10h3l2-5 3.500 10 2.500-7 1 2h3",
+  play: "M6 4l10 6-10 6z",
+  pause: "M5.500 4h3v12h-3zM11.500 4h3v12h-3z",
+  back: "M14 4 6 10l8 6zM4.500 4v12",
+  forward: "M6 4l8 6-8 6zM15.500 4v12",
+  theme: "M10 3a7 7 0 1 0 0 14zM10 3a7 7 0 0 1 0 14",
+  search: "M8.500 3a5.500 5.500 0 1 1 0 11 5.500 5.500 0 0 1 0-11zM13 13l4 4",
+  alert: "M10 3 18 17H2zM10 8v4M10 14.300v.400",
+  ok: "M4 10.500l4 4 8-9",
+  down: "M4 4l12 12M16 4 4 16",
+  open: "M7 4l6 6-6 6",
+  close: "M5 5l10 10M15 5 5 15",
+};
+
+/** Creates an icon. It is decoration: the text next to it carries the meaning. */
+export function icon(name: string, className = "icon"): SVGSVGElement {
+  const filled = name === "play" || name === "pause";
+  return s(
+    "svg",
+    { class: className + (filled ? " filled" : ""), viewBox: "0 0 20 20", "aria-hidden": "true" },
+    s("path", { d: PATHS[name] ?? "" }),
+  );
+}

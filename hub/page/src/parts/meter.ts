@@ -1,0 +1,107 @@
+//! Small pictures of values inside text: bars, sparklines and marks.
+
+import { FULL, hasValue, shareOf, stateOf } from "../contract/frame";
+import type { Painter, Scale } from "../draw/scale";
+import { blockedScale, utilizationScale } from "../draw/scale";
+import { theme } from "../draw/theme";
+import { percent } from "../model/units";
+import { h, setText } from "./dom";
+
+/** Draws a value as a bar with its number. A state without a value is a text on a hatched bar. */
+export function bar(cell: HTMLElement, code: number, scale: Painter): void {
+  const share = shareOf(code);
+  barOf(cell, share, share === null ? stateOf(code) : percent(share), scale);
+}
+
+/** Draws a share as a bar with a text. */
+export function barOf(cell: HTMLElement, share: number | null, text: string, scale: Painter): void {
+  let track = cell.firstElementChild as HTMLElement | null;
+  if (track === null) {
+    track = h("span", { class: "bar" }, h("span", { class: "bar-fill" }));
+    cell.append(track, h("span", { class: "bar-text" }));
+  }
+  const fill = track.firstElementChild as HTMLElement;
+  track.classList.toggle("unknown", share === null);
+  fill.style.width = `${100 * Math.min(1, share ?? 0)}%`;
+  fill.style.backgroundColor = scale.color(share ?? 0);
+  setText(cell.lastElementChild!, text);
+}
+
+/** A sparkline: one column a slot, the height and the colour are the value, gaps stay empty. */
+export function spark(label: string): HTMLCanvasElement {
+  return h("canvas", { class: "spark", role: "img", "aria-label": label, width: 120, height: 24 });
+}
+
+interface Size {
+  width: number;
+  height: number;
+}
+
+/** Sizes of sparklines. Reading a size after a change makes the browser compute the layout. */
+let sizes = new WeakMap<HTMLCanvasElement, Size>();
+window.addEventListener("resize", () => {
+  sizes = new WeakMap();
+});
+
+function sizeOf(canvas: HTMLCanvasElement, ratio: number): Size {
+  const known = sizes.get(canvas);
+  if (known !== undefined) return known;
+  const { clientWidth, clientHeight } = canvas;
+  const size = {
+    width: Math.round((clientWidth || 120) * ratio),
+    height: Math.round((clientHeight || 24) * ratio),
+  };
+  canvas.width = size.width;
+  canvas.height = size.height;
+  if (clientWidth > 0) sizes.set(canvas, size);
+  return size;
+}
+
+export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: Painter): void {
+  const ratio = window.devicePixelRatio || 1;
+  const { width, height } = sizeOf(canvas, ratio);
+  const context = canvas.getContext("2d")!;
+  context.clearRect(0, 0, width, height);
+  context.fillStyle = theme().line;
+  context.fillRect(0, height - 1, width, 1);
+  const column = width / codes.length;
+  for (let index = 0; index < codes.length; index++) {
+    if (!hasValue(codes[index])) continue;
+    const share = codes[index] / FULL;
+    const size = Math.max(ratio, share * (height - 1));
+    context.fillStyle = scale.color(0.12 + 0.88 * share);
+    const x = Math.round(index * column);
+    context.fillRect(x, height - size, Math.max(1, Math.round((index + 1) * column) - x), size);
+  }
+}
+
+/** A scale of a legend: its name, its colours and its largest value. */
+export type LegendScale = readonly [string, Scale, string];
+
+export const UTILIZATION_LEGEND: LegendScale = ["Utilization", utilizationScale, "100 %"];
+export const BLOCKED_LEGEND: LegendScale = ["Blocked share", blockedScale, "100 %"];
+
+/** The legend of scales, with the marks of states without a value. */
+export function legend(scales: readonly LegendScale[], states = true): HTMLElement {
+  return h(
+    "div",
+    { class: "legend" },
+    ...scales.map(([name, scale, most]) =>
+      h(
+        "span",
+        { class: "legend-scale" },
+        h("span", {}, name),
+        h("span", { class: "legend-number" }, "0"),
+        h("span", { class: "legend-ramp", style: { background: scale.gradient() } }),
+        h("span", { class: "legend-number" }, most),
+      ),
+    ),
+    ...(states
+      ? [
+          h("span", { class: "legend-state" }, h("i", { class: "swatch no-answer" }), "no answer"),
+          h("span", { class: "legend-state" }, h("i", { class: "swatch down" }), "link down"),
+          h("span", { class: "legend-state" }, h("i", { class: "swatch no-data" }), "no data"),
+        ]
+      : []),
+  );
+}

@@ -1,0 +1,382 @@
+//! The strip at the bottom: the maximum of all ports for each slot that is kept, with marks.
+
+import { nanoseconds } from "../contract/api";
+import { NO_DATA } from "../contract/frame";
+import type { Timeline, TimelineMark } from "../contract/types";
+import { clear, createSurface, hatch, type Surface } from "../draw/canvas";
+import { blockedScale, type Scale, utilizationScale } from "../draw/scale";
+import { font, theme } from "../draw/theme";
+import { timeTicks } from "../draw/ticks";
+import type { App, Change } from "../model/app";
+import { Poll } from "../model/poll";
+import { BLOCKED, UTILIZATION } from "../model/state";
+import { clock, dateTime, duration, percent } from "../model/units";
+import { h } from "./dom";
+import { hideTip, showTip, type TipLine } from "./tooltip";
+
+const LEFT = 92;
+const RIGHT = 14;
+const MARKS = { top: 4, height: 11 };
+const STRIPS = { top: 18, height: 13, gap: 3 };
+const AXIS = STRIPS.top + 2 * STRIPS.height + STRIPS.gap;
+/** Time that the strip shows at first, and at least, in milliseconds. */
+const USUAL = 900_000;
+const SHORTEST = 60_000;
+/** Time before an older selection that is shown too, as a share of its age. */
+const MARGIN = 0.1;
+const ZOOM = 1.4;
+/** Pointer movement that makes a click a selection, in pixels. */
+const DRAG = 4;
+
+export class TimelineStrip {
+  readonly element: HTMLElement;
+  private readonly surface: Surface;
+  private readonly poll: Poll<Timeline>;
+  private drag: { start: number; now: number } | null = null;
+  /** Time that the strip shows, in milliseconds. */
+  private length = USUAL;
+  private extra: { t: number; utilization: number | null; blocked: number | null }[] = [];
+
+  constructor(private readonly app: App) {
+    this.element = h("div", {
+      class: "timeline",
+      tabindex: 0,
+      role: "slider",
+      "aria-label": "Time that is shown",
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+      "aria-valuenow": 100,
+    });
+    this.surface = createSurface(this.element, "Maximum of all ports for each slot", () =>
+      this.draw(),
+    );
+    this.surface.canvas.removeAttribute("role");
+    this.surface.canvas.setAttribute("aria-hidden", "true");
+    this.poll = new Poll<Timeline>(
+      app,
+      "timeline",
+      () => {
+        const bounds = this.bounds();
+        return bounds === null ? null : { from: nanoseconds(bounds.from) };
+      },
+      () => {
+        this.extra = [];
+        this.draw();
+      },
+      15_000,
+    );
+    this.listen();
+  }
+
+  update(changes: ReadonlySet<Change>): void {
+    if (this.app.topology === null) return;
+    this.poll.refresh();
+    if (changes.has("slot")) this.append();
+    this.draw();
+    this.describe();
+  }
+
+  /** Adds the newest slot without a request. */
+  private append(): void {
+    const slot = this.app.latest;
+    if (slot === null) return;
+    const t = this.app.timeOf(slot);
+    if (this.extra.at(-1)?.t === t) this.extra.pop();
+    const most = (metric: string) => maximum(this.app.history(metric)?.get(slot)?.values);
+    this.extra.push({ t, utilization: most(UTILIZATION), blocked: most(BLOCKED) });
+  }
+
+  private describe(): void {
+    const { range, at } = this.app.state;
+    const text =
+      range !== null
+        ? `${clock(range.from)} to ${clock(range.to)}`
+        : at !== null
+          ? `paused at ${clock(at)}`
+          : "live";
+    this.element.setAttribute("aria-valuetext", text);
+    const bounds = this.bounds();
+    const shown = range?.to ?? at;
+    if (bounds !== null && shown !== null) {
+      const share = (shown - bounds.from) / (bounds.to - bounds.from);
+      this.element.setAttribute("aria-valuenow", String(Math.round(100 * share)));
+    } else this.element.setAttribute("aria-valuenow", "100");
+  }
+
+  /** Returns the time of the strip: up to the newest slot, and at least what the page shows. */
+  private bounds(): { from: number; to: number } | null {
+    const latest = this.app.latest;
+    if (latest === null) return null;
+    const { range, at } = this.app.state;
+    const to = this.app.timeOf(latest);
+    const shown = range?.from ?? at ?? to;
+    const wanted = Math.min(to - this.length, shown - MARGIN * (to - shown));
+    return { from: Math.min(to - SHORTEST, Math.max(this.oldest, wanted)), to };
+  }
+
+  /** Returns the start of what the hub keeps. */
+  private get oldest(): number {
+    const kept = this.app.health?.kept;
+    return (kept?.minutes_from_ns ?? kept?.from_ns ?? 0) / 1e6;
+  }
+
+  private x(time: number, bounds: { from: number; to: number }): number {
+    const width = this.surface.width - LEFT - RIGHT;
+    return LEFT + (width * (time - bounds.from)) / (bounds.to - bounds.from);
+  }
+
+  private time(x: number): number | null {
+    const bounds = this.bounds();
+    if (bounds === null) return null;
+    const share = (x - LEFT) / (this.surface.width - LEFT - RIGHT);
+    return bounds.from + Math.max(0, Math.min(1, share)) * (bounds.to - bounds.from);
+  }
+
+  // --- drawing
+
+  private draw(): void {
+    const bounds = this.bounds();
+    if (this.surface.width === 0 || bounds === null) return;
+    const context = clear(this.surface);
+    const colors = theme();
+    context.font = font(11);
+    context.fillStyle = colors.muted;
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    context.fillText("Max. use", LEFT - 8, STRIPS.top + STRIPS.height / 2);
+    context.fillText("Max. blocked", LEFT - 8, STRIPS.top + STRIPS.height * 1.5 + STRIPS.gap);
+    this.strips(context, bounds);
+    this.axis(context, bounds);
+    for (const mark of this.poll.answer?.marks ?? []) this.mark(context, mark, bounds);
+    this.selection(context, bounds);
+  }
+
+  private strips(context: CanvasRenderingContext2D, bounds: { from: number; to: number }): void {
+    const colors = theme();
+    const lower = STRIPS.top + STRIPS.height + STRIPS.gap;
+    const width = this.surface.width - LEFT - RIGHT;
+    context.fillStyle = colors.raised;
+    context.fillRect(LEFT, STRIPS.top, width, STRIPS.height);
+    context.fillRect(LEFT, lower, width, STRIPS.height);
+    const pattern = hatch(context, colors.line, colors.raised);
+    const answer = this.poll.answer;
+    const interval = this.app.interval;
+    const column = (t: number, step: number, u: number | null, b: number | null) => {
+      if (t <= bounds.from) return;
+      const start = Math.max(LEFT, this.x(t - step, bounds));
+      const size = Math.max(1, this.x(t, bounds) - start) + 0.3;
+      const paint = (share: number | null, top: number, scale: Scale) => {
+        context.fillStyle = share === null ? pattern : scale.color(share);
+        context.fillRect(start, top, size, STRIPS.height);
+      };
+      paint(u, STRIPS.top, utilizationScale);
+      paint(b, lower, blockedScale);
+    };
+    let last = 0;
+    answer?.t.forEach((t, index) => {
+      last = (t + answer.step_ns) / 1e6 - interval;
+      column(last, answer.step_ns / 1e6, answer.utilization_max[index], answer.blocked_max[index]);
+    });
+    for (const { t, utilization, blocked } of this.extra) {
+      if (t > last) column(t, interval, utilization, blocked);
+    }
+  }
+
+  private axis(context: CanvasRenderingContext2D, bounds: { from: number; to: number }): void {
+    const colors = theme();
+    context.font = font(11);
+    context.textBaseline = "top";
+    context.textAlign = "center";
+    const most = Math.max(2, Math.floor((this.surface.width - LEFT) / 90));
+    for (const { time, label } of timeTicks(bounds.from, bounds.to, most)) {
+      const x = this.x(time, bounds);
+      context.fillStyle = colors.line;
+      context.fillRect(Math.round(x), AXIS, 1, 4);
+      if (x < LEFT + 24 || x > this.surface.width - 30) continue;
+      context.fillStyle = colors.muted;
+      context.fillText(label, x, AXIS + 5);
+    }
+  }
+
+  /** Severe marks are red triangles; other marks are grey lines. */
+  private mark(
+    context: CanvasRenderingContext2D,
+    mark: TimelineMark,
+    bounds: { from: number; to: number },
+  ): void {
+    const x = this.x(mark.ts / 1e6, bounds);
+    if (x < LEFT) return;
+    const colors = theme();
+    const bottom = MARKS.top + MARKS.height;
+    if (mark.severe) {
+      context.fillStyle = colors.alert;
+      context.beginPath();
+      context.moveTo(x - 4.5, MARKS.top + 1);
+      context.lineTo(x + 4.5, MARKS.top + 1);
+      context.lineTo(x, bottom);
+      context.fill();
+    } else {
+      context.fillStyle = mark.kind === "job" ? colors.accent : colors.muted;
+      context.fillRect(x - 0.75, MARKS.top + 3, 1.5, MARKS.height - 3);
+    }
+  }
+
+  private selection(context: CanvasRenderingContext2D, bounds: { from: number; to: number }): void {
+    const colors = theme();
+    const { range, at } = this.app.state;
+    const bottom = AXIS + 4;
+    const dragged = this.drag !== null && Math.abs(this.drag.now - this.drag.start) >= DRAG;
+    const ends = dragged
+      ? [Math.min(this.drag!.start, this.drag!.now), Math.max(this.drag!.start, this.drag!.now)]
+      : range !== null
+        ? [this.x(range.from, bounds), this.x(range.to, bounds)]
+        : null;
+    if (ends !== null) {
+      const [from, to] = ends;
+      context.fillStyle = colors.surface;
+      context.globalAlpha = 0.55;
+      context.fillRect(LEFT, STRIPS.top, Math.max(0, from - LEFT), AXIS - STRIPS.top);
+      context.fillRect(
+        to,
+        STRIPS.top,
+        Math.max(0, this.surface.width - RIGHT - to),
+        AXIS - STRIPS.top,
+      );
+      context.globalAlpha = 1;
+      context.strokeStyle = colors.accent;
+      context.lineWidth = 2;
+      context.strokeRect(from, STRIPS.top - 2, Math.max(2, to - from), AXIS - STRIPS.top + 4);
+    } else if (at !== null) {
+      const x = this.x(at, bounds);
+      context.fillStyle = colors.accent;
+      context.fillRect(x - 1, MARKS.top + 4, 2, bottom - MARKS.top - 4);
+      context.beginPath();
+      context.arc(x, MARKS.top + 4, 4, 0, 2 * Math.PI);
+      context.fill();
+    }
+  }
+
+  // --- pointer and keys
+
+  private listen(): void {
+    const { element } = this;
+    element.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0 || this.place(event)[0] < LEFT - 4) return;
+      element.setPointerCapture(event.pointerId);
+      this.drag = { start: this.place(event)[0], now: this.place(event)[0] };
+    });
+    element.addEventListener("pointermove", (event) => {
+      if (this.drag !== null) {
+        this.drag.now = this.place(event)[0];
+        this.draw();
+      }
+      this.tip(event);
+    });
+    element.addEventListener("pointerup", (event) => this.release(event));
+    element.addEventListener("pointerleave", hideTip);
+    element.addEventListener("dblclick", () => this.app.resume());
+    element.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        this.zoom(event.deltaY > 0 ? ZOOM : 1 / ZOOM);
+      },
+      { passive: false },
+    );
+  }
+
+  /** Shows more or less of the past. */
+  private zoom(factor: number): void {
+    const bounds = this.bounds();
+    if (bounds === null) return;
+    const most = Math.max(SHORTEST, bounds.to - this.oldest);
+    this.length = Math.max(SHORTEST, Math.min(most, this.length * factor));
+    this.poll.expire();
+    this.poll.refresh();
+    this.draw();
+  }
+
+  private release(event: PointerEvent): void {
+    const drag = this.drag;
+    this.drag = null;
+    if (drag === null) return;
+    const start = this.time(Math.min(drag.start, drag.now));
+    const end = this.time(Math.max(drag.start, drag.now));
+    if (start === null || end === null) return;
+    const slot = (time: number) => Math.round(time / this.app.interval) * this.app.interval;
+    if (Math.abs(drag.now - drag.start) < DRAG) {
+      const mark = this.markNear(...this.place(event));
+      this.app.go(
+        { at: slot(mark === null ? start : mark.ts / 1e6 + this.app.interval), range: null },
+        true,
+      );
+    } else {
+      const from = slot(start);
+      this.app.go(
+        { range: { from, to: Math.max(from + this.app.interval, slot(end)) }, at: null },
+        true,
+      );
+    }
+  }
+
+  private markNear(x: number, y: number): TimelineMark | null {
+    const bounds = this.bounds();
+    if (bounds === null || y > STRIPS.top) return null;
+    let best: TimelineMark | null = null;
+    let distance = 7;
+    for (const mark of this.poll.answer?.marks ?? []) {
+      const apart = Math.abs(this.x(mark.ts / 1e6, bounds) - x);
+      if (apart < distance) {
+        distance = apart;
+        best = mark;
+      }
+    }
+    return best;
+  }
+
+  /** Returns the place of a pointer on the picture. */
+  private place(event: MouseEvent): [number, number] {
+    const { x, y } = this.surface.at(event);
+    return [x, y];
+  }
+
+  private tip(event: PointerEvent): void {
+    const time = this.time(this.place(event)[0]);
+    if (time === null || this.place(event)[0] < LEFT) {
+      hideTip();
+      return;
+    }
+    const lines: TipLine[] = [dateTime(time)];
+    if (this.drag !== null && Math.abs(this.drag.now - this.drag.start) >= DRAG) {
+      const ends = [this.time(this.drag.start)!, this.time(this.drag.now)!].sort((a, b) => a - b);
+      lines[0] = `${clock(ends[0])} to ${clock(ends[1])}`;
+      lines.push(["Selected", duration((ends[1] - ends[0]) / 1000)]);
+    } else {
+      const mark = this.markNear(...this.place(event));
+      if (mark !== null) lines.push(["Event", mark.text]);
+      const values = this.valuesAt(time);
+      if (values !== null) {
+        lines.push(["Largest utilization", percent(values.utilization)]);
+        lines.push(["Largest blocked share", percent(values.blocked)]);
+      }
+    }
+    showTip(event.clientX, event.clientY - 90, lines);
+  }
+
+  private valuesAt(time: number): { utilization: number | null; blocked: number | null } | null {
+    const extra = this.extra.find(({ t }) => time <= t && time > t - this.app.interval);
+    if (extra !== undefined) return extra;
+    const answer = this.poll.answer;
+    if (answer === null) return null;
+    const end = 1e6 * (time + this.app.interval) - answer.step_ns;
+    const index = answer.t.findIndex((t) => t >= end);
+    if (index < 0) return null;
+    return { utilization: answer.utilization_max[index], blocked: answer.blocked_max[index] };
+  }
+}
+
+function maximum(values: Uint16Array | undefined): number | null {
+  let most = -1;
+  for (const code of values ?? []) if (code <= 64000 && code > most) most = code;
+  return most < 0 || most === NO_DATA ? null : most / 64000;
+}

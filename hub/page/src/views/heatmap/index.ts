@@ -1,0 +1,471 @@
+//! Rows over time. New slots come in at the right.
+
+import { FULL, NO_DATA } from "../../contract/frame";
+import { clear, createSurface, type Surface } from "../../draw/canvas";
+import { metricName, scaleOf } from "../../draw/scale";
+import { theme } from "../../draw/theme";
+import type { App, Change } from "../../model/app";
+import { codeText, valueText } from "../../model/metric";
+import type { Topology } from "../../model/topology";
+import { clock, count, dateTime } from "../../model/units";
+import { h, setText } from "../../parts/dom";
+import { legend } from "../../parts/meter";
+import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
+import type { View } from "../../parts/view";
+import { choice } from "../panel";
+import { drawGroups, drawRowNames, drawTimes, type Plot } from "./axes";
+import { type Bins, HeatPicture } from "./picture";
+import {
+  AGGREGATES,
+  type Aggregate,
+  combine,
+  type HeatRow,
+  ROW_KINDS,
+  type RowKind,
+  rowsOf,
+} from "./rows";
+import { ColumnSource, type Window, windowOf } from "./source";
+
+const RIGHT = 16;
+const TOP = 4;
+const AXIS = 24;
+const LARGEST_ROW = 22;
+/** Rows of at least this height have labels. */
+const LABEL_ROW = 11;
+/** Shortest time that a picture shows, in milliseconds. */
+const SHORTEST = 30_000;
+
+export function makeHeatmap(app: App, topology: Topology): View {
+  return new Heatmap(app, topology);
+}
+
+class Heatmap implements View {
+  readonly element: HTMLElement;
+  private readonly surface: Surface & { close(): void };
+  private readonly source: ColumnSource;
+  private readonly picture = new HeatPicture();
+  private readonly controls: { element: HTMLElement; update: () => void }[];
+  private readonly legend = h("div", {});
+  private readonly note = h("span", { class: "muted" });
+  private readonly metrics: HTMLSelectElement;
+  private rows: HeatRow[] = [];
+  private rowKind: RowKind | "" = "";
+  private order = new Uint32Array();
+  private orderKey = "";
+  private combined = new Map<number, { codes: Uint16Array; combined: Uint16Array }>();
+  private combinedKey = "";
+  private window: Window | null = null;
+  /** First visible row, and the height of a row in pixels; 0 fits all rows. */
+  private top = 0;
+  private size = 0;
+  private pointer: { x: number; y: number } | null = null;
+  private drag: { y: number; top: number; moved: boolean } | null = null;
+
+  constructor(
+    private readonly app: App,
+    private readonly topology: Topology,
+  ) {
+    this.source = new ColumnSource(app, () => app.notify("values"));
+    this.metrics = h("select", {
+      "aria-label": "Metric",
+      on: { change: () => app.go({ metric: this.metrics.value }) },
+    });
+    this.controls = [
+      choice(
+        "Rows",
+        ROW_KINDS.map(
+          (kind) =>
+            [
+              kind,
+              `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${kind === "switch" ? "es" : "s"}`,
+            ] as const,
+        ),
+        () => this.kind,
+        (value) => this.set("by", value, "port"),
+      ),
+      choice(
+        "Combination of values",
+        AGGREGATES.map((name) => [name, name] as const),
+        () => this.aggregate,
+        (value) => this.set("agg", value, "max"),
+      ),
+      choice(
+        "Order",
+        [
+          ["topology", "Topology"],
+          ["value", "Largest first"],
+        ] as const,
+        () => (this.app.option("order") === "value" ? "value" : "topology"),
+        (value) => this.set("order", value, "topology"),
+      ),
+      choice(
+        "Time",
+        [
+          ["2", "2 min"],
+          ["5", "5 min"],
+          ["15", "15 min"],
+        ] as const,
+        () => this.minutes,
+        (value) => this.set("min", value, "5"),
+      ),
+    ];
+    const frame = h("div", {
+      class: "picture",
+      tabindex: 0,
+      role: "group",
+      "aria-label": "Heat map. Up and down scroll, plus and minus zoom.",
+    });
+    this.element = h(
+      "div",
+      { class: "fill" },
+      h(
+        "div",
+        { class: "toolbar" },
+        h("h1", {}, "Heat map"),
+        this.metrics,
+        ...this.controls.map(({ element }) => element),
+      ),
+      frame,
+      h("div", { class: "foot" }, this.legend, this.note),
+    );
+    this.surface = createSurface(frame, "Heat map", () => this.draw());
+    this.listen(frame);
+  }
+
+  private get kind(): RowKind {
+    const kind = this.app.option("by") as RowKind;
+    return ROW_KINDS.includes(kind) ? kind : "port";
+  }
+
+  private get aggregate(): Aggregate {
+    const name = this.app.option("agg") as Aggregate;
+    return AGGREGATES.includes(name) ? name : "max";
+  }
+
+  private get minutes(): "2" | "5" | "15" {
+    const text = this.app.option("min");
+    return text === "2" || text === "15" ? text : "5";
+  }
+
+  private set(name: string, value: string, standard: string): void {
+    this.top = 0;
+    this.app.setOption(name, value === standard ? "" : value);
+  }
+
+  update(changes: ReadonlySet<Change>): void {
+    for (const { update } of this.controls) update();
+    this.showMetrics();
+    this.arrange();
+    const range = this.app.state.range;
+    const slot = this.app.shown;
+    if (slot === null) return;
+    const to = range?.to ?? this.app.timeOf(slot);
+    const from = range?.from ?? Math.max(to - 60_000 * Number(this.minutes), this.oldest(to));
+    this.window = windowOf(
+      this.app,
+      this.topology.ports.length,
+      this.app.state.metric,
+      this.aggregate,
+      from,
+      to,
+    );
+    for (const column of this.combined.keys()) {
+      if (column < this.window.first) this.combined.delete(column);
+    }
+    this.source.want(this.window);
+    if (changes.has("state") || changes.has("theme")) {
+      const metric = this.app.metric(this.app.state.metric);
+      this.legend.replaceChildren(
+        legend([[metricName(metric.name), scaleOf(metric.name), valueText(metric, metric.scale)]]),
+      );
+    }
+    this.draw();
+  }
+
+  close(): void {
+    this.surface.close();
+    this.source.close();
+    hideTip();
+  }
+
+  private showMetrics(): void {
+    const names = this.app.metrics.map(({ name }) => name);
+    if (this.metrics.options.length !== names.length) {
+      this.metrics.replaceChildren(
+        ...names.map((name) => h("option", { value: name }, metricName(name))),
+      );
+    }
+    this.metrics.value = this.app.state.metric;
+  }
+
+  /** Computes the rows and their order again if a setting changed. */
+  private arrange(): void {
+    if (this.kind !== this.rowKind) {
+      this.rowKind = this.kind;
+      this.rows = rowsOf(this.topology, this.kind);
+      this.size = 0;
+      this.top = 0;
+      this.orderKey = "";
+    }
+    const byValue = this.app.option("order") === "value";
+    const key = `${this.kind} ${byValue} ${this.app.state.metric} ${this.app.state.at} ${this.app.state.range?.from}`;
+    if (key === this.orderKey) return;
+    const order = Uint32Array.from(this.rows, (_, index) => index);
+    if (byValue) {
+      const codes = this.app.values(this.app.state.metric);
+      if (codes === null) return;
+      const values = combine(this.rows, codes, this.aggregate);
+      const rank = (code: number) => (code > FULL ? -1 : code);
+      order.sort((x, y) => rank(values[y]) - rank(values[x]));
+    }
+    this.order = order;
+    this.orderKey = key;
+  }
+
+  private values(column: number): Uint16Array | null {
+    const window = this.window!;
+    const key = `${this.kind} ${window.metric} ${window.aggregate} ${window.step}`;
+    if (key !== this.combinedKey) {
+      this.combinedKey = key;
+      this.combined.clear();
+    }
+    const codes = this.source.get(column, window);
+    if (codes === undefined) return null;
+    const known = this.combined.get(column);
+    if (known?.codes === codes) return known.combined;
+    const combined = this.kind === "port" ? codes : combine(this.rows, codes, this.aggregate);
+    this.combined.set(column, { codes, combined });
+    return combined;
+  }
+
+  /** Returns the start of what the hub keeps, so that the picture does not begin with emptiness. */
+  private oldest(to: number): number {
+    const kept = this.app.health?.kept.from_ns;
+    return Math.min(kept === null || kept === undefined ? 0 : kept / 1e6, to - SHORTEST);
+  }
+
+  // --- drawing
+
+  private get left(): number {
+    return this.size >= LABEL_ROW || this.rows.length < 50 ? 210 : 120;
+  }
+
+  private get plot(): Plot {
+    return {
+      x: this.left,
+      y: TOP,
+      width: this.surface.width - this.left - RIGHT,
+      height: this.surface.height - TOP - AXIS,
+    };
+  }
+
+  /** Height of a row in pixels. */
+  private get row(): number {
+    const fit = this.plot.height / Math.max(1, this.rows.length);
+    return Math.max(Math.min(fit, LARGEST_ROW), this.size);
+  }
+
+  private draw(): void {
+    const window = this.window;
+    if (window === null || this.surface.width === 0 || this.rows.length === 0) return;
+    const context = clear(this.surface);
+    const { x, y, width, height } = this.plot;
+    const row = this.row;
+    const visible = height / row;
+    this.top = Math.max(0, Math.min(this.top, this.rows.length - visible));
+    // A row of pixels shows the maximum of its rows, so that no row is left out.
+    const perBin = Math.max(1, Math.ceil(1 / row));
+    const first = Math.floor(this.top / perBin) * perBin;
+    const bins: Bins = {
+      first,
+      rows: perBin,
+      count: Math.ceil(Math.min(visible + perBin, this.rows.length - first) / perBin),
+    };
+    this.picture.update(
+      window,
+      bins,
+      theme().name,
+      this.order,
+      `${this.orderKey} ${window.aggregate}`,
+      (column) => this.values(column),
+    );
+    context.save();
+    context.beginPath();
+    context.rect(x, y, width, Math.min(height, this.rows.length * row));
+    context.clip();
+    this.picture.paint(
+      context,
+      window,
+      x,
+      y - (this.top - first) * row,
+      width,
+      bins.count * perBin * row,
+    );
+    context.restore();
+    const shown = { rows: this.rows, order: this.order, top: this.top, height: row };
+    if (row >= LABEL_ROW) drawRowNames(context, this.plot, shown);
+    else if (this.app.option("order") !== "value") drawGroups(context, this.plot, shown);
+    const bottom = y + Math.min(height, this.rows.length * row);
+    drawTimes(context, this.plot, bottom, window);
+    if (this.source.loading && this.source.get(window.first, window) === undefined) {
+      context.fillText("Older slots are loading…", x + width / 2, y + 8);
+    }
+    this.cross(context);
+    this.describe(window);
+  }
+
+  private cross(context: CanvasRenderingContext2D): void {
+    if (this.pointer === null || this.drag?.moved) return;
+    const { x, y, width, height } = this.plot;
+    context.fillStyle = theme().ink;
+    context.globalAlpha = 0.35;
+    context.fillRect(x, Math.round(this.pointer.y), width, 1);
+    context.fillRect(
+      Math.round(this.pointer.x),
+      y,
+      1,
+      Math.min(height, this.rows.length * this.row),
+    );
+    context.globalAlpha = 1;
+  }
+
+  private describe(window: Window): void {
+    const names = { port: "port", link: "link", switch: "switch", host: "host" };
+    const kind = names[this.kind];
+    const rows = count(this.rows.length, kind, kind === "switch" ? "switches" : `${kind}s`);
+    const text =
+      this.source.error !== "" ? this.source.error : `${rows}, ${window.step / 1000} s a column`;
+    setText(this.note, `${text}. Wheel: zoom the rows. Drag: scroll. Click: open.`);
+    this.surface.canvas.setAttribute(
+      "aria-label",
+      `Heat map of ${metricName(window.metric)}: ${rows}. The views Links and Ports have the same values as tables.`,
+    );
+  }
+
+  // --- pointer and keys
+
+  private hit(x: number, y: number): { row: HeatRow; index: number; column: number } | null {
+    const plot = this.plot;
+    const window = this.window;
+    if (window === null || x < 0 || y < plot.y || x > plot.x + plot.width) return null;
+    const place = Math.floor(this.top + (y - plot.y) / this.row);
+    if (place >= this.rows.length || y > plot.y + plot.height) return null;
+    const column = window.first + Math.floor((window.columns * (x - plot.x)) / plot.width);
+    return {
+      row: this.rows[this.order[place]],
+      index: this.order[place],
+      column: Math.min(column, window.first + window.columns - 1),
+    };
+  }
+
+  private listen(frame: HTMLElement): void {
+    frame.addEventListener("pointermove", (event) => this.move(event));
+    frame.addEventListener("pointerleave", () => {
+      this.pointer = null;
+      hideTip();
+      this.draw();
+    });
+    frame.addEventListener("pointerdown", (event) => {
+      frame.setPointerCapture(event.pointerId);
+      this.drag = { y: this.place(event)[1], top: this.top, moved: false };
+    });
+    frame.addEventListener("pointerup", (event) => {
+      const moved = this.drag?.moved ?? true;
+      this.drag = null;
+      if (!moved) this.open(...this.place(event));
+    });
+    frame.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        if (event.shiftKey) this.scroll(event.deltaY / this.row);
+        else this.zoom(event.deltaY < 0 ? 1.25 : 0.8, this.place(event)[1]);
+      },
+      { passive: false },
+    );
+    frame.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  private move(event: PointerEvent): void {
+    if (this.drag !== null) {
+      const by = this.place(event)[1] - this.drag.y;
+      if (Math.abs(by) > 3) this.drag.moved = true;
+      if (this.drag.moved) this.top = this.drag.top - by / this.row;
+    }
+    const inside = this.place(event)[0] >= this.plot.x;
+    this.pointer = inside ? { x: this.place(event)[0], y: this.place(event)[1] } : null;
+    this.draw();
+    const hit = this.hit(...this.place(event));
+    if (hit === null || !inside) hideTip();
+    else showTip(event.clientX, event.clientY, this.tip(hit));
+  }
+
+  private tip({ row, index, column }: { row: HeatRow; index: number; column: number }): TipLine[] {
+    const window = this.window!;
+    const code = this.values(column)?.[index];
+    const value = codeText(this.app.metric(window.metric), code ?? NO_DATA);
+    const end = (column + 1) * window.step;
+    const span =
+      window.step > this.app.interval
+        ? `${dateTime(end - window.step)} to ${clock(end)}`
+        : dateTime(end);
+    return [
+      row.label,
+      [metricName(window.metric), value],
+      [window.step > this.app.interval ? "Slots" : "Slot ends", span],
+    ];
+  }
+
+  private open(x: number, y: number): void {
+    const hit = this.hit(x, y);
+    if (hit === null) return;
+    const at =
+      x >= this.plot.x && !this.app.isLive && this.app.state.range === null
+        ? (hit.column + 1) * this.window!.step
+        : this.app.state.at;
+    const single = hit.row.ports.length <= 2;
+    if (single)
+      this.app.go(
+        { view: "port", item: this.topology.keyOf(hit.row.ports[0]), options: {}, at },
+        true,
+      );
+    else this.app.go({ view: "ports", item: "", options: { q: hit.row.label }, at }, true);
+  }
+
+  private zoom(factor: number, y: number): void {
+    const plot = this.plot;
+    const before = this.row;
+    const fit = plot.height / Math.max(1, this.rows.length);
+    const size = Math.max(fit, Math.min(LARGEST_ROW, before * factor));
+    const row = this.top + (y - plot.y) / before;
+    this.size = size <= fit * 1.001 ? 0 : size;
+    this.top = row - (y - plot.y) / this.row;
+    this.draw();
+  }
+
+  /** Returns the place of a pointer on the picture. */
+  private place(event: MouseEvent): [number, number] {
+    const { x, y } = this.surface.at(event);
+    return [x, y];
+  }
+
+  private scroll(rows: number): void {
+    this.top += rows;
+    this.draw();
+  }
+
+  private key(event: KeyboardEvent): void {
+    const page = this.plot.height / this.row;
+    const middle = this.plot.y + this.plot.height / 2;
+    if (event.key === "ArrowDown") this.scroll(1);
+    else if (event.key === "ArrowUp") this.scroll(-1);
+    else if (event.key === "PageDown") this.scroll(page);
+    else if (event.key === "PageUp") this.scroll(-page);
+    else if (event.key === "+" || event.key === "=") this.zoom(1.25, middle);
+    else if (event.key === "-") this.zoom(0.8, middle);
+    else if (event.key === "0") this.zoom(0, middle);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}

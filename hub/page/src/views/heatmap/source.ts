@@ -1,0 +1,137 @@
+//! The columns of the heat map: slots that the page has, and matrices from the hub.
+
+import type { App } from "../../model/app";
+
+/** Columns that a picture has at most. */
+const MOST_COLUMNS = 900;
+/** Values that one answer has at most. */
+const LARGEST_ANSWER = 16_000_000;
+
+/** Columns at the end of a window that can still change. */
+const RECENT = 3;
+/** Least time between two requests for new columns, in milliseconds. */
+const PERIOD = 3000;
+
+export interface Window {
+  metric: string;
+  aggregate: string;
+  /** Number of the first column. Column `n` ends at `(n + 1) * step`. */
+  first: number;
+  columns: number;
+  /** Length of a column in milliseconds. */
+  step: number;
+}
+
+/** Returns the columns for a time range. They begin at multiples of their length. */
+export function windowOf(
+  app: App,
+  ports: number,
+  metric: string,
+  aggregate: string,
+  from: number,
+  to: number,
+): Window {
+  const most = Math.max(
+    20,
+    Math.min(MOST_COLUMNS, Math.floor(LARGEST_ANSWER / Math.max(1, ports))),
+  );
+  const slots = Math.max(1, Math.round((to - from) / app.interval));
+  const step = Math.ceil(slots / most) * app.interval;
+  const first = Math.floor(Math.round(from) / step);
+  const last = Math.ceil(Math.round(to) / step);
+  return { metric, aggregate, first, columns: last - first, step };
+}
+
+/** Columns by their number. Columns that are missing are requested once. */
+export class ColumnSource {
+  private readonly columns = new Map<number, Uint16Array>();
+  private key = "";
+  private abort: AbortController | null = null;
+  /** Columns that the hub was asked for. */
+  private asked = { from: 0, to: 0 };
+  /** Earliest time of the next request. */
+  private next = 0;
+  error = "";
+  loading = false;
+
+  constructor(
+    private readonly app: App,
+    private readonly loaded: () => void,
+  ) {}
+
+  /** Returns a column, or undefined if it is not here. */
+  get(number: number, window: Window): Uint16Array | undefined {
+    if (window.step === this.app.interval) {
+      // The values of a slot describe the interval before it.
+      const column = this.app.history(window.metric)?.get(number + 1);
+      if (column !== undefined) return column.values;
+    }
+    return this.columns.get(number);
+  }
+
+  /** Requests the columns of a window that are missing. */
+  want(window: Window): void {
+    const key = `${window.metric} ${window.aggregate} ${window.step}`;
+    if (key !== this.key) {
+      this.key = key;
+      this.columns.clear();
+      this.asked = { from: 0, to: 0 };
+      this.next = 0;
+      this.abort?.abort();
+    }
+    const end = window.first + window.columns;
+    let first = window.first;
+    while (first < end && (this.isAsked(first) || this.get(first, window) !== undefined)) first++;
+    const isStreamed = window.step === this.app.interval && this.app.isStreamed(window.metric);
+    // New slots come as frames; a request for each of them would be a waste.
+    const isRecent = end - first <= RECENT;
+    const now = performance.now();
+    if (first === end || this.loading || now < this.next || (isRecent && isStreamed)) return;
+    this.next = now + (isRecent ? PERIOD : 0);
+    void this.load(window, first, end);
+  }
+
+  /** Returns whether the hub has answered a request for a column. It has no more than it sent. */
+  private isAsked(number: number): boolean {
+    return number >= this.asked.from && number < this.asked.to;
+  }
+
+  private async load(window: Window, first: number, end: number): Promise<void> {
+    const abort = new AbortController();
+    this.abort = abort;
+    this.loading = true;
+    try {
+      const { metric, aggregate, step } = window;
+      const heat = await this.app.matrix(
+        metric,
+        first * step,
+        end * step,
+        step,
+        aggregate,
+        abort.signal,
+      );
+      const start = Math.round(heat.from / heat.step);
+      const ports = this.app.topology?.ports.length;
+      if (heat.rows === ports) {
+        for (const [index, values] of heat.columns.entries())
+          this.columns.set(start + index, values);
+      }
+      const isNext = first <= this.asked.to && first >= this.asked.from;
+      this.asked = { from: isNext ? this.asked.from : first, to: end - RECENT };
+      for (const number of this.columns.keys())
+        if (number < window.first) this.columns.delete(number);
+      this.error = "";
+    } catch (error) {
+      if (error instanceof DOMException) return;
+      this.error = error instanceof Error ? error.message : String(error);
+      this.next = performance.now() + PERIOD;
+    } finally {
+      this.loading = false;
+      this.loaded();
+    }
+  }
+
+  close(): void {
+    this.abort?.abort();
+  }
+}

@@ -1,0 +1,189 @@
+//! All links as a table: both directions, the trend, and errors of the shown minute.
+
+import { FULL, NO_DATA } from "../contract/frame";
+import type { LinkRow, Rows } from "../contract/types";
+import { blockedScale, utilizationScale } from "../draw/scale";
+import type { App } from "../model/app";
+import { Poll } from "../model/poll";
+import { BLOCKED, UTILIZATION } from "../model/state";
+import { type Link, portKey, type Topology } from "../model/topology";
+import { count, grouped } from "../model/units";
+import { h, setText } from "../parts/dom";
+import { BLOCKED_LEGEND, bar, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
+import { portMatches } from "../parts/search";
+import { type Column, linkCell, Table } from "../parts/table";
+import type { View } from "../parts/view";
+
+const TREND_SLOTS = 60;
+/** Rows are sorted again after this many slots, so that they can be read. */
+const SORT_SLOTS = 5;
+
+export function makeLinks(app: App, topology: Topology): View {
+  let utilization: Uint16Array | null = null;
+  let blocked: Uint16Array | null = null;
+  let errors = new Map<string, number>();
+  let answer: unknown = null;
+  let sortedAt = Number.NEGATIVE_INFINITY;
+  let filtered = "\u0000";
+
+  const use = (port: number) => utilization?.[port] ?? NO_DATA;
+  const wait = (port: number) => blocked?.[port] ?? NO_DATA;
+  const rank = (code: number) => (code <= FULL ? code : null);
+  const errorsOf = ({ a, b }: Link) =>
+    errors.get(topology.keyOf(a)) ?? errors.get(topology.keyOf(b)) ?? null;
+  const end = (id: string, title: string, port: (link: Link) => number): Column<Link> => ({
+    id,
+    title,
+    width: "minmax(110px, 1.1fr)",
+    value: (link) => topology.nameOf(port(link)),
+    draw: (cell, link) => {
+      const index = port(link);
+      linkCell(
+        cell,
+        topology.shortName(index),
+        app.href({ view: "port", item: topology.keyOf(index) }),
+        topology.nameOf(index),
+      );
+    },
+  });
+  const meter = (
+    id: string,
+    title: string,
+    hint: string,
+    code: (link: Link) => number,
+    isBlocked: boolean,
+  ): Column<Link> => ({
+    id,
+    title,
+    hint,
+    end: true,
+    width: "minmax(96px, 1fr)",
+    value: (link) => rank(code(link)),
+    draw: (cell, link) => {
+      cell.classList.add("cell-bar");
+      bar(cell, code(link), isBlocked ? blockedScale : utilizationScale);
+    },
+  });
+  const columns: Column<Link>[] = [
+    end("a", "Upper end", ({ a }) => a),
+    end("b", "Lower end", ({ b }) => b),
+    {
+      id: "link",
+      title: "Link",
+      width: "64px",
+      value: ({ a }) => topology.ports[a].link,
+      text: ({ a }) => topology.ports[a].link ?? "–",
+    },
+    meter("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
+    meter("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
+    meter("wait-down", "Blocked ↓", "Blocked share of the upper end", ({ a }) => wait(a), true),
+    meter("wait-up", "Blocked ↑", "Blocked share of the lower end", ({ b }) => wait(b), true),
+    {
+      id: "trend",
+      title: "Last minute",
+      hint: "Larger utilization of both directions",
+      width: "minmax(80px, 0.9fr)",
+      value: ({ a, b }) => Math.max(rank(use(a)) ?? -1, rank(use(b)) ?? -1),
+      draw: (cell, { a, b }) => {
+        const canvas =
+          (cell.firstElementChild as HTMLCanvasElement | null) ??
+          cell.appendChild(spark("Utilization in the last minute"));
+        drawSpark(
+          canvas,
+          app.trace(UTILIZATION, (rank(use(a)) ?? -1) >= (rank(use(b)) ?? -1) ? a : b, TREND_SLOTS),
+          utilizationScale,
+        );
+      },
+    },
+    {
+      id: "errors",
+      title: "Errors",
+      hint: "Increase of the error counters of both ends",
+      end: true,
+      width: "60px",
+      value: (link) => errorsOf(link),
+      text: (link) => (errorsOf(link) === null ? "–" : grouped(errorsOf(link)!)),
+    },
+  ];
+  const table = new Table<Link>({
+    label: "Links",
+    columns,
+    key: ({ a }) => topology.keyOf(a),
+    open: ({ a }) => app.go({ view: "port", item: topology.keyOf(a), options: {} }, true),
+    sort: app.option("sort") || "trend",
+    descending: app.option("order") !== "up",
+    sorted: (id, descending) =>
+      app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
+    empty: "No link matches.",
+  });
+  const filter = h("input", {
+    class: "field",
+    type: "search",
+    placeholder: "Node name or GUID",
+    "aria-label": "Filter the links by node name or GUID",
+    on: { input: () => app.setOption("q", filter.value) },
+  });
+  const note = h("span", { class: "muted", role: "status" });
+  const poll = new Poll<Rows<LinkRow>>(
+    app,
+    "links",
+    () => ({ ...app.spanParams, by: "errors", top: 500 }),
+    () => app.notify("values"),
+    10_000,
+  );
+  const element = h(
+    "div",
+    { class: "fill" },
+    h(
+      "div",
+      { class: "toolbar" },
+      h("h1", {}, "Links"),
+      filter,
+      note,
+      h("span", { class: "space" }),
+      legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], false),
+    ),
+    table.element,
+  );
+
+  function rows(): Link[] {
+    const text = app.option("q").trim().toLowerCase();
+    if (text === "") return topology.links;
+    return topology.links.filter(
+      ({ a, b }) => portMatches(app, a, text) || portMatches(app, b, text),
+    );
+  }
+
+  return {
+    element,
+    update() {
+      poll.refresh();
+      utilization = app.values(UTILIZATION);
+      blocked = app.values(BLOCKED);
+      if (poll.answer !== null && poll.answer !== answer) {
+        answer = poll.answer;
+        errors = new Map(
+          poll.answer.rows.map((row) => [portKey(row.from.guid, row.from.port), row.errors]),
+        );
+      }
+      if (document.activeElement !== filter) filter.value = app.option("q");
+      const slot = app.shown ?? 0;
+      if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
+        filtered = app.option("q");
+        sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
+        const shown = rows();
+        table.setRows(shown);
+        setText(
+          note,
+          shown.length === topology.links.length
+            ? count(shown.length, "link")
+            : `${grouped(shown.length)} of ${count(topology.links.length, "link")}`,
+        );
+      } else table.refresh();
+    },
+    close() {
+      table.close();
+      poll.close();
+    },
+  };
+}

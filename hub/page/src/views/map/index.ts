@@ -1,0 +1,217 @@
+//! The fabric as rows of switches, or as a matrix.
+
+import { nanoseconds } from "../../contract/api";
+import type { JobListRow, Rows, TreeRow } from "../../contract/types";
+import { scaleOf } from "../../draw/scale";
+import type { App, Change } from "../../model/app";
+import { Poll } from "../../model/poll";
+import { BLOCKED, UTILIZATION } from "../../model/state";
+import { hostName, type Topology } from "../../model/topology";
+import { count } from "../../model/units";
+import { h, setText } from "../../parts/dom";
+import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
+import type { View } from "../../parts/view";
+import { choice } from "../panel";
+import type { MapData } from "./data";
+import { Matrix } from "./matrix";
+import { Rowmap } from "./rowmap";
+import { MOST_SWITCHES } from "./units";
+
+/** Fabrics with more switches open as a matrix. */
+const MATRIX_FROM = 200;
+
+export function makeMap(app: App, topology: Topology): View {
+  return new MapView(app, topology);
+}
+
+/** Trees of a moment are those of the seconds before it: older ones would hide the present. */
+const TREE_SECONDS = 10;
+/** For a larger fabric the hub computes only the trees that all clients share. */
+const MOST_PORTS = 5000;
+
+function recent(app: App): { from?: string; to?: string } {
+  const span = app.span;
+  if (span === null || (app.topology?.ports.length ?? 0) > MOST_PORTS) return app.spanParams;
+  const from = app.state.range === null ? span.to - 1000 * TREE_SECONDS : span.from;
+  return { from: nanoseconds(from), to: nanoseconds(span.to) };
+}
+
+class MapView implements View {
+  readonly element: HTMLElement;
+  private readonly rowmap: Rowmap;
+  private readonly matrix: Matrix;
+  private readonly trees: Poll<Rows<TreeRow>>;
+  private readonly jobs: Poll<Rows<JobListRow>>;
+  private readonly controls: { element: HTMLElement; update: () => void }[];
+  private readonly crumbs = h("span", { class: "muted" });
+  private readonly filter: HTMLInputElement;
+  private readonly legend = h("div", {});
+  private readonly note = h("span", { class: "muted" });
+  private readonly switches: number;
+
+  constructor(
+    private readonly app: App,
+    private readonly topology: Topology,
+  ) {
+    this.switches = topology.devices.filter(({ kind }) => kind === "switch").length;
+    this.trees = new Poll(
+      app,
+      "trees",
+      () => recent(app),
+      () => app.notify("values"),
+    );
+    this.jobs = new Poll(
+      app,
+      "jobs",
+      () => (app.option("job") === "" ? null : { job: app.option("job") }),
+      () => app.notify("values"),
+    );
+    this.controls = [
+      choice(
+        "Metric",
+        [
+          [UTILIZATION, "Utilization"],
+          [BLOCKED, "Blocked share"],
+        ] as const,
+        () => (app.state.metric === BLOCKED ? BLOCKED : UTILIZATION),
+        (metric) => app.go({ metric }),
+      ),
+      choice(
+        "Picture",
+        [
+          ["rows", "Rows"],
+          ["matrix", "Matrix"],
+        ] as const,
+        () => this.picture,
+        (value) => app.setOption("as", value),
+      ),
+      choice(
+        "Congestion trees",
+        [
+          ["on", "Trees"],
+          ["off", "No trees"],
+        ] as const,
+        () => (app.option("trees") === "off" ? "off" : "on"),
+        (value) => app.setOption("trees", value === "on" ? "" : value),
+      ),
+    ];
+    this.filter = h("input", {
+      class: "field",
+      type: "search",
+      placeholder: "Mark nodes",
+      "aria-label": "Mark nodes by name or GUID",
+      on: { input: () => app.setOption("q", this.filter.value.trim()) },
+    });
+    const frame = h("div", {
+      class: "picture map",
+      tabindex: 0,
+      role: "group",
+      "aria-label":
+        "Map of the fabric. Arrow keys move, plus and minus zoom, 0 fits. The views Links and Ports have the same values as tables.",
+    });
+    this.element = h(
+      "div",
+      { class: "fill" },
+      h(
+        "div",
+        { class: "toolbar" },
+        h("h1", {}, "Map"),
+        ...this.controls.map(({ element }) => element),
+        this.filter,
+        this.crumbs,
+      ),
+      frame,
+      h("div", { class: "foot" }, this.legend, this.note),
+    );
+    this.rowmap = new Rowmap(app, topology, frame);
+    this.matrix = new Matrix(app, topology, frame);
+  }
+
+  private get picture(): "rows" | "matrix" {
+    const as = this.app.option("as");
+    if (as === "rows" || as === "matrix") return as;
+    return this.switches > MATRIX_FROM ? "matrix" : "rows";
+  }
+
+  update(_changes: ReadonlySet<Change>): void {
+    const { app } = this;
+    for (const { update } of this.controls) update();
+    this.trees.refresh();
+    this.jobs.refresh();
+    if (document.activeElement !== this.filter) this.filter.value = app.option("q");
+    const metric = app.state.metric === BLOCKED ? BLOCKED : UTILIZATION;
+    const data = this.data(metric);
+    const rows = this.picture === "rows";
+    this.rowmap.show(rows ? data : null);
+    this.matrix.show(rows ? null : data);
+    this.legend.replaceChildren(legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND]));
+    this.showCrumbs(rows);
+    const text = rows
+      ? `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}. The upper left of a host is data to it, the lower right is data from it.`
+      : "A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.";
+    setText(this.note, text);
+  }
+
+  close(): void {
+    this.rowmap.close();
+    this.matrix.close();
+    this.trees.close();
+    this.jobs.close();
+  }
+
+  private data(metric: string): MapData {
+    const waiting = new Map<number, number>();
+    const roots = new Set<number>();
+    if (this.app.option("trees") !== "off") {
+      for (const tree of this.trees.answer?.rows ?? []) {
+        roots.add(this.topology.indexOf(tree.root.guid, tree.root.port));
+        for (const victim of tree.victims) {
+          const share = victim.seconds > 0 ? victim.blocked_seconds / victim.seconds : 0;
+          waiting.set(this.topology.indexOf(victim.guid, victim.port), share);
+        }
+      }
+    }
+    return {
+      values: this.app.values(metric),
+      states: this.app.values(UTILIZATION),
+      scale: scaleOf(metric),
+      waiting,
+      roots,
+      found: this.found(),
+    };
+  }
+
+  /** Returns the devices that the filter names, and those of the job. */
+  private found(): Set<number> {
+    const found = new Set<number>();
+    const filter = this.app.option("q").toLowerCase();
+    const hosts = new Set((this.jobs.answer?.rows[0]?.nodes ?? []).map(({ host }) => host));
+    if (filter === "" && hosts.size === 0) return found;
+    this.topology.devices.forEach((device, index) => {
+      const named =
+        filter !== "" &&
+        (device.node.toLowerCase().includes(filter) || device.guid.includes(filter));
+      if (named || (device.kind !== "switch" && hosts.has(hostName(device.node)))) found.add(index);
+    });
+    return found;
+  }
+
+  private showCrumbs(rows: boolean): void {
+    const open = this.app.option("open");
+    const key = `${rows} ${open}`;
+    if (this.crumbs.dataset.key === key) return;
+    this.crumbs.dataset.key = key;
+    if (!rows || open === "" || this.switches <= MOST_SWITCHES) {
+      this.crumbs.replaceChildren(
+        rows && this.switches > MOST_SWITCHES ? "Click a group to open it." : "",
+      );
+      return;
+    }
+    const back = h(
+      "button",
+      { type: "button", class: "action", on: { click: () => this.app.setOption("open", "") } },
+      "All groups",
+    );
+    this.crumbs.replaceChildren(back);
+  }
+}

@@ -1,0 +1,176 @@
+//! Places of boxes, ports and hosts. The unit is one pixel at zoom 1.
+
+import type { Topology } from "../../model/topology";
+import { isFlat, ringLayout } from "./ring";
+import type { Box, Layout } from "./shapes";
+import type { Scene } from "./units";
+
+const MARGIN = 14;
+const TITLE = 22;
+const BOX = 38;
+const PIN = 6;
+const MOST_BOXES = 34;
+const HOST_CELLS = 3000;
+/** How far curves leave a row of switches before they turn, as a share of the distance of the rows. */
+const BEND = 0.42;
+/** Height of a curve between two boxes of one row. */
+const ARC = 40;
+
+/** Places a scene in a rectangle. */
+export function layoutOf(topology: Topology, scene: Scene, width: number, height: number): Layout {
+  if (isFlat(scene)) return ringLayout(scene, width, height);
+  const tiers = [...new Set(scene.units.map(({ tier }) => tier))].sort((x, y) => y - x);
+  const hosts = hostsOf(topology, scene);
+  const hostRows = Math.max(0, ...[...hosts.values()].map((ports) => ports.length));
+  const rows = tiers.map((tier) =>
+    scene.units.flatMap((unit, index) => (unit.tier === tier ? [index] : [])),
+  );
+  const lines = rows.map((row) => Math.ceil(row.length / perLine(row.length, width)));
+  const extra = lines.reduce((sum, count) => sum + count - 1, 0) * (BOX + 12);
+  const band = hostRows > 0 ? Math.min(0.34 * height, 150) : 16;
+  const gaps = Math.max(1, tiers.length - 1);
+  const gap = Math.max(
+    60,
+    (height - 2 * MARGIN - tiers.length * (BOX + TITLE) - extra - band) / gaps,
+  );
+
+  const layout: Layout = { width, height, boxes: [], cells: [], pins: [], curves: [], titles: [] };
+  let y = MARGIN;
+  rows.forEach((row, index) => {
+    layout.titles.push({ text: topology.tierName(tiers[index]), y });
+    y += TITLE;
+    const count = perLine(row.length, width);
+    for (let start = 0; start < row.length; start += count) {
+      placeLine(layout, row.slice(start, start + count), y, width, Math.min(count, row.length));
+      y += BOX + 12;
+    }
+    y += gap - 12;
+  });
+  if (hostRows > 0) {
+    for (const box of layout.boxes) placeHosts(layout, box, hosts.get(box.unit) ?? [], band);
+  }
+  layout.height = Math.max(
+    height,
+    ...layout.cells.map((cell) => cell.y + cell.height + MARGIN),
+    ...layout.boxes.map((box) => box.y + box.height + MARGIN),
+  );
+  placePins(topology, scene, layout);
+  placeCurves(scene, layout);
+  return layout;
+}
+
+function perLine(count: number, width: number): number {
+  return Math.max(1, Math.min(count, Math.max(MOST_BOXES, Math.floor(width / 42))));
+}
+
+function placeLine(layout: Layout, units: number[], y: number, width: number, count: number): void {
+  const pitch = (width - 2 * MARGIN) / count;
+  const size = Math.min(pitch - Math.min(10, 0.18 * pitch), 190);
+  const shift = (width - 2 * MARGIN - pitch * units.length) / 2;
+  units.forEach((unit, index) => {
+    const x = MARGIN + shift + pitch * index + (pitch - size) / 2;
+    layout.boxes.push({ unit, x, y, width: size, height: BOX });
+  });
+}
+
+/** Returns the HCA ports below each unit, in the order of the switch ports. */
+function hostsOf(topology: Topology, scene: Scene): Map<number, number[]> {
+  const hosts = new Map<number, number[]>();
+  if (scene.grouped) return hosts;
+  let total = 0;
+  scene.units.forEach((unit, index) => {
+    if (unit.switches.length !== 1) return;
+    const ports = topology.portsOf[unit.switches[0]].flatMap((port) => {
+      const { peer } = topology.ports[port];
+      return peer !== null && topology.ports[peer].kind !== "switch" ? [peer] : [];
+    });
+    total += ports.length;
+    if (ports.length > 0) hosts.set(index, ports);
+  });
+  return total > HOST_CELLS ? new Map() : hosts;
+}
+
+function placeHosts(layout: Layout, box: Box, ports: number[], band: number): void {
+  if (ports.length === 0) return;
+  const top = box.y + box.height + 16;
+  const columns = Math.max(
+    1,
+    Math.min(ports.length, Math.round(Math.sqrt((ports.length * box.width) / (band - 20)))),
+  );
+  const rows = Math.ceil(ports.length / columns);
+  const size = Math.min(box.width / columns, (band - 20) / rows, 22);
+  const shift = (box.width - columns * size) / 2;
+  ports.forEach((port, index) => {
+    layout.cells.push({
+      port,
+      x: box.x + shift + (index % columns) * size,
+      y: top + Math.floor(index / columns) * size,
+      width: size - Math.min(2, size / 5),
+      height: size - Math.min(2, size / 5),
+    });
+  });
+}
+
+/** Ports to higher units are on the upper edge, other ports on the lower edge. */
+function placePins(topology: Topology, scene: Scene, layout: Layout): void {
+  for (const box of layout.boxes) {
+    const unit = scene.units[box.unit];
+    if (unit.switches.length !== 1) continue;
+    const [device] = unit.switches;
+    const edges: number[][] = [[], []];
+    for (const port of topology.portsOf[device]) {
+      const { peer } = topology.ports[port];
+      if (peer === null || peer === undefined) continue;
+      const higher = topology.tierOf(peer) > unit.tier;
+      edges[higher ? 0 : 1].push(port);
+    }
+    edges.forEach((ports, edge) => {
+      const step = box.width / Math.max(1, ports.length);
+      ports.forEach((port, index) => {
+        layout.pins.push({
+          port,
+          x: box.x + index * step,
+          y: edge === 0 ? box.y : box.y + box.height - PIN,
+          width: step,
+        });
+      });
+    });
+  }
+}
+
+function placeCurves(scene: Scene, layout: Layout): void {
+  const boxOf = new Map(layout.boxes.map((box) => [box.unit, box]));
+  const pinOf = new Map(layout.pins.map((pin) => [pin.port, pin]));
+  for (const bundle of scene.bundles) {
+    const upper = boxOf.get(bundle.upper);
+    const lower = boxOf.get(bundle.lower);
+    if (upper === undefined || lower === undefined) continue;
+    const middle = (ports: number[], box: Box) => {
+      const pins = ports.flatMap((port) => pinOf.get(port) ?? []);
+      if (pins.length === 0) return box.x + box.width / 2;
+      return pins.reduce((sum, pin) => sum + pin.x + pin.width / 2, 0) / pins.length;
+    };
+    const x1 = middle(
+      bundle.links.map(({ a }) => a),
+      upper,
+    );
+    const x2 = middle(
+      bundle.links.map(({ b }) => b),
+      lower,
+    );
+    const level = upper.y === lower.y;
+    const y1 = upper.y + (level ? 0 : upper.height);
+    const bend = level ? -ARC : (lower.y - y1) * BEND;
+    layout.curves.push({
+      bundle,
+      x1,
+      y1,
+      bendX1: x1,
+      bendY1: y1 + bend,
+      bendX2: x2,
+      bendY2: lower.y - (level ? ARC : bend),
+      x2,
+      y2: lower.y,
+    });
+  }
+}

@@ -1,0 +1,53 @@
+//! What a map consists of. The unit of all lengths is one pixel at zoom 1.
+
+import type { Bundle } from "./units";
+
+export interface Box {
+  unit: number;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+/** A host port below its leaf switch. */
+export interface Cell {
+  /** Index of the HCA port. */
+  port: number;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+/** A port of a switch on the edge of its box. */
+export interface Pin {
+  port: number;
+  x: number;
+  y: number;
+  width: number;
+}
+
+/** A bundle as a Bezier curve between two boxes: two ends, and two points that bend it. */
+export interface Curve {
+  bundle: Bundle;
+  x1: number;
+  y1: number;
+  bendX1: number;
+  bendY1: number;
+  bendX2: number;
+  bendY2: number;
+  x2: number;
+  y2: number;
+}
+
+export interface Layout {
+  width: number;
+  height: number;
+  boxes: Box[];
+  cells: Cell[];
+  pins: Pin[];
+  curves: Curve[];
+  /** Title of each row and its place. */
+  titles: { text: string; y: number }[];
+}

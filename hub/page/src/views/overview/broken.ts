@@ -1,0 +1,65 @@
+//! What is broken: devices, links, counters. The most severe fault comes first.
+
+import type { ErrorRow, Rows } from "../../contract/types";
+import type { App } from "../../model/app";
+import type { Poll } from "../../model/poll";
+import { portKey } from "../../model/topology";
+import { count } from "../../model/units";
+import { h, patch, setText } from "../../parts/dom";
+import { icon } from "../../parts/icons";
+import { bySeverity, faultHref, faultText, isSevere, rateText, sinceText } from "../faults";
+import { panel } from "../panel";
+import { rowsThatFit } from "./room";
+
+const MOST = 9;
+const MOST_LOW = 7;
+
+export class Broken {
+  readonly element: HTMLElement;
+  private readonly list = h("div", { class: "faults" });
+  private readonly note: HTMLElement;
+  private readonly empty = h("p", { class: "empty" });
+
+  constructor(private readonly app: App) {
+    const frame = panel("Broken", "broken");
+    frame.body.append(this.list, this.empty);
+    this.element = frame.element;
+    this.note = frame.note;
+  }
+
+  update(poll: Poll<Rows<ErrorRow>>): void {
+    const rows = [...(poll.answer?.rows ?? [])].sort(bySeverity);
+    const most = rowsThatFit(MOST, MOST_LOW);
+    setText(this.note, rows.length > most ? `${most} of ${count(rows.length, "fault")}` : "");
+    const text = poll.answer === null ? poll.error || "Waiting for the hub…" : "Nothing is broken.";
+    setText(this.empty, rows.length === 0 ? text : "");
+    patch(
+      this.list,
+      rows.slice(0, most),
+      (row) => `${portKey(row.guid, row.port)} ${row.what}`,
+      () =>
+        h(
+          "a",
+          { class: "fault" },
+          h("span", { class: "fault-mark" }),
+          h("b", {}),
+          h("span", { class: "fault-text" }),
+          h("span", { class: "fault-since" }),
+        ),
+      (element, row) => this.fill(element, row),
+    );
+  }
+
+  private fill(element: HTMLElement, row: ErrorRow): void {
+    const [mark, name, text, since] = element.children;
+    element.setAttribute("href", faultHref(this.app, row));
+    const severe = isSevere(row);
+    element.classList.toggle("severe", severe);
+    if (mark.childElementCount === 0)
+      mark.append(icon(row.what === "link_down" ? "down" : severe ? "alert" : "samplers"));
+    const isDevice = row.link === null && row.increase === null;
+    setText(name, isDevice ? row.node : `${row.node} / ${row.port}`);
+    setText(text, faultText(row));
+    setText(since, row.increase !== null ? rateText(row) : sinceText(row));
+  }
+}

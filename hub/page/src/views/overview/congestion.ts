@@ -1,0 +1,150 @@
+//! The roots of congestion trees: who waits, for which port, and why.
+
+import type { Rows, TreeRow } from "../../contract/types";
+import { blockedScale, utilizationScale } from "../../draw/scale";
+import type { App } from "../../model/app";
+import type { Poll } from "../../model/poll";
+import { UTILIZATION } from "../../model/state";
+import { hostName, portKey, type Topology } from "../../model/topology";
+import { count, duration, percent } from "../../model/units";
+import { h, patch, setText } from "../../parts/dom";
+import { barOf, drawSpark, spark } from "../../parts/meter";
+import { panel } from "../panel";
+import { rowsThatFit } from "./room";
+
+const MOST = 6;
+const MOST_LOW = 3;
+const SPARK_SLOTS = 60;
+
+export const CAUSES: Record<string, string> = {
+  full: "the link is full",
+  slow_host: "the host receives too slowly",
+  unclear: "the cause is not clear",
+};
+
+/** Cards with the chain of waiting ports. More cards have no room for it. */
+const CHAINS = 2;
+
+export class Congestion {
+  readonly element: HTMLElement;
+  private readonly list = h("div", { class: "cards" });
+  private readonly note: HTMLElement;
+  private cards = 0;
+  private readonly empty = h("p", { class: "empty" });
+
+  constructor(
+    private readonly app: App,
+    private readonly topology: Topology,
+  ) {
+    const frame = panel("Congestion now", "congestion");
+    frame.body.append(this.list, this.empty);
+    this.element = frame.element;
+    this.note = frame.note;
+  }
+
+  update(poll: Poll<Rows<TreeRow>>): void {
+    const rows = poll.answer?.rows ?? [];
+    const most = rowsThatFit(MOST, MOST_LOW);
+    setText(
+      this.note,
+      rows.length === 0
+        ? ""
+        : rows.length > most
+          ? `${most} of ${rows.length} roots`
+          : count(rows.length, "root"),
+    );
+    const text =
+      poll.answer === null
+        ? poll.error || "Waiting for the hub…"
+        : "No port waits for another port.";
+    setText(this.empty, rows.length === 0 ? text : "");
+    this.cards = rows.length;
+    patch(
+      this.list,
+      rows.slice(0, most),
+      (row) => portKey(row.root.guid, row.root.port),
+      (row) => this.card(row),
+      (element, row) => this.fill(element, row),
+    );
+  }
+
+  /** Shows the ports that wait, by their distance from the root. */
+  private chain(element: HTMLElement, row: TreeRow): void {
+    const depths = new Map<number, Map<string, number>>();
+    for (const victim of row.victims) {
+      const nodes = depths.get(victim.depth) ?? new Map<string, number>();
+      const host = this.topology.indexOf(victim.guid, victim.port);
+      const name = victim.is_host ? hostName(victim.node) : victim.node;
+      if (host >= 0) nodes.set(name, (nodes.get(name) ?? 0) + 1);
+      depths.set(victim.depth, nodes);
+    }
+    const levels = [...depths].sort(([x], [y]) => x - y).slice(0, 3);
+    element.hidden = this.cards > CHAINS || levels.length === 0;
+    patch(
+      element,
+      levels,
+      ([depth]) => String(depth),
+      () => h("span", { class: "step" }, h("b", {}), h("span", {})),
+      (step, [, nodes]) => {
+        const names = [...nodes.keys()].sort((x, y) =>
+          x.localeCompare(y, undefined, { numeric: true }),
+        );
+        setText(
+          step.children[0],
+          `← ${count(
+            [...nodes.values()].reduce((sum, each) => sum + each, 0),
+            "port",
+          )}`,
+        );
+        setText(
+          step.children[1],
+          names.length > 4
+            ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more`
+            : names.join(", "),
+        );
+      },
+    );
+  }
+
+  private card(row: TreeRow): HTMLElement {
+    const key = portKey(row.root.guid, row.root.port);
+    return h(
+      "a",
+      { class: "card" },
+      h(
+        "span",
+        { class: "card-title" },
+        h("b", {}, `${row.root.node} / ${row.root.port}`),
+        h("span", { class: "arrow" }, row.to === null ? "" : ` → ${row.to.node} / ${row.to.port}`),
+      ),
+      spark(`Utilization of ${key} in the last minute`),
+      h("span", { class: "card-bar" }),
+      h("span", { class: "card-text" }),
+      h("span", { class: "chain" }),
+    );
+  }
+
+  private fill(element: HTMLElement, row: TreeRow): void {
+    const [, sparkline, meter, text, steps] = element.children;
+    element.setAttribute(
+      "href",
+      this.app.href({ view: "tree", item: portKey(row.root.guid, row.root.port) }),
+    );
+    const slow = row.why === "slow_host";
+    const share = slow ? row.blocked : row.xmit_utilization;
+    barOf(meter as HTMLElement, share, percent(share), slow ? blockedScale : utilizationScale);
+    const victims = row.host_ports + row.switch_ports;
+    setText(
+      text,
+      `${CAUSES[row.why] ?? row.why} for ${duration(row.seconds)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${duration(row.held_up_seconds)} lost`,
+    );
+    this.chain(steps as HTMLElement, row);
+    const port = this.topology.indexOf(row.root.guid, row.root.port);
+    if (port >= 0)
+      drawSpark(
+        sparkline as HTMLCanvasElement,
+        this.app.trace(UTILIZATION, port, SPARK_SLOTS),
+        utilizationScale,
+      );
+  }
+}

@@ -1,0 +1,58 @@
+//! Is the fabric well now? Everything that is wrong is one click from its port.
+
+import type { ErrorRow, Rows, SamplerRow, TreeRow } from "../../contract/types";
+import type { App, Change } from "../../model/app";
+import { Poll } from "../../model/poll";
+import type { Topology } from "../../model/topology";
+import { h } from "../../parts/dom";
+import type { View } from "../../parts/view";
+import { Broken } from "./broken";
+import { Congestion } from "./congestion";
+import { Samplers } from "./samplers";
+import { Tiers } from "./tiers";
+import { Tightest } from "./tightest";
+import { Verdict } from "./verdict";
+
+export function makeOverview(app: App, topology: Topology): View {
+  const changed = () => app.notify("values");
+  const range = () => app.spanParams;
+  const trees = new Poll<Rows<TreeRow>>(app, "trees", range, changed);
+  const errors = new Poll<Rows<ErrorRow>>(app, "errors", range, changed, 3000);
+  const samplers = new Poll<Rows<SamplerRow>>(app, "samplers", () => ({}), changed);
+  const polls = [trees, errors, samplers];
+
+  const verdict = new Verdict(app, topology);
+  const congestion = new Congestion(app, topology);
+  const tightest = new Tightest(app, topology);
+  const broken = new Broken(app);
+  const hosts = new Samplers(app);
+  const tiers = new Tiers(app, topology);
+
+  const element = h(
+    "div",
+    { class: "overview" },
+    h("h1", { class: "hidden" }, "Overview"),
+    verdict.element,
+    congestion.element,
+    broken.element,
+    tightest.element,
+    hosts.element,
+    tiers.element,
+  );
+  return {
+    element,
+    update(_changes: ReadonlySet<Change>) {
+      for (const poll of polls) poll.refresh();
+      verdict.update(trees, errors);
+      congestion.update(trees);
+      broken.update(errors);
+      tightest.update();
+      hosts.update(samplers);
+      tiers.update();
+    },
+    close() {
+      for (const poll of polls) poll.close();
+      tiers.close();
+    },
+  };
+}

@@ -1,0 +1,125 @@
+//! The links with the largest utilization, with both directions.
+
+import { FULL, NO_DATA } from "../../contract/frame";
+import { blockedScale, utilizationScale } from "../../draw/scale";
+import type { App } from "../../model/app";
+import { BLOCKED, UTILIZATION } from "../../model/state";
+import type { Link, Topology } from "../../model/topology";
+import { percent } from "../../model/units";
+import { h, patch, setText } from "../../parts/dom";
+import { panel } from "../panel";
+import { rowsThatFit } from "./room";
+
+const MOST = 8;
+const MOST_LOW = 6;
+
+interface Row {
+  link: Link;
+  /** Codes of the first end and of the second end. */
+  utilization: [number, number];
+  blocked: [number, number];
+}
+
+export class Tightest {
+  readonly element: HTMLElement;
+  private readonly list = h("div", { class: "tightest-list" });
+  private readonly empty = h("p", { class: "empty" });
+
+  constructor(
+    private readonly app: App,
+    private readonly topology: Topology,
+  ) {
+    const frame = panel("Tightest links", "tightest");
+    setText(frame.note, "utilization in each direction; below it the blocked share");
+    frame.body.append(this.list, this.empty);
+    this.element = frame.element;
+  }
+
+  update(): void {
+    const utilization = this.app.values(UTILIZATION);
+    const blocked = this.app.values(BLOCKED);
+    const rows =
+      utilization === null
+        ? []
+        : fullest(this.topology, utilization, blocked, rowsThatFit(MOST, MOST_LOW));
+    setText(this.empty, rows.length === 0 ? "No values for this time." : "");
+    patch(
+      this.list,
+      rows,
+      ({ link }) => `${link.a}`,
+      ({ link }) => this.create(link),
+      (element, row) => this.fill(element, row),
+    );
+  }
+
+  private create(link: Link): HTMLElement {
+    const end = (port: number, side: string) =>
+      h("a", { class: `end ${side}` }, this.topology.shortName(port));
+    const half = (side: string) =>
+      h(
+        "span",
+        { class: `half ${side}` },
+        h("i", { class: "half-use" }),
+        h("i", { class: "half-wait" }),
+      );
+    return h(
+      "div",
+      { class: "tight" },
+      end(link.a, "first"),
+      h("span", { class: "number" }),
+      half("first"),
+      half("second"),
+      h("span", { class: "number second" }),
+      end(link.b, "second"),
+    );
+  }
+
+  private fill(element: HTMLElement, row: Row): void {
+    const children = element.children;
+    const ends = [row.link.a, row.link.b];
+    [0, 1].forEach((side) => {
+      const anchor = children[side === 0 ? 0 : 5] as HTMLAnchorElement;
+      anchor.setAttribute(
+        "href",
+        this.app.href({ view: "port", item: this.topology.keyOf(ends[side]) }),
+      );
+      const code = row.utilization[side];
+      const share = code <= FULL ? code / FULL : null;
+      setText(children[side === 0 ? 1 : 4], percent(share));
+      const [use, wait] = (children[side === 0 ? 2 : 3] as HTMLElement).children as unknown as [
+        HTMLElement,
+        HTMLElement,
+      ];
+      use.style.width = `${100 * Math.min(1, share ?? 0)}%`;
+      use.style.backgroundColor = utilizationScale.color(share ?? 0);
+      const waits = row.blocked[side] <= FULL ? row.blocked[side] / FULL : 0;
+      wait.style.width = `${100 * waits}%`;
+      wait.style.backgroundColor = blockedScale.color(0.35 + 0.5 * waits);
+      (children[side === 0 ? 2 : 3] as HTMLElement).title =
+        `${this.topology.nameOf(ends[side])} sends: utilization ${percent(share)}, blocked ${percent(row.blocked[side] <= FULL ? waits : null)}`;
+    });
+  }
+}
+
+/** Returns the links with the largest utilization, largest first. */
+export function fullest(
+  topology: Topology,
+  utilization: Uint16Array,
+  blocked: Uint16Array | null,
+  most: number,
+): Row[] {
+  const best: { size: number; link: Link }[] = [];
+  const value = (code: number) => (code <= FULL ? code : -1);
+  for (const link of topology.links) {
+    const size = Math.max(value(utilization[link.a]), value(utilization[link.b]));
+    if (size < 0 || (best.length === most && size <= best[most - 1].size)) continue;
+    const place = best.findIndex((other) => other.size < size);
+    best.splice(place < 0 ? best.length : place, 0, { size, link });
+    if (best.length > most) best.pop();
+  }
+  return best.map(({ link }) => ({
+    link,
+    utilization: [utilization[link.a], utilization[link.b]],
+    blocked: [blocked?.[link.a] ?? NO_DATA, blocked?.[link.b] ?? NO_DATA],
+  }));
+}

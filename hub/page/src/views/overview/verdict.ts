@@ -1,0 +1,172 @@
+//! One sentence about the state of the fabric, and its key figures.
+
+import { FULL, LINK_DOWN, NO_ANSWER, NOT_ASSIGNED } from "../../contract/frame";
+import type { ErrorRow, Rows, TreeRow } from "../../contract/types";
+import type { App } from "../../model/app";
+import type { Poll } from "../../model/poll";
+import { BLOCKED, UTILIZATION } from "../../model/state";
+import type { Topology } from "../../model/topology";
+import { clock, count, grouped, percent, scaled } from "../../model/units";
+import { h, setText } from "../../parts/dom";
+import { icon } from "../../parts/icons";
+import { isSevere } from "../faults";
+
+/** A port counts as blocked above this share. It is the limit of the congestion trees. */
+const BLOCKED_LIMIT = 0.1;
+
+/** Values of all ports in the shown slot. */
+interface Totals {
+  ports: number;
+  answered: number;
+  down: number;
+  /** Data that hosts send, in Gb/s. */
+  injected: number;
+  fullest: number | null;
+  fullestPort: number;
+  blocked: number;
+}
+
+export class Verdict {
+  readonly element: HTMLElement;
+  private readonly sentence = h("p", { class: "verdict-text", role: "status" });
+  private readonly mark = h("span", { class: "verdict-mark" });
+  private readonly figures = new Map<string, { value: HTMLElement; note: HTMLElement }>();
+
+  constructor(
+    private readonly app: App,
+    private readonly topology: Topology,
+  ) {
+    const figure = (id: string, title: string) => {
+      const value = h("b", {});
+      const note = h("small", {});
+      this.figures.set(id, { value, note });
+      return h("div", { class: "figure", id: `figure-${id}` }, h("span", {}, title), value, note);
+    };
+    this.element = h(
+      "section",
+      { class: "verdict", "aria-label": "State of the fabric" },
+      h("div", { class: "verdict-line" }, this.mark, this.sentence),
+      h(
+        "div",
+        { class: "figures" },
+        figure("answered", "Ports that answer"),
+        figure("injected", "Data from hosts"),
+        figure("fullest", "Fullest link"),
+        figure("blocked", "Blocked ports"),
+      ),
+    );
+  }
+
+  update(trees: Poll<Rows<TreeRow>>, errors: Poll<Rows<ErrorRow>>): void {
+    const totals = this.totals();
+    this.figure(
+      "answered",
+      totals === null ? "–" : grouped(totals.answered),
+      totals === null
+        ? ""
+        : `of ${grouped(totals.ports)}${totals.down > 0 ? `, ${totals.down} down` : ""}`,
+    );
+    this.figure(
+      "injected",
+      totals === null ? "–" : scaled(totals.injected * 1e9, "b/s"),
+      "sum of all host ports",
+    );
+    const fullest = totals === null || totals.fullest === null ? null : totals;
+    this.figure(
+      "fullest",
+      percent(fullest?.fullest),
+      fullest === null ? "" : this.topology.shortName(fullest.fullestPort),
+    );
+    this.figure("blocked", totals === null ? "–" : grouped(totals.blocked), "> 10 % of the time");
+    this.say(trees.answer?.rows ?? null, errors.answer?.rows ?? null, errors.error || trees.error);
+  }
+
+  private figure(id: string, value: string, note: string): void {
+    const figure = this.figures.get(id)!;
+    setText(figure.value, value);
+    setText(figure.note, note);
+  }
+
+  private say(trees: TreeRow[] | null, errors: ErrorRow[] | null, failure: string): void {
+    if (trees === null || errors === null) {
+      this.show(
+        "wait",
+        failure === ""
+          ? "Waiting for the first answer of the hub…"
+          : `The hub does not answer: ${failure}.`,
+      );
+      return;
+    }
+    const severe = errors.filter(isSevere);
+    const devices = severe.filter((row) =>
+      ["unreachable", "wrong_device"].includes(row.what),
+    ).length;
+    const links = severe.length - devices;
+    const counters = errors.filter((row) => row.increase !== null).length;
+    const parts: string[] = [];
+    if (devices > 0)
+      parts.push(`${count(devices, "device")} ${devices === 1 ? "does" : "do"} not answer`);
+    if (links > 0)
+      parts.push(
+        `${count(links, "link")} ${links === 1 ? "is" : "are"} down, unstable or degraded`,
+      );
+    if (trees.length > 0) parts.push(`congestion at ${count(trees.length, "port")}`);
+    if (counters > 0) parts.push(`${count(counters, "error counter")} grew`);
+    const when = this.when();
+    if (parts.length === 0)
+      this.show("ok", `All is well ${when}: every device answers, no congestion, no faults.`);
+    else this.show(severe.length > 0 ? "alert" : "note", `${upper(parts.join(", "))} ${when}.`);
+  }
+
+  private when(): string {
+    const { range, at } = this.app.state;
+    if (range !== null) return `from ${clock(range.from)} to ${clock(range.to)}`;
+    return at === null ? "in the last minute" : `in the minute before ${clock(at)}`;
+  }
+
+  private show(state: "ok" | "alert" | "note" | "wait", text: string): void {
+    setText(this.sentence, text);
+    if (this.element.dataset.state === state) return;
+    this.element.dataset.state = state;
+    this.mark.replaceChildren(icon(state === "ok" ? "ok" : state === "wait" ? "events" : "alert"));
+  }
+
+  private totals(): Totals | null {
+    const utilization = this.app.values(UTILIZATION);
+    const blocked = this.app.values(BLOCKED);
+    if (utilization === null) return null;
+    const totals: Totals = {
+      ports: 0,
+      answered: 0,
+      down: 0,
+      injected: 0,
+      fullest: null,
+      fullestPort: 0,
+      blocked: 0,
+    };
+    const { ports, devices } = this.topology;
+    for (let port = 0; port < ports.length; port++) {
+      const code = utilization[port];
+      if (code === NOT_ASSIGNED) continue;
+      totals.ports++;
+      if (code === LINK_DOWN) totals.down++;
+      if (code !== NO_ANSWER && code !== 65535) totals.answered++;
+      if (code <= FULL) {
+        const share = code / FULL;
+        if (totals.fullest === null || share > totals.fullest) {
+          totals.fullest = share;
+          totals.fullestPort = port;
+        }
+        if (devices[ports[port].device].kind !== "switch")
+          totals.injected += share * (ports[port].gbps ?? 0);
+      }
+      if (blocked !== null && blocked[port] <= FULL && blocked[port] > BLOCKED_LIMIT * FULL)
+        totals.blocked++;
+    }
+    return totals;
+  }
+}
+
+function upper(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

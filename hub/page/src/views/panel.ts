@@ -1,0 +1,51 @@
+//! A titled part of a view.
+
+import { h } from "../parts/dom";
+
+export interface Panel {
+  element: HTMLElement;
+  body: HTMLElement;
+  /** Text behind the title. */
+  note: HTMLElement;
+}
+
+export function panel(title: string, className = "", ...tools: Node[]): Panel {
+  const body = h("div", { class: "panel-body" });
+  const note = h("span", { class: "panel-note" });
+  const id = `panel-${title.toLowerCase().replaceAll(/[^a-z]+/g, "-")}`;
+  const element = h(
+    "section",
+    { class: `panel ${className}`, "aria-labelledby": id },
+    h(
+      "header",
+      { class: "panel-head" },
+      h("h2", { id }, title),
+      note,
+      h("span", { class: "space" }),
+      ...tools,
+    ),
+    body,
+  );
+  return { element, body, note };
+}
+
+/** A group of buttons of which one is on. */
+export function choice<Value extends string>(
+  label: string,
+  values: readonly (readonly [Value, string])[],
+  get: () => Value,
+  set: (value: Value) => void,
+): { element: HTMLElement; update: () => void } {
+  const buttons = values.map(([value, text]) => {
+    const element = h("button", { type: "button", on: { click: () => set(value) } }, text);
+    element.dataset.value = value;
+    return element;
+  });
+  const element = h("div", { class: "choice", role: "group", "aria-label": label }, ...buttons);
+  const update = () => {
+    for (const each of buttons)
+      each.setAttribute("aria-pressed", String(each.dataset.value === get()));
+  };
+  update();
+  return { element, update };
+}

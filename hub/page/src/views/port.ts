@@ -1,0 +1,415 @@
+//! One port: both ends of its link, charts, counters, identity and events.
+
+import { nanoseconds } from "../contract/api";
+import type { CounterValue, PortDetail, Series, SeriesAnswer } from "../contract/types";
+import { blockedScale, utilizationScale } from "../draw/scale";
+import { zoom } from "../draw/theme";
+import type { App, Change } from "../model/app";
+import { download, seriesCsv } from "../model/csv";
+import { Poll } from "../model/poll";
+import { BLOCKED, UTILIZATION } from "../model/state";
+import type { Topology } from "../model/topology";
+import { clock, count, duration, grouped, scaled } from "../model/units";
+import { Chart, type Curve } from "../parts/chart";
+import { h, patch, setText } from "../parts/dom";
+import { bar } from "../parts/meter";
+import { Table } from "../parts/table";
+import type { View } from "../parts/view";
+import { eventColumns } from "./events";
+import { choice, panel } from "./panel";
+
+const MINUTES = 5;
+const SHARES = [UTILIZATION, BLOCKED];
+/** Counters in the chart if the URL names none. */
+const STANDARD = "port_xmit_data_bytes";
+
+/** Returns the series of an answer. A single series has no list and no names. */
+function seriesOf(answer: SeriesAnswer | null, port: string, metric: string): Series[] {
+  if (answer === null) return [];
+  return "series" in answer ? answer.series : [{ port, metric, t: answer.t, v: answer.v }];
+}
+
+export function makePort(app: App, topology: Topology): View {
+  return new PortView(app, topology);
+}
+
+class PortView implements View {
+  readonly element: HTMLElement;
+  private readonly key: string;
+  private readonly port: number;
+  private readonly detail: Poll<PortDetail>;
+  private readonly shares: Poll<SeriesAnswer>;
+  private readonly counters: Poll<SeriesAnswer>;
+  private readonly charts: { utilization: Chart; blocked: Chart; counters: Chart };
+  private readonly facts = h("dl", { class: "facts" });
+  private readonly ends = h("div", { class: "ends" });
+  private readonly list = h("div", { class: "counter-list" });
+  private readonly counterNote: HTMLElement;
+  private readonly events: Table<PortDetail["events"][number]>;
+  private readonly mode: { element: HTMLElement; update: () => void };
+  private readonly problem = h("p", { class: "alert-text" });
+  private shownDetail: PortDetail | null = null;
+
+  constructor(
+    private readonly app: App,
+    private readonly topology: Topology,
+  ) {
+    this.key = app.state.item;
+    this.port = topology.indexOfKey(this.key);
+    const changed = () => app.notify("values");
+    this.detail = new Poll(app, `port/${this.key}`, () => ({}), changed, 1000);
+    this.shares = new Poll(
+      app,
+      "series",
+      () => this.range({ port: this.ports(), metric: SHARES }),
+      changed,
+      app.interval,
+    );
+    this.counters = new Poll(
+      app,
+      "series",
+      () => this.range({ port: this.ports(), metric: this.chosen(), as: this.as }),
+      changed,
+      app.interval,
+    );
+    const select = (from: number, to: number) => {
+      const round = (time: number) => Math.round(time / app.interval) * app.interval;
+      app.go(
+        {
+          range: { from: round(from), to: Math.max(round(from) + app.interval, round(to)) },
+          at: null,
+        },
+        true,
+      );
+    };
+    this.charts = {
+      utilization: new Chart({
+        title: "Utilization of each sending end",
+        unit: "share",
+        height: 170 * zoom(),
+        select,
+      }),
+      blocked: new Chart({
+        title: "Blocked share of each sending end",
+        unit: "share",
+        height: 150 * zoom(),
+        select,
+      }),
+      counters: new Chart({ title: "Counters", unit: "", height: 180 * zoom(), select }),
+    };
+    this.mode = choice(
+      "Counters as",
+      [
+        ["rate", "Rate"],
+        ["total", "Total"],
+      ] as const,
+      () => this.as,
+      (value) => app.setOption("as", value === "rate" ? "" : value),
+    );
+    this.events = new Table({
+      label: "Events of this port",
+      columns: eventColumns(app).filter(({ id }) => id !== "subject"),
+      key: (row) => `${row.ts} ${row.event}`,
+      sort: "ts",
+      descending: true,
+      empty: "No events.",
+    });
+    const counterPanel = panel("Counters", "counters");
+    counterPanel.body.append(this.list);
+    this.counterNote = counterPanel.note;
+    const eventPanel = panel("Events", "port-events");
+    eventPanel.body.append(this.events.element);
+    const identity = panel("Port", "identity");
+    identity.body.append(this.facts);
+    this.element = h(
+      "div",
+      { class: "port-page" },
+      h(
+        "div",
+        { class: "toolbar" },
+        h("h1", {}, this.title),
+        this.problem,
+        h("span", { class: "space" }),
+        this.mode.element,
+        h(
+          "button",
+          { type: "button", class: "action", on: { click: () => this.export() } },
+          "Export CSV",
+        ),
+      ),
+      this.ends,
+      h(
+        "section",
+        { class: "panel charts", "aria-label": "Charts" },
+        this.charts.utilization.element,
+        this.charts.blocked.element,
+        this.charts.counters.element,
+      ),
+      h("div", { class: "port-side" }, identity.element, counterPanel.element),
+      eventPanel.element,
+    );
+    if (this.port < 0) setText(this.problem, "This port is not in the topology of the hub.");
+    this.drawEnds();
+  }
+
+  private get title(): string {
+    return this.port < 0 ? `Port ${this.key}` : this.topology.nameOf(this.port);
+  }
+
+  private get as(): "rate" | "total" {
+    return this.app.option("as") === "total" ? "total" : "rate";
+  }
+
+  private chosen(): string[] {
+    const names = this.app
+      .option("m")
+      .split(",")
+      .filter((name) => name !== "");
+    return names.length > 0 ? names : [STANDARD];
+  }
+
+  /** Returns the keys of the port, of its peer, and of the ports to compare with. */
+  private ports(): string[] {
+    const others = this.app
+      .option("with")
+      .split(",")
+      .filter((key) => key !== "");
+    if (others.length > 0) return [this.key, ...others];
+    const peer = this.port < 0 ? null : this.topology.ports[this.port].peer;
+    return peer === null ? [this.key] : [this.key, this.topology.keyOf(peer)];
+  }
+
+  private get span(): { from: number; to: number } | null {
+    const span = this.app.span;
+    if (span === null || this.app.state.range !== null) return span;
+    return { from: span.to - 60_000 * MINUTES, to: span.to };
+  }
+
+  private range<Params extends object>(
+    params: Params,
+  ): (Params & { from: string; to: string }) | null {
+    const span = this.span;
+    return span === null
+      ? null
+      : { ...params, from: nanoseconds(span.from), to: nanoseconds(span.to) };
+  }
+
+  update(changes: ReadonlySet<Change>): void {
+    this.detail.refresh();
+    this.shares.refresh();
+    this.counters.refresh();
+    this.mode.update();
+    if (changes.has("theme")) for (const chart of Object.values(this.charts)) chart.forget();
+    this.drawBars();
+    this.drawCharts();
+    const { answer } = this.detail;
+    if (answer !== null) this.drawDetail(answer, changes);
+    else if (this.detail.error !== "") setText(this.problem, this.detail.error);
+  }
+
+  close(): void {
+    for (const poll of [this.detail, this.shares, this.counters]) poll.close();
+    for (const chart of Object.values(this.charts)) chart.close();
+    this.events.close();
+  }
+
+  // --- both ends
+
+  private drawEnds(): void {
+    if (this.port < 0) return;
+    const { peer } = this.topology.ports[this.port];
+    const end = (port: number | null, title: string) =>
+      h(
+        "section",
+        { class: "panel end-card" },
+        h(
+          "header",
+          { class: "panel-head" },
+          h("h2", {}, title),
+          port === null
+            ? h(
+                "span",
+                { class: "panel-note" },
+                this.topology.peerNameOf(this.port) || "not known to the hub",
+              )
+            : h(
+                "a",
+                {
+                  class: "panel-note",
+                  href: this.app.href({ view: "port", item: this.topology.keyOf(port) }),
+                },
+                this.topology.nameOf(port),
+              ),
+        ),
+        h(
+          "div",
+          { class: "end-line" },
+          h("span", {}, "Utilization, sending"),
+          h("span", { class: "row-bar" }),
+        ),
+        h(
+          "div",
+          { class: "end-line" },
+          h("span", {}, "Blocked share"),
+          h("span", { class: "row-bar" }),
+        ),
+      );
+    this.ends.replaceChildren(end(this.port, "This end"), end(peer, "Other end"));
+  }
+
+  private drawBars(): void {
+    if (this.port < 0) return;
+    const { peer } = this.topology.ports[this.port];
+    [this.port, peer].forEach((port, side) => {
+      const bars = this.ends.children[side].querySelectorAll<HTMLElement>(".row-bar");
+      const code = (metric: string) =>
+        port === null ? 65535 : (this.app.values(metric)?.[port] ?? 65535);
+      bar(bars[0], code(UTILIZATION), utilizationScale);
+      bar(bars[1], code(BLOCKED), blockedScale);
+    });
+  }
+
+  // --- charts
+
+  private curves(series: Series[], wanted: (metric: string) => boolean): Curve[] {
+    return series
+      .filter(({ metric }) => wanted(metric))
+      .map(({ port, metric, t, v }) => {
+        const index = this.topology.indexOfKey(port);
+        const name = index < 0 ? port : this.topology.nameOf(index);
+        const share = SHARES.includes(metric);
+        return {
+          label: share ? name : `${name} ${metric.replaceAll("_", " ")}`,
+          t: t.map((time) => time / 1e6),
+          v,
+          dashed: port !== this.key && this.app.option("with") === "",
+        };
+      });
+  }
+
+  private drawCharts(): void {
+    const span = this.span;
+    if (span === null) return;
+    const shares = seriesOf(this.shares.answer, this.key, UTILIZATION);
+    this.charts.utilization.show(
+      this.curves(shares, (metric) => metric === UTILIZATION),
+      span.from,
+      span.to,
+    );
+    this.charts.blocked.show(
+      this.curves(shares, (metric) => metric === BLOCKED),
+      span.from,
+      span.to,
+    );
+    this.charts.counters.show(
+      this.curves(seriesOf(this.counters.answer, this.key, this.chosen()[0]), () => true),
+      span.from,
+      span.to,
+      this.unit,
+    );
+  }
+
+  /** Unit of the chosen counters. Different units have no common name. */
+  private get unit(): string {
+    const bytes = this.chosen().every((name) => name.endsWith("_bytes"));
+    return `${bytes ? "B" : ""}${this.as === "rate" ? "/s" : ""}`;
+  }
+
+  private export(): void {
+    const series = [
+      ...seriesOf(this.shares.answer, this.key, UTILIZATION),
+      ...seriesOf(this.counters.answer, this.key, this.chosen()[0]),
+    ];
+    download(`${this.title.replaceAll(/[^A-Za-z0-9._-]+/g, "-")}.csv`, seriesCsv(series));
+  }
+
+  // --- identity and counters
+
+  private drawDetail(detail: PortDetail, changes: ReadonlySet<Change>): void {
+    if (detail === this.shownDetail && !changes.has("state")) return;
+    this.shownDetail = detail;
+    const age = detail.ts === null ? null : (Date.now() - detail.ts / 1e6) / 1000;
+    const facts: [string, string][] = [
+      ["Status", detail.status ?? "no record"],
+      [
+        "Last answer",
+        detail.ts === null
+          ? "none"
+          : `${clock(detail.ts / 1e6)}, ${(age ?? 0) < 2 ? "now" : `${duration(Math.round(age ?? 0))} ago`}`,
+      ],
+      [
+        "Link",
+        `${detail.link ?? "unknown"}${detail.gbps === null ? "" : `, ${grouped(detail.gbps)} Gb/s`}${detail.link_source === "file" ? " (from the net file)" : ""}`,
+      ],
+      ["GUID", detail.guid],
+      ["LID", detail.lid === null ? "unknown" : String(detail.lid)],
+      ["Identity", detail.identity ?? "unknown"],
+      ["Sampler", detail.sampler ?? "none"],
+      ["Round-trip time", detail.rtt_ns === null ? "–" : duration(detail.rtt_ns / 1e9)],
+      ...Object.entries(detail.port_info ?? {}).map(([name, value]): [string, string] => [
+        name.replaceAll("_", " "),
+        String(value ?? "–"),
+      ]),
+    ];
+    this.facts.replaceChildren(
+      ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+    );
+    this.drawCounters(detail);
+    this.events.setRows(detail.events);
+  }
+
+  private drawCounters(detail: PortDetail): void {
+    const chosen = new Set(this.chosen());
+    // Counters that counted something come first.
+    const isZero = (name: string) => counterText(detail.counters[name]) === "0";
+    const names = Object.keys(detail.counters).sort(
+      (x, y) => Number(isZero(x)) - Number(isZero(y)),
+    );
+    setText(this.counterNote, `${count(names.length, "counter")}; choose those of the chart`);
+    patch(
+      this.list,
+      names,
+      (name) => name,
+      (name) => this.counterRow(name),
+      (element, name) => {
+        const [label, value] = element.children;
+        (label.firstElementChild as HTMLInputElement).checked = chosen.has(name);
+        const full = detail.saturated.includes(name);
+        setText(value, `${full ? "at least " : ""}${counterText(detail.counters[name])}`);
+        (value as HTMLElement).title = full
+          ? "The counter is saturated: it stopped at its maximum."
+          : exact(name, detail.counters[name]);
+        value.classList.toggle("alert-text", full);
+      },
+    );
+  }
+
+  private counterRow(name: string): HTMLElement {
+    const input = h("input", {
+      type: "checkbox",
+      on: { change: () => this.toggle(name, input.checked) },
+    });
+    return h(
+      "div",
+      { class: "counter" },
+      h("label", {}, input, name.replaceAll("_", " ")),
+      h("span", { class: "number" }),
+    );
+  }
+
+  private toggle(name: string, on: boolean): void {
+    const chosen = new Set(this.chosen());
+    if (on) chosen.add(name);
+    else chosen.delete(name);
+    this.app.setOption("m", [...chosen].join(","));
+  }
+}
+
+function counterText(value: CounterValue): string {
+  return Array.isArray(value) ? value.map((each) => grouped(each)).join(", ") : grouped(value);
+}
+
+function exact(name: string, value: CounterValue): string {
+  if (Array.isArray(value)) return "";
+  return name.endsWith("_bytes") ? scaled(Number(value), "B") : "";
+}

@@ -1,0 +1,244 @@
+//! All ports as a table. Selected ports are compared in one chart.
+
+import { FULL, NO_DATA, stateOf } from "../contract/frame";
+import { blockedScale, utilizationScale } from "../draw/scale";
+import type { App } from "../model/app";
+import { BLOCKED, UTILIZATION } from "../model/state";
+import type { Topology } from "../model/topology";
+import { count, grouped } from "../model/units";
+import { h, setText } from "../parts/dom";
+import { BLOCKED_LEGEND, bar, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
+import { portMatches } from "../parts/search";
+import { type Column, linkCell, Table } from "../parts/table";
+import type { View } from "../parts/view";
+
+const TREND_SLOTS = 60;
+const SORT_SLOTS = 5;
+const MOST_COMPARED = 6;
+
+export function makePorts(app: App, topology: Topology): View {
+  let utilization: Uint16Array | null = null;
+  let blocked: Uint16Array | null = null;
+  let sortedAt = Number.NEGATIVE_INFINITY;
+  let filtered = "\u0000";
+  const chosen = new Set<number>();
+
+  const use = (port: number) => utilization?.[port] ?? NO_DATA;
+  const wait = (port: number) => blocked?.[port] ?? NO_DATA;
+  const received = (port: number) => {
+    const { peer } = topology.ports[port];
+    return peer === null ? NO_DATA : use(peer);
+  };
+  const rank = (code: number) => (code <= FULL ? code : null);
+  const status = (port: number) => (use(port) <= FULL ? "ok" : stateOf(use(port)));
+  const meter = (
+    id: string,
+    title: string,
+    hint: string,
+    code: (port: number) => number,
+    isBlocked: boolean,
+  ): Column<number> => ({
+    id,
+    title,
+    hint,
+    end: true,
+    width: "minmax(96px, 1fr)",
+    value: (port) => rank(code(port)),
+    draw: (cell, port) => {
+      cell.classList.add("cell-bar");
+      bar(cell, code(port), isBlocked ? blockedScale : utilizationScale);
+    },
+  });
+  const compare = h("button", {
+    type: "button",
+    class: "action",
+    hidden: true,
+    on: { click: () => openCompared() },
+  });
+  const columns: Column<number>[] = [
+    {
+      id: "choose",
+      title: "±",
+      hint: "Choose ports to compare",
+      width: "22px",
+      value: (port) => (chosen.has(port) ? 0 : 1),
+      draw: (cell, port) => {
+        let box = cell.firstElementChild as HTMLInputElement | null;
+        if (box === null) {
+          const input = h("input", {
+            type: "checkbox",
+            tabindex: -1,
+            on: {
+              click: (event) => event.stopPropagation(),
+              change: () => choose(Number(input.dataset.port), input.checked),
+            },
+          });
+          box = input;
+          cell.append(box);
+        }
+        box.dataset.port = String(port);
+        box.checked = chosen.has(port);
+        box.setAttribute("aria-label", `Compare ${topology.nameOf(port)}`);
+      },
+    },
+    {
+      id: "port",
+      title: "Port",
+      width: "minmax(120px, 1.2fr)",
+      value: (port) =>
+        `${topology.ports[port].node} ${String(topology.ports[port].port).padStart(4, "0")}`,
+      draw: (cell, port) =>
+        linkCell(
+          cell,
+          topology.nameOf(port),
+          app.href({ view: "port", item: topology.keyOf(port) }),
+          topology.ports[port].guid,
+        ),
+    },
+    {
+      id: "peer",
+      title: "Other end",
+      width: "minmax(110px, 1.1fr)",
+      value: (port) => topology.peerNameOf(port) || null,
+      draw: (cell, port) => {
+        const { peer } = topology.ports[port];
+        if (peer === null) cell.replaceChildren(topology.peerNameOf(port) || "–");
+        else
+          linkCell(
+            cell,
+            topology.nameOf(peer),
+            app.href({ view: "port", item: topology.keyOf(peer) }),
+          );
+      },
+    },
+    {
+      id: "link",
+      title: "Link",
+      width: "64px",
+      value: (port) => topology.ports[port].link,
+      text: (port) => topology.ports[port].link ?? "–",
+    },
+    {
+      id: "status",
+      title: "State",
+      width: "80px",
+      value: status,
+      draw: (cell, port) => {
+        setText(cell, status(port));
+        cell.classList.toggle("alert-text", ["no answer", "link down"].includes(status(port)));
+      },
+    },
+    meter("use", "Sends", "Utilization, sending", use, false),
+    meter("received", "Receives", "Utilization of the other end, sending", received, false),
+    meter("wait", "Blocked", "Blocked share", wait, true),
+    {
+      id: "trend",
+      title: "Last minute",
+      width: "minmax(80px, 0.9fr)",
+      value: (port) => rank(use(port)),
+      draw: (cell, port) => {
+        const canvas =
+          (cell.firstElementChild as HTMLCanvasElement | null) ??
+          cell.appendChild(spark("Utilization in the last minute"));
+        drawSpark(canvas, app.trace(UTILIZATION, port, TREND_SLOTS), utilizationScale);
+      },
+    },
+    {
+      id: "sampler",
+      title: "Sampler",
+      width: "minmax(70px, 0.6fr)",
+      value: (port) => topology.ports[port].sampler,
+      text: (port) => topology.ports[port].sampler ?? "none",
+    },
+  ];
+  const table = new Table<number>({
+    label: "Ports",
+    columns,
+    key: (port) => topology.keyOf(port),
+    open: (port) => app.go({ view: "port", item: topology.keyOf(port), options: {} }, true),
+    sort: app.option("sort") || (app.option("q") === "" ? "use" : "port"),
+    descending: app.option("sort") === "" ? app.option("q") === "" : app.option("order") !== "up",
+    sorted: (id, descending) =>
+      app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
+    empty: "No port matches.",
+  });
+  const filter = h("input", {
+    class: "field",
+    type: "search",
+    placeholder: "Node name or GUID",
+    "aria-label": "Filter the ports by node name or GUID",
+    on: { input: () => app.setOption("q", filter.value) },
+  });
+  const note = h("span", { class: "muted", role: "status" });
+
+  function choose(port: number, on: boolean): void {
+    if (on) chosen.add(port);
+    else chosen.delete(port);
+    compare.hidden = chosen.size < 2;
+    compare.disabled = chosen.size > MOST_COMPARED;
+    setText(
+      compare,
+      chosen.size > MOST_COMPARED
+        ? `At most ${MOST_COMPARED} ports`
+        : `Compare ${chosen.size} ports`,
+    );
+  }
+
+  function openCompared(): void {
+    const [first, ...others] = chosen;
+    app.go(
+      {
+        view: "port",
+        item: topology.keyOf(first),
+        options: { with: others.map((port) => topology.keyOf(port)).join(",") },
+      },
+      true,
+    );
+  }
+
+  function rows(): number[] {
+    const text = app.option("q").trim().toLowerCase();
+    const all = topology.ports.map((_, port) => port);
+    return text === "" ? all : all.filter((port) => portMatches(app, port, text));
+  }
+
+  return {
+    element: h(
+      "div",
+      { class: "fill" },
+      h(
+        "div",
+        { class: "toolbar" },
+        h("h1", {}, "Ports"),
+        filter,
+        note,
+        compare,
+        h("span", { class: "space" }),
+        legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], false),
+      ),
+      table.element,
+    ),
+    update() {
+      utilization = app.values(UTILIZATION);
+      blocked = app.values(BLOCKED);
+      if (document.activeElement !== filter) filter.value = app.option("q");
+      const slot = app.shown ?? 0;
+      if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
+        filtered = app.option("q");
+        sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
+        const shown = rows();
+        table.setRows(shown);
+        const all = topology.ports.length;
+        setText(
+          note,
+          shown.length === all
+            ? count(all, "port")
+            : `${grouped(shown.length)} of ${count(all, "port")}`,
+        );
+      } else table.refresh();
+    },
+    close() {
+      table.close();
+    },
+  };
+}

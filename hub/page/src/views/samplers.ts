@@ -1,0 +1,196 @@
+//! All samplers: how complete, how fast and how late their slots are, and what was lost.
+
+import { FULL, NO_DATA } from "../contract/frame";
+import type { Rows, SamplerRow } from "../contract/types";
+import { plainPainter } from "../draw/scale";
+import type { App } from "../model/app";
+import { Poll } from "../model/poll";
+import type { Topology } from "../model/topology";
+import { count, duration, grouped, percent, scaled } from "../model/units";
+import { h, setText } from "../parts/dom";
+import { barOf, drawSpark, spark } from "../parts/meter";
+import { type Column, Table } from "../parts/table";
+import type { View } from "../parts/view";
+import { answeredShare, samplerState } from "./overview/samplers";
+
+export function makeSamplers(app: App, _topology: Topology): View {
+  const number = (
+    id: string,
+    title: string,
+    hint: string,
+    value: (row: SamplerRow) => number | null,
+    text: (row: SamplerRow) => string,
+    alert = false,
+  ): Column<SamplerRow> => ({
+    id,
+    title,
+    hint,
+    end: true,
+    width: "minmax(64px, 0.7fr)",
+    value,
+    draw: (cell, row) => {
+      setText(cell, text(row));
+      if (alert) cell.classList.toggle("alert-text", (value(row) ?? 0) > 0);
+    },
+  });
+  const age = (row: SamplerRow) =>
+    row.last_slot === null || app.latest === null
+      ? null
+      : ((app.latest - row.last_slot) * app.interval) / 1000;
+  const columns: Column<SamplerRow>[] = [
+    {
+      id: "sampler",
+      title: "Sampler",
+      width: "minmax(90px, 1fr)",
+      value: (row) => row.sampler,
+      text: (row) => (row.role === "secondary" ? `${row.sampler} (secondary)` : row.sampler),
+    },
+    {
+      id: "state",
+      title: "State",
+      width: "96px",
+      value: (row) => samplerState(app, row),
+      draw: (cell, row) => {
+        const state = samplerState(app, row);
+        setText(cell, { ok: "on time", late: "no new slot", lost: "disconnected" }[state]);
+        cell.classList.toggle("alert-text", state !== "ok");
+      },
+    },
+    {
+      id: "answered",
+      title: "Answered",
+      hint: "Share of the ports that answered in the last slot",
+      end: true,
+      width: "minmax(124px, 1.2fr)",
+      value: answeredShare,
+      draw: (cell, row) => {
+        cell.classList.add("cell-bar");
+        barOf(cell, answeredShare(row), percent(answeredShare(row)), plainPainter);
+      },
+    },
+    number(
+      "ports",
+      "Ports",
+      "Assigned ports",
+      (row) => row.ports,
+      (row) => grouped(row.ports),
+    ),
+    number(
+      "silent",
+      "Silent",
+      "Ports without an answer: timeouts, and ports of unreachable devices",
+      (row) => row.timeout + row.unreachable,
+      (row) => grouped(row.timeout + row.unreachable),
+      true,
+    ),
+    number(
+      "duration",
+      "Sweep",
+      "Duration of the last sweep",
+      (row) => row.duration_ns,
+      (row) => (row.duration_ns === null ? "–" : duration(row.duration_ns / 1e9)),
+    ),
+    {
+      id: "durations",
+      title: "Last minute",
+      hint: "Durations of the sweeps; the longest one has the full height",
+      width: "minmax(60px, 0.9fr)",
+      value: (row) => row.duration_ns,
+      draw: (cell, row) => {
+        const canvas =
+          (cell.firstElementChild as HTMLCanvasElement | null) ??
+          cell.appendChild(spark("Duration of the sweeps"));
+        const values = row.durations ?? [];
+        const most = Math.max(1, ...values.map((value) => value ?? 0));
+        drawSpark(
+          canvas,
+          Uint16Array.from(values, (value) => (value === null ? NO_DATA : (FULL * value) / most)),
+          plainPainter,
+        );
+      },
+    },
+    number(
+      "rtt",
+      "RTT p99",
+      "99th percentile of the round-trip time",
+      (row) => row.rtt_p99_ns,
+      (row) => (row.rtt_p99_ns === null ? "–" : duration(row.rtt_p99_ns / 1e9)),
+    ),
+    number("age", "Lag", "Age of the last slot against the newest one", age, (row) =>
+      duration(age(row)),
+    ),
+    number(
+      "missed",
+      "Missed",
+      "Slots that could not start",
+      (row) => row.slots_missed,
+      (row) => grouped(row.slots_missed),
+      true,
+    ),
+    number(
+      "lost",
+      "Lost",
+      "Records that outputs dropped",
+      (row) => row.lines_lost,
+      (row) => grouped(row.lines_lost),
+      true,
+    ),
+    {
+      id: "input",
+      title: "Input",
+      width: "minmax(80px, 1fr)",
+      value: (row) => row.input,
+      text: (row) => row.input,
+    },
+  ];
+  const table = new Table<SamplerRow>({
+    label: "Samplers",
+    columns,
+    key: (row) => `${row.sampler} ${row.role}`,
+    sort: "sampler",
+    descending: false,
+    empty: "No sampler has sent records.",
+  });
+  const note = h("span", { class: "muted", role: "status" });
+  const kept = h("p", { class: "muted" });
+  const poll = new Poll<Rows<SamplerRow>>(
+    app,
+    "samplers",
+    () => ({}),
+    () => app.notify("values"),
+  );
+  return {
+    element: h(
+      "div",
+      { class: "fill" },
+      h("div", { class: "toolbar" }, h("h1", {}, "Samplers"), note),
+      table.element,
+      kept,
+    ),
+    update() {
+      poll.refresh();
+      const rows = poll.answer?.rows ?? [];
+      table.setRows(rows);
+      const wrong = rows.filter((row) => samplerState(app, row) !== "ok").length;
+      setText(
+        note,
+        poll.error ||
+          (wrong === 0
+            ? `${count(rows.length, "sampler")}, all on time`
+            : `${wrong} of ${count(rows.length, "sampler")} late or lost`),
+      );
+      const { health } = app;
+      if (health !== null && health.kept.from_ns !== null && health.kept.to_ns !== null) {
+        const seconds = (health.kept.to_ns - health.kept.from_ns) / 1e9;
+        setText(
+          kept,
+          `The hub keeps ${duration(seconds)} of ${count(health.kept.ports, "port")} in ${scaled(health.kept.octets, "B")} of memory. Version ${health.version}.`,
+        );
+      }
+    },
+    close() {
+      table.close();
+      poll.close();
+    },
+  };
+}

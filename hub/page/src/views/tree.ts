@@ -1,0 +1,333 @@
+//! One congestion tree: the root at the left, the ports that wait for it at the right. The width of
+//! a branch is the time that its ports waited.
+
+import type { Rows, TreeRow, VictimRow } from "../contract/types";
+import { blockedScale } from "../draw/scale";
+import { zoom } from "../draw/theme";
+import type { App } from "../model/app";
+import { Poll } from "../model/poll";
+import { portKey, type Topology } from "../model/topology";
+import { count, duration, percent } from "../model/units";
+import { h, s, setText } from "../parts/dom";
+import { BLOCKED_LEGEND, legend } from "../parts/meter";
+import type { View } from "../parts/view";
+import { CAUSES } from "./overview/congestion";
+
+/**
+ * Branches of one port that are drawn, by the distance of the port. The others are one branch. The
+ * first choice whose picture fits is used.
+ */
+const BRANCHES = [
+  [12, 8, 4],
+  [8, 6, 2],
+  [8, 3, 0],
+  [8, 1, 0],
+  [8, 0, 0],
+];
+const ROW = 32;
+const BOX = { width: 206, height: 25 };
+const NARROWEST = 240;
+const WIDEST_COLUMN = 380;
+const MARGIN = 14;
+const HEADING = 26;
+const WIDEST = 22;
+
+interface Branch {
+  name: string;
+  to: string;
+  href: string;
+  share: number;
+  seconds: number;
+  children: Branch[];
+  /** Key of the port whose branches are combined in this one; empty for a single port. */
+  rest: string;
+  /** Sum of the waiting times of the branch and of all branches behind it, in seconds. */
+  total: number;
+  x: number;
+  y: number;
+}
+
+export function makeTree(app: App, topology: Topology): View {
+  const key = app.state.item;
+  const poll = new Poll<Rows<TreeRow>>(
+    app,
+    "trees",
+    () => app.spanParams,
+    () => app.notify("values"),
+  );
+  const title = h("h1", {}, "Congestion tree");
+  const text = h("p", { class: "tree-text", role: "status" });
+  const picture = h("div", { class: "tree panel" });
+  const links = h("span", { class: "toolbar-links" });
+  const open = new Set<string>();
+  let drawn: TreeRow | null = null;
+
+  function redraw(row: TreeRow): void {
+    const rows = Math.floor((picture.clientHeight / zoom() - 2 * MARGIN - HEADING - 30) / ROW);
+    const choices = BRANCHES.map((most) => branchesOf(app, topology, row, open, most));
+    const root = choices.find((choice) => leaves(choice) <= rows) ?? choices[choices.length - 1];
+    const opened = (branch: Branch) => {
+      open.add(branch.rest);
+      redraw(row);
+    };
+    picture.replaceChildren(draw(root, picture.clientWidth / zoom() - 30, opened));
+  }
+
+  function show(row: TreeRow): void {
+    drawn = row;
+    setText(title, `Congestion at ${row.root.node} / ${row.root.port}`);
+    const victims = row.host_ports + row.switch_ports;
+    setText(
+      text,
+      `The cause: ${CAUSES[row.why] ?? row.why}. The port ${row.to === null ? "" : `to ${row.to.node} / ${row.to.port} `}used ${percent(row.xmit_utilization)} of the link and was blocked for ${percent(row.blocked)} of the time. ${count(victims, "port")} waited, ${count(row.host_ports, "host port")} of them. Duration: ${duration(row.seconds)}. Lost: ${duration(row.held_up_seconds)} in all.`,
+    );
+    redraw(row);
+    links.replaceChildren(
+      h("a", { class: "action", href: app.href({ view: "port", item: key }) }, "Open the port"),
+      h(
+        "a",
+        { class: "action", href: app.href({ view: "map", metric: "xmit_blocked" }) },
+        "Show on the map",
+      ),
+    );
+  }
+
+  return {
+    element: h(
+      "div",
+      { class: "tree-page" },
+      h("div", { class: "toolbar" }, title, h("span", { class: "space" }), links),
+      text,
+      picture,
+      h(
+        "div",
+        { class: "foot" },
+        legend([BLOCKED_LEGEND], false),
+        h("span", { class: "muted" }, "The width of a branch is the time that its ports waited."),
+      ),
+    ),
+    update() {
+      poll.refresh();
+      const row = poll.answer?.rows.find(({ root }) => portKey(root.guid, root.port) === key);
+      if (row !== undefined) {
+        if (row !== drawn) show(row);
+      } else if (poll.answer !== null) {
+        setText(
+          text,
+          drawn === null
+            ? "This port is not the root of a congestion tree at this time."
+            : "The congestion has ended. The picture shows its last state.",
+        );
+        if (drawn === null)
+          links.replaceChildren(
+            h(
+              "a",
+              { class: "action", href: app.href({ view: "port", item: key }) },
+              "Open the port",
+            ),
+          );
+      } else setText(text, poll.error || "Waiting for the hub…");
+    },
+    close() {
+      poll.close();
+    },
+  };
+}
+
+/** Builds the branches from the list of the ports that wait. */
+function branchesOf(
+  app: App,
+  topology: Topology,
+  tree: TreeRow,
+  open: ReadonlySet<string>,
+  limits: number[],
+): Branch {
+  const behind = new Map<string, VictimRow[]>();
+  for (const victim of tree.victims) {
+    const next = portKey(victim.waits_for.guid, victim.waits_for.port);
+    const list = behind.get(next);
+    if (list === undefined) behind.set(next, [victim]);
+    else list.push(victim);
+  }
+  const seen = new Set<string>();
+  const grow = (guid: string, port: number, branch: Branch, depth: number): Branch => {
+    const key = portKey(guid, port);
+    if (seen.has(key)) return branch;
+    seen.add(key);
+    const victims = [...(behind.get(key) ?? [])].sort(
+      (x, y) => y.blocked_seconds - x.blocked_seconds,
+    );
+    const children = victims.map((victim) =>
+      grow(victim.guid, victim.port, branchOf(app, topology, victim), depth + 1),
+    );
+    branch.total = branch.seconds + children.reduce((sum, child) => sum + child.total, 0);
+    children.sort((x, y) => y.total - x.total);
+    const most = open.has(key) ? children.length : limits[Math.min(depth, limits.length - 1)];
+    // One more branch needs as much room as the branch for the rest.
+    const shown = children.length <= most + 1 ? children.length : most;
+    branch.children = children.slice(0, shown);
+    const rest = children.slice(shown);
+    if (rest.length > 0) branch.children.push(restOf(rest, key));
+    return branch;
+  };
+  const root: Branch = {
+    name: `${tree.root.node} / ${tree.root.port}`,
+    to: tree.to === null ? "" : `→ ${tree.to.node} / ${tree.to.port}`,
+    href: app.href({ view: "port", item: portKey(tree.root.guid, tree.root.port) }),
+    share: tree.blocked,
+    seconds: 0,
+    children: [],
+    rest: "",
+    total: 0,
+    x: 0,
+    y: 0,
+  };
+  return grow(tree.root.guid, tree.root.port, root, 0);
+}
+
+function branchOf(app: App, topology: Topology, victim: VictimRow): Branch {
+  const index = topology.indexOf(victim.guid, victim.port);
+  return {
+    name: index < 0 ? `${victim.node} / ${victim.port}` : topology.shortName(index),
+    to: victim.to === null ? "" : `→ ${victim.to.node} / ${victim.to.port}`,
+    href: app.href({ view: "port", item: portKey(victim.guid, victim.port) }),
+    share: victim.seconds > 0 ? victim.blocked_seconds / victim.seconds : 0,
+    seconds: victim.blocked_seconds,
+    children: [],
+    rest: "",
+    total: victim.blocked_seconds,
+    x: 0,
+    y: 0,
+  };
+}
+
+function restOf(branches: Branch[], parent: string): Branch {
+  const total = branches.reduce((sum, branch) => sum + branch.total, 0);
+  const seconds = branches.reduce((sum, branch) => sum + branch.seconds, 0);
+  const mean = branches.reduce((sum, branch) => sum + branch.share, 0) / branches.length;
+  return {
+    name: count(branches.length, "more port"),
+    to: "",
+    href: "",
+    share: mean,
+    seconds,
+    children: [],
+    rest: parent,
+    total,
+    x: 0,
+    y: 0,
+  };
+}
+
+/** Places leaves one below the other, and each branch at the middle of its children. */
+function place(branch: Branch, depth: number, column: number, top: { y: number }): void {
+  branch.x = MARGIN + depth * column;
+  if (branch.children.length === 0) {
+    branch.y = top.y;
+    top.y += ROW;
+    return;
+  }
+  for (const child of branch.children) place(child, depth + 1, column, top);
+  branch.y = (branch.children[0].y + branch.children[branch.children.length - 1].y) / 2;
+}
+
+/** Returns the number of branches without children. */
+function leaves(branch: Branch): number {
+  return branch.children.length === 0
+    ? 1
+    : branch.children.reduce((sum, child) => sum + leaves(child), 0);
+}
+
+/** Returns the number of links from a branch to its most distant branch. */
+function depthOf(branch: Branch): number {
+  return branch.children.reduce((most, child) => Math.max(most, 1 + depthOf(child)), 0);
+}
+
+function draw(root: Branch, room: number, open: (branch: Branch) => void): SVGSVGElement {
+  const depth = depthOf(root);
+  const fitting = (room - 2 * MARGIN - BOX.width) / Math.max(1, depth);
+  const column = Math.max(NARROWEST, Math.min(WIDEST_COLUMN, fitting));
+  const top = { y: MARGIN + HEADING };
+  place(root, 0, column, top);
+  const width = 2 * MARGIN + depth * column + BOX.width;
+  const height = Math.max(top.y + MARGIN, 80);
+  const picture = s("svg", {
+    width: width * zoom(),
+    height: height * zoom(),
+    viewBox: `0 0 ${width} ${height}`,
+    role: "group",
+    "aria-label": `Congestion tree of ${root.name}`,
+  });
+  const ribbons = s("g", {});
+  const boxes = s("g", {});
+  const visit = (branch: Branch) => {
+    for (const child of branch.children) {
+      ribbons.append(ribbon(branch, child, root.total));
+      visit(child);
+    }
+    boxes.append(box(branch, branch === root, open));
+  };
+  visit(root);
+  for (let links = 0; links <= depth; links++) {
+    const text = links === 0 ? "Root" : `${count(links, "link")} away`;
+    boxes.append(
+      s("text", { class: "tree-heading", x: MARGIN + links * column, y: MARGIN + 8 }, text),
+    );
+  }
+  picture.append(ribbons, boxes);
+  return picture;
+}
+
+function ribbon(parent: Branch, child: Branch, total: number): SVGPathElement {
+  const x1 = parent.x + BOX.width;
+  const y1 = parent.y + BOX.height / 2;
+  const y2 = child.y + BOX.height / 2;
+  const middle = (x1 + child.x) / 2;
+  const width = Math.max(1.2, (WIDEST * child.total) / Math.max(total, 1e-9));
+  return s("path", {
+    class: "ribbon",
+    d: `M${x1} ${y1} C${middle} ${y1} ${middle} ${y2} ${child.x} ${y2}`,
+    "stroke-width": width,
+    stroke: blockedScale.color(0.35 + 0.45 * child.share),
+  });
+}
+
+function box(branch: Branch, isRoot: boolean, open: (branch: Branch) => void): SVGElement {
+  const combined = branch.rest !== "";
+  const group = combined ? s("g", { tabindex: 0, role: "button" }) : s("a", { href: branch.href });
+  if (combined) {
+    group.addEventListener("click", () => open(branch));
+    group.addEventListener(
+      "keydown",
+      (event) => (event as KeyboardEvent).key === "Enter" && open(branch),
+    );
+  }
+  group.setAttribute("class", isRoot ? "tree-box root" : combined ? "tree-box rest" : "tree-box");
+  group.append(
+    s(
+      "title",
+      {},
+      `${branch.name} ${branch.to}: blocked for ${duration(branch.seconds)}, ${percent(branch.share)} of the time`,
+    ),
+    s("rect", { x: branch.x, y: branch.y, width: BOX.width, height: BOX.height, rx: 4 }),
+    s("rect", {
+      class: "tree-share",
+      x: branch.x,
+      y: branch.y + BOX.height - 4,
+      width: Math.max(0, BOX.width * Math.min(1, branch.share)),
+      height: 4,
+      fill: blockedScale.color(0.35 + 0.5 * branch.share),
+    }),
+    s("text", { x: branch.x + 8, y: branch.y + 15 }, fit(branch.name, 18)),
+    s(
+      "text",
+      { class: "tree-time", x: branch.x + BOX.width - 8, y: branch.y + 15, "text-anchor": "end" },
+      isRoot ? "" : duration(branch.seconds),
+    ),
+  );
+  return group;
+}
+
+function fit(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
+}

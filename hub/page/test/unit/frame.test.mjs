@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { load } from "../load.mjs";
+
+const frames = await load("src/contract/frame.ts");
+
+function message(magic, ports, arrays, flags = 0) {
+  const buffer = new ArrayBuffer(32 + 2 * ports * arrays.length);
+  const view = new DataView(buffer);
+  view.setUint32(0, magic, true);
+  view.setUint32(4, 7, true);
+  view.setBigUint64(8, 1_800_000_000n, true);
+  view.setBigUint64(16, 1_800_000_001_000_000_000n, true);
+  view.setUint32(24, ports, true);
+  view.setUint16(28, arrays.length, true);
+  view.setUint16(30, flags, true);
+  arrays.forEach((array, index) => {
+    new Uint16Array(buffer, 32 + 2 * ports * index, ports).set(array);
+  });
+  return buffer;
+}
+
+test("frame_has_the_values_of_each_metric", () => {
+  const frame = frames.decodeFrame(
+    message(
+      0x31424249,
+      2,
+      [
+        [0, 64000],
+        [65535, 65534],
+      ],
+      1,
+    ),
+  );
+  assert.equal(frame.generation, 7);
+  assert.equal(frame.slot, 1_800_000_000);
+  assert.equal(frame.partial, true);
+  assert.deepEqual([...frame.values[0]].map(frames.shareOf), [0, 1]);
+  assert.deepEqual([...frame.values[1]].map(frames.shareOf), [null, null]);
+  assert.deepEqual([...frame.values[1]].map(frames.stateOf), ["no data", "no answer"]);
+});
+
+test("damaged_message_is_refused", () => {
+  const good = message(0x31424249, 2, [[1, 2]]);
+  for (const bad of [good.slice(0, 8), good.slice(0, -2), message(1, 2, [[1, 2]])]) {
+    assert.throws(() => frames.decodeFrame(bad), /cannot read a frame/);
+  }
+});

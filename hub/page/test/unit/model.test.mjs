@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Fabric } from "../../dev/fabric.mjs";
+import { load } from "../load.mjs";
+
+const { Topology } = await load("src/model/topology.ts");
+const { History } = await load("src/model/history.ts");
+const { combineCodes } = await load("src/views/heatmap/rows.ts");
+const { sceneOf } = await load("src/views/map/units.ts");
+const { layoutOf } = await load("src/views/map/layout.ts");
+const { seriesCsv } = await load("src/model/csv.ts");
+
+const topologyOf = (options) => new Topology({ generation: 1, ...new Fabric(options) });
+
+test("each_link_is_counted_once_with_its_upper_end_first", () => {
+  const topology = topologyOf({});
+  assert.equal(topology.links.length, topology.ports.length / 2);
+  for (const { a, b } of topology.links) assert.ok(topology.tierOf(a) >= topology.tierOf(b));
+});
+
+test("large_fabric_is_drawn_as_groups_that_hold_every_switch_once", () => {
+  const topology = topologyOf({ leaves: 420, hosts: 2, spines: 24, cables: 1 });
+  const scene = sceneOf(topology, "");
+  assert.equal(scene.grouped, true);
+  const members = scene.units.flatMap(({ switches }) => switches);
+  assert.equal(members.length, 444);
+  assert.equal(new Set(members).size, 444);
+  assert.equal(
+    scene.bundles.reduce((sum, { links }) => sum + links.length, 0),
+    420 * 24,
+  );
+  const group = scene.units.find(({ switches }) => switches.length > 1);
+  const opened = sceneOf(topology, group.id);
+  for (const device of group.switches) assert.ok(opened.unitOf[device] >= 0);
+});
+
+test("layout_places_every_box_inside_the_picture", () => {
+  const topology = topologyOf({});
+  const layout = layoutOf(topology, sceneOf(topology, ""), 1200, 600);
+  assert.equal(layout.boxes.length, 22);
+  for (const { x, y, width, height } of [...layout.boxes, ...layout.cells]) {
+    assert.ok(x >= 0 && x + width <= 1200 && y >= 0 && y + height <= layout.height);
+  }
+});
+
+test("combined_rows_ignore_states_and_never_become_zero", () => {
+  const codes = Uint16Array.of(0, 32000, 64000, 65535, 65534);
+  assert.equal(combineCodes([0, 1, 2, 3], codes, "max"), 64000);
+  assert.equal(combineCodes([0, 1, 2, 3], codes, "mean"), 32000);
+  assert.equal(combineCodes([1, 3], codes, "p95"), 32000);
+  assert.equal(combineCodes([3, 4], codes, "max"), 65534);
+  assert.equal(combineCodes([3], codes, "mean"), 65535);
+});
+
+test("history_drops_the_oldest_slot_and_keeps_gaps", () => {
+  const history = new History(20_000_000);
+  for (let slot = 0; slot < 100; slot += 2) history.set(slot, slot, Uint16Array.of(slot));
+  assert.equal(history.size, 30);
+  assert.equal(history.has(98), true);
+  assert.equal(history.has(2), false);
+  assert.deepEqual([...history.trace(0, 98, 3, 65535)], [96, 65535, 98]);
+});
+
+test("csv_has_empty_cells_for_gaps_and_escapes_formulas", () => {
+  const text = seriesCsv([
+    { port: "=1+1", metric: 'a"b', t: [1, 2], v: [0.5, null] },
+    { port: "0x1/1", metric: "m", t: [2], v: [3] },
+  ]);
+  assert.equal(text, `time_ns,"'=1+1 a""b",0x1/1 m\n1,0.5,\n2,,3\n`);
+});
+
+/** Returns a topology of switches and the links between them, with one host at each leaf switch. */
+function fabricOf(switches, links) {
+  const devices = [];
+  const ports = [];
+  const add = (node, kind, tier) =>
+    devices.push({ guid: `0x${devices.length}`, node, kind, tier }) - 1;
+  const port = (device) => {
+    const number = ports.filter((each) => each.device === device).length + 1;
+    const { guid, node, kind } = devices[device];
+    return ports.push({ guid, port: number, node, kind, device, peer: null }) - 1;
+  };
+  const join = (x, y) => {
+    const a = port(x);
+    const b = port(y);
+    ports[a].peer = b;
+    ports[b].peer = a;
+  };
+  for (const [node, tier] of switches) add(node, "switch", tier);
+  for (const [x, y] of links) join(x, y);
+  switches.forEach(([node, tier], index) => {
+    if (tier === 1) join(index, add(`host-${node}`, "hca", 0));
+  });
+  return new Topology({ generation: 1, devices, ports });
+}
+
+test("torus_is_drawn_as_a_ring_with_every_link", () => {
+  const size = 9;
+  const links = [];
+  for (let x = 0; x < size; x++) {
+    for (let y = 0; y < size; y++) {
+      links.push(
+        [x * size + y, ((x + 1) % size) * size + y],
+        [x * size + y, x * size + ((y + 1) % size)],
+      );
+    }
+  }
+  const names = Array.from({ length: size * size }, (_, index) => [`sw${index}`, 1]);
+  const topology = fabricOf(names, links);
+  const scene = sceneOf(topology, "");
+  const layout = layoutOf(topology, scene, 1200, 600);
+  assert.equal(layout.boxes.length, size * size);
+  assert.equal(
+    layout.curves.reduce((sum, { bundle }) => sum + bundle.links.length, 0),
+    links.length,
+  );
+  for (const { x, y, width, height } of layout.boxes) {
+    assert.ok(x >= 0 && x + width <= 1200 && y >= 0 && y + height <= 600);
+  }
+});
+
+test("groups_of_a_dragonfly_plus_are_its_islands", () => {
+  const islands = 12;
+  const switches = [];
+  const links = [];
+  for (let island = 0; island < islands; island++) {
+    const base = island * 8;
+    for (let index = 0; index < 8; index++)
+      switches.push([`i${island}s${index}`, index < 4 ? 1 : 2]);
+    for (let leaf = 0; leaf < 4; leaf++)
+      for (let spine = 4; spine < 8; spine++) links.push([base + spine, base + leaf]);
+  }
+  for (let x = 0; x < islands; x++)
+    for (let y = x + 1; y < islands; y++) links.push([x * 8 + 4, y * 8 + 5]);
+  const scene = sceneOf(fabricOf(switches, links), "");
+  assert.deepEqual(
+    scene.units.map(({ switches: members }) => members.length),
+    new Array(islands).fill(8),
+  );
+  assert.equal(scene.bundles.length, (islands * (islands - 1)) / 2);
+});

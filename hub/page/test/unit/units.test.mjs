@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { load } from "../load.mjs";
+
+const units = await load("src/model/units.ts");
+const plain = (text) => text.replaceAll(/[\u2009\u202f\u00a0]/g, " ");
+
+test("numbers_have_three_significant_digits_and_a_unit", () => {
+  const cases = [
+    [units.percent(0.98765), "98.8 %"],
+    [units.percent(0.0512), "5.12 %"],
+    [units.percent(1), "100 %"],
+    [units.percent(0.00001), "< 0.01 %"],
+    [units.percent(0), "0 %"],
+    [units.scaled(3.88e12, "b/s"), "3.88 Tb/s"],
+    [units.scaled(999.7, "B"), "1.00 kB"],
+    [units.duration(0.0000412), "41.2 µs"],
+    [units.duration(771), "12 min 51 s"],
+    [units.duration(86400), "1 d"],
+    [units.grouped("9007199254740993123"), "9 007 199 254 740 993 123"],
+  ];
+  for (const [found, expected] of cases) assert.equal(plain(found), expected);
+});
+
+test("missing_value_is_never_zero", () => {
+  for (const text of [
+    units.percent(null),
+    units.scaled(undefined, "B"),
+    units.duration(Number.NaN),
+  ]) {
+    assert.equal(text, "–");
+  }
+});
