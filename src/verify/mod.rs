@@ -13,7 +13,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`reference`] | the second reader |
+//! | [`mod@reference`] | the second reader |
 //! | [`compare`] | three readings of one attribute, field by field |
 //! | [`device`] | all attributes of one port of a device |
 //! | [`models`] | the models of devices, and the choice of devices |

@@ -5,8 +5,8 @@
 //! | [`schema`] | the tables and their columns |
 //! | [`parse`] | reads lines into tables |
 //! | [`lines`] | writes the rows of a table as lines |
-//! | [`table`], [`column`] | rows in memory, as columns |
-//! | [`write`], [`read`] | Parquet files |
+//! | [`table`], [`mod@column`] | rows in memory, as columns |
+//! | [`mod@write`], [`read`] | Parquet files |
 //! | [`archive`] | the folders of an archive |
 //! | [`pack`] | packs lines into an archive |
 //! | [`hour`] | hours of UTC, the folders of a table |

@@ -1,7 +1,6 @@
 //! Every character of Unicode, and octets that are not UTF-8, in each kind of output.
 //!
 //! The tests of the metrics, of the pictures, and of CSV are beside their functions.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use ibnet::assignments::{Assignments, Header, Sampler};
 use ibnet::record::text;

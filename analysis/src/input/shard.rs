@@ -170,7 +170,7 @@ impl<F: Fold> Shard<F> {
             if let Some(record) = &mut last {
                 let source = Source::Row(&run.of, row);
                 merge.add(record, |_| source.line().into(), selection.uses_counters, dropped, &mut |record| {
-                    put(fold, span, edges, record, selection)
+                    put(fold, span, edges, record, selection);
                 });
             }
         }

@@ -35,7 +35,7 @@ pub(super) enum LoadEvent<T> {
     /// The present states of the files.
     Looked(Vec<Stamped>),
     /// The end of a reload.
-    Loaded { number: u64, read: Vec<Stamped>, result: Result<Loaded<T>, Failure> },
+    Loaded { number: u64, read: Vec<Stamped>, result: Box<Result<Loaded<T>, Failure>> },
 }
 
 /// Everything that a reload has read and opened.
@@ -206,7 +206,7 @@ impl<T> Drop for Report<T> {
         let result = std::mem::replace(&mut self.result, Err(Failure::Crashed));
         let read = std::mem::take(&mut self.reader).into_read();
         // The receiver lives as long as the program.
-        let _ = self.events.send(LoadEvent::Loaded { number: self.number, read, result });
+        let _ = self.events.send(LoadEvent::Loaded { number: self.number, read, result: Box::new(result) });
     }
 }
 

@@ -231,7 +231,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 }
             }
             LoadEvent::Loaded { number, read, result } => {
-                let Some(result) = loader.take(number, read, result) else { return };
+                let Some(result) = loader.take(number, read, *result) else { return };
                 // The status of a reload that hung is replaced.
                 self.manager.reloading();
                 match result.and_then(|loaded| self.replace_workers(loaded)) {

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ibnet::assignments::{Assignments, AssignmentsError, Sampler};
 use ibnet::cli;
 use ibnet::config::{Config, Plan as Source};
-#[cfg(feature = "umad")]
 use ibnet::limits;
+#[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::{DeviceWatch, HcaPort, UmadTransport, ports};
 use ibnet::metrics::Peers;
 use ibnet::sweep::driver::DriverSettings;
