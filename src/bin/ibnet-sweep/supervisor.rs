@@ -327,6 +327,12 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         if !self.workers.iter().filter(has_phase(Phase::Preparing)).all(|worker| worker.control.is_ready()) {
             return;
         }
+        let detail = cut(self.detail.clone());
+        // A worker that may leave ends at once if its slot has ended. So it gets the event before.
+        let all_leave = self.workers.iter().all(|worker| worker.phase == Phase::Replaced);
+        if all_leave && !detail.is_empty() {
+            self.notify_reload(&detail);
+        }
         let first = self.workers.iter().find(has_phase(Phase::Replaced)).or_else(|| self.workers.iter().find(has_phase(Phase::Preparing)));
         if let Some(schedule) = first.map(Worker::schedule) {
             let earliest = wall_clock().saturating_add(nanos(CHANGE_AHEAD));
@@ -350,10 +356,12 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             // The border is set, and the old workers have not reached it yet.
             return;
         }
-        let detail = cut(std::mem::take(&mut self.detail));
+        self.detail.clear();
         if !detail.is_empty() {
             tracing::info!(detail = Printable(&detail).to_string(), "reload");
-            self.notify_reload(&detail);
+            if !all_leave {
+                self.notify_reload(&detail);
+            }
         }
         self.report_ready();
     }
