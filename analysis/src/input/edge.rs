@@ -31,7 +31,7 @@ struct Reading {
 
 impl Edges {
     /// Cuts a record to the time range. Calls `put` with the interpolated counters at the edges.
-    /// Also calls `put` with the record, if a part of its time is within the range.
+    /// Also calls `put` with the record, if a part of its time or its reading is within the range.
     pub(super) fn cut(&mut self, record: &mut Record<'_>, selection: &Selection, put: &mut dyn FnMut(&mut Record<'_>)) {
         let Record::Port(port) = &mut *record else { return };
         let Selection { from, to, .. } = *selection;
@@ -63,7 +63,8 @@ impl Edges {
             port.counters.clear();
             port.ts = ts.min(to);
         } else if had_time && !has_time && ts > from {
-            return;
+            // The earlier part of a shortened interval: only the counters were read in the range.
+            (port.is_edge, port.has_gap) = (true, false);
         }
         put(record);
     }
