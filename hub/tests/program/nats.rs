@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::hub::Hub;
 use super::{lines, start_line};
@@ -97,6 +97,6 @@ fn records_of_a_stream_are_read_from_the_past_on() {
     hub.wait_for("health", |health| health["last_slot"] == 1000);
     let health = hub.get("health");
     assert!(health["inputs"][0]["lost"].as_u64() >= Some(1), "{health}");
-    let series = hub.get("series?port=0x0000000000000001/1&metric=port_xmit_pkts");
-    assert_eq!(series["v"].as_array().and_then(|values| values.last()), Some(&json!(1000)));
+    let is_last = |series: &Value| series["v"].as_array().and_then(|values| values.last()) == Some(&json!(1000));
+    hub.wait_for("series?port=0x0000000000000001/1&metric=port_xmit_pkts", is_last);
 }

@@ -173,9 +173,15 @@ test("keyboard_alone_reaches_views_search_rows_and_time", { skip }, async (conte
   await page.evaluate(() => document.activeElement.blur());
   await page.keyboard.press("ArrowLeft");
   assert.ok((await shownSlot(page)) < before + 1);
-  assert.match(await page.textContent(".live"), /Paused/);
+  // The mark is drawn with the next frame.
+  const mark = (text) =>
+    page.waitForFunction(
+      (text) => document.querySelector(".live").textContent.startsWith(text),
+      text,
+    );
+  await mark("Paused");
   await page.keyboard.press("l");
-  assert.equal(await page.textContent(".live"), "Live");
+  await mark("Live");
   assert.deepEqual(faults, []);
 });
 
