@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel soak lint deny advisories bench fuzz run-tests torture clean
+.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel test-systemd soak lint deny advisories bench fuzz run-tests torture clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -21,7 +21,7 @@ PAGES_FEATURE = --features ibnet/pages
 # Debian packages: the first line is needed to build. The second line is needed to test with the
 # real tools and with programs that read the records.
 PACKAGES = libibumad-dev libibmad-dev libclang-dev libzstd-dev pkg-config \
-           ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq rpm lintian
+           ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq rpm lintian rpmlint
 
 # Needed to bundle the page of ibnet-hub, and to test it in a browser.
 NODE_PACKAGES = nodejs npm
@@ -120,6 +120,7 @@ install-sampler:
 	install -D -m 644 -t $(DOC)/examples examples/*.png examples/*.svg
 	install -D -m 644 -t $(DOC)/hub hub/openapi.json
 	install -D -m 644 -t $(DOC)/packaging packaging/ibnet-sweep.service
+	install -D -m 644 -t $(DOC)/packaging/ibnet-sweep.service.d packaging/ibnet-sweep.service.d/*
 	install -D -m 644 -t $(DOC)/packaging/grafana packaging/grafana/*
 	install -D -m 644 -t $(DOC)/packaging/prometheus packaging/prometheus/*
 	install -D -m 644 -t $(DOC)/tests/torture tests/torture/README.md tests/torture/exact.py
@@ -190,11 +191,16 @@ KERNEL_SCENARIOS ?=
 test-kernel: $(if $(filter target/release,$(KERNEL_PROGRAMS)),build) ## Test with two Linux kernels and a mock HCA in QEMU; nothing is installed
 	./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS)
 
+# A real systemd in QEMU runs the installed services. Takes two minutes with KVM.
+test-systemd: deps-node ## Test the packages and the services with a real systemd in QEMU; nothing is installed
+	$(RUN) build --bins $(ALL)
+	./tests/systemd/run target/debug
+
 # Number of repetitions of `make soak`.
 SOAK_RUNS ?= 20
 SOAK = --test ibsim --test programs --test sinks --test sweep --test readers
 
-soak: deps tools build ## Repeat the tests of real processes and kernels SOAK_RUNS (20) times: two hours
+soak: deps tools build test-systemd ## Repeat the tests of real processes and kernels SOAK_RUNS (20) times: two hours
 	@for run in $$(seq $(SOAK_RUNS)); do \
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
 	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
