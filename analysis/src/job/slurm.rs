@@ -10,34 +10,8 @@
 use ibnet::types::Printable;
 use miette::Diagnostic;
 
-use crate::error::AnalysisError;
-use crate::hosts::Hosts;
+use super::run::JobRun;
 use crate::when::Zone;
-
-/// Nodes and times of a job.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SlurmJob {
-    /// Job ID, such as `4711` or `4711_3`.
-    pub id: String,
-    /// Host list as Slurm has it.
-    pub nodes: String,
-    /// The hosts of the list.
-    pub hosts: Hosts,
-    /// Start in nanoseconds since 1970.
-    pub from: Option<u64>,
-    /// End in nanoseconds since 1970. `None` while the job runs.
-    pub to: Option<u64>,
-}
-
-impl SlurmJob {
-    /// Creates a job on the hosts of a list, with its start and end in nanoseconds since 1970.
-    ///
-    /// # Errors
-    /// Returns an error if the host list is malformed.
-    pub fn new(id: &str, nodes: &str, from: Option<u64>, to: Option<u64>) -> Result<Self, AnalysisError> {
-        Ok(Self { id: id.to_owned(), nodes: nodes.to_owned(), hosts: Hosts::parse(nodes)?, from, to })
-    }
-}
 
 /// Reason why a job cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
@@ -104,7 +78,7 @@ impl Columns {
 ///
 /// # Errors
 /// Returns an error if the job is missing or its line is malformed.
-pub fn find(text: &str, name: &str, id: &str, zone: &Zone) -> Result<SlurmJob, SlurmError> {
+pub fn find(text: &str, name: &str, id: &str, zone: &Zone) -> Result<JobRun, SlurmError> {
     let missing = || SlurmError::NoJob { name: name.to_owned(), id: id.to_owned() };
     let line = lines(text, name, |found| found == Some(id)).find(|line| line.as_ref().map_or(true, |line| line.id() == Some(id)));
     let line = line.ok_or_else(missing)??;
@@ -117,7 +91,7 @@ pub fn find(text: &str, name: &str, id: &str, zone: &Zone) -> Result<SlurmJob, S
 ///
 /// # Errors
 /// Returns an error if a line is malformed or no job is left.
-pub fn all(text: &str, name: &str, zone: &Zone) -> Result<Vec<SlurmJob>, SlurmError> {
+pub fn all(text: &str, name: &str, zone: &Zone) -> Result<Vec<JobRun>, SlurmError> {
     let mut jobs = Vec::new();
     for line in lines(text, name, |_| true) {
         let line = line?;
@@ -181,7 +155,7 @@ impl Line<'_> {
     }
 
     /// Returns the job, or `None` if it has no nodes yet.
-    fn job(&self, zone: &Zone) -> Result<Option<SlurmJob>, SlurmError> {
+    fn job(&self, zone: &Zone) -> Result<Option<JobRun>, SlurmError> {
         let nodes = self.nodes().ok_or_else(|| self.wrong("the list of nodes is missing", &self.fields.join("|")))?;
         if nodes.is_empty() || nodes.eq_ignore_ascii_case("none assigned") || nodes.starts_with('(') {
             return Ok(None);
@@ -197,7 +171,7 @@ impl Line<'_> {
             Some(text) => zone.parse(text, 0).map(Some).map_err(|_| self.wrong("expected a time such as 2026-11-21T12:00:00", text)),
         };
         let (from, to) = (time(self.columns.start)?, time(self.columns.end)?);
-        let job = SlurmJob::new(self.id().unwrap_or_default(), nodes, from, to);
+        let job = JobRun::new(self.id().unwrap_or_default(), nodes, from, to);
         job.map(Some).map_err(|_| self.wrong("the list of nodes is malformed", nodes))
     }
 }
@@ -208,14 +182,14 @@ mod tests {
 
     const NOON: u64 = 1_795_262_400_000_000_000;
 
-    fn found(text: &str, id: &str) -> Result<SlurmJob, SlurmError> {
+    fn found(text: &str, id: &str) -> Result<JobRun, SlurmError> {
         find(text, "jobs", id, &Zone::utc())
     }
 
     #[test]
     fn jobs_are_found_in_the_output_of_slurm() {
-        let whole = SlurmJob::new("7", "n[1-2,7]", Some(NOON), Some(NOON + 60_000_000_000)).unwrap();
-        let running = SlurmJob { to: None, ..whole.clone() };
+        let whole = JobRun::new("7", "n[1-2,7]", Some(NOON), Some(NOON + 60_000_000_000)).unwrap();
+        let running = JobRun { to: None, ..whole.clone() };
         let sacct = "JobID|State|Start|End|NodeList\n6|COMPLETED|Unknown|Unknown|n9\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-2,7]\n";
         assert_eq!(found(sacct, "7"), Ok(whole.clone()));
         assert_eq!(found("70|u|R|x|y|z\n7|u|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-2,7]\n", "7"), Ok(whole));

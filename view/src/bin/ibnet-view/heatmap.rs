@@ -14,7 +14,8 @@ use ibnet_analysis::heat::marks;
 use ibnet_analysis::heat::order::{RowKind, RowOrder};
 use ibnet_analysis::heat::range::Range;
 use ibnet_analysis::hosts::Hosts;
-use ibnet_analysis::job::slurm::{self, SlurmJob};
+use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::slurm;
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::when::Zone;
 use ibnet_view::draw::render;
@@ -146,7 +147,7 @@ fn draw(args: &Args) -> Result<(), Failure> {
 }
 
 /// Returns the jobs to outline.
-fn jobs(args: &Args, zone: &Zone) -> Result<Vec<SlurmJob>, Failure> {
+fn jobs(args: &Args, zone: &Zone) -> Result<Vec<JobRun>, Failure> {
     let Some(file) = &args.slurm_file else { return Ok(Vec::new()) };
     let text = cli::read(file, limits::SLURM)?;
     let (text, name) = (String::from_utf8_lossy(&text), cli::name_of(file));

@@ -7,7 +7,7 @@ use ibnet::types::Printable;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::job::Job;
 use ibnet_analysis::job::all::{AllJobs, JobList};
-use ibnet_analysis::job::slurm::SlurmJob;
+use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::when::{self, Zone};
 use ibnet_view::draw::{self, render};
@@ -80,7 +80,7 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
     let found = match &args.slurm {
         Some(id) => slurm_file(args)?.job(id)?,
-        None => SlurmJob::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
+        None => JobRun::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
     };
     let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;

@@ -9,7 +9,8 @@ use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::Inputs;
-use ibnet_analysis::job::slurm::{self, SlurmError, SlurmJob};
+use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::slurm::{self, SlurmError};
 use ibnet_analysis::ports::{PortKey, PortSummary};
 use ibnet_analysis::when::Zone;
 
@@ -51,7 +52,7 @@ impl Selection {
 }
 
 /// Sets the time range of the inputs to the time of a job, unless it is set already.
-pub(crate) fn limit_to(inputs: &mut Inputs, job: &SlurmJob) {
+pub(crate) fn limit_to(inputs: &mut Inputs, job: &JobRun) {
     inputs.from = inputs.from.or(job.from);
     inputs.to = inputs.to.or(job.to);
 }
@@ -68,12 +69,12 @@ impl SlurmFile {
     }
 
     /// Returns the job with this ID.
-    pub(crate) fn job(&self, id: &str) -> Result<SlurmJob, SlurmError> {
+    pub(crate) fn job(&self, id: &str) -> Result<JobRun, SlurmError> {
         slurm::find(&self.text, &self.name, id, &Zone::local())
     }
 
     /// Returns all jobs with nodes and a start.
-    pub(crate) fn jobs(&self) -> Result<Vec<SlurmJob>, SlurmError> {
+    pub(crate) fn jobs(&self) -> Result<Vec<JobRun>, SlurmError> {
         slurm::all(&self.text, &self.name, &Zone::local())
     }
 }
