@@ -25,7 +25,7 @@ pub mod all;
 pub mod imbalance;
 pub mod row;
 pub mod run;
-pub mod slurm;
+pub mod source;
 pub mod table;
 
 use self::all::PortRate;
