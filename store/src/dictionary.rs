@@ -70,13 +70,13 @@ pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) 
     if texts.ids.len() == rows { Ok(Some(texts)) } else { Err(too_short()) }
 }
 
-fn too_short() -> ParquetError {
+pub(crate) fn too_short() -> ParquetError {
     ParquetError::EOF("a column has too few octets".to_owned())
 }
 
 /// Decodes `count` numbers of `width` bits, and calls `each` with every number and how often it
 /// occurs in a row.
-fn hybrid(octets: &[u8], width: u8, count: usize, each: &mut dyn FnMut(u32, usize) -> Result<()>) -> Result<()> {
+pub(crate) fn hybrid(octets: &[u8], width: u8, count: usize, each: &mut dyn FnMut(u32, usize) -> Result<()>) -> Result<()> {
     if width > 32 {
         return Err(ParquetError::General(format!("a number has {width} bits")));
     }
@@ -119,9 +119,9 @@ fn hybrid(octets: &[u8], width: u8, count: usize, each: &mut dyn FnMut(u32, usiz
 }
 
 /// Reads a number with seven bits in each octet.
-fn varint(octets: &[u8]) -> Option<(u64, &[u8])> {
+pub(crate) fn varint(octets: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
-    for (index, octet) in octets.iter().enumerate().take(9) {
+    for (index, octet) in octets.iter().enumerate().take(10) {
         value |= u64::from(octet & 0x7f) << (7 * index);
         if octet & 0x80 == 0 {
             return Some((value, &octets[index + 1..]));
