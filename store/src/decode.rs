@@ -4,8 +4,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
-use parquet::basic::Type;
-use parquet::column::page::PageReader;
+use parquet::basic::{Encoding, Type};
+use parquet::column::page::{Page, PageReader};
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result};
@@ -68,6 +68,28 @@ impl Chunk<'_> {
         }
         let source = Arc::new(Pages::new(self.file, self.metadata.byte_range()));
         self.decode(Box::new(SerializedPageReader::new(source, self.metadata, self.rows, None)?), ranges)
+    }
+
+    /// Returns all texts of the column, or `None` if there is no list of them.
+    pub(crate) fn dictionary(&self) -> Result<Option<Vec<String>>> {
+        if let Some(Column::Text(texts)) = self.without_pages(1) {
+            return Ok(Some(texts.list().iter().map(ToString::to_string).collect()));
+        }
+        let is_complete =
+            |encoding| matches!(encoding, Encoding::PLAIN | Encoding::RLE | Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
+        if self.spec.kind != Kind::Text || !self.metadata.encodings().all(is_complete) {
+            return Ok(None);
+        }
+        let source = Arc::new(Pages::new(self.file, self.metadata.byte_range()));
+        let mut pages = SerializedPageReader::new(source, self.metadata, self.rows, None)?;
+        match pages.get_next_page()? {
+            Some(Page::DictionaryPage { buf, num_values, .. }) => {
+                let mut all = Vec::with_capacity(num_values as usize);
+                dictionary::entries(&buf, num_values, |text| all.push(text.to_owned()))?;
+                Ok(Some(all))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Returns the values of `count` rows if the metadata contains them.

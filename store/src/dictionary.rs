@@ -18,16 +18,7 @@ pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) 
     let mut dictionary = Vec::new();
     while let Some(page) = pages.get_next_page()? {
         match page {
-            Page::DictionaryPage { buf, num_values, .. } => {
-                let mut rest = &buf[..];
-                for _ in 0..num_values {
-                    let (length, after) = rest.split_first_chunk::<4>().ok_or_else(too_short)?;
-                    let (text, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(too_short)?;
-                    let text = std::str::from_utf8(text).map_err(|error| ParquetError::General(error.to_string()))?;
-                    dictionary.push(texts.intern(text));
-                    rest = after;
-                }
-            }
+            Page::DictionaryPage { buf, num_values, .. } => entries(&buf, num_values, |text| dictionary.push(texts.intern(text)))?,
             Page::DataPageV2 { buf, num_values, encoding: Encoding::RLE_DICTIONARY, def_levels_byte_len, rep_levels_byte_len, .. } => {
                 let (levels, values) = buf.split_at_checked((def_levels_byte_len + rep_levels_byte_len) as usize).ok_or_else(too_short)?;
                 let before = texts.ids.len();
@@ -68,6 +59,18 @@ pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) 
         }
     }
     if texts.ids.len() == rows { Ok(Some(texts)) } else { Err(too_short()) }
+}
+
+/// Calls `each` with the texts of a dictionary.
+pub(crate) fn entries(octets: &[u8], count: u32, mut each: impl FnMut(&str)) -> Result<()> {
+    let mut rest = octets;
+    for _ in 0..count {
+        let (length, after) = rest.split_first_chunk::<4>().ok_or_else(too_short)?;
+        let (text, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(too_short)?;
+        each(std::str::from_utf8(text).map_err(|error| ParquetError::General(error.to_string()))?);
+        rest = after;
+    }
+    Ok(())
 }
 
 pub(crate) fn too_short() -> ParquetError {

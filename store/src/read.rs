@@ -160,6 +160,23 @@ impl ArchiveFile {
         Ok(table)
     }
 
+    /// Returns the texts that occur in a column of a row group, or `None` if the file has no list of
+    /// them. Reads only this list.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read or is damaged.
+    pub fn dictionary(&self, group: usize, column: &str) -> Result<Option<Vec<String>>, StoreError> {
+        let Some(index) = self.name.schema().index(column) else { return Ok(None) };
+        let Some(leaf) = self.leaves[index] else { return Ok(None) };
+        let chunk = Chunk {
+            file: &self.file,
+            metadata: self.metadata.row_group(group).column(leaf),
+            spec: &self.name.schema().columns[index],
+            rows: self.rows(group),
+        };
+        chunk.dictionary().map_err(StoreError::damaged(&self.path))
+    }
+
     /// Reads all rows.
     ///
     /// # Errors

@@ -38,7 +38,7 @@ const ERRORS: [&str; 12] = [
 ];
 
 /// The counters of a port and its load. A port of five has no traffic. The others have phases of
-/// some minutes with and without a job.
+/// some minutes, and no traffic in one phase of ten.
 struct Port {
     number: usize,
     random: fastrand::Rng,
@@ -120,7 +120,7 @@ impl Port {
         let random = &mut self.random;
         if slot >= self.until {
             self.until = slot + random.u64(60..1200);
-            let is_busy = !self.number.is_multiple_of(5) && random.bool();
+            let is_busy = !self.number.is_multiple_of(5) && random.u8(..10) > 0;
             self.load = if is_busy { [0; 2].map(|_: u64| random.u64(FULL / 50..FULL)) } else { [0; 2] };
         }
         // The reply of a port arrives at about the same time in each slot.
