@@ -1,7 +1,7 @@
 //! A valid value of each key, for messages.
 
 /// Keys with the names of their tables, and a valid value as in the file.
-const EXAMPLES: [(&str, &str); 52] = [
+const EXAMPLES: [(&str, &str); 53] = [
     ("assignments", "\"/etc/ibnet/plan.toml\""),
     ("net", "\"fabric.p\""),
     ("sampler", "\"node001\""),
@@ -34,6 +34,7 @@ const EXAMPLES: [(&str, &str); 52] = [
     ("metrics.tls_cert", "\"/etc/ibnet/metrics.crt\""),
     ("metrics.tls_key", "\"/etc/ibnet/metrics.key\""),
     ("metrics.password_file", "\"/etc/ibnet/metrics.password\""),
+    ("metrics.plain_http", "\"10.1.0.0/16\""),
     ("metrics.secondary", "false"),
     ("output.type", "\"file\""),
     ("output.path", "\"/var/log/ibnet/lines.jsonl\""),

@@ -235,7 +235,13 @@ mod tests {
     }
 
     fn settings(path: &Path) -> Settings {
-        Settings { listen: ([127, 0, 0, 1], 0).into(), tls: None, password_file: Some(path.to_owned()), secondary: false }
+        Settings {
+            listen: ([127, 0, 0, 1], 0).into(),
+            tls: None,
+            password_file: Some(path.to_owned()),
+            plain_http: Vec::new(),
+            secondary: false,
+        }
     }
 
     #[test]
