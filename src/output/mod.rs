@@ -63,7 +63,7 @@ mod subject;
 pub use batch::Batch;
 pub use error::OutputError;
 pub use finish::{DRAIN, Running};
-pub use options::{Address, BUFFER, Destination, FileOptions, Kind, ListenOptions, NatsOptions, Output};
+pub use options::{Address, BUFFER, Batching, Destination, FileOptions, Kind, ListenOptions, NatsOptions, Output, SpoolOptions};
 pub use queue::Outlet;
 pub use result::{End, Finished};
 
