@@ -109,7 +109,23 @@ pub(super) const TYPES: [(&str, &[&str]); 5] = [
     ("file", &["path", "rotate_mib", "rotate_every", "compress", "keep", "keep_age", "keep_total"]),
     ("unix", &["path", "readers"]),
     ("tcp", &["listen", "readers"]),
-    ("nats", &["server", "fabric", "user", "password_file", "credentials", "ca_file", "cert_file", "key_file", "batch", "compress", "spool", "spool_max"]),
+    (
+        "nats",
+        &[
+            "server",
+            "fabric",
+            "user",
+            "password_file",
+            "credentials",
+            "ca_file",
+            "cert_file",
+            "key_file",
+            "batch",
+            "compress",
+            "spool",
+            "spool_max",
+        ],
+    ),
 ];
 
 const MIB: u64 = 1 << 20;

@@ -76,9 +76,20 @@ pub enum OutputError {
         /// Address as configured, without a password.
         server: String,
     },
+    /// No NATS server accepts the connection.
+    #[error("cannot connect to the NATS server {server}: {reason}")]
+    #[diagnostic(help("check that the server runs and that the address, the user and the password are right"))]
+    NatsConnect {
+        /// Address of the server.
+        server: String,
+        /// Reason.
+        reason: String,
+    },
     /// The folder of a spool cannot be used.
     #[error("cannot use the spool {}: it cannot be opened", Printable(&folder.display().to_string()))]
-    #[diagnostic(help("check `spool` of this [[output]]: this user must be able to write to the folder, and each process needs a separate folder"))]
+    #[diagnostic(help(
+        "check `spool` of this [[output]]: this user must be able to write to the folder, and each process needs a separate folder"
+    ))]
     Spool {
         /// Path of the folder.
         folder: PathBuf,

@@ -41,6 +41,8 @@ mod message;
 mod publisher;
 mod spool;
 
+pub use connection::connect;
+
 /// Level of zstd for payloads: the fastest that compresses records to about one tenth.
 const LEVEL: i32 = 1;
 
@@ -137,4 +139,3 @@ impl NatsOutput {
 fn new_runtime() -> Result<Runtime, OutputError> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)
 }
-

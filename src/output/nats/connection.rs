@@ -19,6 +19,9 @@ use crate::types::Printable;
 /// Time for which the output waits for an acknowledgement.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Time in which a server must accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Largest number of messages in flight without an acknowledgement.
 pub(super) const WINDOW: usize = 1024;
 
@@ -54,8 +57,7 @@ impl Session {
     pub(super) fn open(options: &NatsOptions, runtime: &Runtime) -> Result<Self, OutputError> {
         let server = options.shown_server();
         let invalid = || OutputError::NatsServer { server: server.clone() };
-        let addresses: Vec<ServerAddr> =
-            options.server.split(',').map(|address| address.trim().parse()).collect::<Result<_, _>>().map_err(|_| invalid())?;
+        let addresses = addresses(options)?;
         let connection = Arc::new(Connection::default());
         let connect = connect_options(options, &connection)?;
         let client = runtime.block_on(connect.connect(addresses)).map_err(|error| {
@@ -77,8 +79,28 @@ impl Session {
     }
 }
 
-/// Returns the options that do not depend on the server's state.
-fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Result<ConnectOptions, OutputError> {
+/// Connects to a server once. A program that reads from the server or from its key-value store uses
+/// this function. The client connects again if the connection ends later.
+///
+/// # Errors
+/// Returns an error if a file of the options cannot be used, or if no server accepts the connection
+/// within five seconds.
+pub async fn connect(options: &NatsOptions) -> Result<Client, OutputError> {
+    let addresses = addresses(options)?;
+    let connect = authentication(options)?.name("ibnet").ping_interval(PING).connection_timeout(CONNECT_TIMEOUT);
+    connect
+        .connect(addresses)
+        .await
+        .map_err(|error| OutputError::NatsConnect { server: options.shown_server(), reason: Printable(&error.to_string()).to_string() })
+}
+
+fn addresses(options: &NatsOptions) -> Result<Vec<ServerAddr>, OutputError> {
+    let addresses = options.server.split(',').map(|address| address.trim().parse()).collect::<Result<_, _>>();
+    addresses.map_err(|_| OutputError::NatsServer { server: options.shown_server() })
+}
+
+/// Returns the options for TLS and for the identity of the client.
+fn authentication(options: &NatsOptions) -> Result<ConnectOptions, OutputError> {
     let failed = |path: &Path, source| OutputError::NatsFile { path: path.to_owned(), server: options.shown_server(), source };
     let readable = |path: &Path| limits::read_text(path, limits::SECRET).map_err(|source| failed(path, source));
     let mut connect = ConnectOptions::new();
@@ -105,6 +127,12 @@ fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Resul
         // Without this setting, an attacker on the path could make the client connect without TLS.
         connect = connect.require_tls(true);
     }
+    Ok(connect)
+}
+
+/// Returns the options of a client that connects again without limit and reports its state.
+fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Result<ConnectOptions, OutputError> {
+    let connect = authentication(options)?;
     let (server, connection) = (options.shown_server(), Arc::clone(connection));
     Ok(connect
         .name("ibnet-sweep")
@@ -145,4 +173,3 @@ impl Connection {
         self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-

@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn pieces_are_whole_lines_of_at_most_the_size() {
-        let of = |text: &'static str, most| pieces(text.as_bytes(), most).map(|piece| str::from_utf8(piece).expect("text")).collect::<Vec<_>>();
+        let of =
+            |text: &'static str, most| pieces(text.as_bytes(), most).map(|piece| str::from_utf8(piece).expect("text")).collect::<Vec<_>>();
         assert_eq!(of("a\nbb\nccc\n", 5), ["a\nbb\n", "ccc\n"]);
         assert_eq!(of("a\nbb\nccc\n", 100), ["a\nbb\nccc\n"]);
         assert_eq!(of("a\nbb\nccc\n", 1), ["a\n", "bb\n", "ccc\n"]);
