@@ -9,6 +9,7 @@ use ibnet::cli::{self, InputError, OutputError};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::errors::ThresholdError;
+use ibnet_analysis::host_metrics::HostMetricsError;
 use ibnet_analysis::job::slurm::SlurmError;
 use ibnet_store::error::StoreError;
 use ibnet_view::draw::DrawError;
@@ -18,6 +19,7 @@ mod common;
 mod errors;
 mod format;
 mod heatmap;
+mod host_metrics;
 mod job;
 mod latency;
 mod links;
@@ -89,6 +91,9 @@ enum Failure {
     Slurm(#[from] SlurmError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    HostMetrics(#[from] HostMetricsError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -141,6 +146,7 @@ impl Failure {
             // A metric that does not exist is a wrong argument. But only reading the records shows
             // that it does not exist.
             Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
+            Self::HostMetrics(HostMetricsError::Url { .. }) => ExitCode::from(USAGE),
             Self::Analysis(AnalysisError::Time { .. } | AnalysisError::Hosts { .. } | AnalysisError::Pattern { .. }) => {
                 ExitCode::from(USAGE)
             }
