@@ -12,6 +12,7 @@ use std::time::Duration;
 use ibnet::assignments::Sampler;
 use ibnet::cli;
 use ibnet::config::{Raw, Scenario, Simulated, Simulation, WideCounters};
+use ibnet::mad::transport::sim::storms::{StormHosts, StormKind, StormOrder};
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{self, SimFabric, SimTransport};
 use ibnet::output::{Destination, Lines, Outlet};
@@ -213,7 +214,15 @@ fn traffic(fabric: &Fabric, simulation: &Simulation) -> Traffic {
         let found = senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length)).next();
         found.map(|incast| Incast { every: Some(INCAST_EVERY.max(simulation.length)), ..incast })
     };
+    let storms = |order: StormOrder| match order.storms(fabric, Instant::ZERO + simulation.start, simulation.length) {
+        Some(storms) => StormHosts::with_traffic(fabric, simulation.seed, &storms).1,
+        // A fabric with one leaf switch has no flood.
+        None => Traffic::jobs(fabric, simulation.seed),
+    };
     match simulation.scenario {
+        Scenario::IpoibFlood => storms(StormOrder::Only(StormKind::IpoibFlood)),
+        Scenario::NfsStorm => storms(StormOrder::Only(StormKind::NfsStorm)),
+        Scenario::Storms => storms(StormOrder::FloodThenStorm),
         Scenario::Jobs => Traffic::jobs(fabric, simulation.seed),
         // A fabric with two hosts has no incast.
         Scenario::Incast => {
