@@ -120,9 +120,10 @@ impl ConfigError {
             }
             Self::NoNats { place, table } => *place = at(keys::line_of(text, "output", Some(*table), "type")),
             Self::Metrics { place, source } => {
-                use metrics::SettingsError::{Half, Listen, Open, Unused};
+                use metrics::SettingsError::{Families, Half, Listen, Open, Unused};
                 let key = match source {
                     Listen { .. } | Open { .. } => "listen",
+                    Families { .. } => "families",
                     Half { there, .. } | Unused { there } => there.strip_prefix("metrics.").unwrap_or(there),
                 };
                 *place = at(keys::line_of(text, "metrics", None, key));

@@ -1,7 +1,7 @@
 //! A valid value of each key, for messages.
 
 /// Keys with the names of their tables, and a valid value as in the file.
-const EXAMPLES: [(&str, &str); 52] = [
+const EXAMPLES: [(&str, &str); 53] = [
     ("assignments", "\"/etc/ibnet/plan.toml\""),
     ("net", "\"fabric.p\""),
     ("sampler", "\"node001\""),
@@ -35,6 +35,7 @@ const EXAMPLES: [(&str, &str); 52] = [
     ("metrics.tls_key", "\"/etc/ibnet/metrics.key\""),
     ("metrics.password_file", "\"/etc/ibnet/metrics.password\""),
     ("metrics.secondary", "false"),
+    ("metrics.families", "[\"infiniband_*\", \"ibnet_*\"]"),
     ("output.type", "\"file\""),
     ("output.path", "\"/var/log/ibnet/lines.jsonl\""),
     ("output.rotate_mib", "1024"),

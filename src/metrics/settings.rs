@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
+use super::{Content, Families};
+
 /// The table as written in the file. An empty string means "not set".
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -21,6 +23,8 @@ pub struct Raw {
     pub password_file: String,
     /// Whether the metrics include the ports for which this sampler is the secondary sampler.
     pub secondary: bool,
+    /// Patterns of the metric families that are served.
+    pub families: Vec<String>,
 }
 
 /// The checked table.
@@ -32,8 +36,8 @@ pub struct Settings {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// Path of the password file. `None` if no password is required.
     pub password_file: Option<PathBuf>,
-    /// Whether the metrics include the ports for which this sampler is the secondary sampler.
-    pub secondary: bool,
+    /// The part of the metrics that is served.
+    pub content: Content,
 }
 
 /// The `[metrics]` table is not valid.
@@ -66,6 +70,15 @@ pub enum SettingsError {
         /// Key that is not set.
         missing: &'static str,
     },
+    /// A pattern of metric families matches none.
+    #[error("cannot use metrics.families: expected patterns that match metric families of ibnet (found {found:?})")]
+    #[diagnostic(help(
+        "a pattern is the name of a family with its suffix, in which * stands for any text, such as \"infiniband_*_bytes_total\"; ! in front excludes the families; docs/metrics.md lists all families"
+    ))]
+    Families {
+        /// Pattern in the file.
+        found: String,
+    },
     /// Access control is configured without a listen address.
     #[error("cannot use {there}: metrics.listen is not set")]
     #[diagnostic(help("set metrics.listen to an address and a port, such as 127.0.0.1:9315, or remove {there}"))]
@@ -84,6 +97,7 @@ impl Raw {
         let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
         let keys =
             [("metrics.tls_cert", &self.tls_cert), ("metrics.tls_key", &self.tls_key), ("metrics.password_file", &self.password_file)];
+        let families = Families::new(&self.families).map_err(|found| SettingsError::Families { found })?;
         if self.listen.is_empty() {
             let set = keys.iter().find(|(_, value)| !value.is_empty());
             return set.map_or(Ok(None), |(there, _)| Err(SettingsError::Unused { there }));
@@ -99,7 +113,12 @@ impl Raw {
         if !is_local(listen) && !missing.is_empty() {
             return Err(SettingsError::Open { listen, missing: missing.join(", ") });
         }
-        Ok(Some(Settings { listen, tls, password_file: path(&self.password_file), secondary: self.secondary }))
+        Ok(Some(Settings {
+            listen,
+            tls,
+            password_file: path(&self.password_file),
+            content: Content { secondary: self.secondary, families },
+        }))
     }
 }
 
@@ -114,7 +133,7 @@ mod tests {
 
     fn check(listen: &str, cert: &str, key: &str, password: &str) -> Result<Option<Settings>, SettingsError> {
         let [listen, tls_cert, tls_key, password_file] = [listen, cert, key, password].map(str::to_owned);
-        Raw { listen, tls_cert, tls_key, password_file, secondary: false }.check()
+        Raw { listen, tls_cert, tls_key, password_file, ..Raw::default() }.check()
     }
 
     #[test]
