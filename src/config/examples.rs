@@ -36,6 +36,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("metrics.password_file", "\"/etc/ibnet/metrics.password\""),
     ("metrics.plain_http", "\"10.1.0.0/16\""),
     ("metrics.secondary", "false"),
+    ("metrics.families", "[\"infiniband_*\", \"ibnet_*\"]"),
     ("output.type", "\"file\""),
     ("output.path", "\"/var/log/ibnet/lines.jsonl\""),
     ("output.rotate_mib", "1024"),
