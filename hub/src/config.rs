@@ -70,6 +70,8 @@ impl Default for Raw {
                 scenario: Scenario::Incast.as_str().to_owned(),
                 scenario_start: "10s".to_owned(),
                 scenario_length: "20s".to_owned(),
+                // PortXmitWait of 32 bits would be at its maximum after some minutes of congestion.
+                wide_counters: "all".to_owned(),
                 ..Simulated::default()
             },
         }

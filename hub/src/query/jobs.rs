@@ -169,7 +169,8 @@ struct Neighbour {
     /// Number of leaf switches that both jobs use, and of the neighbour's ports at them.
     leaves: usize,
     ports: usize,
-    /// Estimated part of the neighbour in the traffic of these links, in Gb/s.
+    /// Estimated part of the neighbour in the traffic of these links, in Gb/s: the mean over the time
+    /// range.
     up_gbps: f64,
     down_gbps: f64,
 }
@@ -220,7 +221,7 @@ pub(crate) fn one(hub: &Hub, evaluations: &Evaluations, id: &str, range: Option<
         let found = evaluations.find(hub, range)?;
         let own = Traffic::of(hub, &found, &known.run.hosts);
         answer.uplinks = own.uplinks();
-        answer.neighbours = own.neighbours(&others);
+        answer.neighbours = own.neighbours(&others, range);
         answer.trees = trees(&found, &known.run.hosts);
     }
     Ok(answer)
@@ -269,10 +270,14 @@ impl Traffic {
         self.job.uplinks.iter().filter_map(row).take(MOST_ROWS).collect()
     }
 
-    fn neighbours(&self, others: &[JobRun]) -> Vec<Neighbour> {
+    fn neighbours(&self, others: &[JobRun], range: (u64, u64)) -> Vec<Neighbour> {
         let leaves: BTreeSet<Guid> = self.job.leaves.iter().map(|leaf| leaf.guid).collect();
+        let (from, to) = range;
         let neighbour = |run: &JobRun| {
             let other = Job::of(&self.ports, &run.hosts);
+            // The ports carry traffic of other jobs before the start and after the end.
+            let ran_ns = run.to.unwrap_or(to).min(to).saturating_sub(run.from.unwrap_or(from).max(from));
+            let part = ran_ns as f64 / (to - from) as f64;
             let shared: Vec<_> = other.leaves.iter().filter(|leaf| leaves.contains(&leaf.guid)).collect();
             let ports = shared.iter().map(|leaf| leaf.job_ports).sum();
             let is_shared = |link: &&Uplink| self.job.uplinks.iter().any(|own| own.port == link.port);
@@ -286,8 +291,8 @@ impl Traffic {
                 node_count: run.hosts.iter().count(),
                 leaves: shared.len(),
                 ports,
-                up_gbps: rates.0,
-                down_gbps: rates.1,
+                up_gbps: part * rates.0,
+                down_gbps: part * rates.1,
             })
         };
         let mut rows: Vec<Neighbour> = others.iter().filter_map(neighbour).collect();

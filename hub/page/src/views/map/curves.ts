@@ -5,7 +5,7 @@
 import { FULL, hasValue, LINK_DOWN, NO_ANSWER, NO_DATA } from "../../contract/frame";
 import { theme } from "../../draw/theme";
 import type { Topology } from "../../model/topology";
-import type { Painting } from "./paint";
+import type { Painting } from "./data";
 import type { Curve, Layout } from "./shapes";
 
 /** Width of a link in pixels at 0 % and at 100 %. */
@@ -102,8 +102,8 @@ export function paintBackground(
 }
 
 /** Draws the links that have a colour: one path for each colour, the fullest links on top. */
-export function paintCurves(painting: Painting): void {
-  const { context, links, values, states, scale, marks, pixel } = painting;
+export function paintCurves(painting: Painting, links: Links): void {
+  const { context, values, states, scale, marks, pixel } = painting;
   const { curves } = links;
   const colors = theme();
   const codes = links.read(values);
@@ -134,7 +134,7 @@ export function paintCurves(painting: Painting): void {
     const width = THIN + (THICK - THIN) * share ** 1.6;
     stroke(context, each, scale.color(0.1 + 0.9 * share), width, pixel, alpha * dim);
   });
-  paintTrees(painting);
+  paintTrees(painting, links);
   context.setLineDash([7, 5]);
   stroke(context, links.down(states), colors.alert, 2, pixel, 1);
   context.setLineDash([]);
@@ -149,7 +149,7 @@ export function paintCurves(painting: Painting): void {
 }
 
 /** Links on the way to a root have a light core: they wait, in the direction of the root. */
-function paintTrees({ context, links, marks, pixel }: Painting): void {
+function paintTrees({ context, marks, pixel }: Painting, links: Links): void {
   if (marks.waiting.size === 0) return;
   const waiting = links.curves.filter(({ bundle }) =>
     bundle.links.some(({ a, b }) => marks.waiting.has(a) || marks.waiting.has(b)),

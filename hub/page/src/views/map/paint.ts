@@ -6,39 +6,8 @@ import { PixelTable, type Scale } from "../../draw/scale";
 import { font, theme } from "../../draw/theme";
 import type { Link, Topology } from "../../model/topology";
 import { type Links, paintCurves } from "./curves";
-import { type Box, type Curve, type Layout, PIN, type Pin, type Strip } from "./shapes";
-import type { Scene } from "./units";
-
-/** What the map marks. */
-export interface Marks {
-  /** Device under the pointer, or the selected one; -1 if there is none. */
-  device: number;
-  /** Bundle under the pointer. */
-  curve: Curve | null;
-  /** Ports that wait in a congestion tree, with their share of the waiting time. */
-  waiting: Map<number, number>;
-  /** Roots of congestion trees. */
-  roots: Set<number>;
-  /** Devices of a job or of a search. */
-  found: Set<number>;
-}
-
-export interface Painting {
-  context: CanvasRenderingContext2D;
-  topology: Topology;
-  scene: Scene;
-  layout: Layout;
-  links: Links;
-  values: Uint16Array;
-  /** Utilization: it tells which ports do not answer, whatever the metric is. */
-  states: Uint16Array;
-  scale: Scale;
-  marks: Marks;
-  /** Device pixels for each unit of the layout: labels need room. */
-  zoom: number;
-  /** Size of a pixel of the screen in units of the layout. */
-  pixel: number;
-}
+import type { Painting } from "./data";
+import { type Box, PIN, type Pin, type Strip } from "./shapes";
 
 /** Returns the fullest direction of some links: the port that sends. */
 export function fullestPort(links: readonly Link[], values: Uint16Array): number {
@@ -56,8 +25,8 @@ export function fullestPort(links: readonly Link[], values: Uint16Array): number
 }
 
 /** Draws what has values. */
-export function paintMap(painting: Painting): void {
-  paintCurves(painting);
+export function paintMap(painting: Painting, links: Links): void {
+  paintCurves(painting, links);
   paintTitles(painting);
   if (painting.layout.boxesOnTop) paintBoxes(painting);
   for (const box of painting.layout.boxes) {

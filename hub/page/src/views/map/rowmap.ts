@@ -8,9 +8,9 @@ import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import { Links, paintBackground } from "./curves";
-import type { MapData } from "./data";
+import type { MapData, Marks, Painting } from "./data";
 import { layoutOf } from "./layout";
-import { fullestPort, isSilent, type Marks, type Painting, paintBoxes, paintMap } from "./paint";
+import { fullestPort, isSilent, paintBoxes, paintMap } from "./paint";
 import type { Curve, Layout } from "./shapes";
 import { type Scene, sceneOf } from "./units";
 
@@ -110,7 +110,6 @@ export class Rowmap {
       topology: this.topology,
       scene: this.scene,
       layout: this.layout,
-      links: this.links!,
       values: data.values,
       states: data.states,
       scale: data.scale,
@@ -119,7 +118,7 @@ export class Rowmap {
       marks: this.marks(data),
     };
     this.drawBackground(painting);
-    paintMap(painting);
+    paintMap(painting, this.links!);
   }
 
   /** Draws the background again if its picture has changed. */
