@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixtures::{fold, port};
-use crate::job::slurm::SlurmJob;
+use crate::job::run::JobRun;
 
 const HOST: (u64, u8) = (0x101, 1);
 
@@ -10,11 +10,11 @@ fn sends(slot: u64, host: u64, gbps: f64, blocked: f64) -> String {
     port(slot, (0x100 + host, 1), &format!("n{host} mlx5_0"), (1, host as u8, "leaf"), &values)
 }
 
-fn job(id: &str, nodes: &str, from_ms: u64, to_ms: u64) -> SlurmJob {
-    SlurmJob::new(id, nodes, Some(from_ms * 1_000_000), Some(to_ms * 1_000_000)).unwrap()
+fn job(id: &str, nodes: &str, from_ms: u64, to_ms: u64) -> JobRun {
+    JobRun::new(id, nodes, Some(from_ms * 1_000_000), Some(to_ms * 1_000_000)).unwrap()
 }
 
-fn traffic(jobs: &[SlurmJob], lines: &[String], bin_ns: Option<u64>) -> JobsTraffic {
+fn traffic(jobs: &[JobRun], lines: &[String], bin_ns: Option<u64>) -> JobsTraffic {
     fold(AllJobs::new(JobList::new(jobs), bin_ns), lines).finish(Some(&Hosts::parse("n2").unwrap())).unwrap()
 }
 

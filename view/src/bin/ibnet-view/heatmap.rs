@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ibnet::cli::{self, OutputError, Signals, Staged};
-use ibnet::limits;
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::heat::HeatMap;
@@ -14,7 +13,7 @@ use ibnet_analysis::heat::marks;
 use ibnet_analysis::heat::order::{RowKind, RowOrder};
 use ibnet_analysis::heat::range::Range;
 use ibnet_analysis::hosts::Hosts;
-use ibnet_analysis::job::slurm::{self, SlurmJob};
+use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::when::Zone;
 use ibnet_view::draw::render;
@@ -24,6 +23,7 @@ use ibnet_view::terminal::{self, TerminalSize};
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
+use crate::job_source::JobSource;
 
 /// Draw metrics as colours, by time and by port, link, switch or host
 #[derive(Debug, clap::Args)]
@@ -56,12 +56,11 @@ pub(crate) struct Args {
     /// shares, log for errors, and max for other metrics
     #[arg(long, value_name = "RANGE", default_value = "auto", allow_hyphen_values = true)]
     range: Range,
-    /// Outline the jobs of this output of `sacct -P -X --format=JobID,State,Start,End,NodeList`
-    #[arg(long, value_name = "FILE|-", requires = "output")]
-    slurm_file: Option<PathBuf>,
-    /// Outline only this job of --slurm-file
-    #[arg(long, value_name = "JOBID", requires = "slurm_file")]
+    /// Outline this job of Slurm or PBS. Without this option, all jobs of --slurm-file are outlined
+    #[arg(long, visible_alias = "job", value_name = "JOBID")]
     slurm: Option<String>,
+    #[command(flatten)]
+    source: JobSource,
     /// Largest size of the picture in pixels, if its texts fit. Rows and columns without room are
     /// merged
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = size)]
@@ -123,7 +122,7 @@ fn draw(args: &Args) -> Result<(), Failure> {
         _ => HeatMap::new(args.metric.clone(), hosts),
     };
     let zone = Zone::local();
-    let jobs = jobs(args, &zone)?;
+    let jobs = jobs(args)?;
     let (heat, summary) = common::read(&inputs, &empty)?;
     let grid = heat.finish(args.by)?.arranged(args.sort, args.top.map(|top| top as usize));
     if let Format::Document(document) = args.format {
@@ -146,13 +145,11 @@ fn draw(args: &Args) -> Result<(), Failure> {
 }
 
 /// Returns the jobs to outline.
-fn jobs(args: &Args, zone: &Zone) -> Result<Vec<SlurmJob>, Failure> {
-    let Some(file) = &args.slurm_file else { return Ok(Vec::new()) };
-    let text = cli::read(file, limits::SLURM)?;
-    let (text, name) = (String::from_utf8_lossy(&text), cli::name_of(file));
+fn jobs(args: &Args) -> Result<Vec<JobRun>, Failure> {
     Ok(match &args.slurm {
-        Some(id) => vec![slurm::find(&text, &name, id, zone)?],
-        None => slurm::all(&text, &name, zone)?,
+        Some(id) => vec![args.source.job(id)?],
+        None if args.source.has_file() => args.source.jobs(0, None)?.runs,
+        None => Vec::new(),
     })
 }
 
