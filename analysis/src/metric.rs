@@ -202,6 +202,7 @@ impl Metric {
             Source::Derived(Derived::XmitBlocked) => &["xmit_blocked", "xmit_blocked_dt_ns"],
             Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => &["rtt_ns", "mads"],
             Source::Derived(_) => return vec![self.name.clone()],
+            Source::Hosts { .. } => &[],
         };
         fields.iter().map(|name| (*name).to_owned()).collect()
     }
@@ -211,7 +212,7 @@ impl Metric {
     pub fn field(&self) -> Option<(&str, MeasuredOver)> {
         match &self.source {
             Source::Derived(Derived::XmitBlocked) => Some((&self.name, MeasuredOver::Blocked)),
-            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) | Source::Rate { .. } => None,
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) | Source::Rate { .. } | Source::Hosts { .. } => None,
             Source::Derived(_) => Some((&self.name, MeasuredOver::Data)),
         }
     }

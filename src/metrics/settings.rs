@@ -280,7 +280,7 @@ mod tests {
         // A password is possible, but TLS is not.
         let with = |tls_cert: &str, password_file: &str| {
             let [listen, tls_cert, password_file] = ["10.1.0.1:9315", tls_cert, password_file].map(str::to_owned);
-            Raw { listen, tls_key: tls_cert.clone(), tls_cert, password_file, plain_http: "10.1.0.0/16".to_owned(), secondary: false }
+            Raw { listen, tls_key: tls_cert.clone(), tls_cert, password_file, plain_http: "10.1.0.0/16".to_owned(), ..Raw::default() }
                 .check()
         };
         assert_eq!(with("c", ""), Err(SettingsError::Both));
