@@ -38,6 +38,10 @@ pub struct Raw {
     pub history: String,
     /// Largest size of these means.
     pub history_max: String,
+    /// Path of a file with jobs, or `slurm`.
+    pub jobs: String,
+    /// Whether the names of users are removed from jobs.
+    pub hide_users: bool,
     /// Path of the net file of a simulated fabric.
     pub simulate: String,
     /// Behaviour of the simulated fabric.
@@ -58,11 +62,15 @@ impl Default for Raw {
             recent_max: "1GiB".to_owned(),
             history: "24h".to_owned(),
             history_max: "256MiB".to_owned(),
+            jobs: String::new(),
+            hide_users: false,
             simulate: String::new(),
             simulated: Simulated {
                 scenario: Scenario::Incast.as_str().to_owned(),
                 scenario_start: "10s".to_owned(),
                 scenario_length: "20s".to_owned(),
+                // PortXmitWait of 32 bits would be at its maximum after some minutes of congestion.
+                wide_counters: "all".to_owned(),
                 ..Simulated::default()
             },
         }
@@ -110,6 +118,15 @@ pub enum ConfigError {
     Access(#[from] metrics::SettingsError),
 }
 
+/// Where jobs come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum JobSource {
+    /// A file that another program writes.
+    File(PathBuf),
+    /// The command `squeue` of Slurm, once a minute.
+    Slurm,
+}
+
 /// A checked configuration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
@@ -129,6 +146,10 @@ pub struct Config {
     pub history: Duration,
     /// Largest size of these means in octets.
     pub history_max: usize,
+    /// Source of jobs.
+    pub jobs: Option<JobSource>,
+    /// Whether the names of users are removed from jobs.
+    pub hide_users: bool,
     /// Net file of a simulated fabric, and its behaviour.
     pub simulate: Option<(PathBuf, Simulated)>,
 }
@@ -171,6 +192,12 @@ impl Raw {
             recent_max: size("recent_max", &self.recent_max)?,
             history: duration("history", &self.history, (MINUTE, 366 * DAY), "a duration from 1m to 1year, such as 24h")?,
             history_max: size("history_max", &self.history_max)?,
+            jobs: match &*self.jobs {
+                "" => None,
+                "slurm" => Some(JobSource::Slurm),
+                file => Some(JobSource::File(PathBuf::from(file))),
+            },
+            hide_users: self.hide_users,
             simulate: simulate.map(|net| (net, self.simulated.clone())),
         })
     }

@@ -223,6 +223,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::metrics::Content;
 
     const PASSWORD: &str = "correct-horse-battery";
 
@@ -240,7 +241,7 @@ mod tests {
             tls: None,
             password_file: Some(path.to_owned()),
             plain_http: Vec::new(),
-            secondary: false,
+            content: Content::default(),
         }
     }
 

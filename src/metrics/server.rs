@@ -22,6 +22,7 @@ use miette::Diagnostic;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime;
 
+use super::page::Variant;
 use super::secrets::{Secrets, SecretsError};
 use super::{Metrics, Settings, lock};
 use crate::http_limits::{Gate, Limits, Visitor};
@@ -32,7 +33,6 @@ const LONGEST_REQUEST: usize = 16 << 10;
 /// Pause after a failed accept, such as when no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Error of the metrics server.
@@ -176,7 +176,7 @@ impl Endpoint {
             Some(refusal) => refusal,
             None => {
                 visitor.admit();
-                self.answer_to(request.method(), request.uri().path())
+                self.answer_to(request)
             }
         };
         let mut response = Response::new(Full::new(answer.body));
@@ -185,6 +185,12 @@ impl Endpoint {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if let Some(Variant { gzip, .. }) = answer.variant {
+            headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
+            if gzip {
+                headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            }
+        }
         match answer.status {
             StatusCode::UNAUTHORIZED => headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"ibnet\"")),
             StatusCode::METHOD_NOT_ALLOWED => headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD")),
@@ -207,16 +213,21 @@ impl Endpoint {
         (!is_authorized).then(|| Answer::plain(StatusCode::UNAUTHORIZED, "a password is required\n"))
     }
 
-    fn answer_to(&self, method: &Method, path: &str) -> Answer {
-        match (method, path) {
+    fn answer_to(&self, request: &Request<Incoming>) -> Answer {
+        match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/metrics") => {
-                Answer { status: StatusCode::OK, content: OPEN_METRICS, body: self.metrics.text() }
+                let variant = Variant::of(request.headers());
+                let content = variant.format.content_type();
+                Answer { status: StatusCode::OK, content, variant: Some(variant), body: self.metrics.page(variant) }
             }
             (&Method::GET | &Method::HEAD, "/healthz") if self.metrics.is_healthy() => Answer::plain(StatusCode::OK, "ok\n"),
             (&Method::GET | &Method::HEAD, "/healthz") => {
                 Answer::plain(StatusCode::SERVICE_UNAVAILABLE, "no slot ended recently, or the transport is closed\n")
             }
-            (&Method::GET | &Method::HEAD, "/") => Answer::plain(StatusCode::OK, "ibnet-sweep: /metrics /healthz\n"),
+            (&Method::GET | &Method::HEAD, "/") => {
+                let body = format!("ibnet-sweep\n\n/metrics   {}\n/healthz\n", self.metrics.size());
+                Answer { status: StatusCode::OK, content: PLAIN, variant: None, body: body.into() }
+            }
             (&Method::GET | &Method::HEAD, _) => Answer::plain(StatusCode::NOT_FOUND, "not found: use /metrics or /healthz\n"),
             _ => Answer::plain(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
         }
@@ -226,12 +237,14 @@ impl Endpoint {
 struct Answer {
     status: StatusCode,
     content: &'static str,
+    /// Variant of the metrics. `None` for any other page.
+    variant: Option<Variant>,
     body: Bytes,
 }
 
 impl Answer {
     fn plain(status: StatusCode, body: &'static str) -> Self {
-        Self { status, content: PLAIN, body: Bytes::from_static(body.as_bytes()) }
+        Self { status, content: PLAIN, variant: None, body: Bytes::from_static(body.as_bytes()) }
     }
 }
 

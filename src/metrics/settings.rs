@@ -11,6 +11,8 @@ use ipnet::IpNet;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
+use super::{Content, Families};
+
 /// The table as written in the file. An empty string means "not set".
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -27,6 +29,8 @@ pub struct Raw {
     pub plain_http: String,
     /// Whether the metrics include the ports for which this sampler is the secondary sampler.
     pub secondary: bool,
+    /// Patterns of the metric families that are served.
+    pub families: Vec<String>,
 }
 
 /// The checked table.
@@ -41,8 +45,8 @@ pub struct Settings {
     /// Networks of the clients of a server without TLS. If there is one, the server accepts only
     /// clients of these networks and of this host.
     pub plain_http: Vec<IpNet>,
-    /// Whether the metrics include the ports for which this sampler is the secondary sampler.
-    pub secondary: bool,
+    /// The part of the metrics that is served.
+    pub content: Content,
 }
 
 impl Settings {
@@ -86,6 +90,15 @@ pub enum SettingsError {
         /// Key that is not set.
         missing: String,
     },
+    /// A pattern of metric families matches none.
+    #[error("cannot use metrics.families: expected patterns that match metric families of ibnet (found {found:?})")]
+    #[diagnostic(help(
+        "a pattern is the name of a family with its suffix, in which * stands for any text, such as \"infiniband_*_bytes_total\"; ! in front excludes the families; docs/metrics.md lists all families"
+    ))]
+    Families {
+        /// Pattern in the file.
+        found: String,
+    },
     /// Access control is configured without a listen address.
     #[error("cannot use {there}: metrics.listen is not set")]
     #[diagnostic(help("set metrics.listen to an address and a port, such as 127.0.0.1:9315, or remove {there}"))]
@@ -116,6 +129,7 @@ impl Raw {
     /// # Errors
     /// Returns the first fault.
     pub fn check(&self) -> Result<Option<Settings>, SettingsError> {
+        let families = Families::new(&self.families).map_err(|found| SettingsError::Families { found })?;
         if self.listen.is_empty() {
             let keys = [
                 ("metrics.tls_cert", &self.tls_cert),
@@ -139,7 +153,7 @@ impl Raw {
             password_file: &self.password_file,
             plain_http,
         };
-        Ok(Some(Settings { secondary: self.secondary, ..access.check()? }))
+        Ok(Some(Settings { content: Content { secondary: self.secondary, families }, ..access.check()? }))
     }
 }
 
@@ -184,7 +198,7 @@ impl Access<'_> {
             return Err(SettingsError::Open { prefix: self.prefix, listen: self.listen, missing: missing.join(", ") });
         }
         let password_file = path(self.password_file);
-        Ok(Settings { listen: self.listen, tls, password_file, plain_http: self.plain_http, secondary: false })
+        Ok(Settings { listen: self.listen, tls, password_file, plain_http: self.plain_http, content: Content::default() })
     }
 }
 
@@ -266,7 +280,7 @@ mod tests {
         // A password is possible, but TLS is not.
         let with = |tls_cert: &str, password_file: &str| {
             let [listen, tls_cert, password_file] = ["10.1.0.1:9315", tls_cert, password_file].map(str::to_owned);
-            Raw { listen, tls_key: tls_cert.clone(), tls_cert, password_file, plain_http: "10.1.0.0/16".to_owned(), secondary: false }
+            Raw { listen, tls_key: tls_cert.clone(), tls_cert, password_file, plain_http: "10.1.0.0/16".to_owned(), ..Raw::default() }
                 .check()
         };
         assert_eq!(with("c", ""), Err(SettingsError::Both));

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flate2::read::GzDecoder;
 use ibnet::assignments::Sampler;
 use ibnet::mad::pma::Group;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
-use ibnet::metrics::{Metrics, Peers, Server, Settings};
+use ibnet::metrics::{Content, Families, Metrics, Peers, Server, Settings};
 use ibnet::output::Destination;
 use ibnet::record::strict::{self, Line, Port, Sweep, Value};
 use ibnet::sweep::driver::{self, Control, Driver, SystemClock};
@@ -105,13 +106,17 @@ struct Harness {
 
 impl Harness {
     fn new(peers: Peers) -> Self {
-        Self::with_secondary(false, peers)
+        Self::serving(Content::default(), peers)
     }
 
-    fn with_secondary(with_secondary: bool, peers: Peers) -> Self {
+    fn with_secondary(secondary: bool, peers: Peers) -> Self {
+        Self::serving(Content { secondary, ..Content::default() }, peers)
+    }
+
+    fn serving(content: Content, peers: Peers) -> Self {
         let clock = Arc::<AtomicU64>::default();
         let shown = Arc::clone(&clock);
-        Self { metrics: Metrics::new(peers, with_secondary, move || Duration::from_nanos(shown.load(Ordering::Relaxed))), clock }
+        Self { metrics: Metrics::new(peers, content, move || Duration::from_nanos(shown.load(Ordering::Relaxed))), clock }
     }
 
     fn advance(&self, time: Duration) {
@@ -502,7 +507,7 @@ fn serve_networks(tls: Option<(&str, &str)>, password: Option<&str>, networks: &
         tls: tls.map(|(cert, key)| (write("cert", cert), write("key", key))),
         password_file: password.map(|password| write("password", password)),
         plain_http: networks.iter().map(|network| network.parse().unwrap()).collect(),
-        secondary: false,
+        content: Content::default(),
     };
     let server = Server::bind(&settings).unwrap();
     let address = server.address();
@@ -513,7 +518,7 @@ fn serve_networks(tls: Option<(&str, &str)>, password: Option<&str>, networks: &
 #[test]
 fn unknown_paths_methods_and_hosts_are_rejected() {
     let (address, _folder) = serve(None, None);
-    let metrics = get(address, "/metrics", "");
+    let metrics = get(address, "/metrics", "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n");
     assert!(status(&metrics) == "200" && metrics.contains("application/openmetrics-text; version=1.0.0"), "{metrics}");
     assert!(metrics.contains("ibnet_build_info{version=") && metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(!metrics.to_lowercase().contains("access-control"));
@@ -527,6 +532,63 @@ fn unknown_paths_methods_and_hosts_are_rejected() {
     assert_eq!(status(&ask(address, format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)))), "431");
     assert_eq!(status(&ask(address, "\0\u{1}\u{2}\r\n\r\n")), "400");
     assert_eq!(status(&get(address, "/metrics", "")), "200", "the server still answers");
+}
+
+#[test]
+fn client_chooses_format_and_compression() {
+    let (address, _folder) = serve(None, None);
+    let plain = get(address, "/metrics", "");
+    assert!(plain.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{plain}");
+    assert!(plain.contains("vary: accept, accept-encoding\r\n") && !plain.contains("content-encoding"), "{plain}");
+    let (_, plain) = plain.split_once("\r\n\r\n").unwrap();
+    assert!(!plain.contains("# EOF") && plain.contains("# TYPE ibnet_slots_total counter\n"), "{plain}");
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nAccept: */*\r\nAccept-Encoding: deflate, gzip\r\n\r\n");
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|octets| octets == b"\r\n\r\n").unwrap() + 4;
+    let (head, body) = answer.split_at(end);
+    let head = std::str::from_utf8(head).unwrap();
+    assert!(head.contains("content-encoding: gzip\r\n") && head.contains(&format!("content-length: {}\r\n", body.len())), "{head}");
+    let mut unpacked = String::new();
+    GzDecoder::new(body).read_to_string(&mut unpacked).unwrap();
+    assert_eq!(unpacked, plain);
+}
+
+#[test]
+fn families_that_are_not_selected_are_not_served() {
+    let select = |patterns: &[&str]| {
+        let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        let content = Content { families: Families::new(&patterns).expect("valid patterns"), ..Content::default() };
+        let harness = Harness::serving(content, Peers::new());
+        let mut names = BTreeSet::new();
+        harness.sweep(plan(), &Group::ALL, 2, |_, _, _| {
+            let text = harness.metrics.text();
+            let text = std::str::from_utf8(&text).expect("UTF-8");
+            let served = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+            names = served
+                .map(|line| {
+                    let (name, kind) = line.split_once(' ').unwrap();
+                    if kind == "counter" { format!("{name}_total") } else { name.to_owned() }
+                })
+                .collect();
+            // A family that is not served leaves no sample behind.
+            read(text);
+        });
+        names
+    };
+    let all = select(&[]);
+    assert!(all.len() > 100, "{}", all.len());
+    // Each family can be selected by its name.
+    for name in &all {
+        assert!(Families::new(&[name.clone()]).is_ok(), "{name} is not in the list of families");
+    }
+    let (traffic, rest) = (select(&["infiniband_*_bytes_total", "ibnet_up"]), select(&["!infiniband_*_bytes_total", "!ibnet_up"]));
+    assert!(traffic.contains("infiniband_switch_port_transmit_data_bytes_total") && traffic.contains("ibnet_up"), "{traffic:?}");
+    assert!(traffic.iter().all(|name| name == "ibnet_up" || name.ends_with("_bytes_total")), "{traffic:?}");
+    assert!(traffic.is_disjoint(&rest) && traffic.union(&rest).eq(&all));
+    assert_eq!(select(&["ibnet_build_info"]), BTreeSet::from(["ibnet_build_info".to_owned()]));
 }
 
 #[test]
@@ -635,7 +697,7 @@ fn tls_endpoint_does_not_answer_plain_http() {
             path
         };
         let tls = Some((path("cert", cert), path("key", key)));
-        let refused = Server::bind(&Settings { listen: address, tls, password_file: None, plain_http: Vec::new(), secondary: false })
+        let refused = Server::bind(&Settings { listen: address, tls, password_file: None, plain_http: Vec::new(), content: Content::default() })
             .err()
             .expect("refused")
             .to_string();
@@ -670,6 +732,8 @@ fn reachable_address_without_tls_and_password_is_rejected() {
     assert!(refused("password_file = \"weak\"").contains("metrics.listen is not set"));
     let faulty = refused("listen = \"0.0.0.0:0\"\nplain_http = \"10.1.2.3/16\"");
     assert!(faulty.contains("ibnet.toml:4: cannot use metrics.plain_http: expected zeros behind the prefix: 10.1.0.0/16"), "{faulty}");
+    let message = refused("listen = \"127.0.0.1:0\"\nfamilies = [\"ibnet_*\", \"!ibnet_lots\"]");
+    assert!(message.contains("ibnet.toml:4: cannot use metrics.families") && message.contains("(found \"!ibnet_lots\")"), "{message}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(refused(&format!("listen = \"{}\"", taken.local_addr().unwrap())).contains("cannot listen on"));
 }
