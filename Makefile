@@ -79,9 +79,12 @@ live: build-hub ## Show a simulated fabric live in a browser: prints the address
 # HUB=no leaves ibnet-hub out of `make dist` and `make packages`: its page needs Node.
 HUB ?= yes
 WITH_HUB = $(filter-out no,$(HUB))
+# GLIBC=2.28 builds for this version of the C library, or a newer one.
+GLIBC ?=
+DIST = target/$(if $(GLIBC),x86_64-unknown-linux-gnu/)dist
 
 dist: deps $(if $(WITH_HUB),node) ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
-	$(RUN) build --profile dist --workspace $(if $(WITH_HUB),$(FULL_HUB),--exclude ibnet-hub) --bins $(FULL) $(PAGES_FEATURE)
+	$(if $(GLIBC),./scripts/build-for-glibc $(GLIBC),$(RUN) build) --profile dist --workspace $(if $(WITH_HUB),$(FULL_HUB),--exclude ibnet-hub) --bins $(FULL) $(PAGES_FEATURE)
 
 # `make install` copies the programs of PROGRAMS to DESTDIR; packages set PROGRAMS=target/dist.
 DESTDIR ?=
@@ -147,8 +150,8 @@ test-packages: deps-node ## Install, upgrade and remove packages of the programs
 	$(RUN) build --bins $(ALL)
 	./scripts/test-packages target/debug
 
-packages: dist ## Build .deb and .rpm packages into out/packages; ibnet-hub needs Node, or HUB=no
-	./scripts/packages target/dist sampler view $(if $(WITH_HUB),hub)
+packages: dist ## Build .deb and .rpm packages into out/packages; needs Node, or HUB=no; GLIBC=2.28 for RHEL 8
+	./scripts/packages $(DIST) sampler view $(if $(WITH_HUB),hub)
 
 demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a minute after the build
 	@mkdir -p $(DEMO)
