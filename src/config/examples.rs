@@ -1,7 +1,7 @@
 //! A valid value of each key, for messages.
 
 /// Keys with the names of their tables, and a valid value as in the file.
-const EXAMPLES: [(&str, &str); 53] = [
+const EXAMPLES: [(&str, &str); 54] = [
     ("assignments", "\"/etc/ibnet/plan.toml\""),
     ("net", "\"fabric.p\""),
     ("sampler", "\"node001\""),
@@ -20,6 +20,7 @@ const EXAMPLES: [(&str, &str); 53] = [
     ("cpus", "[2, 3]"),
     ("sl", "0"),
     ("pkey", "\"0xffff\""),
+    ("traps", "true"),
     ("output", "\"/var/log/ibnet/lines.jsonl\""),
     ("drain", "\"4s\""),
     ("simulate", "\"fabric.p\""),
