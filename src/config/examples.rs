@@ -1,7 +1,7 @@
 //! A valid value of each key, for messages.
 
 /// Keys with the names of their tables, and a valid value as in the file.
-const EXAMPLES: [(&str, &str); 54] = [
+const EXAMPLES: &[(&str, &str)] = &[
     ("assignments", "\"/etc/ibnet/plan.toml\""),
     ("net", "\"fabric.p\""),
     ("sampler", "\"node001\""),
@@ -35,6 +35,7 @@ const EXAMPLES: [(&str, &str); 54] = [
     ("metrics.tls_cert", "\"/etc/ibnet/metrics.crt\""),
     ("metrics.tls_key", "\"/etc/ibnet/metrics.key\""),
     ("metrics.password_file", "\"/etc/ibnet/metrics.password\""),
+    ("metrics.plain_http", "\"10.1.0.0/16\""),
     ("metrics.secondary", "false"),
     ("metrics.families", "[\"infiniband_*\", \"ibnet_*\"]"),
     ("output.type", "\"file\""),
@@ -55,6 +56,9 @@ const EXAMPLES: [(&str, &str); 54] = [
     ("output.ca_file", "\"/etc/ibnet/ca.pem\""),
     ("output.cert_file", "\"/etc/ibnet/client.pem\""),
     ("output.key_file", "\"/etc/ibnet/client.key\""),
+    ("output.batch", "\"slot\""),
+    ("output.spool", "\"/var/lib/ibnet/spool\""),
+    ("output.spool_max", "\"10GiB\""),
     ("output.buffer_mib", "64"),
 ];
 

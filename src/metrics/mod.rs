@@ -16,7 +16,8 @@
 //!    those of existing exporters, so that existing dashboards work. `docs/metrics.md` lists the
 //!    names.
 //! 5. **Access depends on the address.** Every user of this host can read metrics at a loopback
-//!    address. Any other address requires TLS and a password.
+//!    address. Any other address requires TLS and a password, or the key `plain_http` with the
+//!    networks that may read without TLS.
 //!
 //! This module reads no clock. The caller of [`Metrics::new`] provides one.
 
@@ -45,7 +46,7 @@ pub use self::families::Families;
 pub use self::page::{Format, Variant};
 pub use self::secrets::{SecretFile, Secrets, SecretsError};
 pub use self::server::{Server, ServerError};
-pub use self::settings::{Raw, Settings, SettingsError};
+pub use self::settings::{Access, Raw, Settings, SettingsError};
 pub use self::snapshot::WorkerMetrics;
 
 /// The peers of links by GUID. Each entry has the kind of the node, if the plan contains it, and

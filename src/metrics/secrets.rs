@@ -236,7 +236,13 @@ mod tests {
     }
 
     fn settings(path: &Path) -> Settings {
-        Settings { listen: ([127, 0, 0, 1], 0).into(), tls: None, password_file: Some(path.to_owned()), content: Content::default() }
+        Settings {
+            listen: ([127, 0, 0, 1], 0).into(),
+            tls: None,
+            password_file: Some(path.to_owned()),
+            plain_http: Vec::new(),
+            content: Content::default(),
+        }
     }
 
     #[test]

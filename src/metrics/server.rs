@@ -62,6 +62,7 @@ pub enum ServerError {
 /// A server whose address is bound. [`start`](Self::start) begins to serve.
 pub struct Server {
     listener: TcpListener,
+    settings: Settings,
     secrets: Secrets,
     local: SocketAddr,
 }
@@ -69,6 +70,8 @@ pub struct Server {
 /// State shared by all connections.
 struct Endpoint {
     metrics: Arc<Metrics>,
+    /// Whether the configuration permits hosts of other networks without TLS and without a password.
+    plain_http: bool,
     secrets: Mutex<Secrets>,
 }
 
@@ -83,7 +86,7 @@ impl Server {
         let listener = TcpListener::bind(settings.listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, secrets, local })
+        Ok(Self { listener, settings: settings.clone(), secrets, local })
     }
 
     /// Returns the bound address.
@@ -99,6 +102,14 @@ impl Server {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(ServerError::Thread)?;
         let scheme = if self.secrets.tls().is_some() { "https" } else { "http" };
         tracing::info!(url = %format_args!("{scheme}://{}/metrics", self.local), "serving metrics");
+        if !self.settings.plain_http.is_empty() {
+            let networks: Vec<_> = self.settings.plain_http.iter().map(ToString::to_string).collect();
+            tracing::warn!(
+                plain_http = %networks.join(","),
+                password = self.secrets.has_password(),
+                "metrics are not encrypted: every host of these networks can read host names and traffic"
+            );
+        }
         let work = move || {
             if let Err(error) = runtime.block_on(self.serve(metrics)) {
                 tracing::error!(%error, "the metrics server has stopped");
@@ -109,7 +120,8 @@ impl Server {
 
     async fn serve(self, metrics: Arc<Metrics>) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
-        let endpoint = Arc::new(Endpoint { metrics, secrets: Mutex::new(self.secrets) });
+        let plain_http = !self.settings.plain_http.is_empty();
+        let endpoint = Arc::new(Endpoint { metrics, plain_http, secrets: Mutex::new(self.secrets) });
         let gate = Gate::new(Limits::default());
         loop {
             let (stream, peer) = match listener.accept().await {
@@ -120,6 +132,10 @@ impl Server {
                     continue;
                 }
             };
+            if !self.settings.admits(peer.ip()) {
+                tracing::warn!(client = %peer.ip().to_canonical(), "rejected a client of the metrics: it is not in a network of metrics.plain_http");
+                continue;
+            }
             let connection = gate.connect(peer.ip());
             let work = Arc::clone(&endpoint).handle_connection(stream, connection.visitor());
             // Clients that are too slow or do not use TLS are dropped without a log message.
@@ -186,7 +202,7 @@ impl Endpoint {
     /// Returns the answer to a request that may not read the metrics, or `None` for other requests.
     fn refusal(&self, headers: &HeaderMap) -> Option<Answer> {
         let secrets = lock(&self.secrets);
-        if !secrets.has_password() && !headers.get_all(header::HOST).iter().all(is_loopback_host) {
+        if !secrets.has_password() && !self.plain_http && !headers.get_all(header::HOST).iter().all(is_loopback_host) {
             // Protects against DNS rebinding: a hostile web site can make its own name resolve to
             // the loopback address. Then a browser on this host sends the requests of this site to
             // this server, but their `Host` header has the name of the site.

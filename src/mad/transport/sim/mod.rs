@@ -38,6 +38,7 @@ use crate::types::{Lid, NodeKind, PortNum, Tid};
 pub mod agent;
 pub mod faults;
 mod management;
+pub mod storms;
 pub mod traffic;
 
 /// Behaviour of a simulated fabric.
