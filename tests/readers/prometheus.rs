@@ -172,12 +172,31 @@ fn prometheus_scrapes_samplers_and_answers_every_query_of_the_dashboards() {
     for dashboard in dashboards() {
         run_queries(&prometheus, &dashboard);
     }
+    check_with_promtool(plain);
     for metric in metrics_of_the_rules() {
         prometheus.wait(&format!("count({metric}{{job='plain'}})"), |series| series.len() == 1);
     }
     check_values_against_records(&prometheus, dir.path());
     let log = fs::read_to_string(dir.path().join("prometheus.log")).unwrap();
     assert!(!log.contains("ingest"), "Prometheus dropped samples: {log}");
+}
+
+/// Checks the metrics of a sampler with promtool, which must complain of nothing.
+fn check_with_promtool(sampler: SocketAddr) {
+    let Some(promtool) = tools::promtool() else { return };
+    let mut stream = TcpStream::connect(sampler).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {sampler}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, metrics) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(metrics.lines().count() > 500, "{answer}");
+    let mut child =
+        Command::new(promtool).args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let complaints = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && complaints.is_empty(), "{}", String::from_utf8_lossy(&complaints));
 }
 
 /// Returns all dashboards.
