@@ -74,7 +74,7 @@ use self::groups::Groups;
 use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
 use self::state::{Device, PortProgress, PortState, SendError};
-use self::subnet_managers::SubnetManagers;
+use self::subnet_managers::{MAX_MANAGERS, SubnetManagers};
 pub use self::subnet_managers::{MANAGERS_EVERY, ManagerPort, SubnetManager};
 use super::blocked::{TickOf, WaitTick};
 use super::inflight::{Inflight, Purpose, Timeouts, Transaction};
@@ -181,8 +181,8 @@ impl Engine {
         }
         let answers = vec![Answer { at: None, data: [0; DATA_LEN] }; ports.len() * config.groups.len()];
         // At most one transaction of each port is in its grace period. Each device has at most one
-        // pending transaction and one check in addition.
-        let capacity = ports.len() + 2 * devices.len() + config.window;
+        // pending transaction and one check in addition. Each subnet manager has one.
+        let capacity = ports.len() + 2 * devices.len() + config.window + MAX_MANAGERS;
         let agents = Timeouts { timeout: config.timeout, grace: config.grace };
         Self {
             inflight: Inflight::new(seed as u32, (capacity, agents), (MAX_UNANSWERED, MANAGER_TIMEOUTS)),
@@ -192,7 +192,7 @@ impl Engine {
             next_slot: 0,
             order: (0..devices.len() as u32).collect(),
             ready: VecDeque::with_capacity(2 * devices.len()),
-            events: VecDeque::with_capacity(2 * ports.len() + 4 * devices.len() + 2),
+            events: VecDeque::with_capacity(2 * ports.len() + 4 * devices.len() + 2 * MAX_MANAGERS + 3),
             phase: Phase::Idle,
             stats: SlotStats::default(),
             unsettled: 0,

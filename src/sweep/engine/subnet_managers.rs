@@ -27,7 +27,7 @@ use crate::time::Instant;
 use crate::types::{Guid, Lid, NodeKind, PortNum, Tid};
 
 /// Largest number of LIDs that are queried. A subnet has few subnet managers.
-const MAX_MANAGERS: usize = 16;
+pub(super) const MAX_MANAGERS: usize = 16;
 
 /// Number of queries in a row without an answer after which a subnet manager counts as silent.
 const MAX_FAILED: u8 = 3;
