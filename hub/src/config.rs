@@ -10,6 +10,7 @@ use std::time::Duration;
 use ibnet::config::{Scenario, Simulated};
 use ibnet::metrics;
 use ibnet::types::Printable;
+use ibnet_analysis::job::source::ask::Manager;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,7 @@ pub struct Raw {
     pub history: String,
     /// Largest size of these means.
     pub history_max: String,
-    /// Path of a file with jobs, or `slurm`.
+    /// Path of a file with jobs, or `slurm`, or `pbs`.
     pub jobs: String,
     /// Whether the names of users are removed from jobs.
     pub hide_users: bool,
@@ -140,8 +141,8 @@ pub enum ConfigError {
 pub enum JobSource {
     /// A file that another program writes.
     File(PathBuf),
-    /// The command `squeue` of Slurm, once a minute.
-    Slurm,
+    /// The commands of a resource manager, once a minute.
+    Manager(Manager),
 }
 
 /// A checked configuration.
@@ -211,7 +212,8 @@ impl Raw {
             history_max: size("history_max", &self.history_max)?,
             jobs: match &*self.jobs {
                 "" => None,
-                "slurm" => Some(JobSource::Slurm),
+                "slurm" => Some(JobSource::Manager(Manager::Slurm)),
+                "pbs" => Some(JobSource::Manager(Manager::Pbs)),
                 file => Some(JobSource::File(PathBuf::from(file))),
             },
             hide_users: self.hide_users,

@@ -59,7 +59,7 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     thread::Builder::new().name("records".to_owned()).spawn(move || ingest::run(&of_thread, &messages, clock)).map_err(HubError::Thread)?;
     let source = match &config.jobs {
         Some(JobSource::File(path)) => Some(Source::File(path.clone())),
-        Some(JobSource::Slurm) => Some(Source::Slurm),
+        Some(JobSource::Manager(manager)) => Some(Source::Manager(*manager)),
         None => simulated.as_mut().map(|simulated| Source::Simulated(simulated.take_jobs())),
     };
     if let Some(source) = source {

@@ -12,8 +12,9 @@ use super::answer::Answer;
 use super::app::{Answered, App};
 use super::params::Params;
 use super::values::kept_range;
-use crate::events::Filter;
+use crate::events::{EventRow, Filter};
 use crate::query::error::{ApiError, wrong};
+use crate::query::managers::{self, ManagerRow};
 use crate::query::ports::{self, Search};
 use crate::state::Hub;
 
@@ -155,12 +156,28 @@ pub(crate) async fn samplers(State(app): State<App>, headers: HeaderMap, RawQuer
     .await
 }
 
-pub(crate) async fn sm(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
-    Params::parse(query.as_deref(), &["from", "to"])?;
-    empty(&app, &headers, "this version of the records has nothing about the subnet manager")
+#[derive(Serialize)]
+struct ManagerRows {
+    #[serde(flatten)]
+    rows: Rows<ManagerRow>,
+    /// Number of changes of the master.
+    master_changes: usize,
+    events: Vec<EventRow>,
 }
 
-fn empty(app: &App, headers: &HeaderMap, reason: &'static str) -> Answered {
-    let (from_ns, to_ns) = kept_range(&app.hub);
-    Ok(Answer::json(&Rows::<()> { from_ns, to_ns, rows: Vec::new(), reason: Some(reason) })?.respond(headers))
+pub(crate) async fn sm(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    let params = Params::parse(query.as_deref(), &["limit", "from", "to"])?;
+    let limit = limit(&params)?;
+    app.compute(headers, move |hub| {
+        let (first, last) = kept_range(hub);
+        // Events have the times of other clocks than records, so the end is open.
+        let range = params.range((0, u64::MAX))?;
+        let mut found = managers::find(hub, range);
+        found.events.truncate(limit);
+        let reason = found.rows.is_empty().then_some("no event of this time names a subnet manager");
+        let shown = (range.0.max(first), range.1.min(last).max(first));
+        let rows = Rows { from_ns: shown.0, to_ns: shown.1, rows: found.rows, reason };
+        Answer::json(&ManagerRows { rows, master_changes: found.changes, events: found.events })
+    })
+    .await
 }

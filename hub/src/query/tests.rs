@@ -114,6 +114,7 @@ pub(crate) fn lines() -> Vec<String> {
             80 => event("reachable", 0x103, None, "x"),
             130 => event("link_down", 1, Some(2), ""),
             140 => event("link_change", 2, Some(1), "4xEDR to 1xEDR"),
+            150 => event("sm", 0x101, None, "master, priority 14"),
             _ => {}
         }
         lines.push(json!({"type": "sweep", "ts": slot * SECOND + SECOND / 4, "slot": slot, "sampler": "s1", "ca": "sim", "ca_port": 1, "role": "primary", "duration_ns": 1000, "ports": 12, "ok": 12}).to_string());
@@ -135,7 +136,7 @@ pub(crate) fn hub(batches: &[String]) -> Hub {
 pub(crate) fn add_jobs(hub: &Hub) {
     let job = |id: &str, nodes: &str, from: u64, to: Option<u64>| crate::jobs::tests::job(id, nodes, START + from, to.map(|to| START + to));
     let runs = vec![job("7", "node101,node104,gone", 40, None), job("8", "node102", 90, None), job("6", "node103", 20, Some(60))];
-    hub.write().jobs.update(runs, (START + SLOTS) * SECOND);
+    hub.write().jobs.update(crate::jobs::tests::listing(runs, (START + SLOTS) * SECOND));
     settle::run(hub);
 }
 
@@ -329,7 +330,7 @@ fn traffic_of_jobs_equals_that_of_the_analysis_of_files() {
     add_jobs(&hub);
     let settled = hub.read().jobs.source.settled_ns.expect("traffic was added");
     assert_eq!(settled, (START + SLOTS) / 10 * 10 * SECOND - 10 * SECOND, "the last records can be late");
-    let jobs: Vec<_> = hub.read().jobs.newest_first().into_iter().map(settle::slurm_job).collect();
+    let jobs: Vec<_> = hub.read().jobs.newest_first().into_iter().map(|known| known.run.clone()).collect();
     let inputs = Inputs { files: vec![path], from: None, to: Some(settled) };
     let (fold, _) = input::read(&inputs, &AllJobs::new(JobList::new(&jobs), Some(settle::BIN_NS))).expect("read");
     let expected = fold.finish(None).expect("traffic").jobs;

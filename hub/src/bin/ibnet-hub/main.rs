@@ -29,7 +29,7 @@ struct Args {
     /// Time for which all records are kept in memory [default: 15m]
     #[arg(long, value_name = "TIME")]
     recent: Option<String>,
-    /// Jobs: a file with the output of sacct or squeue, or slurm for squeue once a minute
+    /// Jobs: a file, or `slurm` or `pbs` to ask the resource manager once a minute
     #[arg(long, value_name = "FILE")]
     jobs: Option<String>,
     /// Simulate the fabric of a net file and its samplers in this process
