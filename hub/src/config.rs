@@ -3,7 +3,6 @@
 //! `ibnet-hub.toml.example` lists every key with its unit and default. A test compares this file with
 //! [`Raw::default`]. A flag of the program overrides the key of the same name.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -114,26 +113,10 @@ pub enum ConfigError {
         /// Description of valid values.
         expected: &'static str,
     },
-    /// Other hosts can reach the address, and access control is not complete.
-    #[error("cannot use listen: other hosts can reach the address, and these keys are not set: {missing} (found {listen})")]
-    #[diagnostic(help(
-        "the page discloses host names and traffic: set tls_cert, tls_key and password_file, or listen on 127.0.0.1 and use an SSH tunnel"
-    ))]
-    Open {
-        /// The address.
-        listen: SocketAddr,
-        /// Keys that are not set, separated by commas.
-        missing: String,
-    },
-    /// Either the certificate or the key is set, but not both.
-    #[error("cannot use {there}: {missing} is not set")]
-    #[diagnostic(help("set both keys: TLS needs a certificate and its private key, both as PEM files"))]
-    Half {
-        /// Key that is set.
-        there: &'static str,
-        /// Key that is not set.
-        missing: &'static str,
-    },
+    /// Address and access control are not valid.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Access(#[from] metrics::SettingsError),
 }
 
 /// Where jobs come from.
@@ -222,22 +205,17 @@ impl Raw {
     }
 
     fn access(&self) -> Result<metrics::Settings, ConfigError> {
-        let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
         let wrong =
             || ConfigError::Value { key: "listen", found: self.listen.clone(), expected: "an address and a port, such as 127.0.0.1:8080" };
-        let listen: SocketAddr = self.listen.parse().map_err(|_| wrong())?;
-        let tls = match (path(&self.tls_cert), path(&self.tls_key)) {
-            (Some(cert), Some(key)) => Some((cert, key)),
-            (None, None) => None,
-            (Some(_), None) => return Err(ConfigError::Half { there: "tls_cert", missing: "tls_key" }),
-            (None, Some(_)) => return Err(ConfigError::Half { there: "tls_key", missing: "tls_cert" }),
+        let access = metrics::Access {
+            prefix: "",
+            listen: self.listen.parse().map_err(|_| wrong())?,
+            tls_cert: &self.tls_cert,
+            tls_key: &self.tls_key,
+            password_file: &self.password_file,
+            plain_http: Vec::new(),
         };
-        let keys = [("tls_cert", &self.tls_cert), ("tls_key", &self.tls_key), ("password_file", &self.password_file)];
-        let missing: Vec<&str> = keys.iter().filter(|(_, value)| value.is_empty()).map(|(key, _)| *key).collect();
-        if !listen.ip().to_canonical().is_loopback() && !missing.is_empty() {
-            return Err(ConfigError::Open { listen, missing: missing.join(", ") });
-        }
-        Ok(metrics::Settings { listen, tls, password_file: path(&self.password_file), secondary: false })
+        Ok(access.check()?)
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use ibnet::assignments::Sampler;
 use ibnet::cli;
 use ibnet::config::{self, Raw, Scenario, Simulation, WideCounters};
+use ibnet::mad::transport::sim::storms::{StormHosts, StormKind, StormOrder};
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{self, SimFabric, SimTransport};
 use ibnet::output::{Destination, Lines, Outlet};
@@ -92,10 +93,7 @@ impl Prepared {
             ..sim::Options::default()
         };
         let incast = incast(&fabric, &simulation);
-        let traffic = match &incast {
-            Some(incast) => Traffic::incast(&fabric, simulation.seed, incast),
-            None => Traffic::jobs(&fabric, simulation.seed),
-        };
+        let traffic = traffic(&fabric, &simulation, incast.as_ref());
         let jobs = jobs::of(&fabric, simulation.seed, incast.as_ref());
         let mut dead = Vec::new();
         for name in &simulation.dead {
@@ -214,6 +212,23 @@ fn samplers(fabric: &Fabric) -> Result<Vec<Sampler>, HubError> {
         Err(error) => {
             tracing::info!(%error, "one simulated sampler reads the whole fabric");
             Ok(vec![partition::whole_fabric(fabric, "simulated").0])
+        }
+    }
+}
+
+/// Returns the traffic of the scenario.
+fn traffic(fabric: &Fabric, simulation: &Simulation, incast: Option<&Incast>) -> Traffic {
+    let storms = |order: StormOrder| match order.storms(fabric, Instant::ZERO + simulation.start, simulation.length) {
+        Some(storms) => StormHosts::with_traffic(fabric, simulation.seed, &storms).1,
+        // A fabric with one leaf switch has no flood.
+        None => Traffic::jobs(fabric, simulation.seed),
+    };
+    match simulation.scenario {
+        Scenario::IpoibFlood => storms(StormOrder::Only(StormKind::IpoibFlood)),
+        Scenario::NfsStorm => storms(StormOrder::Only(StormKind::NfsStorm)),
+        Scenario::Storms => storms(StormOrder::FloodThenStorm),
+        Scenario::Jobs | Scenario::Incast => {
+            incast.map_or_else(|| Traffic::jobs(fabric, simulation.seed), |incast| Traffic::incast(fabric, simulation.seed, incast))
         }
     }
 }

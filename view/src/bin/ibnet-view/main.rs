@@ -9,6 +9,7 @@ use ibnet::cli::{self, InputError, OutputError};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::errors::ThresholdError;
+use ibnet_analysis::host_metrics::HostMetricsError;
 use ibnet_analysis::job::source::SourceError;
 use ibnet_analysis::job::source::ask::AskError;
 use ibnet_analysis::job::table::TableError;
@@ -20,6 +21,7 @@ mod common;
 mod errors;
 mod format;
 mod heatmap;
+mod host_metrics;
 mod job;
 mod job_source;
 mod jobs;
@@ -102,6 +104,9 @@ enum Failure {
     JobTable(#[from] TableError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    HostMetrics(#[from] HostMetricsError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -155,6 +160,7 @@ impl Failure {
             // A metric that does not exist is a wrong argument. But only reading the records shows
             // that it does not exist.
             Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
+            Self::HostMetrics(HostMetricsError::Url { .. }) => ExitCode::from(USAGE),
             Self::Analysis(AnalysisError::Time { .. } | AnalysisError::Hosts { .. } | AnalysisError::Pattern { .. }) => {
                 ExitCode::from(USAGE)
             }
