@@ -8,6 +8,7 @@ use ibnet::cli::Signals;
 use ibnet::metrics::Secrets;
 use ibnet::topology::net_file;
 
+use crate::archive::Archive;
 use crate::config::{Config, JobSource};
 use crate::error::HubError;
 use crate::http::{routes, server};
@@ -46,7 +47,9 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         tracing::info!(samplers = simulated.samplers().count(), "simulating a fabric");
         names.push("simulated".into());
     }
-    let hub = Arc::new(Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names));
+    let hub = Arc::new(
+        Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names).with_archive(config.archive.clone().map(Archive::new)),
+    );
     if let Some(net) = &config.net {
         hub.write().add_fabric(&net_file::read(net)?.fabric);
     }

@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::errors::Thresholds;
 use ibnet_analysis::links::LinkOrder;
-use ibnet_analysis::trees::Limits;
+use ibnet_analysis::trees::{Limits, RootCause};
 use serde::Serialize;
 
 use super::answer::Answer;
@@ -54,6 +54,10 @@ fn range(hub: &Hub, params: &Params) -> Result<(u64, u64), ApiError> {
     Ok((from, to))
 }
 
+fn interval_ns(hub: &Hub) -> u64 {
+    hub.read().samplers.interval_ns().max(1)
+}
+
 fn top(params: &Params, usual: usize) -> Result<usize, ApiError> {
     Ok(params.parsed::<usize>("top", "a number of rows, 0 for all")?.unwrap_or(usual))
 }
@@ -87,7 +91,13 @@ pub(crate) async fn trees(State(app): State<App>, headers: HeaderMap, RawQuery(q
     let evaluations = app.evaluations.clone();
     app.compute(headers, move |hub| {
         let found = evaluations.find(hub, range(hub, &params)?)?;
-        rows(found.range, found.trees(limits, top))
+        let mut trees = found.trees(limits, top);
+        if params.one("to")?.is_none() {
+            // The next slots usually show the root.
+            let settled = found.range.1.saturating_sub(2 * interval_ns(hub));
+            trees.retain(|tree| tree.why != RootCause::Unclear || tree.since_ns < settled);
+        }
+        rows(found.range, trees)
     })
     .await
 }
