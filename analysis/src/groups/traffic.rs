@@ -234,7 +234,7 @@ fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
 
 /// Returns the correlation coefficient (Pearson) of two courses over the bins in which both have
 /// values.
-fn correlation(a: &Rates, b: &Rates) -> Option<f64> {
+fn correlation(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
     let pairs: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| (*a).zip(*b)).collect();
     let count = pairs.len() as f64;
     let (mean_a, mean_b) = (pairs.iter().map(|pair| pair.0).sum::<f64>() / count, pairs.iter().map(|pair| pair.1).sum::<f64>() / count);
