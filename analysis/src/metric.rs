@@ -62,6 +62,15 @@ pub enum Element {
     Lane,
 }
 
+/// Which of the two times of a record a value describes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MeasuredOver {
+    /// The time of the data rates: [`Port::time`].
+    Data,
+    /// The time of the blocked share: [`Port::blocked_time`].
+    Blocked,
+}
+
 /// Unit of the values of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
@@ -182,6 +191,29 @@ impl Metric {
             Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Some(silent),
             Source::Derived(_) => port.time,
             Source::Rate { .. } | Source::Hosts { .. } => None,
+        }
+    }
+
+    /// Returns the names of the fields of a record that [`Self::value`] and [`Self::time`] use, or the
+    /// counters.
+    pub fn fields(&self) -> Vec<String> {
+        let fields: &[&str] = match &self.source {
+            Source::Rate { counters, .. } => return counters.clone(),
+            Source::Derived(Derived::XmitBlocked) => &["xmit_blocked", "xmit_blocked_dt_ns"],
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => &["rtt_ns", "mads"],
+            Source::Derived(_) => return vec![self.name.clone()],
+            Source::Hosts { .. } => &[],
+        };
+        fields.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// Returns the field whose value is the metric, and whose time is that of the data rates or of the
+    /// blocked share. Returns `None` for a metric that is computed from several fields or records.
+    pub fn field(&self) -> Option<(&str, MeasuredOver)> {
+        match &self.source {
+            Source::Derived(Derived::XmitBlocked) => Some((&self.name, MeasuredOver::Blocked)),
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) | Source::Rate { .. } | Source::Hosts { .. } => None,
+            Source::Derived(_) => Some((&self.name, MeasuredOver::Data)),
         }
     }
 

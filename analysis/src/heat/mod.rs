@@ -18,6 +18,7 @@ use crate::error::AnalysisError;
 use crate::groups::Groups;
 use crate::hosts::Hosts;
 use crate::input::Fold;
+use crate::input::run::Run;
 use crate::metric::{Element, Metric};
 use crate::ports::PortKey;
 use crate::rates::{Rate, Readings, Slots};
@@ -29,6 +30,7 @@ pub mod marks;
 pub mod order;
 pub mod range;
 pub mod rows;
+mod runs;
 pub(crate) mod track;
 
 use grid::{Grid, Panel};
@@ -252,6 +254,12 @@ impl HeatMap {
         STEPS_MS[self.step] * 1_000_000
     }
 
+    fn is_selected(&self, port: &Port<'_>) -> bool {
+        let is_of =
+            |hosts: &Arc<Hosts>| hosts.contains_node(&port.node) || port.peer.as_deref().is_some_and(|peer| hosts.contains_node(peer));
+        self.hosts.as_ref().is_none_or(is_of)
+    }
+
     fn row(&mut self, port: &Port<'_>) -> usize {
         *self.by_key.entry((port.guid, port.port)).or_insert_with(|| {
             let (tracks, readings) = (vec![Track::default(); self.metrics.len()], vec![Readings::default(); self.metrics.len()]);
@@ -354,18 +362,24 @@ impl Fold for HeatMap {
 
     fn fields(&self) -> Option<Vec<String>> {
         const ALWAYS: [&str; 9] = ["node", "kind", "peer_guid", "peer_port", "peer", "link", "status", "mads", "saturated"];
-        let of_metric = |metric: &Metric| match metric.counters() {
-            [] => vec![metric.name().to_owned()],
-            counters => counters.to_vec(),
-        };
-        Some(ALWAYS.map(str::to_owned).into_iter().chain(self.metrics.iter().flat_map(of_metric)).collect())
+        Some(ALWAYS.map(str::to_owned).into_iter().chain(self.metrics.iter().flat_map(Metric::fields)).collect())
+    }
+
+    fn hosts(&self) -> Option<&Hosts> {
+        self.hosts.as_deref()
+    }
+
+    fn takes_runs(&self) -> bool {
+        self.metrics.iter().all(|metric| metric.field().is_some())
+    }
+
+    fn add_run(&mut self, run: &Run<'_>) {
+        self.put_run(run);
     }
 
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
-        let is_selected =
-            |hosts: &Arc<Hosts>| hosts.contains_node(&port.node) || port.peer.as_deref().is_some_and(|peer| hosts.contains_node(peer));
-        if !self.hosts.as_ref().is_none_or(is_selected) {
+        if !self.is_selected(port) {
             return;
         }
         let interval_ns = slot_interval(port);
@@ -417,22 +431,27 @@ impl Fold for HeatMap {
     }
 }
 
+/// Returns the time between two slots, in nanoseconds, or 0 if it is unknown.
+fn slot_interval(port: &Port<'_>) -> u64 {
+    interval_of_slot(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns)
+}
+
 /// Returns the time between two slots, in nanoseconds, or 0 if it is unknown. The number of a slot
 /// is its start divided by this time. So `ts` divided by the slot number is slightly more than this
 /// time. The time between slots is a round number, so rounding removes the difference.
-fn slot_interval(port: &Port<'_>) -> u64 {
+fn interval_of_slot(ts: u64, slot: u64, dt_ns: Option<u64>, xmit_blocked_dt_ns: Option<u64>) -> u64 {
     const DAY: u64 = 86_400_000_000_000;
-    let about = port.ts.checked_div(port.slot).unwrap_or(0);
+    let about = ts.checked_div(slot).unwrap_or(0);
     let unit = [(5_000_000_000, 1_000), (100_000_000_000, 1_000_000)]
         .iter()
         .find(|(below, _)| about < *below)
         .map_or(1_000_000_000, |(_, unit)| *unit);
     let interval = (about + unit / 2) / unit * unit;
-    let start = port.slot.saturating_mul(interval);
+    let start = slot.saturating_mul(interval);
     // At the end of a time range, `ts` is earlier by up to the time that the record describes.
-    let described = port.xmit_blocked_dt_ns.max(port.dt_ns).unwrap_or(0).min(DAY);
-    let is_sound = (1_000_000..=DAY).contains(&interval) && port.slot > 2000 && port.ts.abs_diff(start) < 2 * interval + described;
-    if is_sound { interval } else { port.dt_ns.unwrap_or(0).min(DAY) }
+    let described = xmit_blocked_dt_ns.max(dt_ns).unwrap_or(0).min(DAY);
+    let is_sound = (1_000_000..=DAY).contains(&interval) && slot > 2000 && ts.abs_diff(start) < 2 * interval + described;
+    if is_sound { interval } else { dt_ns.unwrap_or(0).min(DAY) }
 }
 
 #[cfg(test)]

@@ -86,7 +86,12 @@ impl Traffic {
     /// Returns the traffic of jobs. A job has 8 to 48 hosts in a ring, with its own rate and
     /// period. In addition every fourth host writes to one of a few servers.
     pub fn jobs(fabric: &Fabric, seed: u64) -> Self {
-        Self::routed(fabric, &Demand::jobs(fabric, seed))
+        Self::routed(fabric, &Demand::jobs(fabric, seed).0)
+    }
+
+    /// Returns the HCAs of each job of [`Traffic::jobs`].
+    pub fn hosts_of_jobs(fabric: &Fabric, seed: u64) -> Vec<Vec<DeviceId>> {
+        Demand::jobs(fabric, seed).1
     }
 
     /// Returns the traffic of an incast (many hosts send to one) together with the traffic of
@@ -235,29 +240,31 @@ impl Demand {
     pub(super) fn background(fabric: &Fabric, seed: u64) -> Vec<Self> {
         /// The share of their usual rate at which the jobs send.
         const SHARE: f64 = 0.1;
-        let mut wanted = Self::jobs(fabric, seed);
+        let (mut wanted, _) = Self::jobs(fabric, seed);
         wanted.iter_mut().for_each(|demand| demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64);
         wanted
     }
 
-    fn jobs(fabric: &Fabric, seed: u64) -> Vec<Self> {
+    /// Returns the flows of all jobs, and the HCAs of each job.
+    fn jobs(fabric: &Fabric, seed: u64) -> (Vec<Self>, Vec<Vec<DeviceId>>) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut hosts: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| sends(fabric, *id)).collect();
         rng.shuffle(&mut hosts);
-        let mut wanted = Vec::new();
+        let (mut wanted, mut jobs) = (Vec::new(), Vec::new());
         let mut left = &hosts[..];
         while left.len() > 1 {
             let (job, rest) = left.split_at(rng.usize(8..=48).min(left.len()));
             let flow = Flow::random(&mut rng, 1.0..11.0);
             let pairs = job.iter().zip(job.iter().cycle().skip(1)).filter(|(from, to)| from != to);
             wanted.extend(pairs.map(|(from, to)| Self { from: *from, to: *to, flow }));
+            jobs.push(job.to_vec());
             left = rest;
         }
         let servers = &hosts[..hosts.len().min(1 + hosts.len() / 32)];
         for host in hosts.iter().skip(servers.len()).step_by(4) {
             wanted.push(Self { from: *host, to: servers[rng.usize(..servers.len())], flow: Flow::random(&mut rng, 0.2..2.0) });
         }
-        wanted
+        (wanted, jobs)
     }
 
     fn incast(fabric: &Fabric, Incast { from, to, start, length, every }: &Incast) -> Vec<Self> {
@@ -438,6 +445,17 @@ mod tests {
         assert_eq!(total(0), 0);
         assert!(total(4) > 0 && total(4) < total(8));
         assert_eq!(total(8), total(9));
+    }
+
+    #[test]
+    fn each_host_belongs_to_one_job() {
+        let jobs = Traffic::hosts_of_jobs(&stria(), 1);
+        let mut hosts: Vec<DeviceId> = jobs.concat();
+        let count = hosts.len();
+        hosts.sort_unstable();
+        hosts.dedup();
+        assert_eq!((hosts.len(), count), (count, 302), "every adapter once");
+        assert!(jobs.iter().all(|job| (2..=48).contains(&job.len())));
     }
 
     #[test]

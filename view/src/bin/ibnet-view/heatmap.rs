@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ibnet::cli::{self, OutputError, Signals, Staged};
-use ibnet::limits;
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::heat::HeatMap;
@@ -17,7 +16,7 @@ use ibnet_analysis::heat::range::Range;
 use ibnet_analysis::host_metrics::panels::{self, Columns};
 use ibnet_analysis::host_metrics::{self, HostMetrics};
 use ibnet_analysis::hosts::{HostNames, Hosts};
-use ibnet_analysis::job::slurm::{self, SlurmJob};
+use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::when::Zone;
 use ibnet_view::draw::render;
@@ -29,6 +28,7 @@ use crate::common::{self, Recorded};
 use crate::format::{self, Format};
 use crate::groups::GroupArgs;
 use crate::host_metrics::HostArgs;
+use crate::job_source::JobSource;
 
 /// Draw metrics as colours, by time and by port, link, switch or host
 #[derive(Debug, clap::Args)]
@@ -66,12 +66,11 @@ pub(crate) struct Args {
     group: GroupArgs,
     #[command(flatten)]
     host_metrics: HostArgs,
-    /// Outline the jobs of this output of `sacct -P -X --format=JobID,State,Start,End,NodeList`
-    #[arg(long, value_name = "FILE|-", requires = "output")]
-    slurm_file: Option<PathBuf>,
-    /// Outline only this job of --slurm-file
-    #[arg(long, value_name = "JOBID", requires = "slurm_file")]
+    /// Outline this job of Slurm or PBS. Without this option, all jobs of --slurm-file are outlined
+    #[arg(long, visible_alias = "job", value_name = "JOBID")]
     slurm: Option<String>,
+    #[command(flatten)]
+    source: JobSource,
     /// Largest size of the picture in pixels, if its texts fit. Rows and columns without room are
     /// merged
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = size)]
@@ -142,7 +141,7 @@ fn draw(args: &Args) -> Result<(), Failure> {
         _ => HeatMap::new(args.metric.clone(), hosts).with_groups(groups),
     };
     let zone = Zone::local();
-    let jobs = jobs(args, &zone)?;
+    let jobs = jobs(args)?;
     let (heat, summary) = common::read(&inputs, &empty)?;
     let hosts = heat.host_rows();
     let grid = heat.finish(args.by)?.arranged(args.sort, args.top.map(|top| top as usize));
@@ -183,13 +182,11 @@ fn of_hosts(args: &Args, grid: &Grid, hosts: Vec<RowLabel>) -> Result<Option<Gri
 }
 
 /// Returns the jobs to outline.
-fn jobs(args: &Args, zone: &Zone) -> Result<Vec<SlurmJob>, Failure> {
-    let Some(file) = &args.slurm_file else { return Ok(Vec::new()) };
-    let text = cli::read(file, limits::SLURM)?;
-    let (text, name) = (String::from_utf8_lossy(&text), cli::name_of(file));
+fn jobs(args: &Args) -> Result<Vec<JobRun>, Failure> {
     Ok(match &args.slurm {
-        Some(id) => vec![slurm::find(&text, &name, id, zone)?],
-        None => slurm::all(&text, &name, zone)?,
+        Some(id) => vec![args.source.job(id)?],
+        None if args.source.has_file() => args.source.jobs(0, None)?.runs,
+        None => Vec::new(),
     })
 }
 
