@@ -66,7 +66,8 @@ fn small(value: Option<u64>) -> Option<u16> {
     value.and_then(|value| u16::try_from(value).ok())
 }
 
-/// Numbers of the columns.
+/// Numbers of the columns. `ports` and `ports_1m` have the same columns in the same places, and
+/// `ports_1m` has more columns after them.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     ts: usize,
@@ -155,14 +156,14 @@ const NAMES: [&str; 2] = ["node", "peer"];
 
 /// Returns a mark for each column that a fold needs. `fields` are the names of its fields; `None`
 /// means all of them.
-pub(super) fn columns(with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
+pub(super) fn columns(table: TableName, with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
     let at = Columns::new();
     let is_needed = |(index, name): (usize, &str)| {
         let is_merged = MERGED.contains(&name) || (with_counters && name == MERGED_WITH_COUNTERS);
         let is_named = fields.is_none_or(|names| is_merged || names.iter().any(|field| field == name));
         is_named && (with_counters || !at.is_counter(index))
     };
-    TableName::Ports.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
+    table.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
 }
 
 /// Returns the rows of a row group whose port belongs to one of the hosts, or is linked to one of
@@ -180,7 +181,7 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
     if !has_host {
         return Ok(Vec::new());
     }
-    let columns: Vec<bool> = TableName::Ports.schema().columns.iter().map(|column| NAMES.contains(&column.name)).collect();
+    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| NAMES.contains(&column.name)).collect();
     let table = file.read(group, &columns)?;
     let texts = NAMES.map(|name| table.texts(name).filter(|texts| !texts.ids.is_empty()));
     let known = texts.map(|texts| texts.map(|texts| texts.list().iter().map(|name| hosts.contains_node(name)).collect::<Vec<_>>()));
@@ -269,6 +270,11 @@ impl PortRows {
         let is_other = |row: &usize| !self.is_same_port(row - 1, *row);
         let starts = self.changes.iter().copied().filter(is_other).chain([self.len()]);
         starts.scan(0, |start, end| Some(std::mem::replace(start, end)..end)).filter(|rows| !rows.is_empty())
+    }
+
+    /// Returns whether the rows are one-minute means.
+    pub(super) fn are_minutes(&self) -> bool {
+        self.table.name() == TableName::PortsMinute
     }
 
     /// Returns the times of all rows, or `None` if all rows have the same time.
