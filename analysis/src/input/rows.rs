@@ -27,6 +27,9 @@ pub(super) struct PortRows {
     kinds: Vec<Option<NodeKind>>,
     /// Numbers of the counter columns that have values.
     counters: Vec<usize>,
+    /// Counters that differ between rows: the place among `counters` and the number of the column.
+    /// `None` if a row lacks a counter, or has a list of values.
+    varied: Option<Vec<(usize, usize)>>,
     /// Numbers of the rows of which a text or the port differs from the row before, in order.
     changes: Vec<usize>,
     /// Numbers of the other columns whose rows have different values.
@@ -215,7 +218,8 @@ impl PortRows {
             _ => Vec::new(),
         };
         let has_values = |index: &usize| at.is_counter(*index) && !table.column(*index).is_blank();
-        let counters = (0..table.schema().columns.len()).filter(has_values).collect();
+        let counters: Vec<usize> = (0..table.schema().columns.len()).filter(has_values).collect();
+        let varied = varied(&table, &counters);
         let changes = changes(&table, at.port);
         let schema = table.schema();
         let index = |name: &str| schema.index(name).unwrap_or(0);
@@ -226,7 +230,7 @@ impl PortRows {
         let floats = floats.collect();
         let has_unknown = !table.column(schema.extra()).is_blank();
         let (guids, peer_guids) = (guids(at.guid), guids(at.peer_guid));
-        Self { integers, floats, has_unknown, at, guids, peer_guids, kinds, counters, changes, table }
+        Self { integers, floats, has_unknown, at, guids, peer_guids, kinds, counters, varied, changes, table }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -304,8 +308,16 @@ impl PortRows {
         port.ts = self.ts(row);
         self.integers.iter().for_each(|(column, set)| set(port, self.integer(*column, row)));
         self.floats.iter().for_each(|(column, set)| set(port, self.float(*column, row)));
-        port.counters.clear();
-        port.counters.extend(self.values(row));
+        let Some(varied) = self.varied.as_ref().filter(|_| port.counters.len() == self.counters.len()) else {
+            port.counters.clear();
+            port.counters.extend(self.values(row));
+            return;
+        };
+        for (place, column) in varied {
+            if let Some(value) = self.integer(*column, row) {
+                port.counters[*place].1 = Value::One(value);
+            }
+        }
     }
 
     /// Returns the record of a row.
@@ -401,6 +413,20 @@ impl PortRows {
             _ => None,
         }
     }
+}
+
+/// Returns the place and the column of each counter that differs between rows. Returns `None` if a row
+/// lacks a counter, or has a list of values.
+fn varied(table: &Table, counters: &[usize]) -> Option<Vec<(usize, usize)>> {
+    let mut varied = Vec::new();
+    for (place, column) in counters.iter().enumerate() {
+        match table.column(*column) {
+            Column::Integer(Integers::Same { value: Some(_), .. }) => {}
+            Column::Integer(Integers::Each { present: None, .. }) => varied.push((place, *column)),
+            _ => return None,
+        }
+    }
+    Some(varied)
 }
 
 /// Returns the rows of which a text, or the integer of a column, differs from the row before.
