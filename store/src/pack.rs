@@ -47,6 +47,8 @@ pub struct Packer {
     /// Number of rows in `waiting`.
     rows: usize,
     staged: BTreeMap<(TableName, Hour), Vec<NamedTempFile>>,
+    /// Last hour that was removed from each table.
+    removed: BTreeMap<TableName, Hour>,
     _lock: Lock,
 }
 
@@ -59,7 +61,7 @@ pub struct Packed {
     pub copies: u64,
     /// Files that were written, with their sizes in octets.
     pub files: Vec<(PathBuf, u64)>,
-    /// Number of records of hours of which the archive has only the derived tables.
+    /// Number of records of hours that were removed from the archive.
     pub expired: u64,
     /// Files of derived tables that were written, with their sizes in octets.
     pub derived: Vec<(PathBuf, u64)>,
@@ -75,7 +77,8 @@ impl Packer {
     pub fn new(root: &Path, options: PackOptions) -> Result<Self, StoreError> {
         let archive = Archive::create(root)?;
         let lock = archive.lock()?;
-        Ok(Self { archive, options, most_rows: MOST_ROWS, waiting: BTreeMap::new(), rows: 0, staged: BTreeMap::new(), _lock: lock })
+        let removed = archive.removed()?;
+        Ok(Self { archive, options, most_rows: MOST_ROWS, waiting: BTreeMap::new(), rows: 0, staged: BTreeMap::new(), removed, _lock: lock })
     }
 
     /// Sets the largest number of rows in memory.
@@ -134,8 +137,8 @@ impl Packer {
         for file in &staged {
             files.push(ArchiveFile::open(file.path())?);
         }
-        if name == TableName::Ports && paths.is_empty() && !self.archive.files_of_hour(TableName::PortsMinute, hour)?.is_empty() {
-            // The records were removed, and these may be only a part of them.
+        if paths.is_empty() && self.was_removed(name, hour) {
+            // These records are perhaps only a part of those that were removed.
             packed.expired += files.iter().map(|file| file.sum().rows).sum::<u64>();
             let waiting = self.waiting.remove(&(name, hour)).unwrap_or_default();
             packed.expired += waiting.iter().map(|table| table.len() as u64).sum::<u64>();
@@ -191,7 +194,7 @@ impl Packer {
         for table in tables {
             let name = table.name();
             let is_current = |path: &PathBuf| ArchiveFile::open(path).is_ok_and(|file| file.of() == Some(of));
-            if is_current(&self.archive.path(name, hour)) {
+            if self.was_removed(name, hour) || is_current(&self.archive.path(name, hour)) {
                 continue;
             }
             let order: Vec<u32> = (0..table.len() as u32).collect();
@@ -210,7 +213,7 @@ impl Packer {
         let paths = self.archive.files_of_hour(TableName::Ports, hour)?;
         let files = paths.iter().map(|path| writable(path)).collect::<Result<Vec<_>, _>>()?;
         let [file] = &files[..] else { return Ok(()) };
-        let is_current = |name: TableName| ArchiveFile::open(&self.archive.path(name, hour)).is_ok_and(|derived| derived.of() == Some(file.sum()));
+        let is_current = |name: TableName| self.was_removed(name, hour) || ArchiveFile::open(&self.archive.path(name, hour)).is_ok_and(|derived| derived.of() == Some(file.sum()));
         if TableName::DERIVED.into_iter().all(is_current) {
             return Ok(());
         }
@@ -222,6 +225,10 @@ impl Packer {
             add_derived(&table, &table.order(), &mut derived);
         }
         self.publish_derived(hour, file.sum(), &derived, &mut Packed::default())
+    }
+
+    fn was_removed(&self, name: TableName, hour: Hour) -> bool {
+        self.removed.get(&name).is_some_and(|last| hour <= *last)
     }
 
     pub(crate) const fn archive(&self) -> &Archive {

@@ -35,7 +35,7 @@ pub struct Removed {
 
 /// Removes the hours of each table that are older than its age, and then the oldest hours until the
 /// table has its size. Before an hour of `ports` is removed, its derived tables are written if they
-/// are missing. `now` is the time in nanoseconds since 1970.
+/// are missing. Records of removed hours are not added again. `now` is the time in nanoseconds since 1970.
 ///
 /// # Errors
 /// Returns an error if another process packs, or if a file cannot be read, written or removed. The
@@ -50,6 +50,7 @@ pub fn retain(root: &Path, keep: &[Keep], now: u64) -> Result<Vec<Removed>, Stor
         let sizes: Vec<u64> = files.iter().map(|(_, path)| fs::metadata(path).map_or(0, |file| file.len())).collect();
         let mut total: u64 = sizes.iter().sum();
         let mut removed: Option<Removed> = None;
+        let mut list = archive.removed()?;
         for ((hour, path), octets) in files.iter().zip(sizes).filter(|((hour, _), _)| Some(*hour) != newest) {
             let is_old = rule.age_ns.is_some_and(|age_ns| hour.end().saturating_add(age_ns) <= now);
             let is_beyond = rule.octets.is_some_and(|most| total > most);
@@ -59,6 +60,11 @@ pub fn retain(root: &Path, keep: &[Keep], now: u64) -> Result<Vec<Removed>, Stor
             }
             if rule.table == TableName::Ports {
                 packer.derive(*hour)?;
+            }
+            // After an interruption, the records of this hour are still there, or do not return.
+            if list.get(&rule.table) < Some(hour) {
+                list.insert(rule.table, *hour);
+                archive.set_removed(&list)?;
             }
             remove(archive, path)?;
             total -= octets;

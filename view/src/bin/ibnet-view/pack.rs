@@ -262,7 +262,7 @@ fn report(archive: &Path, inputs: &[Input], packed: &Packed, removed: usize) -> 
         text += &format!("wrote     {files} files, {:.1} MiB, {first} to {last} (UTC)\n", octets as f64 / f64::from(1 << 20));
     }
     if *expired > 0 {
-        text += &format!("expired   {expired} records of hours of which the archive keeps only one-minute means: not added\n");
+        text += &format!("expired   {expired} records of hours that were removed from the archive: not added\n");
     }
     if removed > 0 {
         text += &format!("removed   {removed} files; their records are verified\n");
