@@ -38,8 +38,18 @@ pub(crate) struct EventRow {
 }
 
 /// Events that show a fault.
-const SEVERE: [&str; 9] =
-    ["input_lost", "key_demanded", "lines_lost", "link_down", "sampler_silent", "send_error", "umad_lost", "unreachable", "wrong_device"];
+const SEVERE: [&str; 10] = [
+    "input_lost",
+    "jobs_lost",
+    "key_demanded",
+    "lines_lost",
+    "link_down",
+    "sampler_silent",
+    "send_error",
+    "umad_lost",
+    "unreachable",
+    "wrong_device",
+];
 
 /// All events, in the order of their arrival.
 #[derive(Debug, Default)]

@@ -12,6 +12,7 @@
 //! | `state` | records, newest slot, samplers, events, inputs |
 //! | `store` | the recent records in compact form |
 //! | `live` | the newest slot, the topology, the timeline |
+//! | `jobs` | the jobs of the cluster, with the traffic of their nodes |
 //! | `samplers`, `events` | the condition of the samplers, and what happened |
 //! | `query` | answers from the records |
 //! | `http` | the server |
@@ -22,6 +23,7 @@ mod events;
 mod http;
 mod ingest;
 mod input;
+mod jobs;
 mod live;
 mod query;
 mod samplers;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::events::{EventRow, Events, Filter};
+use crate::jobs::Jobs;
 use crate::live::COUNT;
 use crate::live::board::{Board, SlotTime};
 use crate::live::frame::{Frame, NO_DATA};
@@ -55,6 +56,7 @@ pub(crate) struct State {
     pub(crate) timeline: Timeline,
     pub(crate) samplers: Samplers,
     pub(crate) events: Events,
+    pub(crate) jobs: Jobs,
     pub(crate) inputs: Vec<InputState>,
     limits: Limits,
     collector: Collector,
@@ -102,6 +104,7 @@ impl Hub {
             timeline: Timeline::default(),
             samplers: Samplers::default(),
             events: Events::default(),
+            jobs: Jobs::default(),
             inputs: inputs.iter().map(input).collect(),
             limits,
             collector: Collector::default(),
@@ -260,6 +263,7 @@ impl State {
         let last = self.store.last_ts();
         let before = last.saturating_sub(self.limits.minutes_ns);
         self.events.drop_before(before);
+        self.jobs.drop_before(before);
         self.timeline.trim(last.saturating_sub(self.limits.recent_ns), before);
         let keys = self.store.keys();
         self.collector.retain(&keys);

@@ -120,10 +120,13 @@ impl ConfigError {
             }
             Self::NoNats { place, table } => *place = at(keys::line_of(text, "output", Some(*table), "type")),
             Self::Metrics { place, source } => {
-                use metrics::SettingsError::{Half, Listen, Open, Unused};
+                use metrics::SettingsError::{Both, Families, Half, Listen, Network, Open, Unused};
                 let key = match source {
                     Listen { .. } | Open { .. } => "listen",
-                    Half { there, .. } | Unused { there } => there.strip_prefix("metrics.").unwrap_or(there),
+                    Network { .. } | Both => "plain_http",
+                    Families { .. } => "families",
+                    Half { there, .. } => there.strip_prefix("metrics.").unwrap_or(there),
+                    Unused { there } => there.strip_prefix("metrics.").unwrap_or(there),
                 };
                 *place = at(keys::line_of(text, "metrics", None, key));
             }

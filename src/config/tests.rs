@@ -98,7 +98,7 @@ fn wrong_values_are_named_with_what_was_expected() {
     assert!(refused(|raw| raw.simulated.loss = f64::NAN).starts_with("cannot use simulated.loss:"));
     assert_eq!(
         refused(|raw| raw.simulated.scenario = "incats".to_owned()),
-        "cannot use simulated.scenario: expected one of the scenarios jobs, incast (found \"incats\")"
+        "cannot use simulated.scenario: expected one of the scenarios jobs, incast, ipoib_flood, nfs_storm, storms (found \"incats\")"
     );
     assert!(refused(|raw| raw.simulated.scenario_start = "soon".to_owned()).starts_with("cannot use simulated.scenario_start:"));
 }

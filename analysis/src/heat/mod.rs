@@ -29,7 +29,7 @@ pub mod order;
 pub mod range;
 pub mod rows;
 mod runs;
-mod track;
+pub(crate) mod track;
 
 use grid::{Grid, Panel};
 use order::{PortAndPeer, RowGroup, RowId, RowKind, RowLabel};
@@ -167,6 +167,12 @@ impl HeatMap {
         let (rows, panels) = if by.is_element() { self.element_panels(by, first, columns) } else { self.panels(by, first, columns)? };
         let step_ns = self.step_ns();
         Ok(Grid { start_ns: first * step_ns, step_ns, columns, by, rows, panels })
+    }
+
+    /// Returns the rows of all hosts in the order of the topology.
+    pub fn host_rows(&self) -> Vec<RowLabel> {
+        let ports: Vec<&PortAndPeer> = self.rows.iter().map(|row| &row.port).collect();
+        order::groups(&ports, RowKind::Host).into_iter().map(|group| group.name).collect()
     }
 
     fn panels(&self, by: RowKind, first: u64, columns: usize) -> Result<(Vec<RowLabel>, Vec<Panel>), AnalysisError> {

@@ -15,7 +15,8 @@ use crate::rows::Row;
 pub struct HeatRow<'a> {
     /// Name of the metric as it was given.
     pub metric: &'a str,
-    /// Unit of the values: `Gb/s`, `share of 1`, `ns`, `octets/s`, `ticks/s` or `1/s`.
+    /// Unit of the values: `Gb/s`, `share of 1`, `ns`, `octets/s`, `ticks/s`, `1/s`,
+    /// `octets` or `1`.
     pub unit: &'static str,
     /// Kind of the row: `port`, `link`, `switch`, `host`, `sl` or `vl`.
     pub by: String,
@@ -135,6 +136,8 @@ const fn unit(unit: Unit) -> &'static str {
         Unit::OctetsPerSecond => "octets/s",
         Unit::TicksPerSecond => "ticks/s",
         Unit::PerSecond => "1/s",
+        Unit::Octets => "octets",
+        Unit::Number => "1",
     }
 }
 

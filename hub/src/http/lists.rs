@@ -28,13 +28,13 @@ const USUAL_LIMIT: usize = 500;
 const MOST_ROWS: usize = 100_000;
 
 #[derive(Serialize)]
-struct Rows<R> {
-    from_ns: u64,
-    to_ns: u64,
-    rows: Vec<R>,
+pub(super) struct Rows<R> {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+    pub(super) rows: Vec<R>,
     /// Why the list is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
+    pub(super) reason: Option<&'static str>,
 }
 
 fn rows<R: Serialize>((from_ns, to_ns): (u64, u64), rows: Vec<R>) -> Result<Answer, ApiError> {
@@ -122,7 +122,7 @@ pub(crate) async fn events(State(app): State<App>, headers: HeaderMap, RawQuery(
     .await
 }
 
-fn limit(params: &Params) -> Result<usize, ApiError> {
+pub(super) fn limit(params: &Params) -> Result<usize, ApiError> {
     let expected = "a number of rows up to 100000";
     let limit = params.parsed::<usize>("limit", expected)?.unwrap_or(USUAL_LIMIT);
     if limit <= MOST_ROWS { Ok(limit) } else { Err(wrong("limit", &limit.to_string(), expected)) }
@@ -153,11 +153,6 @@ pub(crate) async fn samplers(State(app): State<App>, headers: HeaderMap, RawQuer
         rows(range, found)
     })
     .await
-}
-
-pub(crate) async fn jobs(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
-    Params::parse(query.as_deref(), &["job", "from", "to"])?;
-    empty(&app, &headers, "this version receives no jobs; ibnet-view job evaluates the jobs of a recording")
 }
 
 pub(crate) async fn sm(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {

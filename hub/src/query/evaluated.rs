@@ -27,7 +27,7 @@ const INTERVALS: usize = 64;
 const KEPT: usize = 4;
 
 /// Largest number of records of a pass.
-const MOST_RECORDS: u64 = 10_000_000;
+pub(crate) const MOST_RECORDS: u64 = 10_000_000;
 
 /// Number of ports whose records are read at a time, to bound the memory.
 const PORTS_AT_ONCE: usize = 4096;
@@ -113,6 +113,16 @@ impl Evaluated {
     pub(crate) fn trees(&self, limits: Limits, top: usize) -> Vec<TreeRow> {
         let rows = Trees::find(&self.ports, &self.devices, limits).rows().into_iter();
         rows.take(if top == 0 { usize::MAX } else { top }).collect()
+    }
+
+    /// Returns all congestion trees.
+    pub(crate) fn all_trees(&self) -> Trees {
+        Trees::find(&self.ports, &self.devices, Limits::default())
+    }
+
+    /// Returns the ports.
+    pub(crate) const fn ports(&self) -> &BTreeMap<PortKey, PortSummary> {
+        &self.ports
     }
 
     /// Returns the faults.

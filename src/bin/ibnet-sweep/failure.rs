@@ -126,6 +126,19 @@ pub(super) enum Failure {
     #[error("cannot change {key} while sweeping")]
     #[diagnostic(help("start ibnet-sweep again: systemctl restart ibnet-sweep"))]
     NeedsRestart { key: String },
+    #[error("cannot read the state of the samplers: no source is given")]
+    #[diagnostic(help("give --from nats://HOST:4222 or --from http://HOST:8080 (ibnet-hub), or a configuration with a NATS output"))]
+    NoSource,
+    #[error("cannot read from {from}: this ibnet-sweep was built without NATS")]
+    #[cfg(not(feature = "nats"))]
+    #[diagnostic(help("build it with the feature `nats`, or give --from http://HOST:8080 (ibnet-hub)"))]
+    NoNats { from: String },
+    #[error("cannot use --from: expected nats://, tls:// or http:// (found {})", Printable(from))]
+    #[diagnostic(help("give --from nats://HOST:4222 for a NATS server, or --from http://HOST:8080 for ibnet-hub"))]
+    WrongSource { from: String },
+    #[error("cannot read from {from}: {}", Printable(reason))]
+    #[diagnostic(help("{help}"))]
+    Source { from: String, reason: String, help: &'static str },
     #[error("cannot start the threads of the program")]
     Threads(#[source] std::io::Error),
 }

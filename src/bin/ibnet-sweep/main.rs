@@ -4,7 +4,8 @@
 //! Each HCA port has a thread that sends the MADs. Each output has a thread that writes the
 //! records. The main thread waits for signals. `ibnet-sweep query` queries one port.
 //! `ibnet-sweep check` tests everything that a sweep needs. `ibnet-sweep verify` compares ibnet with
-//! libibmad.
+//! libibmad. `ibnet-sweep status` shows the condition of all samplers. `ibnet-sweep collect` writes
+//! the records of a NATS server to files.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -36,16 +37,21 @@ use self::watch::{Reader, Stamped};
 use self::workers::Share;
 
 mod check;
+#[cfg(feature = "nats")]
+mod collect;
 mod cpu;
 mod failure;
 mod flags;
 mod loader;
 mod metrics;
 mod once;
+#[cfg(feature = "nats")]
+mod payload;
 mod query;
 mod reload;
 mod service;
 mod simulation;
+mod status;
 mod streams;
 mod summary;
 mod supervisor;
@@ -112,6 +118,9 @@ impl Args {
             Some(Command::Check(check)) => check.take_flags(&self.flags),
             Some(Command::Query(query)) => query.take_flags(&self.flags),
             Some(Command::Verify(verify)) => verify.take_flags(&self.flags),
+            Some(Command::Status(status)) => status.take_flags(&self.flags),
+            #[cfg(feature = "nats")]
+            Some(Command::Collect(collect)) => collect.take_flags(&self.flags),
         };
         if !is_valid {
             return conflict("a flag before a command is also given after it, or is no flag of the command");
@@ -126,6 +135,9 @@ enum Command {
     Check(check::Args),
     Query(query::Args),
     Verify(verify::Args),
+    Status(status::Args),
+    #[cfg(feature = "nats")]
+    Collect(collect::Args),
 }
 
 const EXAMPLES: &str = "\
@@ -139,6 +151,7 @@ Examples:
   ibnet-sweep check -c ibnet.toml
   ibnet-sweep query 23 1
   ibnet-sweep verify --net fabric.p --report verify.json
+  ibnet-sweep status --from nats://admin1:4222 --assignments plan.toml
 
 --sampler all sweeps all samplers of the plan on one simulated fabric. With
 -o DIR/ each sampler writes its own file DIR/SAMPLER.jsonl; any other output
@@ -153,7 +166,7 @@ Exit codes:
   0  done, or stopped by SIGINT or SIGTERM
   1  the input or the environment is wrong
   2  the arguments are wrong
-  3  verify found a difference
+  3  verify found a difference, or status found a fault
   4  records for a file, standard output or NATS were dropped at the end,
      or a worker failed";
 
@@ -171,6 +184,9 @@ fn main() -> ExitCode {
         Some(Command::Check(args)) => check::run(args),
         Some(Command::Query(args)) => query::run(args).map(|()| ExitCode::SUCCESS),
         Some(Command::Verify(args)) => verify::run(args),
+        Some(Command::Status(args)) => status::run(args),
+        #[cfg(feature = "nats")]
+        Some(Command::Collect(args)) => collect::run(args).map(|()| ExitCode::SUCCESS),
     };
     let failure = match result {
         Ok(code) => return code,
@@ -179,7 +195,9 @@ fn main() -> ExitCode {
     cli::fail(&failure);
     let is_argument = match &args.command {
         None => args.flags.gave(&failure),
-        Some(Command::Check(_)) => false,
+        Some(Command::Check(_) | Command::Status(_)) => false,
+        #[cfg(feature = "nats")]
+        Some(Command::Collect(_)) => false,
         Some(Command::Query(args)) => args.gave(&failure),
         Some(Command::Verify(args)) => args.gave(&failure),
     };

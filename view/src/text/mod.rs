@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod errors;
 pub mod job;
+pub mod jobs;
 pub mod latency;
 pub mod links;
 pub mod sweeps;

@@ -1,18 +1,19 @@
 //! All links as a table: both directions, the trend, and errors of the shown minute.
 
-import { FULL, NO_DATA } from "../contract/frame";
+import { NO_DATA } from "../contract/frame";
 import type { LinkRow, Rows } from "../contract/types";
-import { blockedScale, utilizationScale } from "../draw/scale";
+import { utilizationScale } from "../draw/scale";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import { type Link, portKey, type Topology } from "../model/topology";
 import { count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
-import { BLOCKED_LEGEND, bar, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
+import { BLOCKED_LEGEND, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
 import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
+import { meterColumn, rank } from "./columns";
 
 const TREND_SLOTS = 60;
 /** Rows are sorted again after this many slots, so that they can be read. */
@@ -28,7 +29,6 @@ export function makeLinks(app: App, topology: Topology): View {
 
   const use = (port: number) => utilization?.[port] ?? NO_DATA;
   const wait = (port: number) => blocked?.[port] ?? NO_DATA;
-  const rank = (code: number) => (code <= FULL ? code : null);
   const errorsOf = ({ a, b }: Link) =>
     errors.get(topology.keyOf(a)) ?? errors.get(topology.keyOf(b)) ?? null;
   const end = (id: string, title: string, port: (link: Link) => number): Column<Link> => ({
@@ -46,24 +46,6 @@ export function makeLinks(app: App, topology: Topology): View {
       );
     },
   });
-  const meter = (
-    id: string,
-    title: string,
-    hint: string,
-    code: (link: Link) => number,
-    isBlocked: boolean,
-  ): Column<Link> => ({
-    id,
-    title,
-    hint,
-    end: true,
-    width: "minmax(96px, 1fr)",
-    value: (link) => rank(code(link)),
-    draw: (cell, link) => {
-      cell.classList.add("cell-bar");
-      bar(cell, code(link), isBlocked ? blockedScale : utilizationScale);
-    },
-  });
   const columns: Column<Link>[] = [
     end("a", "Upper end", ({ a }) => a),
     end("b", "Lower end", ({ b }) => b),
@@ -74,10 +56,16 @@ export function makeLinks(app: App, topology: Topology): View {
       value: ({ a }) => topology.ports[a].link,
       text: ({ a }) => topology.ports[a].link ?? "–",
     },
-    meter("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
-    meter("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
-    meter("wait-down", "Blocked ↓", "Blocked share of the upper end", ({ a }) => wait(a), true),
-    meter("wait-up", "Blocked ↑", "Blocked share of the lower end", ({ b }) => wait(b), true),
+    meterColumn("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
+    meterColumn("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
+    meterColumn(
+      "wait-down",
+      "Blocked ↓",
+      "Blocked share of the upper end",
+      ({ a }) => wait(a),
+      true,
+    ),
+    meterColumn("wait-up", "Blocked ↑", "Blocked share of the lower end", ({ b }) => wait(b), true),
     {
       id: "trend",
       title: "Last minute",

@@ -1,16 +1,17 @@
 //! All ports as a table. Selected ports are compared in one chart.
 
 import { FULL, NO_DATA, stateOf } from "../contract/frame";
-import { blockedScale, utilizationScale } from "../draw/scale";
+import { utilizationScale } from "../draw/scale";
 import type { App } from "../model/app";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
 import { count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
-import { BLOCKED_LEGEND, bar, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
+import { BLOCKED_LEGEND, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
 import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
+import { meterColumn, rank } from "./columns";
 
 const TREND_SLOTS = 60;
 const SORT_SLOTS = 5;
@@ -29,26 +30,7 @@ export function makePorts(app: App, topology: Topology): View {
     const { peer } = topology.ports[port];
     return peer === null ? NO_DATA : use(peer);
   };
-  const rank = (code: number) => (code <= FULL ? code : null);
   const status = (port: number) => (use(port) <= FULL ? "ok" : stateOf(use(port)));
-  const meter = (
-    id: string,
-    title: string,
-    hint: string,
-    code: (port: number) => number,
-    isBlocked: boolean,
-  ): Column<number> => ({
-    id,
-    title,
-    hint,
-    end: true,
-    width: "minmax(96px, 1fr)",
-    value: (port) => rank(code(port)),
-    draw: (cell, port) => {
-      cell.classList.add("cell-bar");
-      bar(cell, code(port), isBlocked ? blockedScale : utilizationScale);
-    },
-  });
   const compare = h("button", {
     type: "button",
     class: "action",
@@ -128,9 +110,9 @@ export function makePorts(app: App, topology: Topology): View {
         cell.classList.toggle("alert-text", ["no answer", "link down"].includes(status(port)));
       },
     },
-    meter("use", "Sends", "Utilization, sending", use, false),
-    meter("received", "Receives", "Utilization of the other end, sending", received, false),
-    meter("wait", "Blocked", "Blocked share", wait, true),
+    meterColumn("use", "Sends", "Utilization, sending", use, false),
+    meterColumn("received", "Receives", "Utilization of the other end, sending", received, false),
+    meterColumn("wait", "Blocked", "Blocked share", wait, true),
     {
       id: "trend",
       title: "Last minute",

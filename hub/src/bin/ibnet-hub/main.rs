@@ -29,6 +29,9 @@ struct Args {
     /// Time for which all records are kept in memory [default: 15m]
     #[arg(long, value_name = "TIME")]
     recent: Option<String>,
+    /// Jobs: a file with the output of sacct or squeue, or slurm for squeue once a minute
+    #[arg(long, value_name = "FILE")]
+    jobs: Option<String>,
     /// Simulate the fabric of a net file and its samplers in this process
     #[arg(long, value_name = "FILE")]
     simulate: Option<String>,
@@ -72,6 +75,7 @@ fn run(args: Args) -> Result<(), HubError> {
         (&mut raw.net, args.net),
         (&mut raw.listen, args.listen),
         (&mut raw.recent, args.recent),
+        (&mut raw.jobs, args.jobs),
         (&mut raw.simulate, args.simulate),
         (&mut raw.simulated.scenario, args.scenario),
     ];

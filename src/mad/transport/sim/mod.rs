@@ -36,6 +36,7 @@ use crate::types::{Lid, NodeKind, PortNum};
 pub mod agent;
 pub mod faults;
 mod management;
+pub mod storms;
 pub mod traffic;
 
 /// Behaviour of a simulated fabric.

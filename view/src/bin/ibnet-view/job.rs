@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use ibnet::cli::{self, InputError, OutputError};
+use ibnet::cli::{self, OutputError};
 use ibnet::types::Printable;
 use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::input::Inputs;
 use ibnet_analysis::job::Job;
 use ibnet_analysis::job::all::{AllJobs, JobList};
-use ibnet_analysis::job::slurm::SlurmJob;
+use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::when::{self, Zone};
 use ibnet_view::draw::{self, render};
@@ -17,7 +18,8 @@ use ibnet_view::{document, picture, text};
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
-use crate::selection::{self, SlurmFile};
+use crate::job_source::JobSource;
+use crate::selection;
 
 /// Report the traffic of a job and the time for which it was blocked
 #[derive(Debug, clap::Args)]
@@ -29,15 +31,14 @@ pub(crate) struct Args {
     /// --all: nodes whose received traffic is drawn by switch port
     #[arg(long, value_name = "HOSTLIST", required_unless_present_any = ["slurm", "all"], conflicts_with = "slurm")]
     nodes: Option<String>,
-    /// ID of a Slurm job. Its nodes and times are read from --slurm-file
-    #[arg(long, value_name = "JOBID", requires = "slurm_file")]
+    /// ID of a job. Its nodes and times come from Slurm or PBS, or from --slurm-file
+    #[arg(long, visible_alias = "job", value_name = "JOBID")]
     slurm: Option<String>,
-    /// All jobs of --slurm-file, the traffic without a job, and the total
-    #[arg(long, requires = "slurm_file", conflicts_with_all = ["slurm", "steps"])]
+    /// All jobs in the time range, the traffic without a job, and the total
+    #[arg(long, conflicts_with_all = ["slurm", "steps"])]
     all: bool,
-    /// Output of `sacct -P -X --format=JobID,State,Start,End,NodeList` or `squeue -o '%i|%T|%N|%S'`
-    #[arg(long, value_name = "FILE|-")]
-    slurm_file: Option<PathBuf>,
+    #[command(flatten)]
+    source: JobSource,
     /// Largest number of time steps
     #[arg(long, value_name = "N", default_value_t = 240, value_parser = clap::value_parser!(u16).range(2..=10_000))]
     steps: u16,
@@ -61,14 +62,14 @@ fn bin(text: &str) -> Result<u64, String> {
 
 const EXAMPLES: &str = "\
 Port counters have no destinations. So the traffic that stays on a leaf switch and the
-job's part of a link are estimates; the report explains them. ibnet-view does not call
-Slurm, it reads the text output of sacct or squeue. Their times are local times.
+job's part of a link are estimates; the report explains them. Nodes and times of a job
+come from sacct and squeue, from qstat with --scheduler pbs, or from a file.
 
 Examples:
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' --from 12:00 --to 12:30
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
-  sacct -P -X --format=JobID,State,Start,End,NodeList -j 4711 |
-    ibnet-view job lines/*.jsonl --slurm 4711 --slurm-file - -o job.json
+  ibnet-view job lines/*.jsonl --slurm 4711 -o job.svg
+  ibnet-view job lines/*.jsonl --slurm 4711 --slurm-file jobs.jsonl --format json
   ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --bin 10s -o jobs.png
   ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --nodes 'oss*' -o jobs.svg";
 
@@ -79,8 +80,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn run_one(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
     let found = match &args.slurm {
-        Some(id) => slurm_file(args)?.job(id)?,
-        None => SlurmJob::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
+        Some(id) => args.source.job(id)?,
+        None => JobRun::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
     };
     let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
@@ -106,9 +107,9 @@ fn run_one(args: &Args) -> Result<(), Failure> {
 
 fn run_all(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
-    let jobs = JobList::new(&slurm_file(args)?.jobs()?);
     let into = args.nodes.as_deref().map(Hosts::parse).transpose()?;
     let inputs = args.recorded.inputs()?;
+    let jobs = JobList::new(&jobs_during(args, &inputs)?);
     common::refuse_input(&inputs, args.output.as_ref())?;
     let (all, summary) = common::read(&inputs, &AllJobs::new(jobs, args.bin))?;
     let time_range = common::time_range(&summary)?;
@@ -124,8 +125,15 @@ fn run_all(args: &Args) -> Result<(), Failure> {
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report_all(&traffic, &zone).trim_end()))?)
 }
 
-fn slurm_file(args: &Args) -> Result<SlurmFile, InputError> {
-    SlurmFile::read(args.slurm_file.as_deref().unwrap_or_else(|| Path::new("-")))
+/// Returns the jobs that ran in the time of the inputs. To ask for them, this time must be known
+/// before the records are evaluated. So without --from the inputs are read twice.
+fn jobs_during(args: &Args, inputs: &Inputs) -> Result<Vec<JobRun>, Failure> {
+    let from = match inputs.from {
+        Some(from) => from,
+        None if args.source.has_file() => 0,
+        None => common::start_of(inputs)?,
+    };
+    Ok(args.source.jobs(from, inputs.to)?.runs)
 }
 
 /// Writes JSON or the picture, by the extension of the file name. A file name with an unknown

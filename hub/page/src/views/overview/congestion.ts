@@ -19,6 +19,7 @@ const SPARK_SLOTS = 60;
 export const CAUSES: Record<string, string> = {
   full: "the link is full",
   slow_host: "the host receives too slowly",
+  unreachable: "a device does not answer",
   unclear: "the cause is not clear",
 };
 
