@@ -30,13 +30,14 @@ pub(super) fn read(options: &NatsOptions) -> Result<Vec<Row>, Failure> {
     rows
 }
 
-/// Reads the last message of each subject that can have a `sweep` record.
+/// Reads the last message of each subject, and the `sweep` records among them.
 async fn last_messages(client: async_nats::Client) -> Result<Vec<Row>, String> {
     let jetstream = async_nats::jetstream::new(client);
     let name = jetstream.stream_by_subject("ibnet.>").await.map_err(|error| error.to_string())?;
     let stream = jetstream.get_stream(name).await.map_err(|error| error.to_string())?;
     let config = OrderedConfig {
-        filter_subjects: ["ibnet.*.*.sweep", "ibnet.*.*.batch"].map(str::to_owned).to_vec(),
+        // Servers before 2.10 reject several filters.
+        filter_subject: "ibnet.>".to_owned(),
         deliver_policy: DeliverPolicy::LastPerSubject,
         ..OrderedConfig::default()
     };
