@@ -334,11 +334,11 @@ impl Publisher {
         let payload = match &mut self.compressor {
             Some(compressor) => {
                 publish = publish.header("Content-Encoding", "zstd");
-                compressor.compress(&message.text).map_err(|error| error.to_string())?
+                compressor.compress(&message.text).map_err(|error| error.to_string())?.into()
             }
             None => message.text.clone(),
         };
-        let sent = self.session.context.send_publish(message.subject.clone(), publish.payload(payload.into())).await;
+        let sent = self.session.context.send_publish(message.subject.clone(), publish.payload(payload)).await;
         sent.map_err(|failed| failed.to_string())
     }
 
