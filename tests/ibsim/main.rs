@@ -12,6 +12,7 @@ mod fabric;
 mod identity;
 mod query;
 mod reload;
+mod subnet_manager;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
