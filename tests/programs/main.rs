@@ -7,6 +7,7 @@ mod check;
 mod explain;
 mod ibnet_gen;
 mod metrics;
+mod metrics_access;
 mod metrics_attacks;
 mod names;
 mod packaging;
