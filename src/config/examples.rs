@@ -1,7 +1,7 @@
 //! A valid value of each key, for messages.
 
 /// Keys with the names of their tables, and a valid value as in the file.
-const EXAMPLES: [(&str, &str); 52] = [
+const EXAMPLES: [(&str, &str); 53] = [
     ("assignments", "\"/etc/ibnet/plan.toml\""),
     ("net", "\"fabric.p\""),
     ("sampler", "\"node001\""),
@@ -13,6 +13,7 @@ const EXAMPLES: [(&str, &str); 52] = [
     ("identity", "\"1m\""),
     ("window", "32"),
     ("adaptive", "true"),
+    ("peers", "true"),
     ("max_mads_per_second", "50000"),
     ("timeout", "\"5ms\""),
     ("grace", "\"50ms\""),

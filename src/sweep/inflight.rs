@@ -69,6 +69,11 @@ pub enum Purpose {
         /// Index of the port.
         port: u32,
     },
+    /// Identity of the device behind a port: NodeInfo by a directed route.
+    Peer {
+        /// Index of the port.
+        port: u32,
+    },
     /// LID of the device and service level to it: PathRecord of the subnet manager.
     Path,
 }

@@ -44,6 +44,7 @@ mod metrics;
 mod once;
 mod query;
 mod reload;
+mod schema;
 mod service;
 mod simulation;
 mod streams;
@@ -111,6 +112,7 @@ impl Args {
             }
             Some(Command::Check(check)) => check.take_flags(&self.flags),
             Some(Command::Query(query)) => query.take_flags(&self.flags),
+            Some(Command::Schema(_)) => self.flags.only_config() == Some(None),
             Some(Command::Verify(verify)) => verify.take_flags(&self.flags),
         };
         if !is_valid {
@@ -125,6 +127,7 @@ impl Args {
 enum Command {
     Check(check::Args),
     Query(query::Args),
+    Schema(schema::Args),
     Verify(verify::Args),
 }
 
@@ -138,6 +141,7 @@ Examples:
   ibnet-sweep -c ibnet.toml --print-config
   ibnet-sweep check -c ibnet.toml
   ibnet-sweep query 23 1
+  ibnet-sweep schema --format polars > ibnet_schema.py
   ibnet-sweep verify --net fabric.p --report verify.json
 
 --sampler all sweeps all samplers of the plan on one simulated fabric. With
@@ -170,6 +174,7 @@ fn main() -> ExitCode {
         None => run(&args).map(|()| ExitCode::SUCCESS),
         Some(Command::Check(args)) => check::run(args),
         Some(Command::Query(args)) => query::run(args).map(|()| ExitCode::SUCCESS),
+        Some(Command::Schema(args)) => schema::run(args).map(|()| ExitCode::SUCCESS),
         Some(Command::Verify(args)) => verify::run(args),
     };
     let failure = match result {
@@ -179,7 +184,7 @@ fn main() -> ExitCode {
     cli::fail(&failure);
     let is_argument = match &args.command {
         None => args.flags.gave(&failure),
-        Some(Command::Check(_)) => false,
+        Some(Command::Check(_) | Command::Schema(_)) => false,
         Some(Command::Query(args)) => args.gave(&failure),
         Some(Command::Verify(args)) => args.gave(&failure),
     };

@@ -58,6 +58,7 @@
 //! | `path_queries` | path records of the subnet manager |
 //! | `groups` | counter groups that a device has |
 //! | `due` | the groups of a port that are requested in a slot |
+//! | `peers` | verification of the device at the other end of each cable |
 //! | `last_reads` | the last reply of each group |
 //! | `state` | state of each device and port |
 
@@ -71,6 +72,8 @@ pub use self::event::{Event, Key};
 use self::groups::Groups;
 use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
+pub use self::peers::Peer;
+use self::peers::Peers;
 use self::state::{Device, PortProgress, PortState, SendError};
 use super::blocked::{TickOf, WaitTick};
 use super::inflight::{Inflight, Purpose, Timeouts, Transaction};
@@ -93,6 +96,7 @@ mod groups;
 mod identity;
 mod last_reads;
 mod path_queries;
+mod peers;
 mod replies;
 mod slot;
 mod state;
@@ -126,6 +130,7 @@ pub struct Engine {
     /// are not finished.
     unsettled: usize,
     manager: Manager,
+    peers: Peers,
     window: Window,
     pace: Pace,
     /// Whether the transport has no agent for subnet management.
@@ -191,6 +196,7 @@ impl Engine {
             stats: SlotStats::default(),
             unsettled: 0,
             manager: Manager::new(devices.len()),
+            peers: Peers::default(),
             window: Window::new(config.window, config.adaptive),
             pace: Pace::new(config.max_mads_per_second),
             no_smp_agent: false,
@@ -286,6 +292,7 @@ impl Engine {
         }
         self.unsettled = self.ports.len();
         self.restart(now, 1);
+        self.start_peers(now);
         self.finish_if_settled(now);
     }
 
@@ -378,6 +385,9 @@ impl Engine {
         }
         if let Some(path) = self.next_path_query(now, mad) {
             return Some(path);
+        }
+        if let Some(peer) = self.next_peer_query(now, mad) {
+            return Some(peer);
         }
         self.smps_wait = None;
         let mut held_back = 0;

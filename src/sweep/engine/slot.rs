@@ -117,13 +117,14 @@ impl Engine {
     /// waits for checks in flight. It also waits for replies of the subnet manager, but for at most
     /// one grace period.
     fn still_waits(&mut self, now: Instant) -> bool {
+        let has_peers = self.has_peers_to_query();
         let Phase::Slot { requesting: true, final_wait, .. } = &mut self.phase else { return false };
         *final_wait = match *final_wait {
             FinalWait::NotStarted => FinalWait::Until(now + self.config.grace),
             FinalWait::Until(until) if now < until => FinalWait::Until(until),
             FinalWait::Until(_) | FinalWait::Over => FinalWait::Over,
         };
-        !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *final_wait != FinalWait::Over
+        !self.ready.is_empty() || self.inflight.at_agents() > 0 || has_peers || self.manager.is_busy() && *final_wait != FinalWait::Over
     }
 
     /// Counts expired checks as failed if a slot ends early. Otherwise an unanswered check would be
