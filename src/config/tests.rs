@@ -34,7 +34,8 @@ fn defaults_are_those_of_the_engine() {
     let config = check(|_| {}).expect("valid");
     // Only ports whose link is down are queried less often.
     let cadence = Cadence::new(vec![1; 4], 1, 10);
-    let expected = engine::Config { cadence, verify_peers: true, ..engine::Config::default() };
+    let managers_every = Some(engine::MANAGERS_EVERY);
+    let expected = engine::Config { cadence, managers_every, verify_peers: true, ..engine::Config::default() };
     assert_eq!((config.engine, config.interval), (expected, Duration::from_secs(1)));
 }
 
@@ -99,7 +100,7 @@ fn wrong_values_are_named_with_what_was_expected() {
     assert!(refused(|raw| raw.simulated.loss = f64::NAN).starts_with("cannot use simulated.loss:"));
     assert_eq!(
         refused(|raw| raw.simulated.scenario = "incats".to_owned()),
-        "cannot use simulated.scenario: expected one of the scenarios jobs, incast (found \"incats\")"
+        "cannot use simulated.scenario: expected one of the scenarios jobs, incast, ipoib_flood, nfs_storm, storms (found \"incats\")"
     );
     assert!(refused(|raw| raw.simulated.scenario_start = "soon".to_owned()).starts_with("cannot use simulated.scenario_start:"));
 }

@@ -17,15 +17,18 @@
 
 pub mod archive;
 pub mod column;
+mod decode;
 mod dictionary;
 pub mod error;
 pub mod hour;
 mod layout;
 pub mod lines;
+mod numbers;
 pub mod pack;
 pub mod parse;
 pub mod read;
 pub mod schema;
+mod section;
 pub mod table;
 pub mod write;
 

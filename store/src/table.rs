@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::column::{Column, Integers, Texts, hash, mix};
-use crate::schema::{Schema, TableName};
+use crate::schema::{ColumnSpec, Empty, Schema, TableName};
 
 /// Rows of a table, as columns.
 #[derive(Clone, Debug)]
@@ -34,6 +34,25 @@ impl Table {
     pub fn new(name: TableName) -> Self {
         let columns = name.schema().columns.iter().map(|column| Column::new(column.kind)).collect();
         Self { name, columns, rows: 0 }
+    }
+
+    /// Creates a table from columns, each with the name of its field. The other columns have no value.
+    /// Returns `None` if the table has no such column, if a column has another type or length, or if a
+    /// column that every row needs is missing.
+    pub fn of(name: TableName, columns: Vec<(&str, Column)>) -> Option<Self> {
+        let rows = columns.first().map_or(0, |(_, column)| column.len());
+        let mut table = Self { rows, ..Self::new(name) };
+        for (field, column) in columns {
+            let own = &mut table.columns[name.schema().index(field)?];
+            if column.len() != rows || std::mem::discriminant(own) != std::mem::discriminant(&column) {
+                return None;
+            }
+            *own = column;
+        }
+        let is_complete = |(column, spec): (&Column, &ColumnSpec)| spec.empty != Empty::Never || column.len() == rows;
+        let all = table.columns.iter().zip(&name.schema().columns).all(is_complete);
+        table.seal();
+        all.then_some(table)
     }
 
     /// Returns the name of the table.

@@ -18,7 +18,7 @@ use super::Fold;
 use super::key::Key;
 use super::rows::{self, PortRows};
 use super::selection::Selection;
-use super::shard::{Chunks, Run, Shard};
+use super::shard::{Chunks, KeyRows, Shard};
 use super::stream::{Chunk, LineRef, Tally, joined};
 use crate::error::AnalysisError;
 use crate::path;
@@ -143,18 +143,25 @@ impl Archives {
         lines.into_iter().for_each(|line| by_key[line.key.shard()].entry(line.key).or_default().push(line));
         // Several files can have rows of the same port. Then all of them are needed at once.
         let is_alone = ports.len() == 1;
-        let mut runs: Vec<Vec<Run>> = vec![Vec::new(); shards.len()];
+        let mut runs: Vec<Vec<KeyRows>> = vec![Vec::new(); shards.len()];
         for number in ports {
             let (file, groups) = self.select(*number, Type::Port, selection)?;
-            // As many row groups as threads are decoded at a time.
-            for some in groups.chunks(rayon::current_num_threads().max(1)) {
-                for rows in read_ports(&file, some, selection)? {
+            // As many row groups as threads are decoded at a time, while those before are folded.
+            let mut some = groups.chunks(rayon::current_num_threads().max(1));
+            let mut read = || some.next().map(|some| read_ports(&file, some, selection)).transpose();
+            let mut next = read()?;
+            while let Some(rows) = next {
+                for rows in rows {
                     let of_rows = runs_of(&Arc::new(rows), self.first_file + number, selection);
                     of_rows.into_iter().for_each(|run| runs[run.key.shard()].push(run));
                 }
-                if is_alone {
-                    fold_runs(shards, &mut runs, &mut by_key, chunks, selection, true);
-                }
+                let fold = || {
+                    if is_alone {
+                        fold_runs(shards, &mut runs, &mut by_key, chunks, selection, true);
+                    }
+                };
+                let (following, ()) = rayon::join(&mut read, fold);
+                next = following?;
             }
         }
         fold_runs(shards, &mut runs, &mut by_key, chunks, selection, false);
@@ -230,7 +237,11 @@ fn span(file: &ArchiveFile, group: usize, times: Option<(u64, u64)>, selection: 
 /// Reads row groups of the table `ports`.
 fn read_ports(file: &ArchiveFile, groups: &[usize], selection: &Selection) -> Result<Vec<PortRows>, AnalysisError> {
     let columns = rows::columns(selection.uses_counters, selection.fields.as_deref());
-    groups.par_iter().map(|group| Ok(PortRows::new(file.read(*group, &columns)?))).collect()
+    let read = |group: &usize| {
+        let Some(hosts) = &selection.hosts else { return Ok(file.read(*group, &columns)?) };
+        Ok(file.read_rows(*group, &columns, &rows::of_hosts(file, *group, hosts)?)?)
+    };
+    groups.par_iter().map(|group| read(group).map(PortRows::new)).collect()
 }
 
 /// Puts the rows of an hour among the lines that wait.
@@ -253,23 +264,28 @@ fn stored(chunk: Chunk, lines: Vec<LineRef>, chunks: &mut Chunks) -> Vec<LineRef
 }
 
 /// Divides rows where the port or the sampler changes, or where the time does not grow.
-fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<Run> {
+fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<KeyRows> {
     let mut runs = Vec::new();
-    let mut from = 0;
-    let is_next = |row: usize| rows.is_same_port(row - 1, row) && rows.ts(row - 1) <= rows.ts(row);
-    for end in 1..=rows.len() {
-        if end < rows.len() && is_next(end) {
-            continue;
+    for of_port in rows.of_ports() {
+        let Some(key) = rows.key(of_port.start) else { continue };
+        let mut from = of_port.start;
+        while from < of_port.end {
+            // The rows of a file are in the order of time.
+            let some = from..of_port.end;
+            let end = match rows.times().map(|times| &times[some.clone()]) {
+                Some(times) if !times.is_sorted() => {
+                    some.clone().skip(1).find(|row| rows.ts(row - 1) > rows.ts(*row)).unwrap_or(of_port.end)
+                }
+                _ => of_port.end,
+            };
+            // So the needed rows are consecutive.
+            let first = (from..end).find(|row| selection.needs(Type::Port, rows.ts(*row)));
+            let last = (from..end).rfind(|row| selection.needs(Type::Port, rows.ts(*row)));
+            if let (Some(first), Some(last)) = (first, last) {
+                runs.push(KeyRows { key, of: Arc::clone(rows), rows: first..last + 1, file });
+            }
+            from = end;
         }
-        // The needed rows are consecutive, because the rows are in the order of time.
-        let first = (from..end).find(|row| selection.needs(Type::Port, rows.ts(*row)));
-        let last = (from..end).rfind(|row| selection.needs(Type::Port, rows.ts(*row)));
-        if let (Some(first), Some(last)) = (first, last)
-            && let Some(key) = rows.key(from)
-        {
-            runs.push(Run { key, of: Arc::clone(rows), rows: first..last + 1, file });
-        }
-        from = end;
     }
     runs
 }
@@ -278,7 +294,7 @@ fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<Run>
 /// belong to the same port.
 fn fold_runs<F: Fold>(
     shards: &mut [Shard<F>],
-    runs: &mut [Vec<Run>],
+    runs: &mut [Vec<KeyRows>],
     lines: &mut [FxHashMap<Key, Vec<LineRef>>],
     chunks: &Chunks,
     selection: &Selection,
@@ -286,7 +302,7 @@ fn fold_runs<F: Fold>(
 ) {
     let last = runs.iter().filter_map(|runs| runs.iter().map(|run| run.key).max()).max().filter(|_| more_follow);
     shards.par_iter_mut().zip(runs).zip(lines).for_each(|((shard, runs), lines)| {
-        let kept: Vec<Run> = runs.extract_if(.., |run| Some(run.key) == last).collect();
+        let kept: Vec<KeyRows> = runs.extract_if(.., |run| Some(run.key) == last).collect();
         runs.sort_by_key(|run| run.key);
         shard.fold_runs(runs, lines, chunks, selection);
         *runs = kept;

@@ -14,6 +14,7 @@ use ibnet::types::Printable;
 use rayon::prelude::*;
 
 use crate::error::AnalysisError;
+use crate::hosts::Hosts;
 use crate::path;
 use crate::record::{Record, Type};
 
@@ -28,12 +29,14 @@ pub(crate) mod limits;
 pub mod memory;
 mod merge;
 mod rows;
+pub mod run;
 mod selection;
 mod shard;
 mod stream;
 
 use self::archive::Archives;
 use self::merge::Dropped;
+use self::run::Run;
 use self::selection::Selection;
 use self::shard::{Chunks, Shard, ShardCounts};
 use self::stream::{Stream, joined};
@@ -64,6 +67,21 @@ pub trait Fold: Clone + Send {
     fn fields(&self) -> Option<Vec<String>> {
         None
     }
+
+    /// Returns the hosts whose ports the fold uses, with the peers of these ports. `None` means all
+    /// ports. The records of other ports are then not read from an archive.
+    fn hosts(&self) -> Option<&Hosts> {
+        None
+    }
+
+    /// Returns whether the fold has [`add_run`](Self::add_run).
+    fn takes_runs(&self) -> bool {
+        false
+    }
+
+    /// Adds many records of a port at once. The result is the same as with [`add`](Self::add) for each
+    /// record.
+    fn add_run(&mut self, _run: &Run<'_>) {}
 
     /// Returns whether the fold evaluates the queries of each sampler, not the ports. It then also
     /// gets records whose time another record describes. Only copies are dropped.

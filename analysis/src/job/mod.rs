@@ -24,7 +24,9 @@ use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
 pub mod all;
 pub mod imbalance;
 pub mod row;
-pub mod slurm;
+pub mod run;
+pub mod source;
+pub mod table;
 
 use self::all::PortRate;
 use self::imbalance::Imbalance;

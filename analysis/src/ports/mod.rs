@@ -163,7 +163,7 @@ impl Fold for Ports {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        const ALWAYS: [&str; 14] = [
+        const ALWAYS: [&str; 16] = [
             "node",
             "kind",
             "peer_guid",
@@ -176,6 +176,8 @@ impl Fold for Ports {
             "rcv_gbps",
             "xmit_utilization",
             "rcv_utilization",
+            "xmit_blocked",
+            "xmit_blocked_dt_ns",
             "port_xmit_data_bytes",
             "port_rcv_data_bytes",
         ];

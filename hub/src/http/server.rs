@@ -156,6 +156,7 @@ mod tests {
             listen: ([127, 0, 0, 1], 0).into(),
             tls: Some((file(folder.path(), "cert", &own.cert.pem()), file(folder.path(), "key", &own.signing_key.serialize_pem()))),
             password_file: Some(file(folder.path(), "password", PASSWORD)),
+            plain_http: Vec::new(),
             secondary: false,
         };
         let mut roots = RootCertStore::empty();

@@ -160,10 +160,7 @@ mod tests {
         let moved = take_moved(&mut lost, &mut new);
         assert_eq!(
             moved,
-            [
-                MovedCable { end: end(1, 1), from: end(9, 1), to: end(9, 7) },
-                MovedCable { end: end(9, 2), from: end(2, 1), to: end(4, 1) },
-            ]
+            [MovedCable { end: end(1, 1), from: end(9, 1), to: end(9, 7) }, MovedCable { end: end(9, 2), from: end(2, 1), to: end(4, 1) },]
         );
         assert_eq!((lost, new), (vec![[end(3, 1), end(9, 3)]], vec![[end(5, 1), end(9, 8)]]));
     }

@@ -20,6 +20,9 @@ impl Engine {
         if matches!(transaction.purpose, Purpose::Peer { .. }) {
             return;
         }
+        if transaction.purpose == Purpose::SubnetManager {
+            return;
+        }
         self.stats.ended = self.stats.ended.max(at);
         let device = &mut self.devices[transaction.device as usize];
         // A device may ignore optional requests, for example SMPs without its M_Key. They count as
@@ -54,6 +57,9 @@ impl Engine {
         if let Purpose::Peer { port } = transaction.purpose {
             return self.peer_failed(port);
         }
+        if transaction.purpose == Purpose::SubnetManager {
+            return self.manager_failed(index);
+        }
         let after = self.devices[index as usize].flight.end_grace(self.config.silence);
         self.unanswered(transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
@@ -81,6 +87,9 @@ impl Engine {
             return self.peer_failed(port);
         }
         let index = transaction.device;
+        if transaction.purpose == Purpose::SubnetManager {
+            return self.manager_failed(index);
+        }
         let device = &mut self.devices[index as usize];
         if transaction.generation != device.generation {
             return;
@@ -128,6 +137,9 @@ impl Engine {
             return self.peer_failed(port);
         }
         let index = transaction.device;
+        if transaction.purpose == Purpose::SubnetManager {
+            return self.manager_not_asked(index);
+        }
         let may_go_on = self.devices[index as usize].flight.fail(transaction.expired);
         self.skip_groups(&transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
@@ -157,6 +169,10 @@ impl Engine {
                 self.peer_failed(port);
                 continue;
             }
+            if transaction.purpose == Purpose::SubnetManager {
+                self.manager_not_asked(index);
+                continue;
+            }
             let may_go_on = self.devices[index as usize].flight.fail(transaction.expired);
             if !transaction.expired {
                 self.skip_groups(&transaction, now);
@@ -184,6 +200,7 @@ impl Engine {
     pub fn transport_restored(&mut self, pkey_index: u16, pkey_table: Vec<u16>) {
         (self.config.pkey_index, self.config.pkey_table) = (pkey_index, pkey_table);
         self.manager.reset_losses();
+        self.subnet_managers.expire();
         self.verify_all();
     }
 }

@@ -47,6 +47,9 @@ impl Engine {
         if let Purpose::Peer { port } = transaction.purpose {
             self.stats.mads_late += u64::from(transaction.expired);
             self.take_peer(&transaction, port, answer.map(|()| pma::data(mad)));
+        } else if transaction.purpose == Purpose::SubnetManager {
+            self.stats.ended = self.stats.ended.max(now);
+            self.take_sm_info(transaction.device, answer.map(|()| pma::data(mad)));
         } else if transaction.purpose == Purpose::Path {
             self.manager.answer(transaction.expired);
             if answer == Err(MadStatus::BUSY) {
@@ -101,7 +104,7 @@ impl Engine {
             Purpose::SwitchMask => self.take_switch_mask(index, data),
             Purpose::Link { port } => self.take_link(port, data),
             Purpose::Fec { port } => self.take_fec(port, data),
-            Purpose::Peer { .. } | Purpose::Path => {}
+            Purpose::Peer { .. } | Purpose::Path | Purpose::SubnetManager => {}
         }
         let device = &self.devices[index as usize];
         if may_go_on || device.progress.repeat.is_some() && !device.flight.is_suspended() {

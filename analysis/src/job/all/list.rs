@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ibnet::record::interval::Interval;
 use rustc_hash::FxHashMap;
 
-use crate::job::slurm::SlurmJob;
+use crate::job::run::JobRun;
 
 /// Index of a job. `None` for traffic without a job.
 pub(super) type Owner = Option<u32>;
@@ -30,7 +30,7 @@ pub(super) struct Window {
 
 impl JobList {
     /// Creates the list of jobs in this order.
-    pub fn new(jobs: &[SlurmJob]) -> Self {
+    pub fn new(jobs: &[JobRun]) -> Self {
         let mut list = Self { jobs: Vec::new(), by_host: FxHashMap::default() };
         for (index, job) in (0_u32..).zip(jobs) {
             let hosts: BTreeSet<String> = job.hosts.iter().map(str::to_owned).collect();

@@ -108,6 +108,16 @@ fn outside(inputs: &Inputs) -> AnalysisError {
     AnalysisError::Nothing { what: format!("no record in the time range{bounds}"), help }
 }
 
+/// Returns the time of the first record, in nanoseconds since 1970.
+pub(crate) fn start_of(inputs: &Inputs) -> Result<u64, AnalysisError> {
+    // A pipe cannot be read a second time.
+    if !inputs.files.iter().all(|file| file.is_file() || file.is_dir()) {
+        let help = "give --from TIME, or read files instead of a pipe".to_owned();
+        return Err(AnalysisError::Nothing { what: "the time of the records is not known before they are read".to_owned(), help });
+    }
+    span(&input::read(inputs, &Nothing)?.1).map(|(from, _)| from)
+}
+
 /// A fold that uses no records. Reading then gives only the times of the records.
 #[derive(Clone)]
 struct Nothing;

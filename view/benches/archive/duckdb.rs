@@ -1,0 +1,1 @@
+//! DuckDB on the same data.
