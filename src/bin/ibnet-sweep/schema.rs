@@ -102,7 +102,9 @@ fn joined(fields: &[Field], separator: &str, text: impl Fn(&Field) -> String) ->
 fn polars(fields: &[Field]) -> String {
     let of = |field: &Field| {
         let kind = match field.kind {
-            Kind::Unsigned(bits) => format!("pl.UInt{bits}"),
+            Kind::Unsigned(64) => "pl.UInt64".to_owned(),
+            // The reader of polars 2.1 panics at integers of 8 and 16 bits.
+            Kind::Unsigned(_) => "pl.UInt32".to_owned(),
             Kind::Signed => "pl.Int32".to_owned(),
             Kind::Float => "pl.Float64".to_owned(),
             Kind::Text => "pl.String".to_owned(),
