@@ -6,6 +6,7 @@
 #![cfg(feature = "umad")]
 
 mod check;
+mod cleared;
 mod discover;
 mod fabric;
 mod identity;

@@ -34,7 +34,7 @@ const WAIT: Duration = Duration::from_millis(100);
 const QUERIES: u128 = TIMEOUT.as_millis() / WAIT.as_millis();
 
 /// A program, which is killed on drop.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -58,13 +58,13 @@ fn sampler(dir: &Path, config: &str, lines: &str) -> (Running, SocketAddr) {
 }
 
 /// A running Prometheus.
-struct Prometheus {
+pub(crate) struct Prometheus {
     _running: Running,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Prometheus {
-    fn start(program: &Path, dir: &Path, jobs: &str) -> Self {
+    pub(crate) fn start(program: &Path, dir: &Path, jobs: &str) -> Self {
         fs::write(dir.join("prometheus.yml"), format!("global:\n  scrape_interval: 500ms\nscrape_configs:\n{jobs}")).unwrap();
         // Prometheus does not report the port of `:0`, so the test takes one that was free a moment
         // ago.
@@ -94,7 +94,11 @@ impl Prometheus {
 
     /// Repeats a query until its series satisfy the condition. Returns labels and values.
     #[track_caller]
-    fn wait(&self, query: &str, is_expected: impl Fn(&[(BTreeMap<String, String>, f64)]) -> bool) -> Vec<(BTreeMap<String, String>, f64)> {
+    pub(crate) fn wait(
+        &self,
+        query: &str,
+        is_expected: impl Fn(&[(BTreeMap<String, String>, f64)]) -> bool,
+    ) -> Vec<(BTreeMap<String, String>, f64)> {
         let mut last = None;
         for _ in 0..QUERIES {
             if let Some(answer) = self.query(query) {
