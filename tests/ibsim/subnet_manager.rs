@@ -106,7 +106,8 @@ fn opensm_keeps_the_subscription_until_the_stop() {
     let subscriptions = || {
         let output = ibsim.run("node00002", "saquery", ["IIR"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let traps = text.lines().filter_map(|line| line.trim().strip_prefix("trap_num")).map(|rest| rest.trim_start_matches('.').to_owned());
+        let traps =
+            text.lines().filter_map(|line| line.trim().strip_prefix("trap_num")).map(|rest| rest.trim_start_matches('.').to_owned());
         traps.collect::<std::collections::BTreeSet<String>>()
     };
     assert!(subscriptions().is_empty());
