@@ -4,6 +4,7 @@
 
 mod archive;
 mod clickhouse;
+mod hosts;
 mod prometheus;
 mod recipes;
 mod recompute;

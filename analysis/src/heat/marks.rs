@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::grid::Grid;
-use crate::job::slurm::SlurmJob;
+use crate::job::run::JobRun;
 
 /// The outline of a job: its rows and times.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,9 +17,9 @@ pub struct JobMark {
 }
 
 /// Returns the marks of the jobs that have rows in the heat map and ran in its time.
-pub fn marks(grid: &Grid, jobs: &[SlurmJob]) -> Vec<JobMark> {
+pub fn marks(grid: &Grid, jobs: &[JobRun]) -> Vec<JobMark> {
     let column = |ns: u64| (ns.saturating_sub(grid.start_ns) as f64 / grid.step_ns.max(1) as f64).min(grid.columns as f64);
-    let mark = |job: &SlurmJob| {
+    let mark = |job: &JobRun| {
         let columns = (job.from.map_or(0.0, column), job.to.map_or(grid.columns as f64, column));
         let mut rows: Vec<Range<usize>> = Vec::new();
         for (row, label) in grid.rows.iter().enumerate() {
@@ -46,7 +46,7 @@ mod tests {
         let row = |hosts: &[&str]| RowLabel { hosts: hosts.iter().map(|host| (*host).to_owned()).collect(), ..RowLabel::new("row") };
         let rows = vec![row(&["n1"]), row(&["n1", "n2"]), row(&[]), row(&["n2"]), row(&["n3"])];
         let grid = Grid { start_ns: 1000, step_ns: 100, columns: 10, by: RowKind::Port, rows, panels: Vec::new() };
-        let job = |id: &str, nodes: &str, from, to| SlurmJob::new(id, nodes, from, to).unwrap();
+        let job = |id: &str, nodes: &str, from, to| JobRun::new(id, nodes, from, to).unwrap();
         let jobs = [
             job("1", "n[1-2]", Some(1150), Some(1300)),
             job("2", "n3", Some(0), None),

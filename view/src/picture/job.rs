@@ -67,7 +67,7 @@ pub fn of_all(traffic: &JobsTraffic, into: Option<&str>, zone: &Zone) -> Timelin
 mod tests {
     use ibnet_analysis::hosts::Hosts;
     use ibnet_analysis::job::all::{AllJobs, JobList};
-    use ibnet_analysis::job::slurm::SlurmJob;
+    use ibnet_analysis::job::run::JobRun;
     use ibnet_analysis::ports::Ports;
 
     use super::*;
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn all_jobs_the_rest_and_the_total_are_drawn() {
-        let jobs = [SlurmJob::new("47", "n1", Some(0), None).unwrap()];
+        let jobs = [JobRun::new("47", "n1", Some(0), None).unwrap()];
         let all = fold(AllJobs::new(JobList::new(&jobs), None), &job_lines(true));
         let traffic = all.finish(Some(&Hosts::parse("n*").unwrap())).unwrap();
         let svg = svg(&of_all(&traffic, Some("n*"), &Zone::utc()));

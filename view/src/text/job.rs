@@ -140,7 +140,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-fn octets(bytes: f64) -> String {
+pub(super) fn octets(bytes: f64) -> String {
     match bytes {
         1e16.. => format!("{:.3} PB", bytes / 1e15),
         1e13.. => format!("{:.3} TB", bytes / 1e12),
@@ -152,7 +152,7 @@ fn octets(bytes: f64) -> String {
 mod tests {
     use ibnet_analysis::hosts::Hosts;
     use ibnet_analysis::job::all::{AllJobs, JobList};
-    use ibnet_analysis::job::slurm::SlurmJob;
+    use ibnet_analysis::job::run::JobRun;
     use ibnet_analysis::ports::Ports;
 
     use super::*;
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn all_jobs_are_in_a_table_with_the_rest_and_the_total() {
-        let job = |id: &str, nodes: &str| SlurmJob::new(id, nodes, Some(0), None).unwrap();
+        let job = |id: &str, nodes: &str| JobRun::new(id, nodes, Some(0), None).unwrap();
         let jobs = [job("8\u{202e}", "n[2,4]"), job("7", "n1")];
         let all = fold(AllJobs::new(JobList::new(&jobs), None), &job_lines(true));
         let text = report_all(&all.finish(None).unwrap(), &Zone::utc());

@@ -2,7 +2,9 @@
 
 pub mod compare;
 pub mod errors;
+pub mod groups;
 pub mod job;
+pub mod jobs;
 pub mod latency;
 pub mod links;
 pub mod sweeps;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ibnet::record::interval::Interval;
 use rustc_hash::FxHashMap;
 
-use crate::job::slurm::SlurmJob;
+use crate::job::run::JobRun;
 
 /// Index of a job. `None` for traffic without a job.
 pub(super) type Owner = Option<u32>;
@@ -30,7 +30,7 @@ pub(super) struct Window {
 
 impl JobList {
     /// Creates the list of jobs in this order.
-    pub fn new(jobs: &[SlurmJob]) -> Self {
+    pub fn new(jobs: &[JobRun]) -> Self {
         let mut list = Self { jobs: Vec::new(), by_host: FxHashMap::default() };
         for (index, job) in (0_u32..).zip(jobs) {
             let hosts: BTreeSet<String> = job.hosts.iter().map(str::to_owned).collect();
@@ -40,6 +40,28 @@ impl JobList {
             list.jobs.push(Window { id: job.id.clone(), from: job.from.unwrap_or(0), to: job.to.unwrap_or(u64::MAX), hosts });
         }
         list
+    }
+
+    /// Returns the jobs of a host in an interval: those that ran for at least half of it. If there is
+    /// no such job, returns the job that ran for the longest part of it.
+    pub(crate) fn during(&self, host: &str, interval: Interval) -> Vec<u32> {
+        let all = self.by_host.get(&host.to_lowercase()).into_iter().flatten();
+        let ran = all.filter_map(|index| {
+            let Window { from, to, .. } = self.jobs[*index as usize];
+            Some((interval.within(from, to)?.length_ns(), *index))
+        });
+        let ran: Vec<(u64, u32)> = ran.collect();
+        let mut most: Vec<u32> = ran.iter().filter(|(ns, _)| ns * 2 >= interval.length_ns()).map(|(_, index)| *index).collect();
+        if most.is_empty() {
+            most.extend(ran.iter().max().map(|(_, index)| *index));
+        }
+        most.sort_unstable();
+        most
+    }
+
+    /// Returns the ID of a job.
+    pub(crate) fn id(&self, index: u32) -> &str {
+        &self.jobs[index as usize].id
     }
 
     /// Splits an interval of a host at the starts and ends of its jobs. Returns each part with its

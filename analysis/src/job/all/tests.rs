@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixtures::{fold, port};
-use crate::job::slurm::SlurmJob;
+use crate::job::run::JobRun;
 
 const HOST: (u64, u8) = (0x101, 1);
 
@@ -10,11 +10,11 @@ fn sends(slot: u64, host: u64, gbps: f64, blocked: f64) -> String {
     port(slot, (0x100 + host, 1), &format!("n{host} mlx5_0"), (1, host as u8, "leaf"), &values)
 }
 
-fn job(id: &str, nodes: &str, from_ms: u64, to_ms: u64) -> SlurmJob {
-    SlurmJob::new(id, nodes, Some(from_ms * 1_000_000), Some(to_ms * 1_000_000)).unwrap()
+fn job(id: &str, nodes: &str, from_ms: u64, to_ms: u64) -> JobRun {
+    JobRun::new(id, nodes, Some(from_ms * 1_000_000), Some(to_ms * 1_000_000)).unwrap()
 }
 
-fn traffic(jobs: &[SlurmJob], lines: &[String], bin_ns: Option<u64>) -> JobsTraffic {
+fn traffic(jobs: &[JobRun], lines: &[String], bin_ns: Option<u64>) -> JobsTraffic {
     fold(AllJobs::new(JobList::new(jobs), bin_ns), lines).finish(Some(&Hosts::parse("n2").unwrap())).unwrap()
 }
 
@@ -65,6 +65,24 @@ fn result_does_not_depend_on_the_chunks_and_gaps_are_not_zero() {
         merged.merge(fold(empty, &lines[cut..]));
         assert_eq!(merged.finish(Some(&Hosts::parse("n2").unwrap())).unwrap(), whole, "cut after {cut} lines");
     }
+}
+
+#[test]
+fn totals_of_two_time_ranges_add_up() {
+    const SECOND: u64 = 1_000_000_000;
+    let lines = |slots: &[u64]| slots.iter().flat_map(|slot| [sends(*slot, 1, *slot as f64, 0.5), sends(*slot, 2, 4.0, 0.1)]).collect();
+    let (first, later, both): (Vec<String>, Vec<String>, Vec<String>) = (lines(&[1, 2, 3]), lines(&[6, 7]), lines(&[1, 2, 3, 6, 7]));
+    let jobs = [job("7", "n[1-2],gone", 500, 6500)];
+    let total = |lines: &[String]| traffic(&jobs, lines, Some(SECOND)).jobs.remove(0);
+    let mut sum = total(&first);
+    // From 3 s to 5 s there are no records.
+    sum.extend(total(&later), 2);
+    let whole = total(&both);
+    let close = |a: f64, b: f64| (a - b).abs() < 1e-3;
+    assert!(close(sum.injected_bytes, whole.injected_bytes) && close(sum.blocked_seconds, whole.blocked_seconds), "{sum:?}");
+    assert_eq!(sum.injected_gbps, whole.injected_gbps);
+    assert_eq!((&sum.missing, sum.nodes.len(), sum.nodes[0].ports), (&whole.missing, 2, 1));
+    assert!(close(sum.imbalance.gini.unwrap(), whole.imbalance.gini.unwrap()));
 }
 
 #[test]

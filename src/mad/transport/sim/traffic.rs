@@ -39,6 +39,8 @@ pub(super) const DEFAULT_GBPS: f64 = 100.0;
 #[derive(Debug, Default)]
 pub struct Traffic {
     flows: Vec<Flow>,
+    /// Sender and receiver of each flow.
+    ends: Vec<(DeviceId, DeviceId)>,
     /// For each (device, port), the indices of the flows that leave by this port. Each flow also
     /// has the share of its active time in which it waits at this port, in millionths.
     egress: BTreeMap<(DeviceId, PortNum), Vec<(u32, u64)>>,
@@ -57,7 +59,7 @@ pub struct Sent {
 
 /// A stream of packets between two HCAs.
 #[derive(Clone, Copy, Debug)]
-struct Flow {
+pub(super) struct Flow {
     octets_per_second: u64,
     period_ns: u64,
     on_ns: u64,
@@ -86,18 +88,27 @@ impl Traffic {
     /// Returns the traffic of jobs. A job has 8 to 48 hosts in a ring, with its own rate and
     /// period. In addition every fourth host writes to one of a few servers.
     pub fn jobs(fabric: &Fabric, seed: u64) -> Self {
-        Self::routed(fabric, &Demand::jobs(fabric, seed))
+        Self::routed(fabric, &Demand::jobs(fabric, seed).0)
+    }
+
+    /// Returns the HCAs of each job of [`Traffic::jobs`].
+    pub fn hosts_of_jobs(fabric: &Fabric, seed: u64) -> Vec<Vec<DeviceId>> {
+        Demand::jobs(fabric, seed).1
+    }
+
+    /// Returns the traffic of these flows.
+    pub fn of(fabric: &Fabric, flows: &[KnownFlow]) -> Self {
+        let flow = |flow: &KnownFlow| Flow::repeated(flow.octets_per_second, flow.start, flow.length, flow.every);
+        let wanted: Vec<Demand> = flows.iter().map(|known| Demand { from: known.from, to: known.to, flow: flow(known) }).collect();
+        Self::routed(fabric, &wanted)
     }
 
     /// Returns the traffic of an incast (many hosts send to one) together with the traffic of
     /// [`Traffic::jobs`]. The jobs have a low rate, so they fill no link. No other flow goes to the
     /// destination of the incast.
     pub fn incast(fabric: &Fabric, seed: u64, incast: &Incast) -> Self {
-        /// The share of their usual rate at which the jobs send.
-        const SHARE: f64 = 0.1;
-        let mut wanted = Demand::jobs(fabric, seed);
+        let mut wanted = Demand::background(fabric, seed);
         wanted.retain(|demand| demand.to != incast.to);
-        wanted.iter_mut().for_each(|demand| demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64);
         wanted.extend(Demand::incast(fabric, incast));
         Self::routed(fabric, &wanted)
     }
@@ -122,12 +133,63 @@ impl Traffic {
         sent
     }
 
-    /// Routes each flow and limits it to the rate that its path carries.
-    fn routed(fabric: &Fabric, wanted: &[Demand]) -> Self {
+    /// Returns the octets that a flow has sent by `now`.
+    pub(super) fn octets(&self, flow: usize, now: Instant) -> u64 {
+        let now = self.end.map_or(now, |end| end.min(now));
+        self.flows.get(flow).map_or(0, |flow| flow.packets(now) * PACKET_OCTETS)
+    }
+
+    /// Returns the octets of each flow that have left by this port by `now`: the sender, the receiver
+    /// and the octets.
+    pub fn sent_by_flow(&self, device: DeviceId, port: PortNum, now: Instant) -> Vec<(DeviceId, DeviceId, u64)> {
+        let now = self.end.map_or(now, |end| end.min(now));
+        let flows = self.egress.get(&(device, port)).into_iter().flatten();
+        let sent = |(flow, _): &(u32, u64)| {
+            let (from, to) = self.ends[*flow as usize];
+            (from, to, self.flows[*flow as usize].packets(now) * PACKET_OCTETS)
+        };
+        flows.map(sent).collect()
+    }
+
+    /// Returns the forwarding tables of all switches for the LIDs of HCAs, in the form of `dump_fts`.
+    pub fn forwarding_tables(fabric: &Fabric) -> String {
         let graph = Graph::new(fabric);
         let mut routes = Routes { fabric, graph: &graph, hops: BTreeMap::new() };
-        let routed = wanted.iter().filter_map(|demand| Some((demand.flow, routes.path(demand.from, demand.to)?)));
-        let (flows, paths): (Vec<Flow>, Vec<Vec<Hop>>) = routed.unzip();
+        let hosts: Vec<_> = fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca).collect();
+        let mut text = String::new();
+        for (id, switch) in fabric.iter().filter(|(_, device)| device.kind == NodeKind::Switch) {
+            text.push_str(&format!("Unicast lids [0x0-0xbfff] of switch Lid {} guid {} (simulated):\n", switch.lid.0, switch.guid));
+            for (host, device) in &hosts {
+                if let Some((_, port)) = routes.path(id, *host).and_then(|path| path.first().copied()) {
+                    let (lid, port, guid) = (device.lid.0, port.0, device.guid);
+                    text.push_str(&format!("{lid:#06x} {port:03} : (Channel Adapter portguid {guid}: '')\n"));
+                }
+            }
+        }
+        text
+    }
+
+    /// Routes each flow and limits it to the rate that its path carries. Flows without a path are
+    /// left out.
+    fn routed(fabric: &Fabric, wanted: &[Demand]) -> Self {
+        Self::routed_with_indices(fabric, wanted).0
+    }
+
+    /// Routes each flow as [`Self::routed`], and returns the index of the flow of each demand.
+    pub(super) fn routed_with_indices(fabric: &Fabric, wanted: &[Demand]) -> (Self, Vec<Option<usize>>) {
+        let graph = Graph::new(fabric);
+        let mut routes = Routes { fabric, graph: &graph, hops: BTreeMap::new() };
+        let (mut flows, mut ends): (Vec<Flow>, Vec<(DeviceId, DeviceId)>) = Default::default();
+        let (mut paths, mut indices): (Vec<Vec<Hop>>, Vec<Option<usize>>) = Default::default();
+        for demand in wanted {
+            let path = routes.path(demand.from, demand.to);
+            indices.push(path.is_some().then_some(flows.len()));
+            if let Some(path) = path {
+                flows.push(demand.flow);
+                ends.push((demand.from, demand.to));
+                paths.push(path);
+            }
+        }
         let mut links: BTreeMap<Hop, Link> = BTreeMap::new();
         for (number, (flow, path)) in flows.iter().zip(&paths).enumerate() {
             for hop in path {
@@ -141,7 +203,7 @@ impl Traffic {
             link.carried = link.flows.iter().map(|flow| rates[*flow]).sum();
             link.level = link.flows.iter().map(|flow| rates[*flow]).fold(0.0, f64::max);
         }
-        let mut traffic = Self { flows, egress: BTreeMap::new(), end: None };
+        let mut traffic = Self { flows, ends, egress: BTreeMap::new(), end: None };
         for (number, (path, rate)) in paths.iter().zip(&rates).enumerate() {
             let flow = &mut traffic.flows[number];
             let slowed = 1.0 - (rate / flow.octets_per_second as f64).min(1.0);
@@ -154,7 +216,7 @@ impl Traffic {
             flow.octets_per_second = *rate as u64;
         }
         traffic.wait_while_not_sending(&links);
-        traffic
+        (traffic, indices)
     }
 
     /// Limits the waiting time of each port to the time in which it does not send.
@@ -171,6 +233,23 @@ impl Traffic {
 
 /// A step of a path: the device, and the port by which a packet leaves it.
 type Hop = (DeviceId, PortNum);
+
+/// A flow that the caller determines.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct KnownFlow {
+    /// HCA that sends.
+    pub from: DeviceId,
+    /// HCA that receives.
+    pub to: DeviceId,
+    /// Data rate while the flow is active, unless a link of its path carries less.
+    pub octets_per_second: f64,
+    /// Start of the flow.
+    pub start: Instant,
+    /// Time for which the flow is active in each period.
+    pub length: Duration,
+    /// Length of a period.
+    pub every: Duration,
+}
 
 /// An incast: several senders with one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -208,31 +287,42 @@ impl Incast {
 }
 
 /// A flow before it is limited to the rates of its links.
-struct Demand {
-    from: DeviceId,
-    to: DeviceId,
-    flow: Flow,
+pub(super) struct Demand {
+    pub(super) from: DeviceId,
+    pub(super) to: DeviceId,
+    pub(super) flow: Flow,
 }
 
 impl Demand {
-    fn jobs(fabric: &Fabric, seed: u64) -> Vec<Self> {
+    /// Returns the flows of [`Self::jobs`] with a tenth of their rates. They fill no link.
+    pub(super) fn background(fabric: &Fabric, seed: u64) -> Vec<Self> {
+        /// The share of their usual rate at which the jobs send.
+        const SHARE: f64 = 0.1;
+        let (mut wanted, _) = Self::jobs(fabric, seed);
+        wanted.iter_mut().for_each(|demand| demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64);
+        wanted
+    }
+
+    /// Returns the flows of all jobs, and the HCAs of each job.
+    fn jobs(fabric: &Fabric, seed: u64) -> (Vec<Self>, Vec<Vec<DeviceId>>) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut hosts: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| sends(fabric, *id)).collect();
         rng.shuffle(&mut hosts);
-        let mut wanted = Vec::new();
+        let (mut wanted, mut jobs) = (Vec::new(), Vec::new());
         let mut left = &hosts[..];
         while left.len() > 1 {
             let (job, rest) = left.split_at(rng.usize(8..=48).min(left.len()));
             let flow = Flow::random(&mut rng, 1.0..11.0);
             let pairs = job.iter().zip(job.iter().cycle().skip(1)).filter(|(from, to)| from != to);
             wanted.extend(pairs.map(|(from, to)| Self { from: *from, to: *to, flow }));
+            jobs.push(job.to_vec());
             left = rest;
         }
         let servers = &hosts[..hosts.len().min(1 + hosts.len() / 32)];
         for host in hosts.iter().skip(servers.len()).step_by(4) {
             wanted.push(Self { from: *host, to: servers[rng.usize(..servers.len())], flow: Flow::random(&mut rng, 0.2..2.0) });
         }
-        wanted
+        (wanted, jobs)
     }
 
     fn incast(fabric: &Fabric, Incast { from, to, start, length, every }: &Incast) -> Vec<Self> {
@@ -249,7 +339,7 @@ impl Demand {
 }
 
 /// Returns whether a device is an HCA with traffic.
-fn sends(fabric: &Fabric, id: DeviceId) -> bool {
+pub(super) fn sends(fabric: &Fabric, id: DeviceId) -> bool {
     let device = fabric.device(id);
     device.kind == NodeKind::Hca && device.linked_ports() > 0 && !fabric.is_aggregation_node(device)
 }
@@ -342,7 +432,7 @@ impl Flow {
     }
 
     /// Returns a flow that is active once.
-    fn once(octets_per_second: f64, start: Instant, length: Duration) -> Self {
+    pub(super) fn once(octets_per_second: f64, start: Instant, length: Duration) -> Self {
         // The period is half of the range of `u64`: the flow never repeats, and the sum of two
         // instants does not overflow.
         const PERIOD: u64 = u64::MAX / 2;
@@ -413,6 +503,17 @@ mod tests {
         assert_eq!(total(0), 0);
         assert!(total(4) > 0 && total(4) < total(8));
         assert_eq!(total(8), total(9));
+    }
+
+    #[test]
+    fn each_host_belongs_to_one_job() {
+        let jobs = Traffic::hosts_of_jobs(&stria(), 1);
+        let mut hosts: Vec<DeviceId> = jobs.concat();
+        let count = hosts.len();
+        hosts.sort_unstable();
+        hosts.dedup();
+        assert_eq!((hosts.len(), count), (count, 302), "every adapter once");
+        assert!(jobs.iter().all(|job| (2..=48).contains(&job.len())));
     }
 
     #[test]

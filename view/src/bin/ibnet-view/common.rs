@@ -68,7 +68,7 @@ pub(crate) fn bar(total: u64) -> Progress {
 
 /// Reports on standard error what was left out of the input.
 fn note_summary(summary: &ReadSummary) {
-    let ReadSummary { lines, invalid, first_invalid, copies, covered, incomplete, .. } = summary;
+    let ReadSummary { lines, invalid, first_invalid, copies, covered, incomplete, minute_hours, .. } = summary;
     if let Some(InvalidLine { file, line, why }) = first_invalid {
         let (file, why) = (Printable(file), Printable(why));
         cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {file}:{line}: {why}\n"));
@@ -80,6 +80,9 @@ fn note_summary(summary: &ReadSummary) {
         cli::note(&format!(
             "covered   {covered} of {lines} records describe a time that another sampler describes; each time counts once\n"
         ));
+    }
+    if let (minutes @ 1.., hours) = minute_hours {
+        cli::note(&format!("minutes   one-minute means of the archive (ports_1m) were read for {minutes} of {hours} hours\n"));
     }
     incomplete.iter().for_each(note_incomplete);
 }
@@ -106,6 +109,16 @@ fn outside(inputs: &Inputs) -> AnalysisError {
     let bound = |name: &str, ns: Option<u64>| ns.map(|ns| format!(" {name} {}", zone.format(ns, "%Y-%m-%d %H:%M:%S")));
     let bounds = [bound("from", inputs.from), bound("to", inputs.to)].into_iter().flatten().collect::<String>();
     AnalysisError::Nothing { what: format!("no record in the time range{bounds}"), help }
+}
+
+/// Returns the time of the first record, in nanoseconds since 1970.
+pub(crate) fn start_of(inputs: &Inputs) -> Result<u64, AnalysisError> {
+    // A pipe cannot be read a second time.
+    if !inputs.files.iter().all(|file| file.is_file() || file.is_dir()) {
+        let help = "give --from TIME, or read files instead of a pipe".to_owned();
+        return Err(AnalysisError::Nothing { what: "the time of the records is not known before they are read".to_owned(), help });
+    }
+    span(&input::read(inputs, &Nothing)?.1).map(|(from, _)| from)
 }
 
 /// A fold that uses no records. Reading then gives only the times of the records.

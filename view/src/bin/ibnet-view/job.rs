@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use ibnet::cli::{self, InputError, OutputError};
+use ibnet::cli::{self, OutputError};
 use ibnet::types::Printable;
 use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::input::Inputs;
 use ibnet_analysis::job::Job;
 use ibnet_analysis::job::all::{AllJobs, JobList};
-use ibnet_analysis::job::slurm::SlurmJob;
+use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::when::{self, Zone};
 use ibnet_view::draw::{self, render};
@@ -17,7 +18,10 @@ use ibnet_view::{document, picture, text};
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
-use crate::selection::{self, SlurmFile};
+use crate::groups::{GroupArgs, Report};
+use crate::host_metrics::{self, HostArgs};
+use crate::job_source::JobSource;
+use crate::selection;
 
 /// Report the traffic of a job and the time for which it was blocked
 #[derive(Debug, clap::Args)]
@@ -27,23 +31,26 @@ pub(crate) struct Args {
     recorded: Recorded,
     /// Nodes of the job: `node[001-024]` or `oss*`, the first words of node descriptions. With
     /// --all: nodes whose received traffic is drawn by switch port
-    #[arg(long, value_name = "HOSTLIST", required_unless_present_any = ["slurm", "all"], conflicts_with = "slurm")]
+    #[arg(long, value_name = "HOSTLIST", required_unless_present_any = ["slurm", "all", "groups"], conflicts_with = "slurm")]
     nodes: Option<String>,
-    /// ID of a Slurm job. Its nodes and times are read from --slurm-file
-    #[arg(long, value_name = "JOBID", requires = "slurm_file")]
+    /// ID of a job. Its nodes and times come from Slurm or PBS, or from --slurm-file
+    #[arg(long, visible_alias = "job", value_name = "JOBID")]
     slurm: Option<String>,
-    /// All jobs of --slurm-file, the traffic without a job, and the total
-    #[arg(long, requires = "slurm_file", conflicts_with_all = ["slurm", "steps"])]
+    /// All jobs in the time range, the traffic without a job, and the total
+    #[arg(long, conflicts_with_all = ["slurm", "steps"])]
     all: bool,
-    /// Output of `sacct -P -X --format=JobID,State,Start,End,NodeList` or `squeue -o '%i|%T|%N|%S'`
-    #[arg(long, value_name = "FILE|-")]
-    slurm_file: Option<PathBuf>,
+    #[command(flatten)]
+    source: JobSource,
     /// Largest number of time steps
     #[arg(long, value_name = "N", default_value_t = 240, value_parser = clap::value_parser!(u16).range(2..=10_000))]
     steps: u16,
-    /// Length of a time step with --all, such as 10s; by default it fits the recording
-    #[arg(long, value_name = "DURATION", requires = "all", value_parser = bin)]
+    /// Length of a time step with --all and --group, such as 10s; by default it fits the recording
+    #[arg(long, value_name = "DURATION", value_parser = bin)]
     bin: Option<u64>,
+    #[command(flatten)]
+    group: GroupArgs,
+    #[command(flatten)]
+    host_metrics: HostArgs,
     /// Format of the result
     #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
     format: Format,
@@ -61,26 +68,48 @@ fn bin(text: &str) -> Result<u64, String> {
 
 const EXAMPLES: &str = "\
 Port counters have no destinations. So the traffic that stays on a leaf switch and the
-job's part of a link are estimates; the report explains them. ibnet-view does not call
-Slurm, it reads the text output of sacct or squeue. Their times are local times.
+job's part of a link are estimates; the report explains them. Nodes and times of a job
+come from sacct and squeue, from qstat with --scheduler pbs, or from a file.
 
 Examples:
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' --from 12:00 --to 12:30
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
-  sacct -P -X --format=JobID,State,Start,End,NodeList -j 4711 |
-    ibnet-view job lines/*.jsonl --slurm 4711 --slurm-file - -o job.json
+  ibnet-view job lines/*.jsonl --slurm 4711 -o job.svg
+  ibnet-view job lines/*.jsonl --slurm 4711 --slurm-file jobs.jsonl --format json
   ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --bin 10s -o jobs.png
-  ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --nodes 'oss*' -o jobs.svg";
+  ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --nodes 'oss*' -o jobs.svg
+  ibnet-view job lines/*.jsonl --group 'storage=oss*,mds*' -o storage.svg
+  ibnet-view job lines/*.jsonl --nodes 'node[001-024]' --host-metrics http://prometheus:9090 -o job.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if args.all { run_all(args) } else { run_one(args) }
+    match args.group.is_empty() {
+        true if args.all => run_all(args),
+        true => run_one(args),
+        false => run_groups(args),
+    }
+}
+
+fn run_groups(args: &Args) -> Result<(), Failure> {
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
+    // Without jobs, the senders are hosts.
+    let jobs = if args.all || args.source.has_file() { jobs_during(args, &inputs)? } else { Vec::new() };
+    let report = Report {
+        groups: &args.group.groups()?,
+        jobs: JobList::new(&jobs),
+        bin_ns: args.bin,
+        format: args.format,
+        output: args.output.as_deref(),
+        hosts: &args.host_metrics,
+    };
+    report.write(&inputs)
 }
 
 fn run_one(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
     let found = match &args.slurm {
-        Some(id) => slurm_file(args)?.job(id)?,
-        None => SlurmJob::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
+        Some(id) => args.source.job(id)?,
+        None => JobRun::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
     };
     let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
@@ -99,16 +128,18 @@ fn run_one(args: &Args) -> Result<(), Failure> {
             Some(id) => format!("Job {} on {}", Printable(id), Printable(&found.nodes)),
             None => format!("Traffic of {}", Printable(&found.nodes)),
         };
-        write(path, || Ok(job.to_json().into_bytes()), &picture::job::of_job(&job, &title, &zone).trimmed(common::span(&summary)?))?;
+        let picture = picture::job::of_job(&job, &title, &zone).trimmed(common::span(&summary)?);
+        let picture = host_metrics::below(&args.host_metrics, picture, job.nodes.iter().map(|node| node.host.clone()))?;
+        write(path, || Ok(job.to_json().into_bytes()), &picture)?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report(&job).trim_end()))?)
 }
 
 fn run_all(args: &Args) -> Result<(), Failure> {
     let zone = Zone::local();
-    let jobs = JobList::new(&slurm_file(args)?.jobs()?);
     let into = args.nodes.as_deref().map(Hosts::parse).transpose()?;
     let inputs = args.recorded.inputs()?;
+    let jobs = JobList::new(&jobs_during(args, &inputs)?);
     common::refuse_input(&inputs, args.output.as_ref())?;
     let (all, summary) = common::read(&inputs, &AllJobs::new(jobs, args.bin))?;
     let time_range = common::time_range(&summary)?;
@@ -119,13 +150,22 @@ fn run_all(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.output {
         let json = || document::to_json(span, &traffic.jobs).map_err(|source| OutputError { path: path.clone(), source });
-        write(path, || Ok(json()?), &picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span))?;
+        let hosts = traffic.jobs.iter().flat_map(|job| &job.nodes).map(|node| node.host.clone());
+        let picture = picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span);
+        write(path, || Ok(json()?), &host_metrics::below(&args.host_metrics, picture, hosts)?)?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report_all(&traffic, &zone).trim_end()))?)
 }
 
-fn slurm_file(args: &Args) -> Result<SlurmFile, InputError> {
-    SlurmFile::read(args.slurm_file.as_deref().unwrap_or_else(|| Path::new("-")))
+/// Returns the jobs that ran in the time of the inputs. To ask for them, this time must be known
+/// before the records are evaluated. So without --from the inputs are read twice.
+fn jobs_during(args: &Args, inputs: &Inputs) -> Result<Vec<JobRun>, Failure> {
+    let from = match inputs.from {
+        Some(from) => from,
+        None if args.source.has_file() => 0,
+        None => common::start_of(inputs)?,
+    };
+    Ok(args.source.jobs(from, inputs.to)?.runs)
 }
 
 /// Writes JSON or the picture, by the extension of the file name. A file name with an unknown

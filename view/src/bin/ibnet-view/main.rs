@@ -9,7 +9,10 @@ use ibnet::cli::{self, InputError, OutputError};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::errors::ThresholdError;
-use ibnet_analysis::job::slurm::SlurmError;
+use ibnet_analysis::host_metrics::HostMetricsError;
+use ibnet_analysis::job::source::SourceError;
+use ibnet_analysis::job::source::ask::AskError;
+use ibnet_analysis::job::table::TableError;
 use ibnet_store::error::StoreError;
 use ibnet_view::draw::DrawError;
 use miette::Diagnostic;
@@ -17,8 +20,12 @@ use miette::Diagnostic;
 mod common;
 mod errors;
 mod format;
+mod groups;
 mod heatmap;
+mod host_metrics;
 mod job;
+mod job_source;
+mod jobs;
 mod latency;
 mod links;
 mod map;
@@ -41,6 +48,7 @@ enum Command {
     Latency(latency::Args),
     Errors(errors::Args),
     Job(job::Args),
+    Jobs(jobs::Args),
     Links(links::Args),
     Map(map::Args),
     Pack(pack::Args),
@@ -57,6 +65,8 @@ Examples:
   ibnet-view links lines/*.jsonl --by blocked        links with the longest waits
   ibnet-view links lines/*.jsonl --tree              congestion trees
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
+  ibnet-view job lines/*.jsonl --slurm 4711          asks Slurm for nodes and times
+  ibnet-view jobs --keep jobs.jsonl                 keeps a table of all jobs
   ibnet-view map lines/*.jsonl -o map.svg
   ibnet-view pack 'lines/*.jsonl*' -o archive       records as Parquet files
   ibnet-view replay lines/*.jsonl.zst --speed 10 -o - | consumer
@@ -86,7 +96,16 @@ enum Failure {
     Threshold(#[from] ThresholdError),
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Slurm(#[from] SlurmError),
+    Jobs(#[from] SourceError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Ask(#[from] AskError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    JobTable(#[from] TableError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    HostMetrics(#[from] HostMetricsError),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Store(#[from] StoreError),
@@ -105,6 +124,9 @@ enum Failure {
     #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
     #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
     NotAPicture { path: PathBuf },
+    #[error("cannot use --by group: no group was given")]
+    #[diagnostic(help("give groups, such as `--group 'storage=oss*,mds*'`"))]
+    NoGroup,
     #[error("cannot draw {}: the name does not end in .svg or .png", Printable(&path.display().to_string()))]
     #[diagnostic(help("give -o FILE.svg or FILE.png; nothing was written"))]
     NotPictureName { path: PathBuf },
@@ -120,6 +142,7 @@ fn main() -> ExitCode {
         Command::Latency(args) => latency::run(args),
         Command::Errors(args) => return errors::run(args).unwrap_or_else(|failure| failure.report()),
         Command::Job(args) => job::run(args),
+        Command::Jobs(args) => jobs::run(args),
         Command::Links(args) => links::run(args),
         Command::Map(args) => map::run(args),
         Command::Pack(args) => pack::run(args),
@@ -137,10 +160,13 @@ impl Failure {
     fn report(&self) -> ExitCode {
         let failed = cli::fail(self);
         match self {
-            Self::Threshold(_) | Self::SvgOnly { .. } | Self::NotAPicture { .. } | Self::NotPictureName { .. } => ExitCode::from(USAGE),
+            Self::NoGroup | Self::Threshold(_) | Self::SvgOnly { .. } | Self::NotAPicture { .. } | Self::NotPictureName { .. } => {
+                ExitCode::from(USAGE)
+            }
             // A metric that does not exist is a wrong argument. But only reading the records shows
             // that it does not exist.
             Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
+            Self::HostMetrics(HostMetricsError::Url { .. }) => ExitCode::from(USAGE),
             Self::Analysis(AnalysisError::Time { .. } | AnalysisError::Hosts { .. } | AnalysisError::Pattern { .. }) => {
                 ExitCode::from(USAGE)
             }

@@ -1,0 +1,308 @@
+//! Asks Slurm or PBS for jobs, by their commands.
+//!
+//! Slurm is asked by `sacct`, which reads the accounting database, and by `squeue`, which reads the
+//! controller. The database knows jobs that ended long ago, but can be seconds behind. The
+//! controller knows the jobs that run now. Without accounting, only `squeue` answers.
+//!
+//! The commands write text with named columns, not JSON. The JSON output changes with the version of
+//! Slurm, has about 6 KiB for each job, and `squeue --json` ignores the selection of jobs. The
+//! separator of the columns is random, so a job name cannot imitate the line of another job. Times
+//! are requested as seconds since 1970, so they have no time zone.
+
+use std::io;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use ibnet::cli;
+use ibnet::limits;
+use ibnet::types::Printable;
+use miette::Diagnostic;
+
+use super::{Entry, SourceError, entries, find_in, runs, slurm_text};
+use crate::job::run::JobRun;
+use crate::job::table::Listing;
+use crate::when::Zone;
+
+/// Longest time for an answer of a command.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Largest number of octets of an error message of a command.
+const MOST_MESSAGE: usize = 300;
+
+/// Pause between two checks for the end of a command whose output has ended.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Time that is added before the time range of a listing. A local time in the hour in which summer
+/// time ends is ambiguous.
+const MARGIN_NS: u64 = 3_600_000_000_000;
+
+/// A resource manager.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Manager {
+    /// Slurm, with `sacct` and `squeue`.
+    #[default]
+    Slurm,
+    /// PBS, with `qstat`.
+    Pbs,
+}
+
+/// Reason why a resource manager has no usable answer.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub enum AskError {
+    /// The command cannot be started.
+    #[error("cannot ask for jobs: cannot run `{}`", Printable(command))]
+    #[diagnostic(help("run this command on a host with the commands of Slurm or PBS, or give a file with jobs with --slurm-file"))]
+    Start {
+        /// The command line.
+        command: String,
+        /// Error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// The command failed.
+    #[error("cannot ask for jobs: `{}` ended with {status}: {}", Printable(command), Printable(message))]
+    #[diagnostic(help("run the command by hand and correct its error, or give a file with jobs with --slurm-file"))]
+    Failed {
+        /// The command line.
+        command: String,
+        /// Exit code or signal.
+        status: ExitStatus,
+        /// What the command wrote to standard error.
+        message: String,
+    },
+    /// The command did not answer in time.
+    #[error("cannot ask for jobs: `{}` did not answer within {} s", Printable(command), limit.as_secs())]
+    #[diagnostic(help("check the resource manager, for example with `scontrol ping`, or give a file with jobs with --slurm-file"))]
+    Slow {
+        /// The command line.
+        command: String,
+        /// Longest time.
+        limit: Duration,
+    },
+    /// The answer is malformed, or does not have the job.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Answer(#[from] SourceError),
+}
+
+/// Asks a resource manager.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ask {
+    /// The resource manager.
+    pub manager: Manager,
+    /// Longest time for an answer of one command.
+    pub limit: Duration,
+    /// Time zone of this machine, in which PBS writes times and Slurm reads them.
+    pub zone: Zone,
+}
+
+impl Ask {
+    /// Creates a question to a resource manager of this machine.
+    pub fn new(manager: Manager) -> Self {
+        Self { manager, limit: PATIENCE, zone: Zone::local() }
+    }
+
+    /// Returns the newest run of the job with this ID.
+    ///
+    /// # Errors
+    /// Returns an error if a command fails, or if the job is missing or has no nodes.
+    pub fn job(&self, id: &str) -> Result<JobRun, AskError> {
+        if self.manager == Manager::Pbs {
+            let (entries, command) = self.qstat(&[id])?;
+            return Ok(find_in(entries, &command, id)?);
+        }
+        let stored = match self.sacct(&["-j", id]) {
+            Ok((entries, command)) if !entries.is_empty() => return Ok(find_in(of_job(entries, id), &command, id)?),
+            other => other,
+        };
+        let (entries, command) = match (self.squeue(&["-j", id]), stored) {
+            // squeue fails if it does not have the job. The answer of sacct explains more.
+            (Err(AskError::Failed { .. }), stored) => stored?,
+            (answer, _) => answer?,
+        };
+        Ok(find_in(of_job(entries, id), &command, id)?)
+    }
+
+    /// Returns all jobs that ran in a time range. `at` is the present time. All times are
+    /// nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// Returns an error if a command fails or its answer is malformed. Slurm without accounting is
+    /// not an error: the result then has the jobs that `squeue` still has.
+    pub fn jobs(&self, from: u64, to: Option<u64>, at: u64) -> Result<Listing, AskError> {
+        let time = |ns: u64| self.zone.format(ns, "%Y-%m-%dT%H:%M:%S");
+        if self.manager == Manager::Pbs {
+            let (entries, command) = self.qstat(&[])?;
+            let all = runs(entries, &command)?.into_iter().filter(|run| run.is_during(from, to.unwrap_or(u64::MAX)));
+            return Ok(Listing { runs: all.collect(), at, is_complete: true });
+        }
+        let start = time(from.saturating_sub(MARGIN_NS));
+        let end = to.map(|to| time(to.saturating_add(MARGIN_NS)));
+        let mut arguments = vec!["-a", "-S", &start];
+        if let Some(end) = &end {
+            arguments.extend(["-E", end]);
+        }
+        let stored = self.sacct(&arguments).and_then(|(entries, command)| Ok(runs(entries, &command)?));
+        let present = self.squeue(&["-a"]).and_then(|(entries, command)| Ok(runs(entries, &command)?));
+        let is_complete = present.is_ok();
+        let (stored, present) = match (stored, present) {
+            (Err(error), Err(_)) => return Err(error),
+            (stored, present) => (stored.unwrap_or_default(), present.unwrap_or_default()),
+        };
+        Ok(Listing { runs: union(stored, present, from, to), at, is_complete })
+    }
+
+    fn sacct(&self, selection: &[&str]) -> Result<(Vec<Entry>, String), AskError> {
+        let separator = separator();
+        let delimiter = format!("--delimiter={separator}");
+        // -X: jobs without their steps. -D: all runs of a job that was requeued.
+        let mut arguments = vec!["-X", "-D", "-P", &delimiter, "--format=JobID,User,State,Start,End,NodeList,JobName"];
+        arguments.extend(selection);
+        self.slurm("sacct", &arguments, &separator)
+    }
+
+    fn squeue(&self, selection: &[&str]) -> Result<(Vec<Entry>, String), AskError> {
+        let separator = separator();
+        let format = ["%i", "%u", "%T", "%S", "%e", "%N", "%j"].join(&separator);
+        let mut arguments = vec!["-t", "all", "-o", &format];
+        arguments.extend(selection);
+        self.slurm("squeue", &arguments, &separator)
+    }
+
+    fn slurm(&self, program: &str, arguments: &[&str], separator: &str) -> Result<(Vec<Entry>, String), AskError> {
+        let (text, command) = self.run(program, arguments)?;
+        // A wrapper of a site can ignore the options and write another form.
+        let found = if text.contains(separator) {
+            slurm_text::entries(&text, separator, &self.zone)
+        } else {
+            entries(&text, &command, &self.zone)?
+        };
+        Ok((found, command))
+    }
+
+    fn qstat(&self, selection: &[&str]) -> Result<(Vec<Entry>, String), AskError> {
+        let mut arguments = vec!["-x", "-f", "-F", "json"];
+        arguments.extend(selection);
+        let (text, command) = self.run("qstat", &arguments)?;
+        Ok((entries(&text, &command, &self.zone)?, command))
+    }
+
+    /// Runs a command, and returns its output and its command line.
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<(String, String), AskError> {
+        let command = [&[program], arguments].concat().join(" ");
+        let start = |source| AskError::Start { command: command.clone(), source };
+        let slow = || AskError::Slow { command: command.clone(), limit: self.limit };
+        let mut process = Command::new(program);
+        process.args(arguments).env("SLURM_TIME_FORMAT", "%s").env("LC_ALL", "C");
+        process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = process.spawn().map_err(start)?;
+        let output = read_all(child.stdout.take());
+        let message = read_all(child.stderr.take());
+        let read = output.recv_timeout(self.limit).and_then(|output| Ok((output, message.recv_timeout(self.limit)?)));
+        let Ok((output, message)) = read else {
+            stop(&mut child);
+            return Err(slow());
+        };
+        let Some(status) = end_of(&mut child, self.limit).map_err(start)? else {
+            stop(&mut child);
+            return Err(slow());
+        };
+        if !status.success() {
+            let message = String::from_utf8_lossy(&message.unwrap_or_default()).trim().replace('\n', "; ");
+            let end = message.floor_char_boundary(MOST_MESSAGE);
+            let message = if message.is_empty() { "no message".to_owned() } else { message[..end].to_owned() };
+            return Err(AskError::Failed { command, status, message });
+        }
+        Ok((String::from_utf8_lossy(&output.map_err(start)?).into_owned(), command))
+    }
+}
+
+/// Returns the entries of a job. A single entry with another ID is the task of an array that was
+/// given by its own ID.
+fn of_job(mut entries: Vec<Entry>, id: &str) -> Vec<Entry> {
+    if let [entry] = &mut entries[..]
+        && !entry.id.starts_with(id)
+    {
+        if let Ok(Some(run)) = &mut entry.run {
+            id.clone_into(&mut run.id);
+        }
+        id.clone_into(&mut entry.id);
+    }
+    entries
+}
+
+/// Returns the runs of both commands. The end of a run is known if one of them has it.
+fn union(stored: Vec<JobRun>, present: Vec<JobRun>, from: u64, to: Option<u64>) -> Vec<JobRun> {
+    let mut all: std::collections::BTreeMap<(Option<u64>, String), JobRun> = std::collections::BTreeMap::new();
+    for run in stored.into_iter().chain(present).filter(|run| run.is_during(from, to.unwrap_or(u64::MAX))) {
+        let known = all.entry((run.from, run.id.clone())).or_insert_with(|| run.clone());
+        if known.to.is_none() && run.to.is_some() {
+            *known = run;
+        }
+    }
+    all.into_values().collect()
+}
+
+fn separator() -> String {
+    format!("~{:016x}~", cli::random_seed())
+}
+
+/// Reads a pipe to its end in a thread.
+fn read_all<R: io::Read + Send + 'static>(pipe: Option<R>) -> Receiver<io::Result<Vec<u8>>> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let read = pipe.map_or_else(|| Ok(Vec::new()), |pipe| limits::read(pipe, limits::SLURM));
+        // The receiver is gone if the command was too slow.
+        drop(sender.send(read));
+    });
+    receiver
+}
+
+/// Waits for the end of a process whose output has ended. Returns `None` after the limit.
+fn end_of(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    for _ in 0..=limit.as_millis() / PAUSE.as_millis() {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(None)
+}
+
+/// Ends a process. An error means that the process ended by itself.
+fn stop(child: &mut Child) {
+    drop(child.kill());
+    drop(child.wait());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(limit: Duration) -> Ask {
+        Ask { manager: Manager::Slurm, limit, zone: Zone::utc() }
+    }
+
+    #[test]
+    fn failed_command_is_named_with_its_exit_code_and_message() {
+        let error = ask(PATIENCE).run("sh", &["-c", "echo Invalid job id >&2; exit 3"]).unwrap_err().to_string();
+        assert_eq!(error, "cannot ask for jobs: `sh -c echo Invalid job id >&2; exit 3` ended with exit status: 3: Invalid job id");
+        assert!(matches!(ask(PATIENCE).run("ibnet-no-such-command", &[]), Err(AskError::Start { .. })));
+    }
+
+    #[test]
+    fn command_without_an_end_is_stopped() {
+        let limit = Duration::from_millis(50);
+        for script in ["exec sleep 600", "exec >&- 2>&-; exec sleep 600", "exec yes > /dev/null"] {
+            assert!(matches!(ask(limit).run("sh", &["-c", script]), Err(AskError::Slow { .. })), "{script}");
+        }
+    }
+
+    #[test]
+    fn end_of_a_run_is_known_if_one_command_has_it() {
+        let run = |id: &str, from, to| JobRun::new(id, "n1", Some(from), to).unwrap();
+        let all = union(vec![run("1", 10, None), run("2", 10, Some(12))], vec![run("1", 10, Some(20)), run("3", 30, None)], 15, None);
+        assert_eq!(all.iter().map(|run| (&*run.id, run.to)).collect::<Vec<_>>(), [("1", Some(20)), ("3", None)]);
+    }
+}

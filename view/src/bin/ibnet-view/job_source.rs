@@ -1,0 +1,74 @@
+//! `--slurm-file` and `--scheduler`: where jobs come from.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use ibnet::cli;
+use ibnet::limits;
+use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::source;
+use ibnet_analysis::job::source::ask::{Ask, Manager};
+use ibnet_analysis::job::table::Listing;
+use ibnet_analysis::when::Zone;
+
+use crate::Failure;
+use crate::common;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct JobSource {
+    /// File with jobs, instead of asking Slurm: text or JSON of sacct or squeue, JSON of qstat, CSV
+    /// with job,user,nodes,start,end,state, or a job table
+    #[arg(long, visible_alias = "jobs-file", value_name = "FILE|-")]
+    slurm_file: Option<PathBuf>,
+    /// Resource manager that is asked for jobs
+    #[arg(long, value_enum, default_value_t, conflicts_with = "slurm_file")]
+    scheduler: Scheduler,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum Scheduler {
+    /// sacct and squeue
+    #[default]
+    Slurm,
+    /// qstat
+    Pbs,
+}
+
+impl JobSource {
+    /// Returns whether the user gave a file.
+    pub(crate) const fn has_file(&self) -> bool {
+        self.slurm_file.is_some()
+    }
+
+    /// Returns the newest run of the job with this ID.
+    pub(crate) fn job(&self, id: &str) -> Result<JobRun, Failure> {
+        match self.text()? {
+            Some((text, name)) => Ok(source::find(&text, &name, id, &Zone::local())?),
+            None => Ok(self.ask().job(id)?),
+        }
+    }
+
+    /// Returns all jobs that ran in a time range, in nanoseconds since 1970. All jobs of a file are
+    /// returned.
+    pub(crate) fn jobs(&self, from: u64, to: Option<u64>) -> Result<Listing, Failure> {
+        let at = common::now();
+        match self.text()? {
+            Some((text, name)) => Ok(Listing { runs: source::all(&text, &name, &Zone::local())?, at, is_complete: false }),
+            None => Ok(self.ask().jobs(from, to, at)?),
+        }
+    }
+
+    /// Returns the content and the name of the file.
+    fn text(&self) -> Result<Option<(String, String)>, Failure> {
+        let Some(file) = &self.slurm_file else { return Ok(None) };
+        let text = cli::read(file, limits::SLURM)?;
+        Ok(Some((String::from_utf8_lossy(&text).into_owned(), cli::name_of(file))))
+    }
+
+    fn ask(&self) -> Ask {
+        Ask::new(match self.scheduler {
+            Scheduler::Slurm => Manager::Slurm,
+            Scheduler::Pbs => Manager::Pbs,
+        })
+    }
+}
