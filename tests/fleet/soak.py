@@ -242,7 +242,7 @@ def soak(args, folder):
         print(f"the machine was too slow for the samplers: {missed:,} of {slots + missed:,} slots were not sampled, and are reported")
     print(f"archive: {slots:,} slots, {rows:,} port records, {size / 1e6:,.1f} MB, {size / max(rows, 1):.1f} octets a port record; packed in {packed:.1f} s")
     for name, seconds in used:
-        print(f"CPU of the {name}: {seconds / lived:.2f} cores")
+        print(f"CPU of the {name}: {seconds:.2f} s, {seconds / lived:.3f} cores, {seconds / max(rows, 1) * 1e6:.1f} us a port record")
     for text in wrong[:20]:
         print(f"WRONG {text}")
     print("nothing is lost" if not wrong else f"{len(wrong)} faults")
