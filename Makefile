@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel soak lint deny advisories bench fuzz run-tests torture clean
+.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz run-tests torture clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -21,7 +21,7 @@ PAGES_FEATURE = --features ibnet/pages
 # Debian packages: the first line is needed to build. The second line is needed to test with the
 # real tools and with programs that read the records.
 PACKAGES = libibumad-dev libibmad-dev libclang-dev libzstd-dev pkg-config \
-           ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq rpm lintian
+           ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq rpm lintian rpmlint
 
 # Needed to bundle the page of ibnet-hub, and to test it in a browser.
 NODE_PACKAGES = nodejs npm
@@ -53,6 +53,11 @@ deps: ## Install the missing Debian packages
 deps-node: deps
 	@command -v npm >/dev/null 2>&1 || ./scripts/deps $(NODE_PACKAGES)
 
+node: deps-node
+	@command -v npm >/dev/null 2>&1 || { \
+	    echo "packages: ibnet-hub needs Node 18 or newer (found no npm in PATH); install nodejs and npm, or use HUB=no to build the other packages" >&2; \
+	    exit 1; }
+
 deps-browser: deps-node
 	@command -v chromium >/dev/null 2>&1 || ./scripts/deps $(BROWSER_PACKAGES)
 
@@ -71,8 +76,15 @@ build-hub: deps-node ## Build target/release/ibnet-hub, without NATS
 live: build-hub ## Show a simulated fabric live in a browser: prints the address of the page
 	./target/release/ibnet-hub --simulate examples/stria.p
 
-dist: deps-node ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
-	$(RUN) build --profile dist --workspace --bins $(FULL) $(FULL_HUB) $(PAGES_FEATURE)
+# HUB=no leaves ibnet-hub out of `make dist` and `make packages`: its page needs Node.
+HUB ?= yes
+WITH_HUB = $(filter-out no,$(HUB))
+# GLIBC=2.28 builds for this version of the C library, or a newer one.
+GLIBC ?=
+DIST = target/$(if $(GLIBC),x86_64-unknown-linux-gnu/)dist
+
+dist: deps $(if $(WITH_HUB),node) ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
+	$(if $(GLIBC),./scripts/build-for-glibc $(GLIBC),$(RUN) build) --profile dist --workspace $(if $(WITH_HUB),$(FULL_HUB),--exclude ibnet-hub) --bins $(FULL) $(PAGES_FEATURE)
 
 # `make install` copies the programs of PROGRAMS to DESTDIR; packages set PROGRAMS=target/dist.
 DESTDIR ?=
@@ -95,6 +107,9 @@ endef
 install: install-sampler install-view ## Install the programs and the service (as root, after `make build`)
 	@[ -n "$(DESTDIR)" ] || ./scripts/installed
 
+# The pages with everything that they refer to.
+DOC = $(SHARE)/doc/ibnet
+
 install-sampler:
 	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-gen $(PROGRAMS)/ibnet-sweep
 	install -D -m 644 -t $(UNITS) packaging/ibnet-sweep.service packaging/ibnet-sweep@.service
@@ -103,32 +118,40 @@ install-sampler:
 	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet.conf
 	install -D -m 644 packaging/ibnet.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/ibnet.conf
 	install -D -m 644 -t $(DESTDIR)/usr/lib/udev/rules.d packaging/60-ibnet-umad.rules
-	install -D -m 644 -t $(SHARE)/doc/ibnet README.md SECURITY.md CHANGELOG.md ibnet.toml.example
-	install -D -m 644 -t $(SHARE)/doc/ibnet/docs docs/*.md docs/*.svg
-	install -D -m 644 -t $(SHARE)/doc/ibnet/packaging/grafana packaging/grafana/*
-	install -D -m 644 -t $(SHARE)/doc/ibnet/packaging/prometheus packaging/prometheus/*
+	install -D -m 644 -t $(DOC) README.md SECURITY.md CHANGELOG.md CONTRIBUTING.md ibnet.toml.example ibnet-hub.toml.example
+	install -D -m 644 -t $(DOC)/docs docs/*.md docs/*.svg
+	install -D -m 644 -t $(DOC)/examples examples/*.png examples/*.svg
+	install -D -m 644 -t $(DOC)/hub hub/openapi.json
+	install -D -m 644 -t $(DOC)/packaging packaging/ibnet-sweep.service
+	install -D -m 644 -t $(DOC)/packaging/ibnet-sweep.service.d packaging/ibnet-sweep.service.d/*
+	install -D -m 644 -t $(DOC)/packaging/grafana packaging/grafana/*
+	install -D -m 644 -t $(DOC)/packaging/prometheus packaging/prometheus/*
+	install -D -m 644 -t $(DOC)/tests/torture tests/torture/README.md tests/torture/exact.py
 	[ -e $(DESTDIR)/etc/ibnet/ibnet.toml ] || install -D -m 640 packaging/ibnet.toml $(DESTDIR)/etc/ibnet/ibnet.toml
 	$(call install_pages,ibnet-gen)
 	$(call install_pages,ibnet-sweep)
 
 install-view:
 	install -D -m 644 -t $(UNITS) packaging/ibnet-pack.service packaging/ibnet-pack.timer
+	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet-view.conf
 	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-view
 	$(call install_pages,ibnet-view)
 
 install-hub: ## Install ibnet-hub and its service (as root, after `make build-hub`)
 	install -D -m 755 -t $(DESTDIR)/usr/bin $(PROGRAMS)/ibnet-hub
 	install -D -m 644 -t $(UNITS) packaging/ibnet-hub.service
-	install -D -m 644 -t $(SHARE)/doc/ibnet ibnet-hub.toml.example
-	[ -e $(DESTDIR)/etc/ibnet/ibnet-hub.toml ] || install -D -m 644 packaging/ibnet-hub.toml $(DESTDIR)/etc/ibnet/ibnet-hub.toml
+	install -D -m 644 packaging/ibnet.sysusers $(DESTDIR)/usr/lib/sysusers.d/ibnet-hub.conf
+	install -D -m 644 -t $(SHARE)/doc/ibnet-hub ibnet-hub.toml.example docs/hub.md hub/openapi.json
+	[ -e $(DESTDIR)/etc/ibnet/ibnet-hub.toml ] || install -D -m 640 packaging/ibnet-hub.toml $(DESTDIR)/etc/ibnet/ibnet-hub.toml
 	$(call install_pages,ibnet-hub)
+	@[ -n "$(DESTDIR)" ] || ./scripts/installed
 
-test-packages: ## Install, upgrade and remove packages of the programs in target/debug
-	$(RUN) build --workspace --exclude ibnet-hub --bins --all-features
+test-packages: deps-node ## Install, upgrade and remove packages of the programs in target/debug
+	$(RUN) build --bins $(ALL)
 	./scripts/test-packages target/debug
 
-packages: dist ## Build .deb and .rpm packages into out/packages
-	./scripts/packages target/dist
+packages: dist ## Build .deb and .rpm packages into out/packages; needs Node, or HUB=no; GLIBC=2.28 for RHEL 8
+	./scripts/packages $(DIST) sampler view $(if $(WITH_HUB),hub)
 
 demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a minute after the build
 	@mkdir -p $(DEMO)
@@ -171,16 +194,30 @@ KERNEL_SCENARIOS ?=
 test-kernel: $(if $(filter target/release,$(KERNEL_PROGRAMS)),build) ## Test with two Linux kernels and a mock HCA in QEMU; nothing is installed
 	./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS)
 
+# A real systemd in QEMU runs the installed services. Takes two minutes with KVM.
+test-systemd: deps-node ## Test the packages and the services with a real systemd in QEMU; nothing is installed
+	$(RUN) build --bins $(ALL)
+	./tests/systemd/run target/debug
+
+# Options of tests/fleet/soak.py. The large fleet:
+# FLEET="--samplers 300 --ports 40000 --seconds 600 --away 60"
+FLEET ?=
+
+test-fleet: build-full deps-node tools ## 20 samplers with NATS, archive and hub for a minute; the server is killed in the middle
+	$(BUILD_HUB) $(FULL_HUB)
+	./tests/fleet/soak.py $(FLEET)
+
 # Number of repetitions of `make soak`.
 SOAK_RUNS ?= 20
 SOAK = --test ibsim --test programs --test sinks --test sweep --test readers
 
-soak: deps tools build ## Repeat the tests of real processes and kernels SOAK_RUNS (20) times: two hours
+soak: deps tools build test-systemd ## Repeat the tests of real processes and kernels SOAK_RUNS (20) times: two hours
 	@for run in $$(seq $(SOAK_RUNS)); do \
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
 	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
 	    ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
 	done
+	$(MAKE) --no-print-directory test-fleet
 
 # TORTURE_PROGRAMS=/usr/bin attacks the installed programs. Root is needed for full disks.
 TORTURE_MINUTES ?= 0

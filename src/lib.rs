@@ -36,6 +36,7 @@
 //! | [`output`] | the destinations of records: files, sockets, NATS |
 //! | [`http_limits`] | limits of the connections of an HTTP server |
 //! | [`metrics`] | the results of the last interval as Prometheus metrics over HTTP |
+//! | [`cost`] | the cost of a sampler: queries, time of a sweep, size of the records |
 //! | [`config`] | the configuration file `ibnet.toml` |
 //! | [`cli`] | functions that the programs share: error messages, input, output |
 //!
@@ -45,6 +46,7 @@
 pub mod assignments;
 pub mod cli;
 pub mod config;
+pub mod cost;
 pub mod drawing;
 pub mod hostlist;
 pub mod http_limits;

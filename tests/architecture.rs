@@ -34,7 +34,12 @@ const RULES: &[Rule] = &[
     rule("topology", &["limits", "types"], &[]),
     rule("drawing", &["types"], &[]),
     rule("assignments", &["hostlist", "limits", "types"], &[]),
-    rule("partition", &["assignments", "drawing", "hostlist", "limits", "record::reader", "record::text", "topology", "types"], &[]),
+    rule("cost", &["mad::pma", "sweep::cadence", "types"], &[]),
+    rule(
+        "partition",
+        &["assignments", "cost", "drawing", "hostlist", "limits", "record::reader", "record::text", "topology", "types"],
+        &[],
+    ),
     rule("mad", &["time", "types"], &["mad::transport"]),
     rule("mad::libibmad", &["types"], &["mad::transport::sim"]),
     rule("mad::transport", &["time", "types"], &[]),

@@ -1,10 +1,12 @@
-//! Parses host lists, and finds the host name in a node description.
+//! Parses host lists, finds the host name in a node description, and finds a host by the name that
+//! another program has for it.
 
 use std::collections::BTreeSet;
 
 use glob::Pattern;
 use ibnet::hostlist::{self, HostList, MAX_HOSTS};
 use ibnet::types::Printable;
+use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;
 
@@ -62,9 +64,85 @@ pub fn host_of(node: &str) -> &str {
     node.split_whitespace().next().unwrap_or("")
 }
 
+/// The hosts of the records. Finds a host by the name that another program has for it.
+#[derive(Clone, Debug, Default)]
+pub struct HostNames {
+    names: BTreeSet<String>,
+    /// Names by their short forms. `None` if several hosts have the same short form.
+    short: FxHashMap<String, Option<String>>,
+}
+
+impl HostNames {
+    /// Takes the names of hosts: the first words of node descriptions.
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        let names: BTreeSet<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        let mut short: FxHashMap<String, Option<String>> = FxHashMap::default();
+        for name in &names {
+            short.entry(short_form(name)).and_modify(|known| *known = None).or_insert_with(|| Some(name.clone()));
+        }
+        Self { names, short }
+    }
+
+    /// Returns the host that another program calls `name`. Names are equal if they differ only in
+    /// these parts: upper and lower case, the domain, a port number after `:`, and the suffix of a
+    /// rail such as `-ib0`. The first name that is exactly equal wins.
+    pub fn find(&self, name: &str) -> Option<&str> {
+        let exact = self.names.get(name).map(String::as_str);
+        exact.or_else(|| self.short.get(&short_form(name))?.as_deref())
+    }
+
+    /// Returns the names in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+}
+
+/// Returns a host name in lower case, without a port number, its domain and the suffix of a rail.
+fn short_form(name: &str) -> String {
+    /// Names of interfaces and HCAs that sites append to host names.
+    const RAILS: [&str; 7] = ["ib", "ipoib", "opa", "hsn", "mlx", "hfi", "rail"];
+    let name = name.trim().to_lowercase();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let name = name.rsplit_once(':').filter(|(_, port)| is_number(port)).map_or(&*name, |(name, _)| name);
+    // An IPv4 address has no domain.
+    let is_address = name.split('.').all(is_number);
+    let name = name.split_once('.').filter(|_| !is_address).map_or(name, |(name, _)| name);
+    let is_rail = |suffix: &str| {
+        let letters = suffix.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+        RAILS.contains(&letters)
+    };
+    let host = name.rsplit_once('-').filter(|(host, suffix)| !host.is_empty() && is_rail(suffix)).map_or(name, |(host, _)| host);
+    host.to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_other_programs_find_hosts() {
+        let names = HostNames::new(["node01", "Node02.hpc.example", "gpu1-ib0", "gpu1-ib1", "login-1", "a.x", "a.y"].map(str::to_owned));
+        for (name, host) in [
+            ("node01", Some("node01")),
+            ("node01:9100", Some("node01")),
+            ("NODE01.hpc.example:9100", Some("node01")),
+            ("node01-ib0", Some("node01")),
+            ("node01-mlx5_1.ib.example", Some("node01")),
+            ("node02", Some("Node02.hpc.example")),
+            ("login-1", Some("login-1")),
+            ("gpu1-ib1", Some("gpu1-ib1")),
+            // Two hosts have this short form.
+            ("gpu1", None),
+            ("a", None),
+            ("a.y", Some("a.y")),
+            ("node1", None),
+            ("10.0.0.1:9100", None),
+            ("login", None),
+            ("", None),
+        ] {
+            assert_eq!(names.find(name), host, "{name}");
+        }
+    }
 
     #[test]
     fn list_selects_hosts_by_the_first_word_of_a_description() {

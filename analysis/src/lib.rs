@@ -6,6 +6,8 @@
 //! | [`input`] | reads files of records, and passes each [`record::Record`] to an [`input::Fold`] |
 //! | [`when`] | parses and formats points in time |
 //! | [`hosts`] | parses host lists |
+//! | [`host_metrics`] | metrics of hosts from Prometheus, LDMS and files |
+//! | [`groups`] | groups of hosts, such as storage targets, and their traffic |
 //! | [`heat`] | the values of heat maps |
 //! | [`rates`] | the rates of counters: over which time, and when they are not known |
 //! | [`latency`] | distributions of round-trip times |
@@ -28,7 +30,9 @@ pub mod error;
 pub mod errors;
 #[cfg(test)]
 mod fixtures;
+pub mod groups;
 pub mod heat;
+pub mod host_metrics;
 pub mod hosts;
 pub mod input;
 pub mod job;

@@ -21,6 +21,8 @@ enum Source {
     Derived(Derived),
     /// The increase per second of the sum of these counters, or of one element of an array.
     Rate { counters: Vec<String>, element: Option<usize> },
+    /// A metric of hosts, which no record has.
+    Hosts { title: String, unit: Unit },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +62,15 @@ pub enum Element {
     Lane,
 }
 
+/// Which of the two times of a record a value describes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MeasuredOver {
+    /// The time of the data rates: [`Port::time`].
+    Data,
+    /// The time of the blocked share: [`Port::blocked_time`].
+    Blocked,
+}
+
 /// Unit of the values of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
@@ -77,12 +88,26 @@ pub enum Unit {
     TicksPerSecond,
     /// Packets, events or errors per second.
     PerSecond,
+    /// Octets.
+    Octets,
+    /// A number without a unit.
+    Number,
 }
 
 impl Metric {
     /// Names of all metrics that are not counters.
     pub fn names() -> impl Iterator<Item = &'static str> {
         DERIVED.iter().map(|(name, _)| *name).chain([ERRORS])
+    }
+
+    /// Returns a metric of hosts. Its values come from other sources than the records.
+    pub fn of_hosts(name: &str, title: &str, unit: Unit) -> Self {
+        Self { name: name.to_owned(), source: Source::Hosts { title: title.to_owned(), unit } }
+    }
+
+    /// Returns whether this is a metric of hosts.
+    pub const fn is_of_hosts(&self) -> bool {
+        matches!(self.source, Source::Hosts { .. })
     }
 
     /// Returns the name as it was given.
@@ -93,7 +118,7 @@ impl Metric {
     /// Returns the counters of a rate. The list is empty for a derived value.
     pub fn counters(&self) -> &[String] {
         match &self.source {
-            Source::Derived(_) => &[],
+            Source::Derived(_) | Source::Hosts { .. } => &[],
             Source::Rate { counters, .. } => counters,
         }
     }
@@ -102,7 +127,7 @@ impl Metric {
     pub const fn index(&self) -> Option<usize> {
         match &self.source {
             Source::Rate { element, .. } => *element,
-            Source::Derived(_) => None,
+            Source::Derived(_) | Source::Hosts { .. } => None,
         }
     }
 
@@ -152,7 +177,7 @@ impl Metric {
             // If a MAD was not answered, `rtt_ns` is the sum over only a part of the MADs.
             Source::Derived(Derived::CompoundQuery) => (port.mads > 0 && port.answered()).then_some(port.rtt_ns as f64),
             Source::Derived(Derived::MeanRtt) => (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64),
-            Source::Rate { .. } => None,
+            Source::Rate { .. } | Source::Hosts { .. } => None,
         };
         value.filter(|value| value.is_finite())
     }
@@ -165,7 +190,30 @@ impl Metric {
             Source::Derived(Derived::XmitBlocked) => port.blocked_time,
             Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Some(silent),
             Source::Derived(_) => port.time,
-            Source::Rate { .. } => None,
+            Source::Rate { .. } | Source::Hosts { .. } => None,
+        }
+    }
+
+    /// Returns the names of the fields of a record that [`Self::value`] and [`Self::time`] use, or the
+    /// counters.
+    pub fn fields(&self) -> Vec<String> {
+        let fields: &[&str] = match &self.source {
+            Source::Rate { counters, .. } => return counters.clone(),
+            Source::Derived(Derived::XmitBlocked) => &["xmit_blocked", "xmit_blocked_dt_ns"],
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => &["rtt_ns", "mads"],
+            Source::Derived(_) => return vec![self.name.clone()],
+            Source::Hosts { .. } => &[],
+        };
+        fields.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// Returns the field whose value is the metric, and whose time is that of the data rates or of the
+    /// blocked share. Returns `None` for a metric that is computed from several fields or records.
+    pub fn field(&self) -> Option<(&str, MeasuredOver)> {
+        match &self.source {
+            Source::Derived(Derived::XmitBlocked) => Some((&self.name, MeasuredOver::Blocked)),
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) | Source::Rate { .. } | Source::Hosts { .. } => None,
+            Source::Derived(_) => Some((&self.name, MeasuredOver::Data)),
         }
     }
 
@@ -206,6 +254,7 @@ impl Metric {
             Source::Derived(Derived::MeanRtt) => "mean round-trip time of a MAD".to_owned(),
             Source::Rate { .. } if self.name == ERRORS => "errors of all kinds".to_owned(),
             Source::Rate { .. } => self.name.clone(),
+            Source::Hosts { title, .. } => title.clone(),
         }
     }
 
@@ -216,6 +265,7 @@ impl Metric {
             Source::Derived(Derived::XmitUtilization | Derived::RcvUtilization) => Unit::ShareOfLink,
             Source::Derived(Derived::XmitBlocked) => Unit::ShareOfTime,
             Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Unit::Nanoseconds,
+            Source::Hosts { unit, .. } => *unit,
             Source::Rate { counters, .. } => match counters.first() {
                 Some(name) if name.ends_with("_bytes") => Unit::OctetsPerSecond,
                 Some(name) if name.ends_with("_ticks") => Unit::TicksPerSecond,

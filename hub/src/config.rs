@@ -3,13 +3,13 @@
 //! `ibnet-hub.toml.example` lists every key with its unit and default. A test compares this file with
 //! [`Raw::default`]. A flag of the program overrides the key of the same name.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ibnet::config::{Scenario, Simulated};
 use ibnet::metrics;
 use ibnet::types::Printable;
+use ibnet_analysis::job::source::ask::Manager;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,12 @@ pub struct Raw {
     pub history: String,
     /// Largest size of these means.
     pub history_max: String,
+    /// Path of an archive.
+    pub archive: String,
+    /// Path of a file with jobs, or `slurm`, or `pbs`.
+    pub jobs: String,
+    /// Whether the names of users are removed from jobs.
+    pub hide_users: bool,
     /// Path of the net file of a simulated fabric.
     pub simulate: String,
     /// Behaviour of the simulated fabric.
@@ -59,11 +65,16 @@ impl Default for Raw {
             recent_max: "1GiB".to_owned(),
             history: "24h".to_owned(),
             history_max: "256MiB".to_owned(),
+            archive: String::new(),
+            jobs: String::new(),
+            hide_users: false,
             simulate: String::new(),
             simulated: Simulated {
                 scenario: Scenario::Incast.as_str().to_owned(),
                 scenario_start: "10s".to_owned(),
                 scenario_length: "20s".to_owned(),
+                // PortXmitWait of 32 bits would be at its maximum after some minutes of congestion.
+                wide_counters: "all".to_owned(),
                 ..Simulated::default()
             },
         }
@@ -105,26 +116,19 @@ pub enum ConfigError {
         /// Description of valid values.
         expected: &'static str,
     },
-    /// Other hosts can reach the address, and access control is not complete.
-    #[error("cannot use listen: other hosts can reach the address, and these keys are not set: {missing} (found {listen})")]
-    #[diagnostic(help(
-        "the page discloses host names and traffic: set tls_cert, tls_key and password_file, or listen on 127.0.0.1 and use an SSH tunnel"
-    ))]
-    Open {
-        /// The address.
-        listen: SocketAddr,
-        /// Keys that are not set, separated by commas.
-        missing: String,
-    },
-    /// Either the certificate or the key is set, but not both.
-    #[error("cannot use {there}: {missing} is not set")]
-    #[diagnostic(help("set both keys: TLS needs a certificate and its private key, both as PEM files"))]
-    Half {
-        /// Key that is set.
-        there: &'static str,
-        /// Key that is not set.
-        missing: &'static str,
-    },
+    /// Address and access control are not valid.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Access(#[from] metrics::SettingsError),
+}
+
+/// Where jobs come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum JobSource {
+    /// A file that another program writes.
+    File(PathBuf),
+    /// The commands of a resource manager, once a minute.
+    Manager(Manager),
 }
 
 /// A checked configuration.
@@ -146,6 +150,12 @@ pub struct Config {
     pub history: Duration,
     /// Largest size of these means in octets.
     pub history_max: usize,
+    /// Folder of an archive.
+    pub archive: Option<PathBuf>,
+    /// Source of jobs.
+    pub jobs: Option<JobSource>,
+    /// Whether the names of users are removed from jobs.
+    pub hide_users: bool,
     /// Net file of a simulated fabric, and its behaviour.
     pub simulate: Option<(PathBuf, Simulated)>,
 }
@@ -188,27 +198,30 @@ impl Raw {
             recent_max: size("recent_max", &self.recent_max)?,
             history: duration("history", &self.history, (MINUTE, 366 * DAY), "a duration from 1m to 1year, such as 24h")?,
             history_max: size("history_max", &self.history_max)?,
+            archive: path(&self.archive),
+            jobs: match &*self.jobs {
+                "" => None,
+                "slurm" => Some(JobSource::Manager(Manager::Slurm)),
+                "pbs" => Some(JobSource::Manager(Manager::Pbs)),
+                file => Some(JobSource::File(PathBuf::from(file))),
+            },
+            hide_users: self.hide_users,
             simulate: simulate.map(|net| (net, self.simulated.clone())),
         })
     }
 
     fn access(&self) -> Result<metrics::Settings, ConfigError> {
-        let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
         let wrong =
             || ConfigError::Value { key: "listen", found: self.listen.clone(), expected: "an address and a port, such as 127.0.0.1:8080" };
-        let listen: SocketAddr = self.listen.parse().map_err(|_| wrong())?;
-        let tls = match (path(&self.tls_cert), path(&self.tls_key)) {
-            (Some(cert), Some(key)) => Some((cert, key)),
-            (None, None) => None,
-            (Some(_), None) => return Err(ConfigError::Half { there: "tls_cert", missing: "tls_key" }),
-            (None, Some(_)) => return Err(ConfigError::Half { there: "tls_key", missing: "tls_cert" }),
+        let access = metrics::Access {
+            prefix: "",
+            listen: self.listen.parse().map_err(|_| wrong())?,
+            tls_cert: &self.tls_cert,
+            tls_key: &self.tls_key,
+            password_file: &self.password_file,
+            plain_http: Vec::new(),
         };
-        let keys = [("tls_cert", &self.tls_cert), ("tls_key", &self.tls_key), ("password_file", &self.password_file)];
-        let missing: Vec<&str> = keys.iter().filter(|(_, value)| value.is_empty()).map(|(key, _)| *key).collect();
-        if !listen.ip().to_canonical().is_loopback() && !missing.is_empty() {
-            return Err(ConfigError::Open { listen, missing: missing.join(", ") });
-        }
-        Ok(metrics::Settings { listen, tls, password_file: path(&self.password_file), secondary: false })
+        Ok(access.check()?)
     }
 }
 

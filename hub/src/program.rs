@@ -8,11 +8,14 @@ use ibnet::cli::Signals;
 use ibnet::metrics::Secrets;
 use ibnet::topology::net_file;
 
-use crate::config::Config;
+use crate::archive::Archive;
+use crate::config::{Config, JobSource};
 use crate::error::HubError;
 use crate::http::{routes, server};
 use crate::ingest::{self, Clock};
 use crate::input::{self, Input};
+use crate::jobs;
+use crate::jobs::source::Source;
 use crate::simulate::Prepared;
 use crate::state::Hub;
 use crate::store::Limits;
@@ -27,7 +30,7 @@ fn nanos(duration: Duration) -> u64 {
 /// Returns an error if the hub cannot start.
 pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let inputs = config.inputs.iter().map(|text| parse_input(text)).collect::<Result<Vec<_>, _>>()?;
-    let simulated = config.simulate.as_ref().map(|(net, simulated)| Prepared::read(net, simulated, "1s")).transpose()?;
+    let mut simulated = config.simulate.as_ref().map(|(net, simulated)| Prepared::read(net, simulated, "1s")).transpose()?;
     if inputs.is_empty() && simulated.is_none() {
         return Err(HubError::NoInput);
     }
@@ -44,7 +47,9 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         tracing::info!(samplers = simulated.samplers().count(), "simulating a fabric");
         names.push("simulated".into());
     }
-    let hub = Arc::new(Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names));
+    let hub = Arc::new(
+        Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names).with_archive(config.archive.clone().map(Archive::new)),
+    );
     if let Some(net) = &config.net {
         hub.write().add_fabric(&net_file::read(net)?.fabric);
     }
@@ -55,6 +60,14 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let clock = Clock::start();
     let of_thread = Arc::clone(&hub);
     thread::Builder::new().name("records".to_owned()).spawn(move || ingest::run(&of_thread, &messages, clock)).map_err(HubError::Thread)?;
+    let source = match &config.jobs {
+        Some(JobSource::File(path)) => Some(Source::File(path.clone())),
+        Some(JobSource::Manager(manager)) => Some(Source::Manager(*manager)),
+        None => simulated.as_mut().map(|simulated| Source::Simulated(simulated.take_jobs())),
+    };
+    if let Some(source) = source {
+        jobs::source::start(Arc::clone(&hub), source, config.hide_users).map_err(HubError::Thread)?;
+    }
     if let Some((simulated, sender)) = simulated.and_then(|simulated| Some((simulated, senders.pop()?))) {
         simulated.start(sender).map_err(HubError::Thread)?;
     }

@@ -8,7 +8,9 @@ use ibnet_analysis::record::{Port, Record};
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::archive::Archive;
 use crate::events::{EventRow, Events, Filter};
+use crate::jobs::Jobs;
 use crate::live::COUNT;
 use crate::live::board::{Board, SlotTime};
 use crate::live::frame::{Frame, NO_DATA};
@@ -55,6 +57,7 @@ pub(crate) struct State {
     pub(crate) timeline: Timeline,
     pub(crate) samplers: Samplers,
     pub(crate) events: Events,
+    pub(crate) jobs: Jobs,
     pub(crate) inputs: Vec<InputState>,
     limits: Limits,
     collector: Collector,
@@ -73,6 +76,8 @@ pub(crate) struct Hub {
     pub(crate) fabric: String,
     /// Whether the hub simulates the fabric.
     pub(crate) is_simulated: bool,
+    /// The archive with older records.
+    pub(crate) archive: Option<Archive>,
 }
 
 /// The moment in which records arrive.
@@ -102,6 +107,7 @@ impl Hub {
             timeline: Timeline::default(),
             samplers: Samplers::default(),
             events: Events::default(),
+            jobs: Jobs::default(),
             inputs: inputs.iter().map(input).collect(),
             limits,
             collector: Collector::default(),
@@ -111,7 +117,12 @@ impl Hub {
             drawn: None,
             last_slot: 0,
         };
-        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated }
+        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated, archive: None }
+    }
+
+    /// Adds the archive with older records.
+    pub(crate) fn with_archive(self, archive: Option<Archive>) -> Self {
+        Self { archive, ..self }
     }
 
     /// Locks the state for reading.
@@ -260,6 +271,7 @@ impl State {
         let last = self.store.last_ts();
         let before = last.saturating_sub(self.limits.minutes_ns);
         self.events.drop_before(before);
+        self.jobs.drop_before(before);
         self.timeline.trim(last.saturating_sub(self.limits.recent_ns), before);
         let keys = self.store.keys();
         self.collector.retain(&keys);

@@ -120,10 +120,13 @@ impl ConfigError {
             }
             Self::NoNats { place, table } => *place = at(keys::line_of(text, "output", Some(*table), "type")),
             Self::Metrics { place, source } => {
-                use metrics::SettingsError::{Half, Listen, Open, Unused};
+                use metrics::SettingsError::{Both, Families, Half, Listen, Network, Open, Unused};
                 let key = match source {
                     Listen { .. } | Open { .. } => "listen",
-                    Half { there, .. } | Unused { there } => there.strip_prefix("metrics.").unwrap_or(there),
+                    Network { .. } | Both => "plain_http",
+                    Families { .. } => "families",
+                    Half { there, .. } => there.strip_prefix("metrics.").unwrap_or(there),
+                    Unused { there } => there.strip_prefix("metrics.").unwrap_or(there),
                 };
                 *place = at(keys::line_of(text, "metrics", None, key));
             }
@@ -146,8 +149,8 @@ impl ConfigError {
 
 /// Keys outside tables that have no flag. Of the keys inside tables, only `simulated.scenario` has
 /// a flag.
-const WITHOUT_FLAG: [&str; 9] =
-    ["adaptive", "cpus", "down_every", "drain", "force_groups", "identity", "max_mads_per_second", "output", "wait_every"];
+const WITHOUT_FLAG: [&str; 10] =
+    ["adaptive", "cpus", "down_every", "drain", "force_groups", "identity", "max_mads_per_second", "output", "traps", "wait_every"];
 
 /// Returns the remedy: an example, and the places where a key can be set.
 fn remedy(key: &str, nearest: Option<&str>) -> String {

@@ -1,7 +1,7 @@
 //! A valid value of each key, for messages.
 
 /// Keys with the names of their tables, and a valid value as in the file.
-const EXAMPLES: [(&str, &str); 52] = [
+const EXAMPLES: &[(&str, &str)] = &[
     ("assignments", "\"/etc/ibnet/plan.toml\""),
     ("net", "\"fabric.p\""),
     ("sampler", "\"node001\""),
@@ -20,6 +20,7 @@ const EXAMPLES: [(&str, &str); 52] = [
     ("cpus", "[2, 3]"),
     ("sl", "0"),
     ("pkey", "\"0xffff\""),
+    ("traps", "true"),
     ("output", "\"/var/log/ibnet/lines.jsonl\""),
     ("drain", "\"4s\""),
     ("simulate", "\"fabric.p\""),
@@ -34,7 +35,9 @@ const EXAMPLES: [(&str, &str); 52] = [
     ("metrics.tls_cert", "\"/etc/ibnet/metrics.crt\""),
     ("metrics.tls_key", "\"/etc/ibnet/metrics.key\""),
     ("metrics.password_file", "\"/etc/ibnet/metrics.password\""),
+    ("metrics.plain_http", "\"10.1.0.0/16\""),
     ("metrics.secondary", "false"),
+    ("metrics.families", "[\"infiniband_*\", \"ibnet_*\"]"),
     ("output.type", "\"file\""),
     ("output.path", "\"/var/log/ibnet/lines.jsonl\""),
     ("output.rotate_mib", "1024"),
@@ -53,6 +56,9 @@ const EXAMPLES: [(&str, &str); 52] = [
     ("output.ca_file", "\"/etc/ibnet/ca.pem\""),
     ("output.cert_file", "\"/etc/ibnet/client.pem\""),
     ("output.key_file", "\"/etc/ibnet/client.key\""),
+    ("output.batch", "\"slot\""),
+    ("output.spool", "\"/var/lib/ibnet/spool\""),
+    ("output.spool_max", "\"10GiB\""),
     ("output.buffer_mib", "64"),
 ];
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::error::{value, value_among};
 use super::{ConfigError, duration};
-use crate::output::{Address, BUFFER, Destination, FileOptions, ListenOptions, NatsOptions, Output};
+use crate::output::{Address, BUFFER, Batching, Destination, FileOptions, ListenOptions, NatsOptions, Output, SpoolOptions};
 
 /// The destinations of the records as in the file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -43,7 +43,7 @@ pub struct Table {
     /// multiple of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotate_every: Option<String>,
-    /// Whether closed files are compressed.
+    /// Whether closed files, or payloads for a NATS server, are compressed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compress: Option<bool>,
     /// Number of closed files that are kept.
@@ -86,6 +86,15 @@ pub struct Table {
     /// Path of the key of the client certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<String>,
+    /// Contents of a message to a NATS server: `line` or `slot`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<String>,
+    /// Folder for the records that wait for a NATS server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spool: Option<String>,
+    /// Largest size of this folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spool_max: Option<String>,
     /// Largest size in MiB of the records that wait for this output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_mib: Option<u64>,
@@ -100,7 +109,23 @@ pub(super) const TYPES: [(&str, &[&str]); 5] = [
     ("file", &["path", "rotate_mib", "rotate_every", "compress", "keep", "keep_age", "keep_total"]),
     ("unix", &["path", "readers"]),
     ("tcp", &["listen", "readers"]),
-    ("nats", &["server", "fabric", "user", "password_file", "credentials", "ca_file", "cert_file", "key_file"]),
+    (
+        "nats",
+        &[
+            "server",
+            "fabric",
+            "user",
+            "password_file",
+            "credentials",
+            "ca_file",
+            "cert_file",
+            "key_file",
+            "batch",
+            "compress",
+            "spool",
+            "spool_max",
+        ],
+    ),
 ];
 
 const MIB: u64 = 1 << 20;
@@ -114,6 +139,9 @@ const MAX_BUFFER_MIB: u64 = 64 << 10;
 
 /// Address of a TCP socket for which only a port is given.
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Default of `spool_max`: 10 GiB.
+const SPOOL_MAX: u64 = 10 << 30;
 
 /// Default of `readers`.
 const READERS: usize = 16;
@@ -232,7 +260,7 @@ impl Table {
             compress: self.compress.unwrap_or(false),
             keep: self.keep.filter(|keep| *keep > 0),
             keep_age: keep_age.transpose()?,
-            keep_total: text(self.keep_total.as_ref()).map(keep_total).transpose()?,
+            keep_total: text(self.keep_total.as_ref()).map(|text| size("output.keep_total", text)).transpose()?,
         })
     }
 
@@ -290,18 +318,31 @@ impl Table {
             credentials: path(&self.credentials),
             ca_file: path(&self.ca_file),
             certificate,
+            batching: match text(self.batch.as_ref()) {
+                None | Some("line") => Batching::Line,
+                Some("slot") => Batching::Slot,
+                Some(other) => return Err(value("output.batch", &other, "line or slot")),
+            },
+            compress: self.compress.unwrap_or(false),
+            spool: self.spool()?,
         };
         if options.server.contains('@') {
             return Err(value("output.server", &options.shown_server(), SERVER_WITHOUT_PASSWORD));
         }
         Ok(options)
     }
+
+    /// Returns the spool. Its largest size is checked also if there is no spool.
+    fn spool(&self) -> Result<Option<SpoolOptions>, ConfigError> {
+        let most = text(self.spool_max.as_ref()).map_or(Ok(SPOOL_MAX), |text| size("output.spool_max", text))?;
+        Ok(text(self.spool.as_ref()).map(|folder| SpoolOptions { folder: folder.into(), most }))
+    }
 }
 
 /// Parses a size such as `50GiB`. Returns octets.
-fn keep_total(size: &str) -> Result<u64, ConfigError> {
+fn size(key: &'static str, size: &str) -> Result<u64, ConfigError> {
     let octets = parse_size::Config::new().with_binary().parse_size(size).ok().filter(|octets| *octets >= MIB);
-    octets.ok_or_else(|| value("output.keep_total", &size, "a size of 1MiB or more, such as \"500MiB\" or \"50GiB\""))
+    octets.ok_or_else(|| value(key, &size, "a size of 1MiB or more, such as \"500MiB\" or \"50GiB\""))
 }
 
 /// Returns the text of a key. An empty string means "not set".

@@ -50,17 +50,28 @@ pub enum Scenario {
     Jobs,
     /// Jobs with little traffic, and up to 32 hosts that send to one server at full rate.
     Incast,
+    /// Jobs with little traffic, and the hosts of two leaf switches that send to each other by
+    /// IPoIB.
+    IpoibFlood,
+    /// Jobs with little traffic, and up to 32 clients that write to storage servers by NFS over
+    /// IPoIB.
+    NfsStorm,
+    /// First [`Self::IpoibFlood`], then [`Self::NfsStorm`], with a pause of half their length.
+    Storms,
 }
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Self; 2] = [Self::Jobs, Self::Incast];
+    pub const ALL: [Self; 5] = [Self::Jobs, Self::Incast, Self::IpoibFlood, Self::NfsStorm, Self::Storms];
 
     /// Returns the name in the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Jobs => "jobs",
             Self::Incast => "incast",
+            Self::IpoibFlood => "ipoib_flood",
+            Self::NfsStorm => "nfs_storm",
+            Self::Storms => "storms",
         }
     }
 }

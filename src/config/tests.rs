@@ -34,7 +34,9 @@ fn defaults_are_those_of_the_engine() {
     let config = check(|_| {}).expect("valid");
     // Only ports whose link is down are queried less often.
     let cadence = Cadence::new(vec![1; 4], 1, 10);
-    assert_eq!((config.engine, config.interval), (engine::Config { cadence, ..engine::Config::default() }, Duration::from_secs(1)));
+    let managers_every = Some(engine::MANAGERS_EVERY);
+    let expected = engine::Config { cadence, managers_every, ..engine::Config::default() };
+    assert_eq!((config.engine, config.interval), (expected, Duration::from_secs(1)));
 }
 
 #[test]
@@ -98,7 +100,7 @@ fn wrong_values_are_named_with_what_was_expected() {
     assert!(refused(|raw| raw.simulated.loss = f64::NAN).starts_with("cannot use simulated.loss:"));
     assert_eq!(
         refused(|raw| raw.simulated.scenario = "incats".to_owned()),
-        "cannot use simulated.scenario: expected one of the scenarios jobs, incast (found \"incats\")"
+        "cannot use simulated.scenario: expected one of the scenarios jobs, incast, ipoib_flood, nfs_storm, storms (found \"incats\")"
     );
     assert!(refused(|raw| raw.simulated.scenario_start = "soon".to_owned()).starts_with("cannot use simulated.scenario_start:"));
 }

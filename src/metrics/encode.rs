@@ -12,7 +12,8 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::snapshot::{BOUNDS, Distribution, Port, Snapshot};
-use super::{LastSlot, Peers, names};
+use super::{Content, LastSlot, Peers, names};
+use crate::sweep::engine::SubnetManager;
 use crate::sweep::sample::Status;
 use crate::types::{Guid, NodeKind, Printable};
 
@@ -21,8 +22,25 @@ use crate::types::{Guid, NodeKind, Printable};
 pub(super) struct Fabric {
     pub(super) last_slots: Vec<LastSlot>,
     pub(super) peers: Arc<Peers>,
-    /// Whether the ports of secondary samplers are encoded.
-    pub(super) with_secondary: bool,
+    pub(super) content: Arc<Content>,
+}
+
+/// Encodes metric families, if they are served.
+struct Page<'a> {
+    encoder: DescriptorEncoder<'a>,
+    content: Arc<Content>,
+}
+
+impl Page<'_> {
+    /// Begins a family. Returns `None` if the family is not served. `name` has no `_total`.
+    fn family<'a>(&'a mut self, name: &'a str, help: &'a str, kind: MetricType) -> Result<Option<MetricEncoder<'a>>, fmt::Error> {
+        let families = &self.content.families;
+        let is_served = match kind {
+            MetricType::Counter => families.serves(&format!("{name}_total")),
+            _ => families.serves(name),
+        };
+        if is_served { self.encoder.encode_descriptor(name, help, None, kind).map(Some) } else { Ok(None) }
+    }
 }
 
 /// Ports of one kind of node, with their labels, in the order in which they are written.
@@ -51,17 +69,18 @@ const SAMPLER: &str = "sampler";
 type Labels = Vec<(&'static str, String)>;
 
 impl Collector for Fabric {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let page = &mut Page { encoder, content: Arc::clone(&self.content) };
         for kind in [NodeKind::Switch, NodeKind::Hca, NodeKind::Router] {
             let kind = PortsOfKind::new(kind, self.slots_with_ports());
             if !kind.ports.is_empty() {
-                kind.counters(&mut encoder)?;
-                kind.gauges(&mut encoder)?;
-                kind.infos(&self.peers, &mut encoder)?;
+                kind.counters(page)?;
+                kind.gauges(page)?;
+                kind.infos(&self.peers, page)?;
             }
         }
-        self.port_gauges(&mut encoder)?;
-        self.worker_metrics(&mut encoder)
+        self.port_gauges(page)?;
+        self.worker_metrics(page)
     }
 }
 
@@ -82,7 +101,7 @@ impl<'a> PortsOfKind<'a> {
     }
 
     /// Encodes the counters of the ports that answered in the last slot.
-    fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn counters(&self, page: &mut Page<'_>) -> fmt::Result {
         let mut written: Vec<&str> = Vec::new();
         for worker in self.ports.iter().map(|port| port.worker) {
             for family in worker.layout.families.iter() {
@@ -90,16 +109,16 @@ impl<'a> PortsOfKind<'a> {
                     continue;
                 }
                 written.push(family.json);
-                self.family(&family.name, &family.help, family.json, family.index, encoder)?;
+                self.family(&family.name, &family.help, family.json, family.index, page)?;
                 if family.json == names::SECOND_SPELLING.0 {
-                    self.family(names::SECOND_SPELLING.1, &family.help, family.json, family.index, encoder)?;
+                    self.family(names::SECOND_SPELLING.1, &family.help, family.json, family.index, page)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn family(&self, name: &str, help: &str, json: &str, index: Option<&'static str>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn family(&self, name: &str, help: &str, json: &str, index: Option<&'static str>, page: &mut Page<'_>) -> fmt::Result {
         let values = |port: &LabelledPort<'a>| {
             let family = port.worker.layout.families.iter().position(|family| family.json == json)?;
             port.worker.values(port.index, family).filter(|_| port.is_fresh)
@@ -108,7 +127,7 @@ impl<'a> PortsOfKind<'a> {
             return Ok(());
         }
         let name = self.name(name);
-        let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+        let Some(mut metric) = page.family(&name, help, MetricType::Counter)? else { return Ok(()) };
         for port in &self.ports {
             let Some(values) = values(port) else { continue };
             let Some(index) = index else {
@@ -122,20 +141,20 @@ impl<'a> PortsOfKind<'a> {
         Ok(())
     }
 
-    fn gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn gauges(&self, page: &mut Page<'_>) -> fmt::Result {
         const GIGABIT: f64 = 1e9 / 8.0;
         let bytes = |gbps: Option<f64>| gbps.map(|gbps| gbps * GIGABIT);
         let data = |port: &LabelledPort<'_>| bytes(port.port.identity.link.data_gbps());
         let signal = |port: &LabelledPort<'_>| bytes(port.port.identity.link.signal_gbps());
-        self.gauge("port_rate_bytes_per_second", "Present data rate of the link in octets per second", data, encoder)?;
+        self.gauge("port_rate_bytes_per_second", "Present data rate of the link in octets per second", data, page)?;
         self.gauge(
             "port_raw_rate_bytes_per_second",
             "Present signal rate of the link, line code included, in octets per second",
             signal,
-            encoder,
+            page,
         )?;
         let state = |port: &LabelledPort<'_>| port.port.active.filter(|_| port.is_fresh).map(|active| f64::from(u8::from(active)));
-        self.gauge("port_state", "1 if PortInfo reports the link as active, else 0", state, encoder)?;
+        self.gauge("port_state", "1 if PortInfo reports the link as active, else 0", state, page)?;
         let own = |rate: &dyn Fn(&LabelledPort<'_>) -> Option<f64>, port: &LabelledPort<'_>| rate(port).filter(|_| port.is_first);
         if self.kind == NodeKind::Hca {
             // Each port of an HCA is a device of its own.
@@ -144,14 +163,14 @@ impl<'a> PortsOfKind<'a> {
                 "Same value as port_rate_bytes_per_second",
                 &["guid"],
                 |port| own(&data, port),
-                encoder,
+                page,
             )?;
             self.labelled_gauge(
                 "raw_rate_bytes_per_second",
                 "Same value as port_raw_rate_bytes_per_second",
                 &["guid"],
                 |port| own(&signal, port),
-                encoder,
+                page,
             )?;
         }
         let answered = self.ports.iter().filter(|port| port.is_fresh && port.port.is_up);
@@ -163,18 +182,12 @@ impl<'a> PortsOfKind<'a> {
             "1 if a port of the device answered in the last slot, else 0",
             &["guid", self.kind.as_str()],
             answers,
-            encoder,
+            page,
         )
     }
 
-    fn gauge(
-        &self,
-        name: &str,
-        help: &str,
-        value: impl Fn(&LabelledPort<'_>) -> Option<f64>,
-        encoder: &mut DescriptorEncoder<'_>,
-    ) -> fmt::Result {
-        self.labelled_gauge(name, help, &["guid", "port", self.kind.as_str()], value, encoder)
+    fn gauge(&self, name: &str, help: &str, value: impl Fn(&LabelledPort<'_>) -> Option<f64>, page: &mut Page<'_>) -> fmt::Result {
+        self.labelled_gauge(name, help, &["guid", "port", self.kind.as_str()], value, page)
     }
 
     /// Encodes a gauge of a port. It gets the labels of the port that are listed in `keys`.
@@ -184,10 +197,10 @@ impl<'a> PortsOfKind<'a> {
         help: &str,
         keys: &[&str],
         value: impl Fn(&LabelledPort<'_>) -> Option<f64>,
-        encoder: &mut DescriptorEncoder<'_>,
+        page: &mut Page<'_>,
     ) -> fmt::Result {
         let name = self.name(name);
-        let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?;
+        let Some(mut metric) = page.family(&name, help, MetricType::Gauge)? else { return Ok(()) };
         for port in &self.ports {
             if let Some(value) = value(port) {
                 let labels: Labels = port.labels.iter().filter(|(key, _)| *key == ROLE || keys.contains(key)).cloned().collect();
@@ -200,15 +213,16 @@ impl<'a> PortsOfKind<'a> {
     /// Encodes the info metrics: names, LIDs and peers. Dashboards join other metrics with them.
     ///
     /// Their values come from the plan. So they exist even if a device does not answer.
-    fn infos(&self, peers: &Peers, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn infos(&self, peers: &Peers, page: &mut Page<'_>) -> fmt::Result {
         let (info, uplink) = (self.name("info"), self.name("uplink_info"));
-        let mut metric = encoder.encode_descriptor(&info, "Name and LID of a device; the value is 1", None, MetricType::Gauge)?;
-        for port in self.ports.iter().filter(|port| port.is_first) {
-            let identity = &port.port.identity;
-            let device: Labels = port.labels.iter().filter(|(key, _)| *key != "port").cloned().collect();
-            gauge(&mut metric, &with(&device, "lid", identity.lid.to_string()), 1.0)?;
+        if let Some(mut metric) = page.family(&info, "Name and LID of a device; the value is 1", MetricType::Gauge)? {
+            for port in self.ports.iter().filter(|port| port.is_first) {
+                let identity = &port.port.identity;
+                let device: Labels = port.labels.iter().filter(|(key, _)| *key != "port").cloned().collect();
+                gauge(&mut metric, &with(&device, "lid", identity.lid.to_string()), 1.0)?;
+            }
         }
-        let mut metric = encoder.encode_descriptor(&uplink, "Peer of a port; the value is 1", None, MetricType::Gauge)?;
+        let Some(mut metric) = page.family(&uplink, "Peer of a port; the value is 1", MetricType::Gauge)? else { return Ok(()) };
         for port in &self.ports {
             let Some((guid, number, name)) = &port.port.identity.peer else { continue };
             let known = peers.get(guid);
@@ -230,7 +244,7 @@ impl<'a> PortsOfKind<'a> {
 impl Fabric {
     /// Iterates over the slots whose ports are encoded.
     fn slots_with_ports(&self) -> impl Iterator<Item = &LastSlot> {
-        self.last_slots.iter().filter(|slot| self.with_secondary || !slot.snapshot.is_secondary())
+        self.last_slots.iter().filter(|slot| self.content.secondary || !slot.snapshot.is_secondary())
     }
 
     /// Returns the labels of a worker. If this process sweeps for several samplers, the name of the
@@ -244,7 +258,7 @@ impl Fabric {
     }
 
     /// Encodes the gauges of ports that exist only in ibnet.
-    fn port_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn port_gauges(&self, page: &mut Page<'_>) -> fmt::Result {
         type Value = fn(&Port) -> Option<f64>;
         let families: [(&str, &str, Value); 8] = [
             ("ibnet_port_up", "1 if the port answered in the last slot, else 0", |port| Some(f64::from(u8::from(port.is_up)))),
@@ -273,7 +287,7 @@ impl Fabric {
             }),
         ];
         for (name, help, value) in families {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            let Some(mut metric) = page.family(name, help, MetricType::Gauge)? else { continue };
             for LastSlot { snapshot, is_fresh } in self.slots_with_ports() {
                 for port in &snapshot.ports {
                     let value = match name {
@@ -293,21 +307,15 @@ impl Fabric {
     }
 
     /// Encodes the metrics of ibnet-sweep itself.
-    fn worker_metrics(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
-        gauge(
-            &mut encoder.encode_descriptor("ibnet_build_info", "Version of ibnet-sweep; the value is 1", None, MetricType::Gauge)?,
-            &version,
-            1.0,
-        )?;
-        let mut metric = encoder.encode_descriptor(
-            "ibnet_lane_info",
-            "HCA port that sends MADs, and its sampler; the value is 1",
-            None,
-            MetricType::Gauge,
-        )?;
-        for LastSlot { snapshot, .. } in &self.last_slots {
-            gauge(&mut metric, &with(&role_labels(snapshot), SAMPLER, label(&snapshot.sampler)), 1.0)?;
+    fn worker_metrics(&self, page: &mut Page<'_>) -> fmt::Result {
+        if let Some(mut metric) = page.family("ibnet_build_info", "Version of ibnet-sweep; the value is 1", MetricType::Gauge)? {
+            gauge(&mut metric, &vec![("version", env!("CARGO_PKG_VERSION").to_owned())], 1.0)?;
+        }
+        let help = "HCA port that sends MADs, and its sampler; the value is 1";
+        if let Some(mut metric) = page.family("ibnet_lane_info", help, MetricType::Gauge)? {
+            for LastSlot { snapshot, .. } in &self.last_slots {
+                gauge(&mut metric, &with(&role_labels(snapshot), SAMPLER, label(&snapshot.sampler)), 1.0)?;
+            }
         }
         type Gauge = (&'static str, &'static str, fn(&LastSlot) -> f64);
         let gauges: [Gauge; 4] = [
@@ -317,24 +325,51 @@ impl Fabric {
             ("ibnet_assigned_ports", "Ports that the sampler queries", |slot| slot.snapshot.ports.len() as f64),
         ];
         for (name, help, value) in gauges {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            let Some(mut metric) = page.family(name, help, MetricType::Gauge)? else { continue };
             for slot in &self.last_slots {
                 gauge(&mut metric, &self.worker_labels(&slot.snapshot), value(slot))?;
             }
         }
-        let mut metric = encoder.encode_descriptor("ibnet_ports", "Ports by their status in the last slot", None, MetricType::Gauge)?;
-        for LastSlot { snapshot, .. } in self.last_slots.iter().filter(|slot| slot.is_fresh) {
-            for (status, ports) in Status::ALL.into_iter().zip(snapshot.statuses) {
-                gauge(&mut metric, &with(&self.worker_labels(snapshot), "status", status.to_string()), ports.into())?;
+        if let Some(mut metric) = page.family("ibnet_ports", "Ports by their status in the last slot", MetricType::Gauge)? {
+            for LastSlot { snapshot, .. } in self.last_slots.iter().filter(|slot| slot.is_fresh) {
+                for (status, ports) in Status::ALL.into_iter().zip(snapshot.statuses) {
+                    gauge(&mut metric, &with(&self.worker_labels(snapshot), "status", status.to_string()), ports.into())?;
+                }
             }
         }
-        self.totals(encoder)?;
-        self.distributions(encoder)
+        self.managers(page)?;
+        self.totals(page)?;
+        self.distributions(page)
     }
 
-    fn totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// Encodes the metrics of subnet managers.
+    fn managers(&self, page: &mut Page<'_>) -> fmt::Result {
+        type Value = fn(&SubnetManager) -> u32;
+        let families: [(&str, &str, MetricType, Value); 4] = [
+            ("ibnet_sm_up", "1 if the subnet manager answered its last queries, else 0", MetricType::Gauge, |sm| sm.is_answering.into()),
+            ("ibnet_sm_state", "0 not active, 1 discovering, 2 standby, 3 master", MetricType::Gauge, |sm| sm.info.state.number().into()),
+            ("ibnet_sm_priority", "Priority of the subnet manager, 0 to 15", MetricType::Gauge, |sm| sm.info.priority.into()),
+            ("ibnet_sm_activity", "Actions of the subnet manager (ActCount)", MetricType::Counter, |sm| sm.info.act_count),
+        ];
+        for (name, help, kind, value) in families {
+            let Some(mut metric) = page.family(name, help, kind)? else { continue };
+            for LastSlot { snapshot, .. } in self.last_slots.iter().filter(|slot| slot.is_fresh) {
+                for manager in &snapshot.managers {
+                    let place = [("guid", manager.info.guid.to_string()), ("lid", manager.lid.to_string())];
+                    let labels = self.worker_labels(snapshot).into_iter().chain(place).collect();
+                    match kind {
+                        MetricType::Counter => counter(&mut metric, &labels, value(manager).into())?,
+                        _ => gauge(&mut metric, &labels, value(manager).into())?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn totals(&self, page: &mut Page<'_>) -> fmt::Result {
         type Total = (&'static str, &'static str, fn(&Snapshot) -> u64);
-        let totals: [Total; 9] = [
+        let totals: [Total; 10] = [
             ("ibnet_slots", "Slots that ran", |worker| worker.totals.slots),
             ("ibnet_slots_missed", "Slots that could not start in time", |worker| worker.totals.missed),
             ("ibnet_lines_lost", "Records that an output dropped", |worker| worker.totals.lines_lost),
@@ -346,19 +381,16 @@ impl Fabric {
             ("ibnet_port_resets", "Ports in whose counters a decrease was seen: cleared, or the device restarted", |worker| {
                 worker.totals.resets
             }),
+            ("ibnet_sm_master_changes", "Times that another subnet manager became the master", |worker| worker.totals.master_changes),
         ];
         for (name, help, value) in totals {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            let Some(mut metric) = page.family(name, help, MetricType::Counter)? else { continue };
             for LastSlot { snapshot, .. } in &self.last_slots {
                 counter(&mut metric, &self.worker_labels(snapshot), value(snapshot))?;
             }
         }
-        let mut metric = encoder.encode_descriptor(
-            "ibnet_mads_rejected",
-            "Replies that matched no outstanding request, by reason",
-            None,
-            MetricType::Counter,
-        )?;
+        let help = "Replies that matched no outstanding request, by reason";
+        let Some(mut metric) = page.family("ibnet_mads_rejected", help, MetricType::Counter)? else { return Ok(()) };
         for LastSlot { snapshot, .. } in &self.last_slots {
             let rejected = snapshot.totals.rejected;
             for (reason, count) in [
@@ -375,14 +407,15 @@ impl Fabric {
         Ok(())
     }
 
-    fn distributions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn distributions(&self, page: &mut Page<'_>) -> fmt::Result {
         let help = "Time from the start of a slot to its last reply or timeout, in seconds";
-        let mut metric = encoder.encode_descriptor("ibnet_slot_duration_seconds", help, None, MetricType::Histogram)?;
-        for LastSlot { snapshot, .. } in &self.last_slots {
-            distribution(&mut metric, &self.worker_labels(snapshot), &snapshot.totals.duration)?;
+        if let Some(mut metric) = page.family("ibnet_slot_duration_seconds", help, MetricType::Histogram)? {
+            for LastSlot { snapshot, .. } in &self.last_slots {
+                distribution(&mut metric, &self.worker_labels(snapshot), &snapshot.totals.duration)?;
+            }
         }
         let help = "Round-trip time of the accepted replies by kind of device, in seconds";
-        let mut metric = encoder.encode_descriptor("ibnet_rtt_seconds", help, None, MetricType::Histogram)?;
+        let Some(mut metric) = page.family("ibnet_rtt_seconds", help, MetricType::Histogram)? else { return Ok(()) };
         for LastSlot { snapshot, .. } in &self.last_slots {
             for (kind, of_kind) in [("switch", &snapshot.totals.rtt_switch), ("hca", &snapshot.totals.rtt_hca)] {
                 distribution(&mut metric, &with(&self.worker_labels(snapshot), "kind", kind.to_owned()), of_kind)?;

@@ -16,12 +16,15 @@
 //!    those of existing exporters, so that existing dashboards work. `docs/metrics.md` lists the
 //!    names.
 //! 5. **Access depends on the address.** Every user of this host can read metrics at a loopback
-//!    address. Any other address requires TLS and a password.
+//!    address. Any other address requires TLS and a password, or the key `plain_http` with the
+//!    networks that may read without TLS.
 //!
 //! This module reads no clock. The caller of [`Metrics::new`] provides one.
 
 mod encode;
+mod families;
 mod names;
+mod page;
 mod secrets;
 mod server;
 mod settings;
@@ -39,9 +42,11 @@ use prometheus_client::registry::Registry;
 use self::snapshot::Snapshot;
 use crate::types::{Guid, Lid, NodeKind};
 
+pub use self::families::Families;
+pub use self::page::{Format, Variant};
 pub use self::secrets::{SecretFile, Secrets, SecretsError};
 pub use self::server::{Server, ServerError};
-pub use self::settings::{Raw, Settings, SettingsError};
+pub use self::settings::{Access, Raw, Settings, SettingsError};
 pub use self::snapshot::WorkerMetrics;
 
 /// The peers of links by GUID. Each entry has the kind of the node, if the plan contains it, and
@@ -51,22 +56,31 @@ pub type Peers = BTreeMap<Guid, (Option<NodeKind>, Lid)>;
 /// Returns the time since an arbitrary start. The time must not decrease.
 pub type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
+/// The part of the metrics that is served.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Content {
+    /// Whether the ports of workers with the secondary role are served.
+    pub secondary: bool,
+    /// Metric families that are served.
+    pub families: Families,
+}
+
 /// The metrics of all HCA port workers of a process.
 pub struct Metrics {
     workers: Mutex<Vec<snapshot::Shared>>,
     peers: Mutex<Arc<Peers>>,
     clock: Clock,
-    /// Whether the ports of workers with the secondary role are served.
-    with_secondary: bool,
+    content: Arc<Content>,
     rendered: Mutex<RenderedText>,
 }
 
-/// The last text, and the slots in it. For each slot: the time of its publication, and whether it
-/// was fresh.
+/// The last text in the variants that were requested, and the slots in it. For each slot: the time
+/// of its publication, and whether it was fresh.
 #[derive(Default)]
 struct RenderedText {
     slots: Vec<(Duration, bool)>,
-    text: Bytes,
+    open_metrics: Bytes,
+    variants: [Option<Bytes>; Variant::COUNT],
 }
 
 impl fmt::Debug for Metrics {
@@ -77,13 +91,13 @@ impl fmt::Debug for Metrics {
 
 impl Metrics {
     /// Creates metrics without workers. `clock` returns the times of publication. These times must
-    /// not decrease. `with_secondary` adds the ports of workers with the secondary role.
-    pub fn new(peers: Peers, with_secondary: bool, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
+    /// not decrease.
+    pub fn new(peers: Peers, content: Content, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             workers: Mutex::default(),
             peers: Mutex::new(Arc::new(peers)),
             clock: Box::new(clock),
-            with_secondary,
+            content: Arc::new(content),
             rendered: Mutex::default(),
         })
     }
@@ -127,22 +141,40 @@ impl Metrics {
 
     /// Returns the OpenMetrics text: UTF-8, terminated by `# EOF`.
     pub fn text(&self) -> Bytes {
+        self.page(Variant { format: Format::OpenMetrics, gzip: false })
+    }
+
+    /// Returns the metrics in this variant. A variant of a slot is made only once.
+    pub fn page(&self, variant: Variant) -> Bytes {
         let last_slots = self.last_slots();
         let slots: Vec<_> = last_slots.iter().map(|LastSlot { snapshot, is_fresh }| (snapshot.published, *is_fresh)).collect();
         let mut rendered = lock(&self.rendered);
-        if rendered.text.is_empty() || rendered.slots != slots {
+        if rendered.open_metrics.is_empty() || rendered.slots != slots {
             let mut registry = Registry::default();
             registry.register_collector(Box::new(encode::Fabric {
                 last_slots,
                 peers: Arc::clone(&lock(&self.peers)),
-                with_secondary: self.with_secondary,
+                content: Arc::clone(&self.content),
             }));
-            let mut text = String::with_capacity(rendered.text.len());
+            let mut text = String::with_capacity(rendered.open_metrics.len());
             // Writing to a String cannot fail.
             let _ = text::encode(&mut text, &registry);
-            *rendered = RenderedText { slots, text: text.into() };
+            *rendered = RenderedText { slots, open_metrics: text.into(), variants: Default::default() };
         }
-        rendered.text.clone()
+        let RenderedText { open_metrics, variants, .. } = &mut *rendered;
+        variants[variant.index()].get_or_insert_with(|| variant.of_open_metrics(open_metrics.clone())).clone()
+    }
+
+    /// Returns the size of the metrics, for people.
+    pub(crate) fn size(&self) -> String {
+        let text = self.text();
+        let series = text.split(|octet| *octet == b'\n').filter(|line| line.first().is_some_and(|first| *first != b'#')).count();
+        let of_ports = |line: &&[u8]| memchr::memmem::find(line, b"guid=\"").is_some();
+        let of_ports = text.split(|octet| *octet == b'\n').filter(of_ports).count();
+        let served = |slot: &&LastSlot| self.content.secondary || !slot.snapshot.is_secondary();
+        let ports: usize = self.last_slots().iter().filter(served).map(|slot| slot.snapshot.ports.len()).sum();
+        let of_port = of_ports as f64 / ports.max(1) as f64;
+        format!("{series} series, {ports} ports, {of_port:.1} series a port, {} octets", text.len())
     }
 }
 

@@ -223,6 +223,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::metrics::Content;
 
     const PASSWORD: &str = "correct-horse-battery";
 
@@ -235,7 +236,13 @@ mod tests {
     }
 
     fn settings(path: &Path) -> Settings {
-        Settings { listen: ([127, 0, 0, 1], 0).into(), tls: None, password_file: Some(path.to_owned()), secondary: false }
+        Settings {
+            listen: ([127, 0, 0, 1], 0).into(),
+            tls: None,
+            password_file: Some(path.to_owned()),
+            plain_http: Vec::new(),
+            content: Content::default(),
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use miette::Diagnostic;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime;
 
+use super::page::Variant;
 use super::secrets::{Secrets, SecretsError};
 use super::{Metrics, Settings, lock};
 use crate::http_limits::{Gate, Limits, Visitor};
@@ -32,7 +33,6 @@ const LONGEST_REQUEST: usize = 16 << 10;
 /// Pause after a failed accept, such as when no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Error of the metrics server.
@@ -62,6 +62,7 @@ pub enum ServerError {
 /// A server whose address is bound. [`start`](Self::start) begins to serve.
 pub struct Server {
     listener: TcpListener,
+    settings: Settings,
     secrets: Secrets,
     local: SocketAddr,
 }
@@ -69,6 +70,8 @@ pub struct Server {
 /// State shared by all connections.
 struct Endpoint {
     metrics: Arc<Metrics>,
+    /// Whether the configuration permits hosts of other networks without TLS and without a password.
+    plain_http: bool,
     secrets: Mutex<Secrets>,
 }
 
@@ -83,7 +86,7 @@ impl Server {
         let listener = TcpListener::bind(settings.listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, secrets, local })
+        Ok(Self { listener, settings: settings.clone(), secrets, local })
     }
 
     /// Returns the bound address.
@@ -99,6 +102,14 @@ impl Server {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(ServerError::Thread)?;
         let scheme = if self.secrets.tls().is_some() { "https" } else { "http" };
         tracing::info!(url = %format_args!("{scheme}://{}/metrics", self.local), "serving metrics");
+        if !self.settings.plain_http.is_empty() {
+            let networks: Vec<_> = self.settings.plain_http.iter().map(ToString::to_string).collect();
+            tracing::warn!(
+                plain_http = %networks.join(","),
+                password = self.secrets.has_password(),
+                "metrics are not encrypted: every host of these networks can read host names and traffic"
+            );
+        }
         let work = move || {
             if let Err(error) = runtime.block_on(self.serve(metrics)) {
                 tracing::error!(%error, "the metrics server has stopped");
@@ -109,7 +120,8 @@ impl Server {
 
     async fn serve(self, metrics: Arc<Metrics>) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
-        let endpoint = Arc::new(Endpoint { metrics, secrets: Mutex::new(self.secrets) });
+        let plain_http = !self.settings.plain_http.is_empty();
+        let endpoint = Arc::new(Endpoint { metrics, plain_http, secrets: Mutex::new(self.secrets) });
         let gate = Gate::new(Limits::default());
         loop {
             let (stream, peer) = match listener.accept().await {
@@ -120,6 +132,10 @@ impl Server {
                     continue;
                 }
             };
+            if !self.settings.admits(peer.ip()) {
+                tracing::warn!(client = %peer.ip().to_canonical(), "rejected a client of the metrics: it is not in a network of metrics.plain_http");
+                continue;
+            }
             let connection = gate.connect(peer.ip());
             let work = Arc::clone(&endpoint).handle_connection(stream, connection.visitor());
             // Clients that are too slow or do not use TLS are dropped without a log message.
@@ -160,7 +176,7 @@ impl Endpoint {
             Some(refusal) => refusal,
             None => {
                 visitor.admit();
-                self.answer_to(request.method(), request.uri().path())
+                self.answer_to(request)
             }
         };
         let mut response = Response::new(Full::new(answer.body));
@@ -169,6 +185,12 @@ impl Endpoint {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if let Some(Variant { gzip, .. }) = answer.variant {
+            headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
+            if gzip {
+                headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            }
+        }
         match answer.status {
             StatusCode::UNAUTHORIZED => headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"ibnet\"")),
             StatusCode::METHOD_NOT_ALLOWED => headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD")),
@@ -180,7 +202,7 @@ impl Endpoint {
     /// Returns the answer to a request that may not read the metrics, or `None` for other requests.
     fn refusal(&self, headers: &HeaderMap) -> Option<Answer> {
         let secrets = lock(&self.secrets);
-        if !secrets.has_password() && !headers.get_all(header::HOST).iter().all(is_loopback_host) {
+        if !secrets.has_password() && !self.plain_http && !headers.get_all(header::HOST).iter().all(is_loopback_host) {
             // Protects against DNS rebinding: a hostile web site can make its own name resolve to
             // the loopback address. Then a browser on this host sends the requests of this site to
             // this server, but their `Host` header has the name of the site.
@@ -191,16 +213,21 @@ impl Endpoint {
         (!is_authorized).then(|| Answer::plain(StatusCode::UNAUTHORIZED, "a password is required\n"))
     }
 
-    fn answer_to(&self, method: &Method, path: &str) -> Answer {
-        match (method, path) {
+    fn answer_to(&self, request: &Request<Incoming>) -> Answer {
+        match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/metrics") => {
-                Answer { status: StatusCode::OK, content: OPEN_METRICS, body: self.metrics.text() }
+                let variant = Variant::of(request.headers());
+                let content = variant.format.content_type();
+                Answer { status: StatusCode::OK, content, variant: Some(variant), body: self.metrics.page(variant) }
             }
             (&Method::GET | &Method::HEAD, "/healthz") if self.metrics.is_healthy() => Answer::plain(StatusCode::OK, "ok\n"),
             (&Method::GET | &Method::HEAD, "/healthz") => {
                 Answer::plain(StatusCode::SERVICE_UNAVAILABLE, "no slot ended recently, or the transport is closed\n")
             }
-            (&Method::GET | &Method::HEAD, "/") => Answer::plain(StatusCode::OK, "ibnet-sweep: /metrics /healthz\n"),
+            (&Method::GET | &Method::HEAD, "/") => {
+                let body = format!("ibnet-sweep\n\n/metrics   {}\n/healthz\n", self.metrics.size());
+                Answer { status: StatusCode::OK, content: PLAIN, variant: None, body: body.into() }
+            }
             (&Method::GET | &Method::HEAD, _) => Answer::plain(StatusCode::NOT_FOUND, "not found: use /metrics or /healthz\n"),
             _ => Answer::plain(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
         }
@@ -210,12 +237,14 @@ impl Endpoint {
 struct Answer {
     status: StatusCode,
     content: &'static str,
+    /// Variant of the metrics. `None` for any other page.
+    variant: Option<Variant>,
     body: Bytes,
 }
 
 impl Answer {
     fn plain(status: StatusCode, body: &'static str) -> Self {
-        Self { status, content: PLAIN, body: Bytes::from_static(body.as_bytes()) }
+        Self { status, content: PLAIN, variant: None, body: Bytes::from_static(body.as_bytes()) }
     }
 }
 

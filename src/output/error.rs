@@ -76,6 +76,27 @@ pub enum OutputError {
         /// Address as configured, without a password.
         server: String,
     },
+    /// No NATS server accepts the connection.
+    #[error("cannot connect to the NATS server {server}: {reason}")]
+    #[diagnostic(help("check that the server runs and that the address, the user and the password are right"))]
+    NatsConnect {
+        /// Address of the server.
+        server: String,
+        /// Reason.
+        reason: String,
+    },
+    /// The folder of a spool cannot be used.
+    #[error("cannot use the spool {}: it cannot be opened", Printable(&folder.display().to_string()))]
+    #[diagnostic(help(
+        "check `spool` of this [[output]]: this user must be able to write to the folder, and each process needs a separate folder"
+    ))]
+    Spool {
+        /// Path of the folder.
+        folder: PathBuf,
+        /// Error of the operating system, or the other process.
+        #[source]
+        source: io::Error,
+    },
     /// The program was built without the feature `nats`.
     #[error("cannot write to a NATS server: this ibnet-sweep was built without NATS")]
     #[diagnostic(help("build it with the feature `nats`, or remove this [[output]]"))]

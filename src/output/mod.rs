@@ -63,7 +63,9 @@ mod subject;
 pub use batch::Batch;
 pub use error::OutputError;
 pub use finish::{DRAIN, Running};
-pub use options::{Address, BUFFER, Destination, FileOptions, Kind, ListenOptions, NatsOptions, Output};
+#[cfg(feature = "nats")]
+pub use nats::connect as connect_nats;
+pub use options::{Address, BUFFER, Batching, Destination, FileOptions, Kind, ListenOptions, NatsOptions, Output, SpoolOptions};
 pub use queue::Outlet;
 pub use result::{End, Finished};
 

@@ -100,6 +100,31 @@ pub struct NatsOptions {
     pub ca_file: Option<PathBuf>,
     /// Client certificate and its key, if the server requires one.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Contents of a message.
+    pub batching: Batching,
+    /// Whether payloads are compressed with zstd.
+    pub compress: bool,
+    /// Disk for the records that wait for the server. `None` keeps them in memory only.
+    pub spool: Option<SpoolOptions>,
+}
+
+/// Contents of a message to a NATS server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Batching {
+    /// One record.
+    #[default]
+    Line,
+    /// The records of one slot of one sampler, up to 512 KiB.
+    Slot,
+}
+
+/// Settings of a spool: a folder with records that wait for a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpoolOptions {
+    /// Folder. Only one process at a time uses it.
+    pub folder: PathBuf,
+    /// Largest size in octets. The oldest records are dropped first.
+    pub most: u64,
 }
 
 impl Output {

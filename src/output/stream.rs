@@ -136,10 +136,17 @@ impl Stream {
         self.dropped
     }
 
-    /// Returns the name of a source's sampler.
+    /// Counts records that were dropped after they were written to a buffer of the output. The next
+    /// records report them.
     #[cfg(feature = "nats")]
-    pub(super) fn sampler(&self, source: SourceId) -> Option<&str> {
-        self.starts.iter().find(|(of, _)| *of == source).map(|(_, start)| start.sampler.as_str())
+    pub(super) fn lose(&mut self, records: u64) {
+        self.dropped += records;
+    }
+
+    /// Returns the last `start` record of a source.
+    #[cfg(feature = "nats")]
+    pub(super) fn start(&self, source: SourceId) -> Option<&Start<String>> {
+        self.starts.iter().find(|(of, _)| *of == source).map(|(_, start)| &**start)
     }
 
     fn set_start(&mut self, source: SourceId, start: &Arc<Start<String>>) {

@@ -1,14 +1,28 @@
-//! Subjects of the records at a NATS server: `ibnet.<fabric>.<sampler>.<type>`.
+//! Subjects of the messages at a NATS server: `ibnet.<fabric>.<sampler>.<type>`, or
+//! `ibnet.<fabric>.<sampler>.batch` for several records.
 
 use crate::record::reader::Type;
 
-/// Returns the subject of a record.
+/// Last word of a subject.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Word {
+    /// The message is one record.
+    Record(Type),
+    /// The message has records of any types.
+    Batch,
+}
+
+/// Returns the subject of a message.
 ///
 /// The names in a subject consist of letters, digits, `-` and `_`. Any other character becomes `_`,
 /// because a dot, a blank or a wildcard changes the structure of a subject. An empty name also
 /// becomes `_`.
-pub(super) fn subject(fabric: &str, sampler: &str, kind: Type) -> String {
-    format!("ibnet.{}.{}.{}", part(fabric), part(sampler), kind.as_str())
+pub(super) fn subject(fabric: &str, sampler: &str, word: Word) -> String {
+    let word = match word {
+        Word::Record(kind) => kind.as_str(),
+        Word::Batch => "batch",
+    };
+    format!("ibnet.{}.{}.{word}", part(fabric), part(sampler))
 }
 
 fn part(text: &str) -> String {
@@ -28,7 +42,8 @@ mod tests {
             ("*", ">", "ibnet._._.port"),
             ("", "\u{e4}\u{1b}", "ibnet._.__.port"),
         ] {
-            assert_eq!(subject(fabric, sampler, Type::Port), expected);
+            assert_eq!(subject(fabric, sampler, Word::Record(Type::Port)), expected);
         }
+        assert_eq!(subject("stria", "node1", Word::Batch), "ibnet.stria.node1.batch");
     }
 }

@@ -69,6 +69,12 @@ impl Cadence {
         Turns { every, offset: place as u32 }
     }
 
+    /// Returns the number of queries of a port in an average slot. `groups` has the groups that are
+    /// queried, with their places in the list.
+    pub fn mads_per_slot(&self, groups: impl Iterator<Item = (usize, Group)>, of: Circumstances) -> f64 {
+        groups.map(|(place, group)| 1.0 / f64::from(self.of(place, group, of).every)).sum()
+    }
+
     /// Returns whether ports whose link is down are queried less often than others.
     pub const fn spares_down_ports(&self) -> bool {
         self.down_every > 1

@@ -71,6 +71,14 @@ impl Bits {
         if value { self.0[row / 64] |= bit } else { self.0[row / 64] &= !bit }
     }
 
+    /// Adds rows after the last one. `rows` starts at the number of rows so far.
+    pub(crate) fn extend(&mut self, rows: std::ops::Range<usize>, value: bool) {
+        self.0.resize(rows.end.div_ceil(64), 0);
+        if value {
+            rows.for_each(|row| self.0[row / 64] |= 1 << (row % 64));
+        }
+    }
+
     fn ones(rows: usize) -> Self {
         let mut words = vec![u64::MAX; rows / 64];
         if !rows.is_multiple_of(64) {

@@ -18,16 +18,7 @@ pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) 
     let mut dictionary = Vec::new();
     while let Some(page) = pages.get_next_page()? {
         match page {
-            Page::DictionaryPage { buf, num_values, .. } => {
-                let mut rest = &buf[..];
-                for _ in 0..num_values {
-                    let (length, after) = rest.split_first_chunk::<4>().ok_or_else(too_short)?;
-                    let (text, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(too_short)?;
-                    let text = std::str::from_utf8(text).map_err(|error| ParquetError::General(error.to_string()))?;
-                    dictionary.push(texts.intern(text));
-                    rest = after;
-                }
-            }
+            Page::DictionaryPage { buf, num_values, .. } => entries(&buf, num_values, |text| dictionary.push(texts.intern(text)))?,
             Page::DataPageV2 { buf, num_values, encoding: Encoding::RLE_DICTIONARY, def_levels_byte_len, rep_levels_byte_len, .. } => {
                 let (levels, values) = buf.split_at_checked((def_levels_byte_len + rep_levels_byte_len) as usize).ok_or_else(too_short)?;
                 let before = texts.ids.len();
@@ -70,13 +61,25 @@ pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) 
     if texts.ids.len() == rows { Ok(Some(texts)) } else { Err(too_short()) }
 }
 
-fn too_short() -> ParquetError {
+/// Calls `each` with the texts of a dictionary.
+pub(crate) fn entries(octets: &[u8], count: u32, mut each: impl FnMut(&str)) -> Result<()> {
+    let mut rest = octets;
+    for _ in 0..count {
+        let (length, after) = rest.split_first_chunk::<4>().ok_or_else(too_short)?;
+        let (text, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(too_short)?;
+        each(std::str::from_utf8(text).map_err(|error| ParquetError::General(error.to_string()))?);
+        rest = after;
+    }
+    Ok(())
+}
+
+pub(crate) fn too_short() -> ParquetError {
     ParquetError::EOF("a column has too few octets".to_owned())
 }
 
 /// Decodes `count` numbers of `width` bits, and calls `each` with every number and how often it
 /// occurs in a row.
-fn hybrid(octets: &[u8], width: u8, count: usize, each: &mut dyn FnMut(u32, usize) -> Result<()>) -> Result<()> {
+pub(crate) fn hybrid(octets: &[u8], width: u8, count: usize, each: &mut dyn FnMut(u32, usize) -> Result<()>) -> Result<()> {
     if width > 32 {
         return Err(ParquetError::General(format!("a number has {width} bits")));
     }
@@ -119,9 +122,9 @@ fn hybrid(octets: &[u8], width: u8, count: usize, each: &mut dyn FnMut(u32, usiz
 }
 
 /// Reads a number with seven bits in each octet.
-fn varint(octets: &[u8]) -> Option<(u64, &[u8])> {
+pub(crate) fn varint(octets: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
-    for (index, octet) in octets.iter().enumerate().take(9) {
+    for (index, octet) in octets.iter().enumerate().take(10) {
         value |= u64::from(octet & 0x7f) << (7 * index);
         if octet & 0x80 == 0 {
             return Some((value, &octets[index + 1..]));

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::column::{Column, Integers, Texts, hash, mix};
-use crate::schema::{Schema, TableName};
+use crate::schema::{ColumnSpec, Empty, Schema, TableName};
 
 /// Rows of a table, as columns.
 #[derive(Clone, Debug)]
@@ -34,6 +34,25 @@ impl Table {
     pub fn new(name: TableName) -> Self {
         let columns = name.schema().columns.iter().map(|column| Column::new(column.kind)).collect();
         Self { name, columns, rows: 0 }
+    }
+
+    /// Creates a table from columns, each with the name of its field. The other columns have no value.
+    /// Returns `None` if the table has no such column, if a column has another type or length, or if a
+    /// column that every row needs is missing.
+    pub fn of(name: TableName, columns: Vec<(&str, Column)>) -> Option<Self> {
+        let rows = columns.first().map_or(0, |(_, column)| column.len());
+        let mut table = Self { rows, ..Self::new(name) };
+        for (field, column) in columns {
+            let own = &mut table.columns[name.schema().index(field)?];
+            if column.len() != rows || std::mem::discriminant(own) != std::mem::discriminant(&column) {
+                return None;
+            }
+            *own = column;
+        }
+        let is_complete = |(column, spec): (&Column, &ColumnSpec)| spec.empty != Empty::Never || column.len() == rows;
+        let all = table.columns.iter().zip(&name.schema().columns).all(is_complete);
+        table.seal();
+        all.then_some(table)
     }
 
     /// Returns the name of the table.
@@ -167,6 +186,29 @@ impl Table {
         order.par_sort_unstable();
         order.dedup_by_key(|(key, _, _)| *key);
         order.into_iter().map(|(_, _, row)| row).collect()
+    }
+
+    /// Divides sorted rows into groups with at most `most` rows. If possible, all rows of a port are in
+    /// one group, so that a reader of one port reads only this group.
+    pub(crate) fn groups<'r>(&self, order: &'r [u32], most: usize) -> Vec<&'r [u32]> {
+        let (guids, ports) = (self.texts("guid"), self.integers("port"));
+        let port = |row: u32| {
+            let guid = guids.and_then(|guids| guids.ids.get(row as usize));
+            (guid, ports.and_then(|ports| ports.get(row as usize)))
+        };
+        let is_by_port = self.name.schema().index("port").is_some() && self.name != TableName::Events;
+        let (mut groups, mut rest) = (Vec::new(), order);
+        while rest.len() > most {
+            let is_end = |end: &usize| port(rest[*end]) != port(rest[end - 1]);
+            let end = if is_by_port { (1..=most).rev().find(is_end).unwrap_or(most) } else { most };
+            let (group, after) = rest.split_at(end);
+            groups.push(group);
+            rest = after;
+        }
+        if !rest.is_empty() {
+            groups.push(rest);
+        }
+        groups
     }
 
     fn ts_column(&self) -> Option<&Integers> {

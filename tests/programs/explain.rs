@@ -180,3 +180,61 @@ fn ldms_lid_files_are_written_and_read_back() {
     assert_eq!(run(&dir, &["--net", "net.p", "--from-ldms", "all", "--samplers", "oss1"]).0, 2);
     assert_eq!(run(&dir, &["--net", "net.p", "--from-ldms", "a b=all"]).0, 2);
 }
+
+/// Sweeps all ports of `net.p` in a simulated fabric. Returns `mads_per_slot` of the `start` record
+/// and the mean number of octets of a port record.
+fn swept(dir: &TempDir, wide_counters: &str, interval: &str, groups: &str) -> (u64, f64) {
+    let config = format!("simulate = \"net.p\"\nnet = \"net.p\"\n[simulated]\nwide_counters = \"{wide_counters}\"\n");
+    fs::write(dir.path().join("sweep.toml"), config).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
+    let args = ["-c", "sweep.toml", "--sampler", "here", "--sweeps", "12", "--interval", interval, "--groups", groups];
+    // Long timeouts: the size of a record does not depend on the load of the machine.
+    let output = command.current_dir(dir.path()).args(args).args(["--timeout", "80ms", "--grace", "90ms"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let start: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    // The first slot has no rates, and queries all groups.
+    let first = start["slot"].as_u64().unwrap();
+    let is_later = |line: &&str| serde_json::from_str::<serde_json::Value>(line).unwrap()["slot"].as_u64() > Some(first + 1);
+    let ports: Vec<_> = text.lines().filter(|line| line.starts_with("{\"type\":\"port\"")).filter(is_later).collect();
+    let octets = ports.iter().map(|line| line.len() + 1).sum::<usize>() as f64 / ports.len() as f64;
+    (start["mads_per_slot"].as_u64().unwrap(), octets)
+}
+
+#[test]
+fn suggested_cost_is_that_of_a_sweep() {
+    let net = FatTree { leaves: 4, hosts: 10, spines: 2, trunk: 1, radix: 16 }.blueprint().ports_report();
+    let dir = with_net(net.as_bytes());
+    for (rate, interval, groups) in [("1", "1s", "extended,base/1s,xmtdisc/1s,rcverr/1s"), ("5", "200ms", "extended,base/2,xmtdisc/1s")] {
+        // The interval of the second sweep is that of the rate, so that a second has five slots.
+        let (stdout, stderr) =
+            done(&dir, &["suggest", "--net", "net.p", "--count", "1", "--rate", rate, "--groups", groups, "--report", "cost.json"]);
+        assert!(!stdout.is_empty() && stderr.contains(&format!("at {rate} Hz with the counter groups {groups}")), "{stderr}");
+        let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(dir.path().join("cost.json")).unwrap()).unwrap();
+        let cost = &report["cost"]["total"];
+        let hertz: f64 = rate.parse().unwrap();
+        let per_slot = |bound: &str| (cost[bound].as_f64().unwrap() / hertz).round() as u64;
+        let (least, _) = swept(&dir, "all", interval, groups);
+        let (most, octets) = swept(&dir, "none", interval, groups);
+        assert_eq!((per_slot("least_mads_per_second"), per_slot("most_mads_per_second")), (least, most), "{cost}");
+        let records = cost["ports"].as_f64().unwrap() * hertz * 86_400.0;
+        let expected = cost["raw_bytes_per_day"].as_f64().unwrap() / records;
+        assert!((expected / octets - 1.0).abs() < 0.06, "{expected} octets expected, {octets} written");
+    }
+}
+
+#[test]
+fn cap_follows_a_high_rate_and_the_report_states_what_does_not_fit() {
+    let dir = stria();
+    let (_, stderr) = done(&dir, &["suggest", "--net", "net.p"]);
+    assert!(stderr.contains("samplers  7 with a cap of 150 ports") && stderr.contains("--cap 6000\n"), "{stderr}");
+    let (_, stderr) = done(&dir, &["suggest", "--net", "net.p", "--rate", "10"]);
+    assert!(stderr.contains("rate      up to 10 Hz") && !stderr.contains("does not fit"), "{stderr}");
+    let (_, stderr) = done(&dir, &["suggest", "--net", "net.p", "--rate", "25"]);
+    assert!(stderr.contains("with a cap of 120 ports") && stderr.contains("does not fit into the interval at 25 Hz"), "{stderr}");
+    for (args, message) in
+        [(["--rate", "0"], "sweeps per second"), (["--groups", "bogus"], "a group of counters"), (["--report", "net.p"], "--report")]
+    {
+        let (code, _, stderr) = run(&dir, &[&["suggest", "--net", "net.p"][..], &args].concat());
+        assert!(code != 0 && stderr.contains(message), "{stderr}");
+    }
+}

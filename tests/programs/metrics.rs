@@ -3,17 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flate2::read::GzDecoder;
 use ibnet::assignments::Sampler;
 use ibnet::mad::pma::Group;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
-use ibnet::metrics::{Metrics, Peers, Server, Settings};
+use ibnet::metrics::{Content, Families, Metrics, Peers, Server, Settings};
 use ibnet::output::Destination;
 use ibnet::record::strict::{self, Line, Port, Sweep, Value};
 use ibnet::sweep::driver::{self, Control, Driver, SystemClock};
@@ -104,13 +106,17 @@ struct Harness {
 
 impl Harness {
     fn new(peers: Peers) -> Self {
-        Self::with_secondary(false, peers)
+        Self::serving(Content::default(), peers)
     }
 
-    fn with_secondary(with_secondary: bool, peers: Peers) -> Self {
+    fn with_secondary(secondary: bool, peers: Peers) -> Self {
+        Self::serving(Content { secondary, ..Content::default() }, peers)
+    }
+
+    fn serving(content: Content, peers: Peers) -> Self {
         let clock = Arc::<AtomicU64>::default();
         let shown = Arc::clone(&clock);
-        Self { metrics: Metrics::new(peers, with_secondary, move || Duration::from_nanos(shown.load(Ordering::Relaxed))), clock }
+        Self { metrics: Metrics::new(peers, content, move || Duration::from_nanos(shown.load(Ordering::Relaxed))), clock }
     }
 
     fn advance(&self, time: Duration) {
@@ -484,6 +490,11 @@ pub(crate) fn status(answer: &str) -> &str {
 
 /// Serves metrics without workers. Returns the address, and the folder of the secret files.
 pub(crate) fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (SocketAddr, tempfile::TempDir) {
+    serve_networks(tls, password, &[])
+}
+
+/// The same for clients of some networks without TLS.
+fn serve_networks(tls: Option<(&str, &str)>, password: Option<&str>, networks: &[&str]) -> (SocketAddr, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -495,7 +506,8 @@ pub(crate) fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (Socke
         listen: ([127, 0, 0, 1], 0).into(),
         tls: tls.map(|(cert, key)| (write("cert", cert), write("key", key))),
         password_file: password.map(|password| write("password", password)),
-        secondary: false,
+        plain_http: networks.iter().map(|network| network.parse().unwrap()).collect(),
+        content: Content::default(),
     };
     let server = Server::bind(&settings).unwrap();
     let address = server.address();
@@ -506,7 +518,7 @@ pub(crate) fn serve(tls: Option<(&str, &str)>, password: Option<&str>) -> (Socke
 #[test]
 fn unknown_paths_methods_and_hosts_are_rejected() {
     let (address, _folder) = serve(None, None);
-    let metrics = get(address, "/metrics", "");
+    let metrics = get(address, "/metrics", "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n");
     assert!(status(&metrics) == "200" && metrics.contains("application/openmetrics-text; version=1.0.0"), "{metrics}");
     assert!(metrics.contains("ibnet_build_info{version=") && metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(!metrics.to_lowercase().contains("access-control"));
@@ -520,6 +532,63 @@ fn unknown_paths_methods_and_hosts_are_rejected() {
     assert_eq!(status(&ask(address, format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)))), "431");
     assert_eq!(status(&ask(address, "\0\u{1}\u{2}\r\n\r\n")), "400");
     assert_eq!(status(&get(address, "/metrics", "")), "200", "the server still answers");
+}
+
+#[test]
+fn client_chooses_format_and_compression() {
+    let (address, _folder) = serve(None, None);
+    let plain = get(address, "/metrics", "");
+    assert!(plain.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{plain}");
+    assert!(plain.contains("vary: accept, accept-encoding\r\n") && !plain.contains("content-encoding"), "{plain}");
+    let (_, plain) = plain.split_once("\r\n\r\n").unwrap();
+    assert!(!plain.contains("# EOF") && plain.contains("# TYPE ibnet_slots_total counter\n"), "{plain}");
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nAccept: */*\r\nAccept-Encoding: deflate, gzip\r\n\r\n");
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|octets| octets == b"\r\n\r\n").unwrap() + 4;
+    let (head, body) = answer.split_at(end);
+    let head = std::str::from_utf8(head).unwrap();
+    assert!(head.contains("content-encoding: gzip\r\n") && head.contains(&format!("content-length: {}\r\n", body.len())), "{head}");
+    let mut unpacked = String::new();
+    GzDecoder::new(body).read_to_string(&mut unpacked).unwrap();
+    assert_eq!(unpacked, plain);
+}
+
+#[test]
+fn families_that_are_not_selected_are_not_served() {
+    let select = |patterns: &[&str]| {
+        let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        let content = Content { families: Families::new(&patterns).expect("valid patterns"), ..Content::default() };
+        let harness = Harness::serving(content, Peers::new());
+        let mut names = BTreeSet::new();
+        harness.sweep(plan(), &Group::ALL, 2, |_, _, _| {
+            let text = harness.metrics.text();
+            let text = std::str::from_utf8(&text).expect("UTF-8");
+            let served = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+            names = served
+                .map(|line| {
+                    let (name, kind) = line.split_once(' ').unwrap();
+                    if kind == "counter" { format!("{name}_total") } else { name.to_owned() }
+                })
+                .collect();
+            // A family that is not served leaves no sample behind.
+            read(text);
+        });
+        names
+    };
+    let all = select(&[]);
+    assert!(all.len() > 100, "{}", all.len());
+    // Each family can be selected by its name.
+    for name in &all {
+        assert!(Families::new(&[name.clone()]).is_ok(), "{name} is not in the list of families");
+    }
+    let (traffic, rest) = (select(&["infiniband_*_bytes_total", "ibnet_up"]), select(&["!infiniband_*_bytes_total", "!ibnet_up"]));
+    assert!(traffic.contains("infiniband_switch_port_transmit_data_bytes_total") && traffic.contains("ibnet_up"), "{traffic:?}");
+    assert!(traffic.iter().all(|name| name == "ibnet_up" || name.ends_with("_bytes_total")), "{traffic:?}");
+    assert!(traffic.is_disjoint(&rest) && traffic.union(&rest).eq(&all));
+    assert_eq!(select(&["ibnet_build_info"]), BTreeSet::from(["ibnet_build_info".to_owned()]));
 }
 
 #[test]
@@ -538,6 +607,72 @@ fn wrong_password_gets_no_metrics() {
     fs::write(folder.path().join("password"), "another-one-of-ours").unwrap();
     assert_eq!(status(&get(address, "/metrics", "Authorization: Bearer sixteen-letters!\r\n")), "401", "the password has changed");
     assert_eq!(status(&get(address, "/metrics", "Authorization: Bearer another-one-of-ours\r\n")), "200");
+}
+
+#[test]
+fn plain_http_accepts_host_names_and_keeps_the_password() {
+    // The name of the sampler host is in the requests of Prometheus.
+    let named = |address: SocketAddr, headers: &str| {
+        let answer = ask(address, format!("GET /metrics HTTP/1.1\r\nHost: node001.cluster.example:9315\r\n{headers}\r\n"));
+        status(&answer).to_owned()
+    };
+    let (address, _folder) = serve_networks(None, None, &["10.1.0.0/16"]);
+    assert_eq!(named(address, ""), "200");
+    let (address, _folder) = serve_networks(None, Some("sixteen-letters!"), &["10.1.0.0/16"]);
+    assert_eq!(named(address, ""), "401");
+    assert_eq!(named(address, "Authorization: Bearer sixteen-letters!\r\n"), "200");
+}
+
+/// A process that ends with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn plain_http_is_a_warning_and_rejects_clients_of_other_networks() {
+    // An address of this host that is not a loopback address. Without a network there is none.
+    let own = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr()));
+    let Ok(own) = own.map(|address| address.ip()).inspect_err(|_| {
+        let _ =
+            std::io::stderr().write_all(b"SKIPPED: this host has no network; plain_http is not tested with a client of another network\n");
+    }) else {
+        return;
+    };
+    let sweep = |network: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("net.p"), TREE.blueprint().ports_report()).unwrap();
+        let config = format!("simulate = \"net.p\"\noutput = \"lines\"\n[metrics]\nlisten = \"{own}:0\"\nplain_http = \"{network}\"\n");
+        fs::write(dir.path().join("ibnet.toml"), config).unwrap();
+        let mut command = std::process::Command::new(SWEEP);
+        let mut process = Ended(command.current_dir(dir.path()).args(["-c", "ibnet.toml"]).stderr(Stdio::piped()).spawn().unwrap());
+        let mut log = BufReader::new(process.0.stderr.take().unwrap()).lines();
+        let mut seen = String::new();
+        // Reads the log until a line has the text.
+        let mut until = |text: &str| {
+            while !seen.lines().any(|line| line.contains(text)) {
+                seen += &(log.next().expect(text).unwrap() + "\n");
+            }
+            seen.lines().find(|line| line.contains(text)).unwrap().to_owned()
+        };
+        let url = until("serving metrics");
+        let address: SocketAddr = url.split("http://").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
+        let warning = until("metrics are not encrypted");
+        assert!(warning.contains("WARN") && warning.contains(network) && warning.contains("password=false"), "{warning}");
+        let answer = get(address, "/metrics", "");
+        let rejected = answer.is_empty().then(|| until("rejected a client"));
+        (answer, rejected)
+    };
+    let (answer, _) = sweep(&format!("{own}/{}", if own.is_ipv4() { 32 } else { 128 }));
+    assert!(status(&answer) == "200" && answer.contains("ibnet_build_info"), "{answer}");
+    // A network of documentation: no host is in it.
+    let (answer, rejected) = sweep("198.51.100.0/24");
+    assert_eq!(answer, "");
+    assert!(rejected.is_some_and(|line| line.contains(&own.to_string())), "the log has the address of the client");
 }
 
 #[test]
@@ -563,7 +698,10 @@ fn tls_endpoint_does_not_answer_plain_http() {
         };
         let tls = Some((path("cert", cert), path("key", key)));
         let refused =
-            Server::bind(&Settings { listen: address, tls, password_file: None, secondary: false }).err().expect("refused").to_string();
+            Server::bind(&Settings { listen: address, tls, password_file: None, plain_http: Vec::new(), content: Content::default() })
+                .err()
+                .expect("refused")
+                .to_string();
         assert!(refused.contains(found), "{refused}");
     }
 }
@@ -593,6 +731,10 @@ fn reachable_address_without_tls_and_password_is_rejected() {
     assert!(refused("listen = \"127.0.0.1:0\"\npassword_file = \"gone\"").contains("cannot read gone"));
     assert!(refused("listen = \"here\"").contains("expected an address and a port (found \"here\")"));
     assert!(refused("password_file = \"weak\"").contains("metrics.listen is not set"));
+    let faulty = refused("listen = \"0.0.0.0:0\"\nplain_http = \"10.1.2.3/16\"");
+    assert!(faulty.contains("ibnet.toml:4: cannot use metrics.plain_http: expected zeros behind the prefix: 10.1.0.0/16"), "{faulty}");
+    let message = refused("listen = \"127.0.0.1:0\"\nfamilies = [\"ibnet_*\", \"!ibnet_lots\"]");
+    assert!(message.contains("ibnet.toml:4: cannot use metrics.families") && message.contains("(found \"!ibnet_lots\")"), "{message}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(refused(&format!("listen = \"{}\"", taken.local_addr().unwrap())).contains("cannot listen on"));
 }

@@ -18,11 +18,11 @@ fn slots(sampler: &Sampler, file: &str) -> usize {
 }
 
 /// A small file system, which is unmounted on drop.
-struct Disk<'a>(&'a Sampler);
+pub(super) struct Disk<'a>(&'a Sampler);
 
 impl<'a> Disk<'a> {
     /// Mounts the file system. Returns `None` with a notice if that is not possible.
-    fn mount(sampler: &'a Sampler) -> Option<Self> {
+    pub(super) fn mount(sampler: &'a Sampler) -> Option<Self> {
         fs::create_dir(sampler.path("disk")).unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(sampler.path("disk")).stderr(Stdio::null());

@@ -5,11 +5,17 @@
 //! with this file, line by line.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+#[cfg(feature = "nats")]
+mod batches;
+#[cfg(feature = "nats")]
+mod collect;
 mod faults;
 #[cfg(feature = "nats")]
 mod nats;
 mod readers;
 mod sampler;
+#[cfg(feature = "nats")]
+mod spool;
 
 use std::collections::BTreeSet;
 use std::fs;

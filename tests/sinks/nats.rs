@@ -15,7 +15,7 @@ use async_nats::jetstream::stream::Config;
 use super::sampler::{Received, Run, Sampler, notice, signal, wait_for};
 
 /// Returns the path of the server; `None` with a notice if it is not installed.
-fn available() -> Option<PathBuf> {
+pub(super) fn available() -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     // `make tools` unpacks the server there.
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("out/tools");
@@ -29,17 +29,17 @@ fn available() -> Option<PathBuf> {
 }
 
 /// A server, which is killed on drop.
-struct Server<'a> {
+pub(super) struct Server<'a> {
     program: PathBuf,
     folder: &'a Path,
-    port: u16,
+    pub(super) port: u16,
     /// Configuration without the port and the store.
     config: String,
     child: Child,
 }
 
 impl<'a> Server<'a> {
-    fn start(program: PathBuf, sampler: &'a Sampler, config: &str) -> Self {
+    pub(super) fn start(program: PathBuf, sampler: &'a Sampler, config: &str) -> Self {
         Self::start_at(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port(), program, sampler, config)
     }
 
@@ -63,12 +63,12 @@ impl<'a> Server<'a> {
     }
 
     /// Kills the server without notice to its clients.
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    fn start_again(&mut self) {
+    pub(super) fn start_again(&mut self) {
         self.child = Self::spawn(&self.program, self.folder, self.port, &self.config);
     }
 
@@ -90,7 +90,7 @@ impl<'a> Server<'a> {
         })
     }
 
-    fn add_stream(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) {
+    pub(super) fn add_stream(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) {
         let config = || Config { name: "IBNET".to_owned(), subjects: vec!["ibnet.>".to_owned()], ..Config::default() };
         // JetStream may need a moment after the first connection.
         self.query(connect, scheme, async |jetstream| {
@@ -104,22 +104,26 @@ impl<'a> Server<'a> {
         });
     }
 
-    /// Returns all messages of the stream by subject.
-    fn messages(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) -> BTreeMap<String, Vec<String>> {
+    /// Returns all messages of the stream by subject, decompressed and without their last line feed.
+    pub(super) fn messages(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) -> BTreeMap<String, Vec<String>> {
         self.query(connect, scheme, async |jetstream| {
             let mut stream = jetstream.get_stream("IBNET").await.unwrap();
             let state = stream.info().await.unwrap().state.clone();
             let mut messages: BTreeMap<_, Vec<_>> = BTreeMap::new();
             for number in state.first_sequence..=state.last_sequence {
                 let message = stream.get_raw_message(number).await.unwrap();
-                let text = String::from_utf8(message.payload.to_vec()).unwrap();
-                messages.entry(message.subject.to_string()).or_default().push(text);
+                let mut text = message.payload.to_vec();
+                if message.headers.get("Content-Encoding").is_some_and(|encoding| encoding.as_str() == "zstd") {
+                    text = zstd::stream::decode_all(&text[..]).unwrap();
+                }
+                let text = String::from_utf8(text).unwrap();
+                messages.entry(message.subject.to_string()).or_default().push(text.trim_end_matches('\n').to_owned());
             }
             messages
         })
     }
 
-    fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         self.query(ConnectOptions::new, "nats", async |jetstream| match jetstream.get_stream("IBNET").await {
             Ok(mut stream) => stream.info().await.map_or(0, |info| info.state.messages),
             Err(_) => 0,
@@ -134,14 +138,14 @@ impl Drop for Server<'_> {
     }
 }
 
-fn slots(sampler: &Sampler) -> usize {
+pub(super) fn slots(sampler: &Sampler) -> usize {
     sampler.read_now("lines").matches("{\"type\":\"sweep\"").count()
 }
 
 /// Returns the number of records that were not acknowledged by the end. On a busy machine the last
 /// acknowledgements may be late.
 #[track_caller]
-fn dropped_at_the_end(run: &Run) -> usize {
+pub(super) fn dropped_at_the_end(run: &Run) -> usize {
     let message = run.stderr.lines().find_map(|line| line.strip_prefix("error: "));
     let records = message
         .filter(|text| text.contains("were dropped at the end"))
@@ -153,7 +157,7 @@ fn dropped_at_the_end(run: &Run) -> usize {
 /// Checks that the messages are the records of the file, each once, except for those dropped at the
 /// end.
 #[track_caller]
-fn same(messages: BTreeMap<String, Vec<String>>, file: &Received, dropped: usize) -> Received {
+pub(super) fn same(messages: BTreeMap<String, Vec<String>>, file: &Received, dropped: usize) -> Received {
     let text: String = messages.into_values().flatten().map(|line| line + "\n").collect();
     let received = Received::of(&text);
     assert!(received.starts.len() == 1 && received.lines.is_subset(&file.lines));

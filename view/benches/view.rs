@@ -55,7 +55,7 @@ fn heat_map(path: &Path, metric: &str, lines: u64) -> f64 {
     let (heat, summary) = input::read(&inputs, &HeatMap::new(vec![metric.parse().unwrap()], None)).unwrap();
     assert_eq!((summary.lines, summary.invalid), (lines, 0));
     let grid = heat.finish(RowKind::Port).unwrap();
-    let png = render(&HeatPicture::new(&grid, &Range::default(), Zone::utc(), None), Format::Png).unwrap();
+    let png = render(&HeatPicture::new(&grid, None, &Range::default(), Zone::utc(), None), Format::Png).unwrap();
     assert!(png.starts_with(b"\x89PNG"));
     start.elapsed().as_secs_f64()
 }

@@ -15,19 +15,23 @@ use ibnet::suggest;
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;
+use crate::groups::Groups;
 use crate::hosts::Hosts;
 use crate::input::Fold;
+use crate::input::run::Run;
 use crate::metric::{Element, Metric};
 use crate::ports::PortKey;
 use crate::rates::{Rate, Readings, Slots};
 use crate::record::{Interval, Port, Record, Type};
 
 pub mod grid;
+mod groups;
 pub mod marks;
 pub mod order;
 pub mod range;
 pub mod rows;
-mod track;
+mod runs;
+pub(crate) mod track;
 
 use grid::{Grid, Panel};
 use order::{PortAndPeer, RowGroup, RowId, RowKind, RowLabel};
@@ -59,6 +63,9 @@ const STEPS_MS: [u64; 22] = [
     60_480_000_000,
 ];
 
+/// Milliseconds of a minute.
+const MINUTE_MS: u64 = 60_000;
+
 /// Largest number of columns. It is about the width of a screen in pixels.
 const MOST_COLUMNS: u64 = 2000;
 
@@ -73,6 +80,7 @@ const ELEMENTS: usize = 16;
 pub struct HeatMap {
     metrics: Arc<[Metric]>,
     hosts: Option<Arc<Hosts>>,
+    groups: Arc<Groups>,
     by_key: FxHashMap<PortKey, usize>,
     rows: Vec<Row>,
     /// Index of the column length in `STEPS_MS`.
@@ -114,6 +122,7 @@ impl HeatMap {
             elements: 1,
             metrics: metrics.into(),
             hosts: hosts.map(Arc::new),
+            groups: Arc::default(),
             by_key: FxHashMap::default(),
             rows: Vec::new(),
             step: 0,
@@ -121,6 +130,12 @@ impl HeatMap {
             recorded: None,
             names: BTreeSet::new(),
         }
+    }
+
+    /// Sets the groups for [`RowKind::Group`].
+    #[must_use]
+    pub fn with_groups(self, groups: Groups) -> Self {
+        Self { groups: Arc::new(groups), ..self }
     }
 
     /// Creates an empty heat map whose rows are the elements of arrays of counters, such as service
@@ -164,9 +179,15 @@ impl HeatMap {
         Ok(Grid { start_ns: first * step_ns, step_ns, columns, by, rows, panels })
     }
 
+    /// Returns the rows of all hosts in the order of the topology.
+    pub fn host_rows(&self) -> Vec<RowLabel> {
+        let ports: Vec<&PortAndPeer> = self.rows.iter().map(|row| &row.port).collect();
+        order::groups(&ports, RowKind::Host).into_iter().map(|group| group.name).collect()
+    }
+
     fn panels(&self, by: RowKind, first: u64, columns: usize) -> Result<(Vec<RowLabel>, Vec<Panel>), AnalysisError> {
         let ports: Vec<&PortAndPeer> = self.rows.iter().map(|row| &row.port).collect();
-        let groups = order::groups(&ports, by);
+        let groups = if by == RowKind::Group { groups::rows(&ports, &self.groups) } else { order::groups(&ports, by) };
         if groups.is_empty() {
             let help = format!("no recorded port belongs to a {by}; try another --by");
             return Err(AnalysisError::Nothing { what: format!("no {by} was sampled"), help });
@@ -234,6 +255,12 @@ impl HeatMap {
 
     fn step_ns(&self) -> u64 {
         STEPS_MS[self.step] * 1_000_000
+    }
+
+    fn is_selected(&self, port: &Port<'_>) -> bool {
+        let is_of =
+            |hosts: &Arc<Hosts>| hosts.contains_node(&port.node) || port.peer.as_deref().is_some_and(|peer| hosts.contains_node(peer));
+        self.hosts.as_ref().is_none_or(is_of)
     }
 
     fn row(&mut self, port: &Port<'_>) -> usize {
@@ -338,18 +365,30 @@ impl Fold for HeatMap {
 
     fn fields(&self) -> Option<Vec<String>> {
         const ALWAYS: [&str; 9] = ["node", "kind", "peer_guid", "peer_port", "peer", "link", "status", "mads", "saturated"];
-        let of_metric = |metric: &Metric| match metric.counters() {
-            [] => vec![metric.name().to_owned()],
-            counters => counters.to_vec(),
-        };
-        Some(ALWAYS.map(str::to_owned).into_iter().chain(self.metrics.iter().flat_map(of_metric)).collect())
+        Some(ALWAYS.map(str::to_owned).into_iter().chain(self.metrics.iter().flat_map(Metric::fields)).collect())
+    }
+
+    fn hosts(&self) -> Option<&Hosts> {
+        self.hosts.as_deref()
+    }
+
+    fn takes_minutes(&self, length_ns: u64) -> bool {
+        // The columns are at least as long as those of this time with the largest number of columns.
+        let is_fit = |step_ms: &&u64| length_ns / (**step_ms * 1_000_000) < MOST_COLUMNS;
+        STEPS_MS.iter().find(is_fit).is_none_or(|step_ms| *step_ms >= MINUTE_MS)
+    }
+
+    fn takes_runs(&self) -> bool {
+        self.metrics.iter().all(|metric| metric.field().is_some())
+    }
+
+    fn add_run(&mut self, run: &Run<'_>) {
+        self.put_run(run);
     }
 
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
-        let is_selected =
-            |hosts: &Arc<Hosts>| hosts.contains_node(&port.node) || port.peer.as_deref().is_some_and(|peer| hosts.contains_node(peer));
-        if !self.hosts.as_ref().is_none_or(is_selected) {
+        if !self.is_selected(port) {
             return;
         }
         let interval_ns = slot_interval(port);
@@ -401,22 +440,27 @@ impl Fold for HeatMap {
     }
 }
 
+/// Returns the time between two slots, in nanoseconds, or 0 if it is unknown.
+fn slot_interval(port: &Port<'_>) -> u64 {
+    interval_of_slot(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns)
+}
+
 /// Returns the time between two slots, in nanoseconds, or 0 if it is unknown. The number of a slot
 /// is its start divided by this time. So `ts` divided by the slot number is slightly more than this
 /// time. The time between slots is a round number, so rounding removes the difference.
-fn slot_interval(port: &Port<'_>) -> u64 {
+fn interval_of_slot(ts: u64, slot: u64, dt_ns: Option<u64>, xmit_blocked_dt_ns: Option<u64>) -> u64 {
     const DAY: u64 = 86_400_000_000_000;
-    let about = port.ts.checked_div(port.slot).unwrap_or(0);
+    let about = ts.checked_div(slot).unwrap_or(0);
     let unit = [(5_000_000_000, 1_000), (100_000_000_000, 1_000_000)]
         .iter()
         .find(|(below, _)| about < *below)
         .map_or(1_000_000_000, |(_, unit)| *unit);
     let interval = (about + unit / 2) / unit * unit;
-    let start = port.slot.saturating_mul(interval);
+    let start = slot.saturating_mul(interval);
     // At the end of a time range, `ts` is earlier by up to the time that the record describes.
-    let described = port.xmit_blocked_dt_ns.max(port.dt_ns).unwrap_or(0).min(DAY);
-    let is_sound = (1_000_000..=DAY).contains(&interval) && port.slot > 2000 && port.ts.abs_diff(start) < 2 * interval + described;
-    if is_sound { interval } else { port.dt_ns.unwrap_or(0).min(DAY) }
+    let described = xmit_blocked_dt_ns.max(dt_ns).unwrap_or(0).min(DAY);
+    let is_sound = (1_000_000..=DAY).contains(&interval) && slot > 2000 && ts.abs_diff(start) < 2 * interval + described;
+    if is_sound { interval } else { dt_ns.unwrap_or(0).min(DAY) }
 }
 
 #[cfg(test)]

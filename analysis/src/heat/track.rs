@@ -5,14 +5,14 @@ use crate::record::{Interval, Port};
 
 /// Consecutive cells.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Track {
+pub(crate) struct Track {
     start: u64,
     cells: Vec<Sum>,
 }
 
 /// The state of a metric in a time interval.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum State {
+pub(crate) enum State {
     Value(f64),
     /// A part of a value. Another part of the value was added for the same time.
     Addition(f64),
@@ -31,7 +31,7 @@ const LEAST_SHARE: f64 = 0.125;
 
 /// Sum of the values in the time of a column.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Sum {
+pub(crate) struct Sum {
     /// Values times nanoseconds.
     sum: f64,
     /// Nanoseconds with a value.
@@ -44,7 +44,7 @@ pub(super) struct Sum {
 
 impl State {
     /// Returns the state of a record that has no value of the metric.
-    pub(super) fn without_value(port: &Port<'_>) -> Self {
+    pub(crate) fn without_value(port: &Port<'_>) -> Self {
         match &*port.status {
             "timeout" | "unreachable" | "wrong_device" => Self::NoAnswer,
             "down" => Self::Down,
@@ -57,7 +57,7 @@ impl State {
 
 impl Track {
     /// Returns the cell of a column.
-    pub(super) fn at(&mut self, column: u64) -> &mut Sum {
+    pub(crate) fn at(&mut self, column: u64) -> &mut Sum {
         if self.cells.is_empty() {
             self.start = column;
         }
@@ -74,7 +74,7 @@ impl Track {
     }
 
     /// Joins each `ratio` columns into one.
-    pub(super) fn coarsen(&mut self, ratio: u64) {
+    pub(crate) fn coarsen(&mut self, ratio: u64) {
         let fine = std::mem::take(self);
         for (column, cell) in (fine.start..).zip(fine.cells) {
             self.at(column / ratio).add(cell);
@@ -82,7 +82,7 @@ impl Track {
     }
 
     /// Returns all columns of the heat map, including empty ones.
-    pub(super) fn row(&self, first: u64, columns: usize) -> Vec<Cell> {
+    pub(crate) fn row(&self, first: u64, columns: usize) -> Vec<Cell> {
         let cell = |column: u64| {
             let index = usize::try_from(column.checked_sub(self.start)?).ok()?;
             self.cells.get(index).map(|sum| sum.cell())
@@ -93,7 +93,7 @@ impl Track {
 
 impl Sum {
     /// Adds a part of the time of a record. `most_ns` is the longest part that a column can contain.
-    pub(super) fn put(&mut self, state: State, part: Interval, most_ns: u64) {
+    pub(crate) fn put(&mut self, state: State, part: Interval, most_ns: u64) {
         let is_shown = part.length_ns() as f64 >= most_ns as f64 * LEAST_SHARE;
         match state {
             State::Value(value) => {

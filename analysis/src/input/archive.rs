@@ -2,6 +2,9 @@
 //!
 //! If no lines of an hour wait, the rows of its ports are folded directly, some row groups at a
 //! time. Otherwise all rows of the hour wait together with the lines.
+//!
+//! The one-minute means of an hour are read if the records themselves were removed, or if the fold
+//! needs no shorter times.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +21,7 @@ use super::Fold;
 use super::key::Key;
 use super::rows::{self, PortRows};
 use super::selection::Selection;
-use super::shard::{Chunks, Run, Shard};
+use super::shard::{Chunks, KeyRows, Shard};
 use super::stream::{Chunk, LineRef, Tally, joined};
 use crate::error::AnalysisError;
 use crate::path;
@@ -29,6 +32,12 @@ use crate::record::Type;
 pub(super) struct Archives {
     hours: BTreeMap<Hour, Vec<usize>>,
     files: Vec<(TableName, PathBuf)>,
+    /// Files with the one-minute means of a file of `ports`, by the number of that file.
+    minutes: BTreeMap<usize, PathBuf>,
+    /// Whether the fold needs no times shorter than a minute.
+    is_coarse: bool,
+    /// Number of hours of which the one-minute means are read, and number of all hours with ports.
+    pub(super) minute_hours: (u64, u64),
     /// Index of the first file of an archive among all files.
     first_file: usize,
     /// Octets of the hours that were read.
@@ -48,13 +57,40 @@ impl Archives {
             let archive = Archive::open(folder).ok_or_else(|| AnalysisError::NotAnArchive { name: path::display_name(folder) })?;
             for table in TableName::ALL {
                 for (hour, file) in archive.files(table)? {
-                    all.hours.entry(hour).or_default().push(all.files.len());
-                    all.files.push((table, file));
+                    all.add(hour, table, file);
+                }
+            }
+            let ports: BTreeMap<Hour, usize> =
+                all.hours.iter().filter_map(|(hour, files)| Some((*hour, all.ports_of(files, folder)?))).collect();
+            for (hour, file) in archive.files(TableName::PortsMinute)? {
+                match ports.get(&hour) {
+                    Some(number) => drop(all.minutes.insert(*number, file)),
+                    // The records of this hour were removed.
+                    None => all.add(hour, TableName::PortsMinute, file),
                 }
             }
         }
         all.tallies = vec![Tally::default(); all.files.len()];
         Ok(all)
+    }
+
+    fn add(&mut self, hour: Hour, table: TableName, file: PathBuf) {
+        self.hours.entry(hour).or_default().push(self.files.len());
+        self.files.push((table, file));
+    }
+
+    /// Returns the number of the file of `ports` in a folder.
+    fn ports_of(&self, files: &[usize], folder: &Path) -> Option<usize> {
+        let is_ports = |number: &&usize| matches!(&self.files[**number], (TableName::Ports, file) if file.starts_with(folder));
+        files.iter().find(is_ports).copied()
+    }
+
+    /// Lets the fold read one-minute means, if it needs no shorter times for the whole time of the
+    /// archives.
+    pub(super) fn allow_minutes<F: Fold>(&mut self, fold: &F, selection: &Selection) {
+        let first = self.hours.first_key_value().map(|(hour, _)| hour.start().max(selection.from));
+        let last = self.hours.last_key_value().map(|(hour, _)| hour.end().min(selection.to));
+        self.is_coarse = first.zip(last).is_some_and(|(first, last)| last > first && fold.takes_minutes(last - first));
     }
 
     /// Returns the size of all files in octets.
@@ -113,7 +149,19 @@ impl Archives {
                 lines.extend(self.lines_of(*number, kind, chunks, selection)?);
             }
         }
-        let ports: Vec<usize> = numbers.iter().copied().filter(|number| self.files[*number].0 == TableName::Ports).collect();
+        let is_of_ports = |number: &usize| matches!(self.files[*number].0, TableName::Ports | TableName::PortsMinute);
+        let ports: Vec<usize> = numbers.iter().copied().filter(is_of_ports).collect();
+        for number in &ports {
+            if !waits
+                && self.is_coarse
+                && let Some(path) = self.current_minutes(*number)
+            {
+                self.files[*number] = (TableName::PortsMinute, path);
+            }
+            let is_minutes = self.files[*number].0 == TableName::PortsMinute;
+            let (minutes, hours) = self.minute_hours;
+            self.minute_hours = (minutes + u64::from(is_minutes), hours + 1);
+        }
         if waits {
             for number in ports {
                 let (file, groups) = self.select(number, Type::Port, selection)?;
@@ -143,18 +191,25 @@ impl Archives {
         lines.into_iter().for_each(|line| by_key[line.key.shard()].entry(line.key).or_default().push(line));
         // Several files can have rows of the same port. Then all of them are needed at once.
         let is_alone = ports.len() == 1;
-        let mut runs: Vec<Vec<Run>> = vec![Vec::new(); shards.len()];
+        let mut runs: Vec<Vec<KeyRows>> = vec![Vec::new(); shards.len()];
         for number in ports {
             let (file, groups) = self.select(*number, Type::Port, selection)?;
-            // As many row groups as threads are decoded at a time.
-            for some in groups.chunks(rayon::current_num_threads().max(1)) {
-                for rows in read_ports(&file, some, selection)? {
+            // As many row groups as threads are decoded at a time, while those before are folded.
+            let mut some = groups.chunks(rayon::current_num_threads().max(1));
+            let mut read = || some.next().map(|some| read_ports(&file, some, selection)).transpose();
+            let mut next = read()?;
+            while let Some(rows) = next {
+                for rows in rows {
                     let of_rows = runs_of(&Arc::new(rows), self.first_file + number, selection);
                     of_rows.into_iter().for_each(|run| runs[run.key.shard()].push(run));
                 }
-                if is_alone {
-                    fold_runs(shards, &mut runs, &mut by_key, chunks, selection, true);
-                }
+                let fold = || {
+                    if is_alone {
+                        fold_runs(shards, &mut runs, &mut by_key, chunks, selection, true);
+                    }
+                };
+                let (following, ()) = rayon::join(&mut read, fold);
+                next = following?;
             }
         }
         fold_runs(shards, &mut runs, &mut by_key, chunks, selection, false);
@@ -164,6 +219,14 @@ impl Archives {
             lines.into_iter().for_each(|(_, lines)| shard.fold_lines(lines, chunks, selection));
         });
         Ok(())
+    }
+
+    /// Returns the file with the one-minute means of a file of `ports`, if both have the same records.
+    fn current_minutes(&self, number: usize) -> Option<PathBuf> {
+        let path = self.minutes.get(&number)?;
+        let ports = ArchiveFile::open(&self.files[number].1).ok()?;
+        let minutes = ArchiveFile::open(path).ok()?;
+        (minutes.of() == Some(ports.sum())).then(|| path.clone())
     }
 
     /// Opens a file, counts its rows, and returns the row groups that can have selected records.
@@ -229,8 +292,12 @@ fn span(file: &ArchiveFile, group: usize, times: Option<(u64, u64)>, selection: 
 
 /// Reads row groups of the table `ports`.
 fn read_ports(file: &ArchiveFile, groups: &[usize], selection: &Selection) -> Result<Vec<PortRows>, AnalysisError> {
-    let columns = rows::columns(selection.uses_counters, selection.fields.as_deref());
-    groups.par_iter().map(|group| Ok(PortRows::new(file.read(*group, &columns)?))).collect()
+    let columns = rows::columns(file.name(), selection.uses_counters, selection.fields.as_deref());
+    let read = |group: &usize| {
+        let Some(hosts) = &selection.hosts else { return Ok(file.read(*group, &columns)?) };
+        Ok(file.read_rows(*group, &columns, &rows::of_hosts(file, *group, hosts)?)?)
+    };
+    groups.par_iter().map(|group| read(group).map(PortRows::new)).collect()
 }
 
 /// Puts the rows of an hour among the lines that wait.
@@ -253,23 +320,28 @@ fn stored(chunk: Chunk, lines: Vec<LineRef>, chunks: &mut Chunks) -> Vec<LineRef
 }
 
 /// Divides rows where the port or the sampler changes, or where the time does not grow.
-fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<Run> {
+fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<KeyRows> {
     let mut runs = Vec::new();
-    let mut from = 0;
-    let is_next = |row: usize| rows.is_same_port(row - 1, row) && rows.ts(row - 1) <= rows.ts(row);
-    for end in 1..=rows.len() {
-        if end < rows.len() && is_next(end) {
-            continue;
+    for of_port in rows.of_ports() {
+        let Some(key) = rows.key(of_port.start) else { continue };
+        let mut from = of_port.start;
+        while from < of_port.end {
+            // The rows of a file are in the order of time.
+            let some = from..of_port.end;
+            let end = match rows.times().map(|times| &times[some.clone()]) {
+                Some(times) if !times.is_sorted() => {
+                    some.clone().skip(1).find(|row| rows.ts(row - 1) > rows.ts(*row)).unwrap_or(of_port.end)
+                }
+                _ => of_port.end,
+            };
+            // So the needed rows are consecutive.
+            let first = (from..end).find(|row| selection.needs(Type::Port, rows.ts(*row)));
+            let last = (from..end).rfind(|row| selection.needs(Type::Port, rows.ts(*row)));
+            if let (Some(first), Some(last)) = (first, last) {
+                runs.push(KeyRows { key, of: Arc::clone(rows), rows: first..last + 1, file });
+            }
+            from = end;
         }
-        // The needed rows are consecutive, because the rows are in the order of time.
-        let first = (from..end).find(|row| selection.needs(Type::Port, rows.ts(*row)));
-        let last = (from..end).rfind(|row| selection.needs(Type::Port, rows.ts(*row)));
-        if let (Some(first), Some(last)) = (first, last)
-            && let Some(key) = rows.key(from)
-        {
-            runs.push(Run { key, of: Arc::clone(rows), rows: first..last + 1, file });
-        }
-        from = end;
     }
     runs
 }
@@ -278,7 +350,7 @@ fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<Run>
 /// belong to the same port.
 fn fold_runs<F: Fold>(
     shards: &mut [Shard<F>],
-    runs: &mut [Vec<Run>],
+    runs: &mut [Vec<KeyRows>],
     lines: &mut [FxHashMap<Key, Vec<LineRef>>],
     chunks: &Chunks,
     selection: &Selection,
@@ -286,7 +358,7 @@ fn fold_runs<F: Fold>(
 ) {
     let last = runs.iter().filter_map(|runs| runs.iter().map(|run| run.key).max()).max().filter(|_| more_follow);
     shards.par_iter_mut().zip(runs).zip(lines).for_each(|((shard, runs), lines)| {
-        let kept: Vec<Run> = runs.extract_if(.., |run| Some(run.key) == last).collect();
+        let kept: Vec<KeyRows> = runs.extract_if(.., |run| Some(run.key) == last).collect();
         runs.sort_by_key(|run| run.key);
         shard.fold_runs(runs, lines, chunks, selection);
         *runs = kept;

@@ -125,3 +125,77 @@ fn between(before: &Value, after: &Value, interval: Interval, edge: u64) -> Valu
         _ => before.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+    use crate::record::Type;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[derive(Clone)]
+    struct EveryRecord;
+
+    impl super::super::Fold for EveryRecord {
+        fn add(&mut self, _record: &Record<'_>) {}
+
+        fn merge(&mut self, _other: Self) {}
+    }
+
+    /// What a fold gets of a record: its time, its value of SymbolErrorCounter, and whether the
+    /// record is at an edge.
+    type Given = (u64, Option<u64>, bool);
+
+    /// Cuts records at 10 s and at 20 s. Each has a slot, a time in milliseconds, the interval that
+    /// it describes, and a value.
+    fn cut(records: &[(u64, u64, Option<(u64, u64)>, u64)]) -> Vec<Given> {
+        let selection = Selection::new(&EveryRecord, Some(10 * SECOND), Some(20 * SECOND), 5 * SECOND);
+        let (mut edges, mut given) = (Edges::default(), Vec::new());
+        for (slot, ts, time, value) in records {
+            let line = fixtures::port(*slot, (1, 1), "leaf", (0x101, 1, "n1"), &[("symbol_error_counter", (*value).into())]);
+            let mut record = Record::parse(line.as_bytes(), Type::Port).unwrap();
+            let Record::Port(port) = &mut record else { panic!("a port") };
+            port.ts = ts * 1_000_000;
+            port.time = time.and_then(|(from, to)| Interval::new(from * 1_000_000, to * 1_000_000));
+            port.blocked_time = None;
+            edges.cut(&mut record, &selection, &mut |record| {
+                let Record::Port(port) = record else { panic!("a port") };
+                let value = match port.value("symbol_error_counter") {
+                    Some(Value::One(value)) => Some(*value),
+                    _ => None,
+                };
+                given.push((port.ts / 1_000_000, value, port.is_edge));
+            });
+        }
+        given
+    }
+
+    #[test]
+    fn values_at_the_edges_are_interpolated() {
+        let records =
+            [(9, 9_500, Some((8_500, 9_500)), 100), (10, 10_500, Some((9_500, 10_500)), 110), (20, 20_250, Some((19_250, 20_250)), 150)];
+        let given = cut(&records);
+        assert_eq!(given[..2], [(10_000, Some(105), true), (10_500, Some(110), false)]);
+        assert_eq!(given[2..], [(20_000, None, false)], "the last reading is too long before the end to have a value there");
+    }
+
+    #[test]
+    fn reading_in_the_range_is_used_though_its_shortened_interval_ended_before() {
+        // The record of a secondary at 10.25 s describes only the time until 9.8 s.
+        let records =
+            [(9, 9_500, Some((8_500, 9_500)), 100), (10, 10_250, Some((9_500, 9_800)), 115), (11, 11_250, Some((10_250, 11_250)), 120)];
+        assert_eq!(cut(&records), [(10_000, Some(110), true), (10_250, Some(115), true), (11_250, Some(120), false)]);
+    }
+
+    #[test]
+    fn reading_at_the_start_of_the_range_is_no_edge() {
+        assert_eq!(cut(&[(10, 10_000, Some((9_000, 10_000)), 7)]), [(10_000, Some(7), false)]);
+    }
+
+    #[test]
+    fn reset_between_two_readings_has_the_earlier_value_at_the_edge() {
+        let records = [(9, 9_500, Some((8_500, 9_500)), 100), (10, 10_500, Some((9_500, 10_500)), 3)];
+        assert_eq!(cut(&records), [(10_000, Some(100), true), (10_500, Some(3), false)]);
+    }
+}

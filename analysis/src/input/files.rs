@@ -17,7 +17,7 @@ use crate::record::{Head, Record, Type};
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// The decompressed text of a file.
-pub(super) type Text = Box<dyn Read + Send>;
+pub(crate) type Text = Box<dyn Read + Send>;
 
 /// Properties of a file that its first lines show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct FirstLines {
 
 /// Expands an argument. If a file with this name exists, the argument is this file. Otherwise the
 /// argument is a pattern.
-pub(super) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
+pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     let text = pattern.to_string_lossy();
     if path::is_stdin(pattern) || pattern.exists() || !text.contains(['*', '?', '[']) {
         return Ok(vec![pattern.to_owned()]);
@@ -67,7 +67,7 @@ pub(crate) fn first_lines(file: &Path) -> FirstLines {
 }
 
 /// Opens a file, decompresses it if necessary, and counts the octets read from the disk.
-pub(super) fn open(path: &Path) -> io::Result<(Text, Arc<AtomicU64>)> {
+pub(crate) fn open(path: &Path) -> io::Result<(Text, Arc<AtomicU64>)> {
     let file: Text = if path::is_stdin(path) { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
     let done = Arc::new(AtomicU64::new(0));
     let mut counted = Counted { inner: file, done: Arc::clone(&done) };

@@ -37,6 +37,11 @@ pub(super) enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// Returns whether the record is a mean of the records of a minute.
+    pub(super) fn is_minute(&self) -> bool {
+        matches!(self, Self::Row(rows, _) if rows.are_minutes())
+    }
+
     /// Returns the record as a line.
     pub(super) fn line(&self) -> Cow<'a, [u8]> {
         match self {
@@ -137,6 +142,22 @@ impl<K: Kept> PortMerge<K> {
         let step = self.primary.map_or(USUAL_STEP_NS, |(last, _)| ts - last.min(ts));
         self.primary = Some((ts, step));
         self.use_record(record, [u64::MAX; 2], dropped, put);
+    }
+
+    /// Returns whether the last record that was used is one of the same sampler, and no record waits.
+    /// Further records of a primary of this sampler are then used as they are.
+    pub(super) fn is_only(&self, sampler: &str) -> bool {
+        self.held.is_empty() && self.last.as_ref().is_some_and(|last| *last.sampler == *sampler)
+    }
+
+    /// Continues after records of the last sampler, a primary, that were used as they are. `ends` are
+    /// the ends of their times. `before` and `ts` are the times of the last two of them.
+    pub(super) fn continue_after(&mut self, ends: [u64; 2], before: u64, ts: u64, slot: u64) {
+        self.covered.iter_mut().zip(ends).for_each(|(covered, end)| *covered = (*covered).max(end));
+        self.primary = Some((ts, ts - before.min(ts)));
+        if let Some(last) = &mut self.last {
+            (last.ts, last.slot) = (ts, slot);
+        }
     }
 
     /// Uses the waiting records at the end of the input.

@@ -1,15 +1,19 @@
 //! Port records from the rows of an archive.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use ibnet::types::{Guid, Lid, NodeKind, PortNum};
 use ibnet_store::column::{Column, Integers, Texts};
+use ibnet_store::error::StoreError;
+use ibnet_store::read::ArchiveFile;
 use ibnet_store::schema::TableName;
 use ibnet_store::table::Table;
 use rustc_hash::FxHashMap;
 use serde_json::value::RawValue;
 
 use super::key::Key;
+use crate::hosts::Hosts;
 use crate::record::{Port, ReadPort, Value};
 
 /// Rows of a row group with port records.
@@ -23,8 +27,11 @@ pub(super) struct PortRows {
     kinds: Vec<Option<NodeKind>>,
     /// Numbers of the counter columns that have values.
     counters: Vec<usize>,
-    /// Numbers of the text columns whose rows have different texts.
-    texts: Vec<usize>,
+    /// Counters that differ between rows: the place among `counters` and the number of the column.
+    /// `None` if a row lacks a counter, or has a list of values.
+    varied: Option<Vec<(usize, usize)>>,
+    /// Numbers of the rows of which a text or the port differs from the row before, in order.
+    changes: Vec<usize>,
     /// Numbers of the other columns whose rows have different values.
     integers: Vec<(usize, SetInteger)>,
     floats: Vec<(usize, SetFloat)>,
@@ -62,7 +69,8 @@ fn small(value: Option<u64>) -> Option<u16> {
     value.and_then(|value| u16::try_from(value).ok())
 }
 
-/// Numbers of the columns.
+/// Numbers of the columns. `ports` and `ports_1m` have the same columns in the same places, and
+/// `ports_1m` has more columns after them.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     ts: usize,
@@ -141,18 +149,59 @@ impl Columns {
 }
 
 /// Fields that the merging of several samplers uses.
-const MERGED: [&str; 11] =
-    ["ts", "slot", "sampler", "role", "guid", "port", "status", "rtt_ns", "dt_ns", "xmit_blocked", "xmit_blocked_dt_ns"];
+const MERGED: [&str; 8] = ["ts", "slot", "sampler", "role", "guid", "port", "status", "dt_ns"];
+
+/// Field that the merging uses if the fold uses counters.
+const MERGED_WITH_COUNTERS: &str = "rtt_ns";
+
+/// Fields that show to which host a port belongs.
+const NAMES: [&str; 2] = ["node", "peer"];
 
 /// Returns a mark for each column that a fold needs. `fields` are the names of its fields; `None`
 /// means all of them.
-pub(super) fn columns(with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
+pub(super) fn columns(table: TableName, with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
     let at = Columns::new();
     let is_needed = |(index, name): (usize, &str)| {
-        let is_named = fields.is_none_or(|names| MERGED.contains(&name) || names.iter().any(|field| field == name));
+        let is_merged = MERGED.contains(&name) || (with_counters && name == MERGED_WITH_COUNTERS);
+        let is_named = fields.is_none_or(|names| is_merged || names.iter().any(|field| field == name));
         is_named && (with_counters || !at.is_counter(index))
     };
-    TableName::Ports.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
+    table.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
+}
+
+/// Returns the rows of a row group whose port belongs to one of the hosts, or is linked to one of
+/// them.
+///
+/// # Errors
+/// Returns an error if the file cannot be read or is damaged.
+pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Result<Vec<Range<usize>>, StoreError> {
+    // Most row groups have none of the names, which their dictionaries show.
+    let mut has_host = false;
+    for name in NAMES {
+        let names = file.dictionary(group, name)?;
+        has_host |= names.is_none_or(|names| names.iter().any(|name| hosts.contains_node(name)));
+    }
+    if !has_host {
+        return Ok(Vec::new());
+    }
+    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| NAMES.contains(&column.name)).collect();
+    let table = file.read(group, &columns)?;
+    let texts = NAMES.map(|name| table.texts(name).filter(|texts| !texts.ids.is_empty()));
+    let known = texts.map(|texts| texts.map(|texts| texts.list().iter().map(|name| hosts.contains_node(name)).collect::<Vec<_>>()));
+    let is_host = |row: usize| {
+        texts.iter().zip(&known).any(|(texts, known)| {
+            let id = texts.and_then(|texts| texts.ids.get(row)).map(|id| *id as usize);
+            known.as_ref().zip(id).is_some_and(|(known, id)| known.get(id).is_some_and(|is_host| *is_host))
+        })
+    };
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for row in (0..table.len()).filter(|row| is_host(*row)) {
+        match ranges.last_mut() {
+            Some(range) if range.end == row => range.end = row + 1,
+            _ => ranges.push(row..row + 1),
+        }
+    }
+    Ok(ranges)
 }
 
 impl PortRows {
@@ -169,12 +218,9 @@ impl PortRows {
             _ => Vec::new(),
         };
         let has_values = |index: &usize| at.is_counter(*index) && !table.column(*index).is_blank();
-        let counters = (0..table.schema().columns.len()).filter(has_values).collect();
-        let is_varied = |index: &usize| match table.column(*index) {
-            Column::Text(texts) => texts.ids.first().is_some_and(|first| texts.ids.iter().any(|id| id != first)),
-            _ => false,
-        };
-        let texts = (0..table.schema().columns.len()).filter(is_varied).collect();
+        let counters: Vec<usize> = (0..table.schema().columns.len()).filter(has_values).collect();
+        let varied = varied(&table, &counters);
+        let changes = changes(&table, at.port);
         let schema = table.schema();
         let index = |name: &str| schema.index(name).unwrap_or(0);
         // A column with a single value needs no update.
@@ -184,7 +230,7 @@ impl PortRows {
         let floats = floats.collect();
         let has_unknown = !table.column(schema.extra()).is_blank();
         let (guids, peer_guids) = (guids(at.guid), guids(at.peer_guid));
-        Self { integers, floats, has_unknown, at, guids, peer_guids, kinds, counters, texts, table }
+        Self { integers, floats, has_unknown, at, guids, peer_guids, kinds, counters, varied, changes, table }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -202,7 +248,7 @@ impl PortRows {
     }
 
     /// Returns whether two rows belong to one port and one sampler.
-    pub(super) fn is_same_port(&self, a: usize, b: usize) -> bool {
+    fn is_same_port(&self, a: usize, b: usize) -> bool {
         let Columns { guid, port, sampler, .. } = self.at;
         self.id(guid, a) == self.id(guid, b) && self.integer(port, a) == self.integer(port, b) && self.id(sampler, a) == self.id(sampler, b)
     }
@@ -212,14 +258,49 @@ impl PortRows {
         self.table.line(row)
     }
 
-    /// Returns whether two rows have the same texts, so that [`update`](Self::update) makes the record
-    /// of one from that of the other. Rows with unknown fields are never the same.
-    pub(super) fn has_same_texts(&self, a: usize, b: usize) -> bool {
-        let is_same = |column: &usize| match self.table.column(*column) {
-            Column::Text(texts) => texts.ids.get(a) == texts.ids.get(b),
-            _ => false,
-        };
-        !self.has_unknown && self.texts.iter().all(is_same)
+    /// Returns the number of the next row after `row` with another text or port, or the number of rows.
+    /// [`update`](Self::update) makes the record of any row before it from the record of `row`. A row
+    /// of a table with unknown fields has no such rows.
+    pub(super) fn next_change(&self, row: usize) -> usize {
+        if self.has_unknown {
+            return row + 1;
+        }
+        let next = self.changes.partition_point(|change| *change <= row);
+        self.changes.get(next).copied().unwrap_or(self.len())
+    }
+
+    /// Returns consecutive rows of one port and one sampler.
+    pub(super) fn of_ports(&self) -> impl Iterator<Item = Range<usize>> {
+        let is_other = |row: &usize| !self.is_same_port(row - 1, *row);
+        let starts = self.changes.iter().copied().filter(is_other).chain([self.len()]);
+        starts.scan(0, |start, end| Some(std::mem::replace(start, end)..end)).filter(|rows| !rows.is_empty())
+    }
+
+    /// Returns whether the rows are one-minute means.
+    pub(super) fn are_minutes(&self) -> bool {
+        self.table.name() == TableName::PortsMinute
+    }
+
+    /// Returns the times of all rows, or `None` if all rows have the same time.
+    pub(super) fn times(&self) -> Option<&[u64]> {
+        match self.table.column(self.at.ts) {
+            Column::Integer(Integers::Each { values, present: None }) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Returns the numbers of a column, or `None` if the column was not read or has other values.
+    pub(super) fn integers(&self, name: &str) -> Option<&Integers> {
+        self.table.integers(name).filter(|_| self.is_read(name))
+    }
+
+    /// Returns the numbers of a column, or `None` if the column was not read or has other values.
+    pub(super) fn floats(&self, name: &str) -> Option<&[f64]> {
+        self.table.floats(name).filter(|_| self.is_read(name))
+    }
+
+    fn is_read(&self, name: &str) -> bool {
+        self.table.schema().index(name).is_some_and(|index| self.table.column(index).len() == self.table.len())
     }
 
     /// Makes the record of a row from the record of a row with the same texts.
@@ -227,8 +308,16 @@ impl PortRows {
         port.ts = self.ts(row);
         self.integers.iter().for_each(|(column, set)| set(port, self.integer(*column, row)));
         self.floats.iter().for_each(|(column, set)| set(port, self.float(*column, row)));
-        port.counters.clear();
-        port.counters.extend(self.values(row));
+        let Some(varied) = self.varied.as_ref().filter(|_| port.counters.len() == self.counters.len()) else {
+            port.counters.clear();
+            port.counters.extend(self.values(row));
+            return;
+        };
+        for (place, column) in varied {
+            if let Some(value) = self.integer(*column, row) {
+                port.counters[*place].1 = Value::One(value);
+            }
+        }
     }
 
     /// Returns the record of a row.
@@ -322,6 +411,47 @@ impl PortRows {
         match self.table.column(column) {
             Column::Text(texts) => texts.ids.get(row).filter(|id| **id != Texts::NONE).map(|id| *id as usize),
             _ => None,
+        }
+    }
+}
+
+/// Returns the place and the column of each counter that differs between rows. Returns `None` if a row
+/// lacks a counter, or has a list of values.
+fn varied(table: &Table, counters: &[usize]) -> Option<Vec<(usize, usize)>> {
+    let mut varied = Vec::new();
+    for (place, column) in counters.iter().enumerate() {
+        match table.column(*column) {
+            Column::Integer(Integers::Same { value: Some(_), .. }) => {}
+            Column::Integer(Integers::Each { present: None, .. }) => varied.push((place, *column)),
+            _ => return None,
+        }
+    }
+    Some(varied)
+}
+
+/// Returns the rows of which a text, or the integer of a column, differs from the row before.
+fn changes(table: &Table, port: usize) -> Vec<usize> {
+    let mut changes = Vec::new();
+    for index in 0..table.schema().columns.len() {
+        match table.column(index) {
+            Column::Text(texts) => add_changes(&texts.ids, &mut changes),
+            Column::Integer(Integers::Each { values, .. }) if index == port => add_changes(values, &mut changes),
+            _ => {}
+        }
+    }
+    changes.sort_unstable();
+    changes.dedup();
+    changes
+}
+
+fn add_changes<T: PartialEq>(values: &[T], changes: &mut Vec<usize>) {
+    /// Values that are compared at a time. Nearly all of them are equal.
+    const AT_ONCE: usize = 64;
+    for start in (1..values.len()).step_by(AT_ONCE) {
+        let end = (start + AT_ONCE).min(values.len());
+        let (some, before) = (&values[start..end], &values[start - 1..end - 1]);
+        if some != before {
+            changes.extend((start..end).filter(|row| values[*row] != values[row - 1]));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The records that a fold needs: types and time range.
 
 use super::Fold;
+use crate::hosts::Hosts;
 use crate::record::Type;
 
 /// The types of records and the time range that a fold uses.
@@ -18,6 +19,9 @@ pub(super) struct Selection {
     pub(super) uses_every_query: bool,
     /// Names of the fields of port records that the fold uses. `None` means all.
     pub(super) fields: Option<Vec<String>>,
+    /// Hosts whose ports, and the peers of these ports, the fold uses. `None` means all ports.
+    pub(super) hosts: Option<Hosts>,
+    pub(super) takes_runs: bool,
     uses: [bool; Type::ALL.len()],
 }
 
@@ -31,6 +35,8 @@ impl Selection {
             uses_counters: fold.uses_counters(),
             uses_every_query: fold.uses_every_query(),
             fields: fold.fields(),
+            hosts: fold.hosts().cloned(),
+            takes_runs: fold.takes_runs(),
             uses: Type::ALL.map(|kind| fold.uses(kind)),
         }
     }

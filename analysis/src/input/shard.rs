@@ -11,6 +11,7 @@ use super::edge::Edges;
 use super::key::Key;
 use super::merge::{Dropped, PortMerge, Source};
 use super::rows::PortRows;
+use super::run::Run;
 use super::selection::Selection;
 use super::stream::{Chunk, LineRef, joined};
 use crate::record::{Record, Type};
@@ -27,7 +28,7 @@ pub(super) struct Shard<F> {
 
 /// Consecutive rows of an archive with one key, of one sampler and in the order of time.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct KeyRows {
     pub(super) key: Key,
     pub(super) of: Arc<PortRows>,
     pub(super) rows: Range<usize>,
@@ -119,7 +120,7 @@ impl<F: Fold> Shard<F> {
 
     /// Folds rows of an archive, which are sorted by their keys, together with the lines of these
     /// keys.
-    pub(super) fn fold_runs(&mut self, runs: &[Run], lines: &mut FxHashMap<Key, Vec<LineRef>>, chunks: &Chunks, selection: &Selection) {
+    pub(super) fn fold_runs(&mut self, runs: &[KeyRows], lines: &mut FxHashMap<Key, Vec<LineRef>>, chunks: &Chunks, selection: &Selection) {
         for of_key in runs.chunk_by(|a, b| a.key == b.key) {
             let key = of_key[0].key;
             let others = lines.remove(&key).unwrap_or_default();
@@ -136,7 +137,7 @@ impl<F: Fold> Shard<F> {
     }
 
     /// Folds the rows of one sampler, which are in the order of time.
-    fn fold_run(&mut self, run: &Run, selection: &Selection) {
+    fn fold_run(&mut self, run: &KeyRows, selection: &Selection) {
         let Self { fold, ports, counts, bounds, .. } = self;
         let ShardCounts { dropped, span, invalid } = counts;
         // All rows of a run have the same port and sampler.
@@ -149,13 +150,42 @@ impl<F: Fold> Shard<F> {
         // Most fields of a port change rarely: the record of a row is made from that of the last row.
         let mut last: Option<Record<'_>> = None;
         let mut before = None;
-        for row in run.rows.clone() {
+        let mut change = run.rows.start;
+        // Number of the next row, and of the first row that can start a run.
+        let (mut next, mut start) = (run.rows.start, run.rows.start);
+        while next < run.rows.end {
+            let row = next;
+            next += 1;
+            if let Some(Record::Port(port)) = &last
+                && selection.takes_runs
+                && row >= start
+                && before == Some(port.ts)
+                && !port.is_secondary()
+                && merge.is_only(&port.sampler)
+            {
+                let end = if row < change { change.min(run.rows.end) } else { row };
+                if let Some((records, ends)) = Run::new(&run.of, row..end, port, selection) {
+                    fold.add_run(&records);
+                    merge.continue_after(ends.covered, ends.before, ends.last.0, ends.last.1);
+                    *span = joined(*span, ends.span);
+                    (before, next) = (Some(ends.last.0), records.rows().end);
+                    (last, change) = (None, next);
+                    continue;
+                }
+                if row < end {
+                    // The next attempt is twice as far from the first row.
+                    start = row + (row - run.rows.start).max(16);
+                }
+            }
             let updated = match &mut last {
-                Some(Record::Port(port)) if run.of.has_same_texts(row - 1, row) => {
+                Some(Record::Port(port)) if row < change => {
                     run.of.update(port, row);
                     port.check()
                 }
-                _ => run.of.record(row).map(|port| last = Some(Record::Port(port))),
+                _ => {
+                    change = run.of.next_change(row);
+                    run.of.record(row).map(|port| last = Some(Record::Port(port)))
+                }
             };
             if let Err(error) = updated {
                 add_invalid(invalid, run.file, row as u64 + 1, &error);
@@ -176,9 +206,9 @@ impl<F: Fold> Shard<F> {
         }
     }
 
-    fn fold_mixed(&mut self, runs: &[Run], lines: Vec<LineRef>, chunks: &Chunks, selection: &Selection) {
+    fn fold_mixed(&mut self, runs: &[KeyRows], lines: Vec<LineRef>, chunks: &Chunks, selection: &Selection) {
         enum From<'r> {
-            Row(&'r Run, usize),
+            Row(&'r KeyRows, usize),
             Line(LineRef),
         }
         let rows = runs.iter().flat_map(|run| run.rows.clone().map(move |row| (run.of.ts(row), From::Row(run, row))));
@@ -239,8 +269,9 @@ impl<F: Fold> Shard<F> {
     /// Folds the records of one key and one point in time.
     fn add_records(&mut self, mut records: Vec<(Key, Record<'_>, Source<'_>)>, selection: &Selection) {
         if records.len() > 1 {
-            // The result must not depend on the order of the input.
-            records.sort_by_cached_key(|(_, record, source)| (identity(record), source.line()));
+            // The result must not depend on the order of the input. The last record of a minute has the
+            // time of their mean: the record counts.
+            records.sort_by_cached_key(|(_, record, source)| (identity(record), source.is_minute(), source.line()));
             let before = records.len();
             records.dedup_by(|(_, later, _), (_, earlier, _)| is_copy(earlier, later));
             self.counts.dropped.copies += (before - records.len()) as u64;

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::input::Fold;
-use crate::record::{Event, Port, Record, Type};
+use crate::record::{Event, Port, Record, Type, Value};
 
 pub mod bins;
 pub mod change;
@@ -165,7 +165,7 @@ impl Fold for Ports {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        const ALWAYS: [&str; 15] = [
+        const ALWAYS: [&str; 17] = [
             "node",
             "kind",
             "lid",
@@ -179,6 +179,8 @@ impl Fold for Ports {
             "rcv_gbps",
             "xmit_utilization",
             "rcv_utilization",
+            "xmit_blocked",
+            "xmit_blocked_dt_ns",
             "port_xmit_data_bytes",
             "port_rcv_data_bytes",
         ];
@@ -309,8 +311,13 @@ impl PortSummary {
     }
 
     fn add_errors(&mut self, port: &Port<'_>) {
+        // Records have the counters mostly in the order of the list.
+        let (mut next, count) = (0, port.counters.len());
         for (change, name) in self.errors.iter_mut().zip(ERRORS) {
-            if let Some(value) = port.counter(name) {
+            let found = (next..count).chain(0..next).find(|place| port.counters[*place].0 == name);
+            let Some(place) = found else { continue };
+            next = place + 1;
+            if let Value::One(value) = port.counters[place].1 {
                 let is_saturated = port.is_saturated(name);
                 match change {
                     Some(change) => change.add(value, is_saturated),

@@ -197,26 +197,76 @@ function samplers() {
 function jobs() {
   return [4711, 4712, 4709].map((job, index) => ({
     job: String(job),
-    user: ["anna", "li", "omar"][index],
-    name: ["gromacs", "train-llm", "cfd"][index],
-    partition: "batch",
-    state: index === 2 ? "COMPLETED" : "RUNNING",
+    user: ["anna", "li", null][index],
+    name: ["gromacs", "train-llm", "<img src=x onerror=alert(1)>"][index],
+    state: index === 2 ? "completed" : "running",
+    nodes: `node[${24 * index + 1}-${24 * index + 24}]`,
+    node_count: 24,
     start_ns: (fabric.start + 100 * index) * 1e9,
     end_ns: index === 2 ? (fabric.start + 700) * 1e9 : null,
+    end_is_lower_bound: index === 2,
+    traffic_from_ns: (fabric.start + 100 * index) * 1e9,
+    traffic_to_ns: (fabric.start + 700) * 1e9,
     injected_bytes: 2.1e12 / (index + 1),
     ejected_bytes: 2e12 / (index + 1),
-    blocked_seconds: 146.8 * (2 - index),
+    blocked_seconds: 1468 * (2 - index),
     blocked_ns_per_byte: 0.07,
-    nodes: Array.from({ length: 24 }, (_, i) => ({
-      host: `node${String(index * 24 + i + 1).padStart(5, "0")}`,
-      ports: 1,
-      injected_bytes: 9e10 * noiseOf(i),
-      ejected_bytes: 8e10,
-      blocked_seconds: 6 * noiseOf(i + 3),
-    })),
-    missing: [],
-    injected_gbps: Array.from({ length: 60 }, (_, i) => 300 + 200 * Math.sin(i / 7)),
+    imbalance: { max_to_mean: 1.4, variation: 0.2, gini: 0.1 },
   }));
+}
+
+function jobDetail(row) {
+  const first = 24 * jobs().findIndex(({ job }) => job === row.job);
+  const name = (index) => fabric.name(index);
+  const uplinks = fabric.ports.flatMap((port, index) => {
+    if (port.node !== "leaf01" || !port.peer_node?.startsWith("core")) return [];
+    const up = 40 * noiseOf(index);
+    const rate = { up_gbps: up, down_gbps: up / 2, job_up_gbps: 0.8 * up, job_down_gbps: 0.3 * up };
+    const used = { used: up / 100, blocked: 0.3 * noiseOf(index + 1) };
+    return [{ from: name(index), to: name(port.peer), ...rate, ...used }];
+  });
+  const [root] = uplinks;
+  return {
+    ...row,
+    hosts: Array.from({ length: 23 }, (_, index) => ({
+      host: `node${String(first + index + 1).padStart(5, "0")}`,
+      ports: 1,
+      injected_bytes: 9e10 * noiseOf(index),
+      ejected_bytes: 8e10,
+      blocked_seconds: 6 * noiseOf(index + 3),
+    })),
+    missing: [`node${String(first + 24).padStart(5, "0")}`],
+    injected_gbps: Array.from({ length: 60 }, (_, index) => 300 + 200 * Math.sin(index / 7)),
+    bins_from_ns: row.start_ns,
+    bin_ns: 1e10,
+    links_from_ns: row.traffic_to_ns - 6e10,
+    links_to_ns: row.traffic_to_ns,
+    uplinks,
+    neighbours: jobs()
+      .filter(({ job }) => job !== row.job)
+      .map(({ job, name, user, state }, index) => ({
+        job,
+        name,
+        user,
+        state,
+        node_count: 24,
+        leaves: 1,
+        ports: 12,
+        up_gbps: 30 / (index + 1),
+        down_gbps: 12,
+      })),
+    trees: [
+      {
+        root: root.from,
+        to: root.to,
+        why: "full",
+        seconds: 42,
+        job_ports: 17,
+        host_ports: 31,
+        job_blocked_seconds: 120,
+      },
+    ],
+  };
 }
 const noiseOf = (x) => Math.abs(Math.sin(x * 12.9898) * 43758.5453) % 1;
 
@@ -322,32 +372,32 @@ function answer(path, query) {
     case "jobs": {
       const list = jobs();
       const wanted = query.get("job");
-      if (wanted === null) return rows(query, list);
-      const job = list.find((each) => each.job === wanted);
-      if (job === undefined) return null;
-      const uplinks = fabric.ports.flatMap((row, index) => {
-        if (row.node !== "leaf01" || !row.peer_node?.startsWith("core")) return [];
-        const up = 40 * noiseOf(index);
-        const rate = {
-          up_gbps: up,
-          down_gbps: up / 2,
-          job_up_gbps: up * 0.8,
-          job_down_gbps: up * 0.3,
-        };
-        const end = {
-          port: `${row.node} / ${row.port}`,
-          to: `${row.peer_node} / ${row.peer_port}`,
-        };
-        return [{ ...end, ...rate, used: up / 100, blocked: 0.3 * noiseOf(index + 1) }];
-      });
-      return rows(query, [{ ...job, uplinks, leaves: [], steps: [], into: [] }]);
+      const found =
+        wanted === null ? list : list.filter(({ job }) => job === wanted).map(jobDetail);
+      const source = { source: "squeue", read_ns: Date.now() * 1e6, error: null, settled_ns: null };
+      return { ...rows(query, found), running: 2, known: 3, ...source };
     }
     case "timeline":
       return timeline(query);
     case "series":
       return series(query);
-    case "sm":
-      return rows(query, []);
+    case "sm": {
+      const manager = (lid, state, priority) => ({
+        guid: fabric.devices[lid].guid,
+        lid,
+        node: fabric.devices[lid].node,
+        state,
+        priority,
+        act_count: null,
+        is_present: true,
+        is_master: state === "master",
+        since_ns: (fabric.start + 60) * 1e9,
+        first_ns: fabric.start * 1e9,
+        sampler: "node00001",
+      });
+      const list = [manager(3, "master", 14), manager(9, "standby", 5)];
+      return { ...rows(query, list), master_changes: 1, events: [] };
+    }
     case "links":
       return rows(
         query,
@@ -386,7 +436,11 @@ const server = createServer(async (request, response) => {
   } else if (url.pathname.startsWith("/api/v1/")) {
     const path = decodeURIComponent(url.pathname.slice(8));
     const index = path.startsWith("port/") ? fabric.byKey.get(path.slice(5)) : undefined;
-    const body = index === undefined ? answer(path, url.searchParams) : portDetail(index);
+    const job = path.startsWith("job/")
+      ? jobs().find((each) => `job/${each.job}` === path)
+      : undefined;
+    const found = job === undefined ? answer(path, url.searchParams) : jobDetail(job);
+    const body = index === undefined ? found : portDetail(index);
     response.statusCode = body === null ? 404 : 200;
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify(body ?? { error: `nothing is known of ${path}` }));

@@ -15,17 +15,18 @@ use ibnet::http_limits::Visitor;
 
 use super::app::{App, CLIENTS};
 use super::server::Access;
-use super::{access, assets, lists, live, values};
+use super::{access, assets, jobs, lists, live, values};
 use crate::query::error::ApiError;
 use crate::state::Hub;
 
 /// Addresses of the interface, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 15] = [
+pub(crate) const ADDRESSES: [&str; 16] = [
     "/errors",
     "/events",
     "/health",
     "/heat",
+    "/job/{id}",
     "/jobs",
     "/links",
     "/live",
@@ -47,7 +48,8 @@ pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
         .route("/events", get(lists::events))
         .route("/health", get(values::health))
         .route("/heat", get(values::heat))
-        .route("/jobs", get(lists::jobs))
+        .route("/job/{id}", get(jobs::one))
+        .route("/jobs", get(jobs::list))
         .route("/links", get(lists::links))
         .route("/live", get(live))
         .route("/port/{guid}/{number}", get(values::one_port))

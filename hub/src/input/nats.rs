@@ -1,11 +1,12 @@
-//! Records from a NATS server, as the NATS output of `ibnet-sweep` publishes them: one message for
-//! each record.
+//! Records from a NATS server, as the NATS output of `ibnet-sweep` publishes them: one record in
+//! each message, or the records of a slot, also compressed with zstd.
 //!
 //! With core NATS, the hub receives the records from now on. With a JetStream stream, an ephemeral
 //! consumer first delivers the records of the time `recent`, and then the new ones. The server
 //! forgets this consumer when the hub ends. The client connects again after a loss, and an ordered
 //! consumer then continues behind its last message.
 
+use std::io::Read;
 use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::consumer::DeliverPolicy;
@@ -17,6 +18,12 @@ use super::{NatsInput, READ, Sender, Stopped, What};
 
 /// Pause before another attempt to subscribe.
 const PAUSE: Duration = Duration::from_secs(2);
+
+/// First octets of a compressed payload (RFC 8878, section 3.1.1). A record begins with `{`.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Largest decompressed payload in octets. The samplers send at most 512 KiB or one record.
+const LARGEST: u64 = 16 << 20;
 
 /// Interval of pings. Two missing replies end the connection.
 const PING: Duration = Duration::from_secs(10);
@@ -136,10 +143,50 @@ fn start(recent: Duration) -> SystemTime {
 struct Batch(Vec<u8>);
 
 impl Batch {
-    /// Adds a record. Returns whether the batch is full.
+    /// Adds the records of a message. Returns whether the batch is full.
+    ///
+    /// A payload that cannot be decompressed is added as it is. Then it counts as malformed.
     fn add(&mut self, payload: &[u8]) -> bool {
-        self.0.extend_from_slice(payload);
-        self.0.push(b'\n');
+        let begin = self.0.len();
+        let is_decompressed = payload.starts_with(&ZSTD) && decompress(payload, &mut self.0);
+        if !is_decompressed {
+            self.0.truncate(begin);
+            self.0.extend_from_slice(payload);
+        }
+        if self.0.last().is_some_and(|octet| *octet != b'\n') {
+            self.0.push(b'\n');
+        }
         self.0.len() >= READ
+    }
+}
+
+/// Appends a decompressed payload. Returns false if it is damaged or larger than [`LARGEST`].
+fn decompress(payload: &[u8], to: &mut Vec<u8>) -> bool {
+    let begin = to.len();
+    let Ok(decoder) = zstd::stream::read::Decoder::with_buffer(payload) else { return false };
+    decoder.take(LARGEST + 1).read_to_end(to).is_ok() && (to.len() - begin) as u64 <= LARGEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_each_kind_become_whole_lines() {
+        let mut batch = Batch::default();
+        batch.add(b"{\"a\":1}");
+        batch.add(b"{\"b\":2}\n{\"c\":3}\n");
+        batch.add(&zstd::bulk::compress(b"{\"d\":4}\n{\"e\":5}\n", 1).unwrap());
+        assert_eq!(batch.0, b"{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n{\"d\":4}\n{\"e\":5}\n");
+    }
+
+    #[test]
+    fn damaged_and_huge_payloads_are_one_malformed_line() {
+        let whole = zstd::bulk::compress(&vec![b'x'; 17 << 20], 1).unwrap();
+        for payload in [&whole[..], &whole[..whole.len() / 2], &ZSTD[..]] {
+            let mut batch = Batch::default();
+            batch.add(payload);
+            assert!(batch.0.len() <= payload.len() + 1 && batch.0.starts_with(&ZSTD), "{} octets", batch.0.len());
+        }
     }
 }

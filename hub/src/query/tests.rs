@@ -8,17 +8,23 @@ use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::errors::{Errors, Thresholds};
 use ibnet_analysis::input::{self, Inputs};
+use ibnet_analysis::job::all::{AllJobs, JobList};
 use ibnet_analysis::links::{self, LinkOrder};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::stat::Stat;
 use ibnet_analysis::trees::{Limits as TreeLimits, Trees};
+use ibnet_store::pack::{PackOptions, Packer};
+use ibnet_store::parse::Batch;
 use serde_json::{Value as Json, json};
 
-use super::evaluated::Evaluations;
+use super::evaluated::{self, Evaluations};
 use super::heat::{self, Join, Request};
+use super::jobs;
 use super::series::{self, As, SeriesMetric};
+use crate::archive::Archive;
 use crate::ingest::{self, Clock};
 use crate::input::{Message, What};
+use crate::jobs::settle;
 use crate::live::frame::{FULL, NO_ANSWER, NO_DATA};
 use crate::state::Hub;
 use crate::store::Limits;
@@ -58,10 +64,11 @@ fn record(number: u64, (guid, port): (u64, u8), peer: (u64, u8), slot: u64, is_s
     if is_silent {
         return Some(line.to_string());
     }
-    // A congestion for some time: the port to host 0x104 is full, and the ports before it wait.
+    // A congestion for some time: the port to host 0x104 is full, and the ports before it wait, from
+    // host 0x101 over the spine switch.
     let is_congested = (100..150).contains(&passed);
-    let full = if is_congested && number == 7 { 0.97 } else { 0.1 + number as f64 / 40.0 };
-    let blocked = if is_congested && [9, 10, 11].contains(&number) { 0.5 } else { 0.001 * number as f64 };
+    let full = if is_congested && number == 6 { 0.97 } else { 0.1 + number as f64 / 40.0 };
+    let blocked = if is_congested && [1, 8, 11].contains(&number) { 0.5 } else { 0.001 * number as f64 };
     line["port_xmit_data_bytes"] = json!(passed * 1000 * (number + 1));
     line["port_rcv_data_bytes"] = json!(passed * 999 * (number + 2));
     // A reset after 120 slots.
@@ -110,6 +117,7 @@ pub(crate) fn lines() -> Vec<String> {
             80 => event("reachable", 0x103, None, "x"),
             130 => event("link_down", 1, Some(2), ""),
             140 => event("link_change", 2, Some(1), "4xEDR to 1xEDR"),
+            150 => event("sm", 0x101, None, "master, priority 14"),
             _ => {}
         }
         lines.push(json!({"type": "sweep", "ts": slot * SECOND + SECOND / 4, "slot": slot, "sampler": "s1", "ca": "sim", "ca_port": 1, "role": "primary", "duration_ns": 1000, "ports": 12, "ok": 12}).to_string());
@@ -125,6 +133,14 @@ pub(crate) fn hub(batches: &[String]) -> Hub {
         ingest::handle(&hub, Message { input: 0, what: What::Lines(batch.clone().into_bytes()) }, clock);
     }
     hub
+}
+
+/// Adds three jobs with their traffic. Two of them use the same leaf switch, and one has ended.
+pub(crate) fn add_jobs(hub: &Hub) {
+    let job = |id: &str, nodes: &str, from: u64, to: Option<u64>| crate::jobs::tests::job(id, nodes, START + from, to.map(|to| START + to));
+    let runs = vec![job("7", "node101,node104,gone", 40, None), job("8", "node102", 90, None), job("6", "node103", 20, Some(60))];
+    hub.write().jobs.update(crate::jobs::tests::listing(runs, (START + SLOTS) * SECOND));
+    settle::run(hub);
 }
 
 /// Late and repeated lines: the order differs from that of the files.
@@ -230,7 +246,7 @@ fn steps_have_means_and_maxima() {
     let values = |name: &str| {
         found[name].as_array().expect("values").iter().map(|value| value.as_f64().map(|value| (value * 1000.0).round())).collect::<Vec<_>>()
     };
-    assert_eq!((found["t"][0].as_u64(), values("max")), (Some((START + 50) * SECOND), vec![Some(250.0); 4]));
+    assert_eq!((found["t"][0].as_u64(), values("max")), (Some((START + 50) * SECOND), [250.0, 970.0, 970.0, 250.0].map(Some).to_vec()));
     let total = find(&hub, (2, 2), "port_xmit_data_bytes", As::Total, Some(100 * SECOND));
     assert_eq!(total["v"].as_array().map(Vec::len), Some(2));
     assert!(total["max"].is_null());
@@ -304,4 +320,129 @@ fn sampler_that_disappears_is_reported_and_its_ports_have_no_data() {
     let filter =
         crate::events::Filter { from: 0, to: u64::MAX, names: vec!["sampler_silent".to_owned()], guid: None, port: None, limit: 9 };
     assert_eq!(state.events(&filter).len(), 2);
+}
+
+#[test]
+fn traffic_of_jobs_equals_that_of_the_analysis_of_files() {
+    let lines = lines();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("lines.jsonl");
+    fs::write(&path, lines.join("\n")).expect("written");
+    let hub = hub(&shuffled(&lines));
+    hub.tick(Clock::start().now());
+    add_jobs(&hub);
+    let settled = hub.read().jobs.source.settled_ns.expect("traffic was added");
+    assert_eq!(settled, (START + SLOTS) / 10 * 10 * SECOND - 10 * SECOND, "the last records can be late");
+    let jobs: Vec<_> = hub.read().jobs.newest_first().into_iter().map(|known| known.run.clone()).collect();
+    let inputs = Inputs { files: vec![path], from: None, to: Some(settled) };
+    let (fold, _) = input::read(&inputs, &AllJobs::new(JobList::new(&jobs), Some(settle::BIN_NS))).expect("read");
+    let expected = fold.finish(None).expect("traffic").jobs;
+    let filter = jobs::Filter { from: 0, to: u64::MAX, id: None, text: String::new(), is_running: None, limit: 9 };
+    let rows = serde_json::to_value(jobs::list(&hub, &filter)).expect("JSON");
+    assert_eq!(rows.as_array().map(Vec::len), Some(3));
+    for row in rows.as_array().into_iter().flatten() {
+        let job = expected.iter().find(|job| job.job.as_deref() == row["job"].as_str()).expect("the job has records");
+        for (name, value) in
+            [("injected_bytes", job.injected_bytes), ("ejected_bytes", job.ejected_bytes), ("blocked_seconds", job.blocked_seconds)]
+        {
+            let found = row[name].as_f64().expect("a sum");
+            assert!((found - value).abs() <= 1e-9 * value && found > 0.0, "{name} of {}: {found} and {value}", row["job"]);
+        }
+    }
+    let one = serde_json::to_value(jobs::one(&hub, &Evaluations::default(), "7", None).expect("found")).expect("JSON");
+    let bins = &expected.iter().find(|job| job.job.as_deref() == Some("7")).expect("the job").injected_gbps;
+    let found: Vec<Option<f64>> = serde_json::from_value(one["injected_gbps"].clone()).expect("rates");
+    assert_eq!((one["bins_from_ns"].as_u64(), found.len()), (Some(START * SECOND), 19));
+    // The files have a bin with the half second before the first slot.
+    assert!(
+        found.iter().zip(&bins[bins.len() - 19..]).all(|(a, b)| (a.unwrap_or(0.0) - b.unwrap_or(0.0)).abs() < 1e-9),
+        "{found:?} {bins:?}"
+    );
+    assert_eq!(one["missing"], json!(["gone"]));
+    assert_eq!(one["uplinks"].as_array().map(Vec::len), Some(2), "one link of each leaf switch");
+    let neighbours: Vec<_> =
+        one["neighbours"].as_array().into_iter().flatten().map(|row| (row["job"].clone(), row["leaves"].clone())).collect();
+    assert_eq!(neighbours, [(json!("8"), json!(1))]);
+    // The congestion: the port to node104 is full, and node101 waits.
+    let during = Some(((START + 105) * SECOND, (START + 145) * SECOND));
+    let one = serde_json::to_value(jobs::one(&hub, &Evaluations::default(), "7", during).expect("found")).expect("JSON");
+    assert_eq!(one["links_from_ns"].as_u64(), during.map(|range| range.0));
+    let tree = &one["trees"][0];
+    assert_eq!((&tree["why"], &tree["root"]["node"], &tree["job_ports"]), (&json!("full"), &json!("switch2"), &json!(1)), "{tree}");
+    let past = serde_json::to_value(jobs::one(&hub, &Evaluations::default(), "6", None).expect("found")).expect("JSON");
+    assert_eq!(past["links_to_ns"].as_u64(), Some((START + 60) * SECOND), "the last minute of the job");
+    let found = |text: &str, is_running| jobs::list(&hub, &jobs::Filter { text: text.to_owned(), is_running, ..filter.clone() }).len();
+    assert_eq!(
+        (found("", Some(true)), found("node103", None), found("NODE101", None), found("alice", Some(false)), found("x", None)),
+        (2, 1, 1, 1, 0)
+    );
+}
+
+/// Packs the first lines into an archive, and gives the later ones to a hub that keeps nothing else.
+#[test]
+fn archive_continues_the_memory_without_a_seam() {
+    const IN_ARCHIVE: usize = 120;
+    let lines = lines();
+    let of_slot = |line: &String| serde_json::from_str::<Json>(line).ok().and_then(|line| line["slot"].as_u64()).unwrap_or(0);
+    let (old, new): (Vec<String>, Vec<String>) = lines.iter().cloned().partition(|line| of_slot(line) < START + IN_ARCHIVE as u64);
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("archive");
+    let mut packer = Packer::new(&root, PackOptions::default()).expect("an archive");
+    packer.add(Batch::parse((old.join("\n") + "\n").as_bytes())).expect("added");
+    packer.finish(&|_, _| {}).expect("packed");
+    let whole = hub(&[lines.join("\n") + "\n"]);
+    let split = hub(&[new.join("\n") + "\n"]).with_archive(Some(Archive::new(root)));
+    for hub in [&whole, &split] {
+        hub.tick(Clock::start().now());
+    }
+    for key in [(0x104, 1), (2, 2), (0x102, 1)] {
+        for (metric, form) in [("xmit_utilization", As::Total), ("port_rcv_errors", As::Total), ("port_xmit_data_bytes", As::Rate)] {
+            let values = |hub: &Hub| find(hub, key, metric, form, Some(10 * SECOND))["v"].clone();
+            assert_eq!(values(&split), values(&whole), "{metric} of {key:?}");
+            let count = |hub: &Hub| find(hub, key, metric, form, None)["t"].as_array().map(Vec::len);
+            assert_eq!(count(&split), count(&whole), "{metric} of {key:?}");
+        }
+    }
+    let range = ((START + 60) * SECOND, (START + 180) * SECOND);
+    for metric in [heat::METRICS[0], heat::METRICS[5]] {
+        let matrix =
+            |hub: &Hub| heat::find(hub, Request { metric, join: Join::Mean, from: range.0, to: range.1, step: None }).expect("a matrix");
+        let differences = matrix(&split)[32..].iter().zip(&matrix(&whole)[32..]).filter(|(a, b)| a != b).count();
+        assert_eq!(differences, 0, "{}", metric.name);
+    }
+    let range = ((START + 90) * SECOND, (START + 170) * SECOND);
+    let evaluated = |hub: &Hub| Evaluations::default().find(hub, range).expect("evaluated");
+    let (found, expected) = (evaluated(&split), evaluated(&whole));
+    let json = |rows: &dyn erased::Rows| rows.json();
+    assert_eq!(json(&found.errors(&Thresholds::default())), json(&expected.errors(&Thresholds::default())));
+    let trees = |found: &evaluated::Evaluated| {
+        found.trees(TreeLimits::default(), 0).iter().map(|tree| (tree.why, tree.victims.len())).collect::<Vec<_>>()
+    };
+    assert_eq!(trees(&found), trees(&expected));
+    let before = split.archive.as_ref().and_then(Archive::first_ns);
+    assert_eq!(before, Some(START * SECOND / 3_600_000_000_000 * 3_600_000_000_000));
+}
+
+#[test]
+fn range_before_the_records_begins_with_the_oldest_one() {
+    let hub = hub(&[lines().join("\n") + "\n"]);
+    let range = |from: u64, to: u64| {
+        Evaluations::default().find(&hub, ((START - 500 + from) * SECOND, (START - 500 + to) * SECOND)).expect("evaluated").range
+    };
+    assert_eq!(range(100, 600), (START * SECOND, (START + 100) * SECOND));
+    assert_eq!(range(100, 200), ((START - 300) * SECOND, (START - 300) * SECOND), "nothing is left of the range");
+}
+
+#[test]
+fn record_of_a_wrong_clock_is_refused() {
+    let clock = Clock::start();
+    let now = clock.now().wall_ns;
+    let line = |number: u64, ts: u64| {
+        let mut line: Json = serde_json::from_str(&record(number, (1, 1), (0x101, 1), START, false).expect("a record")).expect("JSON");
+        line["ts"] = json!(ts);
+        line.to_string() + "\n"
+    };
+    let hub = hub(&[line(0, now) + &line(0, now + 7_200 * SECOND)]);
+    let counts = hub.read().store.counts();
+    assert_eq!((counts.added, counts.refused), (1, 1));
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use ibnet::assignments::Sampler;
 use ibnet::cli;
-use ibnet::config::{Raw, Scenario, Simulated, Simulation, WideCounters};
+use ibnet::config::{self, Raw, Scenario, Simulation, WideCounters};
+use ibnet::mad::transport::sim::storms::{StormHosts, StormKind, StormOrder};
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{self, SimFabric, SimTransport};
 use ibnet::output::{Destination, Lines, Outlet};
@@ -27,8 +28,10 @@ use ibnet::types::{NodeKind, PortNum};
 use self::changes::Changes;
 use crate::error::HubError;
 use crate::input::{Sender, What};
+use crate::jobs::source::Simulated;
 
 mod changes;
+mod jobs;
 
 /// Largest number of ports of a sampler, as in `ibnet-gen`.
 const CAP: u32 = 150;
@@ -55,6 +58,7 @@ pub(crate) struct Prepared {
     interval: Duration,
     dead: Vec<DeviceId>,
     has_own_dead: bool,
+    jobs: Simulated,
 }
 
 /// A sampler that can be stopped and started again.
@@ -69,7 +73,7 @@ pub(crate) struct RunningSampler {
 
 impl Prepared {
     /// Reads the net file and plans the samplers.
-    pub(crate) fn read(net: &Path, simulated: &Simulated, interval: &str) -> Result<Self, HubError> {
+    pub(crate) fn read(net: &Path, simulated: &config::Simulated, interval: &str) -> Result<Self, HubError> {
         let raw = Raw {
             simulate: net.display().to_string(),
             simulated: simulated.clone(),
@@ -88,7 +92,9 @@ impl Prepared {
             seed: simulation.seed,
             ..sim::Options::default()
         };
-        let traffic = traffic(&fabric, &simulation);
+        let incast = incast(&fabric, &simulation);
+        let traffic = traffic(&fabric, &simulation, incast.as_ref());
+        let jobs = jobs::of(&fabric, simulation.seed, incast.as_ref());
         let mut dead = Vec::new();
         for name in &simulation.dead {
             let of_name = |(_, device): &(DeviceId, &ibnet::topology::Device)| device.name == *name || device.host() == name;
@@ -100,12 +106,17 @@ impl Prepared {
         }
         let fabric = Arc::new(Mutex::new(SimFabric::with_traffic(fabric, options, traffic)));
         let has_own_dead = !dead.is_empty();
-        Ok(Self { fabric, blocks, engine: config.engine, interval: config.interval, dead, has_own_dead })
+        Ok(Self { fabric, blocks, engine: config.engine, interval: config.interval, dead, has_own_dead, jobs })
     }
 
     /// Returns the names of the samplers.
     pub(crate) fn samplers(&self) -> impl Iterator<Item = &str> {
         self.blocks.iter().map(|block| block.host.as_str())
+    }
+
+    /// Takes the jobs of the fabric.
+    pub(crate) fn take_jobs(&mut self) -> Simulated {
+        std::mem::replace(&mut self.jobs, Box::new(|_| Vec::new()))
     }
 
     /// Starts the samplers and the changes of the fabric. All records go to `sender`.
@@ -205,21 +216,33 @@ fn samplers(fabric: &Fabric) -> Result<Vec<Sampler>, HubError> {
     }
 }
 
-/// Returns the traffic of the scenario. The incast is repeated every minute.
-fn traffic(fabric: &Fabric, simulation: &Simulation) -> Traffic {
-    let incast = || {
-        let start = Instant::ZERO + simulation.start;
-        let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
-        let found = senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length)).next();
-        found.map(|incast| Incast { every: Some(INCAST_EVERY.max(simulation.length)), ..incast })
+/// Returns the traffic of the scenario.
+fn traffic(fabric: &Fabric, simulation: &Simulation, incast: Option<&Incast>) -> Traffic {
+    let storms = |order: StormOrder| match order.storms(fabric, Instant::ZERO + simulation.start, simulation.length) {
+        Some(storms) => StormHosts::with_traffic(fabric, simulation.seed, &storms).1,
+        // A fabric with one leaf switch has no flood.
+        None => Traffic::jobs(fabric, simulation.seed),
     };
     match simulation.scenario {
-        Scenario::Jobs => Traffic::jobs(fabric, simulation.seed),
-        // A fabric with two hosts has no incast.
-        Scenario::Incast => {
-            incast().map_or_else(|| Traffic::jobs(fabric, simulation.seed), |incast| Traffic::incast(fabric, simulation.seed, &incast))
+        Scenario::IpoibFlood => storms(StormOrder::Only(StormKind::IpoibFlood)),
+        Scenario::NfsStorm => storms(StormOrder::Only(StormKind::NfsStorm)),
+        Scenario::Storms => storms(StormOrder::FloodThenStorm),
+        Scenario::Jobs | Scenario::Incast => {
+            incast.map_or_else(|| Traffic::jobs(fabric, simulation.seed), |incast| Traffic::incast(fabric, simulation.seed, incast))
         }
     }
+}
+
+/// Returns the incast of the scenario, which is repeated every minute. `None` for a scenario without
+/// an incast, and for a fabric with two hosts.
+fn incast(fabric: &Fabric, simulation: &Simulation) -> Option<Incast> {
+    if simulation.scenario != Scenario::Incast {
+        return None;
+    }
+    let start = Instant::ZERO + simulation.start;
+    let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
+    let found = senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length)).next();
+    found.map(|incast| Incast { every: Some(INCAST_EVERY.max(simulation.length)), ..incast })
 }
 
 /// Locks the fabric. The simulation stays valid if a thread panics.

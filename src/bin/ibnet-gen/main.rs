@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, AssignmentsError, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
+use ibnet::config::ConfigError;
 use ibnet::limits;
 use ibnet::partition::formats::adopt::AdoptError;
 use ibnet::partition::formats::ldms::LidFileError;
@@ -30,6 +31,7 @@ use files::{Named, Use};
 use plan_options::PlanArgs;
 
 mod anonymise;
+mod cost;
 mod files;
 mod ldms;
 mod plan_options;
@@ -56,7 +58,7 @@ struct Args {
     #[arg(long, value_name = "HOST=0x...", value_parser = host_and_guid)]
     sampler_guid: Vec<(String, Guid)>,
     /// Largest number of ports of a sampler
-    #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CAP, value_parser = clap::value_parser!(u32).range(1..))]
     cap: u32,
     /// Also sample the aggregation nodes of SHARP
     #[arg(long)]
@@ -165,6 +167,9 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Previous(#[from] AssignmentsError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Config(#[from] ConfigError),
     #[error("cannot write lid files: LDMS has one role only, and --redundancy 2 needs two")]
     #[diagnostic(help("give --format toml, or omit --redundancy"))]
     OneRole,
@@ -397,6 +402,9 @@ impl Args {
 }
 
 const NET: &str = "--net";
+
+/// Largest number of ports of a sampler, without `--cap`.
+const DEFAULT_CAP: u32 = 150;
 
 /// Returns the names of the subnets in the plan: the stem of their first file, or its full name if
 /// two stems are equal.

@@ -31,13 +31,7 @@ pub(crate) struct PlanArgs {
 impl PlanArgs {
     /// Returns the measured service times, if there are any.
     pub(crate) fn weights(&self, fabrics: &[&Fabric]) -> Result<Option<Weights>, Failure> {
-        let mut weights = Weights::default();
-        for path in &self.weights {
-            weights.add(cli::open(path)?, &cli::name_of(path))?;
-        }
-        let weights = Some(weights).filter(|_| !self.weights.is_empty());
-        weights.as_ref().map_or(Ok(()), |weights| weights.check(fabrics))?;
-        Ok(weights)
+        weights(&self.weights, fabrics)
     }
 
     /// Returns the previous assignments, if there are any.
@@ -48,4 +42,15 @@ impl PlanArgs {
     pub(crate) fn options<'a>(&self, weights: Option<&'a Weights>, previous: Option<&'a Previous>) -> PlanOptions<'a> {
         PlanOptions { optimize: !self.no_optimize, redundant: self.redundancy == 2, weights, previous }
     }
+}
+
+/// Returns the measured service times in these files, if there are any.
+pub(crate) fn weights(paths: &[PathBuf], fabrics: &[&Fabric]) -> Result<Option<Weights>, Failure> {
+    let mut weights = Weights::default();
+    for path in paths {
+        weights.add(cli::open(path)?, &cli::name_of(path))?;
+    }
+    let weights = Some(weights).filter(|_| !paths.is_empty());
+    weights.as_ref().map_or(Ok(()), |weights| weights.check(fabrics))?;
+    Ok(weights)
 }

@@ -7,16 +7,21 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use ibnet::cli;
+use ibnet::assignments::sha256_hex;
+use ibnet::cli::{self, Staged};
+use ibnet::cost::PlanCost;
 use ibnet::limits;
 use ibnet::partition::hosts;
 use ibnet::partition::report::facts::Facts;
+use ibnet::partition::report::json;
 use ibnet::partition::report::suggest::{self, SuggestOptions, Suggested};
 use ibnet::partition::report::text::{Detail, Report};
 use ibnet::topology::{Fabric, net_file};
 use ibnet::types::Printable;
 
-use crate::{Failure, quoted};
+use crate::cost::{CostArgs, Described};
+use crate::files::{self, Named, Use};
+use crate::{DEFAULT_CAP, Failure, plan_options, quoted};
 
 /// Suggest as few sampler hosts as possible: one per leaf switch, spread over the tree
 #[derive(Debug, clap::Args)]
@@ -25,37 +30,62 @@ pub(crate) struct Args {
     /// Output of `ibnetdiscover`, with or without `-p`; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     net: PathBuf,
-    /// Largest number of ports of a sampler
-    #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
-    cap: u32,
+    /// Largest number of ports of a sampler [default: 150]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    cap: Option<u32>,
     /// Number of hosts [default: as few as the cap allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
     /// Choose from these hosts only
     #[arg(long, value_name = "HOSTLIST")]
     among: Option<String>,
+    #[command(flatten)]
+    cost: CostArgs,
+    /// Records of ibnet-sweep with measured times of the devices, for the time of a sweep (may be
+    /// repeated)
+    #[arg(long, value_name = "FILE|-")]
+    weights: Vec<PathBuf>,
+    /// Write the complete report to FILE, as JSON if its name ends in .json
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   ibnet-gen suggest --net fabric.p
   ibnet-gen suggest --net fabric.p --cap 200 --count 12
+  ibnet-gen suggest --net fabric.p --rate 10
+  ibnet-gen suggest --net fabric.p --among 'admin[1-2]' --cap 600
   ibnet-gen suggest --net fabric.p --among 'admin[1-4],io[01-16]'
   ibnet-gen --net fabric.p --samplers \"$(ibnet-gen suggest --net fabric.p)\" -o plan.toml
 
 The host list goes to standard output, in the notation of --samplers; the plan and
-the explanation go to standard error. Verified: these hosts can cover the fabric.";
+the explanation go to standard error. Verified: these hosts can cover the fabric.
+The expected time of a sweep is a cautious estimate; docs/planning.md explains it.";
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    files::check(&args.files())?;
     let name = cli::name_of(&args.net);
     let bytes = cli::read(&args.net, limits::NET_FILE)?;
     let net = net_file::parse(&bytes, &name)?;
+    let sweep = args.cost.sweep()?;
     let among = args.among.as_deref().map(|list| among(list, &net.fabric)).transpose()?;
-    let options = SuggestOptions { cap: args.cap, count: args.count.map(|count| count as usize), among };
+    let weights = plan_options::weights(&args.weights, &[&net.fabric])?;
+    let cap = args.cap.unwrap_or_else(|| sweep.default_cap(&net.fabric));
+    let options = SuggestOptions { cap, count: args.count.map(|count| count as usize), among };
     let suggested = suggest::suggest(&net.fabric, &options)?;
-    let report = Report { name: &name, facts: &Facts::of(&net, &suggested.plan), detail: Detail::Brief };
-    cli::note(&format!("{report}{}", explained(&suggested, args)));
+    let cost = sweep.cost_of(&net.fabric, &suggested.plan, weights.as_ref());
+    let facts = Facts { cost: Some(cost.clone()), ..Facts::of(&net, &suggested.plan) };
+    let text = |detail| format!("{}{}", Report { name: &name, facts: &facts, detail }, explained(&suggested, &cost, args));
+    if let Some(path) = &args.report {
+        let report = match crate::ends_in(path, "json") {
+            true => json::to_json([&facts], &[(name.clone(), sha256_hex(&bytes))], &crate::command()),
+            false => text(Detail::Full),
+        };
+        Staged::new(path, report.as_bytes())?.commit()?;
+    }
+    cli::note(&text(Detail::Brief));
     cli::print_line(&suggested.list)?;
     Ok(())
 }
@@ -67,24 +97,26 @@ fn among(list: &str, fabric: &Fabric) -> Result<BTreeSet<String>, Failure> {
 }
 
 /// Returns the explanation of a suggestion and the next command.
-fn explained(suggested: &Suggested, args: &Args) -> String {
-    const MAX_HOSTS: usize = 40;
+fn explained(suggested: &Suggested, cost: &PlanCost, args: &Args) -> String {
     let Suggested { list, at_least, plan, switches, unnamable } = suggested;
     let (samplers, cap) = (plan.shares.len(), plan.cap);
     let mut text = format!("\nsamplers  {samplers} with a cap of {cap} ports (lower bound {at_least})\n");
     // Writing to a String does not fail.
-    for (share, switch) in plan.shares.iter().zip(switches).take(MAX_HOSTS) {
-        let _ = writeln!(text, "            {} (on {})", share.host, Printable(switch));
-    }
-    if samplers > MAX_HOSTS {
-        let _ = writeln!(text, "            and {} more", samplers - MAX_HOSTS);
-    }
+    let _ = write!(text, "{}", Described { cost, plan, switches });
     if *unnamable > 0 {
         let _ = writeln!(text, "note      skipped host names: {unnamable} (shared by several hosts, or not possible in a host list)");
     }
     let net = if cli::is_dash(&args.net) { Path::new("FILE") } else { &args.net };
-    let cap = if cap == 150 { String::new() } else { format!(" --cap {cap}") };
+    let cap = if cap == DEFAULT_CAP { String::new() } else { format!(" --cap {cap}") };
     let net = quoted(&net.to_string_lossy());
     let _ = writeln!(text, "next      ibnet-gen --net {}{cap} --samplers {} -o plan.toml", Printable(&net), quoted(list));
     text
+}
+
+impl Args {
+    fn files(&self) -> Vec<Named<'_>> {
+        let weights = self.weights.iter().map(|path| ("--weights", &**path, Use::Read));
+        let report = self.report.iter().map(|path| ("--report", &**path, Use::Write));
+        [("--net", &*self.net, Use::Read)].into_iter().chain(weights).chain(report).collect()
+    }
 }

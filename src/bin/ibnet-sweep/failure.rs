@@ -4,6 +4,7 @@ use ibnet::assignments::AssignmentsError;
 use ibnet::config::ConfigError;
 use ibnet::mad::transport::TransportError;
 use ibnet::output::OutputError;
+use ibnet::sweep::query::NoAnswer;
 use ibnet::topology::NetFileError;
 use ibnet::types::{Lid, PortNum, Printable};
 use miette::Diagnostic;
@@ -87,6 +88,11 @@ pub(super) enum Failure {
         "check that the device has this port; the notes above give the reason for each group; every device has the group base"
     ))]
     NoGroup { lid: Lid, port: PortNum },
+    #[error("cannot read PortInfo of port {port} of LID {lid}: {reason}")]
+    #[diagnostic(help(
+        "check that the device has this LID (`ibnetdiscover`) and this port; a device that requires an M_Key does not answer subnet management packets"
+    ))]
+    NoPortInfo { lid: Lid, port: PortNum, reason: NoAnswer },
     #[error("cannot make a record of LID {lid}: the device does not answer NodeInfo, so its GUID is unknown")]
     #[diagnostic(help("omit --json to see the counters; a device that requires an M_Key does not answer subnet management packets"))]
     NoGuid { lid: Lid },
@@ -126,6 +132,19 @@ pub(super) enum Failure {
     #[error("cannot change {key} while sweeping")]
     #[diagnostic(help("start ibnet-sweep again: systemctl restart ibnet-sweep"))]
     NeedsRestart { key: String },
+    #[error("cannot read the state of the samplers: no source is given")]
+    #[diagnostic(help("give --from nats://HOST:4222 or --from http://HOST:8080 (ibnet-hub), or a configuration with a NATS output"))]
+    NoSource,
+    #[error("cannot read from {from}: this ibnet-sweep was built without NATS")]
+    #[cfg(not(feature = "nats"))]
+    #[diagnostic(help("build it with the feature `nats`, or give --from http://HOST:8080 (ibnet-hub)"))]
+    NoNats { from: String },
+    #[error("cannot use --from: expected nats://, tls:// or http:// (found {})", Printable(from))]
+    #[diagnostic(help("give --from nats://HOST:4222 for a NATS server, or --from http://HOST:8080 for ibnet-hub"))]
+    WrongSource { from: String },
+    #[error("cannot read from {from}: {}", Printable(reason))]
+    #[diagnostic(help("{help}"))]
+    Source { from: String, reason: String, help: &'static str },
     #[error("cannot start the threads of the program")]
     Threads(#[source] std::io::Error),
 }

@@ -41,7 +41,8 @@ pub(super) struct Flags {
     /// Net file whose fabric is simulated in this process; needs no InfiniBand
     #[arg(long, value_name = "FILE")]
     simulate: Option<String>,
-    /// Traffic of the simulated fabric: jobs or incast [default: jobs]
+    /// Traffic of the simulated fabric: jobs, incast, ipoib_flood, nfs_storm or storms
+    /// [default: jobs]
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// Time between two slots [default: 1s]

@@ -4,7 +4,8 @@
 //! Each HCA port has a thread that sends the MADs. Each output has a thread that writes the
 //! records. The main thread waits for signals. `ibnet-sweep query` queries one port.
 //! `ibnet-sweep check` tests everything that a sweep needs. `ibnet-sweep verify` compares ibnet with
-//! libibmad.
+//! libibmad. `ibnet-sweep status` shows the condition of all samplers. `ibnet-sweep collect` writes
+//! the records of a NATS server to files.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -21,7 +22,7 @@ use ibnet::mad::transport::sim::SimTransport;
 use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::metrics::Metrics;
 use ibnet::output::{self, Destination};
-use ibnet::sweep::driver::{Driver, DriverSettings, SlotReport, SystemClock};
+use ibnet::sweep::driver::{Driver, DriverSettings, Opened, SlotReport, SystemClock};
 use ibnet::sweep::plan::SweepPlan;
 
 use self::failure::Failure;
@@ -36,16 +37,21 @@ use self::watch::{Reader, Stamped};
 use self::workers::Share;
 
 mod check;
+#[cfg(feature = "nats")]
+mod collect;
 mod cpu;
 mod failure;
 mod flags;
 mod loader;
 mod metrics;
 mod once;
+#[cfg(feature = "nats")]
+mod payload;
 mod query;
 mod reload;
 mod service;
 mod simulation;
+mod status;
 mod streams;
 mod summary;
 mod supervisor;
@@ -112,6 +118,9 @@ impl Args {
             Some(Command::Check(check)) => check.take_flags(&self.flags),
             Some(Command::Query(query)) => query.take_flags(&self.flags),
             Some(Command::Verify(verify)) => verify.take_flags(&self.flags),
+            Some(Command::Status(status)) => status.take_flags(&self.flags),
+            #[cfg(feature = "nats")]
+            Some(Command::Collect(collect)) => collect.take_flags(&self.flags),
         };
         if !is_valid {
             return conflict("a flag before a command is also given after it, or is no flag of the command");
@@ -126,6 +135,9 @@ enum Command {
     Check(check::Args),
     Query(query::Args),
     Verify(verify::Args),
+    Status(status::Args),
+    #[cfg(feature = "nats")]
+    Collect(collect::Args),
 }
 
 const EXAMPLES: &str = "\
@@ -139,6 +151,7 @@ Examples:
   ibnet-sweep check -c ibnet.toml
   ibnet-sweep query 23 1
   ibnet-sweep verify --net fabric.p --report verify.json
+  ibnet-sweep status --from nats://admin1:4222 --assignments plan.toml
 
 --sampler all sweeps all samplers of the plan on one simulated fabric. With
 -o DIR/ each sampler writes its own file DIR/SAMPLER.jsonl; any other output
@@ -153,7 +166,7 @@ Exit codes:
   0  done, or stopped by SIGINT or SIGTERM
   1  the input or the environment is wrong
   2  the arguments are wrong
-  3  verify found a difference
+  3  verify found a difference, or status found a fault
   4  records for a file, standard output or NATS were dropped at the end,
      or a worker failed";
 
@@ -171,6 +184,9 @@ fn main() -> ExitCode {
         Some(Command::Check(args)) => check::run(args),
         Some(Command::Query(args)) => query::run(args).map(|()| ExitCode::SUCCESS),
         Some(Command::Verify(args)) => verify::run(args),
+        Some(Command::Status(args)) => status::run(args),
+        #[cfg(feature = "nats")]
+        Some(Command::Collect(args)) => collect::run(args).map(|()| ExitCode::SUCCESS),
     };
     let failure = match result {
         Ok(code) => return code,
@@ -179,7 +195,9 @@ fn main() -> ExitCode {
     cli::fail(&failure);
     let is_argument = match &args.command {
         None => args.flags.gave(&failure),
-        Some(Command::Check(_)) => false,
+        Some(Command::Check(_) | Command::Status(_)) => false,
+        #[cfg(feature = "nats")]
+        Some(Command::Collect(_)) => false,
         Some(Command::Query(args)) => args.gave(&failure),
         Some(Command::Verify(args)) => args.gave(&failure),
     };
@@ -201,12 +219,20 @@ fn run(args: &Args) -> Result<(), Failure> {
         tracing::warn!(%error, "cannot prevent core dumps, which have the passwords of this process");
     }
     if let Some(fabric) = simulation::build(&setup.config)? {
-        let prepare = move |_: &Config, share: &Share, settings| {
+        let once = args.once;
+        let prepare = move |config: &Config, share: &Share, settings| {
             let (ca, ca_port) = simulation::hca_name(&share.ca);
             let (plan, settings) = (SweepPlan::new(&share.block), DriverSettings { ca, ca_port, ..settings });
             let transport = SimTransport::new(Arc::clone(&fabric));
-            Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed()))
-                as MakeDriver<_>)
+            let traps = (config.traps && !once).then(|| Arc::clone(&fabric));
+            Ok(Box::new(move |outlet| {
+                let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
+                let Some(fabric) = traps else { return driver };
+                driver.with_traps(cli::random_seed(), move || {
+                    let transport = SimTransport::for_reports(Arc::clone(&fabric));
+                    Ok(Opened { transport, hca: None, pkey_index: 0, pkey_table: Vec::new() })
+                })
+            }) as MakeDriver<_>)
         };
         return sweep(args, setup, read, Arc::new(prepare));
     }
@@ -219,10 +245,13 @@ fn run(args: &Args) -> Result<(), Failure> {
             (settings.ca, settings.ca_port, settings.engine.pkey_index) = (port.ca.clone(), port.port, pkey_index);
             settings.engine.pkey_table.clone_from(&port.pkeys);
             let (plan, pkey) = (SweepPlan::new(&share.block), config.pkey);
+            let traps = config.traps && !once;
             Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
                 // If there is only one slot, a lost connection is an error. Then the sweep does not
                 // wait until the connection is back.
+                let driver =
+                    if traps { driver.with_traps(cli::random_seed(), workers::open_for_reports(port.clone(), pkey)) } else { driver };
                 if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)).watching(workers::watch_devices) }
             }) as MakeDriver<_>)
         };

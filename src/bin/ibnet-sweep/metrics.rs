@@ -15,7 +15,7 @@ pub(super) fn serve(config: &Config, peers: Peers) -> Result<Option<Arc<Metrics>
     let Some(settings) = &config.metrics else { return Ok(None) };
     let server = Server::bind(settings)?;
     let started = Instant::now();
-    let metrics = Metrics::new(peers, settings.secondary, move || started.elapsed());
+    let metrics = Metrics::new(peers, settings.content.clone(), move || started.elapsed());
     server.start(Arc::clone(&metrics))?;
     Ok(Some(metrics))
 }

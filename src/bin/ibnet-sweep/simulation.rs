@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use ibnet::config::{Config, Scenario, Simulation, WideCounters};
+use ibnet::mad::transport::sim::storms::{StormHosts, StormKind, StormOrder};
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{self, SimFabric};
 use ibnet::time::Instant;
@@ -44,16 +45,33 @@ pub(super) fn build(config: &Config) -> Result<Option<SharedFabric>, Failure> {
 
 /// Returns the traffic of the scenario.
 fn traffic(fabric: &Fabric, simulation: &Simulation) -> Result<Traffic, Failure> {
+    let too_small = || Failure::FabricTooSmall { scenario: simulation.scenario.as_str(), net: simulation.net.display().to_string() };
+    let start = Instant::ZERO + simulation.start;
+    let storms = |order: StormOrder| {
+        let storms = order.storms(fabric, start, simulation.length).ok_or_else(too_small)?;
+        for storm in &storms {
+            tracing::info!(
+                kind = ?storm.kind,
+                flows = storm.pairs.len(),
+                start = %humantime::format_duration(storm.start.saturating_since(Instant::ZERO)),
+                length = %humantime::format_duration(storm.length),
+                "simulated storm"
+            );
+        }
+        Ok(StormHosts::with_traffic(fabric, simulation.seed, &storms).1)
+    };
     match simulation.scenario {
+        Scenario::IpoibFlood => storms(StormOrder::Only(StormKind::IpoibFlood)),
+        Scenario::NfsStorm => storms(StormOrder::Only(StormKind::NfsStorm)),
+        Scenario::Storms => storms(StormOrder::FloodThenStorm),
         Scenario::Jobs => Ok(Traffic::jobs(fabric, simulation.seed)),
         Scenario::Incast => {
-            let start = Instant::ZERO + simulation.start;
             // A small fabric has fewer hosts, so the number of senders is halved until it fits.
             let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
-            let incast =
-                senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length)).next().ok_or_else(
-                    || Failure::FabricTooSmall { scenario: simulation.scenario.as_str(), net: simulation.net.display().to_string() },
-                )?;
+            let incast = senders
+                .filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length))
+                .next()
+                .ok_or_else(too_small)?;
             tracing::info!(
                 senders = incast.from.len(),
                 server = %Printable(fabric.device(incast.to).host()),

@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::cost::PlanCost;
 use crate::partition::{self, Changes, LoadUnit, Plan, PlannedDevice, Reason, Share};
 use crate::topology::{Device, DeviceId, Fabric, LinePosition, NetFile, Remark, RemarkKind};
 use crate::types::{Guid, Lid, NodeKind, PortNum};
@@ -34,6 +35,8 @@ pub struct Facts {
     pub measured: Option<MeasuredFacts>,
     /// Differences to the previous plan. Null without one.
     pub changes: Option<Changes>,
+    /// Expected cost of the samplers. Null if it was not computed.
+    pub cost: Option<PlanCost>,
     /// Samplers, in the order of their names.
     pub samplers: Vec<SamplerFacts>,
 }
@@ -255,6 +258,7 @@ impl Facts {
             second: view.second(),
             measured: view.measured(),
             changes: plan.changes.clone(),
+            cost: None,
             samplers: (0..).zip(&plan.shares).map(|(index, share)| view.sampler(index, share)).collect(),
         }
     }

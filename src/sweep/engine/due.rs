@@ -53,9 +53,8 @@ impl Engine {
     pub fn mads_per_slot(&self) -> f64 {
         let of_port = |port: u32| -> f64 {
             let device = &self.devices[self.ports[port as usize].device as usize];
-            let of = self.circumstances(port);
-            let turns = device.groups.all().map(|group| self.config.cadence.of(group.into(), self.config.groups[usize::from(group)], of));
-            turns.map(|turns| 1.0 / f64::from(turns.every)).sum()
+            let groups = device.groups.all().map(|place| (usize::from(place), self.config.groups[usize::from(place)]));
+            self.config.cadence.mads_per_slot(groups, self.circumstances(port))
         };
         (0..self.ports.len() as u32).map(of_port).sum()
     }

@@ -65,6 +65,8 @@ impl Scale {
             Unit::OctetsPerSecond => &[(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
             Unit::TicksPerSecond => &[(1.0, "ticks/s")],
             Unit::PerSecond => &[(1.0, "/s")],
+            Unit::Octets => &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+            Unit::Number => &[(1.0, "")],
         };
         // Zero has the unit of the metric. A value that is only slightly below a unit, because of
         // rounding, still gets this unit.
@@ -80,7 +82,7 @@ impl Scale {
 
     /// Formats a value with its unit.
     pub fn format(&self, value: f64) -> String {
-        let space = if self.unit.starts_with('/') { "" } else { " " };
+        let space = if self.unit.is_empty() || self.unit.starts_with('/') { "" } else { " " };
         format!("{}{space}{}", number(value * self.factor), self.unit)
     }
 }

@@ -68,6 +68,24 @@ fn result_does_not_depend_on_the_chunks_and_gaps_are_not_zero() {
 }
 
 #[test]
+fn totals_of_two_time_ranges_add_up() {
+    const SECOND: u64 = 1_000_000_000;
+    let lines = |slots: &[u64]| slots.iter().flat_map(|slot| [sends(*slot, 1, *slot as f64, 0.5), sends(*slot, 2, 4.0, 0.1)]).collect();
+    let (first, later, both): (Vec<String>, Vec<String>, Vec<String>) = (lines(&[1, 2, 3]), lines(&[6, 7]), lines(&[1, 2, 3, 6, 7]));
+    let jobs = [job("7", "n[1-2],gone", 500, 6500)];
+    let total = |lines: &[String]| traffic(&jobs, lines, Some(SECOND)).jobs.remove(0);
+    let mut sum = total(&first);
+    // From 3 s to 5 s there are no records.
+    sum.extend(total(&later), 2);
+    let whole = total(&both);
+    let close = |a: f64, b: f64| (a - b).abs() < 1e-3;
+    assert!(close(sum.injected_bytes, whole.injected_bytes) && close(sum.blocked_seconds, whole.blocked_seconds), "{sum:?}");
+    assert_eq!(sum.injected_gbps, whole.injected_gbps);
+    assert_eq!((&sum.missing, sum.nodes.len(), sum.nodes[0].ports), (&whole.missing, 2, 1));
+    assert!(close(sum.imbalance.gini.unwrap(), whole.imbalance.gini.unwrap()));
+}
+
+#[test]
 fn switch_port_stands_in_for_a_host_without_records() {
     let values = [("xmit_gbps", 2.0.into()), ("rcv_gbps", 6.0.into())];
     let lines = [port(1, (1, 3), "leaf", (0x103, 1, "n3 mlx5_0"), &values), sends(1, 1, 8.0, 0.0)];

@@ -76,6 +76,31 @@ impl Row for JobTotal {
     ];
 }
 
+impl JobTotal {
+    /// Adds the traffic of a later time range, which begins where this one ends or after it. The
+    /// bins of both have the same length. `gap` is the number of bins between the two.
+    pub fn extend(&mut self, later: Self, gap: usize) {
+        let mut nodes: BTreeMap<String, NodeTotal> = self.nodes.drain(..).map(|node| (node.host.clone(), node)).collect();
+        for node in later.nodes {
+            let own = nodes.entry(node.host.clone()).or_insert_with(|| NodeTotal { host: node.host, ..NodeTotal::default() });
+            own.ports = own.ports.max(node.ports);
+            own.injected_bytes += node.injected_bytes;
+            own.ejected_bytes += node.ejected_bytes;
+            own.blocked_seconds += node.blocked_seconds;
+        }
+        self.nodes = nodes.into_values().collect();
+        (self.start_ns, self.end_ns) = (later.start_ns, later.end_ns);
+        self.injected_bytes += later.injected_bytes;
+        self.ejected_bytes += later.ejected_bytes;
+        self.blocked_seconds += later.blocked_seconds;
+        self.blocked_ns_per_byte = blocked_ns_per_byte(self.blocked_seconds, self.injected_bytes);
+        self.imbalance = Imbalance::of(self.nodes.iter().map(|node| node.injected_bytes));
+        self.missing.retain(|host| later.missing.contains(host));
+        self.injected_gbps.extend(std::iter::repeat_n(None, gap));
+        self.injected_gbps.extend(later.injected_gbps);
+    }
+}
+
 /// Traffic of a host while the job ran.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct NodeTotal {

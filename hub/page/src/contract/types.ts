@@ -37,6 +37,7 @@ export interface Health {
     to_ns: number | null;
     /** Start of the older time, of which the means of minutes are kept. */
     minutes_from_ns?: number | null;
+    archive_from_ns?: number | null;
     octets: number;
     ports: number;
   };
@@ -104,7 +105,7 @@ export interface LinkRow {
   ends_disagree: boolean;
 }
 
-export type RootCause = "full" | "slow_host" | "unclear";
+export type RootCause = "full" | "slow_host" | "unreachable" | "unclear";
 
 export interface TreeRow {
   root: PortName;
@@ -112,7 +113,8 @@ export interface TreeRow {
   link: string;
   why: RootCause;
   seconds: number;
-  since_ns?: number;
+  since_ns: number;
+  until_ns: number;
   xmit_utilization: number;
   blocked: number;
   held_up_seconds: number;
@@ -154,6 +156,26 @@ export interface EventRow {
   port: number | null;
   node: string | null;
   detail: string;
+  lid?: number | null;
+  severe?: boolean;
+}
+
+export interface ManagerRow {
+  guid: string | null;
+  lid: number | null;
+  node: string | null;
+  state: string | null;
+  priority: number | null;
+  act_count: number | null;
+  is_present: boolean;
+  is_master: boolean;
+  since_ns: number;
+  first_ns: number;
+  sampler: string;
+}
+
+export interface ManagerRows extends Rows<ManagerRow> {
+  master_changes: number;
 }
 
 export interface SamplerRow {
@@ -184,27 +206,92 @@ export interface SamplerRow {
   durations?: (number | null)[];
 }
 
-export interface JobListRow {
-  job: string | null;
-  user?: string | null;
-  name?: string | null;
-  partition?: string | null;
-  state?: string | null;
-  start_ns: number | null;
-  end_ns: number | null;
+export interface JobNode {
+  host: string;
+  ports: number;
   injected_bytes: number;
   ejected_bytes: number;
   blocked_seconds: number;
+}
+
+export interface JobRow {
+  job: string;
+  name: string | null;
+  user: string | null;
+  state: string;
+  /** Host list of the source. */
+  nodes: string;
+  node_count: number;
+  start_ns: number;
+  /** Null while the job runs. */
+  end_ns: number | null;
+  end_is_lower_bound: boolean;
+  /** Time whose traffic is in the sums. Null without records, as the sums. */
+  traffic_from_ns: number | null;
+  traffic_to_ns: number | null;
+  injected_bytes: number | null;
+  ejected_bytes: number | null;
+  blocked_seconds: number | null;
   blocked_ns_per_byte: number | null;
-  nodes: {
-    host: string;
-    ports: number;
-    injected_bytes: number;
-    ejected_bytes: number;
-    blocked_seconds: number;
-  }[];
+  imbalance: { max_to_mean: number | null; variation: number | null; gini: number | null };
+  /** Nodes with and without records. Only in an answer about one job. */
+  hosts?: JobNode[];
+  missing?: string[];
+}
+
+export interface JobRows extends Rows<JobRow> {
+  running: number;
+  known: number;
+  source: string | null;
+  read_ns: number | null;
+  error: string | null;
+  settled_ns: number | null;
+}
+
+export interface JobLink {
+  from: PortName;
+  to: PortName | null;
+  up_gbps: number;
+  down_gbps: number;
+  used: number | null;
+  blocked: number | null;
+  job_up_gbps: number;
+  job_down_gbps: number;
+}
+
+export interface JobNeighbour {
+  job: string;
+  name: string | null;
+  user: string | null;
+  state: string;
+  node_count: number;
+  leaves: number;
+  ports: number;
+  up_gbps: number;
+  down_gbps: number;
+}
+
+export interface JobTree {
+  root: PortName;
+  to: PortName | null;
+  why: RootCause;
+  seconds: number;
+  job_ports: number;
+  host_ports: number;
+  job_blocked_seconds: number;
+}
+
+export interface JobDetail extends JobRow {
+  hosts: JobNode[];
   missing: string[];
   injected_gbps: (number | null)[];
+  bins_from_ns: number | null;
+  bin_ns: number;
+  links_from_ns: number;
+  links_to_ns: number;
+  uplinks: JobLink[];
+  neighbours: JobNeighbour[];
+  trees: JobTree[];
 }
 
 export interface TimelineMark {

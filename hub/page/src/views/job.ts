@@ -1,165 +1,354 @@
-//! One job: what its nodes sent and received, where they waited, and the links that they used.
+//! One job: where and when its nodes waited, and which links and jobs had a part in it.
 
-import type { JobListRow, Rows } from "../contract/types";
-import { blockedScale, utilizationScale } from "../draw/scale";
-import type { App } from "../model/app";
+import type { JobDetail, JobLink, JobNeighbour, JobNode, JobTree } from "../contract/types";
+import { zoom } from "../draw/theme";
+import type { App, Change } from "../model/app";
+import { jobBlocked, jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
-import type { Topology } from "../model/topology";
-import { count, dateTime, duration, percent, scaled } from "../model/units";
+import { portKey, type Topology } from "../model/topology";
+import { clock, count, dateTime, duration, grouped, percent, scaled } from "../model/units";
+import { Chart } from "../parts/chart";
 import { h, setText } from "../parts/dom";
-import { barOf } from "../parts/meter";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
+import { blockedColumn, portColumn, rateColumn, shareColumn, trafficColumns } from "./columns";
+import { CAUSES } from "./overview/congestion";
 import { panel } from "./panel";
 
-interface Uplink {
-  port: string;
-  to: string;
-  up_gbps: number;
-  down_gbps: number;
-  used: number | null;
-  blocked: number | null;
-  job_up_gbps: number;
-  job_down_gbps: number;
-}
-
-interface JobDetail extends JobListRow {
-  uplinks?: Uplink[];
-}
-
-type NodeRow = JobListRow["nodes"][number];
-
 export function makeJob(app: App, _topology: Topology): View {
-  const id = app.state.item;
-  const poll = new Poll<Rows<JobDetail>>(
-    app,
-    "jobs",
-    () => ({ job: id }),
-    () => app.notify("values"),
-    5000,
-  );
-  const text = h("p", { class: "tree-text", role: "status" });
-  const figures = h("div", { class: "figures job-figures" });
-  const nodes = new Table<NodeRow>({
-    label: "Nodes",
-    columns: nodeColumns(app),
-    key: ({ host }) => host,
-    sort: "blocked",
-    descending: true,
-    empty: "No node of the job has records.",
-  });
-  const uplinks = new Table<Uplink>({
-    label: "Links of the job",
-    columns: uplinkColumns(),
-    key: ({ port }) => port,
-    sort: "job",
-    descending: true,
-    empty: "No link between switches.",
-  });
-  const nodePanel = panel("Nodes", "job-nodes");
-  nodePanel.body.append(nodes.element);
-  const linkPanel = panel("Links between switches", "job-links");
-  linkPanel.body.append(uplinks.element);
-  linkPanel.note.textContent = "with the traffic of all jobs";
-  const links = h("span", { class: "toolbar-links" });
-  let shown: unknown = null;
+  return new JobView(app);
+}
 
-  function show(row: JobDetail): void {
-    const end = row.end_ns ?? Date.now() * 1e6;
-    const length = row.start_ns === null ? null : (end - row.start_ns) / 1e9;
-    setText(
-      text,
+class JobView implements View {
+  readonly element: HTMLElement;
+  private readonly poll: Poll<JobDetail>;
+  private readonly title = h("h1", {});
+  private readonly text = h("p", { class: "job-text", role: "status" });
+  private readonly figures = h("div", { class: "figures job-figures" });
+  private readonly links = h("span", { class: "toolbar-links" });
+  private readonly chart: Chart;
+  private readonly trees: Table<JobTree>;
+  private readonly neighbours: Table<JobNeighbour>;
+  private readonly uplinks: Table<JobLink>;
+  private readonly nodes: Table<JobNode>;
+  private readonly notes: HTMLElement[];
+  private shown: JobDetail | null = null;
+
+  constructor(private readonly app: App) {
+    const id = app.state.item;
+    this.poll = new Poll(
+      app,
+      `job/${encodeURIComponent(id)}`,
+      () => (app.state.range === null ? {} : app.spanParams),
+      () => app.notify("values"),
+      5000,
+    );
+    setText(this.title, `Job ${id}`);
+    this.chart = new Chart({
+      title: "Data rate that all nodes send, mean of 10 s",
+      unit: "b/s",
+      height: 150 * zoom(),
+      select: (from, to) => app.go({ range: { from, to }, at: null }, true),
+    });
+    this.trees = table(
+      "Congestion trees",
+      treeColumns(app),
+      "No node waited in a congestion tree.",
+      "blocked",
+    );
+    this.neighbours = table(
+      "Neighbours",
+      neighbourColumns(app),
+      "No other job used these links.",
+      "up",
+    );
+    this.uplinks = table(
+      "Links between switches",
+      linkColumns(app),
+      "The traffic of the job stayed on its leaf switches.",
+      "up",
+    );
+    this.nodes = table("Nodes", nodeColumns(app), "No node of the job has records.", "blocked");
+    const chart = h(
+      "section",
+      { class: "panel job-chart", "aria-label": "Data rate" },
+      this.chart.element,
+    );
+    const parts = (
       [
-        row.name,
-        row.user === null || row.user === undefined ? "" : `user ${row.user}`,
-        row.partition,
-        row.start_ns === null ? "" : `started ${dateTime(row.start_ns / 1e6)}`,
-        row.end_ns === null ? "running" : `ended ${dateTime(row.end_ns / 1e6)}`,
-      ]
-        .filter((part) => part !== "" && part !== null && part !== undefined)
-        .join(", "),
-    );
-    const figure = (title: string, value: string, note: string) =>
-      h("div", { class: "figure" }, h("span", {}, title), h("b", {}, value), h("small", {}, note));
-    figures.replaceChildren(
-      figure(
-        "Nodes",
-        String(row.nodes.length),
-        row.missing.length > 0
-          ? `${count(row.missing.length, "node")} without records`
-          : "all with records",
-      ),
-      figure("Duration", duration(length), ""),
-      figure(
-        "Sent",
-        scaled(row.injected_bytes, "B"),
-        length === null ? "" : `mean ${scaled((8 * row.injected_bytes) / length, "b/s")}`,
-      ),
-      figure("Received", scaled(row.ejected_bytes, "B"), ""),
-      figure("Blocked", duration(row.blocked_seconds), "sum of all ports"),
-    );
-    nodes.setRows(row.nodes);
-    uplinks.setRows(row.uplinks ?? []);
-    const actions = [
-      h(
-        "a",
-        { class: "action", href: app.href({ view: "map", options: { job: id } }) },
-        "Show on the map",
-      ),
-    ];
-    if (row.start_ns !== null) {
-      const range = { from: row.start_ns / 1e6, to: end / 1e6 };
-      actions.push(
-        h(
-          "a",
-          {
-            class: "action",
-            href: app.href({ view: "heatmap", range, at: null, options: { by: "host" } }),
-          },
-          "Heat map of its time",
-        ),
-      );
-    }
-    links.replaceChildren(...actions);
-  }
-
-  return {
-    element: h(
+        ["Held up by", this.trees],
+        ["Neighbours on the same links", this.neighbours],
+        ["Links between switches", this.uplinks],
+        ["Nodes", this.nodes],
+      ] as const
+    ).map(([title, { element }]) => {
+      const frame = panel(title, "job-part");
+      frame.body.append(element);
+      return frame;
+    });
+    this.notes = parts.map(({ note }) => note);
+    this.element = h(
       "div",
       { class: "job-page" },
-      h(
-        "div",
-        { class: "toolbar" },
-        h("h1", {}, `Job ${id}`),
-        h("span", { class: "space" }),
-        links,
+      h("div", { class: "toolbar" }, this.title, h("span", { class: "space" }), this.links),
+      this.text,
+      this.figures,
+      h("div", { class: "job-tables" }, chart, ...parts.map(({ element }) => element)),
+    );
+  }
+
+  update(changes: ReadonlySet<Change>): void {
+    this.poll.refresh();
+    if (changes.has("theme")) this.chart.forget();
+    const { answer, error } = this.poll;
+    if (answer === null) setText(this.text, error === "" ? "Waiting for the hub…" : `${error}.`);
+    else if (answer !== this.shown) {
+      this.shown = answer;
+      this.show(answer);
+    }
+    if (answer !== null) this.drawChart(answer);
+  }
+
+  close(): void {
+    this.poll.close();
+    this.chart.close();
+    for (const each of [this.trees, this.neighbours, this.uplinks, this.nodes]) each.close();
+  }
+
+  private show(row: JobDetail): void {
+    setText(this.title, `Job ${row.job}${row.name === null ? "" : `, ${row.name}`}`);
+    setText(this.text, verdict(row));
+    this.showFigures(row);
+    this.trees.setRows(row.trees);
+    this.neighbours.setRows(row.neighbours);
+    this.uplinks.setRows(row.uplinks);
+    this.nodes.setRows(row.hosts);
+    const hasRange = row.links_from_ns < row.links_to_ns;
+    const span = hasRange
+      ? `${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}`
+      : "the records of its time are gone";
+    const parts = `${span}; parts of jobs are estimates`;
+    const texts = [span, parts, parts, row.traffic_from_ns === null ? "" : trafficSpan(row)];
+    this.notes.forEach((note, index) => {
+      setText(note, texts[index]);
+    });
+    this.showLinks(row);
+  }
+
+  private showFigures(row: JobDetail): void {
+    const seconds = jobSeconds(row, Date.now());
+    const figure = (title: string, value: string, note: string) =>
+      h("div", { class: "figure" }, h("span", {}, title), h("b", {}, value), h("small", {}, note));
+    const measured = ((row.traffic_to_ns ?? 0) - (row.traffic_from_ns ?? 0)) / 1e9;
+    const rate = (bytes: number | null) =>
+      bytes === null || measured <= 0 ? "" : `mean ${scaled((8 * bytes) / measured, "b/s")}`;
+    const uneven = row.imbalance.max_to_mean;
+    this.figures.replaceChildren(
+      figure(
+        "Nodes",
+        grouped(row.node_count),
+        row.missing.length > 0
+          ? `${grouped(row.missing.length)} without records`
+          : "all with records",
       ),
-      text,
-      figures,
-      h("div", { class: "job-tables" }, nodePanel.element, linkPanel.element),
-    ),
-    update() {
-      poll.refresh();
-      const row = poll.answer?.rows[0];
-      if (row !== undefined && row !== shown) {
-        shown = row;
-        show(row);
-      } else if (row === undefined)
-        setText(
-          text,
-          poll.error ||
-            (poll.answer === null ? "Waiting for the hub…" : "The hub does not have this job."),
-        );
-    },
-    close() {
-      poll.close();
-      nodes.close();
-      uplinks.close();
-    },
-  };
+      figure(
+        row.end_ns === null ? "Runs for" : "Ran for",
+        `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(seconds))}`,
+        `since ${dateTime(row.start_ns / 1e6)}`,
+      ),
+      figure("Sent", scaled(row.injected_bytes, "B"), rate(row.injected_bytes)),
+      figure("Received", scaled(row.ejected_bytes, "B"), rate(row.ejected_bytes)),
+      figure(
+        "Blocked",
+        percent(jobBlocked(row)),
+        row.blocked_seconds === null ? "" : `${duration(row.blocked_seconds)}, all nodes`,
+      ),
+      figure(
+        "Largest sender",
+        uneven === null ? "–" : `${uneven.toFixed(2)} ×`,
+        "the mean of the nodes",
+      ),
+    );
+  }
+
+  private showLinks(row: JobDetail): void {
+    const range = {
+      from: row.start_ns / 1e6,
+      to: row.end_ns === null ? (this.app.span?.to ?? Date.now()) : row.end_ns / 1e6,
+    };
+    const past = row.end_ns === null ? {} : { range, at: null };
+    const link = (text: string, href: string) => h("a", { class: "action", href }, text);
+    this.links.replaceChildren(
+      link("Nodes on the map", this.app.href({ view: "map", item: "", options: { job: row.job } })),
+      link(
+        "Heat map of its nodes",
+        this.app.href({
+          view: "heatmap",
+          item: "",
+          ...past,
+          options: { by: "host", job: row.job },
+        }),
+      ),
+    );
+  }
+
+  private drawChart(row: JobDetail): void {
+    const { injected_gbps, bins_from_ns, bin_ns } = row;
+    if (bins_from_ns === null) return;
+    const t = injected_gbps.map((_, index) => (bins_from_ns + (index + 1) * bin_ns) / 1e6);
+    const from = bins_from_ns / 1e6;
+    const to = Math.max(from + 60_000, t[t.length - 1] ?? from);
+    const v = injected_gbps.map((rate) => (rate === null ? null : rate * 1e9));
+    this.chart.show([{ label: "Sent", t, v }], from, to);
+  }
 }
 
-function nodeColumns(app: App): Column<NodeRow>[] {
+function table<Row>(
+  label: string,
+  columns: Column<Row>[],
+  empty: string,
+  sort: string,
+): Table<Row> {
+  const key = (row: Row) => String(columns[0].value(row));
+  return new Table({ label, columns, key, sort, descending: true, empty, height: 28 });
+}
+
+/** Answers in one sentence whether the network held up the job. */
+function verdict(row: JobDetail): string {
+  const who = [
+    row.user === null ? "" : `User ${row.user}, `,
+    row.end_ns === null ? row.state : `${row.state}, ended at ${dateTime(row.end_ns / 1e6)}`,
+    ". ",
+  ].join("");
+  const blocked = jobBlocked(row);
+  if (blocked === null) return `${who}There are no records of its time.`;
+  const share = `Its nodes had data to send and no credit in ${percent(blocked)} of the time.`;
+  const [tree] = row.trees;
+  if (tree === undefined) return `${who}${share}`;
+  const root = `${tree.root.node} port ${tree.root.port}`;
+  return `${who}${share} From ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}, ${count(tree.job_ports, "node port")} waited for ${root}: ${CAUSES[tree.why]}.`;
+}
+
+function trafficSpan({ traffic_from_ns, traffic_to_ns }: JobDetail): string {
+  return `records from ${clock((traffic_from_ns ?? 0) / 1e6)} to ${clock((traffic_to_ns ?? 0) / 1e6)}`;
+}
+
+function treeColumns(app: App): Column<JobTree>[] {
+  return [
+    {
+      ...portColumn<JobTree>(app, "root", "Root", ({ root }) => root),
+      draw: (cell, { root }) => {
+        const item = portKey(root.guid, root.port);
+        const href = app.href({ view: "tree", item, options: {} });
+        linkCell(cell, `${root.node} / ${root.port}`, href, root.guid);
+      },
+    },
+    portColumn(app, "to", "To", ({ to }) => to),
+    { id: "why", title: "Cause", width: "minmax(110px, 1fr)", value: ({ why }) => CAUSES[why] },
+    {
+      id: "ports",
+      title: "Ports",
+      hint: "Ports of the job that waited, of all host ports that waited",
+      end: true,
+      width: "76px",
+      value: (row) => row.job_ports,
+      text: (row) => `${grouped(row.job_ports)} of ${grouped(row.host_ports)}`,
+    },
+    {
+      id: "blocked",
+      title: "Held up",
+      hint: "Time for which the ports of the job were blocked, summed",
+      end: true,
+      width: "84px",
+      value: (row) => row.job_blocked_seconds,
+      text: (row) => duration(row.job_blocked_seconds),
+    },
+  ];
+}
+
+function neighbourColumns(app: App): Column<JobNeighbour>[] {
+  return [
+    {
+      id: "job",
+      title: "Job",
+      width: "64px",
+      value: ({ job }) => job,
+      draw: (cell, { job }) =>
+        linkCell(cell, job, app.href({ view: "job", item: job, options: {} })),
+    },
+    {
+      id: "name",
+      title: "Name",
+      width: "minmax(80px, 1fr)",
+      value: ({ name }) => name,
+      text: ({ name, user }) => [name, user].filter((part) => part !== null).join(", ") || "–",
+    },
+    {
+      id: "nodes",
+      title: "Here",
+      hint: "Ports of the neighbour at the leaf switches of the job",
+      end: true,
+      width: "76px",
+      value: ({ ports }) => ports,
+      text: ({ ports, node_count }) => `${grouped(ports)} of ${grouped(node_count)}`,
+    },
+    {
+      id: "leaves",
+      title: "Leaves",
+      hint: "Leaf switches that both jobs use",
+      end: true,
+      width: "60px",
+      value: ({ leaves }) => leaves,
+    },
+    rateColumn(
+      "up",
+      "Up",
+      "Estimated data rate of the neighbour from these leaf switches",
+      (row) => row.up_gbps,
+    ),
+    rateColumn(
+      "down",
+      "Down",
+      "Estimated data rate of the neighbour to these leaf switches",
+      (row) => row.down_gbps,
+    ),
+  ];
+}
+
+function linkColumns(app: App): Column<JobLink>[] {
+  return [
+    portColumn(app, "port", "From", ({ from }) => from),
+    portColumn(app, "to", "To", ({ to }) => to),
+    shareColumn(
+      "used",
+      "Used",
+      "Mean utilization of the direction with more data",
+      ({ used }) => used,
+      false,
+    ),
+    shareColumn(
+      "blocked",
+      "Blocked",
+      "Blocked share of the leaf switch",
+      ({ blocked }) => blocked,
+      true,
+    ),
+    rateColumn(
+      "up",
+      "Job up",
+      "Estimated data rate of the job from the leaf switch",
+      (row) => row.job_up_gbps,
+    ),
+    rateColumn(
+      "down",
+      "Job down",
+      "Estimated data rate of the job to the leaf switch",
+      (row) => row.job_down_gbps,
+    ),
+  ];
+}
+
+function nodeColumns(app: App): Column<JobNode>[] {
   return [
     {
       id: "host",
@@ -167,65 +356,9 @@ function nodeColumns(app: App): Column<NodeRow>[] {
       width: "minmax(90px, 1fr)",
       value: ({ host }) => host,
       draw: (cell, { host }) =>
-        linkCell(cell, host, app.href({ view: "ports", options: { q: host } })),
+        linkCell(cell, host, app.href({ view: "ports", item: "", options: { q: host } })),
     },
-    {
-      id: "sent",
-      title: "Sent",
-      end: true,
-      width: "90px",
-      value: (row) => row.injected_bytes,
-      text: (row) => scaled(row.injected_bytes, "B"),
-    },
-    {
-      id: "received",
-      title: "Received",
-      end: true,
-      width: "90px",
-      value: (row) => row.ejected_bytes,
-      text: (row) => scaled(row.ejected_bytes, "B"),
-    },
-    {
-      id: "blocked",
-      title: "Blocked",
-      end: true,
-      width: "90px",
-      value: (row) => row.blocked_seconds,
-      text: (row) => duration(row.blocked_seconds),
-    },
-  ];
-}
-
-function uplinkColumns(): Column<Uplink>[] {
-  const share = (
-    id: string,
-    title: string,
-    value: (row: Uplink) => number | null,
-    isBlocked: boolean,
-  ): Column<Uplink> => ({
-    id,
-    title,
-    end: true,
-    width: "minmax(100px, 1fr)",
-    value,
-    draw: (cell, row) => {
-      cell.classList.add("cell-bar");
-      barOf(cell, value(row), percent(value(row)), isBlocked ? blockedScale : utilizationScale);
-    },
-  });
-  return [
-    { id: "port", title: "Port", width: "minmax(90px, 1fr)", value: ({ port }) => port },
-    { id: "to", title: "To", width: "minmax(90px, 1fr)", value: ({ to }) => to },
-    share("used", "Used", ({ used }) => used, false),
-    share("blocked", "Blocked", ({ blocked }) => blocked, true),
-    {
-      id: "job",
-      title: "By the job",
-      hint: "Estimated data rate of the job, up",
-      end: true,
-      width: "100px",
-      value: (row) => row.job_up_gbps,
-      text: (row) => scaled(row.job_up_gbps * 1e9, "b/s"),
-    },
+    ...trafficColumns<JobNode>(),
+    blockedColumn<JobNode>(),
   ];
 }

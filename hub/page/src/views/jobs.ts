@@ -1,106 +1,53 @@
 //! Running and past jobs.
 
-import type { JobListRow, Rows } from "../contract/types";
+import type { JobRow, JobRows } from "../contract/types";
 import type { App } from "../model/app";
+import { jobBlocked, jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
-import { count, dateTime, duration, scaled } from "../model/units";
+import { clock, count, dateTime, duration, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
+import { makeFilter, orderOf } from "../parts/filter";
+import { BLOCKED_LEGEND, legend } from "../parts/meter";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
+import { shareColumn, trafficColumns } from "./columns";
+import { choice } from "./panel";
+
+const STATES = [
+  ["", "All"],
+  ["running", "Running"],
+  ["ended", "Ended"],
+] as const;
 
 export function makeJobs(app: App, _topology: Topology): View {
-  const length = (row: JobListRow) =>
-    row.start_ns === null ? null : ((row.end_ns ?? Date.now() * 1e6) - row.start_ns) / 1e9;
-  const columns: Column<JobListRow>[] = [
-    {
-      id: "job",
-      title: "Job",
-      width: "minmax(80px, 0.7fr)",
-      value: (row) => row.job,
-      draw: (cell, row) => {
-        if (row.job === null) cell.replaceChildren("no job");
-        else linkCell(cell, row.job, app.href({ view: "job", item: row.job }));
-      },
-    },
-    { id: "name", title: "Name", width: "minmax(90px, 1fr)", value: (row) => row.name ?? null },
-    { id: "user", title: "User", width: "minmax(70px, 0.7fr)", value: (row) => row.user ?? null },
-    {
-      id: "state",
-      title: "State",
-      width: "100px",
-      value: (row) =>
-        row.state?.toLowerCase() ??
-        (row.end_ns === null && row.start_ns !== null ? "running" : "ended"),
-    },
-    { id: "nodes", title: "Nodes", end: true, width: "60px", value: (row) => row.nodes.length },
-    {
-      id: "start",
-      title: "Start",
-      width: "160px",
-      value: (row) => row.start_ns,
-      text: (row) => (row.start_ns === null ? "–" : dateTime(row.start_ns / 1e6)),
-    },
-    {
-      id: "length",
-      title: "Duration",
-      end: true,
-      width: "100px",
-      value: length,
-      text: (row) => duration(length(row)),
-    },
-    {
-      id: "sent",
-      title: "Sent",
-      hint: "Data that all nodes sent",
-      end: true,
-      width: "90px",
-      value: (row) => row.injected_bytes,
-      text: (row) => scaled(row.injected_bytes, "B"),
-    },
-    {
-      id: "received",
-      title: "Received",
-      hint: "Data that all nodes received",
-      end: true,
-      width: "90px",
-      value: (row) => row.ejected_bytes,
-      text: (row) => scaled(row.ejected_bytes, "B"),
-    },
-    {
-      id: "blocked",
-      title: "Blocked",
-      hint: "Time for which the ports of the nodes were blocked, summed",
-      end: true,
-      width: "100px",
-      value: (row) => row.blocked_seconds,
-      text: (row) => duration(row.blocked_seconds),
-    },
-    {
-      id: "per-byte",
-      title: "Blocked / B",
-      hint: "Blocked time for each octet that was sent",
-      end: true,
-      width: "100px",
-      value: (row) => row.blocked_ns_per_byte,
-      text: (row) =>
-        row.blocked_ns_per_byte === null ? "–" : duration(row.blocked_ns_per_byte / 1e9),
-    },
-  ];
-  const table = new Table<JobListRow>({
+  const table = new Table<JobRow>({
     label: "Jobs",
-    columns,
-    key: (row) => row.job ?? "",
-    open: (row) => row.job !== null && app.go({ view: "job", item: row.job, options: {} }, true),
-    sort: "start",
-    descending: true,
-    empty: "The hub has no jobs. Its configuration names the source of jobs.",
+    columns: columns(app),
+    key: (row) => `${row.job} ${row.start_ns}`,
+    open: (row) => app.go({ view: "job", item: row.job, options: {} }, true),
+    ...orderOf(app, "start"),
+    empty: "No job matches.",
   });
   const note = h("span", { class: "muted", role: "status" });
-  const poll = new Poll<Rows<JobListRow>>(
+  const filter = makeFilter(
+    app,
+    "ID, name, user or node",
+    "Filter the jobs by ID, name, user or node",
+  );
+  const state = () => STATES.find(([name]) => name === app.option("state"))?.[0] ?? "";
+  const states = choice("State of the jobs", STATES, state, (value) =>
+    app.setOption("state", value),
+  );
+  const poll = new Poll<JobRows>(
     app,
     "jobs",
-    () => (app.state.range === null ? {} : app.spanParams),
+    () => ({
+      ...(app.state.range === null ? {} : app.spanParams),
+      q: app.option("q") || null,
+      state: state() || null,
+      limit: 5000,
+    }),
     () => app.notify("values"),
     5000,
   );
@@ -109,21 +56,126 @@ export function makeJobs(app: App, _topology: Topology): View {
     element: h(
       "div",
       { class: "fill" },
-      h("div", { class: "toolbar" }, h("h1", {}, "Jobs"), note),
+      h(
+        "div",
+        { class: "toolbar" },
+        h("h1", {}, "Jobs"),
+        states.element,
+        filter.element,
+        note,
+        h("span", { class: "space" }),
+        legend([BLOCKED_LEGEND], false),
+      ),
       table.element,
     ),
     update() {
       poll.refresh();
+      states.update();
+      filter.update();
+      note.classList.toggle("alert-text", poll.error !== "" || Boolean(poll.answer?.error));
       if (poll.error !== "") setText(note, poll.error);
       if (poll.answer === null || poll.answer === shown) return;
       shown = poll.answer;
-      if (poll.answer.reason !== undefined) table.setEmpty(`${poll.answer.reason}.`);
-      table.setRows(poll.answer.rows);
-      setText(note, count(poll.answer.rows.length, "job"));
+      const { rows, reason } = poll.answer;
+      if (reason !== undefined) table.setEmpty(`There are no jobs: ${reason}.`);
+      table.setRows(rows);
+      setText(note, sourceText(poll.answer));
     },
     close() {
       table.close();
       poll.close();
     },
   };
+}
+
+function sourceText({ rows, running, known, source, read_ns, error, reason }: JobRows): string {
+  if (reason !== undefined) return "";
+  if (error !== null) return `The source of jobs failed: ${error}`;
+  const jobs =
+    rows.length < known ? `${grouped(rows.length)} of ${count(known, "job")}` : count(known, "job");
+  const when = read_ns === null ? "not read yet" : `read at ${clock(read_ns / 1e6)}`;
+  return `${jobs}, ${grouped(running)} running. Source: ${source}, ${when}.`;
+}
+
+function columns(app: App): Column<JobRow>[] {
+  return [
+    {
+      id: "job",
+      title: "Job",
+      width: "minmax(76px, 0.6fr)",
+      value: ({ job }) => Number(job) || job,
+      draw: (cell, { job }) =>
+        linkCell(cell, job, app.href({ view: "job", item: job, options: {} })),
+    },
+    {
+      id: "name",
+      title: "Name",
+      width: "minmax(90px, 1fr)",
+      value: ({ name }) => name,
+      text: ({ name }) => name ?? "–",
+    },
+    {
+      id: "user",
+      title: "User",
+      width: "minmax(64px, 0.6fr)",
+      value: ({ user }) => user,
+      text: ({ user }) => user ?? "–",
+    },
+    {
+      id: "state",
+      title: "State",
+      width: "96px",
+      value: ({ state }) => state,
+      draw: (cell, { state, end_ns }) => {
+        setText(cell, state);
+        cell.classList.toggle("running", end_ns === null);
+        cell.classList.toggle("alert-text", ["failed", "node_fail"].includes(state));
+      },
+    },
+    {
+      id: "nodes",
+      title: "Nodes",
+      end: true,
+      width: "60px",
+      value: (row) => row.node_count,
+      draw: (cell, row) => {
+        setText(cell, grouped(row.node_count));
+        cell.title = row.nodes;
+      },
+    },
+    {
+      id: "start",
+      title: "Start",
+      width: "166px",
+      value: (row) => row.start_ns,
+      text: (row) => dateTime(row.start_ns / 1e6),
+    },
+    {
+      id: "length",
+      title: "Duration",
+      end: true,
+      width: "100px",
+      value: (row) => jobSeconds(row, Date.now()),
+      text: (row) =>
+        `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(jobSeconds(row, Date.now())))}`,
+    },
+    ...trafficColumns<JobRow>(),
+    shareColumn(
+      "blocked",
+      "Blocked",
+      "Share of the time in which the nodes were blocked, mean of all nodes",
+      jobBlocked,
+      true,
+    ),
+    {
+      id: "per-byte",
+      title: "Blocked / B",
+      hint: "Blocked time for each octet that was sent",
+      end: true,
+      width: "92px",
+      value: (row) => row.blocked_ns_per_byte,
+      text: (row) =>
+        row.blocked_ns_per_byte === null ? "–" : duration(row.blocked_ns_per_byte / 1e9),
+    },
+  ];
 }

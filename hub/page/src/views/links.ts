@@ -1,18 +1,20 @@
 //! All links as a table: both directions, the trend, and errors of the shown minute.
 
-import { FULL, NO_DATA } from "../contract/frame";
+import { NO_DATA } from "../contract/frame";
 import type { LinkRow, Rows } from "../contract/types";
-import { blockedScale, utilizationScale } from "../draw/scale";
+import { utilizationScale } from "../draw/scale";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import { type Link, portKey, type Topology } from "../model/topology";
 import { count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
-import { BLOCKED_LEGEND, bar, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
+import { makeFilter, orderOf } from "../parts/filter";
+import { BLOCKED_LEGEND, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
 import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
+import { meterColumn, rank } from "./columns";
 
 const TREND_SLOTS = 60;
 /** Rows are sorted again after this many slots, so that they can be read. */
@@ -28,7 +30,6 @@ export function makeLinks(app: App, topology: Topology): View {
 
   const use = (port: number) => utilization?.[port] ?? NO_DATA;
   const wait = (port: number) => blocked?.[port] ?? NO_DATA;
-  const rank = (code: number) => (code <= FULL ? code : null);
   const errorsOf = ({ a, b }: Link) =>
     errors.get(topology.keyOf(a)) ?? errors.get(topology.keyOf(b)) ?? null;
   const end = (id: string, title: string, port: (link: Link) => number): Column<Link> => ({
@@ -46,24 +47,6 @@ export function makeLinks(app: App, topology: Topology): View {
       );
     },
   });
-  const meter = (
-    id: string,
-    title: string,
-    hint: string,
-    code: (link: Link) => number,
-    isBlocked: boolean,
-  ): Column<Link> => ({
-    id,
-    title,
-    hint,
-    end: true,
-    width: "minmax(96px, 1fr)",
-    value: (link) => rank(code(link)),
-    draw: (cell, link) => {
-      cell.classList.add("cell-bar");
-      bar(cell, code(link), isBlocked ? blockedScale : utilizationScale);
-    },
-  });
   const columns: Column<Link>[] = [
     end("a", "Upper end", ({ a }) => a),
     end("b", "Lower end", ({ b }) => b),
@@ -74,10 +57,16 @@ export function makeLinks(app: App, topology: Topology): View {
       value: ({ a }) => topology.ports[a].link,
       text: ({ a }) => topology.ports[a].link ?? "–",
     },
-    meter("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
-    meter("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
-    meter("wait-down", "Blocked ↓", "Blocked share of the upper end", ({ a }) => wait(a), true),
-    meter("wait-up", "Blocked ↑", "Blocked share of the lower end", ({ b }) => wait(b), true),
+    meterColumn("down", "Use ↓", "Utilization: the upper end sends", ({ a }) => use(a), false),
+    meterColumn("up", "Use ↑", "Utilization: the lower end sends", ({ b }) => use(b), false),
+    meterColumn(
+      "wait-down",
+      "Blocked ↓",
+      "Blocked share of the upper end",
+      ({ a }) => wait(a),
+      true,
+    ),
+    meterColumn("wait-up", "Blocked ↑", "Blocked share of the lower end", ({ b }) => wait(b), true),
     {
       id: "trend",
       title: "Last minute",
@@ -110,19 +99,10 @@ export function makeLinks(app: App, topology: Topology): View {
     columns,
     key: ({ a }) => topology.keyOf(a),
     open: ({ a }) => app.go({ view: "port", item: topology.keyOf(a), options: {} }, true),
-    sort: app.option("sort") || "trend",
-    descending: app.option("order") !== "up",
-    sorted: (id, descending) =>
-      app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
+    ...orderOf(app, "trend"),
     empty: "No link matches.",
   });
-  const filter = h("input", {
-    class: "field",
-    type: "search",
-    placeholder: "Node name or GUID",
-    "aria-label": "Filter the links by node name or GUID",
-    on: { input: () => app.setOption("q", filter.value) },
-  });
+  const filter = makeFilter(app, "Node name or GUID", "Filter the links by node name or GUID");
   const note = h("span", { class: "muted", role: "status" });
   const poll = new Poll<Rows<LinkRow>>(
     app,
@@ -138,7 +118,7 @@ export function makeLinks(app: App, topology: Topology): View {
       "div",
       { class: "toolbar" },
       h("h1", {}, "Links"),
-      filter,
+      filter.element,
       note,
       h("span", { class: "space" }),
       legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], false),
@@ -166,7 +146,7 @@ export function makeLinks(app: App, topology: Topology): View {
           poll.answer.rows.map((row) => [portKey(row.from.guid, row.from.port), row.errors]),
         );
       }
-      if (document.activeElement !== filter) filter.value = app.option("q");
+      filter.update();
       const slot = app.shown ?? 0;
       if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
         filtered = app.option("q");

@@ -49,3 +49,17 @@ export function choice<Value extends string>(
   update();
   return { element, update };
 }
+
+/** A text with a button that removes what it describes. */
+export function chip(remove: () => void): HTMLElement {
+  return h(
+    "span",
+    { class: "chip", hidden: true },
+    h("span", {}),
+    h(
+      "button",
+      { type: "button", "aria-label": "Remove", title: "Remove", on: { click: remove } },
+      "×",
+    ),
+  );
+}

@@ -1,16 +1,18 @@
 //! All ports as a table. Selected ports are compared in one chart.
 
 import { FULL, NO_DATA, stateOf } from "../contract/frame";
-import { blockedScale, utilizationScale } from "../draw/scale";
+import { utilizationScale } from "../draw/scale";
 import type { App } from "../model/app";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
 import { count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
-import { BLOCKED_LEGEND, bar, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
+import { makeFilter, orderOf } from "../parts/filter";
+import { BLOCKED_LEGEND, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
 import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
+import { meterColumn, rank } from "./columns";
 
 const TREND_SLOTS = 60;
 const SORT_SLOTS = 5;
@@ -29,26 +31,7 @@ export function makePorts(app: App, topology: Topology): View {
     const { peer } = topology.ports[port];
     return peer === null ? NO_DATA : use(peer);
   };
-  const rank = (code: number) => (code <= FULL ? code : null);
   const status = (port: number) => (use(port) <= FULL ? "ok" : stateOf(use(port)));
-  const meter = (
-    id: string,
-    title: string,
-    hint: string,
-    code: (port: number) => number,
-    isBlocked: boolean,
-  ): Column<number> => ({
-    id,
-    title,
-    hint,
-    end: true,
-    width: "minmax(96px, 1fr)",
-    value: (port) => rank(code(port)),
-    draw: (cell, port) => {
-      cell.classList.add("cell-bar");
-      bar(cell, code(port), isBlocked ? blockedScale : utilizationScale);
-    },
-  });
   const compare = h("button", {
     type: "button",
     class: "action",
@@ -128,9 +111,9 @@ export function makePorts(app: App, topology: Topology): View {
         cell.classList.toggle("alert-text", ["no answer", "link down"].includes(status(port)));
       },
     },
-    meter("use", "Sends", "Utilization, sending", use, false),
-    meter("received", "Receives", "Utilization of the other end, sending", received, false),
-    meter("wait", "Blocked", "Blocked share", wait, true),
+    meterColumn("use", "Sends", "Utilization, sending", use, false),
+    meterColumn("received", "Receives", "Utilization of the other end, sending", received, false),
+    meterColumn("wait", "Blocked", "Blocked share", wait, true),
     {
       id: "trend",
       title: "Last minute",
@@ -156,19 +139,10 @@ export function makePorts(app: App, topology: Topology): View {
     columns,
     key: (port) => topology.keyOf(port),
     open: (port) => app.go({ view: "port", item: topology.keyOf(port), options: {} }, true),
-    sort: app.option("sort") || (app.option("q") === "" ? "use" : "port"),
-    descending: app.option("sort") === "" ? app.option("q") === "" : app.option("order") !== "up",
-    sorted: (id, descending) =>
-      app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
+    ...(app.option("q") === "" ? orderOf(app, "use") : orderOf(app, "port", false)),
     empty: "No port matches.",
   });
-  const filter = h("input", {
-    class: "field",
-    type: "search",
-    placeholder: "Node name or GUID",
-    "aria-label": "Filter the ports by node name or GUID",
-    on: { input: () => app.setOption("q", filter.value) },
-  });
+  const filter = makeFilter(app, "Node name or GUID", "Filter the ports by node name or GUID");
   const note = h("span", { class: "muted", role: "status" });
 
   function choose(port: number, on: boolean): void {
@@ -210,7 +184,7 @@ export function makePorts(app: App, topology: Topology): View {
         "div",
         { class: "toolbar" },
         h("h1", {}, "Ports"),
-        filter,
+        filter.element,
         note,
         compare,
         h("span", { class: "space" }),
@@ -221,7 +195,7 @@ export function makePorts(app: App, topology: Topology): View {
     update() {
       utilization = app.values(UTILIZATION);
       blocked = app.values(BLOCKED);
-      if (document.activeElement !== filter) filter.value = app.option("q");
+      filter.update();
       const slot = app.shown ?? 0;
       if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
         filtered = app.option("q");

@@ -59,7 +59,7 @@ pub struct Sent {
 
 /// A stream of packets between two HCAs.
 #[derive(Clone, Copy, Debug)]
-struct Flow {
+pub(super) struct Flow {
     octets_per_second: u64,
     period_ns: u64,
     on_ns: u64,
@@ -88,12 +88,12 @@ impl Traffic {
     /// Returns the traffic of jobs. A job has 8 to 48 hosts in a ring, with its own rate and
     /// period. In addition every fourth host writes to one of a few servers.
     pub fn jobs(fabric: &Fabric, seed: u64) -> Self {
-        Self::routed(fabric, &Demand::jobs(fabric, seed))
+        Self::routed(fabric, &Demand::jobs(fabric, seed).0)
     }
 
-    /// Returns the hosts of each job of [`Traffic::jobs`].
+    /// Returns the HCAs of each job of [`Traffic::jobs`].
     pub fn hosts_of_jobs(fabric: &Fabric, seed: u64) -> Vec<Vec<DeviceId>> {
-        Demand::jobs_and_hosts(fabric, seed).1
+        Demand::jobs(fabric, seed).1
     }
 
     /// Returns the traffic of these flows.
@@ -107,11 +107,8 @@ impl Traffic {
     /// [`Traffic::jobs`]. The jobs have a low rate, so they fill no link. No other flow goes to the
     /// destination of the incast.
     pub fn incast(fabric: &Fabric, seed: u64, incast: &Incast) -> Self {
-        /// The share of their usual rate at which the jobs send.
-        const SHARE: f64 = 0.1;
-        let mut wanted = Demand::jobs(fabric, seed);
+        let mut wanted = Demand::background(fabric, seed);
         wanted.retain(|demand| demand.to != incast.to);
-        wanted.iter_mut().for_each(|demand| demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64);
         wanted.extend(Demand::incast(fabric, incast));
         Self::routed(fabric, &wanted)
     }
@@ -134,6 +131,12 @@ impl Traffic {
             sent.waited += Duration::from_nanos(flow.on_time(now) / 1_000_000 * wait_millionths);
         }
         sent
+    }
+
+    /// Returns the octets that a flow has sent by `now`.
+    pub(super) fn octets(&self, flow: usize, now: Instant) -> u64 {
+        let now = self.end.map_or(now, |end| end.min(now));
+        self.flows.get(flow).map_or(0, |flow| flow.packets(now) * PACKET_OCTETS)
     }
 
     /// Returns the octets of each flow that have left by this port by `now`: the sender, the receiver
@@ -166,17 +169,27 @@ impl Traffic {
         text
     }
 
-    /// Routes each flow and limits it to the rate that its path carries.
+    /// Routes each flow and limits it to the rate that its path carries. Flows without a path are
+    /// left out.
     fn routed(fabric: &Fabric, wanted: &[Demand]) -> Self {
+        Self::routed_with_indices(fabric, wanted).0
+    }
+
+    /// Routes each flow as [`Self::routed`], and returns the index of the flow of each demand.
+    pub(super) fn routed_with_indices(fabric: &Fabric, wanted: &[Demand]) -> (Self, Vec<Option<usize>>) {
         let graph = Graph::new(fabric);
         let mut routes = Routes { fabric, graph: &graph, hops: BTreeMap::new() };
-        let mut ends = Vec::new();
-        let routed = wanted.iter().filter_map(|demand| {
-            let path = routes.path(demand.from, demand.to)?;
-            ends.push((demand.from, demand.to));
-            Some((demand.flow, path))
-        });
-        let (flows, paths): (Vec<Flow>, Vec<Vec<Hop>>) = routed.unzip();
+        let (mut flows, mut ends): (Vec<Flow>, Vec<(DeviceId, DeviceId)>) = Default::default();
+        let (mut paths, mut indices): (Vec<Vec<Hop>>, Vec<Option<usize>>) = Default::default();
+        for demand in wanted {
+            let path = routes.path(demand.from, demand.to);
+            indices.push(path.is_some().then_some(flows.len()));
+            if let Some(path) = path {
+                flows.push(demand.flow);
+                ends.push((demand.from, demand.to));
+                paths.push(path);
+            }
+        }
         let mut links: BTreeMap<Hop, Link> = BTreeMap::new();
         for (number, (flow, path)) in flows.iter().zip(&paths).enumerate() {
             for hop in path {
@@ -203,7 +216,7 @@ impl Traffic {
             flow.octets_per_second = *rate as u64;
         }
         traffic.wait_while_not_sending(&links);
-        traffic
+        (traffic, indices)
     }
 
     /// Limits the waiting time of each port to the time in which it does not send.
@@ -274,19 +287,24 @@ impl Incast {
 }
 
 /// A flow before it is limited to the rates of its links.
-struct Demand {
-    from: DeviceId,
-    to: DeviceId,
-    flow: Flow,
+pub(super) struct Demand {
+    pub(super) from: DeviceId,
+    pub(super) to: DeviceId,
+    pub(super) flow: Flow,
 }
 
 impl Demand {
-    fn jobs(fabric: &Fabric, seed: u64) -> Vec<Self> {
-        Self::jobs_and_hosts(fabric, seed).0
+    /// Returns the flows of [`Self::jobs`] with a tenth of their rates. They fill no link.
+    pub(super) fn background(fabric: &Fabric, seed: u64) -> Vec<Self> {
+        /// The share of their usual rate at which the jobs send.
+        const SHARE: f64 = 0.1;
+        let (mut wanted, _) = Self::jobs(fabric, seed);
+        wanted.iter_mut().for_each(|demand| demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64);
+        wanted
     }
 
-    /// Returns the flows, and the hosts of each job.
-    fn jobs_and_hosts(fabric: &Fabric, seed: u64) -> (Vec<Self>, Vec<Vec<DeviceId>>) {
+    /// Returns the flows of all jobs, and the HCAs of each job.
+    fn jobs(fabric: &Fabric, seed: u64) -> (Vec<Self>, Vec<Vec<DeviceId>>) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut hosts: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| sends(fabric, *id)).collect();
         rng.shuffle(&mut hosts);
@@ -321,7 +339,7 @@ impl Demand {
 }
 
 /// Returns whether a device is an HCA with traffic.
-fn sends(fabric: &Fabric, id: DeviceId) -> bool {
+pub(super) fn sends(fabric: &Fabric, id: DeviceId) -> bool {
     let device = fabric.device(id);
     device.kind == NodeKind::Hca && device.linked_ports() > 0 && !fabric.is_aggregation_node(device)
 }
@@ -414,7 +432,7 @@ impl Flow {
     }
 
     /// Returns a flow that is active once.
-    fn once(octets_per_second: f64, start: Instant, length: Duration) -> Self {
+    pub(super) fn once(octets_per_second: f64, start: Instant, length: Duration) -> Self {
         // The period is half of the range of `u64`: the flow never repeats, and the sum of two
         // instants does not overflow.
         const PERIOD: u64 = u64::MAX / 2;
@@ -485,6 +503,17 @@ mod tests {
         assert_eq!(total(0), 0);
         assert!(total(4) > 0 && total(4) < total(8));
         assert_eq!(total(8), total(9));
+    }
+
+    #[test]
+    fn each_host_belongs_to_one_job() {
+        let jobs = Traffic::hosts_of_jobs(&stria(), 1);
+        let mut hosts: Vec<DeviceId> = jobs.concat();
+        let count = hosts.len();
+        hosts.sort_unstable();
+        hosts.dedup();
+        assert_eq!((hosts.len(), count), (count, 302), "every adapter once");
+        assert!(jobs.iter().all(|job| (2..=48).contains(&job.len())));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `ibnet-view heatmap`: metrics by port and time.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -10,9 +11,11 @@ use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::heat::HeatMap;
 use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::heat::marks;
-use ibnet_analysis::heat::order::{RowKind, RowOrder};
+use ibnet_analysis::heat::order::{RowKind, RowLabel, RowOrder};
 use ibnet_analysis::heat::range::Range;
-use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::host_metrics::panels::{self, Columns};
+use ibnet_analysis::host_metrics::{self, HostMetrics};
+use ibnet_analysis::hosts::{HostNames, Hosts};
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::when::Zone;
@@ -23,6 +26,8 @@ use ibnet_view::terminal::{self, TerminalSize};
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
+use crate::groups::GroupArgs;
+use crate::host_metrics::HostArgs;
 use crate::job_source::JobSource;
 
 /// Draw metrics as colours, by time and by port, link, switch or host
@@ -38,7 +43,8 @@ pub(crate) struct Args {
     metric: Vec<Metric>,
     /// Kind of the rows: port, link (the larger value of its two ends), switch or host (for rates
     /// the sum of their ports, for other metrics the largest value), sl or vl (counters by service
-    /// level or virtual lane, summed over all ports)
+    /// level or virtual lane, summed over all ports), or group (the hosts of each --group, and all
+    /// other hosts)
     #[arg(long, value_name = "WHAT", default_value_t = RowKind::Port)]
     by: RowKind,
     /// Only ports of these hosts and the ports linked to them: `node[001-012],admin1` or `oss*`
@@ -56,6 +62,10 @@ pub(crate) struct Args {
     /// shares, log for errors, and max for other metrics
     #[arg(long, value_name = "RANGE", default_value = "auto", allow_hyphen_values = true)]
     range: Range,
+    #[command(flatten)]
+    group: GroupArgs,
+    #[command(flatten)]
+    host_metrics: HostArgs,
     /// Outline this job of Slurm or PBS. Without this option, all jobs of --slurm-file are outlined
     #[arg(long, visible_alias = "job", value_name = "JOBID")]
     slurm: Option<String>,
@@ -94,6 +104,7 @@ Examples:
   ibnet-view heatmap lines/* -m port_xmit_data_sl_bytes --by sl -o levels.png
   ibnet-view heatmap lines/* --slurm-file jobs.txt --by host -o jobs.png
   ibnet-view heatmap lines/* -m xmit_utilization --follow -o now.png
+  ibnet-view heatmap lines/* -m xmit_blocked --host-metrics http://prometheus:9090 -o h.png
   ibnet-view heatmap lines/* -m xmit_blocked --format csv -o blocked.csv";
 
 /// Parses width and height in pixels. The limits keep the memory of the picture below some hundred
@@ -114,34 +125,60 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn draw(args: &Args) -> Result<(), Failure> {
     let picture = if args.format == Format::Text { format::of_picture(args.output.as_deref())? } else { None };
-    let hosts = args.nodes.as_deref().map(Hosts::parse).transpose()?;
+    let groups = args.group.groups()?;
+    let hosts = match &args.nodes {
+        Some(nodes) => Some(Hosts::parse(nodes)?),
+        None if args.by == RowKind::Group => None,
+        None => groups.hosts()?,
+    };
+    if args.by == RowKind::Group && groups.is_empty() {
+        return Err(Failure::NoGroup);
+    }
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     let empty = match args.by {
         by @ (RowKind::Sl | RowKind::Vl) => HeatMap::by_element(&args.metric, hosts, by)?,
-        _ => HeatMap::new(args.metric.clone(), hosts),
+        _ => HeatMap::new(args.metric.clone(), hosts).with_groups(groups),
     };
     let zone = Zone::local();
     let jobs = jobs(args)?;
     let (heat, summary) = common::read(&inputs, &empty)?;
+    let hosts = heat.host_rows();
     let grid = heat.finish(args.by)?.arranged(args.sort, args.top.map(|top| top as usize));
+    let of_hosts = of_hosts(args, &grid, hosts)?;
     if let Format::Document(document) = args.format {
-        return document.write(common::span(&summary)?, &grid.heat_rows(), args.output.as_deref());
+        let rows: Vec<_> = std::iter::once(&grid).chain(&of_hosts).flat_map(Grid::heat_rows).collect();
+        return document.write(common::span(&summary)?, &rows, args.output.as_deref());
     }
     if args.terminal {
-        show(args, &grid, &zone)?;
+        show(args, &grid, of_hosts.as_ref(), &zone)?;
     }
     let Some((path, format)) = args.output.as_ref().zip(picture) else { return Ok(()) };
-    let picture = HeatPicture::new(&grid, &args.range, zone.clone(), args.size);
-    let marks = marks::marks(picture.grid(), &jobs);
-    let picture = picture.with_jobs(marks);
+    let picture = HeatPicture::new(&grid, of_hosts.as_ref(), &args.range, zone.clone(), args.size);
+    let picture = picture.with_jobs(|grid| marks::marks(grid, &jobs));
     let bytes = render(&picture, format)?;
     Staged::new(path, &bytes)?.commit()?;
-    for panel in &grid.panels {
-        cli::note(&terminal::summary(panel, &grid, &args.range, &zone));
+    for grid in std::iter::once(&grid).chain(&of_hosts) {
+        for panel in &grid.panels {
+            cli::note(&terminal::summary(panel, grid, &args.range, &zone));
+        }
     }
     cli::note(&format!("written   {}\n", Printable(&path.display().to_string())));
     Ok(())
+}
+
+/// Returns the heat map of host metrics on the time axis of `grid`. Its rows are the hosts of the
+/// rows of `grid`. Hosts without any host metric have a row only if the rows of `grid` are hosts.
+fn of_hosts(args: &Args, grid: &Grid, hosts: Vec<RowLabel>) -> Result<Option<Grid>, Failure> {
+    let drawn: BTreeSet<&str> = grid.rows.iter().flat_map(|row| &row.hosts).map(String::as_str).collect();
+    let is_drawn = |row: &RowLabel| drawn.is_empty() || row.hosts.iter().any(|host| drawn.contains(&**host));
+    let rows: Vec<RowLabel> = if args.by == RowKind::Host { grid.rows.clone() } else { hosts.into_iter().filter(is_drawn).collect() };
+    let names = HostNames::new(rows.iter().filter_map(|row| row.id.node.clone()));
+    let range = host_metrics::Range { from: grid.start_ns, to: grid.end_ns() };
+    let Some(HostMetrics { metrics, .. }) = args.host_metrics.load(&names, range)? else { return Ok(None) };
+    let rows = if args.by == RowKind::Host { rows } else { panels::with_values(&metrics, rows) };
+    let columns = Columns { start_ns: grid.start_ns, step_ns: grid.step_ns, count: grid.columns };
+    Ok(Some(panels::grid(&metrics, rows, columns)))
 }
 
 /// Returns the jobs to outline.
@@ -153,15 +190,17 @@ fn jobs(args: &Args) -> Result<Vec<JobRun>, Failure> {
     })
 }
 
-fn show(args: &Args, grid: &Grid, zone: &Zone) -> Result<(), Failure> {
+fn show(args: &Args, grid: &Grid, of_hosts: Option<&Grid>, zone: &Zone) -> Result<(), Failure> {
     let (columns, lines) = terminal_size::terminal_size().map_or((100, 40), |(width, height)| (width.0.into(), height.0.into()));
     let colors = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     // Each panel has a heading, and the time range is below the last panel. One line is kept for
     // the prompt.
-    let lines = (usize::max(lines, 8) - 2) / args.metric.len().max(1) - 1;
+    let panels = args.metric.len() + of_hosts.map_or(0, |grid| grid.panels.len());
+    let lines = ((usize::max(lines, 8) - 2) / panels.max(1)).saturating_sub(1).max(1);
     let is_redrawn = args.follow.is_some() && io::stdout().is_terminal();
     let clear = if is_redrawn { "\u{1b}[H\u{1b}[2J" } else { "" };
-    let text = terminal::show(grid, &args.range, zone, TerminalSize { columns, lines, colors });
+    let size = TerminalSize { columns, lines, colors };
+    let text: String = std::iter::once(grid).chain(of_hosts).map(|grid| terminal::show(grid, &args.range, zone, size)).collect();
     cli::print(format!("{clear}{text}").as_bytes()).map_err(|source| OutputError { path: "standard output".into(), source })?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use ibnet::cli::{self, InputError, OutputError};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::errors::ThresholdError;
+use ibnet_analysis::host_metrics::HostMetricsError;
 use ibnet_analysis::job::source::SourceError;
 use ibnet_analysis::job::source::ask::AskError;
 use ibnet_analysis::job::table::TableError;
@@ -19,7 +20,9 @@ use miette::Diagnostic;
 mod common;
 mod errors;
 mod format;
+mod groups;
 mod heatmap;
+mod host_metrics;
 mod job;
 mod job_source;
 mod jobs;
@@ -102,6 +105,9 @@ enum Failure {
     JobTable(#[from] TableError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    HostMetrics(#[from] HostMetricsError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -118,6 +124,9 @@ enum Failure {
     #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
     #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
     NotAPicture { path: PathBuf },
+    #[error("cannot use --by group: no group was given")]
+    #[diagnostic(help("give groups, such as `--group 'storage=oss*,mds*'`"))]
+    NoGroup,
     #[error("cannot draw {}: the name does not end in .svg or .png", Printable(&path.display().to_string()))]
     #[diagnostic(help("give -o FILE.svg or FILE.png; nothing was written"))]
     NotPictureName { path: PathBuf },
@@ -151,10 +160,13 @@ impl Failure {
     fn report(&self) -> ExitCode {
         let failed = cli::fail(self);
         match self {
-            Self::Threshold(_) | Self::SvgOnly { .. } | Self::NotAPicture { .. } | Self::NotPictureName { .. } => ExitCode::from(USAGE),
+            Self::NoGroup | Self::Threshold(_) | Self::SvgOnly { .. } | Self::NotAPicture { .. } | Self::NotPictureName { .. } => {
+                ExitCode::from(USAGE)
+            }
             // A metric that does not exist is a wrong argument. But only reading the records shows
             // that it does not exist.
             Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
+            Self::HostMetrics(HostMetricsError::Url { .. }) => ExitCode::from(USAGE),
             Self::Analysis(AnalysisError::Time { .. } | AnalysisError::Hosts { .. } | AnalysisError::Pattern { .. }) => {
                 ExitCode::from(USAGE)
             }

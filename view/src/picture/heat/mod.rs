@@ -3,32 +3,27 @@
 
 use ibnet_analysis::heat::grid::{Cell, Grid, Panel};
 use ibnet_analysis::heat::marks::JobMark;
-use ibnet_analysis::heat::order::RowKind;
 use ibnet_analysis::heat::range::{ColorRange, Range};
 use ibnet_analysis::when::Zone;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use self::rows::Labels;
+use self::section::Section;
 use crate::draw::{self, Drawing, Drawn, Image, axis, font, palette};
-use crate::text::count;
 
 mod outlines;
 mod rows;
+mod section;
 
 /// A heat map with its layout.
 #[derive(Clone, Debug)]
 pub struct HeatPicture {
-    grid: Grid,
-    ranges: Vec<ColorRange>,
+    /// The rows of the fabric, and below them the hosts of host metrics.
+    sections: Vec<Section>,
     zone: Zone,
-    /// Number of rows that are merged into one row, because the picture has fewer pixels than rows.
-    joined: usize,
-    /// Width and height of a cell in pixels.
-    cell: (u32, u32),
-    labels: Labels,
-    jobs: Vec<JobMark>,
+    /// Width of a cell in pixels.
+    wide: u32,
     /// Width of the row labels in pixels.
     left: i32,
 }
@@ -87,109 +82,102 @@ pub(crate) fn cell_color(cell: Cell, range: &ColorRange, (x, y): (u32, u32)) -> 
 }
 
 impl HeatPicture {
-    /// Lays out the picture. `size` is its largest width and height in pixels. Rows and columns are
-    /// merged until they fit.
-    pub fn new(grid: &Grid, range: &Range, zone: Zone, size: Option<(u32, u32)>) -> Self {
-        // A merged cell has the largest value of its cells. So the range of colours is computed
-        // from all values before the merging.
-        let ranges: Vec<ColorRange> = grid.panels.iter().map(|panel| range.of(panel)).collect();
-        let panels = grid.panels.len().max(1);
-        let most_rows = match size {
-            Some((_, height)) => {
-                let around = TOP + BOTTOM + panels as i32 * (HEADING + 2 * AXIS);
-                (height as i32 - around).max(1) as usize / panels
-            }
-            None => MOST_ROWS / panels,
+    /// Lays out the picture. `hosts` is the heat map of host metrics, if there is one; it has the
+    /// same columns. `size` is the largest width and height of the picture in pixels. Rows and
+    /// columns are merged until they fit.
+    pub fn new(grid: &Grid, hosts: Option<&Grid>, range: &Range, zone: Zone, size: Option<(u32, u32)>) -> Self {
+        let grids: Vec<&Grid> = std::iter::once(grid).chain(hosts).collect();
+        let panels = grids.iter().map(|grid| grid.panels.len()).sum::<usize>().max(1);
+        let room = size.map(|(_, height)| {
+            let around = TOP + BOTTOM + panels as i32 * (HEADING + 2 * AXIS);
+            (height as i32 - around).max(1) as usize / panels
+        });
+        let sections: Vec<Section> = grids.iter().map(|grid| Section::new(grid, range, panels, room)).collect();
+        let widest = sections.iter().map(|section| section.labels.width(&section.grid)).fold(0.0, f64::max);
+        let left = 24 + widest.ceil() as i32;
+        let most_columns = size.map_or(usize::MAX, |(width, _)| (width as i32 - left - right(&sections)).max(1) as usize);
+        let sections: Vec<Section> = if grid.columns > most_columns {
+            sections.into_iter().map(|section| section.narrowed(most_columns)).collect()
+        } else {
+            sections
         };
-        let most_rows = most_rows.max(1);
-        let joined = grid.rows.len().div_ceil(most_rows).max(1);
-        let merged = grid.at_most(most_rows, grid.columns);
-        let rows = merged.rows.len().max(1);
-        let high = match size {
-            Some(_) => most_rows / rows,
-            None => (USUAL / panels / rows).clamp(if rows <= MOST_NAMES { READABLE as usize + 1 } else { 1 }, 20),
-        };
-        let labels = Labels::of(&merged, high.max(1) as u32);
-        let left = 24 + labels.width(&merged).ceil() as i32;
-        let most_columns = size.map_or(usize::MAX, |(width, _)| (width as i32 - left - right(&ranges, grid)).max(1) as usize);
-        let grid = if grid.columns > most_columns { merged.at_most(most_rows, most_columns) } else { merged };
-        let columns = grid.columns.max(1);
+        let columns = sections.iter().map(|section| section.grid.columns).max().unwrap_or(1).max(1);
         let wide = if size.is_some() { most_columns / columns } else { (USUAL / columns).clamp(1, 200) };
-        let cell = (wide.max(1) as u32, high.max(1) as u32);
-        Self { ranges, zone, joined, cell, labels, jobs: Vec::new(), left, grid }
+        Self { sections, zone, wide: wide.max(1) as u32, left }
     }
 
-    /// Outlines these jobs. The rows and columns of a job refer to [`Self::grid`].
+    /// Outlines jobs. `marks` returns the marks for the rows and columns of a heat map as it is
+    /// drawn: with merged rows and columns.
     #[must_use]
-    pub fn with_jobs(mut self, jobs: Vec<JobMark>) -> Self {
-        self.jobs = jobs;
+    pub fn with_jobs(mut self, marks: impl Fn(&Grid) -> Vec<JobMark>) -> Self {
+        self.sections.iter_mut().for_each(|section| section.jobs = marks(&section.grid));
         self
     }
 
-    /// Returns the heat map as it is drawn: with merged rows and columns.
-    pub const fn grid(&self) -> &Grid {
-        &self.grid
+    /// Returns all panels: the section of each, and the number of the panel in the section.
+    fn panels(&self) -> impl Iterator<Item = (&Section, usize)> {
+        self.sections.iter().flat_map(|section| (0..section.grid.panels.len()).map(move |panel| (section, panel)))
+    }
+
+    /// Returns the start, the length and the number of the columns.
+    fn columns(&self) -> (u64, u64, usize) {
+        self.sections.first().map_or((0, 1, 0), |section| (section.grid.start_ns, section.grid.step_ns, section.grid.columns))
     }
 
     /// Returns the width of the cells in pixels.
     fn width(&self) -> i32 {
-        self.grid.columns as i32 * self.cell.0 as i32
+        self.columns().2 as i32 * self.wide as i32
     }
 
-    fn height(&self) -> i32 {
-        self.grid.rows.len() as i32 * self.cell.1 as i32
-    }
-
-    /// Returns the space above the cells of a panel. It contains the heading and, above a tall
-    /// panel, a time axis.
-    fn above(&self) -> i32 {
-        HEADING + if self.height() >= TALL { AXIS } else { 0 }
-    }
-
+    /// Returns the upper edge of the cells of a panel.
     fn top(&self, panel: usize) -> i32 {
-        TOP + panel as i32 * (self.above() + self.height() + AXIS) + self.above()
+        let above = self.panels().nth(panel).map_or(0, |(section, _)| section.above());
+        TOP + self.panels().take(panel).map(|(section, _)| section.whole()).sum::<i32>() + above
     }
 
     fn bottom(&self) -> i32 {
-        TOP + self.grid.panels.len() as i32 * (self.above() + self.height() + AXIS)
+        TOP + self.panels().map(|(section, _)| section.whole()).sum::<i32>()
     }
 
     fn end_ns(&self) -> u64 {
-        self.grid.end_ns()
+        self.sections.first().map_or(0, |section| section.grid.end_ns())
     }
 
     /// Returns the two lines below the title: the time range, and the rows and columns.
     fn subtitle(&self) -> [String; 2] {
         let day = |ns| self.zone.format(ns, "%Y-%m-%d %H:%M:%S");
-        let (start, zone) = (self.grid.start_ns, self.zone.name(self.grid.start_ns));
-        let kind = row_kind(self.grid.by);
-        let rows = if self.joined > 1 {
-            format!("{} rows, each with the largest value of {} {kind}s", self.grid.rows.len(), self.joined)
-        } else {
-            count(self.grid.rows.len(), kind)
-        };
-        let rows = if self.grid.by.is_element() { format!("{rows}, each the sum of all ports") } else { rows };
-        let step = axis::nanos(self.grid.step_ns as f64);
-        [format!("{} to {} ({zone})", day(start), day(self.end_ns())), format!("{rows}, {step} per column")]
+        let (start, step, _) = self.columns();
+        let rows: Vec<String> = self.sections.iter().map(Section::describe).collect();
+        let step = axis::nanos(step as f64);
+        [
+            format!("{} to {} ({})", day(start), day(self.end_ns()), self.zone.name(start)),
+            format!("{}, {step} per column", rows.join(", host metrics of ")),
+        ]
     }
 
     /// Returns the two lines of the heading of a panel: the metric, and its colours.
-    fn heading(&self, number: usize) -> [String; 2] {
-        let panel = &self.grid.panels[number];
+    fn heading(&self, section: &Section, number: usize) -> [String; 2] {
+        let (grid, panel) = (&section.grid, &section.grid.panels[number]);
         let unit = panel.metric.unit();
         let largest = panel.largest().map(|(value, row, column)| {
-            let when = self.zone.format(self.grid.start_ns + column as u64 * self.grid.step_ns, "%H:%M:%S");
-            format!("; largest: {} at {}, {when}", axis::quantity(value, unit), self.grid.rows[row].row)
+            let when = self.zone.format(grid.start_ns + column as u64 * grid.step_ns, "%H:%M:%S");
+            format!("; largest: {} at {}, {when}", axis::quantity(value, unit), grid.rows[row].row)
         });
-        let what = format!("{}{}{}", panel.metric.name(), summed(panel), largest.unwrap_or_else(|| "; no value".to_owned()));
-        [what, axis::colours(&self.ranges[number], unit)]
+        // The name of a metric of hosts is not in the records, so it needs its title.
+        let name = match panel.metric.title() {
+            title if section.is_of_hosts() && title != panel.metric.name() => format!("{}: {title}", panel.metric.name()),
+            _ => panel.metric.name().to_owned(),
+        };
+        let what = format!("{name}{}{}", summed(panel), largest.unwrap_or_else(|| "; no value".to_owned()));
+        [what, axis::colours(&section.ranges[number], unit)]
     }
 
     /// Draws the colour bar of a panel.
-    fn bar<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: usize) -> Drawn<DB> {
-        let (range, unit) = (&self.ranges[panel], self.grid.panels[panel].metric.unit());
-        let (x, top) = (self.left + self.width() + GAP, self.top(panel));
-        let height = self.height().clamp(60, 240).min(self.height().max(24));
+    fn bar<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, section: &Section, panel: usize, top: i32) -> Drawn<DB> {
+        let (range, panel) = (&section.ranges[panel], &section.grid.panels[panel]);
+        let unit = panel.metric.unit();
+        let x = self.left + self.width() + GAP;
+        let height = section.height().clamp(60, 240).min(section.height().max(24));
         let last = f64::from((height - 1).max(1));
         let colors = (0..height).flat_map(|y| {
             let (red, green, blue) = palette::color(1.0 - f64::from(y) / last);
@@ -201,20 +189,20 @@ impl HeatPicture {
             draw::line(area, (x + BAR, y), (x + BAR + 4, y), &GREY)?;
             draw::write(area, &text, SMALL, (x + BAR + 7, y), (HPos::Left, VPos::Center), &BLACK)?;
         }
-        let is_beyond = self.grid.panels[panel].values().any(|value| value > range.high);
+        let is_beyond = panel.values().any(|value| value > range.high);
         let upper = if is_beyond { format!("and more: ≥ {}", axis::quantity(range.high, unit)) } else { String::new() };
         draw::write(area, &upper, SMALL, (x, top - 6), (HPos::Left, VPos::Bottom), &BLACK)
     }
 
     /// Draws the time axes of a panel.
-    fn times<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: usize) -> Drawn<DB> {
-        let (top, span) = (self.top(panel), (self.end_ns() - self.grid.start_ns).max(1) as f64);
-        let bottom = top + self.height();
-        for (ns, text) in axis::times(&self.zone, self.grid.start_ns, self.end_ns(), (self.width() / 90).max(1) as usize) {
-            let x = self.left + ((ns - self.grid.start_ns) as f64 / span * f64::from(self.width())) as i32;
+    fn times<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, height: i32, top: i32) -> Drawn<DB> {
+        let start_ns = self.columns().0;
+        let (span, bottom) = ((self.end_ns() - start_ns).max(1) as f64, top + height);
+        for (ns, text) in axis::times(&self.zone, start_ns, self.end_ns(), (self.width() / 90).max(1) as usize) {
+            let x = self.left + ((ns - start_ns) as f64 / span * f64::from(self.width())) as i32;
             draw::line(area, (x, bottom), (x, bottom + 5), &GREY)?;
             draw::write(area, &text, SMALL, (x, bottom + 7), (HPos::Center, VPos::Top), &BLACK)?;
-            if self.height() >= TALL {
+            if height >= TALL {
                 draw::line(area, (x, top - 6), (x, top - 2), &GREY)?;
                 draw::write(area, &text, SMALL, (x, top - 7), (HPos::Center, VPos::Bottom), &BLACK)?;
             }
@@ -235,20 +223,8 @@ impl HeatPicture {
 
     /// Returns the pixel in the middle of a cell.
     pub fn pixel(&self, panel: usize, row: usize, column: usize) -> (u32, u32) {
-        let (wide, high) = self.cell;
+        let (wide, high) = (self.wide, self.panels().nth(panel).map_or(1, |(section, _)| section.high));
         ((self.left as u32) + column as u32 * wide + wide / 2, self.top(panel) as u32 + row as u32 * high + high / 2)
-    }
-}
-
-/// Returns the word that the subtitle uses for a row.
-fn row_kind(by: RowKind) -> &'static str {
-    match by {
-        RowKind::Port => "port",
-        RowKind::Link => "link",
-        RowKind::Switch => "switch",
-        RowKind::Host => "host",
-        RowKind::Sl => "service level",
-        RowKind::Vl => "virtual lane",
     }
 }
 
@@ -258,9 +234,8 @@ pub(crate) fn summed(panel: &Panel) -> String {
 }
 
 /// Returns the space for the colour bars and their marks.
-fn right(ranges: &[ColorRange], grid: &Grid) -> i32 {
-    let marks = ranges.iter().zip(&grid.panels).flat_map(|(range, panel)| axis::color_marks(range, panel.metric.unit(), 10));
-    let widest = marks.map(|(_, text)| font::width(&text, SMALL)).fold(60.0, f64::max);
+fn right(sections: &[Section]) -> i32 {
+    let widest = sections.iter().flat_map(Section::marks).map(|(_, text)| font::width(&text, SMALL)).fold(60.0, f64::max);
     GAP + BAR + 7 + widest.ceil() as i32 + 12
 }
 
@@ -281,16 +256,17 @@ fn image(at: (i32, i32), cells: &[Vec<Cell>], range: &ColorRange, (wide, high): 
 
 impl Drawing for HeatPicture {
     fn size(&self) -> (u32, u32) {
-        let headings = (0..self.grid.panels.len()).flat_map(|panel| self.heading(panel)).map(|text| (self.left, font::width(&text, 13)));
+        let headings = self.panels().flat_map(|(section, panel)| self.heading(section, panel));
+        let headings = headings.map(|text| (self.left, font::width(&text, 13)));
         let subtitle = self.subtitle().into_iter().map(|text| (12, font::width(&text, 13)));
         let texts = headings.chain(subtitle).chain([(12, font::width(&self.title(), 20)), (self.left, 450.0)]);
         let text = texts.map(|(x, width)| x + width.ceil() as i32 + 12).max().unwrap_or(0);
-        ((self.left + self.width() + right(&self.ranges, &self.grid)).max(text) as u32, (self.bottom() + BOTTOM) as u32)
+        ((self.left + self.width() + right(&self.sections)).max(text) as u32, (self.bottom() + BOTTOM) as u32)
     }
 
     fn title(&self) -> String {
-        let metrics: Vec<_> = self.grid.panels.iter().map(|panel| panel.metric.title()).collect();
-        format!("{}, by {}", metrics.join(" / "), row_kind(self.grid.by))
+        let titles: Vec<String> = self.sections.iter().map(Section::title).collect();
+        titles.join("; ")
     }
 
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
@@ -299,22 +275,25 @@ impl Drawing for HeatPicture {
         for (line, text) in self.subtitle().iter().enumerate() {
             draw::write(area, text, 13, (12, 32 + 16 * line as i32), (HPos::Left, VPos::Top), &GREY)?;
         }
-        for (number, panel) in self.grid.panels.iter().enumerate() {
-            let (top, heading) = (self.top(number), self.top(number) - self.above() + 12);
-            for (line, text) in self.heading(number).iter().enumerate() {
+        let mut upper = TOP;
+        for (section, number) in self.panels() {
+            let (top, heading, height) = (upper + section.above(), upper + 12, section.height());
+            for (line, text) in self.heading(section, number).iter().enumerate() {
                 let color = if line == 0 { &BLACK } else { &GREY };
                 draw::write(area, text, 13, (self.left, heading + 15 * line as i32), (HPos::Left, VPos::Top), color)?;
             }
-            self.labels.draw(area, &self.grid, (self.left, top), self.cell.1 as i32)?;
-            self.bar(area, number)?;
-            draw::image(area, &image((self.left, top), &panel.cells, &self.ranges[number], self.cell))?;
-            let corner = (self.left + self.width(), top + self.height());
+            let (cell, range) = ((self.wide, section.high), &section.ranges[number]);
+            section.labels.draw(area, &section.grid, (self.left, top), section.high as i32)?;
+            self.bar(area, section, number, top)?;
+            draw::image(area, &image((self.left, top), &section.grid.panels[number].cells, range, cell))?;
+            let corner = (self.left + self.width(), top + height);
             area.draw(&Rectangle::new([(self.left - 1, top - 1), corner], GREY))?;
-            self.times(area, number)?;
-            outlines::draw(area, &self.jobs, (self.left, top), self.cell)?;
+            self.times(area, height, top)?;
+            outlines::draw(area, &section.jobs, (self.left, top), cell)?;
+            upper += section.whole();
         }
         let y = self.bottom() + 12;
-        let Some(range) = self.ranges.first() else { return Ok(()) };
+        let Some(range) = self.sections.iter().flat_map(|section| &section.ranges).next() else { return Ok(()) };
         for (x, text, cell) in self.legend() {
             draw::image(area, &image((x, y), &[vec![cell]], range, (18, 12)))?;
             area.draw(&Rectangle::new([(x - 1, y - 1), (x + 18, y + 12)], GREY))?;

@@ -1,5 +1,6 @@
 use ibnet_analysis::heat::HeatMap;
 use ibnet_analysis::heat::order::{RowKind, RowLabel};
+use ibnet_analysis::metric::{Metric, Unit};
 
 use super::*;
 use crate::draw::{Format, render};
@@ -33,7 +34,7 @@ fn svg(picture: &HeatPicture) -> String {
 
 #[test]
 fn largest_value_has_the_last_colour_and_no_answer_is_striped() {
-    let picture = HeatPicture::new(&grid(), &Range::Fixed(0.0, 40.0), Zone::utc(), None);
+    let picture = HeatPicture::new(&grid(), None, &Range::Fixed(0.0, 40.0), Zone::utc(), None);
     let (size, pixels) = pixels(&picture);
     assert_eq!(size, picture.size());
     let at = |row, column| {
@@ -49,7 +50,7 @@ fn largest_value_has_the_last_colour_and_no_answer_is_striped() {
 
 #[test]
 fn colour_bar_has_the_colours_of_the_cells() {
-    let picture = HeatPicture::new(&grid(), &Range::Fixed(0.0, 40.0), Zone::utc(), None);
+    let picture = HeatPicture::new(&grid(), None, &Range::Fixed(0.0, 40.0), Zone::utc(), None);
     let ((width, _), pixels) = pixels(&picture);
     let column = (picture.left + picture.width() + GAP + BAR / 2) as u32;
     let bar: Vec<_> = pixels.iter().skip(column as usize).step_by(width as usize).collect();
@@ -77,12 +78,12 @@ fn all_texts_are_within_the_picture() {
         let mut grid = grid();
         grid.columns = columns;
         grid.panels[0].cells.iter_mut().for_each(|row| row.resize(columns, Cell::Value(1.0)));
-        let picture = HeatPicture::new(&grid, &Range::MeanDeviation, Zone::utc(), None);
+        let picture = HeatPicture::new(&grid, None, &Range::MeanDeviation, Zone::utc(), None);
         let width = f64::from(picture.size().0);
         for text in picture.subtitle().into_iter().chain([picture.title()]) {
             assert!(12.0 + font::width(&text, 13) < width, "{columns} columns: {text}");
         }
-        for text in picture.heading(0) {
+        for text in picture.heading(&picture.sections[0], 0) {
             assert!(f64::from(picture.left) + font::width(&text, 13) < width, "{columns} columns: {text}");
         }
     }
@@ -95,11 +96,11 @@ fn size_limits_the_picture_and_merges_rows_and_columns() {
     grid.panels[0].cells = vec![vec![Cell::Value(1.0); 1500]; 2000];
     grid.rows =
         (0..2000).map(|row| RowLabel { block: format!("leaf{}", row / 50), ..RowLabel::new(format!("leaf{}/{row}", row / 50)) }).collect();
-    let picture = HeatPicture::new(&grid, &Range::default(), Zone::utc(), Some((1200, 800)));
+    let picture = HeatPicture::new(&grid, None, &Range::default(), Zone::utc(), Some((1200, 800)));
     let (width, height) = picture.size();
     assert!(width <= 1200 && height <= 800, "{width} x {height}");
     assert!(picture.subtitle()[1].contains("each with the largest value of"), "{:?}", picture.subtitle());
-    let tall = HeatPicture::new(&grid, &Range::default(), Zone::utc(), None);
+    let tall = HeatPicture::new(&grid, None, &Range::default(), Zone::utc(), None);
     let marks = svg(&tall).matches(">12:00<").count();
     assert_eq!(marks, 2, "a tall panel has a time axis at its top and at its bottom");
 }
@@ -114,7 +115,7 @@ fn rows_without_room_have_some_names_or_the_names_of_blocks() {
             (0..rows).map(|row| RowLabel { block: format!("leaf{:02}", row / 50), ..RowLabel::new(format!("row{row:04}")) }).collect();
         grid
     };
-    let text = |grid: &Grid| svg(&HeatPicture::new(grid, &Range::default(), Zone::utc(), None));
+    let text = |grid: &Grid| svg(&HeatPicture::new(grid, None, &Range::default(), Zone::utc(), None));
     let hosts = text(&grid_of(RowKind::Host, 500));
     assert!(hosts.contains(">row0000<") && hosts.matches(">row0").count() > 50, "hosts have names");
     let ports = text(&grid_of(RowKind::Port, 500));
@@ -126,10 +127,10 @@ fn rows_without_room_have_some_names_or_the_names_of_blocks() {
 fn jobs_are_outlined_and_named() {
     let grid = grid();
     let job = JobMark { job: "47<11>".to_owned(), rows: std::iter::once(0..2).collect(), columns: (1.0, 2.0) };
-    let picture = HeatPicture::new(&grid, &Range::default(), Zone::utc(), None).with_jobs(vec![job]);
+    let picture = HeatPicture::new(&grid, None, &Range::default(), Zone::utc(), None).with_jobs(|_| vec![job.clone()]);
     assert!(svg(&picture).contains(">job 47&lt;11&gt;<"));
     let ((width, _), pixels) = pixels(&picture);
-    let (x, y) = (picture.left as u32 + picture.cell.0, picture.top(0) as u32 + 2 * picture.cell.1);
+    let (x, y) = (picture.left as u32 + picture.wide, picture.top(0) as u32 + 2 * picture.sections[0].high);
     let at = |x: u32, y: u32| pixels[(y * width + x) as usize];
     assert_eq!([at(x + 9, y + 1), at(x + 9, y)], [(0, 0, 0), (255, 255, 255)]);
 }
@@ -144,13 +145,13 @@ fn largest_possible_time_can_be_drawn() {
     for lines in [vec![late.clone()], vec![early, late]] {
         let heat = fold(HeatMap::new(vec!["xmit_gbps".parse().unwrap()], None), &lines);
         let grid = heat.finish(RowKind::Port).unwrap();
-        assert!(render(&HeatPicture::new(&grid, &Range::default(), Zone::utc(), None), Format::Svg).is_ok());
+        assert!(render(&HeatPicture::new(&grid, None, &Range::default(), Zone::utc(), None), Format::Svg).is_ok());
     }
 }
 
 #[test]
 fn picture_has_title_time_range_and_legend() {
-    let text = svg(&HeatPicture::new(&grid(), &Range::default(), Zone::utc(), None));
+    let text = svg(&HeatPicture::new(&grid(), None, &Range::default(), Zone::utc(), None));
     for expected in [
         ">data sent, by port<",
         ">2026-11-21 12:00:00 to 2026-11-21 12:00:03 (UTC)<",
@@ -162,5 +163,29 @@ fn picture_has_title_time_range_and_legend() {
     ] {
         assert!(text.contains(expected), "{expected} is not in {text}");
     }
-    assert!(svg(&HeatPicture::new(&grid(), &Range::MeanDeviation, Zone::utc(), None)).contains("mean + mean absolute deviation"));
+    assert!(svg(&HeatPicture::new(&grid(), None, &Range::MeanDeviation, Zone::utc(), None)).contains("mean + mean absolute deviation"));
+}
+
+#[test]
+fn host_metrics_are_below_the_fabric_on_the_same_columns() {
+    let metric = Metric::of_hosts("ipoib", "IPoIB, in and out", Unit::OctetsPerSecond);
+    let cells = vec![vec![Cell::NoRecord, Cell::Value(0.0), Cell::Value(3e9)]];
+    let hosts =
+        Grid { by: RowKind::Host, rows: vec![RowLabel::new("n1")], panels: vec![Panel { metric, summed: 1, full: None, cells }], ..grid() };
+    let picture = HeatPicture::new(&grid(), Some(&hosts), &Range::default(), Zone::utc(), None);
+    let ((width, _), pixels) = pixels(&picture);
+    let at = |column| {
+        let (x, y) = picture.pixel(1, 0, column);
+        pixels[(y * width + x) as usize]
+    };
+    assert_eq!([at(0), at(1), at(2)], [NO_RECORD, palette::color(0.0), palette::color(1.0)]);
+    assert_eq!(picture.pixel(0, 0, 2).0, picture.pixel(1, 0, 2).0);
+    let text = svg(&picture);
+    for expected in [
+        ">data sent, by port; IPoIB, in and out, by host<",
+        ">2 ports, host metrics of 1 host, 1 s per column<",
+        ">ipoib: IPoIB, in and out; largest: 3 GB/s at n1, 12:00:02<",
+    ] {
+        assert!(text.contains(expected), "{expected} is not in {text}");
+    }
 }

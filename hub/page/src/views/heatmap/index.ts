@@ -1,18 +1,21 @@
 //! Rows over time. New slots come in at the right.
 
 import { FULL, NO_DATA } from "../../contract/frame";
+import type { JobRow, Rows } from "../../contract/types";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
+import { hostsOfJob } from "../../model/job";
 import { codeText, valueText } from "../../model/metric";
+import { Poll } from "../../model/poll";
 import type { Topology } from "../../model/topology";
 import { clock, count, dateTime } from "../../model/units";
 import { h, setText } from "../../parts/dom";
 import { legend } from "../../parts/meter";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import type { View } from "../../parts/view";
-import { choice } from "../panel";
+import { chip, choice } from "../panel";
 import { drawGroups, drawRowNames, drawTimes, type Plot } from "./axes";
 import { type Bins, HeatPicture } from "./picture";
 import {
@@ -23,6 +26,7 @@ import {
   ROW_KINDS,
   type RowKind,
   rowsOf,
+  rowsOfHosts,
 } from "./rows";
 import { ColumnSource, type Window, windowOf } from "./source";
 
@@ -49,7 +53,9 @@ class Heatmap implements View {
   private readonly note = h("span", { class: "muted" });
   private readonly metrics: HTMLSelectElement;
   private rows: HeatRow[] = [];
-  private rowKind: RowKind | "" = "";
+  private rowKey = "";
+  private readonly jobs: Poll<Rows<JobRow>>;
+  private readonly job = chip(() => this.app.setOption("job", ""));
   private order = new Uint32Array();
   private orderKey = "";
   private combined = new Map<number, { codes: Uint16Array; combined: Uint16Array }>();
@@ -66,6 +72,13 @@ class Heatmap implements View {
     private readonly topology: Topology,
   ) {
     this.source = new ColumnSource(app, () => app.notify("values"));
+    this.jobs = new Poll(
+      app,
+      "jobs",
+      () => (app.option("job") === "" ? null : { job: app.option("job") }),
+      () => app.notify("values"),
+      10_000,
+    );
     this.metrics = h("select", {
       "aria-label": "Metric",
       on: { change: () => app.go({ metric: this.metrics.value }) },
@@ -104,6 +117,8 @@ class Heatmap implements View {
           ["2", "2 min"],
           ["5", "5 min"],
           ["15", "15 min"],
+          ["60", "1 h"],
+          ["360", "6 h"],
         ] as const,
         () => this.minutes,
         (value) => this.set("min", value, "5"),
@@ -124,6 +139,7 @@ class Heatmap implements View {
         h("h1", {}, "Heat map"),
         this.metrics,
         ...this.controls.map(({ element }) => element),
+        this.job,
       ),
       frame,
       h("div", { class: "foot" }, this.legend, this.note),
@@ -142,9 +158,9 @@ class Heatmap implements View {
     return AGGREGATES.includes(name) ? name : "max";
   }
 
-  private get minutes(): "2" | "5" | "15" {
+  private get minutes(): "2" | "5" | "15" | "60" | "360" {
     const text = this.app.option("min");
-    return text === "2" || text === "15" ? text : "5";
+    return text === "2" || text === "15" || text === "60" || text === "360" ? text : "5";
   }
 
   private set(name: string, value: string, standard: string): void {
@@ -155,6 +171,7 @@ class Heatmap implements View {
   update(changes: ReadonlySet<Change>): void {
     for (const { update } of this.controls) update();
     this.showMetrics();
+    this.jobs.refresh();
     this.arrange();
     const range = this.app.state.range;
     const slot = this.app.shown;
@@ -185,6 +202,7 @@ class Heatmap implements View {
   close(): void {
     this.surface.close();
     this.source.close();
+    this.jobs.close();
     hideTip();
   }
 
@@ -200,15 +218,25 @@ class Heatmap implements View {
 
   /** Computes the rows and their order again if a setting changed. */
   private arrange(): void {
-    if (this.kind !== this.rowKind) {
-      this.rowKind = this.kind;
-      this.rows = rowsOf(this.topology, this.kind);
+    const job = this.app.option("job");
+    const hosts = hostsOfJob(job === "" ? null : this.jobs.answer);
+    this.job.hidden = job === "";
+    setText(
+      this.job.firstElementChild!,
+      this.jobs.error || `Job ${job}: ${count(hosts.size, "node")}`,
+    );
+    const rowKey = `${this.kind} ${job} ${[...hosts].join()}`;
+    if (rowKey !== this.rowKey) {
+      this.rowKey = rowKey;
+      const all = rowsOf(this.topology, this.kind);
+      this.rows = hosts.size > 0 ? rowsOfHosts(this.topology, all, hosts) : all;
+      this.combined.clear();
       this.size = 0;
       this.top = 0;
       this.orderKey = "";
     }
     const byValue = this.app.option("order") === "value";
-    const key = `${this.kind} ${byValue} ${this.app.state.metric} ${this.app.state.at} ${this.app.state.range?.from}`;
+    const key = `${this.rowKey} ${byValue} ${this.app.state.metric} ${this.app.state.at} ${this.app.state.range?.from}`;
     if (key === this.orderKey) return;
     const order = Uint32Array.from(this.rows, (_, index) => index);
     if (byValue) {
@@ -224,7 +252,7 @@ class Heatmap implements View {
 
   private values(column: number): Uint16Array | null {
     const window = this.window!;
-    const key = `${this.kind} ${window.metric} ${window.aggregate} ${window.step}`;
+    const key = `${this.rowKey} ${window.metric} ${window.aggregate} ${window.step}`;
     if (key !== this.combinedKey) {
       this.combinedKey = key;
       this.combined.clear();
@@ -233,15 +261,18 @@ class Heatmap implements View {
     if (codes === undefined) return null;
     const known = this.combined.get(column);
     if (known?.codes === codes) return known.combined;
-    const combined = this.kind === "port" ? codes : combine(this.rows, codes, this.aggregate);
+    const isWhole = this.rows.length === this.topology.ports.length;
+    const combined =
+      isWhole && this.kind === "port" ? codes : combine(this.rows, codes, this.aggregate);
     this.combined.set(column, { codes, combined });
     return combined;
   }
 
   /** Returns the start of what the hub keeps, so that the picture does not begin with emptiness. */
   private oldest(to: number): number {
-    const kept = this.app.health?.kept.from_ns;
-    return Math.min(kept === null || kept === undefined ? 0 : kept / 1e6, to - SHORTEST);
+    const kept = this.app.health?.kept;
+    const first = kept?.archive_from_ns ?? kept?.minutes_from_ns ?? kept?.from_ns ?? 0;
+    return Math.min(first / 1e6, to - SHORTEST);
   }
 
   // --- drawing

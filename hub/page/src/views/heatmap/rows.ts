@@ -74,6 +74,19 @@ function hostRows(topology: Topology): HeatRow[] {
   );
 }
 
+/** Returns the rows with a port of some hosts, or with the other end of such a port. */
+export function rowsOfHosts(
+  topology: Topology,
+  rows: readonly HeatRow[],
+  hosts: ReadonlySet<string>,
+): HeatRow[] {
+  const isOwn = (port: number | null) =>
+    port !== null && hosts.has(hostName(topology.ports[port].node).toLowerCase());
+  return rows.filter(({ ports }) =>
+    ports.some((port) => isOwn(port) || isOwn(topology.ports[port].peer)),
+  );
+}
+
 /** Combines the values of the ports of each row. States without a value do not count as values. */
 export function combine(
   rows: readonly HeatRow[],

@@ -1,6 +1,9 @@
 //! The values that the pictures of a map show.
 
 import type { Scale } from "../../draw/scale";
+import type { Topology } from "../../model/topology";
+import type { Curve, Layout } from "./shapes";
+import type { Scene } from "./units";
 
 /** What both pictures need for one drawing. */
 export interface MapData {
@@ -10,4 +13,34 @@ export interface MapData {
   waiting: Map<number, number>;
   roots: Set<number>;
   found: Set<number>;
+}
+
+/** What the map marks. */
+export interface Marks {
+  /** Device under the pointer, or the selected one; -1 if there is none. */
+  device: number;
+  /** Bundle under the pointer. */
+  curve: Curve | null;
+  /** Ports that wait in a congestion tree, with their share of the waiting time. */
+  waiting: Map<number, number>;
+  /** Roots of congestion trees. */
+  roots: Set<number>;
+  /** Devices of a job or of a search. */
+  found: Set<number>;
+}
+
+export interface Painting {
+  context: CanvasRenderingContext2D;
+  topology: Topology;
+  scene: Scene;
+  layout: Layout;
+  values: Uint16Array;
+  /** Utilization: it tells which ports do not answer, whatever the metric is. */
+  states: Uint16Array;
+  scale: Scale;
+  marks: Marks;
+  /** Device pixels for each unit of the layout: labels need room. */
+  zoom: number;
+  /** Size of a pixel of the screen in units of the layout. */
+  pixel: number;
 }

@@ -1,9 +1,10 @@
 //! The fabric as rows of switches, or as a matrix.
 
 import { nanoseconds } from "../../contract/api";
-import type { JobListRow, Rows, TreeRow } from "../../contract/types";
+import type { JobRow, Rows, TreeRow } from "../../contract/types";
 import { scaleOf } from "../../draw/scale";
 import type { App, Change } from "../../model/app";
+import { hostsOfJob } from "../../model/job";
 import { Poll } from "../../model/poll";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import { hostName, type Topology } from "../../model/topology";
@@ -11,8 +12,9 @@ import { count } from "../../model/units";
 import { h, setText } from "../../parts/dom";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import type { View } from "../../parts/view";
-import { choice } from "../panel";
+import { chip, choice } from "../panel";
 import type { MapData } from "./data";
+import { showsHosts } from "./layout";
 import { Matrix } from "./matrix";
 import { Rowmap } from "./rowmap";
 import { MOST_SWITCHES } from "./units";
@@ -41,10 +43,11 @@ class MapView implements View {
   private readonly rowmap: Rowmap;
   private readonly matrix: Matrix;
   private readonly trees: Poll<Rows<TreeRow>>;
-  private readonly jobs: Poll<Rows<JobListRow>>;
+  private readonly jobs: Poll<Rows<JobRow>>;
   private readonly controls: { element: HTMLElement; update: () => void }[];
   private readonly crumbs = h("span", { class: "muted" });
   private readonly filter: HTMLInputElement;
+  private readonly job = chip(() => this.app.setOption("job", ""));
   private readonly legend = h("div", {});
   private readonly note = h("span", { class: "muted" });
   private readonly switches: number;
@@ -118,6 +121,7 @@ class MapView implements View {
         h("h1", {}, "Map"),
         ...this.controls.map(({ element }) => element),
         this.filter,
+        this.job,
         this.crumbs,
       ),
       frame,
@@ -146,6 +150,7 @@ class MapView implements View {
     this.matrix.show(rows ? null : data);
     this.legend.replaceChildren(legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND]));
     this.showCrumbs(rows);
+    this.showJob();
     const text = rows
       ? `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}. The upper left of a host is data to it, the lower right is data from it.`
       : "A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.";
@@ -185,15 +190,37 @@ class MapView implements View {
   private found(): Set<number> {
     const found = new Set<number>();
     const filter = this.app.option("q").toLowerCase();
-    const hosts = new Set((this.jobs.answer?.rows[0]?.nodes ?? []).map(({ host }) => host));
+    const hosts = hostsOfJob(this.app.option("job") === "" ? null : this.jobs.answer);
     if (filter === "" && hosts.size === 0) return found;
     this.topology.devices.forEach((device, index) => {
       const named =
         filter !== "" &&
         (device.node.toLowerCase().includes(filter) || device.guid.includes(filter));
-      if (named || (device.kind !== "switch" && hosts.has(hostName(device.node)))) found.add(index);
+      const ofJob = device.kind !== "switch" && hosts.has(hostName(device.node).toLowerCase());
+      if (named || ofJob) found.add(index);
+      // A picture without hosts marks their leaf switches.
+      if (ofJob && this.hidesHosts) {
+        for (const port of this.topology.portsOf[index]) {
+          const { peer } = this.topology.ports[port];
+          if (peer !== null) found.add(this.topology.ports[peer].device);
+        }
+      }
     });
     return found;
+  }
+
+  private get hidesHosts(): boolean {
+    const grouped = this.switches > MOST_SWITCHES && this.app.option("open") === "";
+    return grouped || this.picture === "matrix" || !showsHosts(this.topology);
+  }
+
+  /** Names the job whose nodes are marked, with a button that removes the marks. */
+  private showJob(): void {
+    const job = this.app.option("job");
+    const marked = hostsOfJob(this.jobs.answer).size;
+    const text = this.jobs.error || `Job ${job}: ${count(marked, "node")}`;
+    this.job.hidden = job === "";
+    setText(this.job.firstElementChild!, text);
   }
 
   private showCrumbs(rows: boolean): void {

@@ -2,19 +2,24 @@
 
 import type { Topology } from "../../model/topology";
 import { isFlat, ringLayout } from "./ring";
-import type { Box, Layout } from "./shapes";
+import { type Box, type Layout, PIN } from "./shapes";
 import type { Scene } from "./units";
 
 const MARGIN = 14;
 const TITLE = 22;
 const BOX = 38;
-const PIN = 6;
 const MOST_BOXES = 34;
 const HOST_CELLS = 3000;
 /** How far curves leave a row of switches before they turn, as a share of the distance of the rows. */
 const BEND = 0.42;
 /** Height of a curve between two boxes of one row. */
 const ARC = 40;
+
+/** Returns whether a picture of the whole fabric has room for its hosts. */
+export function showsHosts(topology: Topology): boolean {
+  const hosts = topology.devices.reduce((sum, { kind }) => sum + Number(kind !== "switch"), 0);
+  return hosts <= HOST_CELLS;
+}
 
 /** Places a scene in a rectangle. */
 export function layoutOf(topology: Topology, scene: Scene, width: number, height: number): Layout {
@@ -34,7 +39,17 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
     (height - 2 * MARGIN - tiers.length * (BOX + TITLE) - extra - band) / gaps,
   );
 
-  const layout: Layout = { width, height, boxes: [], cells: [], pins: [], curves: [], titles: [] };
+  const layout: Layout = {
+    width,
+    height,
+    boxes: [],
+    cells: [],
+    pins: [],
+    strips: [],
+    curves: [],
+    titles: [],
+    boxesOnTop: false,
+  };
   let y = MARGIN;
   rows.forEach((row, index) => {
     layout.titles.push({ text: topology.tierName(tiers[index]), y });
@@ -125,14 +140,12 @@ function placePins(topology: Topology, scene: Scene, layout: Layout): void {
       edges[higher ? 0 : 1].push(port);
     }
     edges.forEach((ports, edge) => {
-      const step = box.width / Math.max(1, ports.length);
+      if (ports.length === 0) return;
+      const step = box.width / ports.length;
+      const y = edge === 0 ? box.y : box.y + box.height - PIN;
+      layout.strips.push({ x: box.x, y, step, ports });
       ports.forEach((port, index) => {
-        layout.pins.push({
-          port,
-          x: box.x + index * step,
-          y: edge === 0 ? box.y : box.y + box.height - PIN,
-          width: step,
-        });
+        layout.pins.push({ port, x: box.x + index * step, y, width: step });
       });
     });
   }

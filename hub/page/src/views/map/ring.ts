@@ -49,5 +49,15 @@ export function ringLayout(scene: Scene, width: number, height: number): Layout 
       y2: two.y,
     };
   });
-  return { width, height, boxes, cells: [], pins: [], curves, titles: [] };
+  return {
+    width,
+    height,
+    boxes,
+    cells: [],
+    pins: [],
+    strips: [],
+    boxesOnTop: true,
+    curves,
+    titles: [],
+  };
 }

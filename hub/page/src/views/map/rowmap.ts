@@ -2,13 +2,15 @@
 
 import { FULL, hasValue, stateOf } from "../../contract/frame";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
+import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
 import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
-import type { MapData } from "./data";
+import { Links, paintBackground } from "./curves";
+import type { MapData, Marks, Painting } from "./data";
 import { layoutOf } from "./layout";
-import { fullestPort, isSilent, type Marks, paintMap } from "./paint";
+import { fullestPort, isSilent, paintBoxes, paintMap } from "./paint";
 import type { Curve, Layout } from "./shapes";
 import { type Scene, sceneOf } from "./units";
 
@@ -26,6 +28,10 @@ type Hit =
 
 export class Rowmap {
   private readonly surface: Surface & { close(): void };
+  /** The canvas below, with the links that have no colour. */
+  private readonly background: Surface & { close(): void };
+  private backgroundKey = "";
+  private links: Links | null = null;
   private data: MapData | null = null;
   private scene: Scene;
   private layout: Layout | null = null;
@@ -43,6 +49,11 @@ export class Rowmap {
     private readonly frame: HTMLElement,
   ) {
     this.scene = sceneOf(topology, "");
+    this.background = createSurface(frame, "", () => {
+      this.backgroundKey = "";
+      this.draw();
+    });
+    this.background.canvas.setAttribute("aria-hidden", "true");
     this.surface = createSurface(frame, "Map of the fabric", () => {
       this.layout = null;
       this.draw();
@@ -54,6 +65,7 @@ export class Rowmap {
   show(data: MapData | null): void {
     this.data = data;
     this.surface.canvas.hidden = data === null;
+    this.background.canvas.hidden = data === null;
     const open = this.app.option("open");
     if (open !== this.open) {
       this.open = open;
@@ -66,6 +78,7 @@ export class Rowmap {
 
   close(): void {
     this.surface.close();
+    this.background.close();
     this.abort.abort();
     hideTip();
   }
@@ -79,22 +92,20 @@ export class Rowmap {
   private draw(): void {
     const { data, surface } = this;
     if (data === null || surface.width === 0) return;
-    this.layout ??= layoutOf(this.topology, this.scene, surface.width, surface.height);
+    if (this.layout === null) {
+      this.layout = layoutOf(this.topology, this.scene, surface.width, surface.height);
+      this.links = new Links(this.layout.curves, this.topology);
+      this.backgroundKey = "";
+    }
     const context = clear(surface);
     if (data.values === null || data.states === null) {
+      context.font = font(13);
+      context.fillStyle = theme().muted;
       context.fillText("No values for this time.", 20, 30);
       return;
     }
-    const scale = Math.min(1, surface.height / this.layout.height) * this.zoom;
-    context.setTransform(
-      surface.ratio * scale,
-      0,
-      0,
-      surface.ratio * scale,
-      -this.left * surface.ratio,
-      -this.top * surface.ratio,
-    );
-    paintMap({
+    this.place(surface);
+    const painting: Painting = {
       context,
       topology: this.topology,
       scene: this.scene,
@@ -102,9 +113,44 @@ export class Rowmap {
       values: data.values,
       states: data.states,
       scale: data.scale,
-      zoom: scale,
+      zoom: this.scale,
+      pixel: 1 / (this.scale * surface.ratio),
       marks: this.marks(data),
-    });
+    };
+    this.drawBackground(painting);
+    paintMap(painting, this.links!);
+  }
+
+  /** Draws the background again if its picture has changed. */
+  private drawBackground(painting: Painting): void {
+    const { background, scene, topology } = this;
+    const { marks, states, layout, pixel } = painting;
+    if (background.width === 0) return;
+    const dead = scene.units.flatMap(({ switches }, index) =>
+      switches.length === 1 && isSilent(topology, switches[0], states) ? [index] : [],
+    );
+    const parts = [
+      theme().name,
+      this.scale,
+      this.left,
+      this.top,
+      marks.device,
+      marks.curve !== null,
+    ];
+    const key = [...parts, ...dead, "found", ...marks.found].join();
+    if (key === this.backgroundKey) return;
+    this.backgroundKey = key;
+    const context = clear(background);
+    this.place(background);
+    const isSelected = marks.curve !== null || marks.device >= 0;
+    paintBackground(context, layout, pixel, isSelected ? 0.35 : 1);
+    if (!layout.boxesOnTop) paintBoxes({ ...painting, context });
+  }
+
+  /** Sets the zoom and the position of a surface. */
+  private place({ context, ratio }: Surface): void {
+    const scale = ratio * this.scale;
+    context.setTransform(scale, 0, 0, scale, -this.left * ratio, -this.top * ratio);
   }
 
   private get scale(): number {
@@ -132,8 +178,8 @@ export class Rowmap {
         if (!active() || event.button !== 0) return;
         frame.setPointerCapture(event.pointerId);
         this.drag = {
-          x: this.place(event)[0],
-          y: this.place(event)[1],
+          x: this.at(event)[0],
+          y: this.at(event)[1],
           left: this.left,
           top: this.top,
           moved: false,
@@ -165,7 +211,7 @@ export class Rowmap {
       (event) => {
         if (!active()) return;
         event.preventDefault();
-        this.zoomAt(...this.place(event), event.deltaY < 0 ? 1.2 : 1 / 1.2);
+        this.zoomAt(...this.at(event), event.deltaY < 0 ? 1.2 : 1 / 1.2);
       },
       { signal, passive: false },
     );
@@ -183,8 +229,8 @@ export class Rowmap {
   private move(event: PointerEvent): void {
     const { drag } = this;
     if (drag !== null) {
-      const dx = this.place(event)[0] - drag.x;
-      const dy = this.place(event)[1] - drag.y;
+      const dx = this.at(event)[0] - drag.x;
+      const dy = this.at(event)[1] - drag.y;
       if (Math.hypot(dx, dy) > 4) drag.moved = true;
       if (drag.moved) {
         this.left = drag.left - dx;
@@ -194,7 +240,7 @@ export class Rowmap {
         return;
       }
     }
-    const hit = this.find(...this.place(event));
+    const hit = this.find(...this.at(event));
     const changed = JSON.stringify(plain(hit)) !== JSON.stringify(plain(this.hit));
     this.hit = hit;
     if (changed) this.draw();
@@ -246,7 +292,7 @@ export class Rowmap {
   }
 
   /** Returns the place of a pointer on the picture. */
-  private place(event: MouseEvent): [number, number] {
+  private at(event: MouseEvent): [number, number] {
     const { x, y } = this.surface.at(event);
     return [x, y];
   }

@@ -28,6 +28,18 @@ export interface Pin {
   width: number;
 }
 
+/** The pins of one edge of a box. */
+export interface Strip {
+  x: number;
+  y: number;
+  /** Width of a pin. */
+  step: number;
+  ports: number[];
+}
+
+/** Height of a pin. */
+export const PIN = 6;
+
 /** A bundle as a Bezier curve between two boxes: two ends, and two points that bend it. */
 export interface Curve {
   bundle: Bundle;
@@ -47,7 +59,10 @@ export interface Layout {
   boxes: Box[];
   cells: Cell[];
   pins: Pin[];
+  strips: Strip[];
   curves: Curve[];
   /** Title of each row and its place. */
   titles: { text: string; y: number }[];
+  /** Whether curves cross boxes, so that the boxes are drawn over them. */
+  boxesOnTop: boolean;
 }

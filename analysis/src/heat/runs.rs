@@ -1,0 +1,84 @@
+//! Adds many records of a port to a heat map at once.
+
+use super::track::State;
+use super::{HeatMap, interval_of_slot};
+use crate::input::run::Run;
+use crate::metric::MeasuredOver;
+
+impl HeatMap {
+    /// Adds the values of all metrics. The heat map has only metrics with a field.
+    pub(super) fn put_run(&mut self, run: &Run<'_>) {
+        if !self.is_selected(run.port()) {
+            return;
+        }
+        let row = self.row(run.port());
+        let before = self.rows[row].last_ts;
+        let metrics = std::sync::Arc::clone(&self.metrics);
+        for (index, metric) in metrics.iter().enumerate() {
+            let Some((field, over)) = metric.field() else { continue };
+            self.rows[row].last_ts = before;
+            self.put_values(row, index, run, run.values(field), over);
+        }
+    }
+
+    /// Adds the values of one metric.
+    fn put_values(&mut self, row: usize, metric: usize, run: &Run<'_>, values: Option<&[f64]>, over: MeasuredOver) {
+        let rows = run.rows();
+        let mut next = rows.start;
+        while next < rows.end {
+            next = self.put_within(row, metric, run, values, over, next);
+            if next == rows.end {
+                break;
+            }
+            // This record reaches into another column, or has no value.
+            let (data_ns, blocked_ns) = run.lengths_ns(next);
+            let interval_ns = interval_of_slot(run.ts(next), run.slot(next), data_ns, blocked_ns);
+            self.fit(interval_ns);
+            let value = values.map(|values| values[next]).filter(|value| value.is_finite()).zip(run.time(next, over));
+            if let Some((value, time)) = value {
+                self.put(row, metric, time, State::Value(value));
+            } else {
+                let port = run.record(next);
+                if let Some(time) = port.time.or_else(|| self.silent_time(row, &port, interval_ns)) {
+                    self.put(row, metric, time, State::without_value(&port));
+                }
+            }
+            self.rows[row].last_ts = Some(run.ts(next));
+            next += 1;
+        }
+    }
+
+    /// Adds the values from a record on, as long as the times of the records are within the column of
+    /// the record before. Returns the number of the next record.
+    fn put_within(&mut self, row: usize, metric: usize, run: &Run<'_>, values: Option<&[f64]>, over: MeasuredOver, first: usize) -> usize {
+        let (Some(values), Some(last_ts), Some((first_column, last_column))) = (values, self.rows[row].last_ts, self.span) else {
+            return first;
+        };
+        let step_ns = self.step_ns();
+        let column = last_ts.saturating_sub(1) / step_ns;
+        if !(first_column..=last_column).contains(&column) {
+            return first;
+        }
+        let (start, end) = (column * step_ns, (column * step_ns).saturating_add(step_ns));
+        let cell = self.rows[row].tracks[metric].at(column);
+        let (mut next, mut ts) = (first, last_ts);
+        let (mut from, mut to) = (u64::MAX, 0);
+        for place in first..run.rows().end {
+            let (value, now) = (values[place], run.ts(place));
+            let Some(time) = run.time(place, over) else { break };
+            // A slot longer than a column makes the columns longer.
+            let is_longer = now >= step_ns.saturating_mul(run.slot(place));
+            if !value.is_finite() || time.from() < start || time.to() > end || is_longer {
+                break;
+            }
+            cell.put(State::Value(value), time, time.length_ns());
+            (from, to) = (from.min(time.from()), to.max(time.to()));
+            (next, ts) = (place + 1, now);
+        }
+        if next > first {
+            self.rows[row].last_ts = Some(ts);
+            self.recorded = Some(self.recorded.map_or((from, to), |(least, most)| (least.min(from), most.max(to))));
+        }
+        next
+    }
+}

@@ -1,0 +1,329 @@
+//! Host metrics from the HTTP API of Prometheus.
+//!
+//! A time range of up to [`RAW`] is read as raw samples: `/api/v1/query` with a range selector. The
+//! samples have the times of the scrapes, so that rates and resets are exact. For a longer time
+//! range, Prometheus computes the rates: `/api/v1/query_range` with `rate` or `avg_over_time` over
+//! steps. Each value then describes one step.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::error::HostMetricsError;
+use super::http::{Access, Server};
+use super::readings::Kind;
+use super::request::{Request, Selector};
+use super::{AROUND_NS, Range, Sink};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Longest time range that is read as raw samples: six hours.
+const RAW: u64 = 6 * 3600 * SECOND;
+
+/// Longest time of one query of raw samples.
+const CHUNK: u64 = 1800 * SECOND;
+
+/// Largest number of steps of a longer time range, and their smallest length.
+const STEPS: u64 = 1000;
+const LEAST_STEP: u64 = 60 * SECOND;
+
+/// Labels that can contain the name of the host. The first one that is the name of a host in the
+/// records is used.
+const HOST_LABELS: [&str; 7] = ["instance", "nodename", "hostname", "host", "node", "exported_instance", "exported_host"];
+
+/// Labels that do not distinguish two series of a host.
+const NOT_LABELS: [&str; 12] = [
+    "__name__",
+    "job",
+    "instance",
+    "nodename",
+    "hostname",
+    "host",
+    "node",
+    "exported_instance",
+    "exported_host",
+    "prometheus",
+    "prometheus_replica",
+    "replica",
+];
+
+#[derive(Deserialize)]
+struct Answer {
+    status: String,
+    data: Option<Data>,
+    #[serde(rename = "errorType")]
+    kind: Option<String>,
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Data {
+    Series { result: Vec<Found> },
+    Names(Vec<String>),
+}
+
+/// A series of the result: a matrix has `values`, a vector has `value`.
+#[derive(Deserialize)]
+struct Found {
+    metric: BTreeMap<String, String>,
+    #[serde(default)]
+    values: Vec<(f64, String)>,
+}
+
+/// Reads the requested metrics. Returns the queries without a result.
+pub(super) fn read(url: &str, access: &Access, sink: &mut Sink<'_>, range: Range) -> Result<Vec<String>, HostMetricsError> {
+    let mut reader = Reader { server: Server::new(url, access)?, nodes: None, range };
+    let mut empty = Vec::new();
+    let requests = sink.requests;
+    for selector in requests.iter().flat_map(Request::selectors) {
+        let is_raw = range.to.saturating_sub(range.from) <= RAW;
+        let series = if is_raw { reader.raw(selector)? } else { reader.steps(selector)? };
+        if series.iter().all(|(found, _)| found.is_empty()) {
+            empty.push(selector.promql());
+        }
+        for (found, step) in series {
+            found.into_iter().try_for_each(|found| reader.add(found, step, sink))?;
+        }
+    }
+    if sink.readings.series.is_empty() {
+        sink.readings.known.extend(reader.names(None)?);
+    }
+    Ok(empty)
+}
+
+/// Series, and the length of a step if they are means over steps.
+type Series = (Vec<Found>, Option<u64>);
+
+struct Reader {
+    server: Server,
+    /// Names of hosts by `instance`, from `node_uname_info`. `None` before they are read.
+    nodes: Option<BTreeMap<String, String>>,
+    range: Range,
+}
+
+impl Reader {
+    fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Data, HostMetricsError> {
+        let (status, body) = self.server.get(path, parameters)?;
+        let response = |why: String| HostMetricsError::Response { url: self.server.url().to_owned(), why };
+        let answer: Answer = match serde_json::from_slice(&body) {
+            Ok(answer) => answer,
+            Err(_) if status != 200 => return Err(response(format!("HTTP status {status}"))),
+            Err(error) => return Err(response(format!("it is not an answer of the API: {error}"))),
+        };
+        if let Answer { status, data: Some(data), .. } = answer
+            && status == "success"
+        {
+            return Ok(data);
+        }
+        let query = parameters.iter().find(|(name, _)| *name == "query").map_or(path, |(_, query)| query);
+        Err(HostMetricsError::Refused {
+            url: self.server.url().to_owned(),
+            query: query.to_owned(),
+            kind: answer.kind.unwrap_or_else(|| format!("HTTP status {status}")),
+            why: answer.error.unwrap_or_default(),
+        })
+    }
+
+    fn series(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Vec<Found>, HostMetricsError> {
+        match self.ask(path, parameters)? {
+            Data::Series { result } => Ok(result),
+            Data::Names(_) => {
+                Err(HostMetricsError::Response { url: self.server.url().to_owned(), why: "the answer has no series".to_owned() })
+            }
+        }
+    }
+
+    /// Returns the raw samples of a selector, in several parts of the time range.
+    fn raw(&self, selector: &Selector) -> Result<Vec<Series>, HostMetricsError> {
+        let mut parts = Vec::new();
+        let (mut from, last) = (self.range.from.saturating_sub(AROUND_NS), self.range.to.saturating_add(AROUND_NS));
+        while from < last {
+            let to = from.saturating_add(CHUNK).min(last);
+            // A range selector excludes its start and includes its end.
+            let seconds = (to - from).div_ceil(SECOND);
+            let query = format!("{}[{seconds}s]", selector.promql());
+            parts.push((self.series("/api/v1/query", &[("query", &query), ("time", &time(to))])?, None));
+            from = to;
+        }
+        Ok(parts)
+    }
+
+    /// Returns the means over steps of a selector. Functions drop the names of metrics, so each
+    /// metric has its own query.
+    fn steps(&self, selector: &Selector) -> Result<Vec<Series>, HostMetricsError> {
+        let step = ((self.range.to - self.range.from) / STEPS).max(LEAST_STEP).div_ceil(SECOND) * SECOND;
+        let seconds = step / SECOND;
+        let (start, end, step_text) =
+            (time(self.range.from.saturating_add(step)), time(self.range.to.saturating_add(step)), seconds.to_string());
+        let mut parts = Vec::new();
+        for name in self.names(Some(&selector.promql()))? {
+            let function = if Kind::of(&name) == Kind::Counter { "rate" } else { "avg_over_time" };
+            let query = format!("{function}({}[{seconds}s])", selector.named(&name).promql());
+            let mut found =
+                self.series("/api/v1/query_range", &[("query", &query), ("start", &start), ("end", &end), ("step", &step_text)])?;
+            for series in &mut found {
+                series.metric.insert("__name__".to_owned(), name.clone());
+            }
+            parts.push((found, Some(step)));
+        }
+        Ok(parts)
+    }
+
+    fn add(&mut self, found: Found, step: Option<u64>, sink: &mut Sink<'_>) -> Result<(), HostMetricsError> {
+        let Found { metric: labels, values } = found;
+        let Some(metric) = labels.get("__name__").cloned() else { return Ok(()) };
+        let host = self.host(&labels, sink)?;
+        let target = |name: &str| labels.get(name).map_or("", String::as_str);
+        sink.origin = format!("{} {} {}", self.server.url(), target("job"), target("instance"));
+        let kind = step.map_or_else(|| Kind::of(&metric), Kind::Mean);
+        let others = labels.iter().filter(|(name, _)| !NOT_LABELS.contains(&&***name));
+        let others: Vec<(String, String)> = others.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let Some(series) = sink.series(&host, &metric, others, kind) else { return Ok(()) };
+        for (seconds, value) in values {
+            if let Ok(value) = value.parse() {
+                sink.put(&series, ((seconds * 1e3).round() as u64 * 1_000_000, value));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the name of the host of a series: a label, or the name that `node_uname_info` has for
+    /// its instance.
+    fn host(&mut self, labels: &BTreeMap<String, String>, sink: &Sink<'_>) -> Result<String, HostMetricsError> {
+        let candidates = || HOST_LABELS.iter().filter_map(|name| labels.get(*name));
+        if let Some(host) = candidates().find(|host| sink.names.find(host).is_some()) {
+            return Ok(host.clone());
+        }
+        if self.nodes.is_none() {
+            let window = (self.range.to.saturating_sub(self.range.from) / SECOND + 300).to_string();
+            let query = format!("last_over_time(node_uname_info[{window}s])");
+            let found = self.series("/api/v1/query", &[("query", &query), ("time", &time(self.range.to))])?;
+            let pair = |found: Found| Some((found.metric.get("instance")?.clone(), found.metric.get("nodename")?.clone()));
+            self.nodes = Some(found.into_iter().filter_map(pair).collect());
+        }
+        let node = labels.get("instance").and_then(|instance| self.nodes.as_ref()?.get(instance));
+        Ok(node.or_else(|| candidates().next()).cloned().unwrap_or_default())
+    }
+
+    /// Returns the names of the metrics in the time range: those of a selector, or all.
+    fn names(&self, selector: Option<&str>) -> Result<Vec<String>, HostMetricsError> {
+        let (start, end) = (time(self.range.from), time(self.range.to));
+        let parameters = [("start", &*start), ("end", &*end)].into_iter().chain(selector.map(|selector| ("match[]", selector)));
+        match self.ask("/api/v1/label/__name__/values", &parameters.collect::<Vec<_>>())? {
+            Data::Names(names) => Ok(names),
+            Data::Series { .. } => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Formats a time as Prometheus reads it: seconds with milliseconds.
+fn time(ns: u64) -> String {
+    format!("{}.{:03}", ns / SECOND, ns % SECOND / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread::{self, JoinHandle};
+
+    use super::super::{HostMetrics, Source, load};
+    use super::*;
+    use crate::hosts::HostNames;
+
+    /// Serves these responses, one for each connection. Returns the address, and the requests.
+    fn serve(responses: Vec<(u16, String)>) -> (String, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = thread::spawn(move || {
+            let mut requests = Vec::new();
+            for (status, body) in responses {
+                let (mut stream, _) = listener.accept().unwrap();
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
+                requests.push(lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n"));
+                let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+                stream.write_all((head + &body).as_bytes()).unwrap();
+            }
+            requests
+        });
+        (url, requests)
+    }
+
+    fn load_from(url: &str, access: &Access, request: &str, seconds: u64) -> Result<HostMetrics, HostMetricsError> {
+        let names = HostNames::new(["n1", "n2"].map(str::to_owned));
+        let range = Range { from: 100_000 * SECOND, to: (100_000 + seconds) * SECOND };
+        load(&[Source::from(url)], access, &[request.parse().unwrap()], &names, range)
+    }
+
+    fn matrix(series: &str) -> (u16, String) {
+        (200, format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":[{series}]}}}}"#))
+    }
+
+    #[test]
+    fn raw_samples_are_read_and_hosts_are_found_by_their_labels() {
+        let series = [
+            r#"{"metric":{"__name__":"m_total","instance":"n1.x:9100","job":"a"},"values":[[100000,"5"],[100001,"7"]]}"#,
+            r#"{"metric":{"__name__":"m_total","instance":"n1.x:9100","job":"b"},"values":[[100000,"0"],[100001,"0"]]}"#,
+            r#"{"metric":{"__name__":"m_total","instance":"10.0.0.2:9100"},"values":[[100000,"1"],[100001,"NaN"],[100002.5,"6"]]}"#,
+        ];
+        let nodes = (
+            200,
+            r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"instance":"10.0.0.2:9100","nodename":"n2"},"value":[1,"1"]}]}}"#
+                .to_owned(),
+        );
+        let (url, requests) = serve(vec![matrix(&series.join(",")), nodes]);
+        let found = load_from(&url, &Access { secret: Some("token".to_owned()) }, "m_total", 10).unwrap();
+        let shown: Vec<_> = found.metrics[0].series.iter().map(|(host, pieces)| (&**host, pieces[0].value)).collect();
+        assert_eq!(shown, [("n1", Some(2.0)), ("n2", Some(2.0))]);
+        assert!(found.notes.iter().any(|note| note.starts_with("2 readings were left out")), "{:?}", found.notes);
+        let requests = requests.join().unwrap();
+        // The range begins and ends five minutes outside.
+        assert!(requests[0].starts_with("GET /api/v1/query?query=%7B__name__%3D%22m_total%22%7D%5B610s%5D&time=100310.000 HTTP/1.1"));
+        assert!(requests[0].contains("authorization: Bearer token"), "{requests:?}");
+    }
+
+    #[test]
+    fn long_time_range_is_read_as_means_of_steps() {
+        let names = (200, r#"{"status":"success","data":["m_total"]}"#.to_owned());
+        let rates = matrix(r#"{"metric":{"instance":"n1"},"values":[[100100,"5"],[100200,"7"]]}"#);
+        let (url, requests) = serve(vec![names, rates]);
+        let found = load_from(&url, &Access::default(), "m_*", 100_000).unwrap();
+        assert_eq!(found.metrics[0].series[0].1.iter().map(|piece| piece.value).collect::<Vec<_>>(), [Some(5.0), Some(7.0)]);
+        let requests = requests.join().unwrap();
+        assert!(requests[0].starts_with("GET /api/v1/label/__name__/values?start=100000.000&end=200000.000&match%5B%5D="), "{requests:?}");
+        let query =
+            "GET /api/v1/query_range?query=rate%28%7B__name__%3D%22m_total%22%7D%5B100s%5D%29&start=100100.000&end=200100.000&step=100 ";
+        assert!(requests[1].starts_with(query), "{requests:?}");
+    }
+
+    #[test]
+    fn faults_have_the_message_of_prometheus() {
+        let refused = r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples"}"#;
+        for (status, body, expected) in [
+            (422, refused, "execution: query processing would load too many samples (query `{__name__=\"m_total\"}[610s]`)"),
+            (401, "Unauthorized", "HTTP status 401"),
+            (404, "<html>", "HTTP status 404"),
+            (200, "<html>", "it is not an answer of the API"),
+        ] {
+            let (url, requests) = serve(vec![(status, body.to_owned())]);
+            let error = load_from(&url, &Access::default(), "m_total", 10).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains(&url), "{error}");
+            requests.join().unwrap();
+        }
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = load_from(&format!("http://{closed}"), &Access::default(), "m_total", 10).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot reach Prometheus at http://{closed}: Connection refused")), "{error}");
+    }
+
+    #[test]
+    fn empty_result_has_the_query_and_the_metrics_that_exist() {
+        let known = (200, r#"{"status":"success","data":["n_total","up"]}"#.to_owned());
+        let (url, requests) = serve(vec![matrix(""), known]);
+        let error = load_from(&url, &Access::default(), "m_total", 10).unwrap_err();
+        let help = miette::Diagnostic::help(&error).unwrap().to_string();
+        assert!(error.to_string().contains("queries without a result: {__name__=\"m_total\"}"), "{error}");
+        assert_eq!(help, "did you mean --host-metric n_total?");
+        requests.join().unwrap();
+    }
+}

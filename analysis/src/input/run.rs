@@ -1,0 +1,208 @@
+//! Many records of a port at once, as columns.
+//!
+//! Most records of an archive need no merging: a port has one sampler, and only the numbers change
+//! from slot to slot. A fold that takes such records as columns does not build each record.
+
+use std::ops::Range;
+
+use ibnet_store::column::Integers;
+
+use super::rows::PortRows;
+use super::selection::Selection;
+use crate::metric::MeasuredOver;
+use crate::record::{Interval, Port, limits};
+
+/// Consecutive records of a port and of one sampler, in the order of time and without copies. Their
+/// times are within the selected time range, and their values can have been measured.
+#[derive(Debug)]
+pub struct Run<'a> {
+    of: &'a PortRows,
+    rows: Range<usize>,
+    /// A record with the same texts as those of the run.
+    port: &'a Port<'a>,
+    /// Times of all rows.
+    ts: &'a [u64],
+    slots: Option<&'a Integers>,
+    times: [Time<'a>; 2],
+}
+
+/// The lengths of the times that the records describe.
+#[derive(Clone, Copy, Debug)]
+enum Time<'a> {
+    /// No record describes a time.
+    None,
+    /// Every record describes a time.
+    Each(&'a [u64]),
+    /// Some records describe a time.
+    Some {
+        lengths: Option<&'a Integers>,
+        /// Lengths for records that have no value in `lengths`.
+        otherwise: Option<&'a Integers>,
+        /// A record without one of these values describes no time.
+        values: Option<&'a [f64]>,
+    },
+}
+
+impl<'a> Time<'a> {
+    /// Returns the time of the data rates.
+    fn of_data(lengths: Option<&'a Integers>) -> Self {
+        match lengths {
+            Some(Integers::Each { values, present: None }) => Self::Each(values),
+            lengths => Self::Some { lengths, otherwise: None, values: None },
+        }
+    }
+
+    /// Returns the time of the blocked share.
+    fn of_blocked(of: &'a PortRows, otherwise: Option<&'a Integers>) -> Self {
+        match of.floats("xmit_blocked") {
+            Some(values) => Self::Some { lengths: of.integers("xmit_blocked_dt_ns"), otherwise, values: Some(values) },
+            None => Self::None,
+        }
+    }
+
+    #[inline]
+    fn length_ns(&self, row: usize) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Each(lengths) => Some(lengths[row]),
+            Self::Some { values: Some(values), .. } if values[row].is_nan() => None,
+            Self::Some { lengths, otherwise, .. } => {
+                lengths.and_then(|lengths| lengths.get(row)).or_else(|| otherwise.and_then(|lengths| lengths.get(row)))
+            }
+        }
+    }
+}
+
+/// What the merging needs to know about the records of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ends {
+    /// Start of the earliest and end of the latest time that the records describe.
+    pub(super) span: Option<(u64, u64)>,
+    /// End of the latest time of the data rates, and of the blocked share.
+    pub(super) covered: [u64; 2],
+    /// Time of the last record but one. With a single record, it is the time of the record before.
+    pub(super) before: u64,
+    /// Time and slot of the last record.
+    pub(super) last: (u64, u64),
+}
+
+impl<'a> Run<'a> {
+    /// Returns the records of some rows, or `None` if they must be added one after the other. `port`
+    /// is the record of the row before, and has the same texts. The run ends before the first row
+    /// that is not within the selected time. Without rows, returns `None`.
+    pub(super) fn new(of: &'a PortRows, rows: Range<usize>, port: &'a Port<'a>, selection: &Selection) -> Option<(Self, Ends)> {
+        let ts = of.times()?;
+        let within = rows.end.min(rows.start + ts[rows.clone()].partition_point(|ts| selection.contains(*ts)));
+        let rows = rows.start..within;
+        if rows.is_empty() {
+            return None;
+        }
+        let lengths = of.integers("dt_ns");
+        let times = [Time::of_data(lengths), Time::of_blocked(of, lengths)];
+        let run = Self { of, rows, port, ts, slots: of.integers("slot"), times };
+        let ends = run.check(selection)?;
+        Some((run, ends))
+    }
+
+    /// Checks all records. Returns `None` if one of them needs the merging of single records.
+    fn check(&self, selection: &Selection) -> Option<Ends> {
+        let Self { of, rows, port, .. } = self;
+        let all = |name: &str, most: f64| {
+            let values = of.floats(name).map(|values| &values[rows.clone()]);
+            // A NaN means that the record has no value.
+            values.is_none_or(|values| values.iter().all(|value| value.is_nan() || (0.0..=most).contains(value)))
+        };
+        let is_measurable = ["xmit_gbps", "rcv_gbps"].into_iter().all(|name| all(name, limits::GBPS))
+            && ["xmit_utilization", "rcv_utilization"].into_iter().all(|name| all(name, limits::UTILIZATION))
+            && all("xmit_blocked", 1.0);
+        if !is_measurable {
+            return None;
+        }
+        let ts = &self.ts[rows.clone()];
+        if ts.first().is_none_or(|first| *first <= port.ts) || !ts.is_sorted_by(|a, b| a < b) {
+            return None;
+        }
+        let mut slot = port.slot;
+        for row in rows.clone() {
+            let last = std::mem::replace(&mut slot, self.slot(row));
+            if slot == last && slot > 0 {
+                return None;
+            }
+        }
+        let (mut covered, mut start) = ([0; 2], u64::MAX);
+        for (time, covered) in self.times.iter().zip(&mut covered) {
+            if matches!(time, Time::None) {
+                continue;
+            }
+            let mut longest = 0;
+            for row in rows.clone() {
+                let (ts, length_ns) = (self.ts[row], time.length_ns(row).unwrap_or(0));
+                longest = longest.max(length_ns);
+                if length_ns > 0 {
+                    (*covered, start) = (ts, start.min(ts.saturating_sub(length_ns)));
+                }
+            }
+            if longest > limits::INTERVAL_NS || start < selection.from {
+                return None;
+            }
+        }
+        let last = rows.end - 1;
+        let before = if last > rows.start { self.ts[last - 1] } else { port.ts };
+        let last = (self.ts[last], slot);
+        let end = covered[0].max(covered[1]);
+        Some(Ends { span: (start < end).then_some((start, end)), covered, before, last })
+    }
+
+    /// Returns a record with the texts of all records of the run. Its numbers and its time are those
+    /// of an earlier record.
+    pub fn port(&self) -> &Port<'a> {
+        self.port
+    }
+
+    /// Returns the numbers of the records for the other functions.
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// Returns the time of a record in nanoseconds since 1970.
+    #[inline]
+    pub fn ts(&self, row: usize) -> u64 {
+        self.ts[row]
+    }
+
+    /// Returns the slot of a record.
+    #[inline]
+    pub fn slot(&self, row: usize) -> u64 {
+        self.slots.and_then(|slots| slots.get(row)).unwrap_or(0)
+    }
+
+    /// Returns the values of a field by the numbers of the records. A NaN means that the record has no
+    /// value. Returns `None` if no record has the field.
+    pub fn values(&self, field: &str) -> Option<&'a [f64]> {
+        self.of.floats(field)
+    }
+
+    /// Returns the time that a value of a record describes.
+    #[inline]
+    pub fn time(&self, row: usize, over: MeasuredOver) -> Option<Interval> {
+        Interval::ending_at(self.ts(row), self.times[over as usize].length_ns(row))
+    }
+
+    /// Returns `dt_ns` and `xmit_blocked_dt_ns` of a record.
+    pub fn lengths_ns(&self, row: usize) -> (Option<u64>, Option<u64>) {
+        let of_blocked = match self.times[MeasuredOver::Blocked as usize] {
+            Time::Some { lengths, .. } => lengths.and_then(|lengths| lengths.get(row)),
+            Time::None | Time::Each(_) => None,
+        };
+        (self.times[MeasuredOver::Data as usize].length_ns(row), of_blocked)
+    }
+
+    /// Returns a record as [`Fold::add`](super::Fold::add) gets it.
+    pub fn record(&self, row: usize) -> Port<'a> {
+        let mut port = self.port.clone();
+        self.of.update(&mut port, row);
+        let [data, blocked] = [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| self.time(row, over));
+        (port.time, port.blocked_time) = (data, blocked);
+        port
+    }
+}

@@ -1,0 +1,185 @@
+//! A simulated fleet of node_exporters: one page for each host of a simulated fabric.
+//!
+//! Start it together with `ibnet-sweep --simulate` and the same scenario. Then the counters of the
+//! hosts (IPoIB octets, NFS requests) agree with the port counters of the simulated fabric.
+//!
+//!     cargo run --example host_exporters -- --net examples/stria.p --scenario storms --prometheus fleet.yml
+//!     prometheus --config.file=fleet.yml
+//!
+//! With `--lines FILE` it writes JSON lines, as the collector in docs/hosts.md does.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+use ibnet::mad::transport::sim::storms::{HostCounters, StormHosts, StormKind, StormOrder};
+use ibnet::mad::transport::sim::traffic::Traffic;
+use ibnet::time;
+use ibnet::topology::{DeviceId, Fabric, net_file};
+use ibnet::types::NodeKind;
+
+#[derive(Debug, Parser)]
+struct Args {
+    /// Net file of the simulated fabric
+    #[arg(long)]
+    net: PathBuf,
+    /// Scenario of ibnet-sweep: ipoib_flood, nfs_storm or storms
+    #[arg(long, default_value = "storms")]
+    scenario: String,
+    /// Time from the start of this program to the start of the scenario
+    #[arg(long, default_value = "5s", value_parser = humantime::parse_duration)]
+    start: Duration,
+    /// Length of the flood and of the storm
+    #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
+    length: Duration,
+    /// Seed of ibnet-sweep
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Address of the pages: http://ADDRESS/HOST/metrics
+    #[arg(long, default_value = "127.0.0.1:9500")]
+    listen: String,
+    /// Write a configuration of Prometheus that scrapes all hosts once a second
+    #[arg(long)]
+    prometheus: Option<PathBuf>,
+    /// Write JSON lines of all hosts once a second, instead of pages
+    #[arg(long, requires = "seconds")]
+    lines: Option<PathBuf>,
+    /// Number of seconds with JSON lines
+    #[arg(long)]
+    seconds: Option<u32>,
+}
+
+/// The hosts and their counters.
+struct Fleet {
+    started: Instant,
+    fabric: Fabric,
+    storms: StormHosts,
+    traffic: Traffic,
+}
+
+/// A counter of a host: name, labels and value.
+type Counter = (&'static str, &'static [(&'static str, &'static str)], u64);
+
+/// Value of the counters before the start. A host that runs for some time has large counters.
+const BEFORE: u64 = 987_654_321_000;
+
+impl Fleet {
+    fn hosts(&self) -> impl Iterator<Item = (&str, DeviceId)> {
+        let hosts = self.fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca && device.linked_ports() > 0);
+        hosts.map(|(id, device)| (device.host(), id))
+    }
+
+    fn counters(&self, host: DeviceId) -> [Counter; 6] {
+        let now = self.started.elapsed();
+        let HostCounters { ipoib_sent, ipoib_received, nfs_writes } = self.storms.counters(host, &self.traffic, time::Instant::ZERO + now);
+        let seconds = now.as_secs();
+        [
+            ("node_network_receive_bytes_total", &[("device", "ib0")], BEFORE + ipoib_received),
+            ("node_network_transmit_bytes_total", &[("device", "ib0")], BEFORE + ipoib_sent),
+            ("node_network_receive_bytes_total", &[("device", "eth0")], BEFORE + seconds * 3000),
+            ("node_network_transmit_bytes_total", &[("device", "eth0")], BEFORE + seconds * 2000),
+            ("node_nfs_requests_total", &[("proto", "4"), ("method", "Write")], 7_000_000 + nfs_writes),
+            // A client asks for the attributes of a file now and then.
+            ("node_nfs_requests_total", &[("proto", "4"), ("method", "Getattr")], 9_000_000 + seconds * 2 + nfs_writes / 16),
+        ]
+    }
+
+    /// Returns the page of a host in the text format of Prometheus.
+    fn page(&self, name: &str) -> Option<String> {
+        let (name, host) = self.hosts().find(|(host, _)| *host == name)?;
+        let mut page = format!("# TYPE node_uname_info gauge\nnode_uname_info{{nodename=\"{name}\",sysname=\"Linux\"}} 1\n");
+        for (metric, labels, value) in self.counters(host) {
+            let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+            page += &format!("{metric}{{{}}} {value}\n", labels.join(","));
+        }
+        Some(page)
+    }
+
+    fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let mut reader = BufReader::new(stream.try_clone()?);
+        loop {
+            let mut request = String::new();
+            if reader.read_line(&mut request)? == 0 {
+                return Ok(());
+            }
+            let mut header = String::new();
+            while reader.read_line(&mut header)? > 2 {
+                header.clear();
+            }
+            let host = request.split(' ').nth(1).and_then(|path| path.strip_prefix('/')?.strip_suffix("/metrics"));
+            let (status, body) = match host.and_then(|host| self.page(host)) {
+                Some(page) => ("200 OK", page),
+                None => ("404 Not Found", "no such host\n".to_owned()),
+            };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all((head + &body).as_bytes())?;
+        }
+    }
+
+    fn write_lines(&self, path: &PathBuf, seconds: u32) -> std::io::Result<()> {
+        let mut file = BufWriter::new(File::create(path)?);
+        for second in 0..seconds {
+            thread::sleep((self.started + Duration::from_secs(second.into())).saturating_duration_since(Instant::now()));
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            for (name, host) in self.hosts() {
+                for (metric, labels, value) in self.counters(host) {
+                    let labels: String = labels.iter().map(|(name, value)| format!(",\"{name}\":\"{value}\"")).collect();
+                    let time = format!("{}.{:03}", time.as_secs(), time.subsec_millis());
+                    writeln!(file, "{{\"time\":{time},\"host\":\"{name}\",\"metric\":\"{metric}\",\"value\":{value}{labels}}}")?;
+                }
+            }
+            file.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Returns a configuration of Prometheus. Each host is a target `HOST:9100`, as with real
+    /// exporters. The relabelling directs the requests to this program.
+    fn configuration(&self, address: &str) -> String {
+        let targets: Vec<String> = self.hosts().map(|(host, _)| format!("'{host}:9100'")).collect();
+        format!(
+            "global: {{scrape_interval: 1s}}\n\
+             scrape_configs:\n\
+             - job_name: node\n\
+             \x20 static_configs: [{{targets: [{}]}}]\n\
+             \x20 relabel_configs:\n\
+             \x20 - {{source_labels: [__address__], target_label: instance}}\n\
+             \x20 - {{source_labels: [__address__], regex: '(.*):9100', target_label: __metrics_path__, replacement: '/$1/metrics'}}\n\
+             \x20 - {{target_label: __address__, replacement: '{address}'}}\n",
+            targets.join(", ")
+        )
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let started = Instant::now();
+    let args = Args::parse();
+    let fabric = net_file::parse(&std::fs::read(&args.net)?, &args.net.display().to_string())?.fabric;
+    let order = match &*args.scenario {
+        "ipoib_flood" => StormOrder::Only(StormKind::IpoibFlood),
+        "nfs_storm" => StormOrder::Only(StormKind::NfsStorm),
+        "storms" => StormOrder::FloodThenStorm,
+        other => return Err(format!("unknown scenario {other}").into()),
+    };
+    let storms = order.storms(&fabric, time::Instant::ZERO + args.start, args.length).ok_or("the fabric is too small")?;
+    let (storms, traffic) = StormHosts::with_traffic(&fabric, args.seed, &storms);
+    let fleet = Arc::new(Fleet { started, fabric, storms, traffic });
+    if let (Some(path), Some(seconds)) = (&args.lines, args.seconds) {
+        return Ok(fleet.write_lines(path, seconds)?);
+    }
+    let listener = TcpListener::bind(&args.listen)?;
+    if let Some(path) = &args.prometheus {
+        std::fs::write(path, fleet.configuration(&listener.local_addr()?.to_string()))?;
+    }
+    for stream in listener.incoming() {
+        let (stream, fleet) = (stream?, Arc::clone(&fleet));
+        thread::spawn(move || fleet.serve(stream));
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Jobs.
+
+use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
+use serde::Serialize;
+
+use super::answer::Answer;
+use super::app::{Answered, App};
+use super::lists::{Rows, limit};
+use super::params::Params;
+use super::values::kept_range;
+use crate::jobs::SourceState;
+use crate::query::error::wrong;
+use crate::query::jobs::{self, Filter, JobRow};
+
+/// Why the list is empty without a source.
+const NO_SOURCE: &str = "the configuration of the hub has no source of jobs; set the key jobs";
+
+#[derive(Serialize)]
+struct JobRows {
+    #[serde(flatten)]
+    rows: Rows<JobRow>,
+    /// Number of jobs that run, and of all jobs of the table.
+    running: usize,
+    known: usize,
+    #[serde(flatten)]
+    source: SourceState,
+}
+
+pub(crate) async fn list(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    let params = Params::parse(query.as_deref(), &["job", "q", "state", "limit", "from", "to"])?;
+    let is_running = match params.one("state")? {
+        None => None,
+        Some("running") => Some(true),
+        Some("ended") => Some(false),
+        Some(other) => return Err(wrong("state", other, "running or ended")),
+    };
+    let limit = limit(&params)?;
+    app.compute(headers, move |hub| {
+        let range = params.range((0, u64::MAX))?;
+        let filter = Filter {
+            from: range.0,
+            to: range.1,
+            id: params.one("job")?.map(str::to_owned),
+            text: params.one("q")?.unwrap_or_default().to_owned(),
+            is_running,
+            limit,
+        };
+        let rows = jobs::list(hub, &filter);
+        let (_, last) = kept_range(hub);
+        let state = hub.read();
+        let source = state.jobs.source.clone();
+        let (running, known) = state.jobs.counts();
+        let shown = (state.jobs.first_ns().unwrap_or(last).max(range.0), last.min(range.1));
+        drop(state);
+        let reason = source.source.is_none().then_some(NO_SOURCE);
+        Answer::json(&JobRows { rows: Rows { from_ns: shown.0, to_ns: shown.1, rows, reason }, running, known, source })
+    })
+    .await
+}
+
+pub(crate) async fn one(State(app): State<App>, Path(id): Path<String>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    let params = Params::parse(query.as_deref(), &["from", "to"])?;
+    let evaluations = app.evaluations.clone();
+    app.compute(headers, move |hub| {
+        let has_range = params.one("from")?.is_some() || params.one("to")?.is_some();
+        let range = params.range(kept_range(hub))?;
+        Answer::json(&jobs::one(hub, &evaluations, &id, has_range.then_some(range))?)
+    })
+    .await
+}

@@ -1,0 +1,84 @@
+//! Adds the traffic of the nodes to the jobs, by the rules of `ibnet-view job --all`.
+//!
+//! A report of the source describes the jobs up to its time. So only traffic before the last report
+//! is added: the owner of each node is then known, and no sum has to be corrected later.
+
+use std::collections::BTreeSet;
+
+use ibnet_analysis::hosts::host_of;
+use ibnet_analysis::input::memory::{REACH_NS, fold_port};
+use ibnet_analysis::job::all::{AllJobs, JobList, JobsTraffic};
+use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::ports::PortKey;
+
+use crate::live::topology::Topology;
+use crate::state::Hub;
+use crate::store::chunk::Wanted;
+
+/// Length of a bin of the data rate of a job, in nanoseconds.
+pub(crate) const BIN_NS: u64 = 10_000_000_000;
+
+/// Time that is added at once.
+const SLICE_NS: u64 = 6 * BIN_NS;
+
+/// Records can arrive this late.
+const LATE_NS: u64 = 3_000_000_000;
+
+/// Number of ports whose records are read at a time, to bound the memory.
+const PORTS_AT_ONCE: usize = 1024;
+
+/// Adds the traffic up to the last report of the source.
+pub(crate) fn run(hub: &Hub) {
+    loop {
+        let slice = {
+            let state = hub.read();
+            let Some(read_ns) = state.jobs.source.read_ns else { return };
+            let Some(first) = state.store.first_ts() else { return };
+            let to = read_ns.min(state.store.last_ts().saturating_sub(LATE_NS)) / BIN_NS * BIN_NS;
+            // Without a record there is nothing to add before the first one.
+            let from = state.jobs.source.settled_ns.unwrap_or(0).max(first / BIN_NS * BIN_NS);
+            (from, to.min(from.saturating_add(SLICE_NS)))
+        };
+        if slice.0 >= slice.1 {
+            return;
+        }
+        let found = traffic(hub, slice);
+        let mut state = hub.write();
+        for total in found.iter().flat_map(|found| &found.jobs) {
+            if let Some(known) = state.jobs.of_total(total) {
+                let start = found.as_ref().map_or(slice.0, |found| found.start_ns);
+                known.add(total.clone(), slice, start, BIN_NS);
+            }
+        }
+        state.jobs.source.settled_ns = Some(slice.1);
+    }
+}
+
+/// Returns the traffic of all jobs from `from` to `to`. `None` without records.
+fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
+    let (list, keys) = {
+        let state = hub.read();
+        let jobs: Vec<JobRun> = state.jobs.within(from, to).map(|known| known.run.clone()).collect();
+        let hosts: BTreeSet<String> = jobs.iter().flat_map(|job| job.hosts.iter().map(str::to_lowercase)).collect();
+        (JobList::new(&jobs), keys_of(&state.topology, &hosts))
+    };
+    let mut fold = AllJobs::new(list, Some(BIN_NS));
+    let wanted = Wanted::Named(Vec::new());
+    for keys in keys.chunks(PORTS_AT_ONCE) {
+        let chunks: Vec<_> = {
+            let state = hub.read();
+            keys.iter().filter_map(|key| state.store.chunks(*key, from.saturating_sub(REACH_NS), to.saturating_add(REACH_NS))).collect()
+        };
+        for chunks in &chunks {
+            fold_port(chunks.records(&wanted), Some(from), Some(to), &mut fold);
+        }
+    }
+    fold.finish(None).ok()
+}
+
+/// Returns the ports of hosts, and the switch ports at the other ends of their links.
+pub(crate) fn keys_of(topology: &Topology, hosts: &BTreeSet<String>) -> Vec<PortKey> {
+    let is_own = |node: &str| hosts.contains(&host_of(node).to_lowercase());
+    let of_port = |port: &&crate::live::topology::TopologyPort| is_own(&port.node) || port.peer_node.as_deref().is_some_and(is_own);
+    topology.ports.iter().filter(of_port).map(|port| (port.guid, port.port)).collect()
+}

@@ -1,0 +1,327 @@
+//! Jobs with their traffic, and one job with its links and its neighbours.
+//!
+//! The totals of a job are added up while it runs ([`crate::jobs::settle`]). Links, neighbours and
+//! congestion trees come from the records of a time range. A port counter does not show the owner of
+//! a packet, so the parts of a job in the traffic of a link are the estimates of
+//! [`ibnet_analysis::job`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ibnet::types::Guid;
+use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::job::all::NodeTotal;
+use ibnet_analysis::job::imbalance::Imbalance;
+use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::{Job, Uplink};
+use ibnet_analysis::ports::{PortKey, PortName, PortSummary};
+use ibnet_analysis::trees::{RootCause, Tree};
+use serde::Serialize;
+
+use crate::jobs::Known;
+use crate::jobs::settle::{BIN_NS, keys_of};
+use crate::query::error::ApiError;
+use crate::query::evaluated::{Evaluated, Evaluations, MOST_RECORDS};
+use crate::state::Hub;
+
+/// Time range of the links of a job if a request has none: the last minute of the job.
+const USUAL_NS: u64 = 60_000_000_000;
+
+/// Largest number of neighbours, links and congestion trees in the answer.
+const MOST_ROWS: usize = 100;
+
+/// A job with its traffic. Sums are null without records.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct JobRow {
+    job: String,
+    name: Option<String>,
+    user: Option<String>,
+    state: String,
+    /// Host list of the source.
+    nodes: String,
+    node_count: usize,
+    start_ns: u64,
+    end_ns: Option<u64>,
+    /// Whether the job ended at an unknown time after `end_ns`.
+    end_is_lower_bound: bool,
+    /// Start and end of the time whose traffic is in the sums.
+    traffic_from_ns: Option<u64>,
+    traffic_to_ns: Option<u64>,
+    injected_bytes: Option<f64>,
+    ejected_bytes: Option<f64>,
+    /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
+    blocked_seconds: Option<f64>,
+    /// Blocked time per octet that was sent, in nanoseconds.
+    blocked_ns_per_byte: Option<f64>,
+    imbalance: Imbalance,
+    /// Nodes with records. Present only in the answer about one job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hosts: Option<Vec<NodeTotal>>,
+    /// Names of the nodes without records. Present only in the answer about one job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<Vec<String>>,
+}
+
+/// Jobs that a list has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Filter {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) id: Option<String>,
+    /// Part of the ID, of a name, of the user or of the host list.
+    pub(crate) text: String,
+    /// Whether the job runs.
+    pub(crate) is_running: Option<bool>,
+    pub(crate) limit: usize,
+}
+
+impl JobRow {
+    fn of(known: &Known, has_nodes: bool) -> Self {
+        let (run, total) = (&known.run, known.total.as_ref());
+        Self {
+            job: run.id.clone(),
+            name: run.name.clone(),
+            user: run.user.clone(),
+            state: run.state.clone(),
+            nodes: run.nodes.clone(),
+            node_count: run.hosts.iter().count(),
+            start_ns: known.start_ns(),
+            end_ns: run.to,
+            end_is_lower_bound: run.to_is_lower_bound,
+            traffic_from_ns: total.map(|_| known.traffic_from_ns),
+            traffic_to_ns: total.map(|_| known.traffic_to_ns),
+            injected_bytes: total.map(|total| total.injected_bytes),
+            ejected_bytes: total.map(|total| total.ejected_bytes),
+            blocked_seconds: total.map(|total| total.blocked_seconds),
+            blocked_ns_per_byte: total.and_then(|total| total.blocked_ns_per_byte),
+            imbalance: total.map(|total| total.imbalance).unwrap_or_default(),
+            hosts: has_nodes.then(|| total.map(|total| total.nodes.clone()).unwrap_or_default()),
+            missing: has_nodes.then(|| match total {
+                Some(total) => total.missing.clone(),
+                None => run.hosts.iter().map(str::to_owned).collect(),
+            }),
+        }
+    }
+}
+
+/// Returns the jobs that match. The job that started last comes first.
+pub(crate) fn list(hub: &Hub, filter: &Filter) -> Vec<JobRow> {
+    let text = filter.text.to_lowercase();
+    let has_text = |run: &JobRun| {
+        let fields = [Some(&run.id), run.name.as_ref(), run.user.as_ref(), Some(&run.nodes)];
+        let is_host = || run.hosts.iter().any(|host| host.eq_ignore_ascii_case(&text));
+        text.is_empty() || fields.into_iter().flatten().any(|field| field.to_lowercase().contains(&text)) || is_host()
+    };
+    let is_wanted = |known: &&Known| {
+        known.ran_within(filter.from, filter.to)
+            && filter.id.as_ref().is_none_or(|id| known.run.id == *id)
+            && filter.is_running.is_none_or(|is_running| known.run.to.is_none() == is_running)
+            && has_text(&known.run)
+    };
+    let state = hub.read();
+    let found = state.jobs.newest_first().into_iter().filter(is_wanted).take(filter.limit);
+    found.map(|known| JobRow::of(known, filter.id.is_some())).collect()
+}
+
+/// One job with its links and its neighbours.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct JobAnswer {
+    #[serde(flatten)]
+    row: JobRow,
+    /// Data rate that all nodes sent in each bin, in Gb/s. Null for a bin without records.
+    injected_gbps: Vec<Option<f64>>,
+    /// Start of the first bin, and length of a bin.
+    bins_from_ns: Option<u64>,
+    bin_ns: u64,
+    /// Start and end of the time range of the fields below.
+    links_from_ns: u64,
+    links_to_ns: u64,
+    /// Links from the leaf switches of the job to other switches. The link with most traffic of the
+    /// job comes first.
+    uplinks: Vec<UplinkRow>,
+    /// Jobs that used the same links. The job with most traffic on these links comes first.
+    neighbours: Vec<Neighbour>,
+    /// Congestion trees in which nodes of the job waited. The tree that held up the job longest
+    /// comes first.
+    trees: Vec<JobTree>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct UplinkRow {
+    /// Port of the leaf switch.
+    from: PortName,
+    /// Port at the other end.
+    to: Option<PortName>,
+    up_gbps: f64,
+    down_gbps: f64,
+    used: Option<f64>,
+    blocked: Option<f64>,
+    /// Estimated part of the job.
+    job_up_gbps: f64,
+    job_down_gbps: f64,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Neighbour {
+    job: String,
+    name: Option<String>,
+    user: Option<String>,
+    state: String,
+    node_count: usize,
+    /// Number of leaf switches that both jobs use, and of the neighbour's ports at them.
+    leaves: usize,
+    ports: usize,
+    /// Estimated part of the neighbour in the traffic of these links, in Gb/s: the mean over the time
+    /// range.
+    up_gbps: f64,
+    down_gbps: f64,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct JobTree {
+    root: PortName,
+    to: Option<PortName>,
+    why: RootCause,
+    seconds: f64,
+    /// Number of HCA ports of the job that waited, and of all HCA ports that waited.
+    job_ports: usize,
+    host_ports: usize,
+    /// Time for which the ports of the job were blocked in the tree, summed, in seconds.
+    job_blocked_seconds: f64,
+}
+
+/// Returns one job. `range` is the time range of its links, or `None` for its last minute.
+pub(crate) fn one(hub: &Hub, evaluations: &Evaluations, id: &str, range: Option<(u64, u64)>) -> Result<JobAnswer, ApiError> {
+    let (known, range, others) = {
+        let state = hub.read();
+        let known = state.jobs.find(id).ok_or_else(|| missing(id))?.clone();
+        let interval_ns = state.samplers.interval_ns().max(1);
+        let last = state.store.last_ts() / interval_ns * interval_ns;
+        let end = known.run.to.map_or(last, |end| end.min(last)) / interval_ns * interval_ns;
+        let ports = state.store.keys().len().max(1) as u64;
+        let most_ns = (MOST_RECORDS / ports).saturating_mul(interval_ns);
+        let (from, to) = range.unwrap_or_else(|| (end.saturating_sub(USUAL_NS.min(most_ns)), end));
+        let from = from.max(known.start_ns() / interval_ns * interval_ns).max(state.store.first_ts().unwrap_or(0));
+        let range = (from.min(to), to);
+        let is_other = |other: &&Known| other.run.id != known.run.id || other.run.from != known.run.from;
+        let others: Vec<JobRun> = state.jobs.within(range.0, range.1).filter(is_other).map(|other| other.run.clone()).collect();
+        (known, range, others)
+    };
+    let mut answer = JobAnswer {
+        row: JobRow::of(&known, true),
+        injected_gbps: known.total.as_ref().map(|total| total.injected_gbps.clone()).unwrap_or_default(),
+        bins_from_ns: known.total.as_ref().map(|_| known.bins_from_ns),
+        bin_ns: BIN_NS,
+        links_from_ns: range.0,
+        links_to_ns: range.1,
+        uplinks: Vec::new(),
+        neighbours: Vec::new(),
+        trees: Vec::new(),
+    };
+    // A job that ended before the oldest record has only its totals.
+    if range.0 < range.1 {
+        let found = evaluations.find(hub, range)?;
+        let own = Traffic::of(hub, &found, &known.run.hosts);
+        answer.uplinks = own.uplinks();
+        answer.neighbours = own.neighbours(&others, range);
+        answer.trees = trees(&found, &known.run.hosts);
+    }
+    Ok(answer)
+}
+
+fn missing(id: &str) -> ApiError {
+    ApiError::missing(format!("there is no job {}; /api/v1/jobs lists all jobs", ibnet::types::Printable(id)))
+}
+
+/// The traffic of a job and of the leaf switches of its nodes.
+struct Traffic {
+    /// All ports of the leaf switches, and the other ends of their links.
+    ports: BTreeMap<PortKey, PortSummary>,
+    job: Job,
+}
+
+impl Traffic {
+    fn of(hub: &Hub, found: &Evaluated, hosts: &Hosts) -> Self {
+        let names: BTreeSet<String> = hosts.iter().map(str::to_lowercase).collect();
+        let topology = hub.read().topology.clone();
+        // The other ends of the links of hosts are leaf switches.
+        let leaves: BTreeSet<Guid> = keys_of(&topology, &names).into_iter().map(|(guid, _)| guid).collect();
+        let is_near =
+            |(key, port): &(&PortKey, &PortSummary)| leaves.contains(&key.0) || port.peer.is_some_and(|peer| leaves.contains(&peer.0));
+        let ports: BTreeMap<_, _> = found.ports().iter().filter(is_near).map(|(key, port)| (*key, port.clone())).collect();
+        let job = Job::of(&ports, hosts);
+        Self { ports, job }
+    }
+
+    fn uplinks(&self) -> Vec<UplinkRow> {
+        let names: BTreeMap<String, (&PortKey, &PortSummary)> =
+            self.ports.iter().map(|(key, port)| (PortName::new(&port.node, *key).to_string(), (key, port))).collect();
+        let row = |link: &Uplink| {
+            let (key, port) = names.get(&link.port)?;
+            Some(UplinkRow {
+                from: PortName::new(&port.node, **key),
+                to: port.peer_port(),
+                up_gbps: link.up_gbps,
+                down_gbps: link.down_gbps,
+                used: link.used,
+                blocked: link.blocked,
+                job_up_gbps: link.job_up_gbps,
+                job_down_gbps: link.job_down_gbps,
+            })
+        };
+        self.job.uplinks.iter().filter_map(row).take(MOST_ROWS).collect()
+    }
+
+    fn neighbours(&self, others: &[JobRun], range: (u64, u64)) -> Vec<Neighbour> {
+        let leaves: BTreeSet<Guid> = self.job.leaves.iter().map(|leaf| leaf.guid).collect();
+        let (from, to) = range;
+        let neighbour = |run: &JobRun| {
+            let other = Job::of(&self.ports, &run.hosts);
+            // The ports carry traffic of other jobs before the start and after the end.
+            let ran_ns = run.to.unwrap_or(to).min(to).saturating_sub(run.from.unwrap_or(from).max(from));
+            let part = ran_ns as f64 / (to - from) as f64;
+            let shared: Vec<_> = other.leaves.iter().filter(|leaf| leaves.contains(&leaf.guid)).collect();
+            let ports = shared.iter().map(|leaf| leaf.job_ports).sum();
+            let is_shared = |link: &&Uplink| self.job.uplinks.iter().any(|own| own.port == link.port);
+            let rates =
+                other.uplinks.iter().filter(is_shared).fold((0.0, 0.0), |sum, link| (sum.0 + link.job_up_gbps, sum.1 + link.job_down_gbps));
+            (ports > 0).then(|| Neighbour {
+                job: run.id.clone(),
+                name: run.name.clone(),
+                user: run.user.clone(),
+                state: run.state.clone(),
+                node_count: run.hosts.iter().count(),
+                leaves: shared.len(),
+                ports,
+                up_gbps: part * rates.0,
+                down_gbps: part * rates.1,
+            })
+        };
+        let mut rows: Vec<Neighbour> = others.iter().filter_map(neighbour).collect();
+        rows.sort_by(|a, b| (b.up_gbps + b.down_gbps).total_cmp(&(a.up_gbps + a.down_gbps)));
+        rows.truncate(MOST_ROWS);
+        rows
+    }
+}
+
+fn trees(found: &Evaluated, hosts: &Hosts) -> Vec<JobTree> {
+    let mut trees = found.all_trees();
+    trees.retain_hosts(hosts);
+    let is_own = |key: &PortKey| hosts.contains_node(&trees.name(*key).node);
+    let row = |tree: &Tree| {
+        let of_hosts = || tree.branches.iter().filter(|(key, _)| trees.is_host(**key));
+        let own: Vec<f64> = of_hosts().filter(|(key, _)| is_own(key)).map(|(_, branch)| branch.blocked_seconds).collect();
+        (!own.is_empty()).then(|| JobTree {
+            root: trees.name(tree.root),
+            to: trees.peer(tree.root),
+            why: tree.cause,
+            seconds: tree.seconds,
+            job_ports: own.len(),
+            host_ports: of_hosts().count(),
+            job_blocked_seconds: own.iter().sum(),
+        })
+    };
+    let mut rows: Vec<JobTree> = trees.trees.iter().filter_map(row).collect();
+    rows.sort_by(|a, b| b.job_blocked_seconds.total_cmp(&a.job_blocked_seconds));
+    rows.truncate(MOST_ROWS);
+    rows
+}

@@ -1,0 +1,100 @@
+//! The jobs of a simulated fabric.
+//!
+//! The hosts of each job of the simulated traffic run one job after another, so that there are
+//! running and past jobs. The hosts of the incast are one job that runs all the time and writes its
+//! results to one server every minute.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ibnet::hostlist;
+use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
+use ibnet::topology::{DeviceId, Fabric};
+use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::job::run::JobRun;
+
+use crate::jobs::source::Simulated;
+
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// Lengths of the jobs of a group of hosts in minutes. The next group has the next length.
+const LENGTHS: [u64; 5] = [7, 3, 12, 5, 25];
+
+/// ID of the job of the incast, and of the first other job.
+const INCAST_ID: u64 = 4100;
+const FIRST_ID: u64 = 4101;
+
+/// Number that is added to the ID for the next job of the same hosts.
+const NEXT: u64 = 100;
+
+/// Names of jobs and users. The next group of hosts has the next name.
+const NAMES: [(&str, &str); 5] = [("climate", "yuki"), ("lattice", "amara"), ("cfd", "pavel"), ("md-run", "lucia"), ("train", "chen")];
+
+/// Hosts that run one job after another.
+struct Group {
+    nodes: String,
+    hosts: Hosts,
+    /// Time of the first start, and length of each job, in nanoseconds.
+    first_ns: u64,
+    length_ns: u64,
+}
+
+/// Returns the jobs of a fabric with this traffic.
+pub(super) fn of(fabric: &Fabric, seed: u64, incast: Option<&Incast>) -> Simulated {
+    let start_ns = now_ns();
+    let senders: Vec<DeviceId> = incast.map(|incast| incast.from.clone()).unwrap_or_default();
+    let is_free = |id: &DeviceId| !senders.contains(id) && incast.is_none_or(|incast| incast.to != *id);
+    let writes = named(fabric, &senders);
+    let mut groups = Vec::new();
+    for hosts in Traffic::hosts_of_jobs(fabric, seed) {
+        let hosts: Vec<DeviceId> = hosts.into_iter().filter(is_free).collect();
+        let Some((nodes, hosts)) = named(fabric, &hosts) else { continue };
+        let (place, length_ns) = (groups.len() as u64, LENGTHS[groups.len() % LENGTHS.len()] * MINUTE_NS);
+        // The first jobs began before the recording.
+        let first_ns = start_ns.saturating_sub((place * 97 + 40) % 240 * MINUTE_NS / 60);
+        groups.push(Group { nodes, hosts, first_ns, length_ns });
+    }
+    Box::new(move |now| {
+        let mut runs: Vec<JobRun> = Vec::new();
+        if let Some((nodes, hosts)) = &writes {
+            runs.push(run(INCAST_ID, ("checkpoint", "sofia"), (nodes, hosts), start_ns - MINUTE_NS, None));
+        }
+        for (place, group) in groups.iter().enumerate() {
+            let number = now.saturating_sub(group.first_ns) / group.length_ns;
+            // Slurm forgets a job some time after its end.
+            for number in number.saturating_sub(3)..=number {
+                let from = group.first_ns + number * group.length_ns;
+                let to = Some(from + group.length_ns).filter(|to| *to <= now);
+                let id = FIRST_ID + place as u64 + NEXT * number;
+                runs.push(run(id, NAMES[place % NAMES.len()], (&group.nodes, &group.hosts), from, to));
+            }
+        }
+        runs
+    })
+}
+
+fn run(id: u64, (name, user): (&str, &str), (nodes, hosts): (&str, &Hosts), from: u64, to: Option<u64>) -> JobRun {
+    JobRun {
+        id: id.to_string(),
+        name: Some(name.to_owned()),
+        user: Some(user.to_owned()),
+        nodes: nodes.to_owned(),
+        hosts: hosts.clone(),
+        from: Some(from),
+        to,
+        to_is_lower_bound: false,
+        state: if to.is_some() { "completed" } else { "running" }.to_owned(),
+    }
+}
+
+/// Returns the host list of some HCAs. `None` without a host.
+fn named(fabric: &Fabric, devices: &[DeviceId]) -> Option<(String, Hosts)> {
+    let nodes = hostlist::fold(devices.iter().map(|id| fabric.device(*id).host()));
+    let hosts = Hosts::parse(&nodes).ok()?;
+    Some((nodes, hosts))
+}
+
+#[expect(clippy::disallowed_methods, reason = "simulated jobs run now")]
+fn now_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,214 @@
+//! `ibnet-sweep collect`: writes the records of a JetStream stream to compressed files, which
+//! `ibnet-view pack` turns into an archive.
+//!
+//! The server keeps a message until its records are on the disk. A durable consumer delivers the
+//! message again after a crash. A record can then be in two files; the archive stores it once.
+
+mod files;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
+use futures_util::StreamExt;
+use ibnet::cli::{self, Signals};
+use ibnet::config::Raw;
+use ibnet::output::{self, Destination, NatsOptions, OutputError};
+use ibnet::types::Printable;
+
+use self::files::Files;
+use super::failure::Failure;
+use super::flags::Flags;
+use super::payload;
+
+/// Time after which the server delivers a message again that is not on the disk.
+const ACK_WAIT: Duration = Duration::from_secs(30);
+
+/// Time to wait for messages. Files are closed at most this time late.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Largest number of messages, and of their octets, that are written at once.
+const MESSAGES: usize = 5_000;
+const OCTETS: usize = 4 << 20;
+
+/// Pause after an error.
+const PAUSE: Duration = Duration::from_secs(2);
+
+const HELP: &str = "check that a stream with the subjects `ibnet.>` exists and that this user may add a consumer (`nats stream ls`)";
+
+/// Write the records of a NATS server to compressed files, for `ibnet-view pack`
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// NATS server with JetStream: nats://HOST:4222 or tls://HOST:4222
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+    /// Configuration file: its first NATS output has the server and the credentials
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Folder of the files lines-TIME.jsonl.zst
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Durable consumer of the stream; it is created if it is missing
+    #[arg(long, value_name = "NAME", default_value = "ibnet-collect")]
+    consumer: String,
+    /// Subjects of the records
+    #[arg(long, value_name = "SUBJECT", default_value = "ibnet.>")]
+    subject: String,
+    /// Close a file at each multiple of this time
+    #[arg(long, value_name = "TIME", value_parser = every, default_value = "10m")]
+    every: Duration,
+    /// Stop when the stream has no more messages
+    #[arg(long)]
+    until_empty: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-sweep collect --from nats://127.0.0.1:4222 -o /var/lib/ibnet/lines
+  ibnet-view pack '/var/lib/ibnet/lines/*.jsonl.zst' -o /var/lib/ibnet/archive
+
+The open file has the suffix .part. SIGTERM closes it.";
+
+fn every(text: &str) -> Result<Duration, &'static str> {
+    let time = humantime::parse_duration(text).ok().filter(|time| *time >= Duration::from_secs(1));
+    time.ok_or("a time of 1s or more, such as 10m or 1h")
+}
+
+impl Args {
+    /// Uses the configuration file that is given before the command. Returns false if there are
+    /// other flags before it.
+    pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
+        let Some(config) = before.only_config() else { return false };
+        let is_twice = config.is_some() && self.config.is_some();
+        self.config = self.config.take().or(config);
+        !is_twice
+    }
+
+    /// Returns the server with its credentials.
+    fn server(&self) -> Result<NatsOptions, Failure> {
+        let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+        // Only the outputs are used. The net file that is set here is never read.
+        raw.assignments.clear();
+        raw.sampler.clear();
+        raw.net = "-".to_owned();
+        let configured = raw.check()?.outputs.into_iter().find_map(|output| match output.to {
+            Destination::Nats(options) => Some(options),
+            _ => None,
+        });
+        match &self.from {
+            None => configured.ok_or(Failure::NoSource),
+            Some(from) if from.starts_with("nats://") || from.starts_with("tls://") => {
+                Ok(NatsOptions { server: from.clone(), ..configured.unwrap_or_default() })
+            }
+            Some(from) => Err(Failure::WrongSource { from: from.clone() }),
+        }
+    }
+}
+
+/// Collects until a signal arrives, or until the stream is empty.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let options = args.server()?;
+    let folder = |source| Failure::Folder { folder: args.output.display().to_string(), source };
+    let mut files = Files::open(&args.output, args.every).map_err(folder)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
+    let result = runtime.block_on(async {
+        let mut signals = Signals::new().map_err(OutputError::Runtime)?;
+        let client = output::connect_nats(&options).await?;
+        let source = |reason| Failure::Source { from: options.shown_server(), reason, help: HELP };
+        let consumer = consumer(&client, args).await.map_err(source)?;
+        tokio::select! {
+            signal = signals.next() => {
+                tracing::info!(signal, "stopping");
+                Ok(())
+            }
+            result = collect(&client, consumer, args, &mut files) => result.map_err(folder),
+        }
+    });
+    runtime.shutdown_background();
+    let closed = files.close().map_err(folder);
+    cli::note(&format!("{} records in {}", files.records(), args.output.display()));
+    result.and(closed)
+}
+
+async fn consumer(client: &Client, args: &Args) -> Result<PullConsumer, String> {
+    let jetstream = async_nats::jetstream::new(client.clone());
+    let name = jetstream.stream_by_subject(args.subject.clone()).await.map_err(|error| error.to_string())?;
+    let stream = jetstream.get_stream(name).await.map_err(|error| error.to_string())?;
+    let config = ConsumerConfig {
+        durable_name: Some(args.consumer.clone()),
+        filter_subject: args.subject.clone(),
+        deliver_policy: DeliverPolicy::All,
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: ACK_WAIT,
+        max_ack_pending: 2 * MESSAGES as i64,
+        ..ConsumerConfig::default()
+    };
+    stream.get_or_create_consumer(&args.consumer, config).await.map_err(|error| error.to_string())
+}
+
+/// Writes messages. Returns an error only if the disk does not accept the records.
+async fn collect(client: &Client, mut consumer: PullConsumer, args: &Args, files: &mut Files) -> std::io::Result<()> {
+    let mut is_failing = false;
+    loop {
+        files.close_if_due()?;
+        match batch(&consumer).await {
+            Ok(messages) if messages.is_empty() => {
+                let is_empty = consumer.info().await.is_ok_and(|info| info.num_pending == 0 && info.num_ack_pending == 0);
+                if args.until_empty && is_empty {
+                    return Ok(());
+                }
+            }
+            Ok(messages) => {
+                if std::mem::take(&mut is_failing) {
+                    tracing::info!("collecting again");
+                }
+                let mut text = Vec::new();
+                for message in &messages {
+                    match payload::text(&message.payload) {
+                        Some(lines) => text.extend_from_slice(&lines),
+                        None => tracing::warn!(subject = %Printable(&message.subject), "a message is damaged and is skipped"),
+                    }
+                    // A message with one record has no line feed.
+                    if text.last().is_some_and(|octet| *octet != b'\n') {
+                        text.push(b'\n');
+                    }
+                }
+                files.write(&text)?;
+                for message in messages {
+                    // Without the acknowledgement, the server delivers the message again.
+                    if let Err(error) = message.ack().await {
+                        tracing::debug!(%error, "cannot acknowledge a message");
+                    }
+                }
+                if let Err(error) = client.flush().await {
+                    tracing::debug!(%error, "cannot acknowledge messages");
+                }
+            }
+            Err(reason) => {
+                if !std::mem::replace(&mut is_failing, true) {
+                    tracing::warn!(error = %Printable(&reason), "cannot read from the server, trying again");
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Returns the next messages. Waits for at most [`WAIT`].
+async fn batch(consumer: &PullConsumer) -> Result<Vec<async_nats::jetstream::Message>, String> {
+    let batch = consumer.batch().max_messages(MESSAGES).max_bytes(OCTETS).expires(WAIT);
+    let mut messages = batch.messages().await.map_err(|error| error.to_string())?;
+    let mut all = Vec::new();
+    while let Some(message) = messages.next().await {
+        match message {
+            Ok(message) => all.push(message),
+            Err(error) if all.is_empty() => return Err(error.to_string()),
+            // The next batch reports the error again.
+            Err(_) => break,
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,185 @@
+//! The files of `ibnet-sweep collect`: `lines-TIME.jsonl.zst`, and `.part` while one is written.
+//!
+//! Each write is one zstd frame that is on the disk before the write returns. So a crash leaves
+//! whole frames, and at most one incomplete frame at the end, whose messages come again.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::{self, CParameter};
+
+use crate::status::now;
+
+/// Level of zstd: the default.
+const LEVEL: i32 = 3;
+
+/// Mode of the files.
+const MODE: u32 = 0o640;
+
+/// Files in a folder, one of them open.
+pub(super) struct Files {
+    folder: PathBuf,
+    every: Duration,
+    open: Option<Open>,
+    compressor: Compressor<'static>,
+    records: u64,
+    _lock: File,
+}
+
+struct Open {
+    file: File,
+    part: PathBuf,
+    octets: u64,
+    /// Time at which the file is closed, in nanoseconds since 1970.
+    until: u64,
+}
+
+impl Files {
+    /// Opens a folder and creates it if it is missing. Closes the files that a crash left open.
+    pub(super) fn open(folder: &Path, every: Duration) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let lock = File::options().write(true).create(true).truncate(false).mode(MODE).open(folder.join(".collect.lock"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(io::Error::other("another ibnet-sweep collect writes to it")),
+            Err(TryLockError::Error(error)) => tracing::warn!(%error, "the file system has no locks"),
+        }
+        let mut compressor = Compressor::new(LEVEL)?;
+        compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.to_str().is_some_and(|path| path.ends_with(".jsonl.zst.part")) {
+                recover(&path)?;
+            }
+        }
+        Ok(Self { folder: folder.to_owned(), every, open: None, compressor, records: 0, _lock: lock })
+    }
+
+    /// Returns the number of records that were written.
+    pub(super) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Writes whole lines to the disk.
+    pub(super) fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let frame = self.compressor.compress(text)?;
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => self.open.insert(Open::new(&self.folder, self.every)?),
+        };
+        open.file.write_all_at(&frame, open.octets)?;
+        open.file.sync_data()?;
+        open.octets += frame.len() as u64;
+        self.records += memchr::memchr_iter(b'\n', text).count() as u64;
+        Ok(())
+    }
+
+    /// Closes the file if its time is over.
+    pub(super) fn close_if_due(&mut self) -> io::Result<()> {
+        if self.open.as_ref().is_some_and(|open| now() >= open.until) { self.close() } else { Ok(()) }
+    }
+
+    /// Closes the open file: it loses the suffix `.part`.
+    pub(super) fn close(&mut self) -> io::Result<()> {
+        match self.open.take() {
+            Some(open) => finish(&open.part),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Open {
+    fn new(folder: &Path, every: Duration) -> io::Result<Self> {
+        let now = now();
+        let every = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let until = (now / every + 1).saturating_mul(every);
+        let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(now)).to_string().replace(['-', ':'], "");
+        for number in 0..1000 {
+            let number = if number == 0 { String::new() } else { format!("-{number:03}") };
+            let path = folder.join(format!("lines-{time}{number}.jsonl.zst"));
+            let part = path.with_added_extension("part");
+            if !path.exists() && !part.exists() {
+                let file = File::options().write(true).create_new(true).mode(MODE).open(&part)?;
+                return Ok(Self { file, part, octets: 0, until });
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+/// Removes the suffix `.part`.
+fn finish(part: &Path) -> io::Result<()> {
+    fs::rename(part, part.with_extension(""))
+}
+
+/// Closes a file that a crash left open, without its incomplete frame.
+fn recover(part: &Path) -> io::Result<()> {
+    let octets = fs::read(part)?;
+    let mut whole = 0;
+    while let Some(rest) = octets.get(whole..).filter(|rest| !rest.is_empty())
+        && let Ok(length) = zstd_safe::find_frame_compressed_size(rest)
+        && rest.get(..length).is_some_and(|frame| zstd::stream::copy_decode(frame, io::sink()).is_ok())
+    {
+        whole += length;
+    }
+    if whole < octets.len() {
+        tracing::warn!(path = %part.display(), octets = octets.len() - whole, "removed an incomplete end of a file; the server sends it again");
+        File::options().write(true).open(part)?.set_len(whole as u64)?;
+    }
+    if whole == 0 { fs::remove_file(part) } else { finish(part) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
+        names.retain(|name| !name.to_string_lossy().starts_with('.'));
+        names.sort();
+        names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect()
+    }
+
+    fn text(path: &Path) -> String {
+        String::from_utf8(zstd::stream::decode_all(&fs::read(path).expect("read")[..]).expect("whole frames")).expect("text")
+    }
+
+    #[test]
+    fn file_is_closed_by_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut files = Files::open(folder.path(), Duration::from_secs(3600)).expect("opened");
+        for _ in 0..2 {
+            files.write(b"a\nb\n").expect("written");
+            files.write(b"c\n").expect("written");
+            assert!(names(folder.path()).iter().any(|name| name.ends_with(".jsonl.zst.part")));
+            files.close().expect("closed");
+        }
+        let names = names(folder.path());
+        assert!(names.len() == 2 && names.iter().all(|name| name.starts_with("lines-2") && name.ends_with(".jsonl.zst")), "{names:?}");
+        assert!(names.iter().all(|name| text(&folder.path().join(name)) == "a\nb\nc\n") && files.records() == 6);
+    }
+
+    #[test]
+    fn crash_leaves_whole_frames() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut files = Files::open(folder.path(), Duration::from_secs(3600)).expect("opened");
+        files.write(b"one\n").expect("written");
+        files.write(b"two\n").expect("written");
+        assert!(Files::open(folder.path(), Duration::from_secs(1)).is_err(), "another process");
+        drop(files);
+        let part = folder.path().join(names(folder.path()).remove(0));
+        let whole = fs::read(&part).expect("read");
+        fs::write(&part, &whole[..whole.len() - 3]).expect("written");
+        fs::write(folder.path().join("lines-20200101T000000Z.jsonl.zst.part"), &whole[..3]).expect("written");
+        drop(Files::open(folder.path(), Duration::from_secs(1)).expect("opened"));
+        let [name] = &names(folder.path())[..] else { panic!("one file") };
+        assert!(!name.ends_with(".part") && text(&folder.path().join(name)) == "one\n");
+    }
+}

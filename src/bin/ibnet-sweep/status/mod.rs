@@ -1,0 +1,132 @@
+//! `ibnet-sweep status`: the condition of all samplers, from a NATS server or from `ibnet-hub`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use ibnet::assignments::Assignments;
+use ibnet::cli;
+use ibnet::config::Raw;
+use ibnet::output::{Destination, NatsOptions};
+
+use super::failure::Failure;
+use super::flags::Flags;
+
+mod hub;
+#[cfg(feature = "nats")]
+mod nats;
+mod row;
+mod show;
+
+/// Show the condition of all samplers: the age of the last slot, answers, lost records
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// NATS server with JetStream (nats://HOST:4222), or ibnet-hub (http://HOST:8080)
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+    /// Configuration file: its first NATS output has the server, and `assignments` the plan
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Plan: samplers of the plan that sent nothing are shown too
+    #[arg(long, value_name = "FILE")]
+    assignments: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ibnet-sweep status -c /etc/ibnet/ibnet.toml
+  ibnet-sweep status --from nats://admin1:4222 --assignments plan.toml
+  ibnet-sweep status --from http://127.0.0.1:8080 --json | jq '.rows[] | select(.state != \"ok\")'
+
+The source is read once. NATS needs a stream with the subjects of the samplers.
+A hub on another host needs a tunnel: ssh -L 8080:127.0.0.1:8080 HOST
+
+States:
+  ok           the last slot is complete
+  incomplete   ports did not answer in the last slot, or records were lost
+  silent       no slot for three intervals (two seconds at least)
+  never heard  the plan has the sampler, and the source has no slot of it
+
+Exit codes: 0 all samplers are ok; 1 the source cannot be read; 2 the arguments
+are wrong; 3 a sampler is not ok, or there is none.";
+
+/// Exit code: a sampler is not ok.
+const FOUND: u8 = 3;
+
+/// Source of the rows.
+enum Source {
+    Hub(String),
+    Nats(Box<NatsOptions>),
+}
+
+impl Args {
+    /// Uses the configuration file that is given before the command. Returns false if there are
+    /// other flags before it.
+    pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
+        let Some(config) = before.only_config() else { return false };
+        let is_twice = config.is_some() && self.config.is_some();
+        self.config = self.config.take().or(config);
+        !is_twice
+    }
+
+    /// Returns the source, and the names of the samplers of the plan.
+    fn read(&self) -> Result<(Source, Vec<String>), Failure> {
+        let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+        let plan = match &self.assignments {
+            Some(path) => Some(path.clone()),
+            None => Some(PathBuf::from(&raw.assignments)).filter(|path| !path.as_os_str().is_empty()),
+        };
+        let hosts = match plan {
+            Some(path) => Assignments::read(&path)?.assignments.samplers.into_iter().map(|sampler| sampler.host).collect(),
+            None => Vec::new(),
+        };
+        // Only the outputs are used. The net file that is set here is never read.
+        raw.assignments.clear();
+        raw.sampler.clear();
+        raw.net = "-".to_owned();
+        let config = raw.check()?;
+        let output = config.outputs.into_iter().find_map(|output| match output.to {
+            Destination::Nats(options) => Some(options),
+            _ => None,
+        });
+        let source = match &self.from {
+            None => Source::Nats(Box::new(output.ok_or(Failure::NoSource)?)),
+            Some(from) if from.starts_with("http://") => Source::Hub(from.clone()),
+            Some(from) if from.starts_with("nats://") || from.starts_with("tls://") => {
+                // The user and the certificates are those of the configuration.
+                Source::Nats(Box::new(NatsOptions { server: from.clone(), ..output.unwrap_or_default() }))
+            }
+            Some(from) => return Err(Failure::WrongSource { from: from.clone() }),
+        };
+        Ok((source, hosts))
+    }
+}
+
+/// Prints the condition of all samplers.
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let (source, hosts) = args.read()?;
+    let mut rows = match source {
+        Source::Hub(url) => hub::read(&url)?,
+        #[cfg(feature = "nats")]
+        Source::Nats(options) => nats::read_all(&options)?,
+        #[cfg(not(feature = "nats"))]
+        Source::Nats(options) => return Err(Failure::NoNats { from: options.shown_server() }),
+    };
+    row::add_missing(&mut rows, &hosts);
+    let now = now();
+    rows.sort_by(|one, other| one.key().cmp(&other.key()));
+    let text = if args.json { show::json(&rows, now) } else { show::text(&rows, now) };
+    cli::print(text.as_bytes()).map_err(Failure::Stdout)?;
+    let is_ok = !rows.is_empty() && rows.iter().all(|row| row.state(now) == row::State::Ok);
+    Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+}
+
+#[expect(clippy::disallowed_methods, reason = "the age of a slot is counted from now")]
+pub(crate) fn now() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,180 @@
+//! The table and the JSON document of the samplers.
+
+use serde::Serialize;
+
+use super::super::table;
+use super::row::{Row, State};
+
+#[derive(Serialize)]
+struct Document<'a> {
+    /// Time at which the source was read.
+    ts: u64,
+    rows: Vec<JsonRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    sampler: &'a str,
+    ca: &'a str,
+    ca_port: u8,
+    role: &'a str,
+    state: State,
+    slot: Option<u64>,
+    age_ns: Option<u64>,
+    ports: u64,
+    ok: u64,
+    late: u64,
+    down: u64,
+    lines_lost: u64,
+    slots_missed: u64,
+    slots_lost: u64,
+}
+
+impl<'a> JsonRow<'a> {
+    fn of(row: &'a Row, now: u64) -> Self {
+        let age_ns = row.age_ns(now);
+        Self {
+            sampler: &row.sampler,
+            ca: &row.ca,
+            ca_port: row.ca_port,
+            role: &row.role,
+            state: row.state(now),
+            slot: age_ns.map(|_| row.last_slot),
+            age_ns,
+            ports: row.ports,
+            ok: row.ok,
+            late: row.late,
+            down: row.down,
+            lines_lost: row.lines_lost,
+            slots_missed: row.slots_missed,
+            slots_lost: row.slots_lost,
+        }
+    }
+}
+
+/// Returns one JSON document with a line feed.
+pub(super) fn json(rows: &[Row], now: u64) -> String {
+    let row = |row| JsonRow::of(row, now);
+    let document = Document { ts: now, rows: rows.iter().map(row).collect() };
+    serde_json::to_string(&document).unwrap_or_default() + "\n"
+}
+
+/// Returns an aligned table and a line with the totals.
+pub(super) fn text(rows: &[Row], now: u64) -> String {
+    if rows.is_empty() {
+        return "no sampler\n".to_owned();
+    }
+    let has_hca = rows.iter().zip(rows.iter().skip(1)).any(|(one, other)| one.sampler == other.sampler);
+    let mut table = table::new();
+    let hca = if has_hca { &["HCA port"][..] } else { &[] };
+    let heads = ["slot age", "complete", "ports", "late", "lost lines", "lost slots", "state"];
+    table.set_header([&["sampler"], hca, &heads].concat());
+    for row in rows {
+        let hca = has_hca.then(|| if row.ca.is_empty() { String::new() } else { format!("{}:{}", row.ca, row.ca_port) });
+        let numbers = match row.age_ns(now) {
+            None => vec!["-".to_owned(); heads.len() - 1],
+            Some(age) => vec![
+                self::age(age),
+                percent(row.known(), row.ports),
+                row.ports.to_string(),
+                row.late.to_string(),
+                row.lines_lost.to_string(),
+                (row.slots_missed + row.slots_lost).to_string(),
+            ],
+        };
+        let cells = std::iter::once(ibnet::types::Printable(&row.sampler).to_string()).chain(hca).chain(numbers);
+        table.add_row(cells.chain([row.state(now).as_str().to_owned()]));
+    }
+    let first = 1 + usize::from(has_hca);
+    let right: Vec<usize> = (first..first + heads.len() - 1).collect();
+    format!("{}\n\n{}\n", table::show(table, &right), totals(rows, now))
+}
+
+/// Returns the number of samplers in each state, the worst first.
+fn totals(rows: &[Row], now: u64) -> String {
+    let ports: u64 = rows.iter().map(|row| row.ports).sum();
+    let states = [State::NeverHeard, State::Silent, State::Incomplete, State::Ok].map(|state| {
+        let count = rows.iter().filter(|row| row.state(now) == state).count();
+        (count > 0).then(|| format!("{count} {}", state.as_str()))
+    });
+    format!("{} samplers, {ports} ports: {}", rows.len(), states.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// Returns a time in seconds, minutes, hours or days.
+fn age(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    match seconds {
+        ..100.0 => format!("{seconds:.1} s"),
+        ..6_000.0 => format!("{:.1} min", seconds / 60.0),
+        ..172_800.0 => format!("{:.1} h", seconds / 3_600.0),
+        _ => format!("{:.1} d", seconds / 86_400.0),
+    }
+}
+
+/// Returns a share that is 100.0 % only if nothing is missing.
+fn percent(known: u64, ports: u64) -> String {
+    if known >= ports {
+        return "100.0 %".to_owned();
+    }
+    format!("{:.1} %", (known as f64 / ports as f64 * 100.0).min(99.9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::{add_missing, example};
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let mut rows = vec![example("node1"), Row { ok: 89, lines_lost: 7, ..example("node2") }, example("node3")];
+        rows[2].last_ts -= 3_600_000_000_000;
+        rows[2].last_slot -= 3_600;
+        add_missing(&mut rows, &["node4".to_owned()]);
+        rows
+    }
+
+    #[test]
+    fn table_is_aligned_and_ends_with_the_totals() {
+        let rows = rows();
+        let expected = "\
+sampler  slot age  complete  ports  late  lost lines  lost slots  state
+node1       0.5 s   100.0 %    100     2           0           0  ok
+node2       0.5 s    99.0 %    100     2           7           0  incomplete
+node3      60.0 min   100.0 %    100     2           0           0  silent
+node4           -         -      -     -           -           -  never heard
+
+4 samplers, 300 ports: 1 never heard, 1 silent, 1 incomplete, 1 ok
+";
+        let found = text(&rows, rows[0].last_ts + 500_000_000);
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&found), words(expected), "{found}");
+        let ends: Vec<_> = found.lines().take(5).map(|line| line.rfind("  ")).collect();
+        assert!(ends.iter().all(|end| *end == ends[0]), "{found}");
+    }
+
+    #[test]
+    fn two_hca_ports_of_a_sampler_are_told_apart() {
+        let rows =
+            [Row { ca: "mlx5_0".to_owned(), ca_port: 1, ..example("a") }, Row { ca: "mlx5_1".to_owned(), ca_port: 1, ..example("a") }];
+        let found = text(&rows, rows[0].last_ts);
+        assert!(found.contains("mlx5_0:1") && found.contains("mlx5_1:1") && found.contains("HCA port"), "{found}");
+    }
+
+    #[test]
+    fn document_has_a_row_for_each_sampler() {
+        let rows = rows();
+        let found: serde_json::Value = serde_json::from_str(&json(&rows, rows[0].last_ts + 5)).expect("JSON");
+        let states: Vec<_> = found["rows"].as_array().expect("rows").iter().map(|row| row["state"].as_str()).collect();
+        assert_eq!(states, [Some("ok"), Some("incomplete"), Some("silent"), Some("never_heard")]);
+        assert_eq!((found["rows"][0]["age_ns"].as_u64(), found["rows"][3]["age_ns"].as_u64()), (Some(5), None));
+    }
+
+    #[test]
+    fn share_is_complete_only_if_nothing_is_missing() {
+        assert_eq!(percent(99_999, 100_000), "99.9 %");
+        assert_eq!((percent(0, 0), percent(1, 2)), ("100.0 %".to_owned(), "50.0 %".to_owned()));
+        assert_eq!(
+            [1, 99_900_000_000, 120_000_000_000, 7_200_000_000_000, 172_800_000_000_000].map(age),
+            ["0.0 s", "99.9 s", "2.0 min", "2.0 h", "2.0 d"]
+        );
+    }
+}

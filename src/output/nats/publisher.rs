@@ -1,0 +1,379 @@
+//! Publishes messages until the server has acknowledged each one.
+//!
+//! The messages wait in memory. With a spool, they move to the disk as soon as the server is
+//! unreachable or rejects a message. While the spool has messages, new messages go to its end, and
+//! the publisher reads from its beginning. So the order stays the same.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::jetstream::context::{PublishAckFuture, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use zstd::bulk::Compressor;
+
+use super::super::nats_guard::MAX_FRAME;
+use super::super::options::Batching;
+use super::super::queue::{Inbox, Message};
+use super::super::stream::Stream;
+use super::connection::{FIRST_PAUSE, LONGEST_PAUSE, Session, WINDOW};
+use super::message::{Names, Origin, Pending, Waiting};
+use super::spool::Spool;
+use crate::types::Printable;
+
+/// Octets of messages in memory, in addition to the queue. The last slot may exceed this number.
+const WINDOW_OCTETS: usize = 8 << 20;
+
+/// Error text that is used before the server has reported an error.
+const NOT_CONNECTED: &str = "not connected";
+
+/// Messages on their way to a server.
+pub(super) struct Publisher {
+    pub(super) server: String,
+    pub(super) session: Session,
+    pub(super) stream: Stream,
+    pub(super) batching: Batching,
+    pub(super) names: Names,
+    /// Compresses payloads, if this is configured.
+    pub(super) compressor: Option<Compressor<'static>>,
+    pub(super) spool: Option<Spool>,
+    /// Origin of the next batch.
+    pub(super) origin: Origin,
+    /// Messages without an acknowledgement.
+    pub(super) pending: Waiting,
+    /// Messages that a full disk did not accept.
+    pub(super) unspooled: Waiting,
+    pub(super) log: Log,
+}
+
+/// What was logged since the last success.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// Whether the last attempt failed and was logged.
+    is_failing: bool,
+    /// Whether the spool failed and this was logged.
+    is_spool_failing: bool,
+    /// Reason of the last replacement of the client.
+    replaced: Option<Ending>,
+}
+
+/// Reason why a client is not used any longer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ending {
+    /// Every record is acknowledged, or the drain time of a stop has ended.
+    Complete,
+    /// The server sent too many octets without a message.
+    OversizedFrame,
+    /// The tasks of the client have ended.
+    ClientStopped,
+}
+
+impl Publisher {
+    /// Publishes the pending messages, those of the spool and those of the inbox. If this future is
+    /// dropped, no record is dropped: a message stays pending until it is acknowledged.
+    pub(super) async fn publish_all(&mut self, inbox: &mut Inbox) -> Ending {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            self.fill(inbox);
+            if self.pending.is_empty() {
+                let Some(message) = inbox.next().await else { return Ending::Complete };
+                self.take(&message, inbox);
+                continue;
+            }
+            if !self.wait_for_server(inbox).await {
+                return Ending::ClientStopped;
+            }
+            let error = self.publish_some(inbox).await;
+            inbox.set_unreported(self.unacknowledged());
+            match error {
+                None => {
+                    self.log_success();
+                    pause = FIRST_PAUSE;
+                }
+                Some(_) if self.session.has_ended().await => return Ending::ClientStopped,
+                Some(error) => {
+                    self.log_failure(&error);
+                    self.spill();
+                    // Do not add load to a server that rejects messages.
+                    self.absorb(inbox, tokio::time::sleep(pause)).await;
+                    pause = LONGEST_PAUSE.min(pause * 2);
+                }
+            }
+        }
+    }
+
+    /// Ends the publishing. The records that wait go to the spool, if there is one. Returns the
+    /// number of records that are lost with this process.
+    pub(super) fn end(&mut self, inbox: &mut Inbox) -> u64 {
+        self.spill();
+        while self.spool.is_some()
+            && self.unspooled.is_empty()
+            && let Some(message) = inbox.ready()
+        {
+            self.take(&message, inbox);
+            self.spill();
+        }
+        if let Some(spool) = self.spool.as_ref().filter(|spool| !spool.is_empty()) {
+            let records = spool.lines() + self.pending.lines();
+            tracing::warn!(output = ?self.server, records, "records stay in the spool, the next start publishes them");
+        }
+        self.unacknowledged()
+    }
+
+    /// Returns the number of records that are only in memory.
+    pub(super) fn unacknowledged(&self) -> u64 {
+        let pending = if self.is_spooling() { 0 } else { self.pending.lines() };
+        pending + self.unspooled.lines() + self.stream.unreported()
+    }
+
+    /// Counts records that the spool dropped. They can have `start` records, so the stream writes its
+    /// `start` records again.
+    fn lose(&mut self, records: u64) {
+        if records > 0 {
+            self.stream.lose(records);
+            self.stream.begin();
+        }
+    }
+
+    /// Returns whether new messages go to the spool.
+    fn is_spooling(&self) -> bool {
+        self.spool.as_ref().is_some_and(|spool| !spool.is_empty())
+    }
+
+    /// Takes what is ready: from the inbox to the spool or to memory, and from the spool to memory.
+    fn fill(&mut self, inbox: &mut Inbox) {
+        self.write_unspooled();
+        while self.accepts()
+            && let Some(message) = inbox.ready()
+        {
+            self.take(&message, inbox);
+        }
+        if self.pending.is_empty()
+            && let Some(spool) = &mut self.spool
+        {
+            // Everything that was read is acknowledged.
+            spool.acknowledge();
+            let (messages, lost) = spool.read(WINDOW_OCTETS);
+            self.pending.extend(messages);
+            self.lose(lost);
+        }
+    }
+
+    /// Returns whether another slot can be taken from the inbox.
+    fn accepts(&self) -> bool {
+        let has_space = || self.pending.len() < WINDOW && self.pending.octets() < WINDOW_OCTETS;
+        self.unspooled.is_empty() && (self.is_spooling() || has_space())
+    }
+
+    /// Makes messages from a message of the queue.
+    fn take(&mut self, message: &Message, inbox: &Inbox) {
+        if self.is_spooling()
+            && let (Some(spool), Message::Lines(_, batch, _)) = (&mut self.spool, message)
+        {
+            // The event that reports the loss comes with this slot.
+            let dropped = spool.make_room(batch.bytes.len() as u64);
+            self.lose(dropped);
+        }
+        let messages = self.messages(message);
+        if self.is_spooling() {
+            self.unspooled.extend(messages);
+            self.write_unspooled();
+        } else {
+            self.pending.extend(messages);
+        }
+        inbox.settle(message, self.unacknowledged());
+    }
+
+    /// Makes the messages of the server from a message of the queue.
+    fn messages(&mut self, message: &Message) -> Vec<Pending> {
+        let source = match message {
+            Message::Start(source, _) | Message::Lines(source, ..) | Message::Gone(source) => *source,
+            Message::End => return Vec::new(),
+        };
+        // The origin is copied, because the stream removes it when the source ends.
+        if let Some(start) = self.stream.start(source) {
+            self.origin.set(start);
+        }
+        self.stream.take(message);
+        match message {
+            Message::Start(_, start) => self.origin.set(start),
+            Message::Lines(_, batch, _) => {
+                if let Some((_, sweep)) = &batch.sweep {
+                    self.origin.slot = sweep.slot;
+                }
+            }
+            Message::Gone(_) | Message::End => {}
+        }
+        let messages = match self.batching {
+            Batching::Line => self.names.lines(&self.origin.sampler, self.stream.records()),
+            Batching::Slot => self.names.batches(&self.origin, self.stream.text()),
+        };
+        // The messages are kept until they are acknowledged, so no record is dropped here.
+        self.stream.wrote(usize::MAX);
+        messages
+    }
+
+    /// Moves the pending messages to the spool. Without a spool, or if the messages come from the
+    /// spool, they stay in memory.
+    fn spill(&mut self) {
+        if !self.is_spooling()
+            && let Some(spool) = &mut self.spool
+            && !self.pending.is_empty()
+        {
+            tracing::info!(output = ?self.server, "writing records to the spool");
+            let (dropped, result) = spool.append(&mut self.pending);
+            self.lose(dropped);
+            self.log_spool(result);
+            // What the disk did not accept follows what it did accept.
+            if self.is_spooling() {
+                self.unspooled.append(&mut self.pending);
+            }
+        }
+    }
+
+    /// Writes the messages that the disk did not accept.
+    fn write_unspooled(&mut self) {
+        let Some(spool) = self.spool.as_mut().filter(|_| !self.unspooled.is_empty()) else { return };
+        let (dropped, result) = spool.append(&mut self.unspooled);
+        self.lose(dropped);
+        self.log_spool(result);
+    }
+
+    /// Writes the records of the inbox to the spool until `until` is over. Without messages in the
+    /// spool, the records stay in the inbox.
+    async fn absorb(&mut self, inbox: &mut Inbox, until: impl Future<Output = ()>) {
+        let mut until = pin!(until);
+        let mut has_ended = false;
+        loop {
+            let accepts = self.is_spooling() && self.unspooled.is_empty() && !has_ended;
+            tokio::select! {
+                biased;
+                () = &mut until => return,
+                message = inbox.next(), if accepts => match message {
+                    Some(message) => self.take(&message, inbox),
+                    None => has_ended = true,
+                },
+            }
+        }
+    }
+
+    /// Waits for a connection. Returns false if the client has ended.
+    async fn wait_for_server(&mut self, inbox: &mut Inbox) -> bool {
+        while self.session.client.connection_state() != State::Connected {
+            let error = self.session.connection.error().clone();
+            self.log_failure(error.as_deref().unwrap_or(NOT_CONNECTED));
+            self.spill();
+            self.write_unspooled();
+            let connection = std::sync::Arc::clone(&self.session.connection);
+            // The timeout is needed because the client drops events if its queue of events is full.
+            let mut is_connected = false;
+            let wait = async { is_connected = tokio::time::timeout(LONGEST_PAUSE, connection.connected.notified()).await.is_ok() };
+            self.absorb(inbox, wait).await;
+            if !is_connected && self.session.has_ended().await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Sends the pending messages and waits for their acknowledgements. Meanwhile it takes more
+    /// from the inbox. Returns the first error.
+    async fn publish_some(&mut self, inbox: &mut Inbox) -> Option<String> {
+        // The acknowledgements of the first messages in `pending`.
+        let mut in_flight: VecDeque<PublishAckFuture> = VecDeque::new();
+        let mut error = None;
+        loop {
+            while error.is_none() && in_flight.len() < WINDOW.min(self.pending.len()) {
+                match self.send(in_flight.len()).await {
+                    Ok(acknowledgement) => in_flight.push_back(acknowledgement),
+                    Err(failed) => error = Some(failed),
+                }
+            }
+            let Some(acknowledgement) = in_flight.pop_front() else { return error };
+            let result = match &error {
+                None => acknowledgement.await,
+                // After an error, only what has arrived counts.
+                Some(_) => match tokio::time::timeout(Duration::ZERO, acknowledgement.into_future()).await {
+                    Ok(result) => result,
+                    Err(_) => return error,
+                },
+            };
+            match result {
+                Ok(_) => self.pending.remove_first(1),
+                Err(_) if error.is_some() => return error,
+                Err(failed) => {
+                    let subject = self.pending.get(0).map_or("", |message| &message.subject);
+                    error = Some(match failed.kind() {
+                        PublishErrorKind::StreamNotFound => format!("no stream has the subject {subject}"),
+                        PublishErrorKind::TimedOut => "no acknowledgement".to_owned(),
+                        _ => failed.to_string(),
+                    });
+                    return error;
+                }
+            }
+            if error.is_none() && !self.is_spooling() {
+                self.fill(inbox);
+                inbox.set_unreported(self.unacknowledged());
+            }
+        }
+    }
+
+    /// Sends a pending message.
+    async fn send(&mut self, place: usize) -> Result<PublishAckFuture, String> {
+        let Some(message) = self.pending.get(place) else { return Err("no message".to_owned()) };
+        let message = match message.split(self.session.client.max_payload()) {
+            None => message,
+            Some(parts) => {
+                self.pending.replace(place, parts);
+                let Some(message) = self.pending.get(place) else { return Err("no message".to_owned()) };
+                message
+            }
+        };
+        let mut publish = PublishMessage::build().message_id(&message.id);
+        let payload = match &mut self.compressor {
+            Some(compressor) => {
+                publish = publish.header("Content-Encoding", "zstd");
+                compressor.compress(&message.text).map_err(|error| error.to_string())?.into()
+            }
+            None => message.text.clone(),
+        };
+        let sent = self.session.context.send_publish(message.subject.clone(), publish.payload(payload)).await;
+        sent.map_err(|failed| failed.to_string())
+    }
+
+    /// Logs that the client is replaced, once for each reason until the next success.
+    pub(super) fn log_replacement(&mut self, ending: Ending) {
+        let error = match ending {
+            Ending::Complete => return,
+            Ending::OversizedFrame => format!("the server sent more than {} MiB without a complete message", MAX_FRAME >> 20),
+            Ending::ClientStopped => "the client cannot process a message of the server".to_owned(),
+        };
+        if self.log.replaced.replace(ending) != Some(ending) {
+            tracing::warn!(output = ?self.server, %error, "disconnected from the server, buffering records");
+        }
+    }
+
+    fn log_success(&mut self) {
+        self.log.replaced = None;
+        if std::mem::take(&mut self.log.is_failing) {
+            tracing::info!(output = ?self.server, "publishing again");
+        }
+    }
+
+    pub(super) fn log_failure(&mut self, error: &str) {
+        if !std::mem::replace(&mut self.log.is_failing, true) {
+            tracing::warn!(output = ?self.server, error = %Printable(error), "cannot publish, buffering records");
+        }
+    }
+
+    fn log_spool(&mut self, result: std::io::Result<()>) {
+        match result {
+            Ok(()) => self.log.is_spool_failing = false,
+            Err(error) if !std::mem::replace(&mut self.log.is_spool_failing, true) => {
+                tracing::warn!(output = ?self.server, %error, "cannot write to the spool, buffering records");
+            }
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `ibnet-sweep status` and `ibnet-sweep collect` with a real NATS server.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+use async_nats::ConnectOptions;
+use serde_json::Value;
+
+use super::nats::{Server, available, dropped_at_the_end, slots};
+use super::sampler::{Received, Sampler, wait_for};
+
+fn ibnet(sampler: &Sampler, server: &Server<'_>, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
+    command.current_dir(sampler.folder()).arg(args[0]).args(["--from", &format!("nats://127.0.0.1:{}", server.port)]).args(&args[1..]);
+    command
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn with_server(batch: &str, port: u16) -> String {
+    format!(
+        "interval = \"200ms\"
+        [[output]]
+        type = \"file\"
+        path = \"lines\"
+        [[output]]
+        type = \"nats\"
+        server = \"127.0.0.1:{port}\"
+        {batch}"
+    )
+}
+
+#[test]
+fn status_is_the_last_slot_of_each_sampler() {
+    let Some(program) = available() else { return };
+    for batch in ["", "batch = \"slot\"\ncompress = true"] {
+        let sampler = Sampler::new("");
+        let server = Server::start(program.clone(), &sampler, "");
+        server.add_stream(ConnectOptions::new, "nats");
+        let status = |args: &[&str]| ibnet(&sampler, &server, &[&["status"], args].concat()).output().unwrap();
+        let empty = status(&[]);
+        assert!(empty.status.code() == Some(3) && text(&empty).starts_with("no sampler"), "{}", text(&empty));
+        sampler.configure(&with_server(batch, server.port));
+        let running = sampler.start();
+        wait_for("a sampler that is ok", || {
+            let found = status(&[]);
+            found.status.code() == Some(0) && text(&found).contains("1 samplers, 20 ports: 1 ok")
+        });
+        running.stop("TERM");
+        fs::write(
+            sampler.path("plan.toml"),
+            "version = 1\ncap = 150\n[[sampler]]\nhost = \"node00001\"\nport_count = 0\n[[sampler]]\nhost = \"node00009\"\nport_count = 0\n",
+        )
+        .unwrap();
+        wait_for("a silent sampler", || {
+            let found = status(&["--assignments", "plan.toml", "--json"]);
+            assert_eq!(found.status.code(), Some(3), "{}", text(&found));
+            let document: Value = serde_json::from_slice(&found.stdout).unwrap();
+            let states: Vec<_> =
+                (0..2).map(|row| (document["rows"][row]["sampler"].clone(), document["rows"][row]["state"].clone())).collect();
+            states == [("node00001".into(), "silent".into()), ("node00009".into(), "never_heard".into())]
+        });
+    }
+}
+
+#[test]
+fn status_without_a_source_has_a_remedy() {
+    let sampler = Sampler::new("output = \"lines\"");
+    let run = |args: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_ibnet-sweep")).current_dir(sampler.folder()).arg("status").args(args).output().unwrap()
+    };
+    for (args, expected) in [
+        (&["-c", "ibnet.toml"][..], "no source is given"),
+        (&["--from", "ftp://host"], "expected nats://, tls:// or http://"),
+        (&["--from", "http://127.0.0.1:1"], "check that ibnet-hub runs there"),
+        (&["--from", "nats://127.0.0.1:1"], "cannot connect to the NATS server"),
+    ] {
+        let found = run(args);
+        assert!(found.status.code() == Some(1) && text(&found).contains(expected), "{args:?}: {}", text(&found));
+    }
+}
+
+/// The collector is killed twice. Its files have every record of the stream.
+#[test]
+fn collected_files_have_every_record() {
+    let Some(program) = available() else { return };
+    let sampler = Sampler::new("");
+    let server = Server::start(program, &sampler, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    sampler.configure(&with_server("batch = \"slot\"\ncompress = true", server.port).replace("200ms", "20ms"));
+    let running = sampler.start();
+    let collect = |args: &[&str]| ibnet(&sampler, &server, &[&["collect", "-o", "collected", "--every", "1s"], args].concat());
+    for _ in 0..2 {
+        let mut child = collect(&[]).stderr(Stdio::null()).spawn().unwrap();
+        let before = fs::read_dir(sampler.path("collected")).map_or(0, Iterator::count);
+        wait_for("files", || fs::read_dir(sampler.path("collected")).map_or(0, Iterator::count) > before + 2);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let before = slots(&sampler);
+    wait_for("slots", || slots(&sampler) > before + 10);
+    let dropped = dropped_at_the_end(&running.stop("TERM"));
+    // What the killed collector received and did not acknowledge is delivered again after a minute.
+    let output = collect(&["--until-empty"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let mut lines = BTreeSet::new();
+    for entry in fs::read_dir(sampler.path("collected")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "zst") {
+            let text = zstd::stream::decode_all(&fs::read(path).unwrap()[..]).unwrap();
+            lines.extend(String::from_utf8(text).unwrap().lines().map(str::to_owned));
+        }
+    }
+    let (text, file) = (lines.into_iter().collect::<Vec<_>>().join("\n"), Received::of(&sampler.read("lines")));
+    let collected = Received::of(&text);
+    assert!(collected.lines.is_subset(&file.lines) && collected.starts.len() == 1);
+    assert!(file.lines.len() - collected.lines.len() <= dropped, "{} of {}", collected.lines.len(), file.lines.len());
+}

@@ -1,0 +1,38 @@
+//! Speed and size of an archive, and the time of DuckDB for the same work in the same run.
+//!
+//!     cargo bench -p ibnet-view --bench archive -- [--hours N] [--seconds N] [--keep FOLDER]
+//!
+//! | part | input |
+//! |---|---|
+//! | packing | lines of 1,000 ports and 300 seconds (`--seconds`), 1.4 kB each |
+//! | reading | an archive of 1,000 ports and 4 hours (`--hours`), 150 MB for each hour |
+//!
+//! The files are written to `target/tmp` and removed at the end. `--keep` writes the archive of the
+//! second part to a folder, and does nothing else. DuckDB has as many threads as ibnet.
+#![expect(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, reason = "a benchmark prints its results")]
+
+use std::fs;
+use std::path::Path;
+
+mod measure;
+mod packing;
+mod reading;
+mod traffic;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let after = |name: &str| arguments.iter().skip_while(|word| *word != name).nth(1);
+    let number = |name: &str, default: u64| after(name).map_or(default, |word| word.parse().expect("a number"));
+    let hours = number("--hours", 4);
+    if let Some(folder) = after("--keep") {
+        reading::write(Path::new(folder), hours);
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("archive");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    println!("threads   {}", rayon::current_num_threads());
+    packing::run(&folder, number("--seconds", 300));
+    reading::run(&folder, hours);
+    fs::remove_dir_all(&folder).unwrap();
+}

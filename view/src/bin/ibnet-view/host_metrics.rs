@@ -1,0 +1,64 @@
+//! `--host-metrics` and `--host-metric`: metrics of hosts beside those of the fabric.
+
+use std::path::PathBuf;
+
+use ibnet::types::Printable;
+use ibnet::{cli, limits};
+use ibnet_analysis::heat;
+use ibnet_analysis::heat::order::{RowId, RowLabel};
+use ibnet_analysis::host_metrics::{self, Access, HostMetrics, Range, Request, Source, panels};
+use ibnet_analysis::hosts::HostNames;
+use ibnet_analysis::when::Zone;
+use ibnet_view::picture::timeline::Timeline;
+use ibnet_view::terminal;
+
+use crate::Failure;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct HostArgs {
+    /// Also show metrics of the hosts, on the same time axis. SOURCE is the address of Prometheus
+    /// (`http://HOST:9090`), or files: JSON lines, CSV, or those of the LDMS store_csv. Repeatable
+    #[arg(long = "host-metrics", value_name = "SOURCE")]
+    sources: Vec<String>,
+    /// Metric of the hosts: ipoib, nfs, lustre (the default is all three), or a name of the source,
+    /// such as `node_network_*_bytes_total{device=ib*}`. Counters become rates. Repeatable
+    #[arg(long = "host-metric", value_name = "NAME", requires = "sources")]
+    requests: Vec<Request>,
+    /// File with the password of the user in the address of Prometheus, or with a bearer token
+    #[arg(long, value_name = "FILE", requires = "sources")]
+    host_metrics_password_file: Option<PathBuf>,
+}
+
+impl HostArgs {
+    /// Reads the metrics of these hosts, and reports on standard error what was left out. Returns
+    /// `None` if no source was given.
+    pub(crate) fn load(&self, names: &HostNames, range: Range) -> Result<Option<HostMetrics>, Failure> {
+        if self.sources.is_empty() {
+            return Ok(None);
+        }
+        let sources: Vec<Source> = self.sources.iter().map(|source| Source::from(&**source)).collect();
+        let requests = if self.requests.is_empty() { Request::defaults() } else { self.requests.clone() };
+        let secret = self.host_metrics_password_file.as_deref().map(|path| cli::read(path, limits::SECRET)).transpose()?;
+        let access = Access { secret: secret.map(|secret| String::from_utf8_lossy(&secret).trim_end_matches(['\r', '\n']).to_owned()) };
+        let loaded = host_metrics::load(&sources, &access, &requests, names, range)?;
+        loaded.notes.iter().for_each(|note| cli::note(&format!("hosts     {note}\n")));
+        Ok(Some(loaded))
+    }
+}
+
+/// Appends the metrics of these hosts to a picture over time, if a source was given.
+pub(crate) fn below(args: &HostArgs, picture: Timeline, hosts: impl Iterator<Item = String>) -> Result<Timeline, Failure> {
+    let columns = picture.columns();
+    let end_ns = columns.start_ns.saturating_add(columns.step_ns.saturating_mul(columns.count as u64));
+    let names = HostNames::new(hosts);
+    let Some(HostMetrics { metrics, .. }) = args.load(&names, Range { from: columns.start_ns, to: end_ns })? else { return Ok(picture) };
+    let row = |host: &str| RowLabel {
+        id: RowId { node: Some(host.to_owned()), ..RowId::default() },
+        ..RowLabel::new(Printable(host).to_string())
+    };
+    let grid = panels::grid(&metrics, names.iter().map(row).collect(), columns);
+    for panel in &grid.panels {
+        cli::note(&terminal::summary(panel, &grid, &heat::range::Range::Largest, &Zone::local()));
+    }
+    Ok(picture.with_hosts(&grid))
+}
