@@ -123,7 +123,7 @@ fn answers_have_the_described_form() {
         assert!(schema.is_object(), "{path} is not described");
         assert_eq!(faults(&api, schema, &value, path), Vec::<String>::new());
         if let Some(rows) = value["rows"].as_array() {
-            assert_eq!(rows.is_empty(), path == "/sm", "{path}");
+            assert!(!rows.is_empty(), "{path}");
         }
     }
 }

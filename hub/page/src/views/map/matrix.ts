@@ -2,7 +2,7 @@
 //! cable between them. Uneven routing shows as stripes.
 
 import { FULL, hasValue, LINK_DOWN, NO_ANSWER, stateOf } from "../../contract/frame";
-import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
+import { clear, createSurface, hatch, type Surface, triangle } from "../../draw/canvas";
 import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
 import type { Cable, Topology } from "../../model/topology";
@@ -264,24 +264,6 @@ export class Matrix {
     this.top += by;
     this.draw();
   }
-}
-
-function triangle(
-  context: CanvasRenderingContext2D,
-  color: string,
-  x1: number,
-  y1: number,
-  x2: number,
-  y2: number,
-  x3: number,
-  y3: number,
-): void {
-  context.fillStyle = color;
-  context.beginPath();
-  context.moveTo(x1, y1);
-  context.lineTo(x2, y2);
-  context.lineTo(x3, y3);
-  context.fill();
 }
 
 /** Rows are the switches with a link to a higher switch; columns are the higher ends. */
