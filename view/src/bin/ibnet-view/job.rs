@@ -106,6 +106,9 @@ fn run_groups(args: &Args) -> Result<(), Failure> {
 }
 
 fn run_one(args: &Args) -> Result<(), Failure> {
+    if args.bin.is_some() {
+        return Err(Failure::BinOfOneJob);
+    }
     let zone = Zone::local();
     let found = match &args.slurm {
         Some(id) => args.source.job(id)?,
