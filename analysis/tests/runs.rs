@@ -65,7 +65,8 @@ fn lines(seed: u64, slots: u64) -> String {
                 let ts = (FIRST + number) * SLOT_NS + random.u64(..1_000_000);
                 let is_answer = random.u8(..50) > 0;
                 let dt_ns = last.filter(|_| is_answer).map(|last| ts - last);
-                let gbps = |random: &mut fastrand::Rng| if random.u16(..500) == 0 { 20_000.0 } else { f64::from(random.u32(..100_000_000)) / 1e6 };
+                let gbps =
+                    |random: &mut fastrand::Rng| if random.u16(..500) == 0 { 20_000.0 } else { f64::from(random.u32(..100_000_000)) / 1e6 };
                 let rate = dt_ns.map(|_| gbps(&mut random));
                 let mut record = json!({
                     "type": "port", "ts": ts, "slot": slot, "sampler": sampler, "guid": format!("0x{guid:016x}"), "port": port, "lid": 4,

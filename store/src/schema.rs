@@ -200,7 +200,9 @@ fn columns(table: TableName) -> Vec<ColumnSpec> {
             columns.extend(PORT_TAIL);
             if table == TableName::PortsMinute {
                 columns.extend(["records", "answered"].map(|name| required(name, U32)));
-                columns.extend(MINUTE_RATES.into_iter().flat_map(|[_, most, percentile]| [most, percentile]).map(|name| optional(name, Kind::Decimal)));
+                columns.extend(
+                    MINUTE_RATES.into_iter().flat_map(|[_, most, percentile]| [most, percentile]).map(|name| optional(name, Kind::Decimal)),
+                );
                 columns.extend(["rtt_ns_max", "rtt_ns_p95"].map(|name| optional(name, U64)));
             }
         }

@@ -195,8 +195,13 @@ fn check_with_promtool(sampler: SocketAddr) {
     stream.read_to_string(&mut answer).unwrap();
     let (_, metrics) = answer.split_once("\r\n\r\n").unwrap();
     assert!(metrics.lines().count() > 500, "{answer}");
-    let mut child =
-        Command::new(promtool).args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let complaints = [output.stdout, output.stderr].concat();

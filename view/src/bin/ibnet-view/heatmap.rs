@@ -43,8 +43,7 @@ pub(crate) struct Args {
     metric: Vec<Metric>,
     /// Kind of the rows: port, link (the larger value of its two ends), switch or host (for rates
     /// the sum of their ports, for other metrics the largest value), sl or vl (counters by service
-    /// level or virtual lane, summed over all ports), or group (the hosts of each --group, and all
-    /// other hosts)
+    /// level or virtual lane, summed over all ports), or group (the hosts of each --group)
     #[arg(long, value_name = "WHAT", default_value_t = RowKind::Port)]
     by: RowKind,
     /// Only ports of these hosts and the ports linked to them: `node[001-012],admin1` or `oss*`

@@ -163,9 +163,12 @@ impl Failure {
     fn report(&self) -> ExitCode {
         let failed = cli::fail(self);
         match self {
-            Self::BinOfOneJob | Self::NoGroup | Self::Threshold(_) | Self::SvgOnly { .. } | Self::NotAPicture { .. } | Self::NotPictureName { .. } => {
-                ExitCode::from(USAGE)
-            }
+            Self::BinOfOneJob
+            | Self::NoGroup
+            | Self::Threshold(_)
+            | Self::SvgOnly { .. }
+            | Self::NotAPicture { .. }
+            | Self::NotPictureName { .. } => ExitCode::from(USAGE),
             // A metric that does not exist is a wrong argument. But only reading the records shows
             // that it does not exist.
             Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
