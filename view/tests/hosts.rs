@@ -90,6 +90,16 @@ fn heat_map_has_host_metrics_below_the_fabric_and_missing_data_is_not_zero() {
 }
 
 #[test]
+fn host_is_known_as_the_peer_of_a_switch_port() {
+    let folder = recorded();
+    let port = lines().lines().find(|line| line.contains("c1 mlx5_0")).unwrap().replace("\"kind\":\"hca\"", "\"kind\":\"switch\"");
+    let port = port.replace("c1 mlx5_0", "leaf1").replace("\"peer\":\"leaf1\"", "\"peer\":\"c1 mlx5_0\"");
+    fs::write(folder.path().join("lines.jsonl"), port + "\n").unwrap();
+    let found = rows(folder.path(), &["heatmap", "--host-metrics", "hosts.jsonl"]);
+    assert_eq!(found.iter().map(|row| row["node"].as_str().unwrap()).collect::<Vec<_>>(), ["leaf1", "c1"]);
+}
+
+#[test]
 fn job_has_host_metrics_of_its_nodes() {
     let folder = recorded();
     let (code, _, notes) = run(folder.path(), &["job", "--nodes", "c[1-2]", "--host-metrics", "hosts.jsonl", "-o", "job.svg"]);

@@ -67,13 +67,14 @@ fn grid(args: &HostArgs, columns: Columns, hosts: impl Iterator<Item = String>) 
     let end_ns = columns.start_ns.saturating_add(columns.step_ns.saturating_mul(columns.count as u64));
     let names = HostNames::new(hosts);
     let Some(HostMetrics { metrics, .. }) = args.load(&names, Range { from: columns.start_ns, to: end_ns })? else { return Ok(None) };
-    let row = |host: &str| RowLabel {
-        id: RowId { node: Some(host.to_owned()), ..RowId::default() },
-        ..RowLabel::new(Printable(host).to_string())
-    };
-    let grid = panels::grid(&metrics, names.iter().map(row).collect(), columns);
+    let grid = panels::grid(&metrics, names.iter().map(row_of_host).collect(), columns);
     for panel in &grid.panels {
         cli::note(&terminal::summary(panel, &grid, &heat::range::Range::Largest, &Zone::local()));
     }
     Ok(Some(grid))
+}
+
+/// Returns the label of the row of a host.
+pub(crate) fn row_of_host(host: &str) -> RowLabel {
+    RowLabel { id: RowId { node: Some(host.to_owned()), ..RowId::default() }, ..RowLabel::new(Printable(host).to_string()) }
 }
