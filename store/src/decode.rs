@@ -125,11 +125,7 @@ impl Chunk<'_> {
                 let (values, levels, _) = self.values::<Int64Type>(pages, ranges)?;
                 let values = values.into_iter().map(i64::cast_unsigned).collect();
                 let numbers = Numbers { values, present: runs(&levels) };
-                if kind == Kind::Decimal {
-                    Column::Float(decimals(&numbers, rows))
-                } else {
-                    Column::Integer(integers(numbers, kind, rows))
-                }
+                if kind == Kind::Decimal { Column::Float(decimals(&numbers, rows)) } else { Column::Integer(integers(numbers, kind, rows)) }
             }
             Kind::Text => {
                 let (values, levels, _) = self.values::<ByteArrayType>(pages, ranges)?;

@@ -86,10 +86,10 @@ fn minutes(ports: &Table, order: &[u32]) -> Table {
         move |row: u32| integers.and_then(|integers| integers.get(row as usize))
     };
     let (guid, sampler, port) = (id("guid"), id("sampler"), integer("port"));
-    let is_answer: Vec<bool> = ports.texts("status").map_or_else(Vec::new, |texts| {
-        texts.list().iter().map(|status| matches!(&**status, "ok" | "late")).collect()
-    });
-    let (status, mads, rtt, dt_ns, blocked_ns) = (id("status"), integer("mads"), integer("rtt_ns"), integer("dt_ns"), integer("xmit_blocked_dt_ns"));
+    let is_answer: Vec<bool> =
+        ports.texts("status").map_or_else(Vec::new, |texts| texts.list().iter().map(|status| matches!(&**status, "ok" | "late")).collect());
+    let (status, mads, rtt, dt_ns, blocked_ns) =
+        (id("status"), integer("mads"), integer("rtt_ns"), integer("dt_ns"), integer("xmit_blocked_dt_ns"));
     let rates = MINUTE_RATES.map(|[name, ..]| ports.floats(name));
     let key = |row: u32| (guid(row), port(row), sampler(row), ports.ts(row as usize) / MINUTE_NS);
     let mut computed = Computed::default();

@@ -78,7 +78,16 @@ impl Packer {
         let archive = Archive::create(root)?;
         let lock = archive.lock()?;
         let removed = archive.removed()?;
-        Ok(Self { archive, options, most_rows: MOST_ROWS, waiting: BTreeMap::new(), rows: 0, staged: BTreeMap::new(), removed, _lock: lock })
+        Ok(Self {
+            archive,
+            options,
+            most_rows: MOST_ROWS,
+            waiting: BTreeMap::new(),
+            rows: 0,
+            staged: BTreeMap::new(),
+            removed,
+            _lock: lock,
+        })
     }
 
     /// Sets the largest number of rows in memory.
@@ -213,7 +222,10 @@ impl Packer {
         let paths = self.archive.files_of_hour(TableName::Ports, hour)?;
         let files = paths.iter().map(|path| writable(path)).collect::<Result<Vec<_>, _>>()?;
         let [file] = &files[..] else { return Ok(()) };
-        let is_current = |name: TableName| self.was_removed(name, hour) || ArchiveFile::open(&self.archive.path(name, hour)).is_ok_and(|derived| derived.of() == Some(file.sum()));
+        let is_current = |name: TableName| {
+            self.was_removed(name, hour)
+                || ArchiveFile::open(&self.archive.path(name, hour)).is_ok_and(|derived| derived.of() == Some(file.sum()))
+        };
         if TableName::DERIVED.into_iter().all(is_current) {
             return Ok(());
         }

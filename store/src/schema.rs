@@ -87,6 +87,11 @@ impl TableName {
         &SCHEMAS[self as usize]
     }
 
+    /// Returns whether the rows are sorted by port, sampler and time. Other tables are sorted by time.
+    pub const fn is_by_port(self) -> bool {
+        matches!(self, Self::Ports | Self::Devices | Self::PortsMinute)
+    }
+
     /// Returns all tables: those with records, and those that are computed from them.
     pub fn every() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().chain(Self::DERIVED)
@@ -200,7 +205,9 @@ fn columns(table: TableName) -> Vec<ColumnSpec> {
             columns.extend(PORT_TAIL);
             if table == TableName::PortsMinute {
                 columns.extend(["records", "answered"].map(|name| required(name, U32)));
-                columns.extend(MINUTE_RATES.into_iter().flat_map(|[_, most, percentile]| [most, percentile]).map(|name| optional(name, Kind::Decimal)));
+                columns.extend(
+                    MINUTE_RATES.into_iter().flat_map(|[_, most, percentile]| [most, percentile]).map(|name| optional(name, Kind::Decimal)),
+                );
                 columns.extend(["rtt_ns_max", "rtt_ns_p95"].map(|name| optional(name, U64)));
             }
         }

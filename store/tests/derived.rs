@@ -53,27 +53,44 @@ fn rows(root: &Path, table: TableName) -> Vec<Value> {
 
 #[test]
 fn minute_has_mean_largest_value_and_percentile_of_its_records() {
-    let mut text: String = (0..100).map(|second| port(START + second * SECOND, json!({"xmit_gbps": second, "rtt_ns": 1000 * second}))).collect();
+    let mut text: String =
+        (0..100).map(|second| port(START + second * SECOND, json!({"xmit_gbps": second, "rtt_ns": 1000 * second}))).collect();
     // The last record of the first minute has no answer, and one record describes two seconds.
     text += &port(START + 59 * SECOND + 1, json!({"slot": 1, "status": "timeout", "dt_ns": null, "xmit_gbps": null, "xmit_blocked": null}));
     text += &port(START + 30 * SECOND, json!({"sampler": "b", "role": "secondary", "dt_ns": 2 * SECOND, "xmit_gbps": 4.0}));
-    text += &port(START + 31 * SECOND, json!({"sampler": "b", "role": "secondary", "xmit_gbps": 1.0, "xmit_blocked_dt_ns": 3 * SECOND, "xmit_blocked": 1.0}));
+    text += &port(
+        START + 31 * SECOND,
+        json!({"sampler": "b", "role": "secondary", "xmit_gbps": 1.0, "xmit_blocked_dt_ns": 3 * SECOND, "xmit_blocked": 1.0}),
+    );
     for most_rows in [1000, 20] {
         let dir = tempfile::tempdir().unwrap();
         pack(dir.path(), &text, most_rows);
         let rows = rows(dir.path(), TableName::PortsMinute);
         let fields = |row: &Value, names: &[&str]| names.iter().map(|name| row[name].clone()).collect::<Vec<_>>();
-        let names = ["sampler", "ts", "records", "answered", "dt_ns", "xmit_gbps", "xmit_gbps_max", "xmit_gbps_p95", "port_xmit_data_bytes"];
+        let names =
+            ["sampler", "ts", "records", "answered", "dt_ns", "xmit_gbps", "xmit_gbps_max", "xmit_gbps_p95", "port_xmit_data_bytes"];
         let last = |second: u64| (START + second * SECOND, START / SECOND + second);
         assert_eq!(rows.len(), 3);
         let (ts, octets) = last(59);
-        assert_eq!(fields(&rows[0], &names), [json!("a"), json!(ts), json!(61), json!(60), json!(60 * SECOND), json!(29.5), json!(59.0), json!(56.0), json!(octets)]);
+        assert_eq!(
+            fields(&rows[0], &names),
+            [json!("a"), json!(ts), json!(61), json!(60), json!(60 * SECOND), json!(29.5), json!(59.0), json!(56.0), json!(octets)]
+        );
         let (ts, octets) = last(99);
-        assert_eq!(fields(&rows[1], &names), [json!("a"), json!(ts), json!(40), json!(40), json!(40 * SECOND), json!(79.5), json!(99.0), json!(97.0), json!(octets)]);
+        assert_eq!(
+            fields(&rows[1], &names),
+            [json!("a"), json!(ts), json!(40), json!(40), json!(40 * SECOND), json!(79.5), json!(99.0), json!(97.0), json!(octets)]
+        );
         let (ts, octets) = last(31);
-        assert_eq!(fields(&rows[2], &names), [json!("b"), json!(ts), json!(2), json!(2), json!(3 * SECOND), json!(3.0), json!(4.0), json!(4.0), json!(octets)]);
+        assert_eq!(
+            fields(&rows[2], &names),
+            [json!("b"), json!(ts), json!(2), json!(2), json!(3 * SECOND), json!(3.0), json!(4.0), json!(4.0), json!(octets)]
+        );
         let names = ["status", "xmit_blocked", "xmit_blocked_max", "xmit_blocked_dt_ns", "rcv_gbps", "rtt_ns", "rtt_ns_max", "rtt_ns_p95"];
-        assert_eq!(fields(&rows[0], &names), [json!("ok"), json!(0.25), json!(0.25), json!(60 * SECOND), json!(null), json!(29_500), json!(59_000), json!(56_000)]);
+        assert_eq!(
+            fields(&rows[0], &names),
+            [json!("ok"), json!(0.25), json!(0.25), json!(60 * SECOND), json!(null), json!(29_500), json!(59_000), json!(56_000)]
+        );
         // 0.25 over two seconds and 1.0 over three.
         assert_eq!(fields(&rows[2], &names[1..4]), [json!(0.7), json!(1.0), json!(5 * SECOND)]);
     }
@@ -83,9 +100,13 @@ fn minute_has_mean_largest_value_and_percentile_of_its_records() {
 fn device_has_a_row_for_its_first_record_and_for_each_change() {
     let dir = tempfile::tempdir().unwrap();
     let peers = ["leaf", "leaf", "spine", "spine", "leaf"];
-    let text: String = peers.iter().zip(0..).map(|(peer, second)| port(START + second * SECOND, json!({"peer": peer, "rtt_ns": second}))).collect();
+    let text: String =
+        peers.iter().zip(0..).map(|(peer, second)| port(START + second * SECOND, json!({"peer": peer, "rtt_ns": second}))).collect();
     pack(dir.path(), &(text + &port(START + HOUR_NS, json!({"lid": 5}))), 1000);
-    let rows: Vec<_> = rows(dir.path(), TableName::Devices).iter().map(|row| (row["ts"].as_u64().unwrap() - START, row["peer"].clone(), row["lid"].clone())).collect();
+    let rows: Vec<_> = rows(dir.path(), TableName::Devices)
+        .iter()
+        .map(|row| (row["ts"].as_u64().unwrap() - START, row["peer"].clone(), row["lid"].clone()))
+        .collect();
     let row = |ts: u64, peer: &str, lid: u64| (ts, json!(peer), json!(lid));
     assert_eq!(rows, [row(0, "leaf", 4), row(2 * SECOND, "spine", 4), row(4 * SECOND, "leaf", 4), row(HOUR_NS, "leaf", 5)]);
 }

@@ -118,12 +118,16 @@ fn full_disk_is_reported_and_nothing_is_lost() {
 fn torn_and_repeated_files_count_once_and_are_kept() {
     let dir = folder();
     let text = lines(START);
-    let half = text.len() / 2;
+    // In the middle of a line.
+    let half = text[..text.len() / 2].rfind('\n').unwrap() + 60;
     fs::write(dir.path().join("torn.jsonl"), &text[..half]).unwrap();
     fs::write(dir.path().join("again.jsonl"), &text).unwrap();
     let whole_lines = text[..half].lines().count() - 1;
     let (out, notes) = pack(dir.path(), &["torn.jsonl", "a.jsonl", "again.jsonl", "-o", "archive", "--remove-inputs"]);
-    assert!(notes.contains(&format!("skipped   1 of {} lines are not records; the first is torn.jsonl:{}:", whole_lines + 1, whole_lines + 1)), "{notes}");
+    assert!(
+        notes.contains(&format!("skipped   1 of {} lines are not records; the first is torn.jsonl:{}:", whole_lines + 1, whole_lines + 1)),
+        "{notes}"
+    );
     assert!(notes.contains("kept      torn.jsonl: some of its lines are not records"), "{notes}");
     assert!(out.contains("added     3600 ports") && out.contains(&format!("copies    {} records", 3600 + whole_lines)), "{out}");
     let exists = ["torn.jsonl", "a.jsonl", "again.jsonl"].map(|name| dir.path().join(name).exists());
@@ -169,7 +173,10 @@ fn wrong_clock_changes_no_hour_of_other_samplers() {
 fn old_hours_are_removed_and_commands_read_the_means() {
     let dir = folder();
     let (out, _) = pack(dir.path(), &["a.jsonl", "-o", "archive", "--keep-total", "ports=0"]);
-    assert!(out.contains("removed   ports of 2 hours") && out.contains("date=2026-11-21/hour=12 to date=2026-11-21/hour=13 (UTC)"), "{out}");
+    assert!(
+        out.contains("removed   ports of 2 hours") && out.contains("date=2026-11-21/hour=12 to date=2026-11-21/hour=13 (UTC)"),
+        "{out}"
+    );
     let csv = |inputs: &[&str]| {
         let output = view(dir.path(), &[&["heatmap", "--format", "csv"], inputs].concat());
         let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();

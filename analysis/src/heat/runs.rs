@@ -50,15 +50,7 @@ impl HeatMap {
 
     /// Adds the values from a record on, as long as the times of the records are within the column of
     /// the record before. Returns the number of the next record.
-    fn put_within(
-        &mut self,
-        row: usize,
-        metric: usize,
-        run: &Run<'_>,
-        values: Option<&[f64]>,
-        over: MeasuredOver,
-        first: usize,
-    ) -> usize {
+    fn put_within(&mut self, row: usize, metric: usize, run: &Run<'_>, values: Option<&[f64]>, over: MeasuredOver, first: usize) -> usize {
         let (Some(values), Some(last_ts), Some((first_column, last_column))) = (values, self.rows[row].last_ts, self.span) else {
             return first;
         };

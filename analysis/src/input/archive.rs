@@ -152,7 +152,10 @@ impl Archives {
         let is_of_ports = |number: &usize| matches!(self.files[*number].0, TableName::Ports | TableName::PortsMinute);
         let ports: Vec<usize> = numbers.iter().copied().filter(is_of_ports).collect();
         for number in &ports {
-            if !waits && self.is_coarse && let Some(path) = self.current_minutes(*number) {
+            if !waits
+                && self.is_coarse
+                && let Some(path) = self.current_minutes(*number)
+            {
                 self.files[*number] = (TableName::PortsMinute, path);
             }
             let is_minutes = self.files[*number].0 == TableName::PortsMinute;

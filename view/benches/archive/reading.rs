@@ -85,12 +85,14 @@ pub(crate) fn run(folder: &Path, hours: u64) {
     let ports = format!("read_parquet('{}/ports/**/*.parquet')", root.display());
     let inputs = Inputs { files: vec![root.clone()], ..Inputs::default() };
 
-    let map = |metric: &str, hosts: Option<&str>| HeatMap::new(vec![metric.parse().unwrap()], hosts.map(|hosts| Hosts::parse(hosts).unwrap()));
+    let map =
+        |metric: &str, hosts: Option<&str>| HeatMap::new(vec![metric.parse().unwrap()], hosts.map(|hosts| Hosts::parse(hosts).unwrap()));
     let draw = |empty: HeatMap, inputs: &Inputs| drop(input::read(inputs, &empty).unwrap().0.finish(RowKind::Port).unwrap());
     // The columns of the picture, which depend on the length of the recording.
     let step_ns = input::read(&inputs, &map("xmit_gbps", None)).unwrap().0.finish(RowKind::Port).unwrap().step_ns;
     let by_step = |value: &str, time: &str, from: &str| {
-        let steps = format!("SELECT guid, port, ts // {step_ns} AS step, sum({value} * {time}) / sum({time}) AS mean FROM {from} GROUP BY ALL");
+        let steps =
+            format!("SELECT guid, port, ts // {step_ns} AS step, sum({value} * {time}) / sum({time}) AS mean FROM {from} GROUP BY ALL");
         format!("SELECT count(*), max(mean) FROM ({steps})")
     };
     let query = by_step("xmit_gbps", "dt_ns", &ports);

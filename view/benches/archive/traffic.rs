@@ -175,7 +175,10 @@ impl Rows {
         let mut columns = vec![
             ("sampler", text(&|port| format!("s{:02}", port / RADIX / OF_SAMPLER))),
             ("guid", text(&|port| format!("0x{:016x}", 0x20_0000 + port / RADIX))),
-            ("lid", Column::Integer(Integers::Each { values: ports.iter().map(|port| (port / RADIX + 1) as u64).collect(), present: None })),
+            (
+                "lid",
+                Column::Integer(Integers::Each { values: ports.iter().map(|port| (port / RADIX + 1) as u64).collect(), present: None }),
+            ),
             ("node", text(&|port| format!("leaf{:02}", port / RADIX))),
             ("kind", text(&|_| "switch".to_owned())),
             ("hops", same(1)),
