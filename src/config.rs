@@ -83,6 +83,8 @@ pub struct Raw {
     pub sl: Sl,
     /// P_Key.
     pub pkey: String,
+    /// Whether to subscribe to traps of the subnet manager.
+    pub traps: bool,
     /// Destinations of the records.
     pub output: Outputs,
     /// Time that outputs have after a stop signal to write the waiting records.
@@ -118,6 +120,7 @@ impl Default for Raw {
             cpus: Vec::new(),
             sl: Sl::Number(engine.sl),
             pkey: "0xffff".to_owned(),
+            traps: false,
             output: Outputs::default(),
             drain: "4s".to_owned(),
             simulate: String::new(),
@@ -159,6 +162,8 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// P_Key.
     pub pkey: u16,
+    /// Whether to subscribe to traps of the subnet manager.
+    pub traps: bool,
     /// Destinations of the records.
     pub outputs: Vec<Output>,
     /// Time that outputs have after a stop signal to write the waiting records.
@@ -241,6 +246,7 @@ impl Raw {
                 cadence: Cadence::new(cadences, self.wait_every()?, groups::in_slots(down_every, interval)),
                 force_groups: groups::without_cadences("force_groups", &self.force_groups)?,
                 identity_every: duration("identity", &self.identity, Duration::from_secs(1), Duration::from_secs(24 * 3600))?,
+                managers_every: Some(engine::MANAGERS_EVERY),
                 sl: self.sl.number()?,
                 path_sl: self.sl.is_path(),
                 ..engine::Config::default()
@@ -248,6 +254,7 @@ impl Raw {
             cas: self.ca.names()?,
             cpus: self.cpus.clone(),
             pkey: self.pkey()?,
+            traps: self.traps,
             outputs: self.output.check()?,
             drain: duration("drain", &self.drain, Duration::ZERO, Duration::from_secs(600))?,
             metrics: self.metrics.check()?,

@@ -20,6 +20,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("cpus", "[2, 3]"),
     ("sl", "0"),
     ("pkey", "\"0xffff\""),
+    ("traps", "true"),
     ("output", "\"/var/log/ibnet/lines.jsonl\""),
     ("drain", "\"4s\""),
     ("simulate", "\"fabric.p\""),

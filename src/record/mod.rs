@@ -60,7 +60,7 @@ pub const ERROR_COUNTERS: [&str; 9] = [
 ];
 
 /// Names of events with their subjects.
-pub const EVENTS: [(&str, Of); 24] = [
+pub const EVENTS: [(&str, Of); 28] = [
     ("clock_step", Of::Sampler),
     ("group_unsupported", Of::Device),
     ("implausible", Of::Port),
@@ -78,7 +78,11 @@ pub const EVENTS: [(&str, Of); 24] = [
     ("right_device", Of::Device),
     ("send_error", Of::Sampler),
     ("slot_missed", Of::Sampler),
+    ("sm", Of::Device),
+    ("sm_change", Of::Device),
     ("socket_restored", Of::Sampler),
+    ("trap", Of::Device),
+    ("traps", Of::Sampler),
     ("umad_back", Of::Sampler),
     ("umad_lost", Of::Sampler),
     ("unreachable", Of::Device),
@@ -92,8 +96,8 @@ pub const EVENTS: [(&str, Of); 24] = [
 pub enum Of {
     /// The sampler. `guid`, `lid` and `port` are null.
     Sampler,
-    /// A device. `guid` and `lid` are the same as in the port records of the device. `port` is
-    /// null.
+    /// A device. `guid` and `lid` are the same as in the port records of the device, or are those
+    /// of a subnet manager, whose device can be outside of the plan. `port` is null.
     Device,
     /// A port. `guid`, `lid` and `port` are set.
     Port,

@@ -27,6 +27,9 @@ pub(super) struct PortRows {
     kinds: Vec<Option<NodeKind>>,
     /// Numbers of the counter columns that have values.
     counters: Vec<usize>,
+    /// Counters that differ between rows: the place among `counters` and the number of the column.
+    /// `None` if a row lacks a counter, or has a list of values.
+    varied: Option<Vec<(usize, usize)>>,
     /// Numbers of the rows of which a text or the port differs from the row before, in order.
     changes: Vec<usize>,
     /// Numbers of the other columns whose rows have different values.
@@ -66,7 +69,8 @@ fn small(value: Option<u64>) -> Option<u16> {
     value.and_then(|value| u16::try_from(value).ok())
 }
 
-/// Numbers of the columns.
+/// Numbers of the columns. `ports` and `ports_1m` have the same columns in the same places, and
+/// `ports_1m` has more columns after them.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     ts: usize,
@@ -155,14 +159,14 @@ const NAMES: [&str; 2] = ["node", "peer"];
 
 /// Returns a mark for each column that a fold needs. `fields` are the names of its fields; `None`
 /// means all of them.
-pub(super) fn columns(with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
+pub(super) fn columns(table: TableName, with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
     let at = Columns::new();
     let is_needed = |(index, name): (usize, &str)| {
         let is_merged = MERGED.contains(&name) || (with_counters && name == MERGED_WITH_COUNTERS);
         let is_named = fields.is_none_or(|names| is_merged || names.iter().any(|field| field == name));
         is_named && (with_counters || !at.is_counter(index))
     };
-    TableName::Ports.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
+    table.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
 }
 
 /// Returns the rows of a row group whose port belongs to one of the hosts, or is linked to one of
@@ -180,7 +184,7 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
     if !has_host {
         return Ok(Vec::new());
     }
-    let columns: Vec<bool> = TableName::Ports.schema().columns.iter().map(|column| NAMES.contains(&column.name)).collect();
+    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| NAMES.contains(&column.name)).collect();
     let table = file.read(group, &columns)?;
     let texts = NAMES.map(|name| table.texts(name).filter(|texts| !texts.ids.is_empty()));
     let known = texts.map(|texts| texts.map(|texts| texts.list().iter().map(|name| hosts.contains_node(name)).collect::<Vec<_>>()));
@@ -214,7 +218,8 @@ impl PortRows {
             _ => Vec::new(),
         };
         let has_values = |index: &usize| at.is_counter(*index) && !table.column(*index).is_blank();
-        let counters = (0..table.schema().columns.len()).filter(has_values).collect();
+        let counters: Vec<usize> = (0..table.schema().columns.len()).filter(has_values).collect();
+        let varied = varied(&table, &counters);
         let changes = changes(&table, at.port);
         let schema = table.schema();
         let index = |name: &str| schema.index(name).unwrap_or(0);
@@ -225,7 +230,7 @@ impl PortRows {
         let floats = floats.collect();
         let has_unknown = !table.column(schema.extra()).is_blank();
         let (guids, peer_guids) = (guids(at.guid), guids(at.peer_guid));
-        Self { integers, floats, has_unknown, at, guids, peer_guids, kinds, counters, changes, table }
+        Self { integers, floats, has_unknown, at, guids, peer_guids, kinds, counters, varied, changes, table }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -271,6 +276,11 @@ impl PortRows {
         starts.scan(0, |start, end| Some(std::mem::replace(start, end)..end)).filter(|rows| !rows.is_empty())
     }
 
+    /// Returns whether the rows are one-minute means.
+    pub(super) fn are_minutes(&self) -> bool {
+        self.table.name() == TableName::PortsMinute
+    }
+
     /// Returns the times of all rows, or `None` if all rows have the same time.
     pub(super) fn times(&self) -> Option<&[u64]> {
         match self.table.column(self.at.ts) {
@@ -298,8 +308,16 @@ impl PortRows {
         port.ts = self.ts(row);
         self.integers.iter().for_each(|(column, set)| set(port, self.integer(*column, row)));
         self.floats.iter().for_each(|(column, set)| set(port, self.float(*column, row)));
-        port.counters.clear();
-        port.counters.extend(self.values(row));
+        let Some(varied) = self.varied.as_ref().filter(|_| port.counters.len() == self.counters.len()) else {
+            port.counters.clear();
+            port.counters.extend(self.values(row));
+            return;
+        };
+        for (place, column) in varied {
+            if let Some(value) = self.integer(*column, row) {
+                port.counters[*place].1 = Value::One(value);
+            }
+        }
     }
 
     /// Returns the record of a row.
@@ -395,6 +413,20 @@ impl PortRows {
             _ => None,
         }
     }
+}
+
+/// Returns the place and the column of each counter that differs between rows. Returns `None` if a row
+/// lacks a counter, or has a list of values.
+fn varied(table: &Table, counters: &[usize]) -> Option<Vec<(usize, usize)>> {
+    let mut varied = Vec::new();
+    for (place, column) in counters.iter().enumerate() {
+        match table.column(*column) {
+            Column::Integer(Integers::Same { value: Some(_), .. }) => {}
+            Column::Integer(Integers::Each { present: None, .. }) => varied.push((place, *column)),
+            _ => return None,
+        }
+    }
+    Some(varied)
 }
 
 /// Returns the rows of which a text, or the integer of a column, differs from the row before.

@@ -54,6 +54,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 }
                 self.write_event(slot, if to < from { "window_halved" } else { "window_restored" }, None, &detail);
             }
+            Event::SubnetManager(manager) => self.report_manager(slot, manager),
+            Event::SubnetManagerGone(manager) => self.report_manager_gone(slot, manager),
+            Event::MasterChange { from, to } => self.report_master_change(slot, from, to),
             Event::DiscoveryDone | Event::SlotDone => {}
         }
     }
@@ -279,9 +282,16 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     pub(super) fn write_event(&mut self, slot: u64, event: &'static str, port: Option<usize>, detail: &str) {
         debug_assert!(Of::event(event).is_some(), "{event} is not declared");
         let of = port.map(|port| &self.ports[port]);
-        let (guid, lid) = (of.map(|of| of.guid), of.map(|of| of.lid));
+        let device = of.map(|of| (of.guid, of.lid));
         // The event of a device has no port number.
         let port = of.filter(|_| Of::event(event) == Some(Of::Port)).map(|of| of.port);
+        self.push_event(slot, event, device, port, detail);
+    }
+
+    /// Writes an `event` record. `device` has the GUID and the LID of the device that the event
+    /// concerns.
+    pub(super) fn push_event(&mut self, slot: u64, event: &'static str, device: Option<(Guid, Lid)>, port: Option<PortNum>, detail: &str) {
+        let (guid, lid) = (device.map(|(guid, _)| guid), device.map(|(_, lid)| lid));
         let ts = self.unix_now();
         let DriverSettings { sampler, ca, ca_port, .. } = &self.settings;
         self.batch.push(

@@ -37,6 +37,8 @@ pub struct Config {
     pub path_sl: bool,
     /// Time between two verifications of a device's identity and links.
     pub identity_every: Duration,
+    /// Time between two rounds of SMInfo queries. `None` if there are none.
+    pub managers_every: Option<Duration>,
     /// P_Key index of every MAD, unless a redirection names another P_Key.
     pub pkey_index: u16,
     /// P_Key table of the sending port, by index. If it is empty, the port counts as having only
@@ -59,6 +61,7 @@ impl Default for Config {
             sl: 0,
             path_sl: false,
             identity_every: Duration::from_secs(60),
+            managers_every: None,
             pkey_index: 0,
             pkey_table: Vec::new(),
         }

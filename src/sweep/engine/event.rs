@@ -1,5 +1,6 @@
 //! Events of an engine.
 
+use super::{ManagerPort, SubnetManager};
 use crate::mad::pma::Group;
 use crate::sweep::window::Change;
 use crate::types::{Guid, Lid};
@@ -59,6 +60,18 @@ pub enum Event {
         device: usize,
         /// The key.
         key: Key,
+    },
+    /// A subnet manager was seen for the first time, has another state or priority, or does not
+    /// answer any more.
+    SubnetManager(SubnetManager),
+    /// No port names a subnet manager any more that was seen before.
+    SubnetManagerGone(SubnetManager),
+    /// Another subnet manager is the master now.
+    MasterChange {
+        /// The previous master.
+        from: ManagerPort,
+        /// The new master.
+        to: ManagerPort,
     },
     /// The window was halved, or has its configured size again.
     Window(Change),

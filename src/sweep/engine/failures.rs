@@ -17,6 +17,9 @@ impl Engine {
         if transaction.purpose == Purpose::Path {
             return self.manager.expire();
         }
+        if transaction.purpose == Purpose::SubnetManager {
+            return;
+        }
         self.stats.ended = self.stats.ended.max(at);
         let device = &mut self.devices[transaction.device as usize];
         // A device may ignore optional requests, for example SMPs without its M_Key. They count as
@@ -48,6 +51,9 @@ impl Engine {
         if transaction.purpose == Purpose::Path {
             return self.path_query_lost(index, transaction.lid, now);
         }
+        if transaction.purpose == Purpose::SubnetManager {
+            return self.manager_failed(index);
+        }
         let after = self.devices[index as usize].flight.end_grace(self.config.silence);
         self.unanswered(transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
@@ -72,6 +78,9 @@ impl Engine {
     /// Evaluates a request without a reply, by its purpose.
     pub(super) fn unanswered(&mut self, transaction: &Transaction, now: Instant) {
         let index = transaction.device;
+        if transaction.purpose == Purpose::SubnetManager {
+            return self.manager_failed(index);
+        }
         let device = &mut self.devices[index as usize];
         if transaction.generation != device.generation {
             return;
@@ -115,6 +124,9 @@ impl Engine {
             return self.take_path(transaction.device, None, now);
         }
         let index = transaction.device;
+        if transaction.purpose == Purpose::SubnetManager {
+            return self.manager_not_asked(index);
+        }
         let may_go_on = self.devices[index as usize].flight.fail(transaction.expired);
         self.skip_groups(&transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
@@ -138,6 +150,10 @@ impl Engine {
             if transaction.purpose == Purpose::Path {
                 self.manager.fail(transaction.expired);
                 self.take_path(index, None, now);
+                continue;
+            }
+            if transaction.purpose == Purpose::SubnetManager {
+                self.manager_not_asked(index);
                 continue;
             }
             let may_go_on = self.devices[index as usize].flight.fail(transaction.expired);
@@ -167,6 +183,7 @@ impl Engine {
     pub fn transport_restored(&mut self, pkey_index: u16, pkey_table: Vec<u16>) {
         (self.config.pkey_index, self.config.pkey_table) = (pkey_index, pkey_table);
         self.manager.reset_losses();
+        self.subnet_managers.expire();
         self.verify_all();
     }
 }

@@ -42,7 +42,10 @@ impl Engine {
         };
         self.stats.mads_refused += u64::from(answer.is_err());
         self.inflight.answer(tid);
-        if transaction.purpose == Purpose::Path {
+        if transaction.purpose == Purpose::SubnetManager {
+            self.stats.ended = self.stats.ended.max(now);
+            self.take_sm_info(transaction.device, answer.map(|()| pma::data(mad)));
+        } else if transaction.purpose == Purpose::Path {
             self.manager.answer(transaction.expired);
             if answer == Err(MadStatus::BUSY) {
                 return self.path_query_failed(transaction.device, now);
@@ -96,7 +99,7 @@ impl Engine {
             Purpose::SwitchMask => self.take_switch_mask(index, data),
             Purpose::Link { port } => self.take_link(port, data),
             Purpose::Fec { port } => self.take_fec(port, data),
-            Purpose::Path => {}
+            Purpose::Path | Purpose::SubnetManager => {}
         }
         let device = &self.devices[index as usize];
         if may_go_on || device.progress.repeat.is_some() && !device.flight.is_suspended() {

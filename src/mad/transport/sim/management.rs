@@ -4,6 +4,7 @@ use super::SimFabric;
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::pma::data_mut;
 use crate::mad::sa::{self, PathRecord};
+use crate::mad::sm_info::{IS_SM, SM_INFO};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::mad::{MAD_LEN, Mad};
 use crate::topology::DeviceId;
@@ -18,7 +19,9 @@ const NO_RECORDS: MadStatus = MadStatus(0x0300);
 /// Answers a request of subnet management. Returns `None` if the device requires an M_Key.
 pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<Mad> {
     let header = Header::parse(request);
-    if (header.class_version, header.method) != (smp::CLASS_VERSION, METHOD_GET) || fabric.agents[id.0 as usize].m_key {
+    // A subnet manager answers SMInfo without an M_Key.
+    let is_closed = fabric.agents[id.0 as usize].m_key && header.attribute != SM_INFO;
+    if (header.class_version, header.method) != (smp::CLASS_VERSION, METHOD_GET) || is_closed {
         return None;
     }
     if header.attribute == smp::PORT_INFO && fabric.agents[id.0 as usize].drops_port_info {
@@ -37,10 +40,27 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
             Some(info) => info.emit(data),
             None => status = MadStatus::INVALID_VALUE,
         },
+        SM_INFO => match fabric.managers.get(&id) {
+            Some(info) => info.emit(data),
+            None => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
+        },
         _ => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
     }
     reply[4..6].copy_from_slice(&status.0.to_be_bytes());
     Some(reply)
+}
+
+/// Status ERR_REQ_INVALID of subnet administration (IBA vol. 1, 15.4.4): class-specific code 2.
+const REQUEST_INVALID: MadStatus = MadStatus(0x0200);
+
+/// Returns the reply to a subscription to traps.
+pub(super) fn subscription_reply(request: &Mad, is_refused: bool) -> Mad {
+    let mut reply = *request;
+    reply[3] = METHOD_GET_RESP;
+    if is_refused {
+        reply[4..6].copy_from_slice(&REQUEST_INVALID.0.to_be_bytes());
+    }
+    reply
 }
 
 /// Answers a request of subnet administration.
@@ -83,6 +103,18 @@ fn port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo
     if let Some(changed) = fabric.links.get(&(id, port)) {
         return Some(*changed);
     }
+    let info = unchanged_port_info(fabric, id, port)?;
+    if device.kind == NodeKind::Switch && port.0 != 0 {
+        return Some(info);
+    }
+    let is_sm = if fabric.managers.contains_key(&id) { IS_SM } else { 0 };
+    let master_sm_lid = fabric.manager.map(|id| fabric.lid(id)).unwrap_or_default();
+    Some(PortInfo { master_sm_lid, capability_mask: info.capability_mask | is_sm, ..info })
+}
+
+/// Returns the state and the rate of a port as in the net file.
+fn unchanged_port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo> {
+    let device = fabric.fabric.device(id);
     if port.0 == 0 && device.kind == NodeKind::Switch {
         return Some(PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE));
     }

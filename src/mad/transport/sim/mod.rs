@@ -15,7 +15,7 @@
 //! The result depends only on the net file, the options and the times of the calls. The simulator
 //! reads no clock. So it runs in real time ([`SimTransport`]) and in simulated time ([`Client`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,14 +24,16 @@ use self::traffic::Traffic;
 use super::{Locator, Transport, TransportError};
 use crate::mad::exchange::{Completion, Local, Outcome, Target};
 use crate::mad::header::Header;
+use crate::mad::inform::{self, InformInfo, Trap};
 use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::pma::{CLASS_PERF_MGT, Capabilities};
 use crate::mad::sa::{CLASS_SUBN_ADM, Gid};
+use crate::mad::sm_info::{SmInfo, SmState};
 use crate::mad::smp::{CLASS_SUBN_LID_ROUTED, PortInfo};
 use crate::mad::{MAD_LEN, Mad};
 use crate::time::Instant;
 use crate::topology::{DeviceId, Fabric, Port};
-use crate::types::{Lid, NodeKind, PortNum};
+use crate::types::{Lid, NodeKind, PortNum, Tid};
 
 pub mod agent;
 pub mod faults;
@@ -94,8 +96,15 @@ pub struct SimFabric {
     agents: Vec<Agent>,
     /// Links that differ from the net file.
     links: BTreeMap<(DeviceId, PortNum), PortInfo>,
-    /// The device on which the subnet manager runs.
+    /// The device on which the master subnet manager runs.
     manager: Option<DeviceId>,
+    /// Traps to which the subnet manager has a subscriber.
+    subscribed: BTreeSet<u16>,
+    refuses_subscriptions: bool,
+    /// Reports that no subscriber has received yet.
+    reports: VecDeque<Trap>,
+    /// SMInfo of all subnet managers.
+    managers: BTreeMap<DeviceId, SmInfo>,
     /// Whether the port of the senders is down.
     sender_down: bool,
     mads: u64,
@@ -135,8 +144,25 @@ impl SimFabric {
         let agents = fabric.devices().iter().map(|device| Agent::new(device.lid, device.kind, &options)).collect();
         let rng = fastrand::Rng::with_seed(options.seed);
         let manager = fabric.iter().find(|(_, device)| device.kind == NodeKind::Hca && device.lid.is_unicast()).map(|(id, _)| id);
-        let links = BTreeMap::new();
-        Self { fabric, options, traffic, encoder: Encoder::default(), rng, by_lid, agents, links, manager, sender_down: false, mads: 0 }
+        let info = |id| SmInfo { guid: fabric.device(id).guid, act_count: 1, priority: 14, state: SmState::Master };
+        let managers = manager.map(|id| (id, info(id))).into_iter().collect();
+        Self {
+            fabric,
+            options,
+            traffic,
+            encoder: Encoder::default(),
+            rng,
+            by_lid,
+            agents,
+            links: BTreeMap::new(),
+            manager,
+            managers,
+            subscribed: BTreeSet::new(),
+            refuses_subscriptions: false,
+            reports: VecDeque::new(),
+            sender_down: false,
+            mads: 0,
+        }
     }
 
     /// Returns the fabric of the net file.
@@ -183,7 +209,19 @@ impl SimFabric {
         self.agents[id.0 as usize].service = service;
     }
 
-    /// Returns the device of the subnet manager, or `None` if no HCA has a LID.
+    /// Starts a subnet manager on a device, or changes its SMInfo. `None` ends it. A subnet manager
+    /// in the state [`SmState::Master`] becomes the one of all ports.
+    pub fn set_subnet_manager(&mut self, id: DeviceId, info: Option<SmInfo>) {
+        if info.is_some_and(|info| info.state == SmState::Master) {
+            self.manager = Some(id);
+        }
+        match info {
+            Some(info) => self.managers.insert(id, info),
+            None => self.managers.remove(&id),
+        };
+    }
+
+    /// Returns the device of the master subnet manager, or `None` if no HCA has a LID.
     pub fn manager(&self) -> Option<DeviceId> {
         self.manager
     }
@@ -219,6 +257,30 @@ impl SimFabric {
     /// Replaces the PortInfo that the net file gave to a port.
     pub fn set_link(&mut self, id: DeviceId, port: PortNum, info: PortInfo) {
         self.links.insert((id, port), info);
+        let is_switch = self.fabric.device(id).kind == NodeKind::Switch;
+        if is_switch && self.subscribed.contains(&inform::LINK_STATE) {
+            self.reports.push_back(Trap { number: inform::LINK_STATE, lid: self.lid(id) });
+        }
+    }
+
+    /// Makes the subnet manager refuse subscriptions.
+    pub fn refuse_subscriptions(&mut self) {
+        self.refuses_subscriptions = true;
+    }
+
+    /// Handles a request for or the end of a subscription. Returns `None` for another request.
+    fn subscribe(&mut self, request: &Mad) -> Option<Mad> {
+        let InformInfo { trap, subscribe } = InformInfo::parse(request)?;
+        match subscribe && !self.refuses_subscriptions {
+            true => self.subscribed.insert(trap),
+            false => self.subscribed.remove(&trap),
+        };
+        Some(management::subscription_reply(request, self.refuses_subscriptions))
+    }
+
+    /// Returns the traps to which the subnet manager has a subscriber.
+    pub fn subscribed(&self) -> &BTreeSet<u16> {
+        &self.subscribed
     }
 
     /// Makes a device drop all requests for an attribute of performance management.
@@ -280,7 +342,8 @@ impl SimFabric {
         let half = self.options.flight / 2;
         let served = agent.busy_until.max(now + half) + agent.service.mul_f64(jitter);
         agent.busy_until = served;
-        Some((served + half, self.answer(id, request, served)?))
+        let reply = if self.manager == Some(id) { self.subscribe(request) } else { None };
+        Some((served + half, reply.or_else(|| self.answer(id, request, served))?))
     }
 
     /// Returns whether a request or reply is exempt from random faults.
@@ -459,36 +522,60 @@ fn local(fabric: &Mutex<SimFabric>) -> Local {
 
 /// A transport to a simulated fabric in real time: it sleeps until a completion is due.
 #[derive(Debug)]
-pub struct SimTransport(Client);
+pub struct SimTransport {
+    client: Client,
+    /// Whether the transport receives the reports of the subnet manager.
+    takes_reports: bool,
+}
 
 impl SimTransport {
     /// Creates a transport. Several transports may share a fabric.
     pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self(Client::new(fabric))
+        Self { client: Client::new(fabric), takes_reports: false }
+    }
+
+    /// Creates a transport that also receives the reports of the subnet manager. A report goes to
+    /// only one of the transports that share a fabric.
+    pub fn for_reports(fabric: Arc<Mutex<SimFabric>>) -> Self {
+        Self { client: Client::new(fabric), takes_reports: true }
+    }
+
+    /// Takes the next report.
+    fn report(&self, mad: &mut Mad) -> Option<Completion> {
+        let mut fabric = self.client.fabric.lock().unwrap_or_else(PoisonError::into_inner);
+        let report = fabric.reports.pop_front()?;
+        report.emit(Tid(0), mad);
+        let slid = fabric.manager.map(|id| fabric.lid(id)).unwrap_or_default();
+        Some(Completion { tid: Tid(0), outcome: Outcome::Reply { slid, len: MAD_LEN } })
     }
 }
 
 impl Transport for SimTransport {
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
-        self.0.send(target, mad, now);
+        self.client.send(target, mad, now);
         Ok(())
     }
 
     fn locator(&self) -> Locator {
-        let fabric = Arc::clone(&self.0.fabric);
+        let fabric = Arc::clone(&self.client.fabric);
         Box::new(move || Some(local(&fabric)))
     }
 
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+        if self.takes_reports
+            && let Some(report) = self.report(mad)
+        {
+            return Ok(Some(report));
+        }
         let until = now + wait;
-        let Some(due) = self.0.next_due().filter(|due| *due <= until) else {
+        let Some(due) = self.client.next_due().filter(|due| *due <= until) else {
             std::thread::sleep(wait);
             return Ok(None);
         };
         if due > now {
             std::thread::sleep(due - now);
         }
-        Ok(self.0.take_due(due.max(now)).map(|(completion, reply)| {
+        Ok(self.client.take_due(due.max(now)).map(|(completion, reply)| {
             *mad = reply;
             completion
         }))

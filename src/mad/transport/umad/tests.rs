@@ -145,7 +145,7 @@ fn class_without_an_agent_is_refused() {
 
 #[test]
 fn kernel_timeout_is_rounded_up_to_milliseconds() {
-    for (micros, millis) in [(0, 1), (100, 1), (1_000, 1), (1_001, 2), (1_500, 2), (50_000, 50)] {
+    for (micros, millis) in [(0, 0), (100, 1), (1_000, 1), (1_001, 2), (1_500, 2), (50_000, 50)] {
         assert_eq!(kernel_timeout(Duration::from_micros(micros)), millis, "{micros} us");
     }
     assert_eq!(kernel_timeout(Duration::MAX), c_int::MAX);

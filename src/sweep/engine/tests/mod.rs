@@ -18,6 +18,7 @@ mod random_faults;
 mod redirects;
 mod simulated_fabric;
 mod smp_limit;
+mod subnet_managers;
 mod transport_loss;
 
 const MS: Duration = Duration::from_millis(1);

@@ -2,9 +2,15 @@
 
 use std::path::PathBuf;
 
+use ibnet::types::Printable;
 use ibnet::{cli, limits};
-use ibnet_analysis::host_metrics::{self, Access, HostMetrics, Range, Request, Source};
+use ibnet_analysis::heat;
+use ibnet_analysis::heat::order::{RowId, RowLabel};
+use ibnet_analysis::host_metrics::{self, Access, HostMetrics, Range, Request, Source, panels};
 use ibnet_analysis::hosts::HostNames;
+use ibnet_analysis::when::Zone;
+use ibnet_view::picture::timeline::Timeline;
+use ibnet_view::terminal;
 
 use crate::Failure;
 
@@ -38,4 +44,21 @@ impl HostArgs {
         loaded.notes.iter().for_each(|note| cli::note(&format!("hosts     {note}\n")));
         Ok(Some(loaded))
     }
+}
+
+/// Appends the metrics of these hosts to a picture over time, if a source was given.
+pub(crate) fn below(args: &HostArgs, picture: Timeline, hosts: impl Iterator<Item = String>) -> Result<Timeline, Failure> {
+    let columns = picture.columns();
+    let end_ns = columns.start_ns.saturating_add(columns.step_ns.saturating_mul(columns.count as u64));
+    let names = HostNames::new(hosts);
+    let Some(HostMetrics { metrics, .. }) = args.load(&names, Range { from: columns.start_ns, to: end_ns })? else { return Ok(picture) };
+    let row = |host: &str| RowLabel {
+        id: RowId { node: Some(host.to_owned()), ..RowId::default() },
+        ..RowLabel::new(Printable(host).to_string())
+    };
+    let grid = panels::grid(&metrics, names.iter().map(row).collect(), columns);
+    for panel in &grid.panels {
+        cli::note(&terminal::summary(panel, &grid, &heat::range::Range::Largest, &Zone::local()));
+    }
+    Ok(picture.with_hosts(&grid))
 }
