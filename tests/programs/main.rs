@@ -5,6 +5,7 @@ mod bounds;
 mod characters;
 mod check;
 mod explain;
+mod fleet;
 mod ibnet_gen;
 mod metrics;
 mod metrics_access;
