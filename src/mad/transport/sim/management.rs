@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::SimFabric;
+use crate::mad::directed;
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::inform::InformInfo;
 use crate::mad::pma::data_mut;
@@ -50,6 +51,21 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
         _ => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
     }
     reply[4..6].copy_from_slice(&status.0.to_be_bytes());
+    Some(reply)
+}
+
+/// Answers a request that a switch forwards to the device behind one of its ports.
+pub(super) fn manage_peer(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<Mad> {
+    let port = directed::Query::parse(request)?.port;
+    let device = fabric.fabric.device(id);
+    let of_net_file = || device.port(port)?.peer.as_ref().and_then(|peer| Some((fabric.fabric.find(peer.guid, peer.port)?, peer.port)));
+    let (peer, local_port) = fabric.cables.get(&(id, port)).copied().unwrap_or_else(of_net_file)?;
+    let agent = &fabric.agents[peer.0 as usize];
+    if device.kind != NodeKind::Switch || agent.dead || agent.m_key {
+        return None;
+    }
+    let mut reply = directed::reply_to(request);
+    NodeInfo { local_port, ..node_info(fabric, peer) }.emit(data_mut(&mut reply));
     Some(reply)
 }
 

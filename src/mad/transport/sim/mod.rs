@@ -22,6 +22,7 @@ use self::agent::{Counters, Encoder};
 pub use self::client::{Client, SimTransport};
 use self::traffic::Traffic;
 use crate::mad::Mad;
+use crate::mad::directed::CLASS_SUBN_DIRECTED_ROUTE;
 use crate::mad::exchange::Target;
 use crate::mad::header::Header;
 use crate::mad::inform::{self, Trap};
@@ -96,6 +97,8 @@ pub struct SimFabric {
     agents: Vec<Agent>,
     /// Links that differ from the net file.
     links: BTreeMap<(DeviceId, PortNum), PortInfo>,
+    /// Cables that differ from the net file: the other end of a port, if it has one.
+    cables: BTreeMap<(DeviceId, PortNum), Option<(DeviceId, PortNum)>>,
     /// The device on which the master subnet manager runs.
     manager: Option<DeviceId>,
     /// Traps to which the subnet manager has a subscriber.
@@ -155,6 +158,7 @@ impl SimFabric {
             by_lid,
             agents,
             links: BTreeMap::new(),
+            cables: BTreeMap::new(),
             manager,
             managers,
             subscribed: BTreeSet::new(),
@@ -251,6 +255,12 @@ impl SimFabric {
         }
     }
 
+    /// Connects a port of a switch with another port, or with none. Only the identity of the peer
+    /// changes: traffic and links stay as they are.
+    pub fn set_peer(&mut self, id: DeviceId, port: PortNum, peer: Option<(DeviceId, PortNum)>) {
+        self.cables.insert((id, port), peer);
+    }
+
     /// Makes a device drop all requests for an attribute of performance management.
     ///
     /// # Panics
@@ -325,6 +335,7 @@ impl SimFabric {
         let agent = &self.agents[id.0 as usize];
         match header.class {
             CLASS_SUBN_LID_ROUTED => management::manage(self, id, request),
+            CLASS_SUBN_DIRECTED_ROUTE => management::manage_peer(self, id, request),
             CLASS_SUBN_ADM if self.manager == Some(id) => management::administer(self, request),
             CLASS_PERF_MGT if agent.drops.contains(&header.attribute) => None,
             CLASS_PERF_MGT => match agent.redirect {
