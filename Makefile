@@ -216,6 +216,7 @@ soak: deps tools build test-systemd ## Repeat the tests of real processes and ke
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
 	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
 	    ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
+	    ./tests/slurm/run target/release || exit 1; \
 	done
 	$(MAKE) --no-print-directory test-fleet
 

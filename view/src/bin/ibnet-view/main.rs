@@ -13,6 +13,7 @@ use ibnet_analysis::host_metrics::HostMetricsError;
 use ibnet_analysis::job::source::SourceError;
 use ibnet_analysis::job::source::ask::AskError;
 use ibnet_analysis::job::table::TableError;
+use ibnet_analysis::routes::RoutesError;
 use ibnet_store::error::StoreError;
 use ibnet_view::draw::DrawError;
 use miette::Diagnostic;
@@ -24,6 +25,7 @@ mod groups;
 mod heatmap;
 mod host_metrics;
 mod job;
+mod job_runs;
 mod job_source;
 mod jobs;
 mod latency;
@@ -103,6 +105,9 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     JobTable(#[from] TableError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Routes(#[from] RoutesError),
     #[error(transparent)]
     #[diagnostic(transparent)]
     HostMetrics(#[from] HostMetricsError),
