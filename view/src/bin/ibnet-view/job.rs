@@ -93,6 +93,7 @@ Examples:
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' --host-metrics http://prometheus:9090 -o job.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    args.host_metrics.need_picture(args.format, args.output.as_deref())?;
     match args.group.is_empty() {
         true if args.all => run_all(args),
         true => run_one(args),

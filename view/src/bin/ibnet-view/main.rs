@@ -129,6 +129,9 @@ enum Failure {
     #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
     #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
     NotAPicture { path: PathBuf },
+    #[error("cannot use --host-metrics without a picture")]
+    #[diagnostic(help("give -o FILE.svg or FILE.png; `ibnet-view heatmap --by host --format json` has the values"))]
+    HostMetricsWithoutPicture,
     #[error("cannot use --bin for one job")]
     #[diagnostic(help("give --steps, or omit --bin; --bin is for --all and --group"))]
     BinOfOneJob,
@@ -168,7 +171,8 @@ impl Failure {
     fn report(&self) -> ExitCode {
         let failed = cli::fail(self);
         match self {
-            Self::BinOfOneJob
+            Self::HostMetricsWithoutPicture
+            | Self::BinOfOneJob
             | Self::NoGroup
             | Self::Threshold(_)
             | Self::SvgOnly { .. }
