@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel test-systemd soak lint deny advisories bench fuzz run-tests torture clean
+.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz run-tests torture measure-hub clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -79,9 +79,12 @@ live: build-hub ## Show a simulated fabric live in a browser: prints the address
 # HUB=no leaves ibnet-hub out of `make dist` and `make packages`: its page needs Node.
 HUB ?= yes
 WITH_HUB = $(filter-out no,$(HUB))
+# GLIBC=2.28 builds for this version of the C library, or a newer one.
+GLIBC ?=
+DIST = target/$(if $(GLIBC),x86_64-unknown-linux-gnu/)dist
 
 dist: deps $(if $(WITH_HUB),node) ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
-	$(RUN) build --profile dist --workspace $(if $(WITH_HUB),$(FULL_HUB),--exclude ibnet-hub) --bins $(FULL) $(PAGES_FEATURE)
+	$(if $(GLIBC),./scripts/build-for-glibc $(GLIBC),$(RUN) build) --profile dist --workspace $(if $(WITH_HUB),$(FULL_HUB),--exclude ibnet-hub) --bins $(FULL) $(PAGES_FEATURE)
 
 # `make install` copies the programs of PROGRAMS to DESTDIR; packages set PROGRAMS=target/dist.
 DESTDIR ?=
@@ -147,8 +150,8 @@ test-packages: deps-node ## Install, upgrade and remove packages of the programs
 	$(RUN) build --bins $(ALL)
 	./scripts/test-packages target/debug
 
-packages: dist ## Build .deb and .rpm packages into out/packages; ibnet-hub needs Node, or HUB=no
-	./scripts/packages target/dist sampler view $(if $(WITH_HUB),hub)
+packages: dist ## Build .deb and .rpm packages into out/packages; needs Node, or HUB=no; GLIBC=2.28 for RHEL 8
+	./scripts/packages $(DIST) sampler view $(if $(WITH_HUB),hub)
 
 demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a minute after the build
 	@mkdir -p $(DEMO)
@@ -196,6 +199,14 @@ test-systemd: deps-node ## Test the packages and the services with a real system
 	$(RUN) build --bins $(ALL)
 	./tests/systemd/run target/debug
 
+# Options of tests/fleet/soak.py. The large fleet:
+# FLEET="--samplers 300 --ports 40000 --seconds 600 --away 60"
+FLEET ?=
+
+test-fleet: build-full deps-node tools ## 20 samplers with NATS, archive and hub for a minute; the server is killed in the middle
+	$(BUILD_HUB) $(FULL_HUB)
+	./tests/fleet/soak.py $(FLEET)
+
 # Number of repetitions of `make soak`.
 SOAK_RUNS ?= 20
 SOAK = --test ibsim --test programs --test sinks --test sweep --test readers
@@ -206,6 +217,7 @@ soak: deps tools build test-systemd ## Repeat the tests of real processes and ke
 	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
 	    ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
 	done
+	$(MAKE) --no-print-directory test-fleet
 
 # TORTURE_PROGRAMS=/usr/bin attacks the installed programs. Root is needed for full disks.
 TORTURE_MINUTES ?= 0
@@ -247,6 +259,10 @@ advisories: deny ## Check all crates for known vulnerabilities; needs the networ
 
 bench: deps ## Measure, and print the tables of docs/performance.md
 	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench archive --bench ibsim
+
+measure-hub: build-hub deps-browser ## Measure ibnet-hub and its page, and print their table of docs/performance.md
+	npm --prefix hub/page ci --no-audit --no-fund
+	cd hub/page && node build.mjs && node dev/measure.mjs
 
 # Fuzzing without a sanitizer works with the stable toolchain.
 fuzz: ## Fuzz the parsers of replies, records, net files and name maps: one minute each

@@ -27,7 +27,7 @@ mod umad {
     /// Prefixes of the fields of libibmad that the library compares with its own decoding.
     ///
     /// They belong to the attributes of performance management, NodeInfo, PortInfo and PathRecord.
-    const FIELD_PREFIXES: [&str; 7] = ["IB_PC_", "IB_PESC_", "IB_PSC_", "IB_CPI_", "IB_NODE_", "IB_PORT_", "IB_SA_PR_"];
+    const FIELD_PREFIXES: [&str; 8] = ["IB_PC_", "IB_PESC_", "IB_PSC_", "IB_CPI_", "IB_NODE_", "IB_PORT_", "IB_SA_PR_", "IB_SMINFO_"];
 
     pub(super) fn bind() {
         let mut flags = Vec::new();

@@ -65,6 +65,8 @@ pub struct Raw {
     pub force_groups: Vec<String>,
     /// Time between two identity checks of a device.
     pub identity: String,
+    /// Whether the device at the other end of each cable of a switch is verified.
+    pub peers: bool,
     /// Largest number of MADs in flight.
     pub window: usize,
     /// Whether the window shrinks while more MADs than usual expire.
@@ -83,6 +85,8 @@ pub struct Raw {
     pub sl: Sl,
     /// P_Key.
     pub pkey: String,
+    /// Whether to subscribe to traps of the subnet manager.
+    pub traps: bool,
     /// Destinations of the records.
     pub output: Outputs,
     /// Time that outputs have after a stop signal to write the waiting records.
@@ -109,6 +113,7 @@ impl Default for Raw {
             down_every: "10s".to_owned(),
             force_groups: Vec::new(),
             identity: text(engine.identity_every),
+            peers: true,
             window: engine.window,
             adaptive: engine.adaptive,
             max_mads_per_second: engine.max_mads_per_second,
@@ -118,6 +123,7 @@ impl Default for Raw {
             cpus: Vec::new(),
             sl: Sl::Number(engine.sl),
             pkey: "0xffff".to_owned(),
+            traps: false,
             output: Outputs::default(),
             drain: "4s".to_owned(),
             simulate: String::new(),
@@ -159,6 +165,8 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// P_Key.
     pub pkey: u16,
+    /// Whether to subscribe to traps of the subnet manager.
+    pub traps: bool,
     /// Destinations of the records.
     pub outputs: Vec<Output>,
     /// Time that outputs have after a stop signal to write the waiting records.
@@ -241,6 +249,8 @@ impl Raw {
                 cadence: Cadence::new(cadences, self.wait_every()?, groups::in_slots(down_every, interval)),
                 force_groups: groups::without_cadences("force_groups", &self.force_groups)?,
                 identity_every: duration("identity", &self.identity, Duration::from_secs(1), Duration::from_secs(24 * 3600))?,
+                verify_peers: self.peers,
+                managers_every: Some(engine::MANAGERS_EVERY),
                 sl: self.sl.number()?,
                 path_sl: self.sl.is_path(),
                 ..engine::Config::default()
@@ -248,6 +258,7 @@ impl Raw {
             cas: self.ca.names()?,
             cpus: self.cpus.clone(),
             pkey: self.pkey()?,
+            traps: self.traps,
             outputs: self.output.check()?,
             drain: duration("drain", &self.drain, Duration::ZERO, Duration::from_secs(600))?,
             metrics: self.metrics.check()?,

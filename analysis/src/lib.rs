@@ -7,6 +7,7 @@
 //! | [`when`] | parses and formats points in time |
 //! | [`hosts`] | parses host lists |
 //! | [`host_metrics`] | metrics of hosts from Prometheus, LDMS and files |
+//! | [`groups`] | groups of hosts, such as storage targets, and their traffic |
 //! | [`heat`] | the values of heat maps |
 //! | [`rates`] | the rates of counters: over which time, and when they are not known |
 //! | [`latency`] | distributions of round-trip times |
@@ -15,7 +16,8 @@
 //! | [`links`] | utilization, blocked time and errors of links |
 //! | [`trees`] | congestion trees: which port makes which other ports wait |
 //! | [`map`] | the topology in the records |
-//! | [`job`] | the traffic of a job |
+//! | [`job`] | jobs: where they come from, their traffic, and the jobs that shared their links |
+//! | [`routes`] | forwarding tables |
 //! | [`devices`] | devices that do not answer, and the devices behind them |
 //! | [`stat`], [`shares`] | mean, peak or percentile of the slots |
 //! | [`replay`] | recorded lines, each with the time at which the caller writes it again |
@@ -28,6 +30,7 @@ pub mod error;
 pub mod errors;
 #[cfg(test)]
 mod fixtures;
+pub mod groups;
 pub mod heat;
 pub mod host_metrics;
 pub mod hosts;
@@ -42,6 +45,7 @@ mod path;
 pub mod ports;
 pub mod rates;
 pub mod replay;
+pub mod routes;
 pub mod rows;
 pub mod shares;
 pub mod stat;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ibnet::config::{Scenario, Simulated};
 use ibnet::metrics;
 use ibnet::types::Printable;
+use ibnet_analysis::job::source::ask::Manager;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +39,9 @@ pub struct Raw {
     pub history: String,
     /// Largest size of these means.
     pub history_max: String,
-    /// Path of a file with jobs, or `slurm`.
+    /// Path of an archive.
+    pub archive: String,
+    /// Path of a file with jobs, or `slurm`, or `pbs`.
     pub jobs: String,
     /// Whether the names of users are removed from jobs.
     pub hide_users: bool,
@@ -62,6 +65,7 @@ impl Default for Raw {
             recent_max: "1GiB".to_owned(),
             history: "24h".to_owned(),
             history_max: "256MiB".to_owned(),
+            archive: String::new(),
             jobs: String::new(),
             hide_users: false,
             simulate: String::new(),
@@ -123,8 +127,8 @@ pub enum ConfigError {
 pub enum JobSource {
     /// A file that another program writes.
     File(PathBuf),
-    /// The command `squeue` of Slurm, once a minute.
-    Slurm,
+    /// The commands of a resource manager, once a minute.
+    Manager(Manager),
 }
 
 /// A checked configuration.
@@ -146,6 +150,8 @@ pub struct Config {
     pub history: Duration,
     /// Largest size of these means in octets.
     pub history_max: usize,
+    /// Folder of an archive.
+    pub archive: Option<PathBuf>,
     /// Source of jobs.
     pub jobs: Option<JobSource>,
     /// Whether the names of users are removed from jobs.
@@ -192,9 +198,11 @@ impl Raw {
             recent_max: size("recent_max", &self.recent_max)?,
             history: duration("history", &self.history, (MINUTE, 366 * DAY), "a duration from 1m to 1year, such as 24h")?,
             history_max: size("history_max", &self.history_max)?,
+            archive: path(&self.archive),
             jobs: match &*self.jobs {
                 "" => None,
-                "slurm" => Some(JobSource::Slurm),
+                "slurm" => Some(JobSource::Manager(Manager::Slurm)),
+                "pbs" => Some(JobSource::Manager(Manager::Pbs)),
                 file => Some(JobSource::File(PathBuf::from(file))),
             },
             hide_users: self.hide_users,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ibnet::types::{Guid, PortNum};
+use ibnet::types::{Guid, Lid, PortNum};
 use ibnet_analysis::record::{Event, Record};
 use serde::Serialize;
 
@@ -29,6 +29,8 @@ pub(crate) struct EventRow {
     pub(crate) guid: Option<Guid>,
     /// Port number. `None` except for an event of a port.
     pub(crate) port: Option<PortNum>,
+    /// LID of the device. `None` if the event has none.
+    pub(crate) lid: Option<Lid>,
     /// Node description, if the topology has the device.
     pub(crate) node: Option<String>,
     /// Details as text.
@@ -38,7 +40,7 @@ pub(crate) struct EventRow {
 }
 
 /// Events that show a fault.
-const SEVERE: [&str; 10] = [
+const SEVERE: [&str; 11] = [
     "input_lost",
     "jobs_lost",
     "key_demanded",
@@ -46,6 +48,7 @@ const SEVERE: [&str; 10] = [
     "link_down",
     "sampler_silent",
     "send_error",
+    "sm_change",
     "umad_lost",
     "unreachable",
     "wrong_device",
@@ -67,6 +70,14 @@ pub(crate) struct Filter {
     pub(crate) limit: usize,
 }
 
+#[cfg(test)]
+impl Filter {
+    /// Selects all events.
+    pub(crate) const fn all() -> Self {
+        Self { from: 0, to: u64::MAX, names: Vec::new(), guid: None, port: None, limit: usize::MAX }
+    }
+}
+
 impl EventRow {
     /// Creates the row of an event record.
     pub(crate) fn of(event: &Event<'_>) -> Self {
@@ -78,6 +89,7 @@ impl EventRow {
             event: event.event.to_string(),
             guid: event.guid,
             port: event.port,
+            lid: event.lid,
             node: None,
             detail: event.detail.to_string(),
             severe: SEVERE.contains(&&*event.event),
@@ -94,6 +106,7 @@ impl EventRow {
             event: event.to_owned(),
             guid: None,
             port: None,
+            lid: None,
             node: None,
             detail,
             severe: SEVERE.contains(&event),
@@ -110,6 +123,7 @@ impl EventRow {
             event: self.event.as_str().into(),
             guid: self.guid,
             port: self.port,
+            lid: self.lid,
             detail: self.detail.as_str().into(),
             ..Event::default()
         })

@@ -11,6 +11,7 @@
 //! | `ingest` | parses lines and adds the records to the state |
 //! | `state` | records, newest slot, samplers, events, inputs |
 //! | `store` | the recent records in compact form |
+//! | `archive` | older records, from an archive |
 //! | `live` | the newest slot, the topology, the timeline |
 //! | `jobs` | the jobs of the cluster, with the traffic of their nodes |
 //! | `samplers`, `events` | the condition of the samplers, and what happened |
@@ -19,6 +20,7 @@
 //! | `simulate` | a simulated fabric with its samplers |
 //! | [`config`], [`program`] | the configuration, the start and the end |
 
+mod archive;
 mod events;
 mod http;
 mod ingest;

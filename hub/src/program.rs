@@ -8,6 +8,7 @@ use ibnet::cli::Signals;
 use ibnet::metrics::Secrets;
 use ibnet::topology::net_file;
 
+use crate::archive::Archive;
 use crate::config::{Config, JobSource};
 use crate::error::HubError;
 use crate::http::{routes, server};
@@ -46,7 +47,9 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         tracing::info!(samplers = simulated.samplers().count(), "simulating a fabric");
         names.push("simulated".into());
     }
-    let hub = Arc::new(Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names));
+    let hub = Arc::new(
+        Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names).with_archive(config.archive.clone().map(Archive::new)),
+    );
     if let Some(net) = &config.net {
         hub.write().add_fabric(&net_file::read(net)?.fabric);
     }
@@ -59,7 +62,7 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     thread::Builder::new().name("records".to_owned()).spawn(move || ingest::run(&of_thread, &messages, clock)).map_err(HubError::Thread)?;
     let source = match &config.jobs {
         Some(JobSource::File(path)) => Some(Source::File(path.clone())),
-        Some(JobSource::Slurm) => Some(Source::Slurm),
+        Some(JobSource::Manager(manager)) => Some(Source::Manager(*manager)),
         None => simulated.as_mut().map(|simulated| Source::Simulated(simulated.take_jobs())),
     };
     if let Some(source) = source {

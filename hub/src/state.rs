@@ -8,6 +8,7 @@ use ibnet_analysis::record::{Port, Record};
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::archive::Archive;
 use crate::events::{EventRow, Events, Filter};
 use crate::jobs::Jobs;
 use crate::live::COUNT;
@@ -75,6 +76,8 @@ pub(crate) struct Hub {
     pub(crate) fabric: String,
     /// Whether the hub simulates the fabric.
     pub(crate) is_simulated: bool,
+    /// The archive with older records.
+    pub(crate) archive: Option<Archive>,
 }
 
 /// The moment in which records arrive.
@@ -114,7 +117,12 @@ impl Hub {
             drawn: None,
             last_slot: 0,
         };
-        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated }
+        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated, archive: None }
+    }
+
+    /// Adds the archive with older records.
+    pub(crate) fn with_archive(self, archive: Option<Archive>) -> Self {
+        Self { archive, ..self }
     }
 
     /// Locks the state for reading.

@@ -34,7 +34,9 @@ fn defaults_are_those_of_the_engine() {
     let config = check(|_| {}).expect("valid");
     // Only ports whose link is down are queried less often.
     let cadence = Cadence::new(vec![1; 4], 1, 10);
-    assert_eq!((config.engine, config.interval), (engine::Config { cadence, ..engine::Config::default() }, Duration::from_secs(1)));
+    let managers_every = Some(engine::MANAGERS_EVERY);
+    let expected = engine::Config { cadence, managers_every, verify_peers: true, ..engine::Config::default() };
+    assert_eq!((config.engine, config.interval), (expected, Duration::from_secs(1)));
 }
 
 #[test]

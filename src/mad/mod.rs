@@ -16,19 +16,26 @@
 //! | [`header`] | the common header (IBA vol. 1, 13.4.2) |
 //! | [`pma`] | class 0x04: attributes as tables of fields, requests |
 //! | [`smp`] | class 0x01: NodeInfo, PortInfo |
+//! | [`port_info`] | class 0x01: the fields of PortInfo for people |
+//! | [`sm_info`] | class 0x01: SMInfo of a subnet manager |
 //! | [`sa`] | class 0x03: PathRecord |
+//! | [`inform`] | class 0x03: subscription to traps, the only MADs that are no requests to read |
 //! | [`query`] | a request of any class, and the check of its reply |
 //! | [`exchange`] | the data that the engine (`sweep::engine`) and a transport exchange |
 //! | [`transport`] | transports: they send and receive MADs, through libibumad or on a simulated fabric |
 //! | `libibmad` | the decoder of libibmad, to compare it with ours (feature `umad`) |
 
+pub mod directed;
 pub mod exchange;
 pub mod header;
+pub mod inform;
 #[cfg(feature = "umad")]
 pub mod libibmad;
 pub mod pma;
+pub mod port_info;
 pub mod query;
 pub mod sa;
+pub mod sm_info;
 pub mod smp;
 pub mod transport;
 

@@ -10,7 +10,7 @@
 use super::Mad;
 use super::header::{Header, METHOD_GET, MadStatus};
 use super::pma::{Data, Field};
-use crate::types::{Guid, LinkRate, NodeKind, PortNum, Tid};
+use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
 
 /// The management class, routed by LID.
 pub const CLASS_SUBN_LID_ROUTED: u8 = 0x01;
@@ -148,6 +148,8 @@ pub fn node_description(data: &Data) -> String {
 /// The fields of PortInfo that ibnet uses (IBA vol. 1, 14.2.5.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortInfo {
+    /// MasterSMLID: LID of the master subnet manager. On a switch it is valid only in port 0.
+    pub master_sm_lid: Lid,
     /// CapabilityMask. On a switch only the mask of port 0 is valid.
     pub capability_mask: u32,
     /// LinkWidthActive: 1, 2, 4, 8, 16 for 1x, 4x, 8x, 12x, 2x.
@@ -162,6 +164,7 @@ pub struct PortInfo {
     pub speed_ext2: u8,
 }
 
+const MASTER_SM_LID: Field = Field::new("MasterSMLID", "master_sm_lid", 144, 16);
 const CAPABILITY_MASK: Field = Field::new("CapabilityMask", "capability_mask", 160, 32);
 const WIDTH_ACTIVE: Field = Field::new("LinkWidthActive", "link_width_active", 248, 8);
 const PORT_STATE: Field = Field::new("PortState", "port_state", 260, 4);
@@ -170,7 +173,8 @@ const SPEED_EXT2_ACTIVE: Field = Field::new("LinkSpeedExtActive2", "link_speed_e
 const SPEED_EXT_ACTIVE: Field = Field::new("LinkSpeedExtActive", "link_speed_ext_active", 496, 4);
 
 /// The fields of the attribute that [`PortInfo`] contains.
-pub static PORT_INFO_FIELDS: [Field; 6] = [CAPABILITY_MASK, WIDTH_ACTIVE, PORT_STATE, SPEED_ACTIVE, SPEED_EXT2_ACTIVE, SPEED_EXT_ACTIVE];
+pub static PORT_INFO_FIELDS: [Field; 7] =
+    [MASTER_SM_LID, CAPABILITY_MASK, WIDTH_ACTIVE, PORT_STATE, SPEED_ACTIVE, SPEED_EXT2_ACTIVE, SPEED_EXT_ACTIVE];
 
 /// Bit of PortInfo.CapabilityMask: LinkSpeedExtActive is valid.
 pub const IS_EXTENDED_SPEEDS_SUPPORTED: u32 = 1 << 14;
@@ -187,6 +191,7 @@ impl PortInfo {
     pub fn parse(data: &Data) -> Self {
         let raw = |field: Field| field.raw(data, 0) as u8;
         Self {
+            master_sm_lid: Lid(MASTER_SM_LID.raw(data, 0) as u16),
             capability_mask: CAPABILITY_MASK.raw(data, 0) as u32,
             width: raw(WIDTH_ACTIVE),
             state: raw(PORT_STATE),
@@ -198,6 +203,7 @@ impl PortInfo {
 
     /// Writes the attribute.
     pub fn emit(&self, data: &mut Data) {
+        MASTER_SM_LID.set_raw(data, 0, self.master_sm_lid.0.into());
         CAPABILITY_MASK.set_raw(data, 0, self.capability_mask.into());
         let rest = [
             (WIDTH_ACTIVE, self.width),
@@ -262,7 +268,7 @@ impl PortInfo {
             _ => (0, 0, 0),
         };
         let capability_mask = IS_EXTENDED_SPEEDS_SUPPORTED | IS_CAPABILITY_MASK2_SUPPORTED;
-        Self { capability_mask, width, state, speed, speed_ext, speed_ext2 }
+        Self { master_sm_lid: Lid(0), capability_mask, width, state, speed, speed_ext, speed_ext2 }
     }
 }
 
@@ -339,9 +345,10 @@ mod tests {
     #[test]
     fn port_info_is_parsed_from_its_octets() {
         let mut data = [0xa5; DATA_LEN];
-        data[20..24].copy_from_slice(&[0, 0, 0xc0, 0]);
+        data[18..24].copy_from_slice(&[0, 4, 0, 0, 0xc0, 0]);
         (data[31], data[32], data[35], data[56], data[62]) = (2, 0x54, 0x47, 0x80, 0x2f);
-        let info = PortInfo { capability_mask: 0xc000, width: 2, state: 4, speed: 4, speed_ext: 2, speed_ext2: 0 };
+        let master_sm_lid = Lid(4);
+        let info = PortInfo { master_sm_lid, capability_mask: 0xc000, width: 2, state: 4, speed: 4, speed_ext: 2, speed_ext2: 0 };
         assert_eq!(PortInfo::parse(&data), info);
         assert_eq!(info.rate(info.capability_mask).to_string(), "4xEDR");
         data[4..6].copy_from_slice(&[0, 4]);

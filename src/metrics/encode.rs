@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::snapshot::{BOUNDS, Distribution, Port, Snapshot};
 use super::{Content, LastSlot, Peers, names};
+use crate::sweep::engine::SubnetManager;
 use crate::sweep::sample::Status;
 use crate::types::{Guid, NodeKind, Printable};
 
@@ -336,13 +337,39 @@ impl Fabric {
                 }
             }
         }
+        self.managers(page)?;
         self.totals(page)?;
         self.distributions(page)
     }
 
+    /// Encodes the metrics of subnet managers.
+    fn managers(&self, page: &mut Page<'_>) -> fmt::Result {
+        type Value = fn(&SubnetManager) -> u32;
+        let families: [(&str, &str, MetricType, Value); 4] = [
+            ("ibnet_sm_up", "1 if the subnet manager answered its last queries, else 0", MetricType::Gauge, |sm| sm.is_answering.into()),
+            ("ibnet_sm_state", "0 not active, 1 discovering, 2 standby, 3 master", MetricType::Gauge, |sm| sm.info.state.number().into()),
+            ("ibnet_sm_priority", "Priority of the subnet manager, 0 to 15", MetricType::Gauge, |sm| sm.info.priority.into()),
+            ("ibnet_sm_activity", "Actions of the subnet manager (ActCount)", MetricType::Counter, |sm| sm.info.act_count),
+        ];
+        for (name, help, kind, value) in families {
+            let Some(mut metric) = page.family(name, help, kind)? else { continue };
+            for LastSlot { snapshot, .. } in self.last_slots.iter().filter(|slot| slot.is_fresh) {
+                for manager in &snapshot.managers {
+                    let place = [("guid", manager.info.guid.to_string()), ("lid", manager.lid.to_string())];
+                    let labels = self.worker_labels(snapshot).into_iter().chain(place).collect();
+                    match kind {
+                        MetricType::Counter => counter(&mut metric, &labels, value(manager).into())?,
+                        _ => gauge(&mut metric, &labels, value(manager).into())?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn totals(&self, page: &mut Page<'_>) -> fmt::Result {
         type Total = (&'static str, &'static str, fn(&Snapshot) -> u64);
-        let totals: [Total; 9] = [
+        let totals: [Total; 10] = [
             ("ibnet_slots", "Slots that ran", |worker| worker.totals.slots),
             ("ibnet_slots_missed", "Slots that could not start in time", |worker| worker.totals.missed),
             ("ibnet_lines_lost", "Records that an output dropped", |worker| worker.totals.lines_lost),
@@ -354,6 +381,7 @@ impl Fabric {
             ("ibnet_port_resets", "Ports in whose counters a decrease was seen: cleared, or the device restarted", |worker| {
                 worker.totals.resets
             }),
+            ("ibnet_sm_master_changes", "Times that another subnet manager became the master", |worker| worker.totals.master_changes),
         ];
         for (name, help, value) in totals {
             let Some(mut metric) = page.family(name, help, MetricType::Counter)? else { continue };

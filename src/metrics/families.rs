@@ -73,7 +73,7 @@ const OF_KIND: [&str; 8] = [
 ];
 
 /// Metric families of ibnet, without the prefix `ibnet_`.
-const OF_IBNET: [&str; 28] = [
+const OF_IBNET: [&str; 32] = [
     "assigned_ports",
     "build_info",
     "interval_seconds",
@@ -98,10 +98,14 @@ const OF_IBNET: [&str; 28] = [
     "rtt_seconds",
     "send_errors_total",
     "slot_duration_seconds",
+    "sm_activity_total",
+    "sm_master_changes_total",
+    "sm_priority",
+    "sm_state",
+    "sm_up",
     "slots_missed_total",
     "slots_total",
     "up",
-    "subnet_manager_info",
 ];
 
 /// Returns the names of all families, whatever counter groups and devices there are.

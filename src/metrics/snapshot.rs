@@ -13,6 +13,7 @@ use crate::mad::pma::Field;
 use crate::record::{PortIdentity, ROLES, Shares};
 use crate::sweep::counter::Columns;
 use crate::sweep::driver::{DriverSettings, PortReport, SlotReport};
+use crate::sweep::engine::SubnetManager;
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{MAD_OCTETS_ON_LINK, Rejected};
 use crate::types::PortNum;
@@ -46,6 +47,8 @@ pub(super) struct Snapshot {
     /// Number of ports by status, in the order of [`Status::ALL`].
     pub(super) statuses: [u32; Status::ALL.len()],
     pub(super) totals: Totals,
+    /// Subnet managers that have answered.
+    pub(super) managers: Vec<SubnetManager>,
     pub(super) ports: Vec<Port>,
     pub(super) layout: Arc<Layout>,
     /// For each port and family of [`Layout`], whether its value holds in this slot.
@@ -83,6 +86,7 @@ pub(super) struct Totals {
     pub(super) rejected: Rejected,
     pub(super) load_bytes: u64,
     pub(super) resets: u64,
+    pub(super) master_changes: u64,
     pub(super) duration: Distribution,
     pub(super) rtt_switch: Distribution,
     pub(super) rtt_hca: Distribution,
@@ -191,6 +195,7 @@ impl Snapshot {
             is_connected: false,
             statuses: [0; Status::ALL.len()],
             totals: Totals::default(),
+            managers: Vec::new(),
             ports: Vec::new(),
             layout: Arc::default(),
             present: Vec::new(),
@@ -224,6 +229,8 @@ impl Snapshot {
         }
         (self.published, self.totals, self.ts, self.is_connected) = (published, totals, report.ts, report.is_connected);
         self.statuses = report.stats.ports;
+        self.managers.clear();
+        self.managers.extend(report.subnet_managers());
         let (ports, families, width) = (report.ports(), self.layout.families.len(), self.layout.width);
         self.present.clear();
         self.present.resize(ports.len() * families, false);
@@ -354,6 +361,7 @@ impl Totals {
         self.load_bytes += stats.mads_sent * MAD_OCTETS_ON_LINK;
         self.rejected.add(stats.rejected);
         self.resets += report.ports().filter(|port| !port.reading.resets.is_empty()).count() as u64;
+        self.master_changes = report.master_changes();
         self.duration.record(stats.duration().as_secs_f64(), 1);
         self.rtt_switch.add(&stats.rtt.switch);
         self.rtt_hca.add(&stats.rtt.hca);

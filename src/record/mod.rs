@@ -25,6 +25,7 @@ mod json;
 pub mod port;
 pub mod reader;
 pub mod sample;
+pub mod schema;
 pub mod strict;
 pub mod text;
 
@@ -60,7 +61,7 @@ pub const ERROR_COUNTERS: [&str; 9] = [
 ];
 
 /// Names of events with their subjects.
-pub const EVENTS: [(&str, Of); 24] = [
+pub const EVENTS: [(&str, Of); 29] = [
     ("clock_step", Of::Sampler),
     ("group_unsupported", Of::Device),
     ("implausible", Of::Port),
@@ -71,6 +72,7 @@ pub const EVENTS: [(&str, Of); 24] = [
     ("link_down", Of::Port),
     ("link_up", Of::Port),
     ("local_change", Of::Sampler),
+    ("peer_changed", Of::Port),
     ("reachable", Of::Device),
     ("redirected", Of::Device),
     ("reload", Of::Sampler),
@@ -78,7 +80,11 @@ pub const EVENTS: [(&str, Of); 24] = [
     ("right_device", Of::Device),
     ("send_error", Of::Sampler),
     ("slot_missed", Of::Sampler),
+    ("sm", Of::Device),
+    ("sm_change", Of::Device),
     ("socket_restored", Of::Sampler),
+    ("trap", Of::Device),
+    ("traps", Of::Sampler),
     ("umad_back", Of::Sampler),
     ("umad_lost", Of::Sampler),
     ("unreachable", Of::Device),
@@ -92,8 +98,8 @@ pub const EVENTS: [(&str, Of); 24] = [
 pub enum Of {
     /// The sampler. `guid`, `lid` and `port` are null.
     Sampler,
-    /// A device. `guid` and `lid` are the same as in the port records of the device. `port` is
-    /// null.
+    /// A device. `guid` and `lid` are the same as in the port records of the device, or are those
+    /// of a subnet manager, whose device can be outside of the plan. `port` is null.
     Device,
     /// A port. `guid`, `lid` and `port` are set.
     Port,

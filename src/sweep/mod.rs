@@ -42,5 +42,6 @@ pub mod sample;
 pub mod schedule;
 pub mod smp_limit;
 pub mod stats;
+pub mod subscription;
 pub mod virtual_sweep;
 pub mod window;

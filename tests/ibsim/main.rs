@@ -6,11 +6,13 @@
 #![cfg(feature = "umad")]
 
 mod check;
+mod cleared;
 mod discover;
 mod fabric;
 mod identity;
 mod query;
 mod reload;
+mod subnet_manager;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -186,6 +186,27 @@ fn query_prints_what_perfquery_prints() {
 }
 
 #[test]
+fn port_info_has_the_lines_of_smpquery() {
+    let Some(preload) = available() else { return };
+    let tree = FatTree { leaves: 1, hosts: 2, spines: 1, trunk: 1, radix: 4 };
+    let ibsim = Ibsim::start(&tree.blueprint(), CLIENT, preload);
+    let fabric = discover(&ibsim, CLIENT).fabric;
+    let mut compared = 0;
+    for device in fabric.devices() {
+        for (port, _) in device.linked() {
+            let (lid, port) = (device.lid.to_string(), port.num.to_string());
+            let ours = stdout(&ibsim, SWEEP, &["query", &lid, &port, "--portinfo"]);
+            let theirs = stdout(&ibsim, "smpquery", &["portinfo", &lid, &port]);
+            for line in ours.lines().filter(|line| !line.starts_with("Link:")) {
+                assert!(theirs.lines().any(|their| their == line), "{line} is not in {theirs}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 100, "{compared} lines were compared");
+}
+
+#[test]
 fn silent_group_and_silent_device_are_reported() {
     let Some(preload) = available() else { return };
     let tree = FatTree { leaves: 1, hosts: 2, spines: 1, trunk: 1, radix: 4 };

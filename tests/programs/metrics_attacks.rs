@@ -80,7 +80,9 @@ fn connect(address: SocketAddr) -> TcpStream {
 
 /// Scrapes once with the password. Returns the answer, which is empty after [`SCRAPE_TIMEOUT`].
 fn scrape(mut stream: impl Read + Write) -> String {
-    let request = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\nAuthorization: Bearer {PASSWORD}\r\n\r\n");
+    let request = format!(
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\nAuthorization: Bearer {PASSWORD}\r\n\r\n"
+    );
     let mut answer = Vec::new();
     // An error shows in the answer, which is not complete.
     let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer));

@@ -182,6 +182,27 @@ fn lost_requests_are_sent_again() {
 }
 
 #[test]
+fn port_info_is_printed_for_both_kinds_of_devices() {
+    let (dir, fabric) = small_fabric();
+    for kind in [NodeKind::Switch, NodeKind::Hca] {
+        let device = first(&fabric, kind);
+        let (port, _) = device.linked().next().unwrap();
+        let run = query(&dir, &device.lid.to_string(), &port.num.to_string(), &["--portinfo"]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+        assert!(run.stdout.starts_with(&format!("# Port info: Lid {} port {}\n", device.lid, port.num)), "{}", run.stdout);
+        let link = format!("Link:............................{}\n", port.rate);
+        for line in [&*link, "LinkState:.......................Active\n", "PkeyViolations:..................0\n", "LinkSpeedExtActive:"] {
+            assert!(run.stdout.contains(line), "{line} is not in {}", run.stdout);
+        }
+        assert!(!run.stdout.contains("PortXmitData"));
+    }
+    let lid = first(&fabric, NodeKind::Hca).lid.to_string();
+    failed(&query(&dir, &lid, "9", &["--portinfo"]), "cannot read PortInfo of port 9", "check that the device has this LID");
+    let quick = ["--portinfo", "--timeout", "5ms"];
+    failed(&query(&dir, "49000", "1", &quick), "no reply", "check that the device has this LID");
+}
+
+#[test]
 fn invalid_arguments_fail_with_exit_code_2() {
     let (dir, _) = small_fabric();
     for (lid, port) in
@@ -199,6 +220,7 @@ fn invalid_arguments_fail_with_exit_code_2() {
         &["query", "1", "1", "--simulate", "net.p", "--timeout", "0s"],
         &["--simulate", "net.p", "query", "1", "1"],
         &["query", "1", "1", "--interval", "1s"],
+        &["query", "1", "1", "--simulate", "net.p", "--portinfo", "--json"],
     ] {
         let run = run(&dir, args);
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}: {}", run.stderr);

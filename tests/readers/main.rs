@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod archive;
+mod clickhouse;
+mod hosts;
 mod prometheus;
 mod recipes;
 mod recompute;
+mod schema;
 mod tools;

@@ -19,7 +19,11 @@ use super::tools::{self, SWEEP, TIMEOUT};
 /// Alert rules for Prometheus.
 const RULES: &str = include_str!("../../packaging/prometheus/ibnet.rules.yml");
 
-const DASHBOARD: &str = include_str!("../../packaging/grafana/ibnet.json");
+/// Folder of the dashboards.
+const DASHBOARDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/grafana");
+
+/// Selector of a dashboard for the sampler without a password, instead of all samplers.
+const ONE_JOB: &str = "job=\"plain\"";
 
 const PASSWORD: &str = "a-password-of-the-test";
 
@@ -30,7 +34,7 @@ const WAIT: Duration = Duration::from_millis(100);
 const QUERIES: u128 = TIMEOUT.as_millis() / WAIT.as_millis();
 
 /// A program, which is killed on drop.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -54,13 +58,13 @@ fn sampler(dir: &Path, config: &str, lines: &str) -> (Running, SocketAddr) {
 }
 
 /// A running Prometheus.
-struct Prometheus {
+pub(crate) struct Prometheus {
     _running: Running,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Prometheus {
-    fn start(program: &Path, dir: &Path, jobs: &str) -> Self {
+    pub(crate) fn start(program: &Path, dir: &Path, jobs: &str) -> Self {
         fs::write(dir.join("prometheus.yml"), format!("global:\n  scrape_interval: 500ms\nscrape_configs:\n{jobs}")).unwrap();
         // Prometheus does not report the port of `:0`, so the test takes one that was free a moment
         // ago.
@@ -90,7 +94,11 @@ impl Prometheus {
 
     /// Repeats a query until its series satisfy the condition. Returns labels and values.
     #[track_caller]
-    fn wait(&self, query: &str, is_expected: impl Fn(&[(BTreeMap<String, String>, f64)]) -> bool) -> Vec<(BTreeMap<String, String>, f64)> {
+    pub(crate) fn wait(
+        &self,
+        query: &str,
+        is_expected: impl Fn(&[(BTreeMap<String, String>, f64)]) -> bool,
+    ) -> Vec<(BTreeMap<String, String>, f64)> {
         let mut last = None;
         for _ in 0..QUERIES {
             if let Some(answer) = self.query(query) {
@@ -165,15 +173,10 @@ fn prometheus_scrapes_samplers_and_answers_every_query_of_the_dashboards() {
     let joined = prometheus.wait(joined, |series| series.len() == 14 && series.iter().any(|(_, rate)| *rate > 0.0));
     assert!(joined.iter().all(|(labels, _)| ["switch", "uplink", "uplink_port"].iter().all(|label| !labels[*label].is_empty())));
 
-    let expressions = expressions();
-    assert!(expressions.len() > 20, "{}", expressions.len());
-    for expression in expressions {
-        let expression = expression.replace("$__rate_interval", "30s").replace("$instance", ".*");
-        assert!(!expression.contains('$'), "{expression} has an unknown variable");
-        // Two jobs scrape the same process; a dashboard selects one of them.
-        let expression = expression.replace("instance=~\".*\"", "job=\"plain\"").replace("_uplink_info{", "_uplink_info{job=\"plain\",");
-        prometheus.wait(&expression, |series| series.iter().any(|(_, value)| value.is_finite()));
+    for dashboard in dashboards() {
+        run_queries(&prometheus, &dashboard);
     }
+    check_with_promtool(plain);
     for metric in metrics_of_the_rules() {
         prometheus.wait(&format!("count({metric}{{job='plain'}})"), |series| series.len() == 1);
     }
@@ -182,12 +185,159 @@ fn prometheus_scrapes_samplers_and_answers_every_query_of_the_dashboards() {
     assert!(!log.contains("ingest"), "Prometheus dropped samples: {log}");
 }
 
-/// Returns the queries of the dashboard's panels.
-fn expressions() -> Vec<String> {
-    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
-    let panels = dashboard["panels"].as_array().unwrap().iter();
-    let targets = panels.filter_map(|panel| panel["targets"].as_array()).flatten();
-    targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
+/// Checks the metrics of a sampler with promtool, which must complain of nothing.
+fn check_with_promtool(sampler: SocketAddr) {
+    let Some(promtool) = tools::promtool() else { return };
+    let mut stream = TcpStream::connect(sampler).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {sampler}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, metrics) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(metrics.lines().count() > 500, "{answer}");
+    let mut child = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let complaints = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && complaints.is_empty(), "{}", String::from_utf8_lossy(&complaints));
+}
+
+/// Returns all dashboards.
+fn dashboards() -> Vec<Value> {
+    let mut files: Vec<_> = fs::read_dir(DASHBOARDS).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 5, "{files:?}");
+    files.iter().map(|file| serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()).collect()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// Returns a query with the values of the dashboard's variables. Two jobs scrape the same process,
+/// so the sampler is selected by its job.
+fn substituted(query: &str, variables: &BTreeMap<String, String>) -> String {
+    let mut query = query.replace("$__rate_interval", "30s").replace("$__range", "60s").replace("instance=~\"$instance\"", ONE_JOB);
+    for (name, value) in variables {
+        query = query.replace(&format!("${name}"), value);
+    }
+    assert!(!query.contains('$'), "{query} has an unknown variable");
+    query
+}
+
+/// Evaluates the variables of a dashboard as Grafana does. A variable for a device gets a device
+/// that answers.
+fn variables(prometheus: &Prometheus, dashboard: &Value) -> BTreeMap<String, String> {
+    let mut variables = BTreeMap::new();
+    for variable in list(&dashboard["templating"], "list") {
+        let (name, query) = (text(variable, "name"), text(variable, "query"));
+        let (function, arguments) = query.split_once('(').unwrap_or((query, ""));
+        let arguments = substituted(arguments.strip_suffix(')').unwrap_or(arguments), &variables);
+        let (expression, label) = match function {
+            "query_result" => (arguments.as_str(), group(variable, "value")),
+            "label_values" => arguments.rsplit_once(", ").unwrap(),
+            _ => {
+                assert_eq!((name, query), ("datasource", "prometheus"));
+                continue;
+            }
+        };
+        let series = prometheus.wait(expression, |series| !series.is_empty());
+        assert!(series.iter().all(|(labels, _)| !labels[label].is_empty()), "{expression} has no {label}");
+        let chosen = match function {
+            "query_result" => {
+                let shown = group(variable, "text");
+                let is_chosen =
+                    |labels: &BTreeMap<String, String>| ["leaf01", "node00001"].iter().any(|name| labels[shown].starts_with(name));
+                series.iter().find(|(labels, _)| is_chosen(labels)).expect("the device is there")
+            }
+            _ => &series[0],
+        };
+        variables.insert(name.to_owned(), chosen.0[label].clone());
+    }
+    variables
+}
+
+/// Returns the label that a named group of a variable's regular expression captures:
+/// `guid="(?<value>[^"]+)"`.
+fn group<'a>(variable: &'a Value, name: &str) -> &'a str {
+    let regex = text(variable, "regex");
+    let (before, _) = regex.split_once(&format!("=\"(?<{name}>")).expect(regex);
+    before.rsplit(|one: char| !one.is_ascii_alphanumeric() && one != '_').next().unwrap()
+}
+
+/// Runs all queries of a dashboard. Checks that its data links find the labels that they use.
+fn run_queries(prometheus: &Prometheus, dashboard: &Value) {
+    let variables = variables(prometheus, dashboard);
+    let mut queries = 0;
+    for panel in list(dashboard, "panels") {
+        let mut labels = BTreeSet::new();
+        for target in list(panel, "targets") {
+            let expression = substituted(text(target, "expr"), &variables);
+            let series = prometheus.wait(&expression, |series| series.iter().any(|(_, value)| value.is_finite()));
+            labels.extend(series.into_iter().flat_map(|(labels, _)| labels.into_keys()));
+            queries += 1;
+        }
+        for link in list(&panel["fieldConfig"]["defaults"], "links") {
+            for used in text(link, "url").split("${__").skip(1).filter_map(|rest| rest.split_once('}')).map(|(used, _)| used) {
+                let Some(label) = used.strip_prefix("field.labels.").or_else(|| used.strip_prefix("data.fields.")) else {
+                    assert_eq!(used, "url_time_range");
+                    continue;
+                };
+                assert!(labels.contains(label), "{}: {used} is not in {labels:?}", text(panel, "title"));
+                assert_eq!(used.starts_with("data."), panel["type"] == "table", "a row has fields, a curve has labels");
+                for transformation in list(panel, "transformations") {
+                    let is_hidden = &transformation["options"]["excludeByName"][label] == true;
+                    let has_other_name = transformation["options"]["renameByName"][label].is_string();
+                    assert!(!is_hidden && !has_other_name, "{}: {label} is hidden or renamed", text(panel, "title"));
+                }
+            }
+        }
+    }
+    assert!(queries >= 15, "{queries} queries in {}", dashboard["title"]);
+}
+
+#[test]
+fn dashboards_are_consistent() {
+    let dashboards = dashboards();
+    let uids: BTreeMap<&str, BTreeSet<&str>> = dashboards
+        .iter()
+        .map(|dashboard| (text(dashboard, "uid"), list(&dashboard["templating"], "list").iter().map(|one| text(one, "name")).collect()))
+        .collect();
+    assert_eq!(uids.len(), dashboards.len(), "two dashboards have one UID");
+    let mut reached = BTreeSet::new();
+    for dashboard in &dashboards {
+        let mut ids = BTreeSet::new();
+        let mut places = BTreeSet::new();
+        for panel in list(dashboard, "panels") {
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
+            let of = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+            assert!(of("x") + of("w") <= 24, "{panel}");
+            for (x, y) in (of("x")..of("x") + of("w")).flat_map(|x| (of("y")..of("y") + of("h")).map(move |y| (x, y))) {
+                assert!(places.insert((x, y)), "panels of {} overlap: {}", dashboard["title"], panel["title"]);
+            }
+            for link in list(&panel["fieldConfig"]["defaults"], "links") {
+                let (path, query) = text(link, "url").split_once('?').unwrap();
+                let uid = path.strip_prefix("/d/").unwrap();
+                let known = uids.get(uid).unwrap_or_else(|| panic!("{uid} does not exist"));
+                reached.insert(uid);
+                for name in query.split('&').filter_map(|part| part.strip_prefix("var-")) {
+                    assert!(known.contains(name.split('=').next().unwrap()), "{uid} has no variable {name}");
+                }
+            }
+        }
+    }
+    // Every dashboard but the overview is reached from another one.
+    assert_eq!(reached.len(), dashboards.len() - 1, "{reached:?}");
 }
 
 /// Returns the metrics of ibnet that the alert rules use.

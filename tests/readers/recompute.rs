@@ -213,6 +213,36 @@ fn slurm(dir: &Path, from: u64, to: u64) -> PathBuf {
     path
 }
 
+/// Writes metrics of hosts and returns the path of the file: counters of IPoIB and NFS of some hosts,
+/// with a reset, a gap, an interface that appears late, and a host that the records do not have.
+fn host_lines(dir: &Path, from: u64, to: u64) -> PathBuf {
+    let mut text = String::new();
+    let mut line = |ms: u64, host: &str, metric: &str, labels: &str, value: u64| {
+        let time = format!("{}.{:03}", ms / 1000, ms % 1000);
+        text += &format!("{{\"time\":{time},\"host\":\"{host}\",\"metric\":\"{metric}\",{labels},\"value\":{value}}}\n");
+    };
+    for (number, ms) in (0..).zip((from / 1_000_000 - 2000..to / 1_000_000 + 1000).step_by(330)) {
+        for (index, host) in (0..).zip(["node00001", "node00002.example", "node00016", "stranger"]) {
+            let is_gap = index == 1 && (5..9).contains(&number);
+            if is_gap {
+                continue;
+            }
+            let value = (number % 7 + 1) * 1_000_003 * (number + index);
+            line(ms + index, host, "node_network_receive_bytes_total", "\"device\":\"ib0\"", value);
+            line(ms + index, host, "node_network_receive_bytes_total", "\"device\":\"eth0\"", value);
+            if number > 6 {
+                line(ms + index, host, "node_network_transmit_bytes_total", "\"device\":\"ib1\"", value * number);
+            }
+            for method in ["Read", "Write"] {
+                line(ms + index, host, "node_nfs_requests_total", &format!("\"method\":\"{method}\""), 50 * number * number);
+            }
+        }
+    }
+    let path = dir.join("hosts.jsonl");
+    fs::write(&path, text).unwrap();
+    path
+}
+
 /// Returns the first and the last time of some files.
 fn times(files: &[PathBuf]) -> (u64, u64) {
     let times: Vec<u64> = files.iter().flat_map(|file| lines(file)).map(|line| value(&line)["ts"].as_u64().unwrap()).collect();
@@ -279,6 +309,8 @@ fn every_number_of_the_viewer_is_recomputed_from_the_records() {
     let mut options = vec![option("hosts", HOSTS), option("jobs", slurm(dir, first, last).display())];
     options.extend(["-,-", &format!("{from},{to}")].map(|window| option("window", window)));
     options.extend(["port", "link", "switch", "host"].map(|by| option("heat", format!("{METRICS},errors/{by}"))));
+    options.push(option("group", "storage=node00013,node00016,gone2"));
+    options.push(option("host-lines", host_lines(dir, first, last).display()));
     assert_equal(&python, &view, &options, &files);
     assert_script_detects_wrong_numbers(&python, &view, dir, &files);
 }

@@ -26,6 +26,11 @@ pub(crate) fn prometheus() -> Option<PathBuf> {
     find("prometheus", "prometheus")
 }
 
+/// Returns the path of the node_exporter; `None` with a notice if it is not installed.
+pub(crate) fn node_exporter() -> Option<PathBuf> {
+    find("prometheus-node-exporter", "prometheus-node-exporter")
+}
+
 /// Returns the path of promtool; `None` with a notice if it is not installed.
 pub(crate) fn promtool() -> Option<PathBuf> {
     find("promtool", "promtool")

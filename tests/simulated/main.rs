@@ -8,5 +8,6 @@ mod reads;
 mod reconnect;
 mod scenarios;
 mod transport;
+mod traps;
 mod verify;
 mod virtual_records;

@@ -15,6 +15,7 @@ use ibnet::suggest;
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;
+use crate::groups::Groups;
 use crate::hosts::Hosts;
 use crate::input::Fold;
 use crate::input::run::Run;
@@ -24,6 +25,7 @@ use crate::rates::{Rate, Readings, Slots};
 use crate::record::{Interval, Port, Record, Type};
 
 pub mod grid;
+mod groups;
 pub mod marks;
 pub mod order;
 pub mod range;
@@ -78,6 +80,7 @@ const ELEMENTS: usize = 16;
 pub struct HeatMap {
     metrics: Arc<[Metric]>,
     hosts: Option<Arc<Hosts>>,
+    groups: Arc<Groups>,
     by_key: FxHashMap<PortKey, usize>,
     rows: Vec<Row>,
     /// Index of the column length in `STEPS_MS`.
@@ -119,6 +122,7 @@ impl HeatMap {
             elements: 1,
             metrics: metrics.into(),
             hosts: hosts.map(Arc::new),
+            groups: Arc::default(),
             by_key: FxHashMap::default(),
             rows: Vec::new(),
             step: 0,
@@ -126,6 +130,12 @@ impl HeatMap {
             recorded: None,
             names: BTreeSet::new(),
         }
+    }
+
+    /// Sets the groups for [`RowKind::Group`].
+    #[must_use]
+    pub fn with_groups(self, groups: Groups) -> Self {
+        Self { groups: Arc::new(groups), ..self }
     }
 
     /// Creates an empty heat map whose rows are the elements of arrays of counters, such as service
@@ -177,7 +187,7 @@ impl HeatMap {
 
     fn panels(&self, by: RowKind, first: u64, columns: usize) -> Result<(Vec<RowLabel>, Vec<Panel>), AnalysisError> {
         let ports: Vec<&PortAndPeer> = self.rows.iter().map(|row| &row.port).collect();
-        let groups = order::groups(&ports, by);
+        let groups = if by == RowKind::Group { groups::rows(&ports, &self.groups) } else { order::groups(&ports, by) };
         if groups.is_empty() {
             let help = format!("no recorded port belongs to a {by}; try another --by");
             return Err(AnalysisError::Nothing { what: format!("no {by} was sampled"), help });

@@ -31,6 +31,8 @@ pub enum RowKind {
     Sl,
     /// One virtual lane of all ports.
     Vl,
+    /// All HCA ports of the hosts of a group.
+    Group,
 }
 
 /// Order of the rows.
@@ -120,7 +122,7 @@ impl RowId {
             }
             RowKind::Switch => Self { guid: Some(port.guid), node: Some(port.node.clone()), ..Self::default() },
             RowKind::Host => Self { node: Some(host_of(&port.node).to_owned()), ..Self::default() },
-            RowKind::Sl | RowKind::Vl => Self::default(),
+            RowKind::Sl | RowKind::Vl | RowKind::Group => Self::default(),
         }
     }
 }
@@ -205,7 +207,8 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             RowKind::Host if !is_switch => (host_of(&port.node).to_owned(), Guid(0), PortNum(0)),
             // Rows of switches and hosts have several ports. Rows of service levels and virtual
             // lanes belong to no port.
-            RowKind::Switch | RowKind::Host | RowKind::Sl | RowKind::Vl => none,
+            // Groups are not in the records: `super::groups` has their rows.
+            RowKind::Switch | RowKind::Host | RowKind::Sl | RowKind::Vl | RowKind::Group => none,
         };
         if key != (String::new(), Guid(0), PortNum(0)) {
             rows.entry(key).or_default().insert((rank(port), index));
@@ -232,7 +235,7 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             (RowKind::Port, _) | (RowKind::Link, None) => port.name(),
             (RowKind::Link, Some((_, number, name))) => format!("{} - {}/{number}", port.name(), shown(name)),
             (RowKind::Switch, _) => shown(&port.node),
-            (RowKind::Host | RowKind::Sl | RowKind::Vl, _) => shown(host_of(&port.node)),
+            (RowKind::Host | RowKind::Sl | RowKind::Vl | RowKind::Group, _) => shown(host_of(&port.node)),
         };
         let mut hosts: Vec<String> = members.iter().filter_map(|member| host(ports[*member])).collect();
         hosts.sort();
@@ -305,7 +308,7 @@ impl RowKind {
     /// Returns whether the rates of the ports of a row are added. For the two ends of a link they
     /// are not added.
     pub const fn is_sum(self) -> bool {
-        matches!(self, Self::Switch | Self::Host | Self::Sl | Self::Vl)
+        matches!(self, Self::Switch | Self::Host | Self::Sl | Self::Vl | Self::Group)
     }
 
     /// Returns whether a row is an element of an array of counters.
@@ -323,6 +326,7 @@ impl fmt::Display for RowKind {
             Self::Host => "host",
             Self::Sl => "sl",
             Self::Vl => "vl",
+            Self::Group => "group",
         })
     }
 }
@@ -331,8 +335,8 @@ impl FromStr for RowKind {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let all = [Self::Port, Self::Link, Self::Switch, Self::Host, Self::Sl, Self::Vl];
-        all.into_iter().find(|by| by.to_string() == text).ok_or_else(|| ParseError::new(text, "port, link, switch, host, sl or vl"))
+        let all = [Self::Port, Self::Link, Self::Switch, Self::Host, Self::Sl, Self::Vl, Self::Group];
+        all.into_iter().find(|by| by.to_string() == text).ok_or_else(|| ParseError::new(text, "port, link, switch, host, sl, vl or group"))
     }
 }
 

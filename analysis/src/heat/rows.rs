@@ -18,14 +18,14 @@ pub struct HeatRow<'a> {
     /// Unit of the values: `Gb/s`, `share of 1`, `ns`, `octets/s`, `ticks/s`, `1/s`,
     /// `octets` or `1`.
     pub unit: &'static str,
-    /// Kind of the row: `port`, `link`, `switch`, `host`, `sl` or `vl`.
+    /// Kind of the row: `port`, `link`, `switch`, `host`, `sl`, `vl` or `group`.
     pub by: String,
     /// GUID of the device of a port, of the first end of a link, or of a switch. Null for other
     /// rows.
     pub guid: Option<Guid>,
     /// Number of a port, or of the port at the first end of a link. Null for other rows.
     pub port: Option<PortNum>,
-    /// Node description of this device, or the name of a host. Null for `sl` and `vl`.
+    /// Node description of this device, or the name of a host or of a group. Null for `sl` and `vl`.
     pub node: Option<&'a str>,
     /// The other end of the link of a port or of a link. Null for other rows, and if it is not
     /// known.

@@ -103,7 +103,7 @@ impl Server {
         let connecting = tokio::time::timeout(CONNECT, TcpStream::connect((&*self.host, self.port))).await;
         let stream = connecting.map_err(|_| unreachable("the connection setup takes too long".to_owned()))?;
         let stream = stream.map_err(|error| unreachable(error.to_string()))?;
-        let query: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+        let query: Vec<String> = parameters.iter().map(|(name, value)| format!("{}={}", escaped(name), escaped(value))).collect();
         let mut request = Request::get(format!("{}{path}?{}", self.prefix, query.join("&")))
             .header(HOST, format!("{}:{}", self.host, self.port))
             .header(ACCEPT, "application/json")

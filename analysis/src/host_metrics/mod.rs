@@ -11,7 +11,7 @@
 //! | `readings` | the readings of all sources, and the values between them |
 //! | [`panels`] | host metrics as rows of a heat map |
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use ibnet::suggest;
@@ -104,27 +104,37 @@ impl From<&str> for Source {
 }
 
 impl Sink<'_> {
-    /// Adds a reading if its metric was requested and its host is in the records.
-    fn add(&mut self, host: &str, metric: &str, mut labels: Vec<(String, String)>, kind: Kind, (ts, value): (u64, f64)) {
+    /// Returns the identity and the kind of a series, if its metric was requested and its host is in
+    /// the records.
+    fn series(&mut self, host: &str, metric: &str, mut labels: Vec<(String, String)>, kind: Kind) -> Option<(SeriesKey, Kind)> {
         if !self.readings.known.contains(metric) {
             self.readings.known.insert(metric.to_owned());
         }
-        let is_requested = self.requests.iter().flat_map(Request::selectors).any(|selector| selector.matches(metric, &labels));
-        if !is_requested || !(self.needed.from..self.needed.to).contains(&ts) {
-            return;
-        }
+        let mut matching = self.requests.iter().filter(|request| request.selectors().any(|selector| selector.matches(metric, &labels)));
+        let first = matching.next()?;
+        // The metrics of presets are counters, whatever their names are.
+        let is_preset = std::iter::once(first).chain(matching).any(|request| request.preset.is_some());
         let Some(host) = self.names.find(host) else {
             self.readings.strangers.insert(host.to_owned());
-            return;
+            return None;
         };
         labels.sort();
-        // All metrics of a request that is a preset of counters are counters, whatever their names.
-        let is_preset = |request: &&Request| request.preset.is_some();
-        let of_preset =
-            self.requests.iter().filter(is_preset).flat_map(Request::selectors).any(|selector| selector.matches(metric, &labels));
-        let kind = if of_preset && kind == Kind::Gauge { Kind::Counter } else { kind };
-        let key = SeriesKey { host: host.to_owned(), metric: metric.to_owned(), labels };
-        self.readings.add(&key, kind, &self.origin, (ts, value));
+        let kind = if is_preset && kind == Kind::Gauge { Kind::Counter } else { kind };
+        Some((SeriesKey { host: host.to_owned(), metric: metric.to_owned(), labels }, kind))
+    }
+
+    /// Adds a reading of a series.
+    fn put(&mut self, (key, kind): &(SeriesKey, Kind), (ts, value): (u64, f64)) {
+        if (self.needed.from..self.needed.to).contains(&ts) {
+            self.readings.add(key, *kind, &self.origin, (ts, value));
+        }
+    }
+
+    /// Adds one reading.
+    fn add(&mut self, host: &str, metric: &str, labels: Vec<(String, String)>, kind: Kind, reading: (u64, f64)) {
+        if let Some(series) = self.series(host, metric, labels, kind) {
+            self.put(&series, reading);
+        }
     }
 }
 
@@ -155,7 +165,8 @@ pub fn load(
         }
     }
     let readings = sink.readings;
-    let metrics: Vec<HostMetric> = requests.iter().flat_map(|request| metrics(request, &readings, range)).collect();
+    let usual_ns = readings.usual_ns();
+    let metrics: Vec<HostMetric> = requests.iter().flat_map(|request| metrics(request, &readings, &usual_ns, range)).collect();
     if metrics.is_empty() {
         return Err(nothing(requests, &readings, &queries, names));
     }
@@ -163,11 +174,11 @@ pub fn load(
 }
 
 /// Returns the metrics of a request: one for a preset, one for each name that a pattern finds.
-fn metrics(request: &Request, readings: &Readings, range: Range) -> Vec<HostMetric> {
+fn metrics(request: &Request, readings: &Readings, usual_ns: &BTreeMap<&str, u64>, range: Range) -> Vec<HostMetric> {
     let pieces = |key: &SeriesKey| {
-        let series = readings.series.get(key)?;
-        let usual = readings.usual_ns(&key.metric).unwrap_or(1_000_000_000);
-        Some((key.host.clone(), series.pieces(usual, range)))
+        // With one reading of each series there is no usual time, and there are no values.
+        let pieces = usual_ns.get(&*key.metric).map_or_else(Vec::new, |usual| readings.series[key].pieces(*usual, range));
+        (key.host.clone(), pieces)
     };
     let matching = |alternative: usize| {
         let selectors = request.alternatives.get(alternative).into_iter().flatten();
@@ -179,7 +190,7 @@ fn metrics(request: &Request, readings: &Readings, range: Range) -> Vec<HostMetr
         let mut series = Vec::new();
         for alternative in 0..request.alternatives.len() {
             let keys: Vec<_> = matching(alternative).filter(|key| !done.contains(&*key.host)).collect();
-            series.extend(keys.iter().filter_map(|key| pieces(key)));
+            series.extend(keys.iter().map(|key| pieces(key)));
             done.extend(keys.iter().map(|key| &*key.host));
         }
         let metric = Metric::of_hosts(request.name(), title, unit);
@@ -189,7 +200,7 @@ fn metrics(request: &Request, readings: &Readings, range: Range) -> Vec<HostMetr
     let of_name = |name: &&str| {
         let keys: Vec<_> = matching(0).filter(|key| key.metric == **name).collect();
         let is_rate = keys.first().and_then(|key| readings.series.get(*key)).is_some_and(|series| series.kind != Kind::Gauge);
-        let series: Vec<_> = keys.into_iter().filter_map(pieces).collect();
+        let series: Vec<_> = keys.into_iter().map(pieces).collect();
         let metric = Metric::of_hosts(name, name, unit(name, is_rate));
         (!series.iter().all(|(_, pieces)| pieces.is_empty())).then_some(HostMetric { metric, series })
     };
@@ -213,16 +224,16 @@ fn notes(requests: &[Request], readings: &Readings, metrics: &[HostMetric], name
     for request in requests {
         let is_found = |metric: &HostMetric| metric.metric.name() == request.name() || request.preset.is_none();
         if !metrics.iter().any(is_found) {
-            notes.push(format!("no source has the metric {} for hosts of the records", request.name()));
+            notes.push(format!("no source has the metric {} for the selected hosts", request.name()));
         }
     }
     if !readings.strangers.is_empty() {
-        notes.push(format!("hosts of the sources that are not in the records: {}", some_of(&readings.strangers)));
+        notes.push(format!("hosts of the sources that are not selected or not in the records: {}", some_of(&readings.strangers)));
     }
     let found: BTreeSet<&str> = metrics.iter().flat_map(|metric| metric.series.iter().map(|(host, _)| &**host)).collect();
     let missing: BTreeSet<String> = names.iter().filter(|name| !found.contains(name)).map(str::to_owned).collect();
     if !missing.is_empty() {
-        notes.push(format!("hosts of the records without host metrics: {}", some_of(&missing)));
+        notes.push(format!("selected hosts without host metrics: {}", some_of(&missing)));
     }
     if readings.copies > 0 {
         notes.push(format!("{} readings were left out: another target has the same metric of the same host", readings.copies));
@@ -246,8 +257,11 @@ fn nothing(requests: &[Request], readings: &Readings, queries: &[String], names:
     if !readings.strangers.is_empty() {
         let records: BTreeSet<String> = names.iter().map(str::to_owned).collect();
         return HostMetricsError::Empty {
-            what: format!("the sources have {wanted} only for hosts that are not in the records: {}", some_of(&readings.strangers)),
-            help: format!("the records have {}; a host is the first word of a node description, without domain", some_of(&records)),
+            what: format!(
+                "the sources have {wanted} only for hosts that are not selected or not in the records: {}",
+                some_of(&readings.strangers)
+            ),
+            help: format!("the selected hosts are {}; a host is the first word of a node description, without domain", some_of(&records)),
         };
     }
     let queries = if queries.is_empty() { String::new() } else { format!("; queries without a result: {}", queries.join(" ")) };

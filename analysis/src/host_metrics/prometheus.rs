@@ -179,9 +179,10 @@ impl Reader {
         let kind = step.map_or_else(|| Kind::of(&metric), Kind::Mean);
         let others = labels.iter().filter(|(name, _)| !NOT_LABELS.contains(&&***name));
         let others: Vec<(String, String)> = others.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let Some(series) = sink.series(&host, &metric, others, kind) else { return Ok(()) };
         for (seconds, value) in values {
             if let Ok(value) = value.parse() {
-                sink.add(&host, &metric, others.clone(), kind, ((seconds * 1e3).round() as u64 * 1_000_000, value));
+                sink.put(&series, ((seconds * 1e3).round() as u64 * 1_000_000, value));
             }
         }
         Ok(())
@@ -219,4 +220,110 @@ impl Reader {
 /// Formats a time as Prometheus reads it: seconds with milliseconds.
 fn time(ns: u64) -> String {
     format!("{}.{:03}", ns / SECOND, ns % SECOND / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread::{self, JoinHandle};
+
+    use super::super::{HostMetrics, Source, load};
+    use super::*;
+    use crate::hosts::HostNames;
+
+    /// Serves these responses, one for each connection. Returns the address, and the requests.
+    fn serve(responses: Vec<(u16, String)>) -> (String, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = thread::spawn(move || {
+            let mut requests = Vec::new();
+            for (status, body) in responses {
+                let (mut stream, _) = listener.accept().unwrap();
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
+                requests.push(lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n"));
+                let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+                stream.write_all((head + &body).as_bytes()).unwrap();
+            }
+            requests
+        });
+        (url, requests)
+    }
+
+    fn load_from(url: &str, access: &Access, request: &str, seconds: u64) -> Result<HostMetrics, HostMetricsError> {
+        let names = HostNames::new(["n1", "n2"].map(str::to_owned));
+        let range = Range { from: 100_000 * SECOND, to: (100_000 + seconds) * SECOND };
+        load(&[Source::from(url)], access, &[request.parse().unwrap()], &names, range)
+    }
+
+    fn matrix(series: &str) -> (u16, String) {
+        (200, format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":[{series}]}}}}"#))
+    }
+
+    #[test]
+    fn raw_samples_are_read_and_hosts_are_found_by_their_labels() {
+        let series = [
+            r#"{"metric":{"__name__":"m_total","instance":"n1.x:9100","job":"a"},"values":[[100000,"5"],[100001,"7"]]}"#,
+            r#"{"metric":{"__name__":"m_total","instance":"n1.x:9100","job":"b"},"values":[[100000,"0"],[100001,"0"]]}"#,
+            r#"{"metric":{"__name__":"m_total","instance":"10.0.0.2:9100"},"values":[[100000,"1"],[100001,"NaN"],[100002.5,"6"]]}"#,
+        ];
+        let nodes = (
+            200,
+            r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"instance":"10.0.0.2:9100","nodename":"n2"},"value":[1,"1"]}]}}"#
+                .to_owned(),
+        );
+        let (url, requests) = serve(vec![matrix(&series.join(",")), nodes]);
+        let found = load_from(&url, &Access { secret: Some("token".to_owned()) }, "m_total", 10).unwrap();
+        let shown: Vec<_> = found.metrics[0].series.iter().map(|(host, pieces)| (&**host, pieces[0].value)).collect();
+        assert_eq!(shown, [("n1", Some(2.0)), ("n2", Some(2.0))]);
+        assert!(found.notes.iter().any(|note| note.starts_with("2 readings were left out")), "{:?}", found.notes);
+        let requests = requests.join().unwrap();
+        // The range begins and ends five minutes outside.
+        assert!(requests[0].starts_with("GET /api/v1/query?query=%7B__name__%3D%22m_total%22%7D%5B610s%5D&time=100310.000 HTTP/1.1"));
+        assert!(requests[0].contains("authorization: Bearer token"), "{requests:?}");
+    }
+
+    #[test]
+    fn long_time_range_is_read_as_means_of_steps() {
+        let names = (200, r#"{"status":"success","data":["m_total"]}"#.to_owned());
+        let rates = matrix(r#"{"metric":{"instance":"n1"},"values":[[100100,"5"],[100200,"7"]]}"#);
+        let (url, requests) = serve(vec![names, rates]);
+        let found = load_from(&url, &Access::default(), "m_*", 100_000).unwrap();
+        assert_eq!(found.metrics[0].series[0].1.iter().map(|piece| piece.value).collect::<Vec<_>>(), [Some(5.0), Some(7.0)]);
+        let requests = requests.join().unwrap();
+        assert!(requests[0].starts_with("GET /api/v1/label/__name__/values?start=100000.000&end=200000.000&match%5B%5D="), "{requests:?}");
+        let query =
+            "GET /api/v1/query_range?query=rate%28%7B__name__%3D%22m_total%22%7D%5B100s%5D%29&start=100100.000&end=200100.000&step=100 ";
+        assert!(requests[1].starts_with(query), "{requests:?}");
+    }
+
+    #[test]
+    fn faults_have_the_message_of_prometheus() {
+        let refused = r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples"}"#;
+        for (status, body, expected) in [
+            (422, refused, "execution: query processing would load too many samples (query `{__name__=\"m_total\"}[610s]`)"),
+            (401, "Unauthorized", "HTTP status 401"),
+            (404, "<html>", "HTTP status 404"),
+            (200, "<html>", "it is not an answer of the API"),
+        ] {
+            let (url, requests) = serve(vec![(status, body.to_owned())]);
+            let error = load_from(&url, &Access::default(), "m_total", 10).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains(&url), "{error}");
+            requests.join().unwrap();
+        }
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = load_from(&format!("http://{closed}"), &Access::default(), "m_total", 10).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot reach Prometheus at http://{closed}: Connection refused")), "{error}");
+    }
+
+    #[test]
+    fn empty_result_has_the_query_and_the_metrics_that_exist() {
+        let known = (200, r#"{"status":"success","data":["n_total","up"]}"#.to_owned());
+        let (url, requests) = serve(vec![matrix(""), known]);
+        let error = load_from(&url, &Access::default(), "m_total", 10).unwrap_err();
+        let help = miette::Diagnostic::help(&error).unwrap().to_string();
+        assert!(error.to_string().contains("queries without a result: {__name__=\"m_total\"}"), "{error}");
+        assert_eq!(help, "did you mean --host-metric n_total?");
+        requests.join().unwrap();
+    }
 }

@@ -84,12 +84,17 @@ impl Readings {
         }
     }
 
-    /// Returns the usual time between two readings of a metric: the median over all its series.
-    pub(super) fn usual_ns(&self, metric: &str) -> Option<u64> {
-        let of_metric = self.series.iter().filter(|(key, _)| key.metric == metric);
-        let mut distances: Vec<u64> = of_metric.flat_map(|(_, series)| series.distances()).collect();
-        let middle = distances.len() / 2;
-        (!distances.is_empty()).then(|| *distances.select_nth_unstable(middle).1)
+    /// Returns the usual time between two readings of each metric: the median over all its series.
+    pub(super) fn usual_ns(&self) -> BTreeMap<&str, u64> {
+        let mut distances: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for (key, series) in &self.series {
+            distances.entry(&key.metric).or_default().extend(series.distances());
+        }
+        let median = |mut distances: Vec<u64>| {
+            let middle = distances.len() / 2;
+            (!distances.is_empty()).then(|| *distances.select_nth_unstable(middle).1)
+        };
+        distances.into_iter().filter_map(|(metric, distances)| Some((metric, median(distances)?))).collect()
     }
 }
 
@@ -142,7 +147,7 @@ mod tests {
         for (seconds, value) in values {
             readings.add(&key, kind, "file", (seconds * SECOND, *value));
         }
-        let usual = readings.usual_ns("m").unwrap();
+        let usual = readings.usual_ns()["m"];
         let pieces = readings.series[&key].pieces(usual, Range { from: 0, to: 100 * SECOND });
         pieces.into_iter().map(|piece| (piece.time.from() / SECOND, piece.time.to() / SECOND, piece.value)).collect()
     }

@@ -138,7 +138,9 @@ fn columns(text: impl Read, file: &mut File<'_>, path: &Path, sink: &mut Sink<'_
     };
     while let Some(current) = row {
         // LDMS writes the header again when its daemon starts again.
-        if let Some(again) = Header::of(&current, path) {
+        if current.get(0).is_some_and(|field| field.starts_with(['#', 't', 'T']))
+            && let Some(again) = Header::of(&current, path)
+        {
             header = again;
             row = next(file)?;
             continue;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ibnet::types::{Guid, LinkRate, NodeKind, PortNum, Printable};
+use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Printable};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -104,6 +104,8 @@ pub struct PortSummary {
     pub node: Box<str>,
     /// Kind of the device.
     pub kind: Option<NodeKind>,
+    /// LID of the device. 0 if it is not known.
+    pub lid: Lid,
     /// The port at the other end of the link.
     pub peer: Option<PortKey>,
     /// Node description of the peer.
@@ -163,9 +165,10 @@ impl Fold for Ports {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        const ALWAYS: [&str; 16] = [
+        const ALWAYS: [&str; 17] = [
             "node",
             "kind",
+            "lid",
             "peer_guid",
             "peer_port",
             "peer",
@@ -236,6 +239,7 @@ impl PortSummary {
         Self {
             node: "".into(),
             kind: None,
+            lid: Lid(0),
             peer: None,
             peer_name: "".into(),
             link: "".into(),
@@ -288,6 +292,7 @@ impl PortSummary {
             self.node = (&*port.node).into();
         }
         self.kind = port.kind.or(self.kind);
+        self.lid = port.lid;
         if let (Some(guid), Some(number)) = (port.peer_guid, port.peer_port) {
             self.peer = Some((guid, number));
         }

@@ -64,6 +64,9 @@ pub struct Tree {
     pub root: PortKey,
     /// Cause of the tree.
     pub cause: RootCause,
+    /// Start of the first interval and end of the last interval of the tree, in nanoseconds since
+    /// 1970.
+    pub span_ns: (u64, u64),
     /// Time during which the tree existed, in seconds.
     pub seconds: f64,
     /// Time that the link would need at its full data rate for the data that the root sent during
@@ -155,6 +158,7 @@ impl Trees {
         }
         for ((root, cause), waiting) in &snapshot.roots {
             let tree = trees.entry((*root, *cause)).or_insert_with(|| Tree::new(*root, *cause));
+            tree.extend(snapshot.number, self.interval_ns);
             tree.add(&snapshot.load(*root));
             waiting.iter().for_each(|waiting| tree.add_branch(waiting, &snapshot.load(waiting.port)));
         }
@@ -204,6 +208,7 @@ impl Tree {
         Self {
             root,
             cause,
+            span_ns: (u64::MAX, 0),
             seconds: 0.0,
             used_seconds: 0.0,
             used_peak: 0.0,
@@ -211,6 +216,12 @@ impl Tree {
             held_up_seconds: 0.0,
             branches: BTreeMap::new(),
         }
+    }
+
+    /// Extends the time of the tree by an interval.
+    fn extend(&mut self, number: u64, interval_ns: u64) {
+        let from = number.saturating_mul(interval_ns);
+        self.span_ns = (self.span_ns.0.min(from), self.span_ns.1.max(from.saturating_add(interval_ns)));
     }
 
     /// Adds an interval of the root.

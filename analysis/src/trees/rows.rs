@@ -17,6 +17,10 @@ pub struct TreeRow {
     pub link: String,
     /// Cause of the tree.
     pub why: RootCause,
+    /// Start of the first interval of the tree, in nanoseconds since 1970.
+    pub since_ns: u64,
+    /// End of the last interval of the tree, in nanoseconds since 1970.
+    pub until_ns: u64,
     /// Time during which the tree existed, in seconds.
     pub seconds: f64,
     /// Mean share of the data rate that the root used, 0 to 1.
@@ -46,6 +50,8 @@ impl Row for TreeRow {
         "to_node",
         "link",
         "why",
+        "since_ns",
+        "until_ns",
         "seconds",
         "xmit_utilization",
         "xmit_utilization_peak",
@@ -117,6 +123,8 @@ impl Trees {
             to: self.peer(tree.root),
             link: self.labels.get(&tree.root).map_or_else(String::new, |label| label.link.to_string()),
             why: tree.cause,
+            since_ns: tree.span_ns.0,
+            until_ns: tree.span_ns.1,
             seconds: tree.seconds,
             xmit_utilization: tree.used_seconds / tree.seconds,
             xmit_utilization_peak: tree.used_peak,

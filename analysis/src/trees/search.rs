@@ -131,6 +131,8 @@ impl Snapshot {
             let roots = neighbours.iter().flatten().filter_map(|explained| explained.get(&key)).flatten();
             possible.extend(roots.filter(|root| is_wanted(root.1) && self.is_possible(**root, &self.loads[&key])));
         }
+        // A root of this interval has all the ports that it explains.
+        possible.retain(|root| !self.roots.contains_key(root));
         possible.into_iter().for_each(|root| self.grow(root));
     }
 

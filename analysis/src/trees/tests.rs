@@ -56,6 +56,28 @@ fn congestion_that_begins_within_an_interval_has_the_root_of_the_next_one() {
     assert!(found.circles.is_empty());
 }
 
+/// In the second interval, a host waits whose uplink does not wait. Its root in the first interval
+/// is then a root already.
+#[test]
+fn root_of_the_interval_before_counts_once() {
+    const LEAF2: u64 = LEAF + 1;
+    let idle = (0.0, 0.0);
+    let mut lines = Vec::new();
+    for slot in 1..=2 {
+        let second = slot == 2;
+        lines.extend(link(slot, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.2, 0.5), idle));
+        lines.extend(link(slot, (0x201, 1, "n2"), (LEAF2, 1, "leaf2"), (0.2, 0.5), idle));
+        lines.extend(link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), (0.2, 0.5), idle));
+        lines.extend(link(slot, (LEAF2, 9, "leaf2"), (CORE, 4, "core"), (0.2, if second { 0.0 } else { 0.5 }), idle));
+        lines.extend(link(slot, (CORE, 2, "core"), (SERVER, 1, "oss1"), (0.99, 0.0), idle));
+        lines.extend(link(slot, (CORE, 3, "core"), (SERVER + 1, 1, "oss2"), (if second { 0.99 } else { 0.2 }, 0.0), idle));
+    }
+    let found = trees(&lines);
+    let tree = |root| found.trees.iter().find(|tree| tree.root == root).expect("a tree");
+    // In the second interval, a host and an uplink wait for both roots.
+    assert_eq!((tree(key(CORE, 2)).held_up_seconds, tree(key(CORE, 3)).held_up_seconds), (2.0 + 0.5, 0.5));
+}
+
 #[test]
 fn burst_without_a_full_interval_has_no_known_root() {
     let found = trees(&partial_incast(&[0.0, 0.6, 0.3, 0.0].map(|share| (share, share))));
@@ -161,6 +183,7 @@ fn row_has_the_root_and_its_victims() {
     let rows = trees(&incast_lines()).rows();
     let json = serde_json::to_value(&rows[0]).expect("a row");
     assert_eq!((&json["root"]["node"], &json["why"], &json["seconds"]), (&"core".into(), &"full".into(), &2.0.into()));
+    assert_eq!(rows[0].until_ns - rows[0].since_ns, 2_000_000_000);
     assert_eq!((rows[0].host_ports, rows[0].switch_ports, rows[0].xmit_utilization, rows[0].blocked), (2, 1, 0.99, 0.0));
     let victims: Vec<_> = rows[0].victims.iter().map(|victim| (victim.port.to_string(), victim.waits_for.to_string())).collect();
     assert_eq!(victims[0], ("leaf port 9".to_owned(), "core port 2".to_owned()));

@@ -256,6 +256,8 @@ export class Fabric {
         to: this.name(this.ports[this.root].peer),
         link: "4xEDR",
         why: "full",
+        since_ns: (slot - active) * INTERVAL,
+        until_ns: slot * INTERVAL,
         seconds: active,
         xmit_utilization: 0.988,
         blocked: 0,

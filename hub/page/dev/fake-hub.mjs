@@ -381,8 +381,23 @@ function answer(path, query) {
       return timeline(query);
     case "series":
       return series(query);
-    case "sm":
-      return rows(query, []);
+    case "sm": {
+      const manager = (lid, state, priority) => ({
+        guid: fabric.devices[lid].guid,
+        lid,
+        node: fabric.devices[lid].node,
+        state,
+        priority,
+        act_count: null,
+        is_present: true,
+        is_master: state === "master",
+        since_ns: (fabric.start + 60) * 1e9,
+        first_ns: fabric.start * 1e9,
+        sampler: "node00001",
+      });
+      const list = [manager(3, "master", 14), manager(9, "standby", 5)];
+      return { ...rows(query, list), master_changes: 1, events: [] };
+    }
     case "links":
       return rows(
         query,

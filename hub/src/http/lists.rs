@@ -5,15 +5,16 @@ use axum::http::HeaderMap;
 use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::errors::Thresholds;
 use ibnet_analysis::links::LinkOrder;
-use ibnet_analysis::trees::Limits;
+use ibnet_analysis::trees::{Limits, RootCause};
 use serde::Serialize;
 
 use super::answer::Answer;
 use super::app::{Answered, App};
 use super::params::Params;
 use super::values::kept_range;
-use crate::events::Filter;
+use crate::events::{EventRow, Filter};
 use crate::query::error::{ApiError, wrong};
+use crate::query::managers::{self, ManagerRow};
 use crate::query::ports::{self, Search};
 use crate::state::Hub;
 
@@ -53,6 +54,10 @@ fn range(hub: &Hub, params: &Params) -> Result<(u64, u64), ApiError> {
     Ok((from, to))
 }
 
+fn interval_ns(hub: &Hub) -> u64 {
+    hub.read().samplers.interval_ns().max(1)
+}
+
 fn top(params: &Params, usual: usize) -> Result<usize, ApiError> {
     Ok(params.parsed::<usize>("top", "a number of rows, 0 for all")?.unwrap_or(usual))
 }
@@ -86,7 +91,13 @@ pub(crate) async fn trees(State(app): State<App>, headers: HeaderMap, RawQuery(q
     let evaluations = app.evaluations.clone();
     app.compute(headers, move |hub| {
         let found = evaluations.find(hub, range(hub, &params)?)?;
-        rows(found.range, found.trees(limits, top))
+        let mut trees = found.trees(limits, top);
+        if params.one("to")?.is_none() {
+            // The next slots usually show the root.
+            let settled = found.range.1.saturating_sub(2 * interval_ns(hub));
+            trees.retain(|tree| tree.why != RootCause::Unclear || tree.since_ns < settled);
+        }
+        rows(found.range, trees)
     })
     .await
 }
@@ -155,12 +166,28 @@ pub(crate) async fn samplers(State(app): State<App>, headers: HeaderMap, RawQuer
     .await
 }
 
-pub(crate) async fn sm(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
-    Params::parse(query.as_deref(), &["from", "to"])?;
-    empty(&app, &headers, "this version of the records has nothing about the subnet manager")
+#[derive(Serialize)]
+struct ManagerRows {
+    #[serde(flatten)]
+    rows: Rows<ManagerRow>,
+    /// Number of changes of the master.
+    master_changes: usize,
+    events: Vec<EventRow>,
 }
 
-fn empty(app: &App, headers: &HeaderMap, reason: &'static str) -> Answered {
-    let (from_ns, to_ns) = kept_range(&app.hub);
-    Ok(Answer::json(&Rows::<()> { from_ns, to_ns, rows: Vec::new(), reason: Some(reason) })?.respond(headers))
+pub(crate) async fn sm(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+    let params = Params::parse(query.as_deref(), &["limit", "from", "to"])?;
+    let limit = limit(&params)?;
+    app.compute(headers, move |hub| {
+        let (first, last) = kept_range(hub);
+        // Events have the times of other clocks than records, so the end is open.
+        let range = params.range((0, u64::MAX))?;
+        let mut found = managers::find(hub, range);
+        found.events.truncate(limit);
+        let reason = found.rows.is_empty().then_some("no event of this time names a subnet manager");
+        let shown = (range.0.max(first), range.1.min(last).max(first));
+        let rows = Rows { from_ns: shown.0, to_ns: shown.1, rows: found.rows, reason };
+        Answer::json(&ManagerRows { rows, master_changes: found.changes, events: found.events })
+    })
+    .await
 }

@@ -45,6 +45,7 @@ struct Health {
 
 pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     Params::parse(query.as_deref(), &[])?;
+    let archive_from_ns = app.hub.archive.as_ref().and_then(crate::archive::Archive::first_ns);
     let health = {
         let state = app.hub.read();
         let (samplers, samplers_connected) = state.samplers.counts();
@@ -65,7 +66,7 @@ pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(
             last_ts: state.store.last_ts(),
             interval_ns: state.samplers.interval_ns(),
             generation: state.topology.generation,
-            kept: state.store.kept(),
+            kept: Kept { archive_from_ns, ..state.store.kept() },
             counts: state.store.counts(),
             inputs: state.inputs.clone(),
             metrics: &heat::METRICS,

@@ -11,8 +11,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::job::all::JobTotal;
+use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::table::Listing;
 use serde::Serialize;
 
 pub(crate) mod settle;
@@ -24,29 +25,6 @@ const MOST_NODES: usize = 500_000;
 
 /// Largest number of bins of the data rate of a job that are kept.
 const MOST_BINS: usize = 720;
-
-/// One run of a job on its nodes. A job that starts again has a second run with the same ID.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct JobRun {
-    /// Job ID.
-    pub(crate) id: String,
-    /// Name of the job. `None` if the source does not give it.
-    pub(crate) name: Option<String>,
-    /// User of the job. `None` if it is not known or hidden.
-    pub(crate) user: Option<String>,
-    /// Host list of the source.
-    pub(crate) nodes: String,
-    /// The hosts of the list.
-    pub(crate) hosts: Hosts,
-    /// Start in nanoseconds since 1970.
-    pub(crate) from: Option<u64>,
-    /// End in nanoseconds since 1970. `None` while the job runs.
-    pub(crate) to: Option<u64>,
-    /// Whether the job ran at `to`, and ended at an unknown time after it.
-    pub(crate) to_is_lower_bound: bool,
-    /// State in lower case.
-    pub(crate) state: String,
-}
 
 /// A job with its traffic.
 #[derive(Clone, Debug)]
@@ -125,9 +103,9 @@ impl Known {
 }
 
 impl Jobs {
-    /// Takes a report of the source. `read_ns` is the time that the report describes. A running job
-    /// that the source no longer reports ended after the report before.
-    pub(crate) fn update(&mut self, runs: Vec<JobRun>, read_ns: u64) {
+    /// Takes a report of the source. A running job that a complete report does not have ended after
+    /// the report before.
+    pub(crate) fn update(&mut self, Listing { runs, at: read_ns, is_complete }: Listing) {
         let before = self.source.read_ns;
         let mut reported = BTreeSet::new();
         for run in runs {
@@ -135,12 +113,14 @@ impl Jobs {
             let key = (run.id.clone(), from);
             reported.insert(key.clone());
             match self.table.get_mut(&key) {
+                // The end of a job is not replaced by a report that is older.
+                Some(known) if run.to.is_none() && known.run.to.is_some() && !known.run.to_is_lower_bound => {}
                 Some(known) => known.run = run,
                 None => drop(self.table.insert(key, Known::new(run))),
             }
         }
         for (key, known) in &mut self.table {
-            if known.run.to.is_none() && !reported.contains(key) {
+            if is_complete && known.run.to.is_none() && !reported.contains(key) {
                 known.run.to = Some(before.unwrap_or(0).max(key.1));
                 known.run.to_is_lower_bound = true;
                 "ended".clone_into(&mut known.run.state);
@@ -213,27 +193,23 @@ pub(crate) mod tests {
     /// Creates a run. Times are in seconds.
     pub(crate) fn job(id: &str, nodes: &str, start: u64, end: Option<u64>) -> JobRun {
         const SECOND: u64 = 1_000_000_000;
-        JobRun {
-            id: id.to_owned(),
-            name: None,
-            user: Some("alice".to_owned()),
-            nodes: nodes.to_owned(),
-            hosts: Hosts::parse(nodes).expect("a host list"),
-            from: Some(start * SECOND),
-            to: end.map(|end| end * SECOND),
-            to_is_lower_bound: false,
-            state: if end.is_some() { "completed" } else { "running" }.to_owned(),
-        }
+        let run = JobRun::new(id, nodes, Some(start * SECOND), end.map(|end| end * SECOND)).expect("a host list");
+        let state = if end.is_some() { "completed" } else { "running" };
+        JobRun { user: Some("alice".to_owned()), state: state.to_owned(), ..run }
+    }
+
+    pub(crate) fn listing(runs: Vec<JobRun>, at: u64) -> Listing {
+        Listing { runs, at, is_complete: true }
     }
 
     #[test]
     fn job_that_is_no_longer_reported_has_ended() {
         let mut jobs = Jobs::default();
-        jobs.update(vec![job("1", "n1", 10, None), job("2", "n2", 20, None)], 30_000_000_000);
-        jobs.update(vec![job("2", "n2", 20, Some(35))], 40_000_000_000);
+        jobs.update(listing(vec![job("1", "n1", 10, None), job("2", "n2", 20, None)], 30_000_000_000));
+        jobs.update(listing(vec![job("2", "n2", 20, Some(35))], 40_000_000_000));
         let ends: Vec<_> = jobs.newest_first().iter().map(|known| (known.run.id.clone(), known.run.to)).collect();
         assert_eq!(ends, [("2".to_owned(), Some(35_000_000_000)), ("1".to_owned(), Some(30_000_000_000))]);
-        jobs.update(Vec::new(), 50_000_000_000);
+        jobs.update(listing(Vec::new(), 50_000_000_000));
         assert_eq!(jobs.find("1").and_then(|known| known.run.to), Some(30_000_000_000), "the last time with it");
         assert_eq!(jobs.within(32_000_000_000, 60_000_000_000).count(), 1);
         jobs.drop_before(31_000_000_000);
@@ -243,8 +219,8 @@ pub(crate) mod tests {
     #[test]
     fn job_that_was_started_again_is_another_row() {
         let mut jobs = Jobs::default();
-        jobs.update(vec![job("7", "n1", 10, None)], 20_000_000_000);
-        jobs.update(vec![job("7", "n2", 30, None)], 40_000_000_000);
+        jobs.update(listing(vec![job("7", "n1", 10, None)], 20_000_000_000));
+        jobs.update(listing(vec![job("7", "n2", 30, None)], 40_000_000_000));
         assert_eq!(jobs.newest_first().len(), 2);
         assert_eq!(jobs.find("7").map(|known| known.run.nodes.as_str()), Some("n2"));
     }
@@ -253,11 +229,11 @@ pub(crate) mod tests {
     fn table_drops_the_jobs_that_ended_first() {
         let mut jobs = Jobs::default();
         let all = (0..MOST_JOBS as u64 + 5).map(|number| job(&number.to_string(), "n1", 1, Some(2 + number))).collect();
-        jobs.update(all, 1);
+        jobs.update(listing(all, 1));
         assert_eq!((jobs.newest_first().len(), jobs.find("4").is_none(), jobs.find("5").is_some()), (MOST_JOBS, true, true));
-        jobs.update(vec![job("a", "n[1-90000]", 9, None); 1], 2);
+        jobs.update(listing(vec![job("a", "n[1-90000]", 9, None)], 2));
         let large: Vec<_> = (0..7).map(|number| job(&format!("b{number}"), "n[1-90000]", 9, Some(10 + number))).collect();
-        jobs.update(large, 3);
+        jobs.update(listing(large, 3));
         let nodes: usize = jobs.newest_first().iter().map(|known| known.run.hosts.iter().count()).sum();
         assert!(nodes <= MOST_NODES && jobs.find("b6").is_some() && jobs.find("b0").is_none(), "{nodes}");
     }

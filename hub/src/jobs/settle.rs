@@ -8,10 +8,9 @@ use std::collections::BTreeSet;
 use ibnet_analysis::hosts::host_of;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::job::all::{AllJobs, JobList, JobsTraffic};
-use ibnet_analysis::job::slurm::SlurmJob;
+use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::ports::PortKey;
 
-use super::Known;
 use crate::live::topology::Topology;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
@@ -59,7 +58,7 @@ pub(crate) fn run(hub: &Hub) {
 fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
     let (list, keys) = {
         let state = hub.read();
-        let jobs: Vec<SlurmJob> = state.jobs.within(from, to).map(slurm_job).collect();
+        let jobs: Vec<JobRun> = state.jobs.within(from, to).map(|known| known.run.clone()).collect();
         let hosts: BTreeSet<String> = jobs.iter().flat_map(|job| job.hosts.iter().map(str::to_lowercase)).collect();
         (JobList::new(&jobs), keys_of(&state.topology, &hosts))
     };
@@ -75,12 +74,6 @@ fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
         }
     }
     fold.finish(None).ok()
-}
-
-/// Returns a job as the analysis knows it.
-pub(crate) fn slurm_job(known: &Known) -> SlurmJob {
-    let run = &known.run;
-    SlurmJob { id: run.id.clone(), nodes: run.nodes.clone(), hosts: run.hosts.clone(), from: run.from, to: run.to }
 }
 
 /// Returns the ports of hosts, and the switch ports at the other ends of their links.

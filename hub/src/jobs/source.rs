@@ -6,16 +6,17 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ibnet_analysis::job::slurm::{self, SlurmJob};
+use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::source::ask::{Ask, Manager};
+use ibnet_analysis::job::source::{self, SourceError};
+use ibnet_analysis::job::table::Listing;
 use ibnet_analysis::when::Zone;
 
-use super::{JobRun, settle};
+use super::settle;
 use crate::events::EventRow;
 use crate::state::Hub;
 
@@ -23,59 +24,55 @@ use crate::state::Hub;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_secs(60);
 
-/// Largest output of a source.
+/// Time before the last report from which a resource manager is asked for jobs.
+const BEFORE_NS: u64 = 900_000_000_000;
+
+/// Largest size of a file with jobs.
 const LARGEST: u64 = 64 << 20;
-
-/// Time in which Slurm must answer.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Octets of the error output of Slurm that are reported.
-const REASON: u64 = 400;
 
 /// Jobs of a simulated fabric at a time in nanoseconds since 1970.
 pub(crate) type Simulated = Box<dyn Fn(u64) -> Vec<JobRun> + Send>;
 
 /// A source of jobs.
 pub(crate) enum Source {
-    /// A file with the output of `sacct` or `squeue`, which is read when it changes.
+    /// A file with jobs in any form that `ibnet-view` reads, which is read when it changes.
     File(PathBuf),
-    /// `squeue`, once a minute.
-    Slurm,
+    /// A resource manager, once a minute.
+    Manager(Manager),
     /// The jobs of a simulated fabric.
     Simulated(Simulated),
 }
-
-/// Jobs, and the time that they describe.
-type Report = (Vec<JobRun>, u64);
 
 impl Source {
     fn describe(&self) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
-            Self::Slurm => "squeue".to_owned(),
+            Self::Manager(Manager::Slurm) => "Slurm".to_owned(),
+            Self::Manager(Manager::Pbs) => "PBS".to_owned(),
             Self::Simulated(_) => "simulated".to_owned(),
         }
     }
 
     const fn every(&self) -> Duration {
         match self {
-            Self::Slurm => ASK_EVERY,
+            Self::Manager(_) => ASK_EVERY,
             Self::File(_) | Self::Simulated(_) => LOOK_EVERY,
         }
     }
 
     /// Returns the jobs. `None` if the source has not changed since `known`.
-    fn read(&self, known: Option<u64>) -> Result<Option<Report>, String> {
+    fn read(&self, known: Option<u64>) -> Result<Option<Listing>, String> {
         match self {
             Self::File(path) => read_file(path, known),
-            Self::Slurm => {
-                let asked = now_ns();
-                let text = run(Command::new(SQUEUE[0]).args(&SQUEUE[1..]), PATIENCE)?;
-                Ok(Some((parse(&text, SQUEUE[0])?, asked)))
+            Self::Manager(manager) => {
+                let now = now_ns();
+                // Jobs that ended since the last report, also after a failure.
+                let from = known.unwrap_or(now).saturating_sub(BEFORE_NS);
+                Ask::new(*manager).jobs(from, None, now).map(Some).map_err(|error| error.to_string())
             }
             Self::Simulated(jobs) => {
                 let now = now_ns();
-                Ok(Some((jobs(now), now)))
+                Ok(Some(Listing { runs: jobs(now), at: now, is_complete: true }))
             }
         }
     }
@@ -106,11 +103,11 @@ fn look(hub: &Hub, source: &Source, hides_users: bool) {
                 tracing::info!(source = name, "the jobs are readable again");
                 state.events.add(EventRow::of_hub(now_ns(), "jobs_back", format!("jobs of {name} are readable")));
             }
-            if let Some((mut runs, read_ns)) = report {
+            if let Some(mut listing) = report {
                 if hides_users {
-                    runs.iter_mut().for_each(|run| run.user = None);
+                    listing.runs.iter_mut().for_each(|run| run.user = None);
                 }
-                state.jobs.update(runs, read_ns);
+                state.jobs.update(listing);
             }
         }
         Err(reason) => {
@@ -123,11 +120,8 @@ fn look(hub: &Hub, source: &Source, hides_users: bool) {
     }
 }
 
-/// Question about all jobs that Slurm still has, running and ended.
-const SQUEUE: [&str; 3] = ["squeue", "--json", "--states=all"];
-
 /// Reads a file if it has changed. Its last change is the time that it describes.
-fn read_file(path: &Path, known: Option<u64>) -> Result<Option<Report>, String> {
+fn read_file(path: &Path, known: Option<u64>) -> Result<Option<Listing>, String> {
     let failed = |error: io::Error| error.to_string();
     let mut file = File::open(path).map_err(failed)?;
     let changed = file.metadata().and_then(|file| file.modified()).map_err(failed)?;
@@ -137,89 +131,20 @@ fn read_file(path: &Path, known: Option<u64>) -> Result<Option<Report>, String> 
     }
     let mut text = Vec::new();
     file.by_ref().take(LARGEST + 1).read_to_end(&mut text).map_err(failed)?;
-    let jobs = parse(&bounded(text)?, &path.display().to_string())?;
-    Ok(Some((jobs, changed)))
+    let name = path.display().to_string();
+    match source::all(&bounded(text)?, &name, &Zone::local()) {
+        Ok(runs) => Ok(Some(Listing { runs, at: changed, is_complete: true })),
+        // No job runs, and the file has no past ones.
+        Err(SourceError::NoJobs { .. }) => Ok(Some(Listing { runs: Vec::new(), at: changed, is_complete: true })),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn bounded(text: Vec<u8>) -> Result<String, String> {
     if text.len() as u64 > LARGEST {
-        return Err(format!("the output is larger than {} MiB", LARGEST >> 20));
+        return Err(format!("the file is larger than {} MiB", LARGEST >> 20));
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-/// Runs a program and returns its output. Ends it when its time is over.
-fn run(command: &mut Command, patience: Duration) -> Result<String, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cannot start {name}: {error}"))?;
-    let (sender, output) = channel();
-    if let Some(stdout) = child.stdout.take() {
-        thread::spawn(move || {
-            let mut text = Vec::new();
-            let read = stdout.take(LARGEST + 1).read_to_end(&mut text);
-            // The receiver is gone if the time is over.
-            let _ = sender.send(read.map(|_| text));
-        });
-    }
-    let (sender, reason) = channel();
-    if let Some(stderr) = child.stderr.take() {
-        thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = stderr.take(REASON).read_to_end(&mut text);
-            let _ = sender.send(text);
-        });
-    }
-    let end = clock() + patience;
-    let output = output.recv_timeout(patience);
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Some(status),
-            Ok(None) if output.is_ok() && clock() < end => thread::sleep(Duration::from_millis(10)),
-            _ => break None,
-        }
-    };
-    let Some(status) = status else {
-        // A program that has ended cannot be stopped.
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(format!("{name} has not answered within {} s", patience.as_secs_f64()));
-    };
-    let reason = reason.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
-    if !status.success() {
-        return Err(format!("{name} has failed ({status}): {}", String::from_utf8_lossy(&reason).trim()));
-    }
-    match output {
-        Ok(Ok(text)) => bounded(text),
-        Ok(Err(error)) => Err(format!("cannot read the output of {name}: {error}")),
-        Err(_) => Err(format!("{name} has written no output")),
-    }
-}
-
-/// Reads the output of a scheduler.
-fn parse(text: &str, name: &str) -> Result<Vec<JobRun>, String> {
-    let jobs = slurm::all(text, name, &Zone::local()).map_err(|error| error.to_string())?;
-    Ok(jobs.into_iter().filter_map(run_of).collect())
-}
-
-/// Returns the run of a job, or `None` if the job has not started.
-fn run_of(job: SlurmJob) -> Option<JobRun> {
-    job.from?;
-    Some(JobRun {
-        id: job.id,
-        name: None,
-        user: None,
-        nodes: job.nodes,
-        hosts: job.hosts,
-        from: job.from,
-        to: job.to,
-        to_is_lower_bound: false,
-        state: if job.to.is_some() { "ended" } else { "running" }.to_owned(),
-    })
 }
 
 fn nanos(time: SystemTime) -> u64 {
@@ -231,7 +156,42 @@ fn now_ns() -> u64 {
     nanos(SystemTime::now())
 }
 
-#[expect(clippy::disallowed_methods, reason = "a program has a limited time")]
-fn clock() -> Instant {
-    Instant::now()
+#[cfg(test)]
+mod tests {
+    use ibnet_analysis::job::source::ask::Manager;
+
+    use super::*;
+    use crate::query::tests::hub;
+
+    #[test]
+    fn file_is_read_when_it_changes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("jobs");
+        let source = Source::File(path.clone());
+        let hub = hub(&[]);
+        let events =
+            |hub: &Hub| hub.read().events.select(&crate::events::Filter::all()).iter().map(|row| row.event.clone()).collect::<Vec<_>>();
+        look(&hub, &source, false);
+        look(&hub, &source, false);
+        assert_eq!((events(&hub), hub.read().jobs.source.error.is_some()), (vec!["jobs_lost".to_owned()], true), "the file is missing");
+        std::fs::write(&path, "job,user,nodes,start,end,state\n7,anna,n[1-2],100,,running\n").expect("written");
+        look(&hub, &source, true);
+        assert_eq!((events(&hub).len(), hub.read().jobs.source.error.clone()), (2, None));
+        assert_eq!(hub.read().jobs.find("7").map(|known| (known.run.user.clone(), known.run.to)), Some((None, None)), "the user is hidden");
+        let read_ns = hub.read().jobs.source.read_ns;
+        assert_eq!(source.read(read_ns), Ok(None), "the file has not changed");
+        std::fs::write(&path, "job,user,nodes,start,end,state\n").expect("written");
+        let later = SystemTime::now() + Duration::from_secs(60);
+        File::options().write(true).open(&path).and_then(|file| file.set_modified(later)).expect("a later time");
+        look(&hub, &source, false);
+        assert_eq!(hub.read().jobs.find("7").and_then(|known| known.run.to), read_ns, "the last time with the job");
+        std::fs::write(&path, "nonsense").expect("written");
+        look(&hub, &source, false);
+        assert!(hub.read().jobs.find("7").is_some(), "a failure changes no job");
+    }
+
+    #[test]
+    fn sources_have_names() {
+        assert_eq!([Manager::Slurm, Manager::Pbs].map(|manager| Source::Manager(manager).describe()), ["Slurm", "PBS"]);
+    }
 }

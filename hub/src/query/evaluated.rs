@@ -38,7 +38,9 @@ const DATA: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
 /// The result of one pass.
 #[derive(Debug)]
 pub(crate) struct Evaluated {
-    /// Start and end of the time range in nanoseconds since 1970.
+    /// The time range of the request.
+    asked: (u64, u64),
+    /// Start and end of the time range with records, in nanoseconds since 1970.
     pub(crate) range: (u64, u64),
     ports: BTreeMap<PortKey, PortSummary>,
     devices: Devices,
@@ -52,7 +54,7 @@ impl Evaluations {
     /// Returns the pass over a time range. A second request for the same range waits for the first.
     pub(crate) fn find(&self, hub: &Hub, range: (u64, u64)) -> Result<Arc<Evaluated>, ApiError> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = kept.iter().find(|known| known.range == range) {
+        if let Some(known) = kept.iter().find(|known| known.asked == range) {
             return Ok(Arc::clone(known));
         }
         let new = Arc::new(evaluate(hub, range)?);
@@ -64,8 +66,13 @@ impl Evaluations {
     }
 }
 
-fn evaluate(hub: &Hub, range: (u64, u64)) -> Result<Evaluated, ApiError> {
-    let (from, to) = range;
+/// Evaluates the records of a time range: those of the archive before the oldest record in memory,
+/// then those in memory. Without an archive, the range begins with the oldest record in memory.
+fn evaluate(hub: &Hub, asked: (u64, u64)) -> Result<Evaluated, ApiError> {
+    let (from, to) = asked;
+    let first = hub.read().store.first_ts().unwrap_or(0);
+    let archive = hub.archive.as_ref().filter(|_| from < first);
+    let from = if archive.is_some() { from } else { from.max(first).min(to) };
     let (keys, interval_ns, events) = {
         let state = hub.read();
         // The end of a time range is exclusive, as in `ibnet-view`.
@@ -77,6 +84,11 @@ fn evaluate(hub: &Hub, range: (u64, u64)) -> Result<Evaluated, ApiError> {
     }
     let wanted = Wanted::Named(ERRORS.iter().chain(&DATA).map(ToString::to_string).collect());
     let mut fold = (Ports::with_bins(INTERVALS), Devices::default());
+    if let Some(archive) = archive {
+        fold = archive.read(fold, from, to.min(first))?;
+    }
+    // Times are split at the oldest record, so nothing counts twice.
+    let since = if archive.is_some() { first.min(to) } else { from };
     let mut events_of: BTreeMap<PortKey, Vec<usize>> = BTreeMap::new();
     for (place, event) in events.iter().enumerate() {
         if let (Some(guid), Some(port)) = (event.guid, event.port) {
@@ -88,17 +100,17 @@ fn evaluate(hub: &Hub, range: (u64, u64)) -> Result<Evaluated, ApiError> {
     for keys in keys.chunks(PORTS_AT_ONCE) {
         let chunks: Vec<_> = {
             let state = hub.read();
-            keys.iter().filter_map(|key| state.store.chunks(*key, from.saturating_sub(REACH_NS), to.saturating_add(REACH_NS))).collect()
+            keys.iter().filter_map(|key| state.store.chunks(*key, since.saturating_sub(REACH_NS), to.saturating_add(REACH_NS))).collect()
         };
         for chunks in &chunks {
             let mut records = chunks.records(&wanted);
             let of_port = events_of.get(&chunks.key).into_iter().flatten().filter_map(|place| events.get(*place..=*place));
             records.extend(of_port.flat_map(events::records));
-            fold_port(records, Some(from), Some(to), &mut fold);
+            fold_port(records, Some(since), Some(to), &mut fold);
         }
     }
     let (ports, devices) = fold;
-    Ok(Evaluated { range, ports: ports.finish(), devices })
+    Ok(Evaluated { asked, range: (from, to), ports: ports.finish(), devices })
 }
 
 impl Evaluated {

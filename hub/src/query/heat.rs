@@ -14,9 +14,12 @@ use std::sync::Arc;
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::metric::Metric;
+use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::rates::{Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Port, Record, Type};
+use rustc_hash::FxHashMap;
 
+use crate::archive;
 use crate::live::frame::{FULL, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED};
 use crate::query::error::ApiError;
 use crate::state::Hub;
@@ -108,6 +111,8 @@ struct Row {
     cells: Vec<Cell>,
     slots: Slots,
     readings: Readings,
+    /// End of the values of an archive.
+    end_ns: u64,
 }
 
 /// Returns the matrix.
@@ -134,10 +139,12 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
         cells: vec![Cell::default(); columns as usize],
         slots: Slots::default(),
         readings: Readings::default(),
+        end_ns: 0,
     };
     let old = minutes::METRICS.iter().position(|name| *name == request.metric.name);
     let rows = topology.ports.len();
     let mut values = vec![NO_DATA; rows * columns as usize];
+    let mut archived = archived(hub, &empty, rows as u64 * columns, (from, request.to))?;
     for (batch, ports) in topology.ports.chunks(PORTS_AT_ONCE).enumerate() {
         let taken: Vec<_> = {
             let state = hub.read();
@@ -150,13 +157,15 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
             };
             ports.iter().map(|port| take((port.guid, port.port))).collect()
         };
-        for (place, (chunks, minutes, first)) in taken.into_iter().enumerate() {
-            let mut row = empty.clone();
+        for (place, (port, (chunks, minutes, first))) in ports.iter().zip(taken).enumerate() {
+            let mut row = archived.remove(&(port.guid, port.port)).unwrap_or_else(|| empty.clone());
+            let archived_to = row.end_ns;
             let none = if chunks.is_none() { NOT_ASSIGNED } else { NO_DATA };
             for minute in &minutes {
                 let time = Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS).filter(|time| time.to() <= first);
+                let time = time.filter(|time| time.from() >= archived_to);
                 if let (Some(time), Some((mean, max))) = (time, old.and_then(|old| minute.values[old])) {
-                    row.add(time, mean, max);
+                    row.add_value(time, mean, max);
                 }
             }
             if let Some(chunks) = &chunks {
@@ -179,9 +188,54 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
     Ok(octets)
 }
 
+/// Largest number of values of a matrix with records of an archive. Each needs about 80 octets.
+const MOST_ARCHIVED: u64 = 4_000_000;
+
+/// The rows of all ports, from an archive.
+#[derive(Clone)]
+struct Rows {
+    empty: Row,
+    fields: Vec<String>,
+    rows: FxHashMap<PortKey, Row>,
+}
+
+/// Returns the rows of the archive from the start of the range to the first record in memory. They
+/// are empty if the memory has the whole range, and if the matrix is too large.
+fn archived(hub: &Hub, empty: &Row, values: u64, (from, to): (u64, u64)) -> Result<FxHashMap<PortKey, Row>, ApiError> {
+    let first = hub.read().store.first_ts().unwrap_or(u64::MAX);
+    let Some(archive) = hub.archive.as_ref().filter(|_| from < first && values <= MOST_ARCHIVED) else { return Ok(FxHashMap::default()) };
+    let rows = Rows { empty: empty.clone(), fields: archive::fields([&empty.metric]), rows: FxHashMap::default() };
+    Ok(archive.read(rows, from, to.min(first))?.rows)
+}
+
+impl Fold for Rows {
+    fn uses(&self, kind: Type) -> bool {
+        self.empty.uses(kind)
+    }
+
+    fn uses_counters(&self) -> bool {
+        self.empty.uses_counters()
+    }
+
+    fn fields(&self) -> Option<Vec<String>> {
+        Some(self.fields.clone())
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        let Record::Port(port) = record else { return };
+        let row = self.rows.entry(port.key()).or_insert_with(|| self.empty.clone());
+        row.add(record);
+        row.end_ns = row.end_ns.max(port.ts);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+    }
+}
+
 impl Row {
     /// Adds a value to the columns that its time overlaps.
-    fn add(&mut self, time: Interval, mean: f64, max: f64) {
+    fn add_value(&mut self, time: Interval, mean: f64, max: f64) {
         let end = self.from.saturating_add(self.step.saturating_mul(self.cells.len() as u64));
         let Some(time) = time.within(self.from, end) else { return };
         let Some(time) = Interval::new(time.from() - self.from, time.to() - self.from) else { return };
@@ -249,7 +303,7 @@ impl Fold for Row {
         };
         for Rate { time, per_second, is_addition } in &rates {
             let Some(time) = self.described(start, time.length_ns()) else { continue };
-            if *is_addition { self.add_more(time, *per_second) } else { self.add(time, *per_second, *per_second) }
+            if *is_addition { self.add_more(time, *per_second) } else { self.add_value(time, *per_second, *per_second) }
         }
         if rates.is_empty() {
             let (is_down, is_silent) = (&*port.status == "down", !port.answered() && &*port.status != "down");

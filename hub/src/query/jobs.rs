@@ -11,13 +11,14 @@ use ibnet::types::Guid;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::job::all::NodeTotal;
 use ibnet_analysis::job::imbalance::Imbalance;
+use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::{Job, Uplink};
 use ibnet_analysis::ports::{PortKey, PortName, PortSummary};
 use ibnet_analysis::trees::{RootCause, Tree};
 use serde::Serialize;
 
+use crate::jobs::Known;
 use crate::jobs::settle::{BIN_NS, keys_of};
-use crate::jobs::{JobRun, Known};
 use crate::query::error::ApiError;
 use crate::query::evaluated::{Evaluated, Evaluations, MOST_RECORDS};
 use crate::state::Hub;

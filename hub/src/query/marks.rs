@@ -39,7 +39,8 @@ impl Mark {
     fn of(event: EventRow) -> Self {
         let kind = match event.event.as_str() {
             "link_down" | "link_up" | "link_change" => "link",
-            "unreachable" | "reachable" | "wrong_device" | "right_device" | "lid_change" | "redirected" | "key_demanded" => "device",
+            "unreachable" | "reachable" | "wrong_device" | "right_device" | "lid_change" | "redirected" | "key_demanded" | "sm"
+            | "sm_change" => "device",
             "sampler_silent" | "sampler_back" | "input_lost" | "input_back" | "jobs_lost" | "jobs_back" | "reload" | "lines_lost"
             | "slot_missed" | "umad_lost" | "umad_back" | "send_error" | "clock_step" | "local_change" | "socket_restored" => "sampler",
             _ => "event",

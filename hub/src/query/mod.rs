@@ -10,12 +10,14 @@
 //! | [`error`] | the errors of a query |
 //! | [`port`] | the last record of a port |
 //! | [`ports`] | the newest values of ports that match a text |
+//! | [`managers`] | the subnet managers |
 //! | [`marks`] | the marks of the timeline |
 
 pub(crate) mod error;
 pub(crate) mod evaluated;
 pub(crate) mod heat;
 pub(crate) mod jobs;
+pub(crate) mod managers;
 pub(crate) mod marks;
 pub(crate) mod port;
 pub(crate) mod ports;

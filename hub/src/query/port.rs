@@ -50,7 +50,43 @@ pub(crate) struct PortAnswer {
     counters_ts: Option<u64>,
     rates: Rates,
     saturated: Vec<String>,
+    port_info: PortInfo,
     events: Vec<EventRow>,
+}
+
+/// What the records have of the attribute PortInfo.
+#[derive(Debug, Serialize)]
+struct PortInfo {
+    /// `active` or `down`. Null if the port did not answer.
+    port_state: Option<&'static str>,
+    link_width_active: Option<String>,
+    link_speed_active: Option<String>,
+    /// Whether the device reported width and speed (`live`), or the net file has them (`file`).
+    source: String,
+    lid: Lid,
+    /// Time and kind of the last event about the link.
+    changed_ns: Option<u64>,
+    changed: Option<String>,
+}
+
+impl PortInfo {
+    fn of(last: &Port<'_>, events: &[EventRow]) -> Self {
+        let rate = last.link.split_at_checked(last.link.find('x').map_or(0, |place| place + 1)).filter(|(width, _)| !width.is_empty());
+        let change = events.iter().find(|event| ["link_down", "link_up", "link_change"].contains(&event.event.as_str()));
+        Self {
+            port_state: match &*last.status {
+                "down" => Some("down"),
+                _ if last.answered() => Some("active"),
+                _ => None,
+            },
+            link_width_active: rate.map(|(width, _)| width.to_owned()),
+            link_speed_active: rate.map(|(_, speed)| speed.to_owned()),
+            source: last.link_source.to_string(),
+            lid: last.lid,
+            changed_ns: change.map(|event| event.ts),
+            changed: change.map(|event| event.event.clone()),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -143,6 +179,7 @@ fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> Po
             rcv_utilization: last.rcv_utilization,
             xmit_blocked: last.xmit_blocked,
         },
+        port_info: PortInfo::of(last, &events),
         saturated: read.into_iter().flat_map(|port| port.saturated.iter().map(ToString::to_string)).collect(),
         events,
     }

@@ -13,6 +13,7 @@ use ibnet_analysis::rates::{Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Port, Record, Type, Value};
 use serde::Serialize;
 
+use crate::archive::{self, OfPort};
 use crate::query::error::{ApiError, wrong};
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
@@ -97,35 +98,66 @@ pub(crate) fn find(
     step: Option<u64>,
 ) -> Result<Vec<Series>, ApiError> {
     let (from, to) = range;
-    let (chunks, minutes, first) = {
+    let (chunks, minutes, first, interval_ns) = {
         let state = hub.read();
         let chunks = state.store.chunks(key, from.saturating_sub(REACH_NS), to.saturating_add(REACH_NS));
         let first = chunks.as_ref().and_then(|_| state.store.first_ts_of(key)).unwrap_or(u64::MAX);
         let minutes = if from < first { state.store.minutes(key, from, to.min(first)) } else { Vec::new() };
-        (chunks, minutes, first)
+        (chunks, minutes, first, state.samplers.interval_ns())
     };
     let Some(chunks) = chunks else {
         return Err(ApiError::missing(format!("there is no port {}/{} in the records; /api/v1/topology lists all ports", key.0, key.1)));
     };
-    let mut fold = Samples {
+    let empty = Samples {
         metrics: metrics.iter().map(|metric| (metric.clone(), Readings::default())).collect(),
         slots: Slots::default(),
         samples: vec![Vec::new(); metrics.len()],
         range,
     };
+    let archived = archived(hub, key, &empty, range, first)?;
+    let mut fold = empty;
     let wanted = Wanted::Named(metrics.iter().flat_map(SeriesMetric::counters).cloned().collect());
     fold_port(chunks.records(&wanted), None, None, &mut fold);
-    let joined = |(metric, samples): (&SeriesMetric, Vec<Sample>)| {
+    let seam = first.saturating_add(interval_ns / 2);
+    let joined = |((metric, samples), archived): ((&SeriesMetric, Vec<Sample>), Vec<Sample>)| {
+        let (samples, archived_to) = behind(archived, samples, seam);
         let index = minutes::METRICS.iter().position(|name| *name == metric.name());
         let old = minutes.iter().filter_map(|minute| {
             let interval = Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS)?;
             let value = minute.values[index?];
-            (interval.to() <= first).then_some((interval, value))
+            // The archive can end before the records in memory begin.
+            (interval.to() <= first && interval.from() >= archived_to).then_some((interval, value))
         });
         let old: Vec<_> = old.collect();
         series(&old, &samples, metric, step, range)
     };
-    metrics.iter().zip(fold.samples).map(joined).collect()
+    metrics.iter().zip(fold.samples).zip(archived).map(joined).collect()
+}
+
+/// Returns the values of the archive from the start of the range to shortly after the first record
+/// in memory, for each metric.
+fn archived(hub: &Hub, key: PortKey, empty: &Samples, (from, to): (u64, u64), first: u64) -> Result<Vec<Vec<Sample>>, ApiError> {
+    let none = vec![Vec::new(); empty.samples.len()];
+    let Some(archive) = hub.archive.as_ref().filter(|_| from < first) else { return Ok(none) };
+    let node = {
+        let state = hub.read();
+        let index = state.topology.find(key);
+        index.and_then(|index| state.topology.ports.get(index)).map(|port| port.node.clone()).unwrap_or_default()
+    };
+    let fields = archive::fields(empty.metrics.iter().map(|(metric, _)| &metric.metric));
+    let Some(fold) = OfPort::new(key, &node, fields, empty.clone()) else { return Ok(none) };
+    Ok(archive.read(fold, from, to.min(first.saturating_add(REACH_NS)))?.fold.samples)
+}
+
+/// Joins the values of the archive and of the memory. The rate of a counter at the seam comes from
+/// the archive, because the memory has no reading before it. Returns also the end of the values of
+/// the archive.
+fn behind(mut archived: Vec<Sample>, samples: Vec<Sample>, seam: u64) -> (Vec<Sample>, u64) {
+    archived.retain(|(time, _)| time.to() <= seam);
+    let Some((last, _)) = archived.last() else { return (samples, 0) };
+    let end = last.to();
+    archived.extend(samples.into_iter().filter(|(time, _)| time.to() > end));
+    (archived, end)
 }
 
 /// Makes the answer from the means of minutes and the values of records.

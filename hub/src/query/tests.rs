@@ -13,12 +13,15 @@ use ibnet_analysis::links::{self, LinkOrder};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::stat::Stat;
 use ibnet_analysis::trees::{Limits as TreeLimits, Trees};
+use ibnet_store::pack::{PackOptions, Packer};
+use ibnet_store::parse::Batch;
 use serde_json::{Value as Json, json};
 
-use super::evaluated::Evaluations;
+use super::evaluated::{self, Evaluations};
 use super::heat::{self, Join, Request};
 use super::jobs;
 use super::series::{self, As, SeriesMetric};
+use crate::archive::Archive;
 use crate::ingest::{self, Clock};
 use crate::input::{Message, What};
 use crate::jobs::settle;
@@ -114,6 +117,7 @@ pub(crate) fn lines() -> Vec<String> {
             80 => event("reachable", 0x103, None, "x"),
             130 => event("link_down", 1, Some(2), ""),
             140 => event("link_change", 2, Some(1), "4xEDR to 1xEDR"),
+            150 => event("sm", 0x101, None, "master, priority 14"),
             _ => {}
         }
         lines.push(json!({"type": "sweep", "ts": slot * SECOND + SECOND / 4, "slot": slot, "sampler": "s1", "ca": "sim", "ca_port": 1, "role": "primary", "duration_ns": 1000, "ports": 12, "ok": 12}).to_string());
@@ -135,7 +139,7 @@ pub(crate) fn hub(batches: &[String]) -> Hub {
 pub(crate) fn add_jobs(hub: &Hub) {
     let job = |id: &str, nodes: &str, from: u64, to: Option<u64>| crate::jobs::tests::job(id, nodes, START + from, to.map(|to| START + to));
     let runs = vec![job("7", "node101,node104,gone", 40, None), job("8", "node102", 90, None), job("6", "node103", 20, Some(60))];
-    hub.write().jobs.update(runs, (START + SLOTS) * SECOND);
+    hub.write().jobs.update(crate::jobs::tests::listing(runs, (START + SLOTS) * SECOND));
     settle::run(hub);
 }
 
@@ -329,7 +333,7 @@ fn traffic_of_jobs_equals_that_of_the_analysis_of_files() {
     add_jobs(&hub);
     let settled = hub.read().jobs.source.settled_ns.expect("traffic was added");
     assert_eq!(settled, (START + SLOTS) / 10 * 10 * SECOND - 10 * SECOND, "the last records can be late");
-    let jobs: Vec<_> = hub.read().jobs.newest_first().into_iter().map(settle::slurm_job).collect();
+    let jobs: Vec<_> = hub.read().jobs.newest_first().into_iter().map(|known| known.run.clone()).collect();
     let inputs = Inputs { files: vec![path], from: None, to: Some(settled) };
     let (fold, _) = input::read(&inputs, &AllJobs::new(JobList::new(&jobs), Some(settle::BIN_NS))).expect("read");
     let expected = fold.finish(None).expect("traffic").jobs;
@@ -372,4 +376,73 @@ fn traffic_of_jobs_equals_that_of_the_analysis_of_files() {
         (found("", Some(true)), found("node103", None), found("NODE101", None), found("alice", Some(false)), found("x", None)),
         (2, 1, 1, 1, 0)
     );
+}
+
+/// Packs the first lines into an archive, and gives the later ones to a hub that keeps nothing else.
+#[test]
+fn archive_continues_the_memory_without_a_seam() {
+    const IN_ARCHIVE: usize = 120;
+    let lines = lines();
+    let of_slot = |line: &String| serde_json::from_str::<Json>(line).ok().and_then(|line| line["slot"].as_u64()).unwrap_or(0);
+    let (old, new): (Vec<String>, Vec<String>) = lines.iter().cloned().partition(|line| of_slot(line) < START + IN_ARCHIVE as u64);
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("archive");
+    let mut packer = Packer::new(&root, PackOptions::default()).expect("an archive");
+    packer.add(Batch::parse((old.join("\n") + "\n").as_bytes())).expect("added");
+    packer.finish(&|_, _| {}).expect("packed");
+    let whole = hub(&[lines.join("\n") + "\n"]);
+    let split = hub(&[new.join("\n") + "\n"]).with_archive(Some(Archive::new(root)));
+    for hub in [&whole, &split] {
+        hub.tick(Clock::start().now());
+    }
+    for key in [(0x104, 1), (2, 2), (0x102, 1)] {
+        for (metric, form) in [("xmit_utilization", As::Total), ("port_rcv_errors", As::Total), ("port_xmit_data_bytes", As::Rate)] {
+            let values = |hub: &Hub| find(hub, key, metric, form, Some(10 * SECOND))["v"].clone();
+            assert_eq!(values(&split), values(&whole), "{metric} of {key:?}");
+            let count = |hub: &Hub| find(hub, key, metric, form, None)["t"].as_array().map(Vec::len);
+            assert_eq!(count(&split), count(&whole), "{metric} of {key:?}");
+        }
+    }
+    let range = ((START + 60) * SECOND, (START + 180) * SECOND);
+    for metric in [heat::METRICS[0], heat::METRICS[5]] {
+        let matrix =
+            |hub: &Hub| heat::find(hub, Request { metric, join: Join::Mean, from: range.0, to: range.1, step: None }).expect("a matrix");
+        let differences = matrix(&split)[32..].iter().zip(&matrix(&whole)[32..]).filter(|(a, b)| a != b).count();
+        assert_eq!(differences, 0, "{}", metric.name);
+    }
+    let range = ((START + 90) * SECOND, (START + 170) * SECOND);
+    let evaluated = |hub: &Hub| Evaluations::default().find(hub, range).expect("evaluated");
+    let (found, expected) = (evaluated(&split), evaluated(&whole));
+    let json = |rows: &dyn erased::Rows| rows.json();
+    assert_eq!(json(&found.errors(&Thresholds::default())), json(&expected.errors(&Thresholds::default())));
+    let trees = |found: &evaluated::Evaluated| {
+        found.trees(TreeLimits::default(), 0).iter().map(|tree| (tree.why, tree.victims.len())).collect::<Vec<_>>()
+    };
+    assert_eq!(trees(&found), trees(&expected));
+    let before = split.archive.as_ref().and_then(Archive::first_ns);
+    assert_eq!(before, Some(START * SECOND / 3_600_000_000_000 * 3_600_000_000_000));
+}
+
+#[test]
+fn range_before_the_records_begins_with_the_oldest_one() {
+    let hub = hub(&[lines().join("\n") + "\n"]);
+    let range = |from: u64, to: u64| {
+        Evaluations::default().find(&hub, ((START - 500 + from) * SECOND, (START - 500 + to) * SECOND)).expect("evaluated").range
+    };
+    assert_eq!(range(100, 600), (START * SECOND, (START + 100) * SECOND));
+    assert_eq!(range(100, 200), ((START - 300) * SECOND, (START - 300) * SECOND), "nothing is left of the range");
+}
+
+#[test]
+fn record_of_a_wrong_clock_is_refused() {
+    let clock = Clock::start();
+    let now = clock.now().wall_ns;
+    let line = |number: u64, ts: u64| {
+        let mut line: Json = serde_json::from_str(&record(number, (1, 1), (0x101, 1), START, false).expect("a record")).expect("JSON");
+        line["ts"] = json!(ts);
+        line.to_string() + "\n"
+    };
+    let hub = hub(&[line(0, now) + &line(0, now + 7_200 * SECOND)]);
+    let counts = hub.read().store.counts();
+    assert_eq!((counts.added, counts.refused), (1, 1));
 }

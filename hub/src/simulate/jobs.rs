@@ -10,8 +10,8 @@ use ibnet::hostlist;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::topology::{DeviceId, Fabric};
 use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::job::run::JobRun;
 
-use crate::jobs::JobRun;
 use crate::jobs::source::Simulated;
 
 const MINUTE_NS: u64 = 60_000_000_000;

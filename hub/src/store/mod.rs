@@ -71,6 +71,8 @@ pub(crate) struct Kept {
     pub(crate) to_ns: Option<u64>,
     /// Start of the oldest minute, in nanoseconds since 1970.
     pub(crate) minutes_from_ns: Option<u64>,
+    /// Start of the oldest hour of the archive, in nanoseconds since 1970.
+    pub(crate) archive_from_ns: Option<u64>,
     /// Size of all records and minutes in octets.
     pub(crate) octets: usize,
     /// Number of ports.
@@ -276,6 +278,7 @@ impl Store {
             from_ns: self.first_ts(),
             to_ns: (self.last_ts > 0).then_some(self.last_ts),
             minutes_from_ns: self.ports.iter().filter_map(|port| port.minutes.first_ns()).min(),
+            archive_from_ns: None,
             octets: self.octets + self.minute_octets + open,
             ports: self.ports.len(),
         }

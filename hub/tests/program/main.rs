@@ -130,6 +130,32 @@ fn files_are_read_again_after_a_restart_of_the_hub() {
     assert_eq!(health["records"], 3, "two inputs with the same records");
 }
 
+#[test]
+fn standard_input_is_read_to_its_end() {
+    let (hub, mut input) = Hub::reading(&["--recent", "7days"]);
+    input.write_all((start_line("s", 1) + &lines("s", 100, 0.5) + "no record\n").as_bytes()).unwrap();
+    let health = hub.wait_for("health", |health| health["records"] == 1);
+    assert_eq!(health["inputs"][0]["connected"], true);
+    drop(input);
+    let health = hub.wait_for("health", |health| health["inputs"][0]["connected"] == false);
+    assert_eq!((&health["records"], &health["inputs"][0]["malformed"]), (&json!(1), &json!(1)), "the records stay");
+}
+
+#[test]
+fn jobs_of_a_file_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.csv");
+    let header = "job,user,nodes,start,end,state\n";
+    fs::write(&path, format!("{header}7,anna,n[1-2],100,200,completed\n8,anna,n3,300,,running\n")).unwrap();
+    let config = folder.path().join("hub.toml");
+    fs::write(&config, format!("jobs = \"{}\"\nhide_users = true\n", path.display())).unwrap();
+    let hub = Hub::start(&["-c", config.to_str().unwrap(), "--input", &format!("file:{}/none", folder.path().display())]);
+    let jobs = hub.wait_for("jobs", |jobs| jobs["known"] == 2);
+    assert_eq!((&jobs["running"], &jobs["rows"][0]["job"], &jobs["rows"][0]["user"]), (&json!(1), &json!("8"), &json!(null)));
+    assert_eq!(hub.get("jobs?q=n2")["rows"][0]["job"], "7");
+    assert_eq!(hub.get("job/7")["missing"], json!(["n1", "n2"]));
+}
+
 fn append(path: &Path, text: &str) {
     fs::File::options().append(true).create(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }

@@ -4,6 +4,7 @@ use ibnet::assignments::AssignmentsError;
 use ibnet::config::ConfigError;
 use ibnet::mad::transport::TransportError;
 use ibnet::output::OutputError;
+use ibnet::sweep::query::NoAnswer;
 use ibnet::topology::NetFileError;
 use ibnet::types::{Lid, PortNum, Printable};
 use miette::Diagnostic;
@@ -87,6 +88,11 @@ pub(super) enum Failure {
         "check that the device has this port; the notes above give the reason for each group; every device has the group base"
     ))]
     NoGroup { lid: Lid, port: PortNum },
+    #[error("cannot read PortInfo of port {port} of LID {lid}: {reason}")]
+    #[diagnostic(help(
+        "check that the device has this LID (`ibnetdiscover`) and this port; a device that requires an M_Key does not answer subnet management packets"
+    ))]
+    NoPortInfo { lid: Lid, port: PortNum, reason: NoAnswer },
     #[error("cannot make a record of LID {lid}: the device does not answer NodeInfo, so its GUID is unknown")]
     #[diagnostic(help("omit --json to see the counters; a device that requires an M_Key does not answer subnet management packets"))]
     NoGuid { lid: Lid },

@@ -22,7 +22,7 @@ use ibnet::mad::transport::sim::SimTransport;
 use ibnet::mad::transport::umad::UmadTransport;
 use ibnet::metrics::Metrics;
 use ibnet::output::{self, Destination};
-use ibnet::sweep::driver::{Driver, DriverSettings, SlotReport, SystemClock};
+use ibnet::sweep::driver::{Driver, DriverSettings, Opened, SlotReport, SystemClock};
 use ibnet::sweep::plan::SweepPlan;
 
 use self::failure::Failure;
@@ -49,6 +49,7 @@ mod once;
 mod payload;
 mod query;
 mod reload;
+mod schema;
 mod service;
 mod simulation;
 mod status;
@@ -117,6 +118,7 @@ impl Args {
             }
             Some(Command::Check(check)) => check.take_flags(&self.flags),
             Some(Command::Query(query)) => query.take_flags(&self.flags),
+            Some(Command::Schema(_)) => self.flags.only_config() == Some(None),
             Some(Command::Verify(verify)) => verify.take_flags(&self.flags),
             Some(Command::Status(status)) => status.take_flags(&self.flags),
             #[cfg(feature = "nats")]
@@ -134,6 +136,7 @@ impl Args {
 enum Command {
     Check(check::Args),
     Query(query::Args),
+    Schema(schema::Args),
     Verify(verify::Args),
     Status(status::Args),
     #[cfg(feature = "nats")]
@@ -150,6 +153,7 @@ Examples:
   ibnet-sweep -c ibnet.toml --print-config
   ibnet-sweep check -c ibnet.toml
   ibnet-sweep query 23 1
+  ibnet-sweep schema --format polars > ibnet_schema.py
   ibnet-sweep verify --net fabric.p --report verify.json
   ibnet-sweep status --from nats://admin1:4222 --assignments plan.toml
 
@@ -183,6 +187,7 @@ fn main() -> ExitCode {
         None => run(&args).map(|()| ExitCode::SUCCESS),
         Some(Command::Check(args)) => check::run(args),
         Some(Command::Query(args)) => query::run(args).map(|()| ExitCode::SUCCESS),
+        Some(Command::Schema(args)) => schema::run(args).map(|()| ExitCode::SUCCESS),
         Some(Command::Verify(args)) => verify::run(args),
         Some(Command::Status(args)) => status::run(args),
         #[cfg(feature = "nats")]
@@ -195,7 +200,7 @@ fn main() -> ExitCode {
     cli::fail(&failure);
     let is_argument = match &args.command {
         None => args.flags.gave(&failure),
-        Some(Command::Check(_) | Command::Status(_)) => false,
+        Some(Command::Check(_) | Command::Schema(_) | Command::Status(_)) => false,
         #[cfg(feature = "nats")]
         Some(Command::Collect(_)) => false,
         Some(Command::Query(args)) => args.gave(&failure),
@@ -219,12 +224,20 @@ fn run(args: &Args) -> Result<(), Failure> {
         tracing::warn!(%error, "cannot prevent core dumps, which have the passwords of this process");
     }
     if let Some(fabric) = simulation::build(&setup.config)? {
-        let prepare = move |_: &Config, share: &Share, settings| {
+        let once = args.once;
+        let prepare = move |config: &Config, share: &Share, settings| {
             let (ca, ca_port) = simulation::hca_name(&share.ca);
             let (plan, settings) = (SweepPlan::new(&share.block), DriverSettings { ca, ca_port, ..settings });
             let transport = SimTransport::new(Arc::clone(&fabric));
-            Ok(Box::new(move |outlet| Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed()))
-                as MakeDriver<_>)
+            let traps = (config.traps && !once).then(|| Arc::clone(&fabric));
+            Ok(Box::new(move |outlet| {
+                let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
+                let Some(fabric) = traps else { return driver };
+                driver.with_traps(cli::random_seed(), move || {
+                    let transport = SimTransport::for_reports(Arc::clone(&fabric));
+                    Ok(Opened { transport, hca: None, pkey_index: 0, pkey_table: Vec::new() })
+                })
+            }) as MakeDriver<_>)
         };
         return sweep(args, setup, read, Arc::new(prepare));
     }
@@ -237,10 +250,13 @@ fn run(args: &Args) -> Result<(), Failure> {
             (settings.ca, settings.ca_port, settings.engine.pkey_index) = (port.ca.clone(), port.port, pkey_index);
             settings.engine.pkey_table.clone_from(&port.pkeys);
             let (plan, pkey) = (SweepPlan::new(&share.block), config.pkey);
+            let traps = config.traps && !once;
             Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
                 // If there is only one slot, a lost connection is an error. Then the sweep does not
                 // wait until the connection is back.
+                let driver =
+                    if traps { driver.with_traps(cli::random_seed(), workers::open_for_reports(port.clone(), pkey)) } else { driver };
                 if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)).watching(workers::watch_devices) }
             }) as MakeDriver<_>)
         };

@@ -34,6 +34,9 @@ pub(super) struct Args {
     /// Counter groups in the order of the output, or all [default: extended,base,xmtdisc,rcverr]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     groups: Option<Vec<String>>,
+    /// Print PortInfo instead of counters: state, width, speed, MTU, VLs, key violations
+    #[arg(long, conflicts_with_all = ["groups", "json"])]
+    portinfo: bool,
     /// Print the record of a sweep: one JSON line
     #[arg(long)]
     json: bool,
@@ -59,6 +62,7 @@ Examples:
   ibnet-sweep query 23 1
   ibnet-sweep query 0x17 1 --groups extended,rcverr
   ibnet-sweep query 23 1 --groups all 2>/dev/null
+  ibnet-sweep query 23 1 --portinfo
   ibnet-sweep query 23 1 --json | jq .port_xmit_data_bytes
   ibnet-sweep query 2 1 --simulate fabric.p
 
@@ -163,6 +167,12 @@ impl Args {
         let path_sl = config.engine.path_sl;
         let sl = address.sl;
         let mut client = DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed());
+        if self.portinfo {
+            let (lid, port) = (self.lid, self.port);
+            let text = query::port_info(lid, port, &mut client).map_err(Failure::TransportLost)?;
+            let text = text.map_err(|reason| Failure::NoPortInfo { lid, port, reason })?;
+            return cli::print(text.as_bytes()).map_err(Failure::Stdout);
+        }
         let question = PortQuery { lid: self.lid, port: self.port, groups: config.engine.groups.clone(), record: self.json };
         let answers = query::run(question, &mut client).map_err(Failure::TransportLost)?;
         if path_sl {

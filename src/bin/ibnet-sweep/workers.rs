@@ -214,6 +214,18 @@ pub(super) fn reopen(port: HcaPort, pkey: u16) -> impl Fn() -> Result<Opened<Uma
     }
 }
 
+/// Returns a function that opens a port for the reports of the subnet manager, with a device of its
+/// own. It returns an error while the port is not active, or while another program receives them.
+#[cfg(feature = "umad")]
+pub(super) fn open_for_reports(port: HcaPort, pkey: u16) -> impl FnMut() -> Result<Opened<UmadTransport>, OpenError> + Send + 'static {
+    let others = ports::other_guids(&port);
+    move || {
+        let port = ports::find_again(&port, &others)?;
+        let (pkey_index, transport) = (port.pkey_index(pkey)?, UmadTransport::open_for_reports(&port)?);
+        Ok(Opened { transport, hca: None, pkey_index, pkey_table: Vec::new() })
+    }
+}
+
 /// Watches for umad devices. Raises `wake` at each change.
 #[cfg(feature = "umad")]
 pub(super) fn watch_devices(wake: &Arc<Wake>) -> io::Result<Changes> {

@@ -29,7 +29,7 @@
 use super::pma::port_counters::PORT_COUNTERS;
 use super::pma::{Attribute, Field};
 use super::transport::umad::libibmad::{Base, FieldNumber, PaddedMad};
-use super::{Mad, smp};
+use super::{Mad, sm_info, smp};
 
 pub use super::transport::umad::rpc::LibibmadClient;
 
@@ -126,7 +126,7 @@ pub fn field_readers(attribute: &'static Attribute) -> Vec<FieldReader> {
 }
 
 /// Names of libibmad for the fields of subnet management that this crate reads.
-const MANAGEMENT_NAMES: [(&str, &str); 15] = [
+const MANAGEMENT_NAMES: [(&str, &str); 20] = [
     ("NodeType", "IB_NODE_TYPE_F"),
     ("NumPorts", "IB_NODE_NPORTS_F"),
     ("SystemImageGUID", "IB_NODE_SYSTEM_GUID_F"),
@@ -136,16 +136,21 @@ const MANAGEMENT_NAMES: [(&str, &str); 15] = [
     ("Revision", "IB_NODE_REVISION_F"),
     ("LocalPortNum", "IB_NODE_LOCAL_PORT_F"),
     ("VendorID", "IB_NODE_VENDORID_F"),
+    ("MasterSMLID", "IB_PORT_SMLID_F"),
     ("CapabilityMask", "IB_PORT_CAPMASK_F"),
     ("LinkWidthActive", "IB_PORT_LINK_WIDTH_ACTIVE_F"),
     ("PortState", "IB_PORT_STATE_F"),
     ("LinkSpeedActive", "IB_PORT_LINK_SPEED_ACTIVE_F"),
     ("LinkSpeedExtActive", "IB_PORT_LINK_SPEED_EXT_ACTIVE_F"),
     ("FECModeActive", "IB_PORT_EXT_FEC_MODE_ACTIVE_F"),
+    ("GUID", "IB_SMINFO_GUID_F"),
+    ("ActCount", "IB_SMINFO_ACT_F"),
+    ("Priority", "IB_SMINFO_PRIO_F"),
+    ("SMState", "IB_SMINFO_STATE_F"),
 ];
 
 /// Returns a reader for each field of an attribute of subnet management that this crate reads:
-/// NodeInfo, PortInfo or PortInfoExtended. Another attribute has no reader.
+/// NodeInfo, PortInfo, PortInfoExtended or SMInfo. Another attribute has no reader.
 ///
 /// Leaves out LinkSpeedExtActive2 of PortInfo, which libibmad 44 does not have.
 pub fn management_readers(attribute: u16) -> Vec<FieldReader> {
@@ -153,6 +158,7 @@ pub fn management_readers(attribute: u16) -> Vec<FieldReader> {
         smp::NODE_INFO => &smp::NODE_INFO_FIELDS,
         smp::PORT_INFO => &smp::PORT_INFO_FIELDS,
         smp::PORT_INFO_EXTENDED => &[smp::FEC_MODE_ACTIVE],
+        sm_info::SM_INFO => &sm_info::SM_INFO_FIELDS,
         _ => &[],
     };
     let reader = |field: &'static Field| {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::mad::pma::{CLASS_PORT_INFO, Group, data, data_mut};
-use crate::mad::{MAD_LEN, sa, smp};
+use crate::mad::{MAD_LEN, port_info, sa, sm_info, smp};
 use crate::types::{Guid, Tid};
 
 fn attributes() -> impl Iterator<Item = &'static Attribute> {
@@ -57,14 +57,14 @@ fn unknown_name_has_no_reader() {
 
 #[test]
 fn libibmad_has_every_field_of_subnet_management_but_one() {
-    let declared = smp::NODE_INFO_FIELDS.len() + smp::PORT_INFO_FIELDS.len() + 1;
+    let declared = smp::NODE_INFO_FIELDS.len() + smp::PORT_INFO_FIELDS.len() + 1 + sm_info::SM_INFO_FIELDS.len();
     let readers = MANAGEMENT_READERS.iter().map(Vec::len).sum::<usize>();
     assert_eq!(declared - readers, 1, "LinkSpeedExtActive2");
 }
 
-/// A reader for each field of NodeInfo, PortInfo and PortInfoExtended that this crate reads.
+/// A reader for each field of NodeInfo, PortInfo, PortInfoExtended and SMInfo that this crate reads.
 static MANAGEMENT_READERS: LazyLock<Vec<Vec<FieldReader>>> =
-    LazyLock::new(|| [smp::NODE_INFO, smp::PORT_INFO, smp::PORT_INFO_EXTENDED].map(management_readers).into());
+    LazyLock::new(|| [smp::NODE_INFO, smp::PORT_INFO, smp::PORT_INFO_EXTENDED, sm_info::SM_INFO].map(management_readers).into());
 
 /// The fields of PathRecord that this crate writes or reads.
 static DGID: Field = Field::new("DGID", "dgid", 64, 128);
@@ -80,6 +80,16 @@ proptest! {
         let reply = Reply::new(&mad);
         for reader in MANAGEMENT_READERS.iter().flatten() {
             prop_assert_eq!(reader.field.raw(data(&mad), 0), reader.read(&reply), "{}", reader.field.name);
+        }
+    }
+
+    #[test]
+    fn printed_port_info_decodes_as_in_libibmad(octets in prop::collection::vec(any::<u8>(), MAD_LEN)) {
+        let mad: Mad = octets.try_into().expect("256 octets");
+        let reply = Reply::new(&mad);
+        for printed in &port_info::PRINTED {
+            let reader = FieldReader::of_management(&printed.field, printed.libibmad).expect("libibmad has the field");
+            prop_assert_eq!(printed.field.raw(data(&mad), 0), reader.read(&reply), "{}", printed.field.name);
         }
     }
 

@@ -36,6 +36,7 @@ use std::time::Duration;
 use self::control::FirstSlot;
 use self::lines::HistogramPeriod;
 use self::reconnect::Reconnect;
+use self::traps::TrapWatch;
 use super::counter::{Columns, Reading};
 use super::engine::{self, Engine, Event};
 use super::plan::SweepPlan;
@@ -54,8 +55,10 @@ mod control;
 mod engine_loop;
 mod events;
 mod lines;
+mod manager_events;
 mod reconnect;
 mod report;
+mod traps;
 mod wake;
 
 pub use client::{Address, DeviceClient, TRIES};
@@ -161,6 +164,7 @@ pub struct Driver<T, C = SystemClock> {
     has_logged_send_errors: bool,
     /// Whether a slot that was too short was logged.
     has_logged_short_slots: bool,
+    traps: Option<TrapWatch>,
 }
 
 impl<T: Transport, C: Clock> Driver<T, C> {
@@ -172,7 +176,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     where
         C: Send + 'static,
     {
-        let engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
+        let mut engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
+        if settings.engine.verify_peers {
+            engine.verify_peers(plan.ports.iter().map(|port| port.peer.as_ref().map(|(guid, port, _)| (*guid, *port))));
+        }
         let columns = Columns::new(&settings.engine.groups);
         let mut locator = transport.locator();
         let first_location = locator();
@@ -204,6 +211,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             send_error: None,
             has_logged_send_errors: false,
             has_logged_short_slots: false,
+            traps: None,
             engine,
             transport: Reconnect::new(transport, clock.clone()),
             outlet,
@@ -272,6 +280,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 // The host may have been suspended, and may be in another subnet now.
                 self.engine.verify_all();
             }
+            self.take_traps(slot);
             self.run_slot(next, control);
             self.write_ports(slot);
             self.report_reachability_if_known(slot);

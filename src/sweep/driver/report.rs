@@ -9,7 +9,7 @@ use crate::mad::smp::PortInfo;
 use crate::mad::transport::Transport;
 use crate::record::PortIdentity;
 use crate::sweep::counter::{Columns, Reading};
-use crate::sweep::engine::Engine;
+use crate::sweep::engine::{Engine, SubnetManager};
 use crate::sweep::sample::Sample;
 use crate::sweep::stats::SlotStats;
 
@@ -53,6 +53,16 @@ pub struct PortReport<'a> {
 }
 
 impl<'a> SlotReport<'a> {
+    /// Iterates over the subnet managers that have answered.
+    pub fn subnet_managers(self) -> impl Iterator<Item = SubnetManager> {
+        self.engine.subnet_managers()
+    }
+
+    /// Returns how often the master subnet manager changed since the start.
+    pub fn master_changes(self) -> u64 {
+        self.engine.master_changes()
+    }
+
     /// Returns all ports, always in the same order.
     pub fn ports(self) -> impl ExactSizeIterator<Item = PortReport<'a>> {
         let Self { identities, readings, engine, .. } = self;

@@ -37,6 +37,11 @@ pub struct Config {
     pub path_sl: bool,
     /// Time between two verifications of a device's identity and links.
     pub identity_every: Duration,
+    /// Whether the caller lets the engine verify the peers of the ports: see
+    /// [`Engine::verify_peers`](super::Engine::verify_peers).
+    pub verify_peers: bool,
+    /// Time between two rounds of SMInfo queries. `None` if there are none.
+    pub managers_every: Option<Duration>,
     /// P_Key index of every MAD, unless a redirection names another P_Key.
     pub pkey_index: u16,
     /// P_Key table of the sending port, by index. If it is empty, the port counts as having only
@@ -59,6 +64,8 @@ impl Default for Config {
             sl: 0,
             path_sl: false,
             identity_every: Duration::from_secs(60),
+            verify_peers: false,
+            managers_every: None,
             pkey_index: 0,
             pkey_table: Vec::new(),
         }

@@ -1,5 +1,6 @@
 //! Events of an engine.
 
+use super::{ManagerPort, SubnetManager};
 use crate::mad::pma::Group;
 use crate::sweep::window::Change;
 use crate::types::{Guid, Lid};
@@ -44,6 +45,14 @@ pub enum Event {
     /// A port's link is known for the first time, or has changed: see
     /// [`Engine::link`](super::Engine::link).
     Link(usize),
+    /// The device at the other end of a port's cable is another one than before: at first, another
+    /// one than planned.
+    Peer {
+        /// The port.
+        port: usize,
+        /// Port at the other end of the cable. It is the planned one if the cable was moved back.
+        found: super::Peer,
+    },
     /// Another agent answers for a device's performance management.
     Redirected {
         /// The device.
@@ -59,6 +68,18 @@ pub enum Event {
         device: usize,
         /// The key.
         key: Key,
+    },
+    /// A subnet manager was seen for the first time, has another state or priority, or does not
+    /// answer any more.
+    SubnetManager(SubnetManager),
+    /// No port names a subnet manager any more that was seen before.
+    SubnetManagerGone(SubnetManager),
+    /// Another subnet manager is the master now.
+    MasterChange {
+        /// The previous master.
+        from: ManagerPort,
+        /// The new master.
+        to: ManagerPort,
     },
     /// The window was halved, or has its configured size again.
     Window(Change),

@@ -17,6 +17,12 @@ impl Engine {
         if transaction.purpose == Purpose::Path {
             return self.manager.expire();
         }
+        if matches!(transaction.purpose, Purpose::Peer { .. }) {
+            return;
+        }
+        if transaction.purpose == Purpose::SubnetManager {
+            return;
+        }
         self.stats.ended = self.stats.ended.max(at);
         let device = &mut self.devices[transaction.device as usize];
         // A device may ignore optional requests, for example SMPs without its M_Key. They count as
@@ -48,6 +54,12 @@ impl Engine {
         if transaction.purpose == Purpose::Path {
             return self.path_query_lost(index, transaction.lid, now);
         }
+        if let Purpose::Peer { port } = transaction.purpose {
+            return self.peer_failed(port);
+        }
+        if transaction.purpose == Purpose::SubnetManager {
+            return self.manager_failed(index);
+        }
         let after = self.devices[index as usize].flight.end_grace(self.config.silence);
         self.unanswered(transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
@@ -71,7 +83,13 @@ impl Engine {
 
     /// Evaluates a request without a reply, by its purpose.
     pub(super) fn unanswered(&mut self, transaction: &Transaction, now: Instant) {
+        if let Purpose::Peer { port } = transaction.purpose {
+            return self.peer_failed(port);
+        }
         let index = transaction.device;
+        if transaction.purpose == Purpose::SubnetManager {
+            return self.manager_failed(index);
+        }
         let device = &mut self.devices[index as usize];
         if transaction.generation != device.generation {
             return;
@@ -108,13 +126,20 @@ impl Engine {
             // If the transport has no agent for subnet administration, no path is queried. This is
             // not an error.
             (Query::Sa(_), SendError::NoAgent) => {}
+            (Query::Directed(_), SendError::NoAgent) => self.do_without_peers(),
             _ => self.stats.send_errors += 1,
         }
         if transaction.purpose == Purpose::Path {
             self.manager.fail(transaction.expired);
             return self.take_path(transaction.device, None, now);
         }
+        if let Purpose::Peer { port } = transaction.purpose {
+            return self.peer_failed(port);
+        }
         let index = transaction.device;
+        if transaction.purpose == Purpose::SubnetManager {
+            return self.manager_not_asked(index);
+        }
         let may_go_on = self.devices[index as usize].flight.fail(transaction.expired);
         self.skip_groups(&transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
@@ -138,6 +163,14 @@ impl Engine {
             if transaction.purpose == Purpose::Path {
                 self.manager.fail(transaction.expired);
                 self.take_path(index, None, now);
+                continue;
+            }
+            if let Purpose::Peer { port } = transaction.purpose {
+                self.peer_failed(port);
+                continue;
+            }
+            if transaction.purpose == Purpose::SubnetManager {
+                self.manager_not_asked(index);
                 continue;
             }
             let may_go_on = self.devices[index as usize].flight.fail(transaction.expired);
@@ -167,6 +200,7 @@ impl Engine {
     pub fn transport_restored(&mut self, pkey_index: u16, pkey_table: Vec<u16>) {
         (self.config.pkey_index, self.config.pkey_table) = (pkey_index, pkey_table);
         self.manager.reset_losses();
+        self.subnet_managers.expire();
         self.verify_all();
     }
 }

@@ -35,6 +35,7 @@ impl Engine {
         let moved = before != Local::default() && (before.lid, before.sm_lid) != (local.lid, local.sm_lid);
         if moved {
             self.manager.reset_losses();
+            self.subnet_managers.expire();
             self.verify_all();
         }
         moved
@@ -55,6 +56,16 @@ impl Engine {
     pub fn verify(&mut self, port: usize) {
         let device = self.ports[port].device;
         self.devices[device as usize].identity.verify();
+    }
+
+    /// Verifies the device at a LID and reads its links in the next slot. Returns the index of the
+    /// device, or `None` if no planned device is at this LID.
+    pub fn read_links_at(&mut self, lid: Lid) -> Option<usize> {
+        let index = self.devices.iter().position(|device| device.path.lid == lid)?;
+        let device = &mut self.devices[index];
+        device.identity.verify();
+        device.links.expire();
+        Some(index)
     }
 
     /// Verifies the other devices that satisfy a condition in the next slot. Devices whose LID is

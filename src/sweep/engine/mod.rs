@@ -45,6 +45,7 @@
 //! | ClassPortInfo and PortCounters are mandatory | 16.1.3.1, 16.1.3.5 |
 //! | NodeInfo has the port GUID of the device at a LID | 14.2.5.3 |
 //! | PathRecord has the LID of a port GUID and the service level to it | 15.2.5.16 |
+//! | SMInfo has GUID, priority and state of a subnet manager | 14.2.5.13 |
 //!
 //! | file | contents |
 //! |---|---|
@@ -56,8 +57,10 @@
 //! | `failures` | requests without a reply |
 //! | `identity` | verification of the device that answers at a LID |
 //! | `path_queries` | path records of the subnet manager |
+//! | `subnet_managers` | SMInfo of the subnet managers |
 //! | `groups` | counter groups that a device has |
 //! | `due` | the groups of a port that are requested in a slot |
+//! | `peers` | verification of the device at the other end of each cable |
 //! | `last_reads` | the last reply of each group |
 //! | `state` | state of each device and port |
 
@@ -71,7 +74,11 @@ pub use self::event::{Event, Key};
 use self::groups::Groups;
 use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
+pub use self::peers::Peer;
+use self::peers::Peers;
 use self::state::{Device, PortProgress, PortState, SendError};
+pub use self::subnet_managers::{MANAGERS_EVERY, ManagerPort, SubnetManager};
+use self::subnet_managers::{MAX_MANAGERS, SubnetManagers};
 use super::blocked::{TickOf, WaitTick};
 use super::inflight::{Inflight, Purpose, Timeouts, Transaction};
 use super::sample::{Answer, Sample, Status};
@@ -93,9 +100,11 @@ mod groups;
 mod identity;
 mod last_reads;
 mod path_queries;
+mod peers;
 mod replies;
 mod slot;
 mod state;
+mod subnet_managers;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -126,6 +135,8 @@ pub struct Engine {
     /// are not finished.
     unsettled: usize,
     manager: Manager,
+    peers: Peers,
+    subnet_managers: SubnetManagers,
     window: Window,
     pace: Pace,
     /// Whether the transport has no agent for subnet management.
@@ -175,8 +186,8 @@ impl Engine {
         }
         let answers = vec![Answer { at: None, data: [0; DATA_LEN] }; ports.len() * config.groups.len()];
         // At most one transaction of each port is in its grace period. Each device has at most one
-        // pending transaction and one check in addition.
-        let capacity = ports.len() + 2 * devices.len() + config.window;
+        // pending transaction and one check in addition. Each subnet manager has one.
+        let capacity = ports.len() + 2 * devices.len() + config.window + MAX_MANAGERS;
         let agents = Timeouts { timeout: config.timeout, grace: config.grace };
         Self {
             inflight: Inflight::new(seed as u32, (capacity, agents), (MAX_UNANSWERED, MANAGER_TIMEOUTS)),
@@ -186,11 +197,13 @@ impl Engine {
             next_slot: 0,
             order: (0..devices.len() as u32).collect(),
             ready: VecDeque::with_capacity(2 * devices.len()),
-            events: VecDeque::with_capacity(2 * ports.len() + 4 * devices.len() + 2),
+            events: VecDeque::with_capacity(2 * ports.len() + 4 * devices.len() + 2 * MAX_MANAGERS + 3),
             phase: Phase::Idle,
             stats: SlotStats::default(),
             unsettled: 0,
             manager: Manager::new(devices.len()),
+            peers: Peers::default(),
+            subnet_managers: SubnetManagers::default(),
             window: Window::new(config.window, config.adaptive),
             pace: Pace::new(config.max_mads_per_second),
             no_smp_agent: false,
@@ -286,6 +299,7 @@ impl Engine {
         }
         self.unsettled = self.ports.len();
         self.restart(now, 1);
+        self.start_peers(now);
         self.finish_if_settled(now);
     }
 
@@ -378,6 +392,12 @@ impl Engine {
         }
         if let Some(path) = self.next_path_query(now, mad) {
             return Some(path);
+        }
+        if let Some(peer) = self.next_peer_query(now, mad) {
+            return Some(peer);
+        }
+        if let Some(manager) = self.next_manager_query(now, mad) {
+            return Some(manager);
         }
         self.smps_wait = None;
         let mut held_back = 0;

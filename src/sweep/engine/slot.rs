@@ -31,6 +31,7 @@ impl Engine {
         });
         self.ready.clear();
         self.ready.extend(&self.order);
+        self.start_manager_round(now);
     }
 
     /// Counts a device as discovered if no check is left and no request is in flight.
@@ -114,16 +115,19 @@ impl Engine {
     }
 
     /// Returns whether a slot must still wait although all of its ports have their final status. It
-    /// waits for checks in flight. It also waits for replies of the subnet manager, but for at most
+    /// waits for checks that are sent or in flight. It also waits for replies of the subnet manager, but for at most
     /// one grace period.
     fn still_waits(&mut self, now: Instant) -> bool {
+        let has_peers = self.has_peers_to_query();
+        let asks_manager = self.next_manager(now).is_some();
         let Phase::Slot { requesting: true, final_wait, .. } = &mut self.phase else { return false };
         *final_wait = match *final_wait {
             FinalWait::NotStarted => FinalWait::Until(now + self.config.grace),
             FinalWait::Until(until) if now < until => FinalWait::Until(until),
             FinalWait::Until(_) | FinalWait::Over => FinalWait::Over,
         };
-        !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *final_wait != FinalWait::Over
+        let checks = asks_manager || has_peers || !self.ready.is_empty() || self.inflight.at_agents() > 0;
+        checks || self.manager.is_busy() && *final_wait != FinalWait::Over
     }
 
     /// Counts expired checks as failed if a slot ends early. Otherwise an unanswered check would be

@@ -23,7 +23,10 @@ use crate::record::{self, LinkSource, PortIdentity, PortRecord};
 use crate::time::Instant;
 use crate::types::{Lid, LinkRate, NodeKind, PortNum};
 
+mod port_info;
 mod print;
+
+pub use port_info::port_info;
 
 /// Port and counter groups to query.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,6 +1,7 @@
 """Recomputes the numbers of ibnet-view from the raw records, and compares them with its JSON output.
 
-    recompute VIEW [--hosts HOSTLIST] [--window FROM,TO]... [--jobs FILE] [--heat METRICS/BY]... [--compare FILE] FILES...
+    recompute VIEW [--hosts HOSTLIST] [--window FROM,TO]... [--jobs FILE] [--heat METRICS/BY]... [--compare FILE]
+              [--group NAME=HOST,...] [--host-lines FILE] FILES...
 
 FROM and TO are nanoseconds since 1970, or `-`. DuckDB reads the records and sums; this script shares no
 code with ibnet-view. The rules are those of docs/viewing.md. It prints the number of compared values of
@@ -14,7 +15,9 @@ import subprocess
 import sys
 
 from errors import errors
+from groups import groups
 from heat import heat
+from hosts import hosts
 from job import all_jobs, job
 from latency import comparison, latency
 from links import links
@@ -31,6 +34,8 @@ def arguments():
     parser.add_argument("--jobs")
     parser.add_argument("--heat", action="append", default=[])
     parser.add_argument("--compare")
+    parser.add_argument("--group")
+    parser.add_argument("--host-lines")
     parser.add_argument("files", nargs="+")
     return parser.parse_args()
 
@@ -51,12 +56,15 @@ def compared(args, low, high, differences):
 
     stats = {stat: ("links", "--top", "100000", "--stat", stat) for stat in ("mean", "peak", "p95")}
     tree, of_hosts = ("links", "--tree", "--top", "100000"), ("job", "--nodes", args.hosts)
+    of_group = ("job", "--group", args.group, *(("--slurm-file", args.jobs) if args.jobs else ()))
+    of_host_lines = ("heatmap", "--by", "host", "--host-metrics", args.host_lines)
     of_jobs, shifts = ("job", "--all", "--slurm-file", args.jobs), ("latency", "--compare", f"one={args.compare}")
     heats = {text: ("heatmap", "-m", text.split("/")[0], "--by", text.split("/")[1]) for text in args.heat}
     commands = [*stats.values(), ("map",), tree, ("errors",), ("sweeps",), ("latency",), *heats.values()]
     # The recordings of a comparison can have different times.
     is_compared = args.compare and low == high == "-"
     commands += [command for value, command in ((args.hosts, of_hosts), (args.jobs, of_jobs), (is_compared, shifts)) if value]
+    commands += [command for value, command in ((args.group, of_group), (args.host_lines, of_host_lines)) if value]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         # ibnet-view runs while this script computes.
         documents = {command: pool.submit(document, command) for command in commands}
@@ -74,6 +82,10 @@ def compared(args, low, high, differences):
             job(recording, shown(*of_hosts), args.hosts.split(","), differences)
         if args.jobs:
             all_jobs(recording, shown(*of_jobs), args.jobs, differences)
+        if args.group:
+            groups(recording, shown(*of_group), args.group, args.jobs, differences)
+        if args.host_lines:
+            hosts(shown(*of_host_lines), args.host_lines, differences)
         if is_compared:
             comparison(Recording([args.compare], *window), recording, shown(*shifts, has_span=False), differences)
 

@@ -170,24 +170,28 @@ def flows(recording, jobs):
     return found
 
 
-def all_jobs(recording, shown, path, differences):
-    check = lambda what, a, b: differences.check("job --all", what, a, b)
-    jobs, ports = Jobs(path), recording.ports
-    by_port = flows(recording, jobs)
-    totals = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0]))  # job, host
-    injected = collections.defaultdict(dict)  # job, second
+def host_flows(recording, jobs):
+    """The flows of each HCA port with the name of its host. The switch port stands in for missing values."""
+    ports, by_port = recording.ports, flows(recording, jobs)
     switches = {key[0] for key, port in ports.items() if port.kind == "switch"}
     for key, port in ports.items():
         own, far = by_port[key], by_port[port.peer] if port.peer in ports else {}
         if port.kind == "hca":
-            name, of = host(port.node), {part: list(flow) for part, flow in own.items()}
+            of = {part: list(flow) for part, flow in own.items()}
             for part, (xmit, rcv, _) in far.items():
                 mine = of.setdefault(part, [None, None, None])
                 mine[:2] = first(mine[0], rcv), first(mine[1], xmit)
+            yield host(port.node), of
         elif port.peer and port.peer not in ports and port.peer[0] not in switches and port.peer[1] <= 2:
-            name, of = host(port.peer_name), {part: [rcv, xmit, None] for part, (xmit, rcv, _) in own.items()}
-        else:
-            continue
+            yield host(port.peer_name), {part: [rcv, xmit, None] for part, (xmit, rcv, _) in own.items()}
+
+
+def all_jobs(recording, shown, path, differences):
+    check = lambda what, a, b: differences.check("job --all", what, a, b)
+    jobs, ports = Jobs(path), recording.ports
+    totals = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0]))  # job, host
+    injected = collections.defaultdict(dict)  # job, second
+    for name, of in host_flows(recording, jobs):
         for owner in {owner for _, owner in of}:
             totals[owner][name][0] += 1
         for (second, owner), flow in of.items():

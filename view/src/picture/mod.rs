@@ -1,7 +1,9 @@
 //! Draws pictures. Heat maps, jobs, latency and sweeps are PNG or SVG, maps are SVG.
 
 mod curves;
+pub mod groups;
 pub mod heat;
+mod hosts;
 pub mod job;
 pub mod latency;
 pub mod map;

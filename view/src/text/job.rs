@@ -140,7 +140,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-fn octets(bytes: f64) -> String {
+pub(super) fn octets(bytes: f64) -> String {
     match bytes {
         1e16.. => format!("{:.3} PB", bytes / 1e15),
         1e13.. => format!("{:.3} TB", bytes / 1e12),

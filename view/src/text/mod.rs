@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod errors;
+pub mod groups;
 pub mod job;
 pub mod jobs;
 pub mod latency;

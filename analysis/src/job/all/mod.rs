@@ -13,6 +13,7 @@ use ibnet::record::interval::Interval;
 use ibnet::types::NodeKind;
 use rustc_hash::FxHashMap;
 
+pub mod flows;
 pub mod list;
 pub mod totals;
 
@@ -224,14 +225,9 @@ struct HostPort<'a> {
 }
 
 impl AllJobs {
-    /// Returns the traffic. `into` selects the nodes for which the received data of each port is
-    /// returned.
-    ///
-    /// # Errors
-    /// Returns an error if there are no records, or if the given bin length results in too many
-    /// bins.
-    pub fn finish(self, into: Option<&Hosts>) -> Result<JobsTraffic, AnalysisError> {
-        let Some((from, to)) = self.span else {
+    /// Returns the start and the end of the recorded time.
+    fn recorded(&self) -> Result<(u64, u64), AnalysisError> {
+        let Some(span) = self.span else {
             let help = "give the files of all samplers, and check --from and --to".to_owned();
             return Err(AnalysisError::Nothing { what: "no rate of a port in the time range".to_owned(), help });
         };
@@ -239,6 +235,17 @@ impl AllJobs {
             let help = "give a longer --bin, or omit it".to_owned();
             return Err(AnalysisError::Nothing { what: format!("--bin gives more than {MOST_BINS} bins"), help });
         }
+        Ok(span)
+    }
+
+    /// Returns the traffic. `into` selects the nodes for which the received data of each port is
+    /// returned.
+    ///
+    /// # Errors
+    /// Returns an error if there are no records, or if the given bin length results in too many
+    /// bins.
+    pub fn finish(self, into: Option<&Hosts>) -> Result<JobsTraffic, AnalysisError> {
+        let (from, to) = self.recorded()?;
         let (first, bin_ns) = (from / self.bin_ns, self.bin_ns);
         let bins = ((to - 1) / bin_ns - first + 1) as usize;
         // The order of a sum must not depend on the order of the records.

@@ -37,6 +37,7 @@ export interface Health {
     to_ns: number | null;
     /** Start of the older time, of which the means of minutes are kept. */
     minutes_from_ns?: number | null;
+    archive_from_ns?: number | null;
     octets: number;
     ports: number;
   };
@@ -112,7 +113,8 @@ export interface TreeRow {
   link: string;
   why: RootCause;
   seconds: number;
-  since_ns?: number;
+  since_ns: number;
+  until_ns: number;
   xmit_utilization: number;
   blocked: number;
   held_up_seconds: number;
@@ -154,6 +156,26 @@ export interface EventRow {
   port: number | null;
   node: string | null;
   detail: string;
+  lid?: number | null;
+  severe?: boolean;
+}
+
+export interface ManagerRow {
+  guid: string | null;
+  lid: number | null;
+  node: string | null;
+  state: string | null;
+  priority: number | null;
+  act_count: number | null;
+  is_present: boolean;
+  is_master: boolean;
+  since_ns: number;
+  first_ns: number;
+  sampler: string;
+}
+
+export interface ManagerRows extends Rows<ManagerRow> {
+  master_changes: number;
 }
 
 export interface SamplerRow {

@@ -94,3 +94,22 @@ export function hatch(
   hatches.set(key, pattern);
   return pattern;
 }
+
+/** Fills a triangle. */
+export function triangle(
+  context: CanvasRenderingContext2D,
+  color: string,
+  x1: number,
+  y1: number,
+  x2: number,
+  y2: number,
+  x3: number,
+  y3: number,
+): void {
+  context.fillStyle = color;
+  context.beginPath();
+  context.moveTo(x1, y1);
+  context.lineTo(x2, y2);
+  context.lineTo(x3, y3);
+  context.fill();
+}

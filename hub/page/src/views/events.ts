@@ -7,9 +7,11 @@ import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
 import { count, dateTime } from "../model/units";
 import { h, setText } from "../parts/dom";
+import { makeFilter } from "../parts/filter";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
 import { faultHref } from "./faults";
+import { Managers } from "./managers";
 import { choice } from "./panel";
 
 const KINDS: Record<string, readonly string[]> = {
@@ -35,10 +37,17 @@ const KINDS: Record<string, readonly string[]> = {
     "slot_missed",
     "clock_step",
     "reload",
+    "sampler_silent",
+    "sampler_back",
+    "input_lost",
+    "input_back",
+    "jobs_lost",
+    "jobs_back",
+    "local_change",
     "socket_restored",
     "lines_lost",
   ],
-  sm: ["local_change"],
+  sm: ["sm", "sm_change", "local_change"],
 };
 const TITLES: [string, string][] = [
   ["all", "All"],
@@ -48,16 +57,6 @@ const TITLES: [string, string][] = [
   ["samplers", "Samplers"],
   ["sm", "Subnet manager"],
 ];
-const SEVERE = [
-  "link_down",
-  "unreachable",
-  "wrong_device",
-  "umad_lost",
-  "slot_missed",
-  "lines_lost",
-  "send_error",
-];
-
 /** Returns the columns of a table of events. */
 export function eventColumns(app: App): Column<EventRow>[] {
   return [
@@ -75,7 +74,7 @@ export function eventColumns(app: App): Column<EventRow>[] {
       value: (row) => row.event,
       draw: (cell, row) => {
         setText(cell, row.event.replaceAll("_", " "));
-        cell.classList.toggle("alert-text", SEVERE.includes(row.event));
+        cell.classList.toggle("alert-text", row.severe === true);
       },
     },
     {
@@ -131,13 +130,8 @@ export function makeEvents(app: App, _topology: Topology): View {
   const kinds = choice("Kind of event", TITLES, kind, (value) =>
     app.setOption("kind", value === "all" ? "" : value),
   );
-  const filter = h("input", {
-    class: "field",
-    type: "search",
-    placeholder: "Any text",
-    "aria-label": "Filter the events by text",
-    on: { input: () => app.setOption("q", filter.value) },
-  });
+  const filter = makeFilter(app, "Any text", "Filter the events by text");
+  const managers = new Managers(app);
   const note = h("span", { class: "muted", role: "status" });
   const table = new Table<EventRow>({
     label: "Events",
@@ -160,16 +154,18 @@ export function makeEvents(app: App, _topology: Topology): View {
         { class: "toolbar" },
         h("h1", {}, "Events"),
         kinds.element,
-        filter,
+        filter.element,
         note,
         h("span", { class: "muted" }, "A click on a row shows that time."),
       ),
+      managers.element,
       table.element,
     ),
     update() {
       poll.refresh();
+      managers.update(kind() === "sm");
       kinds.update();
-      if (document.activeElement !== filter) filter.value = app.option("q");
+      filter.update();
       const text = app.option("q").trim().toLowerCase();
       const all = poll.answer?.rows ?? [];
       const key = `${text} ${kind()} ${all.length} ${all[0]?.ts} ${all.at(-1)?.ts}`;
@@ -189,6 +185,7 @@ export function makeEvents(app: App, _topology: Topology): View {
     close() {
       table.close();
       poll.close();
+      managers.close();
     },
   };
 }

@@ -7,6 +7,7 @@ import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
 import { clock, count, dateTime, duration, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
+import { makeFilter, orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, legend } from "../parts/meter";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
@@ -25,20 +26,15 @@ export function makeJobs(app: App, _topology: Topology): View {
     columns: columns(app),
     key: (row) => `${row.job} ${row.start_ns}`,
     open: (row) => app.go({ view: "job", item: row.job, options: {} }, true),
-    sort: app.option("sort") || "start",
-    descending: app.option("order") !== "up",
-    sorted: (id, descending) =>
-      app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
+    ...orderOf(app, "start"),
     empty: "No job matches.",
   });
   const note = h("span", { class: "muted", role: "status" });
-  const filter = h("input", {
-    class: "field",
-    type: "search",
-    placeholder: "ID, name, user or node",
-    "aria-label": "Filter the jobs by ID, name, user or node",
-    on: { input: () => app.setOption("q", filter.value.trim()) },
-  });
+  const filter = makeFilter(
+    app,
+    "ID, name, user or node",
+    "Filter the jobs by ID, name, user or node",
+  );
   const state = () => STATES.find(([name]) => name === app.option("state"))?.[0] ?? "";
   const states = choice("State of the jobs", STATES, state, (value) =>
     app.setOption("state", value),
@@ -65,7 +61,7 @@ export function makeJobs(app: App, _topology: Topology): View {
         { class: "toolbar" },
         h("h1", {}, "Jobs"),
         states.element,
-        filter,
+        filter.element,
         note,
         h("span", { class: "space" }),
         legend([BLOCKED_LEGEND], false),
@@ -75,7 +71,7 @@ export function makeJobs(app: App, _topology: Topology): View {
     update() {
       poll.refresh();
       states.update();
-      if (document.activeElement !== filter) filter.value = app.option("q");
+      filter.update();
       note.classList.toggle("alert-text", poll.error !== "" || Boolean(poll.answer?.error));
       if (poll.error !== "") setText(note, poll.error);
       if (poll.answer === null || poll.answer === shown) return;

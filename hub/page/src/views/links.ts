@@ -9,6 +9,7 @@ import { BLOCKED, UTILIZATION } from "../model/state";
 import { type Link, portKey, type Topology } from "../model/topology";
 import { count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
+import { makeFilter, orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
 import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
@@ -98,19 +99,10 @@ export function makeLinks(app: App, topology: Topology): View {
     columns,
     key: ({ a }) => topology.keyOf(a),
     open: ({ a }) => app.go({ view: "port", item: topology.keyOf(a), options: {} }, true),
-    sort: app.option("sort") || "trend",
-    descending: app.option("order") !== "up",
-    sorted: (id, descending) =>
-      app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
+    ...orderOf(app, "trend"),
     empty: "No link matches.",
   });
-  const filter = h("input", {
-    class: "field",
-    type: "search",
-    placeholder: "Node name or GUID",
-    "aria-label": "Filter the links by node name or GUID",
-    on: { input: () => app.setOption("q", filter.value) },
-  });
+  const filter = makeFilter(app, "Node name or GUID", "Filter the links by node name or GUID");
   const note = h("span", { class: "muted", role: "status" });
   const poll = new Poll<Rows<LinkRow>>(
     app,
@@ -126,7 +118,7 @@ export function makeLinks(app: App, topology: Topology): View {
       "div",
       { class: "toolbar" },
       h("h1", {}, "Links"),
-      filter,
+      filter.element,
       note,
       h("span", { class: "space" }),
       legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], false),
@@ -154,7 +146,7 @@ export function makeLinks(app: App, topology: Topology): View {
           poll.answer.rows.map((row) => [portKey(row.from.guid, row.from.port), row.errors]),
         );
       }
-      if (document.activeElement !== filter) filter.value = app.option("q");
+      filter.update();
       const slot = app.shown ?? 0;
       if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
         filtered = app.option("q");

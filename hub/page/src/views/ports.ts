@@ -7,6 +7,7 @@ import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
 import { count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
+import { makeFilter, orderOf } from "../parts/filter";
 import { BLOCKED_LEGEND, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
 import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
@@ -138,19 +139,10 @@ export function makePorts(app: App, topology: Topology): View {
     columns,
     key: (port) => topology.keyOf(port),
     open: (port) => app.go({ view: "port", item: topology.keyOf(port), options: {} }, true),
-    sort: app.option("sort") || (app.option("q") === "" ? "use" : "port"),
-    descending: app.option("sort") === "" ? app.option("q") === "" : app.option("order") !== "up",
-    sorted: (id, descending) =>
-      app.go({ options: { ...app.state.options, sort: id, order: descending ? "" : "up" } }),
+    ...(app.option("q") === "" ? orderOf(app, "use") : orderOf(app, "port", false)),
     empty: "No port matches.",
   });
-  const filter = h("input", {
-    class: "field",
-    type: "search",
-    placeholder: "Node name or GUID",
-    "aria-label": "Filter the ports by node name or GUID",
-    on: { input: () => app.setOption("q", filter.value) },
-  });
+  const filter = makeFilter(app, "Node name or GUID", "Filter the ports by node name or GUID");
   const note = h("span", { class: "muted", role: "status" });
 
   function choose(port: number, on: boolean): void {
@@ -192,7 +184,7 @@ export function makePorts(app: App, topology: Topology): View {
         "div",
         { class: "toolbar" },
         h("h1", {}, "Ports"),
-        filter,
+        filter.element,
         note,
         compare,
         h("span", { class: "space" }),
@@ -203,7 +195,7 @@ export function makePorts(app: App, topology: Topology): View {
     update() {
       utilization = app.values(UTILIZATION);
       blocked = app.values(BLOCKED);
-      if (document.activeElement !== filter) filter.value = app.option("q");
+      filter.update();
       const slot = app.shown ?? 0;
       if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
         filtered = app.option("q");

@@ -29,7 +29,10 @@ struct Args {
     /// Time for which all records are kept in memory [default: 15m]
     #[arg(long, value_name = "TIME")]
     recent: Option<String>,
-    /// Jobs: a file with the output of sacct or squeue, or slurm for squeue once a minute
+    /// Archive of ibnet-view pack: values from before the records in memory
+    #[arg(long, value_name = "DIR")]
+    archive: Option<String>,
+    /// Jobs: a file, or `slurm` or `pbs` to ask the resource manager once a minute
     #[arg(long, value_name = "FILE")]
     jobs: Option<String>,
     /// Simulate the fabric of a net file and its samplers in this process
@@ -75,6 +78,7 @@ fn run(args: Args) -> Result<(), HubError> {
         (&mut raw.net, args.net),
         (&mut raw.listen, args.listen),
         (&mut raw.recent, args.recent),
+        (&mut raw.archive, args.archive),
         (&mut raw.jobs, args.jobs),
         (&mut raw.simulate, args.simulate),
         (&mut raw.simulated.scenario, args.scenario),

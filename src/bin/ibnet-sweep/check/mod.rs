@@ -68,6 +68,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             "a device that needs another service level may not answer this check; a sweep uses the service level of its path record";
         report.warn("service level", "path records are not queried here: service level 0 is used", remedy)?;
     }
+    if config.traps {
+        let what = "on: InformInfo (Set) and ReportResp go to the subnet manager, all other MADs are Get; not tested here";
+        report.line(Verdict::Ok, "traps", what, None)?;
+    } else {
+        report.line(Verdict::Ok, "traps", "off: all MADs are Get", None)?;
+    }
     let work =
         report.step("assignments", Work::load(&config, &mut Reader::default()).and_then(Work::present), |work| work.describe(&config))?;
     let fabric = match simulation::build(&config) {

@@ -1,9 +1,14 @@
 //! Subnet management and subnet administration of a simulated fabric: identities, links and paths.
 
+use std::collections::BTreeSet;
+
 use super::SimFabric;
+use crate::mad::directed;
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
+use crate::mad::inform::InformInfo;
 use crate::mad::pma::data_mut;
 use crate::mad::sa::{self, PathRecord};
+use crate::mad::sm_info::{IS_SM, SM_INFO, SmInfo, SmState};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::mad::{MAD_LEN, Mad};
 use crate::topology::DeviceId;
@@ -18,7 +23,9 @@ const NO_RECORDS: MadStatus = MadStatus(0x0300);
 /// Answers a request of subnet management. Returns `None` if the device requires an M_Key.
 pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<Mad> {
     let header = Header::parse(request);
-    if (header.class_version, header.method) != (smp::CLASS_VERSION, METHOD_GET) || fabric.agents[id.0 as usize].m_key {
+    // A subnet manager answers SMInfo without an M_Key.
+    let is_closed = fabric.agents[id.0 as usize].m_key && header.attribute != SM_INFO;
+    if (header.class_version, header.method) != (smp::CLASS_VERSION, METHOD_GET) || is_closed {
         return None;
     }
     if header.attribute == smp::PORT_INFO && fabric.agents[id.0 as usize].drops_port_info {
@@ -37,10 +44,76 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
             Some(info) => info.emit(data),
             None => status = MadStatus::INVALID_VALUE,
         },
+        SM_INFO => match fabric.managers.get(&id) {
+            Some(info) => info.emit(data),
+            None => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
+        },
         _ => status = MadStatus::UNSUPPORTED_ATTRIBUTE,
     }
     reply[4..6].copy_from_slice(&status.0.to_be_bytes());
     Some(reply)
+}
+
+/// Answers a request that a switch forwards to the device behind one of its ports.
+pub(super) fn manage_peer(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<Mad> {
+    let port = directed::Query::parse(request)?.port;
+    let device = fabric.fabric.device(id);
+    let of_net_file = || device.port(port)?.peer.as_ref().and_then(|peer| Some((fabric.fabric.find(peer.guid, peer.port)?, peer.port)));
+    let (peer, local_port) = fabric.cables.get(&(id, port)).copied().unwrap_or_else(of_net_file)?;
+    let agent = &fabric.agents[peer.0 as usize];
+    if device.kind != NodeKind::Switch || agent.dead || agent.m_key {
+        return None;
+    }
+    let mut reply = directed::reply_to(request);
+    NodeInfo { local_port, ..node_info(fabric, peer) }.emit(data_mut(&mut reply));
+    Some(reply)
+}
+
+impl SimFabric {
+    /// Starts a subnet manager on a device, or changes its SMInfo. `None` ends it. A subnet manager
+    /// in the state [`SmState::Master`] becomes the one of all ports.
+    pub fn set_subnet_manager(&mut self, id: DeviceId, info: Option<SmInfo>) {
+        if info.is_some_and(|info| info.state == SmState::Master) {
+            self.manager = Some(id);
+        }
+        match info {
+            Some(info) => self.managers.insert(id, info),
+            None => self.managers.remove(&id),
+        };
+    }
+
+    /// Makes the subnet manager refuse subscriptions.
+    pub fn refuse_subscriptions(&mut self) {
+        self.refuses_subscriptions = true;
+    }
+
+    /// Handles a request for or the end of a subscription. Returns `None` for another request.
+    pub(super) fn subscribe(&mut self, request: &Mad) -> Option<Mad> {
+        let InformInfo { trap, subscribe } = InformInfo::parse(request)?;
+        match subscribe && !self.refuses_subscriptions {
+            true => self.subscribed.insert(trap),
+            false => self.subscribed.remove(&trap),
+        };
+        Some(subscription_reply(request, self.refuses_subscriptions))
+    }
+
+    /// Returns the traps to which the subnet manager has a subscriber.
+    pub fn subscribed(&self) -> &BTreeSet<u16> {
+        &self.subscribed
+    }
+}
+
+/// Status ERR_REQ_INVALID of subnet administration (IBA vol. 1, 15.4.4): class-specific code 2.
+const REQUEST_INVALID: MadStatus = MadStatus(0x0200);
+
+/// Returns the reply to a subscription to traps.
+fn subscription_reply(request: &Mad, is_refused: bool) -> Mad {
+    let mut reply = *request;
+    reply[3] = METHOD_GET_RESP;
+    if is_refused {
+        reply[4..6].copy_from_slice(&REQUEST_INVALID.0.to_be_bytes());
+    }
+    reply
 }
 
 /// Answers a request of subnet administration.
@@ -83,6 +156,18 @@ fn port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo
     if let Some(changed) = fabric.links.get(&(id, port)) {
         return Some(*changed);
     }
+    let info = unchanged_port_info(fabric, id, port)?;
+    if device.kind == NodeKind::Switch && port.0 != 0 {
+        return Some(info);
+    }
+    let is_sm = if fabric.managers.contains_key(&id) { IS_SM } else { 0 };
+    let master_sm_lid = fabric.manager.map(|id| fabric.lid(id)).unwrap_or_default();
+    Some(PortInfo { master_sm_lid, capability_mask: info.capability_mask | is_sm, ..info })
+}
+
+/// Returns the state and the rate of a port as in the net file.
+fn unchanged_port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo> {
+    let device = fabric.fabric.device(id);
     if port.0 == 0 && device.kind == NodeKind::Switch {
         return Some(PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE));
     }

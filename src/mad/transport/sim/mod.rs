@@ -15,25 +15,28 @@
 //! The result depends only on the net file, the options and the times of the calls. The simulator
 //! reads no clock. So it runs in real time ([`SimTransport`]) and in simulated time ([`Client`]).
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use self::agent::{Counters, Encoder};
+pub use self::client::{Client, SimTransport};
 use self::traffic::Traffic;
-use super::{Locator, Transport, TransportError};
-use crate::mad::exchange::{Completion, Local, Outcome, Target};
+use crate::mad::Mad;
+use crate::mad::directed::CLASS_SUBN_DIRECTED_ROUTE;
+use crate::mad::exchange::Target;
 use crate::mad::header::Header;
+use crate::mad::inform::{self, Trap};
 use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::pma::{CLASS_PERF_MGT, Capabilities};
-use crate::mad::sa::{CLASS_SUBN_ADM, Gid};
+use crate::mad::sa::CLASS_SUBN_ADM;
+use crate::mad::sm_info::{SmInfo, SmState};
 use crate::mad::smp::{CLASS_SUBN_LID_ROUTED, PortInfo};
-use crate::mad::{MAD_LEN, Mad};
 use crate::time::Instant;
 use crate::topology::{DeviceId, Fabric, Port};
 use crate::types::{Lid, NodeKind, PortNum};
 
 pub mod agent;
+mod client;
 pub mod faults;
 mod management;
 pub mod storms;
@@ -94,8 +97,17 @@ pub struct SimFabric {
     agents: Vec<Agent>,
     /// Links that differ from the net file.
     links: BTreeMap<(DeviceId, PortNum), PortInfo>,
-    /// The device on which the subnet manager runs.
+    /// Cables that differ from the net file: the other end of a port, if it has one.
+    cables: BTreeMap<(DeviceId, PortNum), Option<(DeviceId, PortNum)>>,
+    /// The device on which the master subnet manager runs.
     manager: Option<DeviceId>,
+    /// Traps to which the subnet manager has a subscriber.
+    subscribed: BTreeSet<u16>,
+    refuses_subscriptions: bool,
+    /// Reports that no subscriber has received yet.
+    reports: VecDeque<Trap>,
+    /// SMInfo of all subnet managers.
+    managers: BTreeMap<DeviceId, SmInfo>,
     /// Whether the port of the senders is down.
     sender_down: bool,
     mads: u64,
@@ -135,8 +147,26 @@ impl SimFabric {
         let agents = fabric.devices().iter().map(|device| Agent::new(device.lid, device.kind, &options)).collect();
         let rng = fastrand::Rng::with_seed(options.seed);
         let manager = fabric.iter().find(|(_, device)| device.kind == NodeKind::Hca && device.lid.is_unicast()).map(|(id, _)| id);
-        let links = BTreeMap::new();
-        Self { fabric, options, traffic, encoder: Encoder::default(), rng, by_lid, agents, links, manager, sender_down: false, mads: 0 }
+        let info = |id| SmInfo { guid: fabric.device(id).guid, act_count: 1, priority: 14, state: SmState::Master };
+        let managers = manager.map(|id| (id, info(id))).into_iter().collect();
+        Self {
+            fabric,
+            options,
+            traffic,
+            encoder: Encoder::default(),
+            rng,
+            by_lid,
+            agents,
+            links: BTreeMap::new(),
+            cables: BTreeMap::new(),
+            manager,
+            managers,
+            subscribed: BTreeSet::new(),
+            refuses_subscriptions: false,
+            reports: VecDeque::new(),
+            sender_down: false,
+            mads: 0,
+        }
     }
 
     /// Returns the fabric of the net file.
@@ -183,7 +213,7 @@ impl SimFabric {
         self.agents[id.0 as usize].service = service;
     }
 
-    /// Returns the device of the subnet manager, or `None` if no HCA has a LID.
+    /// Returns the device of the master subnet manager, or `None` if no HCA has a LID.
     pub fn manager(&self) -> Option<DeviceId> {
         self.manager
     }
@@ -219,6 +249,16 @@ impl SimFabric {
     /// Replaces the PortInfo that the net file gave to a port.
     pub fn set_link(&mut self, id: DeviceId, port: PortNum, info: PortInfo) {
         self.links.insert((id, port), info);
+        let is_switch = self.fabric.device(id).kind == NodeKind::Switch;
+        if is_switch && self.subscribed.contains(&inform::LINK_STATE) {
+            self.reports.push_back(Trap { number: inform::LINK_STATE, lid: self.lid(id) });
+        }
+    }
+
+    /// Connects a port of a switch with another port, or with none. Only the identity of the peer
+    /// changes: traffic and links stay as they are.
+    pub fn set_peer(&mut self, id: DeviceId, port: PortNum, peer: Option<(DeviceId, PortNum)>) {
+        self.cables.insert((id, port), peer);
     }
 
     /// Makes a device drop all requests for an attribute of performance management.
@@ -280,7 +320,8 @@ impl SimFabric {
         let half = self.options.flight / 2;
         let served = agent.busy_until.max(now + half) + agent.service.mul_f64(jitter);
         agent.busy_until = served;
-        Some((served + half, self.answer(id, request, served)?))
+        let reply = if self.manager == Some(id) { self.subscribe(request) } else { None };
+        Some((served + half, reply.or_else(|| self.answer(id, request, served))?))
     }
 
     /// Returns whether a request or reply is exempt from random faults.
@@ -294,6 +335,7 @@ impl SimFabric {
         let agent = &self.agents[id.0 as usize];
         match header.class {
             CLASS_SUBN_LID_ROUTED => management::manage(self, id, request),
+            CLASS_SUBN_DIRECTED_ROUTE => management::manage_peer(self, id, request),
             CLASS_SUBN_ADM if self.manager == Some(id) => management::administer(self, request),
             CLASS_PERF_MGT if agent.drops.contains(&header.attribute) => None,
             CLASS_PERF_MGT => match agent.redirect {
@@ -369,138 +411,16 @@ impl Agent {
     }
 }
 
-/// A sender on a simulated fabric, with the completions that it has not taken yet.
-#[derive(Debug)]
-pub struct Client {
-    fabric: Arc<Mutex<SimFabric>>,
-    /// Completions that are not taken yet, by time. The number distinguishes completions of one
-    /// instant.
-    pending: BTreeMap<(Instant, u64), Pending>,
-    /// Number of completions that were ever scheduled.
-    scheduled: u64,
-}
-
-/// A completion that is due later.
-#[derive(Clone, Debug)]
-struct Pending {
-    completion: Completion,
-    mad: Mad,
-    /// The instant at which the sender gets a timeout if this reply is lost. `None` if no
-    /// transaction waits for the reply.
-    give_up: Option<Instant>,
-}
-
-impl Client {
-    /// Creates a sender. Several senders may share a fabric.
-    pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { fabric, pending: BTreeMap::new(), scheduled: 0 }
-    }
-
-    /// Sends a MAD. Like the kernel, reports a timeout after [`Target::give_up`] and drops a later
-    /// reply.
-    pub fn send(&mut self, target: &Target, mad: &Mad, now: Instant) {
-        let (at, pending) = self.submit(target, mad, now);
-        self.schedule(at, pending);
-    }
-
-    /// Submits a MAD to the fabric. Returns its completion and the instant of the completion.
-    fn submit(&self, target: &Target, mad: &Mad, now: Instant) -> (Instant, Pending) {
-        let give_up = now + target.give_up;
-        let answer = self.fabric.lock().unwrap_or_else(PoisonError::into_inner).submit(target, mad, now);
-        let tid = Header::parse(mad).tid;
-        let (at, outcome, mad) = match answer {
-            Some((at, reply)) if at <= give_up => (at, Outcome::Reply { slid: target.lid, len: MAD_LEN }, reply),
-            _ => (give_up, Outcome::TimedOut, *mad),
-        };
-        (at, Pending { completion: Completion { tid, outcome }, mad, give_up: Some(give_up) })
-    }
-
-    /// Returns whether a request or reply is exempt from random faults.
-    fn spares(&self, mad: &Mad) -> bool {
-        self.fabric.lock().unwrap_or_else(PoisonError::into_inner).spares(mad)
-    }
-
-    /// Schedules a completion.
-    fn schedule(&mut self, at: Instant, pending: Pending) {
-        self.pending.insert((at, self.scheduled), pending);
-        self.scheduled += 1;
-    }
-
-    /// Returns the address of the sender, which is on the device of the subnet manager.
-    pub fn local(&self) -> Local {
-        local(&self.fabric)
-    }
-
-    /// Returns the instant of the next completion.
-    pub fn next_due(&self) -> Option<Instant> {
-        self.pending.first_key_value().map(|((at, _), _)| *at)
-    }
-
-    /// Takes the next completion if it is due by `now`.
-    pub fn take_due(&mut self, now: Instant) -> Option<(Completion, Mad)> {
-        let (_, Pending { completion, mad, .. }) = self.take(now)?;
-        Some((completion, mad))
-    }
-
-    fn take(&mut self, now: Instant) -> Option<(Instant, Pending)> {
-        let first = self.pending.first_entry()?;
-        let at = first.key().0;
-        (at <= now).then(|| (at, first.remove()))
-    }
-}
-
-/// Returns the address of the device of the subnet manager.
-fn local(fabric: &Mutex<SimFabric>) -> Local {
-    let fabric = fabric.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(id) = fabric.manager else { return Local::default() };
-    let gid = Gid { prefix: management::DEFAULT_PREFIX, guid: fabric.fabric.device(id).guid };
-    Local { lid: fabric.lid(id), sm_lid: fabric.lid(id), sm_sl: 0, gid, is_down: fabric.sender_down }
-}
-
-/// A transport to a simulated fabric in real time: it sleeps until a completion is due.
-#[derive(Debug)]
-pub struct SimTransport(Client);
-
-impl SimTransport {
-    /// Creates a transport. Several transports may share a fabric.
-    pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self(Client::new(fabric))
-    }
-}
-
-impl Transport for SimTransport {
-    fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
-        self.0.send(target, mad, now);
-        Ok(())
-    }
-
-    fn locator(&self) -> Locator {
-        let fabric = Arc::clone(&self.0.fabric);
-        Box::new(move || Some(local(&fabric)))
-    }
-
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
-        let until = now + wait;
-        let Some(due) = self.0.next_due().filter(|due| *due <= until) else {
-            std::thread::sleep(wait);
-            return Ok(None);
-        };
-        if due > now {
-            std::thread::sleep(due - now);
-        }
-        Ok(self.0.take_due(due.max(now)).map(|(completion, reply)| {
-            *mad = reply;
-            completion
-        }))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::mad::MAD_LEN;
+    use crate::mad::exchange::{Completion, Outcome};
     use crate::mad::pma::{self, Group, data};
     use crate::mad::query::Query;
-    use crate::mad::sa;
+    use crate::mad::sa::{self, Gid};
     use crate::topology::{ports_report, synthetic};
     use crate::types::Tid;
 

@@ -6,7 +6,8 @@
 //! # The kernel and the library
 //!
 //! - The transport registers one agent in the kernel for each class that ibnet uses. The method
-//!   mask of an agent is empty, so the agent receives only replies. A host can have any number of
+//!   mask of an agent is empty, so the agent receives only replies. The agent for traps is an
+//!   exception: it also receives reports ([`UmadTransport::open_for_reports`]). A host can have any number of
 //!   such agents. Without the agent for performance management, `open` fails. Without the other
 //!   agents, the engine does not check identities and links.
 //! - The kernel writes the number of the agent into the upper half of a TID. So the engine finds
@@ -61,7 +62,7 @@
 //! `open64`. The device of ibsim is no descriptor of the kernel, so `ppoll` cannot wait for it: see
 //! `Waiting`.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -70,7 +71,8 @@ use std::time::Duration;
 use super::{Locator, Transport, TransportError};
 use crate::mad::exchange::{Completion, Outcome, Target};
 use crate::mad::header::Header;
-use crate::mad::{MAD_LEN, Mad, pma, sa, smp};
+use crate::mad::inform::METHOD_REPORT;
+use crate::mad::{MAD_LEN, Mad, directed, pma, sa, smp};
 use crate::time::Instant;
 use crate::types::{Lid, PortNum};
 
@@ -86,8 +88,12 @@ pub use ports::{HcaPort, UmadError};
 pub use watch::DeviceWatch;
 
 /// Management classes with their versions, in the order of [`UmadTransport::agents`].
-const CLASSES: [(u8, u8); 3] =
-    [(pma::CLASS_PERF_MGT, pma::CLASS_VERSION), (smp::CLASS_SUBN_LID_ROUTED, smp::CLASS_VERSION), (sa::CLASS_SUBN_ADM, sa::CLASS_VERSION)];
+const CLASSES: [(u8, u8); 4] = [
+    (pma::CLASS_PERF_MGT, pma::CLASS_VERSION),
+    (smp::CLASS_SUBN_LID_ROUTED, smp::CLASS_VERSION),
+    (sa::CLASS_SUBN_ADM, sa::CLASS_VERSION),
+    (directed::CLASS_SUBN_DIRECTED_ROUTE, smp::CLASS_VERSION),
+];
 
 /// Serializes the calls of libibumad that write its global variables: see the module's section on
 /// threads.
@@ -162,7 +168,7 @@ impl Waiting {
             Self::Precise => {
                 let timeout = libc::timespec {
                     tv_sec: libc::time_t::try_from(wait.as_secs()).unwrap_or(libc::time_t::MAX),
-                    tv_nsec: libc::c_long::from(wait.subsec_nanos().cast_signed()),
+                    tv_nsec: c_long::from(wait.subsec_nanos().cast_signed()),
                 };
                 // SAFETY: `fds` points to one valid `pollfd` and `nfds` is 1. The timeout is
                 // normalized, and a null signal mask leaves the mask unchanged.
@@ -183,8 +189,34 @@ impl UmadTransport {
     /// # Errors
     /// Returns an error if the device cannot be opened, or the kernel refuses the agent for
     /// performance management. The error names the remedy.
-    #[expect(unsafe_code, reason = "libibumad")]
     pub fn open(hca: &HcaPort) -> Result<Self, UmadError> {
+        let transport = Self::open_with(hca, |port, (class, version)| register(port, class, version, None))?;
+        if transport.agents[0] < 0 {
+            return Err(UmadError::Register { port: hca.to_string(), source: io::Error::last_os_error() });
+        }
+        Ok(transport)
+    }
+
+    /// Opens the port and registers one agent: for MADs of subnet administration, and for reports,
+    /// which the subnet manager sends without a request.
+    ///
+    /// # Errors
+    /// Returns an error if the device cannot be opened, or the kernel refuses the agent. It refuses
+    /// a second agent for reports on a port.
+    pub fn open_for_reports(hca: &HcaPort) -> Result<Self, UmadError> {
+        let transport = Self::open_with(hca, |port, (class, version)| match class {
+            sa::CLASS_SUBN_ADM => register(port, class, version, Some(METHOD_REPORT)),
+            _ => NO_AGENT,
+        })?;
+        if transport.agents.iter().all(|agent| *agent < 0) {
+            return Err(UmadError::RegisterReports { port: hca.to_string(), source: io::Error::last_os_error() });
+        }
+        Ok(transport)
+    }
+
+    /// Opens the port. `register` registers the agent of a class.
+    #[expect(unsafe_code, reason = "libibumad")]
+    fn open_with(hca: &HcaPort, register: impl Fn(&OpenPort, (u8, u8)) -> c_int) -> Result<Self, UmadError> {
         let name = CString::new(hca.ca.as_str()).map_err(|_| UmadError::no_such_port(hca))?;
         let (id, header) = {
             let _library = lock_library();
@@ -203,13 +235,7 @@ impl UmadTransport {
         if header != size_of::<sys::ib_user_mad>() {
             return Err(UmadError::OldKernel { header });
         }
-        let agents = CLASSES.map(|(class, version)| {
-            // SAFETY: the port is open. A null method mask is an empty one.
-            unsafe { sys::umad_register(id, c_int::from(class), c_int::from(version), 0, std::ptr::null_mut()) }
-        });
-        if agents[0] < 0 {
-            return Err(UmadError::Register { port: hca.to_string(), source: io::Error::last_os_error() });
-        }
+        let agents = CLASSES.map(|class| register(&port, class));
         // SAFETY: the port is open. The call returns its argument and touches no memory.
         let fd = unsafe { sys::umad_get_fd(id) };
         let record = Box::new(Record { header: empty_header(), mad: [0; MAD_LEN] });
@@ -305,8 +331,29 @@ impl std::fmt::Debug for Record {
     }
 }
 
-/// Returns the kernel's timeout for a MAD: whole milliseconds, rounded up, at least 1.
+/// Number of an agent that does not exist.
+const NO_AGENT: c_int = -1;
+
+/// Registers the agent of a class. It receives replies, and the MADs of one method that come
+/// without a request. Returns the number of the agent. It is negative if the kernel refused it.
+#[expect(unsafe_code, reason = "libibumad")]
+fn register(port: &OpenPort, class: u8, version: u8, unsolicited: Option<u8>) -> c_int {
+    // The mask has one bit for each of 128 methods.
+    let mut mask = [0 as c_long; 16 / size_of::<c_long>()];
+    if let Some(method) = unsolicited {
+        mask[usize::from(method) / c_long::BITS as usize] |= 1 << (u32::from(method) % c_long::BITS);
+    }
+    // SAFETY: the port is open, and the mask has the 128 bits that the library reads. An empty mask
+    // is equal to none.
+    unsafe { sys::umad_register(port.0, c_int::from(class), c_int::from(version), 0, mask.as_mut_ptr()) }
+}
+
+/// Returns the kernel's timeout for a MAD: whole milliseconds, rounded up. Returns 0 for a MAD that
+/// has no reply, and at least 1 for any other.
 fn kernel_timeout(give_up: Duration) -> c_int {
+    if give_up.is_zero() {
+        return 0;
+    }
     c_int::try_from(give_up.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX).max(1)
 }
 

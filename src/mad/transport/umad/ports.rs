@@ -137,6 +137,17 @@ pub enum UmadError {
         /// Error of the kernel.
         source: io::Error,
     },
+    /// The kernel refused the agent for reports.
+    #[error("cannot register an agent for reports of the subnet manager on {port}: {source}")]
+    #[diagnostic(help(
+        "only one program can receive reports on a port; another worker of ibnet-sweep or a program such as srp_daemon has it; set traps = false"
+    ))]
+    RegisterReports {
+        /// The port.
+        port: String,
+        /// Error of the kernel.
+        source: io::Error,
+    },
     /// The P_Key table of the port does not contain the configured key.
     #[error("cannot use P_Key {wanted:#06x} on {port}: its P_Key table has {have}")]
     #[diagnostic(help("choose a key of the table with --pkey, or add the host to the partition in the subnet manager"))]

@@ -34,7 +34,7 @@ fn transport(fd: impl IntoRawFd) -> UmadTransport {
         pkeys: vec![0xffff],
     };
     let record = Box::new(Record { header: empty_header(), mad: [0; MAD_LEN] });
-    UmadTransport { port: OpenPort(fd), hca, agents: [5, 6, -1], fd, waiting: Waiting::of(fd), record }
+    UmadTransport { port: OpenPort(fd), hca, agents: [5, 6, -1, -1], fd, waiting: Waiting::of(fd), record }
 }
 
 fn pair() -> (UmadTransport, UnixDatagram) {
@@ -145,7 +145,7 @@ fn class_without_an_agent_is_refused() {
 
 #[test]
 fn kernel_timeout_is_rounded_up_to_milliseconds() {
-    for (micros, millis) in [(0, 1), (100, 1), (1_000, 1), (1_001, 2), (1_500, 2), (50_000, 50)] {
+    for (micros, millis) in [(0, 0), (100, 1), (1_000, 1), (1_001, 2), (1_500, 2), (50_000, 50)] {
         assert_eq!(kernel_timeout(Duration::from_micros(micros)), millis, "{micros} us");
     }
     assert_eq!(kernel_timeout(Duration::MAX), c_int::MAX);

@@ -174,6 +174,11 @@ impl LinkReads {
         (self.due, self.switch_mask) = (Instant::ZERO, None);
     }
 
+    /// Makes the next read due.
+    pub(in crate::sweep::engine) fn expire(&mut self) {
+        self.due = Instant::ZERO;
+    }
+
     /// Starts a read if one is due.
     pub(in crate::sweep::engine) fn start(&mut self, now: Instant, next: Instant) {
         if now >= self.due {

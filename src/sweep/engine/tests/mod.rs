@@ -13,11 +13,13 @@ use crate::types::{Guid, Lid, NodeKind, PortNum};
 mod cadence;
 mod identity;
 mod path_queries;
+mod peers;
 mod periodic_checks;
 mod random_faults;
 mod redirects;
 mod simulated_fabric;
 mod smp_limit;
+mod subnet_managers;
 mod transport_loss;
 
 const MS: Duration = Duration::from_millis(1);

@@ -26,7 +26,8 @@ use ibnet_view::terminal::{self, TerminalSize};
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
-use crate::host_metrics::HostArgs;
+use crate::groups::GroupArgs;
+use crate::host_metrics::{HostArgs, row_of_host};
 use crate::job_source::JobSource;
 
 /// Draw metrics as colours, by time and by port, link, switch or host
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     metric: Vec<Metric>,
     /// Kind of the rows: port, link (the larger value of its two ends), switch or host (for rates
     /// the sum of their ports, for other metrics the largest value), sl or vl (counters by service
-    /// level or virtual lane, summed over all ports)
+    /// level or virtual lane, summed over all ports), or group (the hosts of each --group)
     #[arg(long, value_name = "WHAT", default_value_t = RowKind::Port)]
     by: RowKind,
     /// Only ports of these hosts and the ports linked to them: `node[001-012],admin1` or `oss*`
@@ -60,6 +61,8 @@ pub(crate) struct Args {
     /// shares, log for errors, and max for other metrics
     #[arg(long, value_name = "RANGE", default_value = "auto", allow_hyphen_values = true)]
     range: Range,
+    #[command(flatten)]
+    group: GroupArgs,
     #[command(flatten)]
     host_metrics: HostArgs,
     /// Outline this job of Slurm or PBS. Without this option, all jobs of --slurm-file are outlined
@@ -121,12 +124,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn draw(args: &Args) -> Result<(), Failure> {
     let picture = if args.format == Format::Text { format::of_picture(args.output.as_deref())? } else { None };
-    let hosts = args.nodes.as_deref().map(Hosts::parse).transpose()?;
+    let groups = args.group.groups()?;
+    let hosts = match &args.nodes {
+        Some(nodes) => Some(Hosts::parse(nodes)?),
+        None if args.by == RowKind::Group => None,
+        None => groups.hosts()?,
+    };
+    if args.by == RowKind::Group && groups.is_empty() {
+        return Err(Failure::NoGroup);
+    }
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     let empty = match args.by {
         by @ (RowKind::Sl | RowKind::Vl) => HeatMap::by_element(&args.metric, hosts, by)?,
-        _ => HeatMap::new(args.metric.clone(), hosts),
+        _ => HeatMap::new(args.metric.clone(), hosts).with_groups(groups),
     };
     let zone = Zone::local();
     let jobs = jobs(args)?;
@@ -160,7 +171,11 @@ fn draw(args: &Args) -> Result<(), Failure> {
 fn of_hosts(args: &Args, grid: &Grid, hosts: Vec<RowLabel>) -> Result<Option<Grid>, Failure> {
     let drawn: BTreeSet<&str> = grid.rows.iter().flat_map(|row| &row.hosts).map(String::as_str).collect();
     let is_drawn = |row: &RowLabel| drawn.is_empty() || row.hosts.iter().any(|host| drawn.contains(&**host));
-    let rows: Vec<RowLabel> = if args.by == RowKind::Host { grid.rows.clone() } else { hosts.into_iter().filter(is_drawn).collect() };
+    let mut rows: Vec<RowLabel> = if args.by == RowKind::Host { grid.rows.clone() } else { hosts.into_iter().filter(is_drawn).collect() };
+    // Hosts whose HCAs are not swept are only known as peers of switch ports.
+    let known: BTreeSet<String> = rows.iter().filter_map(|row| row.id.node.clone()).collect();
+    let peers = drawn.into_iter().filter(|host| args.by != RowKind::Host && !known.contains(*host));
+    rows.extend(peers.map(|host| RowLabel { hosts: vec![host.to_owned()], ..row_of_host(host) }));
     let names = HostNames::new(rows.iter().filter_map(|row| row.id.node.clone()));
     let range = host_metrics::Range { from: grid.start_ns, to: grid.end_ns() };
     let Some(HostMetrics { metrics, .. }) = args.host_metrics.load(&names, range)? else { return Ok(None) };

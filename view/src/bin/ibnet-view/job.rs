@@ -18,6 +18,8 @@ use ibnet_view::{document, picture, text};
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
+use crate::groups::{GroupArgs, Report};
+use crate::host_metrics::{self, HostArgs};
 use crate::job_source::JobSource;
 use crate::selection;
 
@@ -29,7 +31,7 @@ pub(crate) struct Args {
     recorded: Recorded,
     /// Nodes of the job: `node[001-024]` or `oss*`, the first words of node descriptions. With
     /// --all: nodes whose received traffic is drawn by switch port
-    #[arg(long, value_name = "HOSTLIST", required_unless_present_any = ["slurm", "all"], conflicts_with = "slurm")]
+    #[arg(long, value_name = "HOSTLIST", required_unless_present_any = ["slurm", "all", "groups"], conflicts_with = "slurm")]
     nodes: Option<String>,
     /// ID of a job. Its nodes and times come from Slurm or PBS, or from --slurm-file
     #[arg(long, visible_alias = "job", value_name = "JOBID")]
@@ -42,9 +44,13 @@ pub(crate) struct Args {
     /// Largest number of time steps
     #[arg(long, value_name = "N", default_value_t = 240, value_parser = clap::value_parser!(u16).range(2..=10_000))]
     steps: u16,
-    /// Length of a time step with --all, such as 10s; by default it fits the recording
-    #[arg(long, value_name = "DURATION", requires = "all", value_parser = bin)]
+    /// Length of a time step with --all and --group, such as 10s; by default it fits the recording
+    #[arg(long, value_name = "DURATION", value_parser = bin)]
     bin: Option<u64>,
+    #[command(flatten)]
+    group: GroupArgs,
+    #[command(flatten)]
+    host_metrics: HostArgs,
     /// Format of the result
     #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
     format: Format,
@@ -71,13 +77,38 @@ Examples:
   ibnet-view job lines/*.jsonl --slurm 4711 -o job.svg
   ibnet-view job lines/*.jsonl --slurm 4711 --slurm-file jobs.jsonl --format json
   ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --bin 10s -o jobs.png
-  ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --nodes 'oss*' -o jobs.svg";
+  ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --nodes 'oss*' -o jobs.svg
+  ibnet-view job lines/*.jsonl --group 'storage=oss*,mds*' -o storage.svg
+  ibnet-view job lines/*.jsonl --nodes 'node[001-024]' --host-metrics http://prometheus:9090 -o job.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if args.all { run_all(args) } else { run_one(args) }
+    match args.group.is_empty() {
+        true if args.all => run_all(args),
+        true => run_one(args),
+        false => run_groups(args),
+    }
+}
+
+fn run_groups(args: &Args) -> Result<(), Failure> {
+    let inputs = args.recorded.inputs()?;
+    common::refuse_input(&inputs, args.output.as_ref())?;
+    // Without jobs, the senders are hosts.
+    let jobs = if args.all || args.source.has_file() { jobs_during(args, &inputs)? } else { Vec::new() };
+    let report = Report {
+        groups: &args.group.groups()?,
+        jobs: JobList::new(&jobs),
+        bin_ns: args.bin,
+        format: args.format,
+        output: args.output.as_deref(),
+        hosts: &args.host_metrics,
+    };
+    report.write(&inputs)
 }
 
 fn run_one(args: &Args) -> Result<(), Failure> {
+    if args.bin.is_some() {
+        return Err(Failure::BinOfOneJob);
+    }
     let zone = Zone::local();
     let found = match &args.slurm {
         Some(id) => args.source.job(id)?,
@@ -100,7 +131,9 @@ fn run_one(args: &Args) -> Result<(), Failure> {
             Some(id) => format!("Job {} on {}", Printable(id), Printable(&found.nodes)),
             None => format!("Traffic of {}", Printable(&found.nodes)),
         };
-        write(path, || Ok(job.to_json().into_bytes()), &picture::job::of_job(&job, &title, &zone).trimmed(common::span(&summary)?))?;
+        let picture = picture::job::of_job(&job, &title, &zone).trimmed(common::span(&summary)?);
+        let picture = host_metrics::below(&args.host_metrics, picture, job.nodes.iter().map(|node| node.host.clone()))?;
+        write(path, || Ok(job.to_json().into_bytes()), &picture)?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report(&job).trim_end()))?)
 }
@@ -120,7 +153,8 @@ fn run_all(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.output {
         let json = || document::to_json(span, &traffic.jobs).map_err(|source| OutputError { path: path.clone(), source });
-        write(path, || Ok(json()?), &picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span))?;
+        let picture = picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span);
+        write(path, || Ok(json()?), &host_metrics::below_jobs(&args.host_metrics, picture, &traffic)?)?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report_all(&traffic, &zone).trim_end()))?)
 }

@@ -14,6 +14,7 @@ use ibnet_view::{draw, picture};
 use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
+use crate::groups::GroupArgs;
 use crate::selection::{Selected, Selection};
 
 /// Draw the topology as a map. The colour and the width of a link show its utilization
@@ -24,6 +25,8 @@ pub(crate) struct Args {
     recorded: Recorded,
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    group: GroupArgs,
     /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile of
     /// the slots
     #[arg(long, value_name = "mean|peak|pNN", default_value_t)]
@@ -57,7 +60,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    let selected = args.selection.apply(&mut inputs)?;
+    let selected = match args.selection.apply(&mut inputs)? {
+        Some(selected) => Some(selected),
+        None => {
+            let groups = args.group.groups()?;
+            groups.hosts()?.map(|hosts| Selected { hosts, title: groups.title() })
+        }
+    };
     let empty = (Ports::with_bins(common::INTERVALS), (Devices::default(), Distributions::for_stat(args.stat)));
     let ((ports, (devices, distributions)), summary) = common::read(&inputs, &empty)?;
     let ports = ports.finish();

@@ -151,7 +151,7 @@ impl HeatPicture {
         let step = axis::nanos(step as f64);
         [
             format!("{} to {} ({})", day(start), day(self.end_ns()), self.zone.name(start)),
-            format!("{}, {step} per column", rows.join(" above ")),
+            format!("{}, {step} per column", rows.join(", host metrics of ")),
         ]
     }
 

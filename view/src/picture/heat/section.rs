@@ -102,5 +102,6 @@ fn row_kind(by: RowKind) -> &'static str {
         RowKind::Host => "host",
         RowKind::Sl => "service level",
         RowKind::Vl => "virtual lane",
+        RowKind::Group => "group",
     }
 }

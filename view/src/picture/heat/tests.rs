@@ -183,7 +183,7 @@ fn host_metrics_are_below_the_fabric_on_the_same_columns() {
     let text = svg(&picture);
     for expected in [
         ">data sent, by port; IPoIB, in and out, by host<",
-        ">2 ports above 1 host, 1 s per column<",
+        ">2 ports, host metrics of 1 host, 1 s per column<",
         ">ipoib: IPoIB, in and out; largest: 3 GB/s at n1, 12:00:02<",
     ] {
         assert!(text.contains(expected), "{expected} is not in {text}");

@@ -117,6 +117,8 @@ class Heatmap implements View {
           ["2", "2 min"],
           ["5", "5 min"],
           ["15", "15 min"],
+          ["60", "1 h"],
+          ["360", "6 h"],
         ] as const,
         () => this.minutes,
         (value) => this.set("min", value, "5"),
@@ -156,9 +158,9 @@ class Heatmap implements View {
     return AGGREGATES.includes(name) ? name : "max";
   }
 
-  private get minutes(): "2" | "5" | "15" {
+  private get minutes(): "2" | "5" | "15" | "60" | "360" {
     const text = this.app.option("min");
-    return text === "2" || text === "15" ? text : "5";
+    return text === "2" || text === "15" || text === "60" || text === "360" ? text : "5";
   }
 
   private set(name: string, value: string, standard: string): void {
@@ -268,8 +270,9 @@ class Heatmap implements View {
 
   /** Returns the start of what the hub keeps, so that the picture does not begin with emptiness. */
   private oldest(to: number): number {
-    const kept = this.app.health?.kept.from_ns;
-    return Math.min(kept === null || kept === undefined ? 0 : kept / 1e6, to - SHORTEST);
+    const kept = this.app.health?.kept;
+    const first = kept?.archive_from_ns ?? kept?.minutes_from_ns ?? kept?.from_ns ?? 0;
+    return Math.min(first / 1e6, to - SHORTEST);
   }
 
   // --- drawing

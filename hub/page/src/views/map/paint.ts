@@ -1,7 +1,7 @@
 //! Draws a map: links, boxes, ports, hosts, and the trees over them.
 
 import { FULL, hasValue, LINK_DOWN, NO_ANSWER } from "../../contract/frame";
-import { hatch } from "../../draw/canvas";
+import { hatch, triangle } from "../../draw/canvas";
 import { PixelTable, type Scale } from "../../draw/scale";
 import { font, theme } from "../../draw/theme";
 import type { Link, Topology } from "../../model/topology";
@@ -237,28 +237,10 @@ function paintCells(painting: Painting): void {
       context.fillRect(x, y, width, height);
       continue;
     }
-    half(context, values[port], scale, x, y + height, x + width, y + height, x + width, y);
-    half(context, into, scale, x, y, x + width, y, x, y + height);
+    const color = (code: number) => (hasValue(code) ? scale.color(code / FULL) : colors.line);
+    triangle(context, color(values[port]), x, y + height, x + width, y + height, x + width, y);
+    triangle(context, color(into), x, y, x + width, y, x, y + height);
     if (marks.found.has(row.device) || marks.device === row.device)
       ring(context, { x: x + 2, y: y + 2, width: width - 4, height: height - 4 }, colors.accent);
   }
-}
-
-function half(
-  context: CanvasRenderingContext2D,
-  code: number,
-  scale: Scale,
-  x1: number,
-  y1: number,
-  x2: number,
-  y2: number,
-  x3: number,
-  y3: number,
-): void {
-  context.fillStyle = hasValue(code) ? scale.color(code / FULL) : theme().line;
-  context.beginPath();
-  context.moveTo(x1, y1);
-  context.lineTo(x2, y2);
-  context.lineTo(x3, y3);
-  context.fill();
 }

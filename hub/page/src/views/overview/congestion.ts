@@ -6,7 +6,7 @@ import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { UTILIZATION } from "../../model/state";
 import { hostName, portKey, type Topology } from "../../model/topology";
-import { count, duration, percent } from "../../model/units";
+import { clock, count, duration, percent } from "../../model/units";
 import { h, patch, setText } from "../../parts/dom";
 import { barOf, drawSpark, spark } from "../../parts/meter";
 import { panel } from "../panel";
@@ -125,6 +125,14 @@ export class Congestion {
     );
   }
 
+  /** Returns since when the tree exists, or when it ended. */
+  private when({ since_ns, until_ns, seconds }: TreeRow): string {
+    const end = this.app.span?.to ?? 0;
+    if (until_ns / 1e6 < end - 3 * this.app.interval)
+      return `${duration(seconds)} until ${clock(until_ns / 1e6)}`;
+    return `since ${clock(since_ns / 1e6)}`;
+  }
+
   private fill(element: HTMLElement, row: TreeRow): void {
     const [, sparkline, meter, text, steps] = element.children;
     element.setAttribute(
@@ -137,7 +145,7 @@ export class Congestion {
     const victims = row.host_ports + row.switch_ports;
     setText(
       text,
-      `${CAUSES[row.why] ?? row.why} for ${duration(row.seconds)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${duration(row.held_up_seconds)} lost`,
+      `${CAUSES[row.why] ?? row.why}, ${this.when(row)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${duration(row.held_up_seconds)} lost`,
     );
     this.chain(steps as HTMLElement, row);
     const port = this.topology.indexOf(row.root.guid, row.root.port);

@@ -1,0 +1,220 @@
+//! The subscription to traps: a state machine without I/O and without a clock.
+//!
+//! 1. For each trap, a Set of InformInfo goes to the subnet manager. If it is not answered within
+//!    [`TIMEOUT`], it is sent again, [`TRIES`] times in all.
+//! 2. A subscription is renewed every [`RENEW_EVERY`], and at once when the subnet manager or the
+//!    own LID has changed, because a new subnet manager does not know its subscribers.
+//! 3. If the subnet manager refuses or does not answer, the reason is reported once. The
+//!    subscription is tried again at the next renewal.
+//! 4. A report counts only if it comes from the subnet manager. Each such report is answered.
+//! 5. [`withdraw`](Subscription::withdraw) ends the subscription.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::mad::Mad;
+use crate::mad::exchange::{Local, Target};
+use crate::mad::header::{Header, MadStatus};
+use crate::mad::inform::{InformInfo, LINK_STATE, PORT_CHANGE, Trap};
+use crate::time::Instant;
+use crate::types::{Lid, Tid};
+
+/// The traps to which ibnet subscribes.
+pub const TRAPS: [u16; 2] = [LINK_STATE, PORT_CHANGE];
+
+/// Time between two renewals.
+pub const RENEW_EVERY: Duration = Duration::from_secs(60);
+
+/// Longest wait for the answer to a request.
+pub const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Number of times that a request is sent.
+const TRIES: u8 = 3;
+
+/// Largest number of waiting replies to reports. The subnet manager repeats a report without reply.
+const MAX_REPLIES: usize = 64;
+
+/// A subscription to [`TRAPS`] at one subnet manager.
+#[derive(Debug)]
+pub struct Subscription {
+    local: Local,
+    pkey_index: u16,
+    requests: [Request; TRAPS.len()],
+    next_tid: u32,
+    /// Replies to reports.
+    replies: VecDeque<Mad>,
+    /// Condition that was reported last.
+    reported: Option<Condition>,
+    is_withdrawn: bool,
+}
+
+/// State of the subscription to one trap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Request {
+    state: RequestState,
+    /// Outcome of the last request. While a renewal is under way, that of the request before.
+    outcome: Outcome,
+    /// Whether the subnet manager may have a subscription.
+    may_exist: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RequestState {
+    /// A request is sent at this time.
+    Due { at: Instant, tries: u8 },
+    /// A request waits for its answer.
+    Sent { tid: Tid, until: Instant, tries: u8 },
+    /// Nothing is sent any more.
+    Ended,
+}
+
+/// Outcome of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    /// The present subnet manager has not had a request.
+    Unknown,
+    Answered(MadStatus),
+    Silent,
+}
+
+/// Condition of the subscription.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Condition {
+    /// The subnet manager at this LID forwards the traps.
+    Active(Lid),
+    /// The subnet manager at this LID refused with this status.
+    Refused(Lid, MadStatus),
+    /// The subnet manager at this LID did not answer.
+    Silent(Lid),
+}
+
+impl Subscription {
+    /// Creates a subscription that has sent nothing. TIDs count up from the seed.
+    pub fn new(pkey_index: u16, seed: u64) -> Self {
+        let request = Request { state: RequestState::Due { at: Instant::ZERO, tries: 0 }, outcome: Outcome::Unknown, may_exist: false };
+        Self {
+            local: Local::default(),
+            pkey_index,
+            requests: [request; TRAPS.len()],
+            next_tid: seed as u32,
+            replies: VecDeque::new(),
+            reported: None,
+            is_withdrawn: false,
+        }
+    }
+
+    /// Sets the location of the port. If the subnet manager or the own LID has changed, subscribes
+    /// anew.
+    pub fn set_local(&mut self, local: Local, now: Instant) {
+        let has_moved = (local.lid, local.sm_lid) != (self.local.lid, self.local.sm_lid);
+        self.local = local;
+        if has_moved && !self.is_withdrawn {
+            self.reported = None;
+            for request in &mut self.requests {
+                *request = Request { state: RequestState::Due { at: now, tries: 0 }, outcome: Outcome::Unknown, may_exist: false };
+            }
+        }
+    }
+
+    /// Returns the next MAD to send.
+    pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<Target> {
+        let Local { sm_lid, sm_sl, is_down, .. } = self.local;
+        if !sm_lid.is_unicast() || is_down {
+            return None;
+        }
+        if let Some(reply) = self.replies.pop_front() {
+            *mad = reply;
+            return Some(Target::general(sm_lid, sm_sl, self.pkey_index, Duration::ZERO));
+        }
+        let is_due = |request: &Request| matches!(request.state, RequestState::Due { at, .. } if at <= now);
+        let (index, request) = self.requests.iter_mut().enumerate().find(|(_, request)| is_due(request))?;
+        let RequestState::Due { tries, .. } = request.state else { return None };
+        let tid = Tid(self.next_tid);
+        self.next_tid = self.next_tid.wrapping_add(1);
+        request.state = RequestState::Sent { tid, until: now + TIMEOUT, tries: tries + 1 };
+        request.may_exist |= !self.is_withdrawn;
+        InformInfo { trap: TRAPS[index], subscribe: !self.is_withdrawn }.emit(tid, mad);
+        Some(Target::general(sm_lid, sm_sl, self.pkey_index, TIMEOUT))
+    }
+
+    /// Handles a MAD that was received from a LID. Returns the trap of a report.
+    pub fn handle(&mut self, slid: Lid, mad: &Mad, len: usize, now: Instant) -> Option<Trap> {
+        if slid != self.local.sm_lid {
+            return None;
+        }
+        if let Some(trap) = Trap::parse(mad, len) {
+            let mut reply = *mad;
+            Trap::acknowledge(&mut reply);
+            if self.replies.len() < MAX_REPLIES {
+                self.replies.push_back(reply);
+            }
+            return Some(trap);
+        }
+        let status = InformInfo::answer(mad, len)?;
+        let answered = Header::parse(mad).tid;
+        let request =
+            self.requests.iter_mut().find(|request| matches!(request.state, RequestState::Sent { tid, .. } if tid == answered))?;
+        request.outcome = Outcome::Answered(status);
+        if self.is_withdrawn {
+            request.state = RequestState::Ended;
+        } else {
+            request.may_exist = status.is_ok();
+            request.state = RequestState::Due { at: now + RENEW_EVERY, tries: 0 };
+        }
+        None
+    }
+
+    /// Handles timeouts. Returns the condition if it has changed since the last report.
+    pub fn handle_timeout(&mut self, now: Instant) -> Option<Condition> {
+        for request in &mut self.requests {
+            let RequestState::Sent { until, tries, .. } = request.state else { continue };
+            if now < until {
+                continue;
+            }
+            request.state = match (tries < TRIES, self.is_withdrawn) {
+                (true, _) => RequestState::Due { at: now, tries },
+                (false, true) => RequestState::Ended,
+                (false, false) => RequestState::Due { at: now + RENEW_EVERY, tries: 0 },
+            };
+            if tries >= TRIES {
+                request.outcome = Outcome::Silent;
+            }
+        }
+        let condition = self.condition()?;
+        (self.reported.replace(condition) != Some(condition)).then_some(condition)
+    }
+
+    /// Returns the condition if all requests have had their outcome.
+    fn condition(&self) -> Option<Condition> {
+        let sm_lid = self.local.sm_lid;
+        if self.is_withdrawn || self.requests.iter().any(|request| request.outcome == Outcome::Unknown) {
+            return None;
+        }
+        let refusal = |request: &Request| match request.outcome {
+            Outcome::Answered(status) => Some(status).filter(|status| !status.is_ok()),
+            Outcome::Unknown | Outcome::Silent => None,
+        };
+        let is_silent = self.requests.iter().any(|request| request.outcome == Outcome::Silent);
+        Some(match self.requests.iter().find_map(refusal) {
+            Some(status) => Condition::Refused(sm_lid, status),
+            None if is_silent => Condition::Silent(sm_lid),
+            None => Condition::Active(sm_lid),
+        })
+    }
+
+    /// Ends the subscription: the next MADs end it at the subnet manager.
+    pub fn withdraw(&mut self, now: Instant) {
+        self.is_withdrawn = true;
+        for request in &mut self.requests {
+            request.state = if request.may_exist { RequestState::Due { at: now, tries: 0 } } else { RequestState::Ended };
+        }
+    }
+
+    /// Returns whether a withdrawn subscription has ended.
+    pub fn has_ended(&self) -> bool {
+        self.is_withdrawn && self.requests.iter().all(|request| request.state == RequestState::Ended)
+    }
+}
+
+#[cfg(test)]
+mod tests;

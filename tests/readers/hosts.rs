@@ -1,0 +1,160 @@
+//! Metrics of hosts beside the fabric: a real Prometheus scrapes a simulated fleet of exporters and a
+//! real node_exporter, the collector of the documentation runs, and `ibnet-view` reads both.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::prometheus::{Prometheus, Running};
+use super::tools::{self, SWEEP, TIMEOUT};
+
+const DOCUMENTATION: &str = include_str!("../../docs/hosts.md");
+
+const STORMS: &str = "simulate = \"net.p\"\ninterval = \"250ms\"\noutput = \"lines.jsonl\"\n\
+                      [simulated]\nscenario = \"storms\"\nscenario_start = \"5s\"\nscenario_length = \"2s\"\n";
+
+fn view() -> Option<PathBuf> {
+    tools::built(Path::new(SWEEP).with_file_name("ibnet-view"))
+}
+
+/// Returns an address that was free a moment ago.
+fn address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+fn start(dir: &Path, program: &Path, args: &[&str]) -> Child {
+    Command::new(program).current_dir(dir).args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Returns the rows of a heat map by metric and host, and what was written to standard error.
+fn rows(view: &Path, dir: &Path, source: &str, more: &[&str]) -> (BTreeMap<(String, String), Value>, String) {
+    let args = ["heatmap", "lines.jsonl", "--by", "host", "--format", "json", "--host-metrics", source];
+    let done = Command::new(view).current_dir(dir).args(args).args(more).output().unwrap();
+    let notes = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{notes}");
+    let document: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let key = |row: &Value| (row["metric"].as_str().unwrap().to_owned(), row["node"].as_str().unwrap().to_owned());
+    (document["rows"].as_array().unwrap().iter().map(|row| (key(row), row.clone())).collect(), notes)
+}
+
+fn cells(row: &Value) -> Vec<(&str, Option<f64>)> {
+    row["cells"].as_array().unwrap().iter().map(|cell| (cell["state"].as_str().unwrap(), cell["value"].as_f64())).collect()
+}
+
+/// Returns the sum of a row over time, in its unit times seconds.
+fn total(row: &Value) -> f64 {
+    let seconds = row["bin_ns"].as_f64().unwrap() / 1e9;
+    cells(row).iter().filter_map(|(_, value)| *value).sum::<f64>() * seconds
+}
+
+#[test]
+fn prometheus_has_the_storms_of_the_fabric_on_the_hosts() {
+    let fleet = tools::built(Path::new(SWEEP).with_file_name("examples").join("host_exporters"));
+    let (Some(prometheus), Some(view), Some(fleet)) = (tools::prometheus(), view(), fleet) else { return };
+    let Some(exporter) = tools::node_exporter() else { return };
+    let dir = tools::small();
+    let dir = dir.path();
+    fs::write(dir.join("storms.toml"), STORMS).unwrap();
+    let (pages, real) = (address(), address());
+    let scenario = ["--net", "net.p", "--start", "5s", "--length", "2s", "--listen", &pages, "--prometheus", "fleet.yml"];
+    let _fleet = Running(start(dir, &fleet, &scenario));
+    let mut sweep = Running(start(dir, Path::new(SWEEP), &["-c", "storms.toml", "--sweeps", "52"]));
+    let _exporter = Running(start(dir, &exporter, &["--collector.mountstats", "--web.listen-address", &real]));
+    while !dir.join("fleet.yml").exists() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let jobs = fs::read_to_string(dir.join("fleet.yml")).unwrap();
+    let jobs = jobs.split_once("scrape_configs:\n").unwrap().1;
+    let real = format!("- job_name: real\n  static_configs: [{{targets: ['{real}']}}]\n");
+    let prometheus = Prometheus::start(&prometheus, dir, &(jobs.to_owned() + &real));
+    assert!(sweep.0.wait().unwrap().success());
+    prometheus.wait("node_uname_info{job='real'}", |series| series.len() == 1);
+
+    let url = format!("http://{}", prometheus.address);
+    let (found, notes) = rows(&view, dir, &url, &[]);
+    assert!(notes.contains("no source has the metric lustre"), "{notes}");
+    let hosts: Vec<&str> = found.keys().filter(|(metric, _)| metric == "ipoib").map(|(_, host)| &**host).collect();
+    assert_eq!(hosts.len(), 6, "{hosts:?}");
+    let of = |metric: &str, host: &str| total(&found[&(metric.to_owned(), host.to_owned())]);
+    // The last host is the server: it receives and sends no requests.
+    let (server, clients) = hosts.split_last().unwrap();
+    assert!(of("ipoib", server) > 1e9, "{}", of("ipoib", server));
+    for client in clients {
+        assert!(of("nfs", client) > 100.0 && of("nfs", client) > 5.0 * of("nfs", server), "{client}: {}", of("nfs", client));
+        assert!(of("ipoib", client) > 1e9, "{client}: {}", of("ipoib", client));
+        // IPoIB is a part of the traffic of the port.
+        let sent = of("xmit_gbps", client) * 1e9 / 8.0;
+        assert!(of("ipoib", client) < 20.0 * sent + 1e9, "{client}: {sent}");
+    }
+    // The machine of this test is not in the fabric.
+    let (_, notes) =
+        rows(&view, dir, &url, &["--host-metric", "ipoib", "--host-metric", "node_network_*_packets_total", "--host-metric", "nfs"]);
+    assert!(notes.contains("hosts of the sources that are not selected or not in the records: 1"), "{notes}");
+    check_long_range(&view, dir, &url);
+    check_errors(&view, dir, &url);
+}
+
+/// Checks that Prometheus accepts the queries for a long time range.
+fn check_long_range(view: &Path, dir: &Path, url: &str) {
+    // The first record gets a time of eight hours before.
+    let text = fs::read_to_string(dir.join("lines.jsonl")).unwrap();
+    let first = text.lines().find(|line| line.contains("\"type\":\"port\"") && line.contains("\"kind\":\"hca\"")).unwrap();
+    let mut early: Value = serde_json::from_str(first).unwrap();
+    for (field, by) in [("ts", 8 * 3600 * 1_000_000_000_u64), ("slot", 8 * 3600 * 4)] {
+        early[field] = (early[field].as_u64().unwrap() - by).into();
+    }
+    fs::write(dir.join("early.jsonl"), format!("{early}\n")).unwrap();
+    let args = ["heatmap", "early.jsonl", "lines.jsonl", "--by", "host", "--format", "json", "--host-metrics", url];
+    let done = Command::new(view).current_dir(dir).args(args).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let document: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let ipoib = document["rows"].as_array().unwrap().iter().filter(|row| row["metric"] == "ipoib");
+    let states: Vec<Vec<&str>> = ipoib.map(|row| cells(row).into_iter().map(|(state, _)| state).collect()).collect();
+    assert!(!states.is_empty() && states.iter().all(|states| states.contains(&"no_record")), "eight hours without data are not zero");
+    assert!(states.iter().all(|states| states.contains(&"value")), "{states:?}");
+}
+
+fn check_errors(view: &Path, dir: &Path, url: &str) {
+    let closed = format!("http://{}", address());
+    for (source, metric, expected) in [
+        (&*closed, "nfs", "cannot reach Prometheus"),
+        (&*format!("{url}/wrong"), "nfs", "HTTP status 404"),
+        (url, "node_nfs_request_total", "did you mean --host-metric node_nfs_requests_total?"),
+        (url, "lustre", "queries without a result: {__name__=\"lustre_read_bytes_total\"}"),
+        ("storms.toml", "nfs", "cannot read storms.toml:1: "),
+    ] {
+        let args = ["heatmap", "lines.jsonl", "-o", "x.png", "--host-metrics", source, "--host-metric", metric];
+        let done = Command::new(view).current_dir(dir).args(args).output().unwrap();
+        let text = String::from_utf8_lossy(&done.stderr).replace('\n', " ");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(done.status.code() == Some(1) && words(&text).contains(&words(expected)), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn collector_of_the_documentation_writes_what_the_viewer_reads() {
+    let Some(view) = view() else { return };
+    let dir = tools::small();
+    let dir = dir.path();
+    let config = "simulate = \"net.p\"\ninterval = \"250ms\"\noutput = \"lines.jsonl\"\n";
+    fs::write(dir.join("jobs.toml"), config).unwrap();
+    let start_of = DOCUMENTATION.find("cat > host-lines").unwrap();
+    let script = &DOCUMENTATION[start_of..];
+    let script = &script[..script.find("srun").unwrap()];
+    // This machine has the name of a host of the simulated fabric.
+    fs::write(dir.join("run"), format!("{script}\nhostname() {{ echo node00001.example; }}\n. ./host-lines > hosts.jsonl\n")).unwrap();
+    let collector = Running(start(dir, Path::new("sh"), &["run"]));
+    assert_cmd::Command::new(SWEEP).current_dir(dir).args(["-c", "jobs.toml", "--sweeps", "16"]).timeout(TIMEOUT).assert().success();
+    drop(collector);
+    let metrics = ["--host-metric", "node_network_receive_bytes_total"];
+    let (found, notes) = rows(&view, dir, "hosts.jsonl", &metrics);
+    let row = &found[&("node_network_receive_bytes_total".to_owned(), "node00001".to_owned())];
+    assert!(cells(row).iter().any(|(state, _)| *state == "value"), "{row}");
+    assert!(notes.contains("selected hosts without host metrics: 5"), "{notes}");
+}
