@@ -60,7 +60,7 @@ fn congestion_that_begins_within_an_interval_has_the_root_of_the_next_one() {
 /// is then a root already.
 #[test]
 fn root_of_the_interval_before_counts_once() {
-    const LEAF2: u64 = LEAF + 1;
+    const LEAF2: u64 = 0x50;
     let idle = (0.0, 0.0);
     let mut lines = Vec::new();
     for slot in 1..=2 {
