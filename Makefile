@@ -61,7 +61,7 @@ node: deps-node
 deps-browser: deps-node
 	@command -v chromium >/dev/null 2>&1 || ./scripts/deps $(BROWSER_PACKAGES)
 
-tools: deps ## Download the programs that the tests compare with, into out/tools (700 MB)
+tools: deps ## Download the programs that the tests compare with, into out/tools (1.3 GB)
 	@./scripts/tools
 
 build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view, without NATS

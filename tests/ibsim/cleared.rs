@@ -26,7 +26,7 @@ fn clearing_costs_the_rates_of_one_record_and_is_an_event() {
     let device = net.fabric.devices().iter().find(|device| device.host() == CLEARED).expect("in the fabric");
     let (guid, lid) = (device.guid, device.lid.0.to_string());
     for counter in ["PortCounters.SymbolErrorCounter=7", "PortCountersExtended.PortXmitData=1000000000"] {
-        ibsim.type_line(&format!("PerformanceSet \"{CLEARED}\"[1] {counter}"));
+        ibsim.type_line(&format!("PerformanceSet \"H-{CLEARED}\"[1] {counter}"));
     }
     assert_eq!(ibsim.settle().iter().filter(|line| line.contains("has been set to")).count(), 2);
     let made = ibsim.run("node00001", GEN, ["--net", "net.p", "--samplers", "node00001", "-o", "plan.toml"]);

@@ -118,7 +118,8 @@ fn full_disk_is_reported_and_nothing_is_lost() {
 fn torn_and_repeated_files_count_once_and_are_kept() {
     let dir = folder();
     let text = lines(START);
-    let half = text.len() / 2;
+    // In the middle of a line.
+    let half = text[..text.len() / 2].rfind('\n').unwrap() + 60;
     fs::write(dir.path().join("torn.jsonl"), &text[..half]).unwrap();
     fs::write(dir.path().join("again.jsonl"), &text).unwrap();
     let whole_lines = text[..half].lines().count() - 1;

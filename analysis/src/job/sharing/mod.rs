@@ -16,12 +16,13 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use self::fit::{HostLoads, NO_JOB, Owner, Part, Parts};
+use self::bounds::{HostLoads, NO_JOB, Owner, Part, Parts};
 use self::network::{LinkIndex, Network};
 use super::all::JobList;
 use crate::ports::{PortKey, PortName, PortSummary, with_equal_bins};
 use crate::routes::Routes;
 
+mod bounds;
 mod fit;
 mod network;
 mod rows;
@@ -52,6 +53,7 @@ pub struct Shares<'a> {
     bins: Vec<(u64, Parts)>,
     bin_ns: u64,
     method: Method,
+    has_too_many_pairs: bool,
 }
 
 /// Octets of an owner on a link.
@@ -108,21 +110,21 @@ impl<'a> Shares<'a> {
             }
             loads.push((number, bin));
         }
-        let parts = |(number, hosts): &(u64, HostLoads)| {
-            let parts = match routes {
-                Some(routes) => fit::with_routes(&network, hosts, routes, *number),
-                None => fit::without_routes(&network, hosts, *number),
-            };
-            (*number, parts)
+        let fitted = routes.map(|routes| fit::with_routes(&network, &loads, routes));
+        let (method, has_too_many_pairs) = match &fitted {
+            Some(Some(_)) => (Method::Routes, false),
+            Some(None) => (Method::LeafLinks, true),
+            None => (Method::LeafLinks, false),
         };
-        let bins = loads.par_iter().map(parts).collect();
+        let bounded = || loads.par_iter().map(|(number, hosts)| bounds::without_routes(&network, hosts, *number)).collect();
+        let parts: Vec<Parts> = fitted.flatten().unwrap_or_else(bounded);
+        let bins = loads.iter().map(|(number, _)| *number).zip(parts).collect();
         let name = |owner: &Vec<u32>| {
             let ids: Vec<&str> = owner.iter().map(|job| jobs.id(*job)).collect();
             (!ids.is_empty()).then(|| ids.join("+"))
         };
         let names = owners.iter().map(name).collect();
-        let method = if routes.is_some() { Method::Routes } else { Method::LeafLinks };
-        Self { network, ports, owners: names, jobs: owners, bins, bin_ns, method }
+        Self { network, ports, owners: names, jobs: owners, bins, bin_ns, method, has_too_many_pairs }
     }
 
     /// Returns the octets of each owner on a link, over the bins for which `is_counted` returns true.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::fit::{Owner, Part};
+use super::bounds::{Owner, Part};
 use super::network::LinkIndex;
 use super::{ByOwner, COUNTS, Method, Octets, Shares};
 use crate::hosts::Hosts;
@@ -28,8 +28,8 @@ pub struct Sharing {
     /// Part of the data on links between switches that the estimate does not explain, 0 to 1. Null
     /// without routes.
     pub unexplained: Option<f64>,
-    /// Number of time intervals with too many pairs of hosts for an estimate. They have bounds only.
-    pub intervals_without_estimate: usize,
+    /// Whether the routes were not used, because there are too many pairs of hosts.
+    pub has_too_many_pairs: bool,
     /// Jobs that shared links with the job. The job with most octets on these links comes first.
     pub neighbours: Vec<Neighbour>,
     /// Ports for which the hosts of the job waited, the longest wait first.
@@ -174,7 +174,7 @@ impl Shares<'_> {
             method: self.method,
             interval_ns: self.bin_ns,
             unexplained: self.unexplained(),
-            intervals_without_estimate: self.bins.iter().filter(|(_, parts)| parts.is_too_large).count(),
+            has_too_many_pairs: self.has_too_many_pairs,
             neighbours,
             roots,
             links: links.into_iter().take(MOST).map(|(_, link)| link).collect(),
