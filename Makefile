@@ -181,6 +181,7 @@ test: deps-browser tools ## Run all tests that need no hardware, with the real t
 # The suite runs once, with all features. The packages are made of its programs. The third line runs
 # only what differs in a smaller build.
 run-tests:
+	$(RUN) build --example host_exporters --all-features
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
 	./scripts/test-packages target/debug
 	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --exclude ibnet-hub --no-default-features --test features
