@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel test-systemd soak lint deny advisories bench fuzz run-tests torture clean
+.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz run-tests torture measure-hub clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -61,7 +61,7 @@ node: deps-node
 deps-browser: deps-node
 	@command -v chromium >/dev/null 2>&1 || ./scripts/deps $(BROWSER_PACKAGES)
 
-tools: deps ## Download the programs that the tests compare with, into out/tools (700 MB)
+tools: deps ## Download the programs that the tests compare with, into out/tools (1.3 GB)
 	@./scripts/tools
 
 build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view, without NATS
@@ -199,6 +199,14 @@ test-systemd: deps-node ## Test the packages and the services with a real system
 	$(RUN) build --bins $(ALL)
 	./tests/systemd/run target/debug
 
+# Options of tests/fleet/soak.py. The large fleet:
+# FLEET="--samplers 300 --ports 40000 --seconds 600 --away 60"
+FLEET ?=
+
+test-fleet: build-full deps-node tools ## 20 samplers with NATS, archive and hub for a minute; the server is killed in the middle
+	$(BUILD_HUB) $(FULL_HUB)
+	./tests/fleet/soak.py $(FLEET)
+
 # Number of repetitions of `make soak`.
 SOAK_RUNS ?= 20
 SOAK = --test ibsim --test programs --test sinks --test sweep --test readers
@@ -209,6 +217,7 @@ soak: deps tools build test-systemd ## Repeat the tests of real processes and ke
 	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
 	    ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
 	done
+	$(MAKE) --no-print-directory test-fleet
 
 # TORTURE_PROGRAMS=/usr/bin attacks the installed programs. Root is needed for full disks.
 TORTURE_MINUTES ?= 0
@@ -250,6 +259,10 @@ advisories: deny ## Check all crates for known vulnerabilities; needs the networ
 
 bench: deps ## Measure, and print the tables of docs/performance.md
 	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench archive --bench ibsim
+
+measure-hub: build-hub deps-browser ## Measure ibnet-hub and its page, and print their table of docs/performance.md
+	npm --prefix hub/page ci --no-audit --no-fund
+	cd hub/page && node build.mjs && node dev/measure.mjs
 
 # Fuzzing without a sanitizer works with the stable toolchain.
 fuzz: ## Fuzz the parsers of replies, records, net files and name maps: one minute each

@@ -191,6 +191,7 @@ fn nats_server(store: &Path, batch: &Batch, name: &str, batching: outputs::Batch
     let ended = writer.map(|writer| writer.join().map_err(|_| anyhow::anyhow!("{name} ended early"))).transpose()?;
     let (seconds, slots) = (begin.elapsed().as_secs_f64(), SLOTS as f64);
     anyhow::ensure!(ended.as_ref().is_some_and(|ended| ended.dropped == 0), "{name}: {ended:?}");
+    println!("| {name} | {:.0} | {:.0} |", slots * batch.lines as f64 / seconds, slots * batch.bytes.len() as f64 / seconds / 1e6);
     let lines = runtime.block_on(async {
         let last = stream.info().await?.state.last_sequence;
         let mut lines = 0;
@@ -206,7 +207,6 @@ fn nats_server(store: &Path, batch: &Batch, name: &str, batching: outputs::Batch
         anyhow::Ok(lines)
     })?;
     anyhow::ensure!(lines == SLOTS as u64 * batch.lines, "{name}: the stream has {lines} lines");
-    println!("| {name} | {:.0} | {:.0} |", slots * batch.lines as f64 / seconds, slots * batch.bytes.len() as f64 / seconds / 1e6);
     drop(server);
     Ok(true)
 }

@@ -16,7 +16,8 @@
 //! | [`links`] | utilization, blocked time and errors of links |
 //! | [`trees`] | congestion trees: which port makes which other ports wait |
 //! | [`map`] | the topology in the records |
-//! | [`job`] | the traffic of a job |
+//! | [`job`] | jobs: where they come from, their traffic, and the jobs that shared their links |
+//! | [`routes`] | forwarding tables |
 //! | [`devices`] | devices that do not answer, and the devices behind them |
 //! | [`stat`], [`shares`] | mean, peak or percentile of the slots |
 //! | [`replay`] | recorded lines, each with the time at which the caller writes it again |
@@ -44,6 +45,7 @@ mod path;
 pub mod ports;
 pub mod rates;
 pub mod replay;
+pub mod routes;
 pub mod rows;
 pub mod shares;
 pub mod stat;

@@ -1,7 +1,8 @@
 //! The folders of an archive: `TABLE/date=YYYY-MM-DD/hour=HH/TABLE.parquet`.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -15,6 +16,10 @@ const EXTENSION: &str = "parquet";
 
 /// Folder of files in progress. It is in the archive, because a rename cannot cross file systems.
 const STAGING: &str = ".staging";
+
+/// File with the last hour that was removed from each table: lines such as
+/// `ports date=2026-11-21/hour=13`.
+const REMOVED: &str = ".removed";
 
 /// File that a writer locks.
 const LOCK: &str = ".lock";
@@ -36,7 +41,7 @@ impl Archive {
     /// Returns the archive in a folder, or `None` if the folder has no table.
     pub fn open(root: &Path) -> Option<Self> {
         let has_table = |table: &TableName| root.join(table.as_str()).is_dir();
-        TableName::ALL.iter().any(has_table).then(|| Self { root: root.to_owned() })
+        TableName::every().any(|table| has_table(&table)).then(|| Self { root: root.to_owned() })
     }
 
     /// Returns the archive in a folder. Creates the folder if necessary.
@@ -97,6 +102,39 @@ impl Archive {
         }
         files.sort();
         Ok(files)
+    }
+
+    /// Returns the last hour that was removed from each table. Its records are not added again.
+    ///
+    /// # Errors
+    /// Returns an error if the list of the archive cannot be read.
+    pub fn removed(&self) -> Result<BTreeMap<TableName, Hour>, StoreError> {
+        let path = self.root.join(REMOVED);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            text => text.map_err(|source| StoreError::Read { path: path.clone(), source })?,
+        };
+        let entry = |line: &str| {
+            let (name, folders) = line.split_once(' ')?;
+            let (date, hour) = folders.split_once('/')?;
+            Some((TableName::every().find(|table| table.as_str() == name)?, Hour::parse(date, hour)?))
+        };
+        let foreign = |line: &str| StoreError::Foreign { path: path.clone(), why: format!("a line is `{line}`") };
+        text.lines().map(|line| entry(line).ok_or_else(|| foreign(line))).collect()
+    }
+
+    /// Sets the last hour that was removed from each table.
+    ///
+    /// # Errors
+    /// Returns an error if the list cannot be written.
+    pub(crate) fn set_removed(&self, removed: &BTreeMap<TableName, Hour>) -> Result<(), StoreError> {
+        let path = self.root.join(REMOVED);
+        let failed = |source| StoreError::Write { path: path.clone(), source };
+        let text: String = removed.iter().map(|(table, hour)| format!("{} {hour}\n", table.as_str())).collect();
+        let mut file = self.stage()?;
+        file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        sync(&self.root).map_err(failed)
     }
 
     /// Returns the files of a table and an hour.

@@ -9,6 +9,8 @@
 //! | [`mod@write`], [`read`] | Parquet files |
 //! | [`archive`] | the folders of an archive |
 //! | [`pack`] | packs lines into an archive |
+//! | [`derive`](mod@derive) | computes tables from the table `ports` |
+//! | [`retain`] | removes the oldest hours |
 //! | [`hour`] | hours of UTC, the folders of a table |
 //! | [`error`] | errors of the archive |
 //!
@@ -18,6 +20,7 @@
 pub mod archive;
 pub mod column;
 mod decode;
+pub mod derive;
 mod dictionary;
 pub mod error;
 pub mod hour;
@@ -27,6 +30,7 @@ mod numbers;
 pub mod pack;
 pub mod parse;
 pub mod read;
+pub mod retain;
 pub mod schema;
 mod section;
 pub mod table;

@@ -15,6 +15,7 @@ use tempfile::NamedTempFile;
 
 use crate::archive::{Archive, Lock};
 use crate::column::Column;
+use crate::derive;
 use crate::error::StoreError;
 use crate::hour::Hour;
 use crate::parse::Batch;
@@ -46,6 +47,8 @@ pub struct Packer {
     /// Number of rows in `waiting`.
     rows: usize,
     staged: BTreeMap<(TableName, Hour), Vec<NamedTempFile>>,
+    /// Last hour that was removed from each table.
+    removed: BTreeMap<TableName, Hour>,
     _lock: Lock,
 }
 
@@ -58,6 +61,10 @@ pub struct Packed {
     pub copies: u64,
     /// Files that were written, with their sizes in octets.
     pub files: Vec<(PathBuf, u64)>,
+    /// Number of records of hours that were removed from the archive.
+    pub expired: u64,
+    /// Files of derived tables that were written, with their sizes in octets.
+    pub derived: Vec<(PathBuf, u64)>,
     /// First and last hour with new rows.
     pub hours: Option<(Hour, Hour)>,
 }
@@ -70,7 +77,17 @@ impl Packer {
     pub fn new(root: &Path, options: PackOptions) -> Result<Self, StoreError> {
         let archive = Archive::create(root)?;
         let lock = archive.lock()?;
-        Ok(Self { archive, options, most_rows: MOST_ROWS, waiting: BTreeMap::new(), rows: 0, staged: BTreeMap::new(), _lock: lock })
+        let removed = archive.removed()?;
+        Ok(Self {
+            archive,
+            options,
+            most_rows: MOST_ROWS,
+            waiting: BTreeMap::new(),
+            rows: 0,
+            staged: BTreeMap::new(),
+            removed,
+            _lock: lock,
+        })
     }
 
     /// Sets the largest number of rows in memory.
@@ -129,18 +146,29 @@ impl Packer {
         for file in &staged {
             files.push(ArchiveFile::open(file.path())?);
         }
+        if paths.is_empty() && self.was_removed(name, hour) {
+            // These records are perhaps only a part of those that were removed.
+            packed.expired += files.iter().map(|file| file.sum().rows).sum::<u64>();
+            let waiting = self.waiting.remove(&(name, hour)).unwrap_or_default();
+            packed.expired += waiting.iter().map(|table| table.len() as u64).sum::<u64>();
+            return Ok(());
+        }
         given += files.iter().map(|file| file.sum().rows).sum::<u64>() - before.rows;
         let waiting = self.waiting.remove(&(name, hour)).unwrap_or_default();
         let in_memory: usize = waiting.iter().map(Table::len).sum();
         self.rows -= in_memory.min(self.rows);
         given += in_memory as u64;
         let rows = before.rows + given;
+        let mut derived = TableName::DERIVED.map(Table::new);
         let (file, sum) = if rows <= self.most_rows as u64 || name != TableName::Ports {
             let mut table = joined(name, waiting);
             for file in &files {
                 append_file(&mut table, file)?;
             }
             let order = table.order();
+            if name == TableName::Ports {
+                derived = TableName::DERIVED.map(|name| derive::derived(name, &table, &order));
+            }
             self.write(name, |writer| writer.write(&table, &order))?
         } else {
             if in_memory > 0 {
@@ -150,12 +178,12 @@ impl Packer {
             }
             // The ranges read only parts of a file at a time.
             files.iter().take(paths.len()).try_for_each(|file| file.verify().map(drop))?;
-            self.write_ranges(name, &files)?
+            self.write_ranges(name, &files, &mut derived)?
         };
         let new = sum.rows - before.rows.min(sum.rows);
         packed.copies += given - new.min(given);
         if paths.len() == 1 && sum == before {
-            return Ok(());
+            return if name == TableName::Ports { self.publish_derived(hour, sum, &derived, packed) } else { Ok(()) };
         }
         let octets = file.as_file().metadata().map_or(0, |metadata| metadata.len());
         let path = self.archive.publish(file, name, hour)?;
@@ -166,11 +194,61 @@ impl Packer {
         *packed.added.entry(name).or_default() += new;
         packed.hours = Some(packed.hours.map_or((hour, hour), |(first, last)| (first.min(hour), last.max(hour))));
         packed.files.push((path, octets));
+        if name == TableName::Ports { self.publish_derived(hour, sum, &derived, packed) } else { Ok(()) }
+    }
+
+    /// Writes the derived tables of an hour, unless the archive has them. `of` is the sum of the hour of
+    /// `ports`. A reader ignores a derived table with another sum.
+    fn publish_derived(&self, hour: Hour, of: Sum, tables: &[Table; 2], packed: &mut Packed) -> Result<(), StoreError> {
+        for table in tables {
+            let name = table.name();
+            let is_current = |path: &PathBuf| ArchiveFile::open(path).is_ok_and(|file| file.of() == Some(of));
+            if self.was_removed(name, hour) || is_current(&self.archive.path(name, hour)) {
+                continue;
+            }
+            let order: Vec<u32> = (0..table.len() as u32).collect();
+            let (file, _) = self.write(name, |writer| {
+                writer.set_of(of);
+                writer.write(table, &order)
+            })?;
+            let octets = file.as_file().metadata().map_or(0, |metadata| metadata.len());
+            packed.derived.push((self.archive.publish(file, name, hour)?, octets));
+        }
         Ok(())
     }
 
+    /// Writes the derived tables of an hour that is in the archive, unless the archive has them.
+    pub(crate) fn derive(&self, hour: Hour) -> Result<(), StoreError> {
+        let paths = self.archive.files_of_hour(TableName::Ports, hour)?;
+        let files = paths.iter().map(|path| writable(path)).collect::<Result<Vec<_>, _>>()?;
+        let [file] = &files[..] else { return Ok(()) };
+        let is_current = |name: TableName| {
+            self.was_removed(name, hour)
+                || ArchiveFile::open(&self.archive.path(name, hour)).is_ok_and(|derived| derived.of() == Some(file.sum()))
+        };
+        if TableName::DERIVED.into_iter().all(is_current) {
+            return Ok(());
+        }
+        file.verify()?;
+        let mut derived = TableName::DERIVED.map(Table::new);
+        for range in &ranges(&files, self.most_rows)? {
+            let mut table = Table::new(TableName::Ports);
+            append_range(&mut table, file, range)?;
+            add_derived(&table, &table.order(), &mut derived);
+        }
+        self.publish_derived(hour, file.sum(), &derived, &mut Packed::default())
+    }
+
+    fn was_removed(&self, name: TableName, hour: Hour) -> bool {
+        self.removed.get(&name).is_some_and(|last| hour <= *last)
+    }
+
+    pub(crate) const fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
     /// Merges files that do not fit into memory: one range of GUIDs after the other.
-    fn write_ranges(&self, name: TableName, files: &[ArchiveFile]) -> Result<(NamedTempFile, Sum), StoreError> {
+    fn write_ranges(&self, name: TableName, files: &[ArchiveFile], derived: &mut [Table; 2]) -> Result<(NamedTempFile, Sum), StoreError> {
         let ranges = ranges(files, self.most_rows)?;
         let mut failed = None;
         let written = self.write(name, |writer| {
@@ -182,7 +260,9 @@ impl Packer {
                         return Ok(());
                     }
                 }
-                writer.write(&table, &table.order())?;
+                let order = table.order();
+                add_derived(&table, &order, derived);
+                writer.write(&table, &order)?;
             }
             Ok(())
         });
@@ -248,6 +328,15 @@ fn append_file(table: &mut Table, file: &ArchiveFile) -> Result<(), StoreError> 
         table.append(&read, &rows);
     }
     file.check(found)
+}
+
+/// Adds the derived rows of a range of GUIDs.
+fn add_derived(ports: &Table, order: &[u32], derived: &mut [Table; 2]) {
+    for table in derived {
+        let added = derive::derived(table.name(), ports, order);
+        let rows: Vec<u32> = (0..added.len() as u32).collect();
+        table.append(&added, &rows);
+    }
 }
 
 /// First and last GUID of a range.

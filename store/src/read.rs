@@ -25,6 +25,7 @@ pub struct ArchiveFile {
     metadata: ParquetMetaData,
     name: TableName,
     sum: Sum,
+    of: Option<Sum>,
     /// For each column of the schema: its place in the file.
     leaves: Vec<Option<usize>>,
 }
@@ -48,19 +49,23 @@ impl ArchiveFile {
         if version > VERSION {
             return Err(StoreError::Later { path: path.to_owned(), what: format!("schema {version}") });
         }
-        let name = value(keys::TABLE).and_then(|name| TableName::ALL.into_iter().find(|table| table.as_str() == name));
+        let name = value(keys::TABLE).and_then(|name| TableName::every().find(|table| table.as_str() == name));
         let name = name.ok_or_else(|| foreign("no name of the table"))?;
         let sum = || {
             let hash = u64::from_str_radix(value(keys::SUM)?, 16).ok()?;
             Some(Sum { rows: value(keys::ROWS)?.parse().ok()?, hash })
         };
         let sum = sum().ok_or_else(|| foreign("no sum of the rows"))?;
+        let of = value(keys::OF).and_then(|of| {
+            let (rows, hash) = of.split_once(' ')?;
+            Some(Sum { rows: rows.parse().ok()?, hash: u64::from_str_radix(hash, 16).ok()? })
+        });
         let leaf = |column: &str| {
             let all = metadata.file_metadata().schema_descr().columns();
             all.iter().position(|leaf| leaf.path().parts().first().is_some_and(|name| name == column))
         };
         let leaves = name.schema().columns.iter().map(|column| leaf(column.name)).collect();
-        Ok(Self { path: path.to_owned(), file: Arc::new(file), name, sum, leaves, metadata })
+        Ok(Self { path: path.to_owned(), file: Arc::new(file), name, sum, of, leaves, metadata })
     }
 
     /// Returns the table of which the file is a part.
@@ -71,6 +76,11 @@ impl ArchiveFile {
     /// Returns the number of rows and their sum as they were written.
     pub const fn sum(&self) -> Sum {
         self.sum
+    }
+
+    /// Returns the number and the sum of the rows of `ports` from which the table was computed.
+    pub const fn of(&self) -> Option<Sum> {
+        self.of
     }
 
     /// Returns the number of row groups.

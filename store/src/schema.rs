@@ -30,11 +30,18 @@ pub enum TableName {
     Starts,
     /// One row for each record of a type that this version does not have.
     Others,
+    /// Computed from `ports`: one row for each change of a device or its link.
+    Devices,
+    /// Computed from `ports`: one row for each port, sampler and minute.
+    PortsMinute,
 }
 
 impl TableName {
     /// All tables that contain records.
     pub const ALL: [Self; 6] = [Self::Ports, Self::Sweeps, Self::Events, Self::Histograms, Self::Starts, Self::Others];
+
+    /// All tables that are computed from the table `ports` of the same hour.
+    pub const DERIVED: [Self; 2] = [Self::Devices, Self::PortsMinute];
 
     /// Returns the name of the folder.
     pub const fn as_str(self) -> &'static str {
@@ -45,6 +52,8 @@ impl TableName {
             Self::Histograms => "histograms",
             Self::Starts => "starts",
             Self::Others => "others",
+            Self::Devices => "devices",
+            Self::PortsMinute => "ports_1m",
         }
     }
 
@@ -63,7 +72,7 @@ impl TableName {
     /// Returns the type of the records, or `None` if the column `type` has it.
     pub const fn kind(self) -> Option<Type> {
         match self {
-            Self::Ports => Some(Type::Port),
+            Self::Ports | Self::Devices | Self::PortsMinute => Some(Type::Port),
             Self::Sweeps => Some(Type::Sweep),
             Self::Events => Some(Type::Event),
             Self::Histograms => Some(Type::Histogram),
@@ -74,8 +83,18 @@ impl TableName {
 
     /// Returns the columns.
     pub fn schema(self) -> &'static Schema {
-        static SCHEMAS: LazyLock<[Schema; 6]> = LazyLock::new(|| TableName::ALL.map(|table| Schema::new(columns(table))));
+        static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| TableName::every().map(|table| Schema::new(columns(table))).collect());
         &SCHEMAS[self as usize]
+    }
+
+    /// Returns whether the rows are sorted by port, sampler and time. Other tables are sorted by time.
+    pub const fn is_by_port(self) -> bool {
+        matches!(self, Self::Ports | Self::Devices | Self::PortsMinute)
+    }
+
+    /// Returns all tables: those with records, and those that are computed from them.
+    pub fn every() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(Self::DERIVED)
     }
 }
 
@@ -174,7 +193,8 @@ fn columns(table: TableName) -> Vec<ColumnSpec> {
     columns.extend([required("ts", I64), always("slot", U64), always("sampler", Kind::Text)]);
     let source = [always("ca", Kind::Text), always("ca_port", U8), always("role", Kind::Text)];
     match table {
-        TableName::Ports => {
+        TableName::Devices => columns.extend(DEVICE),
+        TableName::Ports | TableName::PortsMinute => {
             columns.extend(PORT_HEAD);
             // Several groups can have the same counter.
             for (name, values) in counter_lengths() {
@@ -183,6 +203,13 @@ fn columns(table: TableName) -> Vec<ColumnSpec> {
                 }
             }
             columns.extend(PORT_TAIL);
+            if table == TableName::PortsMinute {
+                columns.extend(["records", "answered"].map(|name| required(name, U32)));
+                columns.extend(
+                    MINUTE_RATES.into_iter().flat_map(|[_, most, percentile]| [most, percentile]).map(|name| optional(name, Kind::Decimal)),
+                );
+                columns.extend(["rtt_ns_max", "rtt_ns_p95"].map(|name| optional(name, U64)));
+            }
         }
         TableName::Sweeps => {
             columns.extend(source);
@@ -214,6 +241,30 @@ fn columns(table: TableName) -> Vec<ColumnSpec> {
     columns.push(optional(EXTRA, Kind::Text));
     columns
 }
+
+/// Fields of a device and its link, after the common fields.
+const DEVICE: [ColumnSpec; 11] = [
+    required("guid", Kind::Text),
+    required("port", U8),
+    always("lid", U16),
+    always("node", Kind::Text),
+    always("kind", Kind::Text),
+    always("hops", U16),
+    always("peer_guid", Kind::Text),
+    always("peer_port", U8),
+    always("peer", Kind::Text),
+    always("link", Kind::Text),
+    always("link_source", Kind::Text),
+];
+
+/// Columns of `ports_1m` with the mean, the largest value and the 95th percentile of a rate.
+pub(crate) const MINUTE_RATES: [[&str; 3]; 5] = [
+    ["xmit_gbps", "xmit_gbps_max", "xmit_gbps_p95"],
+    ["rcv_gbps", "rcv_gbps_max", "rcv_gbps_p95"],
+    ["xmit_utilization", "xmit_utilization_max", "xmit_utilization_p95"],
+    ["rcv_utilization", "rcv_utilization_max", "rcv_utilization_p95"],
+    ["xmit_blocked", "xmit_blocked_max", "xmit_blocked_p95"],
+];
 
 /// Fields of a port before its counters, after the common fields.
 const PORT_HEAD: [ColumnSpec; 19] = [

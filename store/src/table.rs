@@ -188,6 +188,28 @@ impl Table {
         order.into_iter().map(|(_, _, row)| row).collect()
     }
 
+    /// Divides sorted rows into groups with at most `most` rows. If possible, all rows of a port are in
+    /// one group, so that a reader of one port reads only this group.
+    pub(crate) fn groups<'r>(&self, order: &'r [u32], most: usize) -> Vec<&'r [u32]> {
+        let (guids, ports) = (self.texts("guid"), self.integers("port"));
+        let port = |row: u32| {
+            let guid = guids.and_then(|guids| guids.ids.get(row as usize));
+            (guid, ports.and_then(|ports| ports.get(row as usize)))
+        };
+        let (mut groups, mut rest) = (Vec::new(), order);
+        while rest.len() > most {
+            let is_end = |end: &usize| port(rest[*end]) != port(rest[end - 1]);
+            let end = if self.name.is_by_port() { (1..=most).rev().find(is_end).unwrap_or(most) } else { most };
+            let (group, after) = rest.split_at(end);
+            groups.push(group);
+            rest = after;
+        }
+        if !rest.is_empty() {
+            groups.push(rest);
+        }
+        groups
+    }
+
     fn ts_column(&self) -> Option<&Integers> {
         self.integers("ts")
     }

@@ -28,6 +28,8 @@ pub(crate) mod keys {
     pub(crate) const ROWS: &str = "ibnet.rows";
     /// Sum over the hashes of all rows, 16 hexadecimal digits.
     pub(crate) const SUM: &str = "ibnet.sum";
+    /// Number and sum of the rows of `ports` from which a table was computed.
+    pub(crate) const OF: &str = "ibnet.of";
 }
 
 /// A file in progress.
@@ -36,6 +38,7 @@ pub struct FileWriter<W: Write + Send> {
     descriptors: SchemaDescPtr,
     file: SerializedFileWriter<W>,
     sum: Sum,
+    of: Option<Sum>,
 }
 
 /// A row group that is encoded and compressed.
@@ -52,7 +55,7 @@ impl<W: Write + Send> FileWriter<W> {
             schema.index(column).map(|index| SortingColumn { column_idx: index as i32, descending: false, nulls_first: false })
         };
         let sorting = match name {
-            TableName::Ports => ["guid", "port", "sampler", "ts"].iter().filter_map(|column| index(column)).collect(),
+            name if name.is_by_port() => ["guid", "port", "sampler", "ts"].iter().filter_map(|column| index(column)).collect(),
             _ => index("ts").into_iter().collect(),
         };
         let properties = WriterProperties::builder()
@@ -60,7 +63,7 @@ impl<W: Write + Send> FileWriter<W> {
             .set_sorting_columns(Some(sorting))
             .set_created_by(concat!("ibnet ", env!("CARGO_PKG_VERSION")).to_owned());
         let file = SerializedFileWriter::new(output, layout::file_type(schema)?, Arc::new(properties.build()))?;
-        Ok(Self { name, descriptors: layout::descriptors(schema)?, file, sum: Sum::default() })
+        Ok(Self { name, descriptors: layout::descriptors(schema)?, file, sum: Sum::default(), of: None })
     }
 
     /// Writes rows of a table in the given order.
@@ -71,7 +74,7 @@ impl<W: Write + Send> FileWriter<W> {
         let hashes = table.hashes();
         let hash = order.iter().fold(0_u64, |sum, row| sum.wrapping_add(hashes[*row as usize]));
         self.sum += Sum { rows: order.len() as u64, hash };
-        let groups: Vec<&[u32]> = order.chunks(ROW_GROUP).collect();
+        let groups = table.groups(order, ROW_GROUP);
         // Few row groups are encoded at a time, because each of them takes memory.
         for some in groups.chunks(rayon::current_num_threads().max(1)) {
             let encoded: Vec<Result<Encoded>> = some.par_iter().map(|rows| encode(&self.descriptors, table, rows)).collect();
@@ -86,12 +89,20 @@ impl<W: Write + Send> FileWriter<W> {
         Ok(())
     }
 
+    /// Sets the rows of `ports` from which this table was computed.
+    pub fn set_of(&mut self, of: Sum) {
+        self.of = Some(of);
+    }
+
     /// Writes the metadata, and returns the output and the sum of all rows.
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
     pub fn finish(mut self) -> Result<(W, Sum)> {
-        let Self { name, sum, .. } = self;
+        let Self { name, sum, of, .. } = self;
+        if let Some(Sum { rows, hash }) = of {
+            self.file.append_key_value_metadata(KeyValue::new(keys::OF.to_owned(), format!("{rows} {hash:016x}")));
+        }
         for (key, value) in [
             (keys::SCHEMA, VERSION.to_string()),
             (keys::TABLE, name.as_str().to_owned()),

@@ -4,6 +4,7 @@ use std::process::Stdio;
 
 use ibnet::record::strict::{self, Event, Line, Port};
 use ibnet::topology::synthetic::FatTree;
+use ibnet::types::PortNum;
 
 use crate::fabric::{Ibsim, available, lines, wait_for};
 use crate::{GEN, SWEEP, discover};
@@ -25,7 +26,7 @@ fn clearing_costs_the_rates_of_one_record_and_is_an_event() {
     let device = net.fabric.devices().iter().find(|device| device.host() == CLEARED).expect("in the fabric");
     let (guid, lid) = (device.guid, device.lid.0.to_string());
     for counter in ["PortCounters.SymbolErrorCounter=7", "PortCountersExtended.PortXmitData=1000000000"] {
-        ibsim.type_line(&format!("PerformanceSet \"{CLEARED}\"[1] {counter}"));
+        ibsim.type_line(&format!("PerformanceSet \"H-{CLEARED}\"[1] {counter}"));
     }
     assert_eq!(ibsim.settle().iter().filter(|line| line.contains("has been set to")).count(), 2);
     let made = ibsim.run("node00001", GEN, ["--net", "net.p", "--samplers", "node00001", "-o", "plan.toml"]);
@@ -54,7 +55,7 @@ fn clearing_costs_the_rates_of_one_record_and_is_an_event() {
     // Both commands can fall into one slot or into two.
     while !(named.contains("symbol_error_counter") && named.contains("port_xmit_data_bytes")) {
         let line = next("\"event\":\"reset\"");
-        let Ok(Line::Event(Event { slot, detail, port: Some(1), .. })) = strict::parse(&line) else { panic!("{line}") };
+        let Ok(Line::Event(Event { slot, detail, port: Some(PortNum(1)), .. })) = strict::parse(&line) else { panic!("{line}") };
         cleared.push(slot);
         named += &format!("{detail} ");
     }

@@ -8,6 +8,7 @@ mod explain;
 mod fleet;
 mod ibnet_gen;
 mod metrics;
+mod metrics_access;
 mod metrics_attacks;
 mod names;
 mod packaging;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod archive;
+mod clickhouse;
 mod hosts;
 mod prometheus;
 mod recipes;

@@ -22,19 +22,19 @@ const SQL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/sql.py");
 const GROUPS: &str = "extended,base,xmtdisc,rcverr,xmtsl,rcvsl";
 
 /// Types of records with a table.
-const KINDS: [&str; 4] = ["port", "sweep", "event", "histogram"];
+pub(super) const KINDS: [&str; 4] = ["port", "sweep", "event", "histogram"];
 
-type Rows = Vec<Vec<Value>>;
+pub(super) type Rows = Vec<Vec<Value>>;
 
 /// A code block: its language, the title in its first line, and its text.
-struct Recipe {
+pub(super) struct Recipe {
     language: &'static str,
     name: &'static str,
-    text: &'static str,
+    pub(super) text: &'static str,
 }
 
 /// Returns the recipes of a section.
-fn recipes(section: &str) -> Vec<Recipe> {
+pub(super) fn recipes(section: &str) -> Vec<Recipe> {
     let (_, rest) = DOCUMENT.split_once(&format!("\n## {section}\n")).unwrap();
     let section = rest.split("\n## ").next().unwrap();
     let fenced = section.split("```").skip(1).step_by(2);
@@ -57,16 +57,16 @@ fn torn(text: &str) -> String {
 }
 
 /// A recording: a directory with `lines.jsonl`, and its records. The file also has torn lines.
-struct Recorded {
-    dir: TempDir,
-    text: String,
+pub(super) struct Recorded {
+    pub(super) dir: TempDir,
+    pub(super) text: String,
     lines: Vec<Line>,
 }
 
 impl Recorded {
     /// Records some slots of a fabric with one dead host, and sets one counter to its largest
     /// value.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let dir = tools::small();
         fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\n[simulated]\ndead = [\"node00002\"]\n").unwrap();
         let args = ["-c", "ibnet.toml", "--groups", GROUPS, "--interval", "300ms", "--sweeps", "5", "-o", "lines.jsonl"];
@@ -100,7 +100,7 @@ impl Recorded {
     }
 
     /// Returns node, port number and mean `xmit_blocked` of each port that has values.
-    fn blocked(&self) -> Rows {
+    pub(super) fn blocked(&self) -> Rows {
         let of = |ports: &[&Port]| {
             let shares: Vec<_> = ports.iter().filter_map(|port| port.xmit_blocked).collect();
             (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
@@ -230,7 +230,7 @@ impl Recorded {
 
 /// Runs statements. Returns the rows of each.
 #[track_caller]
-fn sql(python: &Path, store: &str, dir: &Path, statements: &[&str]) -> Vec<Rows> {
+pub(super) fn sql(python: &Path, store: &str, dir: &Path, statements: &[&str]) -> Vec<Rows> {
     let mut child = Command::new(python)
         .arg(SQL)
         .args([store, "."])

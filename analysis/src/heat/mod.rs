@@ -63,6 +63,9 @@ const STEPS_MS: [u64; 22] = [
     60_480_000_000,
 ];
 
+/// Milliseconds of a minute.
+const MINUTE_MS: u64 = 60_000;
+
 /// Largest number of columns. It is about the width of a screen in pixels.
 const MOST_COLUMNS: u64 = 2000;
 
@@ -367,6 +370,12 @@ impl Fold for HeatMap {
 
     fn hosts(&self) -> Option<&Hosts> {
         self.hosts.as_deref()
+    }
+
+    fn takes_minutes(&self, length_ns: u64) -> bool {
+        // The columns are at least as long as those of this time with the largest number of columns.
+        let is_fit = |step_ms: &&u64| length_ns / (**step_ms * 1_000_000) < MOST_COLUMNS;
+        STEPS_MS.iter().find(is_fit).is_none_or(|step_ms| *step_ms >= MINUTE_MS)
     }
 
     fn takes_runs(&self) -> bool {

@@ -224,16 +224,16 @@ fn notes(requests: &[Request], readings: &Readings, metrics: &[HostMetric], name
     for request in requests {
         let is_found = |metric: &HostMetric| metric.metric.name() == request.name() || request.preset.is_none();
         if !metrics.iter().any(is_found) {
-            notes.push(format!("no source has the metric {} for hosts of the records", request.name()));
+            notes.push(format!("no source has the metric {} for the selected hosts", request.name()));
         }
     }
     if !readings.strangers.is_empty() {
-        notes.push(format!("hosts of the sources that are not in the records: {}", some_of(&readings.strangers)));
+        notes.push(format!("hosts of the sources that are not selected or not in the records: {}", some_of(&readings.strangers)));
     }
     let found: BTreeSet<&str> = metrics.iter().flat_map(|metric| metric.series.iter().map(|(host, _)| &**host)).collect();
     let missing: BTreeSet<String> = names.iter().filter(|name| !found.contains(name)).map(str::to_owned).collect();
     if !missing.is_empty() {
-        notes.push(format!("hosts of the records without host metrics: {}", some_of(&missing)));
+        notes.push(format!("selected hosts without host metrics: {}", some_of(&missing)));
     }
     if readings.copies > 0 {
         notes.push(format!("{} readings were left out: another target has the same metric of the same host", readings.copies));
@@ -257,8 +257,11 @@ fn nothing(requests: &[Request], readings: &Readings, queries: &[String], names:
     if !readings.strangers.is_empty() {
         let records: BTreeSet<String> = names.iter().map(str::to_owned).collect();
         return HostMetricsError::Empty {
-            what: format!("the sources have {wanted} only for hosts that are not in the records: {}", some_of(&readings.strangers)),
-            help: format!("the records have {}; a host is the first word of a node description, without domain", some_of(&records)),
+            what: format!(
+                "the sources have {wanted} only for hosts that are not selected or not in the records: {}",
+                some_of(&readings.strangers)
+            ),
+            help: format!("the selected hosts are {}; a host is the first word of a node description, without domain", some_of(&records)),
         };
     }
     let queries = if queries.is_empty() { String::new() } else { format!("; queries without a result: {}", queries.join(" ")) };

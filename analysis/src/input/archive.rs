@@ -2,6 +2,9 @@
 //!
 //! If no lines of an hour wait, the rows of its ports are folded directly, some row groups at a
 //! time. Otherwise all rows of the hour wait together with the lines.
+//!
+//! The one-minute means of an hour are read if the records themselves were removed, or if the fold
+//! needs no shorter times.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,6 +32,12 @@ use crate::record::Type;
 pub(super) struct Archives {
     hours: BTreeMap<Hour, Vec<usize>>,
     files: Vec<(TableName, PathBuf)>,
+    /// Files with the one-minute means of a file of `ports`, by the number of that file.
+    minutes: BTreeMap<usize, PathBuf>,
+    /// Whether the fold needs no times shorter than a minute.
+    is_coarse: bool,
+    /// Number of hours of which the one-minute means are read, and number of all hours with ports.
+    pub(super) minute_hours: (u64, u64),
     /// Index of the first file of an archive among all files.
     first_file: usize,
     /// Octets of the hours that were read.
@@ -48,13 +57,40 @@ impl Archives {
             let archive = Archive::open(folder).ok_or_else(|| AnalysisError::NotAnArchive { name: path::display_name(folder) })?;
             for table in TableName::ALL {
                 for (hour, file) in archive.files(table)? {
-                    all.hours.entry(hour).or_default().push(all.files.len());
-                    all.files.push((table, file));
+                    all.add(hour, table, file);
+                }
+            }
+            let ports: BTreeMap<Hour, usize> =
+                all.hours.iter().filter_map(|(hour, files)| Some((*hour, all.ports_of(files, folder)?))).collect();
+            for (hour, file) in archive.files(TableName::PortsMinute)? {
+                match ports.get(&hour) {
+                    Some(number) => drop(all.minutes.insert(*number, file)),
+                    // The records of this hour were removed.
+                    None => all.add(hour, TableName::PortsMinute, file),
                 }
             }
         }
         all.tallies = vec![Tally::default(); all.files.len()];
         Ok(all)
+    }
+
+    fn add(&mut self, hour: Hour, table: TableName, file: PathBuf) {
+        self.hours.entry(hour).or_default().push(self.files.len());
+        self.files.push((table, file));
+    }
+
+    /// Returns the number of the file of `ports` in a folder.
+    fn ports_of(&self, files: &[usize], folder: &Path) -> Option<usize> {
+        let is_ports = |number: &&usize| matches!(&self.files[**number], (TableName::Ports, file) if file.starts_with(folder));
+        files.iter().find(is_ports).copied()
+    }
+
+    /// Lets the fold read one-minute means, if it needs no shorter times for the whole time of the
+    /// archives.
+    pub(super) fn allow_minutes<F: Fold>(&mut self, fold: &F, selection: &Selection) {
+        let first = self.hours.first_key_value().map(|(hour, _)| hour.start().max(selection.from));
+        let last = self.hours.last_key_value().map(|(hour, _)| hour.end().min(selection.to));
+        self.is_coarse = first.zip(last).is_some_and(|(first, last)| last > first && fold.takes_minutes(last - first));
     }
 
     /// Returns the size of all files in octets.
@@ -113,7 +149,19 @@ impl Archives {
                 lines.extend(self.lines_of(*number, kind, chunks, selection)?);
             }
         }
-        let ports: Vec<usize> = numbers.iter().copied().filter(|number| self.files[*number].0 == TableName::Ports).collect();
+        let is_of_ports = |number: &usize| matches!(self.files[*number].0, TableName::Ports | TableName::PortsMinute);
+        let ports: Vec<usize> = numbers.iter().copied().filter(is_of_ports).collect();
+        for number in &ports {
+            if !waits
+                && self.is_coarse
+                && let Some(path) = self.current_minutes(*number)
+            {
+                self.files[*number] = (TableName::PortsMinute, path);
+            }
+            let is_minutes = self.files[*number].0 == TableName::PortsMinute;
+            let (minutes, hours) = self.minute_hours;
+            self.minute_hours = (minutes + u64::from(is_minutes), hours + 1);
+        }
         if waits {
             for number in ports {
                 let (file, groups) = self.select(number, Type::Port, selection)?;
@@ -171,6 +219,14 @@ impl Archives {
             lines.into_iter().for_each(|(_, lines)| shard.fold_lines(lines, chunks, selection));
         });
         Ok(())
+    }
+
+    /// Returns the file with the one-minute means of a file of `ports`, if both have the same records.
+    fn current_minutes(&self, number: usize) -> Option<PathBuf> {
+        let path = self.minutes.get(&number)?;
+        let ports = ArchiveFile::open(&self.files[number].1).ok()?;
+        let minutes = ArchiveFile::open(path).ok()?;
+        (minutes.of() == Some(ports.sum())).then(|| path.clone())
     }
 
     /// Opens a file, counts its rows, and returns the row groups that can have selected records.
@@ -236,7 +292,7 @@ fn span(file: &ArchiveFile, group: usize, times: Option<(u64, u64)>, selection: 
 
 /// Reads row groups of the table `ports`.
 fn read_ports(file: &ArchiveFile, groups: &[usize], selection: &Selection) -> Result<Vec<PortRows>, AnalysisError> {
-    let columns = rows::columns(selection.uses_counters, selection.fields.as_deref());
+    let columns = rows::columns(file.name(), selection.uses_counters, selection.fields.as_deref());
     let read = |group: &usize| {
         let Some(hosts) = &selection.hosts else { return Ok(file.read(*group, &columns)?) };
         Ok(file.read_rows(*group, &columns, &rows::of_hosts(file, *group, hosts)?)?)

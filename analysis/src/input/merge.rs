@@ -37,6 +37,11 @@ pub(super) enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// Returns whether the record is a mean of the records of a minute.
+    pub(super) fn is_minute(&self) -> bool {
+        matches!(self, Self::Row(rows, _) if rows.are_minutes())
+    }
+
     /// Returns the record as a line.
     pub(super) fn line(&self) -> Cow<'a, [u8]> {
         match self {

@@ -33,6 +33,7 @@ pub mod run;
 mod selection;
 mod shard;
 mod stream;
+mod varied;
 
 use self::archive::Archives;
 use self::merge::Dropped;
@@ -72,6 +73,12 @@ pub trait Fold: Clone + Send {
     /// ports. The records of other ports are then not read from an archive.
     fn hosts(&self) -> Option<&Hosts> {
         None
+    }
+
+    /// Returns whether the fold needs no times shorter than a minute, if the records cover `length_ns`.
+    /// It then gets one-minute means from an archive.
+    fn takes_minutes(&self, _length_ns: u64) -> bool {
+        false
     }
 
     /// Returns whether the fold has [`add_run`](Self::add_run).
@@ -124,6 +131,9 @@ pub struct ReadSummary {
     pub covered: u64,
     /// Files that were not read completely.
     pub incomplete: Vec<IncompleteFile>,
+    /// Number of hours of archives of which one-minute means were read, and number of all hours of
+    /// archives with port records.
+    pub minute_hours: (u64, u64),
     /// Time that the records describe within the time range, without `start` records: start and end
     /// in nanoseconds since 1970.
     pub span: Option<(u64, u64)>,
@@ -227,6 +237,8 @@ pub fn read_with_progress<F: Fold>(
     let streams = paths.iter().zip(first).enumerate().map(|(number, (path, first))| Stream::new(number, (*path).clone(), first));
     let mut streams: Vec<Stream> = streams.collect();
     let total = inputs.size();
+    let mut archives = archives;
+    archives.allow_minutes(empty, &selection);
     let mut left = archives.clone();
     let shards = match fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total))? {
         Some(shards) => shards,
@@ -320,7 +332,7 @@ fn read_round(streams: &mut [Stream], selection: &Selection) -> Result<Vec<(stre
 
 /// Sums the counts of all files and parts.
 fn summary(streams: Vec<Stream>, archives: Archives, counts: Vec<ShardCounts>) -> Result<ReadSummary, AnalysisError> {
-    let mut summary = ReadSummary::default();
+    let mut summary = ReadSummary { minute_hours: archives.minute_hours, ..ReadSummary::default() };
     for ShardCounts { dropped: Dropped { copies, covered }, span, .. } in &counts {
         (summary.copies, summary.covered) = (summary.copies + copies, summary.covered + covered);
         summary.span = joined(summary.span, *span);

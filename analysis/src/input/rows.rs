@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use serde_json::value::RawValue;
 
 use super::key::Key;
+use super::varied::{changes, varied};
 use crate::hosts::Hosts;
 use crate::record::{Port, ReadPort, Value};
 
@@ -27,6 +28,9 @@ pub(super) struct PortRows {
     kinds: Vec<Option<NodeKind>>,
     /// Numbers of the counter columns that have values.
     counters: Vec<usize>,
+    /// Counters that differ between rows: the place among `counters` and the number of the column.
+    /// `None` if a row lacks a counter, or has a list of values.
+    varied: Option<Vec<(usize, usize)>>,
     /// Numbers of the rows of which a text or the port differs from the row before, in order.
     changes: Vec<usize>,
     /// Numbers of the other columns whose rows have different values.
@@ -66,7 +70,8 @@ fn small(value: Option<u64>) -> Option<u16> {
     value.and_then(|value| u16::try_from(value).ok())
 }
 
-/// Numbers of the columns.
+/// Numbers of the columns. `ports` and `ports_1m` have the same columns in the same places, and
+/// `ports_1m` has more columns after them.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     ts: usize,
@@ -155,18 +160,18 @@ const NAMES: [&str; 2] = ["node", "peer"];
 
 /// Returns a mark for each column that a fold needs. `fields` are the names of its fields; `None`
 /// means all of them.
-pub(super) fn columns(with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
+pub(super) fn columns(table: TableName, with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
     let at = Columns::new();
     let is_needed = |(index, name): (usize, &str)| {
         let is_merged = MERGED.contains(&name) || (with_counters && name == MERGED_WITH_COUNTERS);
         let is_named = fields.is_none_or(|names| is_merged || names.iter().any(|field| field == name));
         is_named && (with_counters || !at.is_counter(index))
     };
-    TableName::Ports.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
+    table.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
 }
 
-/// Returns the rows of a row group whose port belongs to one of the hosts, or is linked to one of
-/// them.
+/// Returns all rows of the ports of a row group that belong to one of the hosts, or are linked to one
+/// of them, in at least one row.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or is damaged.
@@ -180,7 +185,8 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
     if !has_host {
         return Ok(Vec::new());
     }
-    let columns: Vec<bool> = TableName::Ports.schema().columns.iter().map(|column| NAMES.contains(&column.name)).collect();
+    let is_read = |name: &str| NAMES.contains(&name) || name == "guid" || name == "port";
+    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| is_read(column.name)).collect();
     let table = file.read(group, &columns)?;
     let texts = NAMES.map(|name| table.texts(name).filter(|texts| !texts.ids.is_empty()));
     let known = texts.map(|texts| texts.map(|texts| texts.list().iter().map(|name| hosts.contains_node(name)).collect::<Vec<_>>()));
@@ -190,11 +196,17 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
             known.as_ref().zip(id).is_some_and(|(known, id)| known.get(id).is_some_and(|is_host| *is_host))
         })
     };
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    for row in (0..table.len()).filter(|row| is_host(*row)) {
-        match ranges.last_mut() {
-            Some(range) if range.end == row => range.end = row + 1,
-            _ => ranges.push(row..row + 1),
+    let (guids, ports) = (table.texts("guid"), table.integers("port"));
+    let port = |row: usize| (guids.and_then(|guids| guids.ids.get(row)), ports.and_then(|ports| ports.get(row)));
+    let mut ranges = Vec::new();
+    let (mut start, mut is_selected) = (0, false);
+    for row in 0..table.len() {
+        is_selected |= is_host(row);
+        if row + 1 == table.len() || port(row) != port(row + 1) {
+            if is_selected {
+                ranges.push(start..row + 1);
+            }
+            (start, is_selected) = (row + 1, false);
         }
     }
     Ok(ranges)
@@ -214,7 +226,8 @@ impl PortRows {
             _ => Vec::new(),
         };
         let has_values = |index: &usize| at.is_counter(*index) && !table.column(*index).is_blank();
-        let counters = (0..table.schema().columns.len()).filter(has_values).collect();
+        let counters: Vec<usize> = (0..table.schema().columns.len()).filter(has_values).collect();
+        let varied = varied(&table, &counters);
         let changes = changes(&table, at.port);
         let schema = table.schema();
         let index = |name: &str| schema.index(name).unwrap_or(0);
@@ -225,7 +238,7 @@ impl PortRows {
         let floats = floats.collect();
         let has_unknown = !table.column(schema.extra()).is_blank();
         let (guids, peer_guids) = (guids(at.guid), guids(at.peer_guid));
-        Self { integers, floats, has_unknown, at, guids, peer_guids, kinds, counters, changes, table }
+        Self { integers, floats, has_unknown, at, guids, peer_guids, kinds, counters, varied, changes, table }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -271,6 +284,11 @@ impl PortRows {
         starts.scan(0, |start, end| Some(std::mem::replace(start, end)..end)).filter(|rows| !rows.is_empty())
     }
 
+    /// Returns whether the rows are one-minute means.
+    pub(super) fn are_minutes(&self) -> bool {
+        self.table.name() == TableName::PortsMinute
+    }
+
     /// Returns the times of all rows, or `None` if all rows have the same time.
     pub(super) fn times(&self) -> Option<&[u64]> {
         match self.table.column(self.at.ts) {
@@ -298,8 +316,16 @@ impl PortRows {
         port.ts = self.ts(row);
         self.integers.iter().for_each(|(column, set)| set(port, self.integer(*column, row)));
         self.floats.iter().for_each(|(column, set)| set(port, self.float(*column, row)));
-        port.counters.clear();
-        port.counters.extend(self.values(row));
+        let Some(varied) = self.varied.as_ref().filter(|_| port.counters.len() == self.counters.len()) else {
+            port.counters.clear();
+            port.counters.extend(self.values(row));
+            return;
+        };
+        for (place, column) in varied {
+            if let Some(value) = self.integer(*column, row) {
+                port.counters[*place].1 = Value::One(value);
+            }
+        }
     }
 
     /// Returns the record of a row.
@@ -393,33 +419,6 @@ impl PortRows {
         match self.table.column(column) {
             Column::Text(texts) => texts.ids.get(row).filter(|id| **id != Texts::NONE).map(|id| *id as usize),
             _ => None,
-        }
-    }
-}
-
-/// Returns the rows of which a text, or the integer of a column, differs from the row before.
-fn changes(table: &Table, port: usize) -> Vec<usize> {
-    let mut changes = Vec::new();
-    for index in 0..table.schema().columns.len() {
-        match table.column(index) {
-            Column::Text(texts) => add_changes(&texts.ids, &mut changes),
-            Column::Integer(Integers::Each { values, .. }) if index == port => add_changes(values, &mut changes),
-            _ => {}
-        }
-    }
-    changes.sort_unstable();
-    changes.dedup();
-    changes
-}
-
-fn add_changes<T: PartialEq>(values: &[T], changes: &mut Vec<usize>) {
-    /// Values that are compared at a time. Nearly all of them are equal.
-    const AT_ONCE: usize = 64;
-    for start in (1..values.len()).step_by(AT_ONCE) {
-        let end = (start + AT_ONCE).min(values.len());
-        let (some, before) = (&values[start..end], &values[start - 1..end - 1]);
-        if some != before {
-            changes.extend((start..end).filter(|row| values[*row] != values[row - 1]));
         }
     }
 }

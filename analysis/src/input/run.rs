@@ -28,21 +28,48 @@ pub struct Run<'a> {
 
 /// The lengths of the times that the records describe.
 #[derive(Clone, Copy, Debug)]
-struct Time<'a> {
-    lengths: Option<&'a Integers>,
-    /// Lengths for records that have no value in `lengths`.
-    otherwise: Option<&'a Integers>,
-    /// A record without one of these values describes no time.
-    values: Option<&'a [f64]>,
+enum Time<'a> {
+    /// No record describes a time.
+    None,
+    /// Every record describes a time.
+    Each(&'a [u64]),
+    /// Some records describe a time.
+    Some {
+        lengths: Option<&'a Integers>,
+        /// Lengths for records that have no value in `lengths`.
+        otherwise: Option<&'a Integers>,
+        /// A record without one of these values describes no time.
+        values: Option<&'a [f64]>,
+    },
 }
 
-impl Time<'_> {
+impl<'a> Time<'a> {
+    /// Returns the time of the data rates.
+    fn of_data(lengths: Option<&'a Integers>) -> Self {
+        match lengths {
+            Some(Integers::Each { values, present: None }) => Self::Each(values),
+            lengths => Self::Some { lengths, otherwise: None, values: None },
+        }
+    }
+
+    /// Returns the time of the blocked share.
+    fn of_blocked(of: &'a PortRows, otherwise: Option<&'a Integers>) -> Self {
+        match of.floats("xmit_blocked") {
+            Some(values) => Self::Some { lengths: of.integers("xmit_blocked_dt_ns"), otherwise, values: Some(values) },
+            None => Self::None,
+        }
+    }
+
     #[inline]
     fn length_ns(&self, row: usize) -> Option<u64> {
-        if self.values.is_some_and(|values| values.get(row).is_none_or(|value| value.is_nan())) {
-            return None;
+        match self {
+            Self::None => None,
+            Self::Each(lengths) => Some(lengths[row]),
+            Self::Some { values: Some(values), .. } if values[row].is_nan() => None,
+            Self::Some { lengths, otherwise, .. } => {
+                lengths.and_then(|lengths| lengths.get(row)).or_else(|| otherwise.and_then(|lengths| lengths.get(row)))
+            }
         }
-        self.lengths.and_then(|lengths| lengths.get(row)).or_else(|| self.otherwise.and_then(|lengths| lengths.get(row)))
     }
 }
 
@@ -71,13 +98,8 @@ impl<'a> Run<'a> {
             return None;
         }
         let lengths = of.integers("dt_ns");
-        let blocked = of.floats("xmit_blocked");
-        let data = Time { lengths, otherwise: None, values: None };
-        let blocked = match blocked {
-            Some(values) => Time { lengths: of.integers("xmit_blocked_dt_ns"), otherwise: lengths, values: Some(values) },
-            None => Time { lengths: of.integers("xmit_blocked_dt_ns"), otherwise: None, values: Some(&[]) },
-        };
-        let run = Self { of, rows, port, ts, slots: of.integers("slot"), times: [data, blocked] };
+        let times = [Time::of_data(lengths), Time::of_blocked(of, lengths)];
+        let run = Self { of, rows, port, ts, slots: of.integers("slot"), times };
         let ends = run.check(selection)?;
         Some((run, ends))
     }
@@ -87,8 +109,10 @@ impl<'a> Run<'a> {
         let Self { of, rows, port, .. } = self;
         let all = |name: &str, most: f64| {
             let values = of.floats(name).map(|values| &values[rows.clone()]);
-            // A NaN means that the record has no value.
-            values.is_none_or(|values| values.iter().all(|value| value.is_nan() || (0.0..=most).contains(value)))
+            // A NaN means that the record has no value. It is neither less nor more. All values are
+            // compared, which is faster than an end at the first one.
+            let is_outside = |value: &f64| *value < 0.0 || *value > most;
+            values.is_none_or(|values| !values.iter().fold(false, |found, value| found | is_outside(value)))
         };
         let is_measurable = ["xmit_gbps", "rcv_gbps"].into_iter().all(|name| all(name, limits::GBPS))
             && ["xmit_utilization", "rcv_utilization"].into_iter().all(|name| all(name, limits::UTILIZATION))
@@ -96,26 +120,51 @@ impl<'a> Run<'a> {
         if !is_measurable {
             return None;
         }
-        let (mut last, mut before, mut covered, mut start) = ((port.ts, port.slot), port.ts, [0; 2], u64::MAX);
-        for row in rows.clone() {
-            let (ts, slot) = (self.ts[row], self.slot(row));
-            if ts <= last.0 || (slot == last.1 && slot > 0) {
+        let ts = &self.ts[rows.clone()];
+        if ts.first().is_none_or(|first| *first <= port.ts) || !ts.is_sorted_by(|a, b| a < b) {
+            return None;
+        }
+        if self.repeats_slot() {
+            return None;
+        }
+        let (mut covered, mut start) = ([0; 2], u64::MAX);
+        for (time, covered) in self.times.iter().zip(&mut covered) {
+            if matches!(time, Time::None) {
+                continue;
+            }
+            let mut longest = 0;
+            for row in rows.clone() {
+                let length_ns = time.length_ns(row).unwrap_or(0);
+                longest = longest.max(length_ns);
+                start = start.min(if length_ns > 0 { self.ts[row].saturating_sub(length_ns) } else { u64::MAX });
+            }
+            *covered = rows.clone().rev().find(|row| time.length_ns(*row) > Some(0)).map_or(0, |row| self.ts[row]);
+            if longest > limits::INTERVAL_NS || start < selection.from {
                 return None;
             }
-            for (time, covered) in self.times.iter().zip(&mut covered) {
-                let Some(length_ns) = time.length_ns(row) else { continue };
-                let from = ts.saturating_sub(length_ns);
-                if length_ns > limits::INTERVAL_NS || from < selection.from {
-                    return None;
-                }
-                if from < ts {
-                    (*covered, start) = (ts, start.min(from));
-                }
-            }
-            (before, last) = (last.0, (ts, slot));
         }
+        let last = rows.end - 1;
+        let before = if last > rows.start { self.ts[last - 1] } else { port.ts };
+        let last = (self.ts[last], self.slot(last));
         let end = covered[0].max(covered[1]);
         Some(Ends { span: (start < end).then_some((start, end)), covered, before, last })
+    }
+
+    /// Returns whether a record has the slot of the record before. Slot 0 means that the slot is not
+    /// known.
+    fn repeats_slot(&self) -> bool {
+        let Self { rows, port, .. } = self;
+        let is_equal = |slot: u64, before: u64| slot == before && slot > 0;
+        if is_equal(self.slot(rows.start), port.slot) {
+            return true;
+        }
+        match self.slots {
+            Some(Integers::Each { values, present: None }) => {
+                let (some, before) = (&values[rows.start + 1..rows.end], &values[rows.start..rows.end - 1]);
+                some.iter().zip(before).fold(false, |found, (slot, before)| found | is_equal(*slot, *before))
+            }
+            _ => rows.clone().skip(1).any(|row| is_equal(self.slot(row), self.slot(row - 1))),
+        }
     }
 
     /// Returns a record with the texts of all records of the run. Its numbers and its time are those
@@ -155,9 +204,11 @@ impl<'a> Run<'a> {
 
     /// Returns `dt_ns` and `xmit_blocked_dt_ns` of a record.
     pub fn lengths_ns(&self, row: usize) -> (Option<u64>, Option<u64>) {
-        let [data, blocked] = self.times;
-        let length = |lengths: Option<&Integers>| lengths.and_then(|lengths| lengths.get(row));
-        (length(data.lengths), length(blocked.lengths))
+        let of_blocked = match self.times[MeasuredOver::Blocked as usize] {
+            Time::Some { lengths, .. } => lengths.and_then(|lengths| lengths.get(row)),
+            Time::None | Time::Each(_) => None,
+        };
+        (self.times[MeasuredOver::Data as usize].length_ns(row), of_blocked)
     }
 
     /// Returns a record as [`Fold::add`](super::Fold::add) gets it.

@@ -269,8 +269,9 @@ impl<F: Fold> Shard<F> {
     /// Folds the records of one key and one point in time.
     fn add_records(&mut self, mut records: Vec<(Key, Record<'_>, Source<'_>)>, selection: &Selection) {
         if records.len() > 1 {
-            // The result must not depend on the order of the input.
-            records.sort_by_cached_key(|(_, record, source)| (identity(record), source.line()));
+            // The result must not depend on the order of the input. The last record of a minute has the
+            // time of their mean: the record counts.
+            records.sort_by_cached_key(|(_, record, source)| (identity(record), source.is_minute(), source.line()));
             let before = records.len();
             records.dedup_by(|(_, later, _), (_, earlier, _)| is_copy(earlier, later));
             self.counts.dropped.copies += (before - records.len()) as u64;

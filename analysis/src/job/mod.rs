@@ -25,6 +25,7 @@ pub mod all;
 pub mod imbalance;
 pub mod row;
 pub mod run;
+pub mod sharing;
 pub mod source;
 pub mod table;
 
@@ -162,6 +163,7 @@ pub struct Uplink {
 
 /// Traffic of an HCA port in both directions, from the records of either end.
 struct HostPort<'a> {
+    key: PortKey,
     host: &'a str,
     leaf: Option<Guid>,
     /// The port of the leaf switch.
@@ -225,6 +227,7 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
             let injected = pick(port.all.xmit, switch.map(|switch| switch.all.rcv));
             let ejected = pick(port.all.rcv, switch.map(|switch| switch.all.xmit));
             found.push(HostPort {
+                key: *key,
                 host: host_of(&port.node),
                 leaf,
                 leaf_port: port.peer_port(),
@@ -235,7 +238,9 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
             });
         } else if peer.is_none() && is_leaf_port(ports, port) {
             let (injected, ejected) = (port.all.rcv, port.all.xmit);
+            let Some(hca) = port.peer else { continue };
             found.push(HostPort {
+                key: hca,
                 host: host_of(&port.peer_name),
                 leaf: Some(key.0),
                 leaf_port: Some(PortName::new(&port.node, *key)),

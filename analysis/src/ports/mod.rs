@@ -8,12 +8,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ibnet::types::{Guid, LinkRate, NodeKind, PortNum, Printable};
+use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Printable};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::input::Fold;
-use crate::record::{Event, Port, Record, Type};
+use crate::record::{Event, Port, Record, Type, Value};
 
 pub mod bins;
 pub mod change;
@@ -104,6 +104,8 @@ pub struct PortSummary {
     pub node: Box<str>,
     /// Kind of the device.
     pub kind: Option<NodeKind>,
+    /// LID of the device. 0 if it is not known.
+    pub lid: Lid,
     /// The port at the other end of the link.
     pub peer: Option<PortKey>,
     /// Node description of the peer.
@@ -163,9 +165,10 @@ impl Fold for Ports {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        const ALWAYS: [&str; 16] = [
+        const ALWAYS: [&str; 17] = [
             "node",
             "kind",
+            "lid",
             "peer_guid",
             "peer_port",
             "peer",
@@ -236,6 +239,7 @@ impl PortSummary {
         Self {
             node: "".into(),
             kind: None,
+            lid: Lid(0),
             peer: None,
             peer_name: "".into(),
             link: "".into(),
@@ -288,6 +292,7 @@ impl PortSummary {
             self.node = (&*port.node).into();
         }
         self.kind = port.kind.or(self.kind);
+        self.lid = port.lid;
         if let (Some(guid), Some(number)) = (port.peer_guid, port.peer_port) {
             self.peer = Some((guid, number));
         }
@@ -306,8 +311,13 @@ impl PortSummary {
     }
 
     fn add_errors(&mut self, port: &Port<'_>) {
+        // Records have the counters mostly in the order of the list.
+        let (mut next, count) = (0, port.counters.len());
         for (change, name) in self.errors.iter_mut().zip(ERRORS) {
-            if let Some(value) = port.counter(name) {
+            let found = (next..count).chain(0..next).find(|place| port.counters[*place].0 == name);
+            let Some(place) = found else { continue };
+            next = place + 1;
+            if let Value::One(value) = port.counters[place].1 {
                 let is_saturated = port.is_saturated(name);
                 match change {
                     Some(change) => change.add(value, is_saturated),

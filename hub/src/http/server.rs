@@ -119,7 +119,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    use ibnet::metrics::Settings;
+    use ibnet::metrics::{Content, Settings};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio_rustls::TlsConnector;
     use tokio_rustls::rustls::crypto::ring;
@@ -157,7 +157,7 @@ mod tests {
             tls: Some((file(folder.path(), "cert", &own.cert.pem()), file(folder.path(), "key", &own.signing_key.serialize_pem()))),
             password_file: Some(file(folder.path(), "password", PASSWORD)),
             plain_http: Vec::new(),
-            secondary: false,
+            content: Content::default(),
         };
         let mut roots = RootCertStore::empty();
         roots.add(own.cert.der().clone()).expect("a root");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use ibnet::metrics::{Secrets, Settings};
+use ibnet::metrics::{Content, Secrets, Settings};
 use serde_json::Value as Json;
 use tower::ServiceExt;
 
@@ -16,8 +16,13 @@ use crate::state::Hub;
 const OPEN_API: &str = include_str!("../../openapi.json");
 
 fn access() -> Access {
-    let settings =
-        Settings { listen: ([127, 0, 0, 1], 0).into(), tls: None, password_file: None, plain_http: Vec::new(), secondary: false };
+    let settings = Settings {
+        listen: ([127, 0, 0, 1], 0).into(),
+        tls: None,
+        password_file: None,
+        plain_http: Vec::new(),
+        content: Content::default(),
+    };
     Access::new(Secrets::read(&settings).expect("no files"))
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use super::super::subject::{self, Word};
 use crate::record::Start;
 use crate::record::reader::Type;
@@ -18,8 +20,8 @@ pub(super) struct Pending {
     pub(super) subject: String,
     /// `Nats-Msg-Id`: the server stores a second message with the same text only once.
     pub(super) id: String,
-    /// One record without its line feed, or whole lines.
-    pub(super) text: Vec<u8>,
+    /// One record without its line feed, or whole lines. Clones share the octets.
+    pub(super) text: Bytes,
     /// Number of records.
     pub(super) lines: u64,
 }
@@ -57,7 +59,12 @@ impl Names {
         let message = |(text, kind): (&[u8], Type)| {
             let id = format!("{:016x}-{}", self.nonce, self.next);
             self.next += 1;
-            Pending { subject: subject::subject(&self.fabric, sampler, Word::Record(kind)), id, text: text.to_vec(), lines: 1 }
+            Pending {
+                subject: subject::subject(&self.fabric, sampler, Word::Record(kind)),
+                id,
+                text: Bytes::copy_from_slice(text),
+                lines: 1,
+            }
         };
         records.map(message).collect()
     }
@@ -72,7 +79,7 @@ impl Names {
         let message = |text: &[u8]| {
             let id = format!("{}-{}-{}-{:016x}.{}", origin.boot_id, origin.pid, origin.slot, self.nonce, self.next);
             self.next += 1;
-            Pending { subject: subject.clone(), id, text: text.to_vec(), lines: count(text) }
+            Pending { subject: subject.clone(), id, text: Bytes::copy_from_slice(text), lines: count(text) }
         };
         pieces(text, LARGEST).map(message).collect()
     }
@@ -91,7 +98,7 @@ impl Pending {
         let piece = |(number, text): (usize, &[u8])| Self {
             subject: self.subject.clone(),
             id: format!("{}.{number}", self.id),
-            text: text.to_vec(),
+            text: self.text.slice_ref(text),
             lines: count(text),
         };
         Some(pieces(&self.text, most).enumerate().map(piece).collect())
@@ -214,7 +221,7 @@ mod tests {
         let text: String = (0..2000).map(|line| format!("{line} {}\n", "x".repeat(600))).collect();
         let origin = Origin { sampler: "a.b".to_owned(), boot_id: "boot".to_owned(), pid: 7, slot: 12 };
         let messages = names().batches(&origin, text.as_bytes());
-        assert_eq!(messages.iter().map(|message| message.text.as_slice()).collect::<Vec<_>>().concat(), text.as_bytes());
+        assert_eq!(messages.iter().map(|message| &message.text[..]).collect::<Vec<_>>().concat(), text.as_bytes());
         assert_eq!(messages.iter().map(|message| message.lines).sum::<u64>(), 2000);
         assert!(messages.iter().all(|message| message.text.len() <= LARGEST && message.subject == "ibnet.stria.a_b.batch"));
         let ids: Vec<_> = messages.iter().map(|message| message.id.as_str()).collect();

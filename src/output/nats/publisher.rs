@@ -127,6 +127,15 @@ impl Publisher {
         pending + self.unspooled.lines() + self.stream.unreported()
     }
 
+    /// Counts records that the spool dropped. They can have `start` records, so the stream writes its
+    /// `start` records again.
+    fn lose(&mut self, records: u64) {
+        if records > 0 {
+            self.stream.lose(records);
+            self.stream.begin();
+        }
+    }
+
     /// Returns whether new messages go to the spool.
     fn is_spooling(&self) -> bool {
         self.spool.as_ref().is_some_and(|spool| !spool.is_empty())
@@ -147,7 +156,7 @@ impl Publisher {
             spool.acknowledge();
             let (messages, lost) = spool.read(WINDOW_OCTETS);
             self.pending.extend(messages);
-            self.stream.lose(lost);
+            self.lose(lost);
         }
     }
 
@@ -164,7 +173,7 @@ impl Publisher {
         {
             // The event that reports the loss comes with this slot.
             let dropped = spool.make_room(batch.bytes.len() as u64);
-            self.stream.lose(dropped);
+            self.lose(dropped);
         }
         let messages = self.messages(message);
         if self.is_spooling() {
@@ -214,7 +223,7 @@ impl Publisher {
         {
             tracing::info!(output = ?self.server, "writing records to the spool");
             let (dropped, result) = spool.append(&mut self.pending);
-            self.stream.lose(dropped);
+            self.lose(dropped);
             self.log_spool(result);
             // What the disk did not accept follows what it did accept.
             if self.is_spooling() {
@@ -227,7 +236,7 @@ impl Publisher {
     fn write_unspooled(&mut self) {
         let Some(spool) = self.spool.as_mut().filter(|_| !self.unspooled.is_empty()) else { return };
         let (dropped, result) = spool.append(&mut self.unspooled);
-        self.stream.lose(dropped);
+        self.lose(dropped);
         self.log_spool(result);
     }
 
@@ -325,11 +334,11 @@ impl Publisher {
         let payload = match &mut self.compressor {
             Some(compressor) => {
                 publish = publish.header("Content-Encoding", "zstd");
-                compressor.compress(&message.text).map_err(|error| error.to_string())?
+                compressor.compress(&message.text).map_err(|error| error.to_string())?.into()
             }
             None => message.text.clone(),
         };
-        let sent = self.session.context.send_publish(message.subject.clone(), publish.payload(payload.into())).await;
+        let sent = self.session.context.send_publish(message.subject.clone(), publish.payload(payload)).await;
         sent.map_err(|failed| failed.to_string())
     }
 

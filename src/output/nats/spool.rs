@@ -21,6 +21,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe;
 
@@ -372,7 +373,7 @@ fn decode(frame: &[u8]) -> Option<Vec<Pending>> {
         let (subject, id) = (words.next()?.to_owned(), words.next()?.to_owned());
         let (lines, octets) = (words.next()?.parse().ok()?, words.next()?.parse::<usize>().ok()?);
         let (text, others) = text.split_at_checked(octets)?;
-        messages.push(Pending { subject, id, text: text.to_vec(), lines });
+        messages.push(Pending { subject, id, text: Bytes::copy_from_slice(text), lines });
         rest = others.strip_prefix(b"\n")?;
     }
     Some(messages)

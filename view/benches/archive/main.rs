@@ -14,7 +14,7 @@
 use std::fs;
 use std::path::Path;
 
-mod duckdb;
+mod measure;
 mod packing;
 mod reading;
 mod traffic;

@@ -1,14 +1,23 @@
-//! Time to evaluate an archive.
+//! Evaluations of an archive, and the same queries in DuckDB.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
 
+use ibnet_analysis::heat::HeatMap;
+use ibnet_analysis::heat::order::RowKind;
+use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::input::{self, Fold, Inputs};
+use ibnet_analysis::job::Job;
+use ibnet_analysis::ports::Ports;
 use ibnet_store::archive::Archive;
+use ibnet_store::derive;
 use ibnet_store::hour::Hour;
 use ibnet_store::schema::TableName;
+use ibnet_store::table::Table;
 use ibnet_store::write::FileWriter;
 
+use crate::measure::compare;
 use crate::traffic::{FIRST_SLOT, PORTS, SECOND, Traffic};
 
 const HOUR: u64 = 3600;
@@ -16,25 +25,142 @@ const HOUR: u64 = 3600;
 /// Ports of which the rows are in memory at a time.
 const AT_A_TIME: usize = 50;
 
+/// A port whose time series is read.
+const HOST: &str = "node00042";
+
+/// Hosts of a job.
+const JOB: &str = "node[00100-00163]";
+
+fn writer(archive: &Archive, table: TableName, hour: u64) -> FileWriter<BufWriter<File>> {
+    let path = archive.path(table, Hour::of((FIRST_SLOT + hour * HOUR) * SECOND));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    FileWriter::new(BufWriter::new(File::create(path).unwrap()), table).unwrap()
+}
+
+fn all_rows(table: &Table) -> Vec<u32> {
+    (0..table.len() as u32).collect()
+}
+
 /// Writes an archive of some hours.
 pub(crate) fn write(root: &Path, hours: u64) {
     let archive = Archive::create(root).unwrap();
     let mut traffic = Traffic::new();
     for hour in 0..hours {
         let slots = FIRST_SLOT + hour * HOUR..FIRST_SLOT + (hour + 1) * HOUR;
-        let path = archive.path(TableName::Ports, Hour::of(slots.start * SECOND));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let mut writer = FileWriter::new(BufWriter::new(File::create(path).unwrap()), TableName::Ports).unwrap();
+        let mut ports = writer(&archive, TableName::Ports, hour);
+        let mut derived = TableName::DERIVED.map(Table::new);
         for first in (0..PORTS).step_by(AT_A_TIME) {
             let table = traffic.by_port(first..first + AT_A_TIME, slots.clone());
-            let order: Vec<u32> = (0..table.len() as u32).collect();
-            writer.write(&table, &order).unwrap();
+            let order = all_rows(&table);
+            ports.write(&table, &order).unwrap();
+            for own in &mut derived {
+                let more = derive::derived(own.name(), &table, &order);
+                own.append(&more, &all_rows(&more));
+            }
         }
-        writer.finish().unwrap();
+        let (_, of) = ports.finish().unwrap();
+        for table in derived {
+            let mut file = writer(&archive, table.name(), hour);
+            file.set_of(of);
+            file.write(&table, &all_rows(&table)).unwrap();
+            file.finish().unwrap();
+        }
     }
 }
 
 pub(crate) fn run(folder: &Path, hours: u64) {
     let root = folder.join("archive");
     write(&root, hours);
+    let size = |table: TableName| -> u64 {
+        let files = Archive::open(&root).unwrap().files(table).unwrap();
+        files.iter().map(|(_, path)| fs::metadata(path).unwrap().len()).sum()
+    };
+    let rows = hours * HOUR * PORTS as u64;
+    let [records, minutes] = [TableName::Ports, TableName::PortsMinute].map(size);
+    println!();
+    println!("archive   {rows} records of {hours} hours, {:.2} GB, {:.1} octets each", records as f64 / 1e9, records as f64 / rows as f64);
+    println!("          one-minute means: {:.1} MB, {:.1} octets for each record", minutes as f64 / 1e6, minutes as f64 / rows as f64);
+    println!("| work | ibnet wall / CPU | DuckDB wall / CPU | DuckDB / ibnet | memory of ibnet |");
+    println!("|---|---|---|---|---|");
+    let ports = format!("read_parquet('{}/ports/**/*.parquet')", root.display());
+    let inputs = Inputs { files: vec![root.clone()], ..Inputs::default() };
+
+    let map =
+        |metric: &str, hosts: Option<&str>| HeatMap::new(vec![metric.parse().unwrap()], hosts.map(|hosts| Hosts::parse(hosts).unwrap()));
+    let draw = |empty: HeatMap, inputs: &Inputs| drop(input::read(inputs, &empty).unwrap().0.finish(RowKind::Port).unwrap());
+    // The columns of the picture, which depend on the length of the recording.
+    let step_ns = input::read(&inputs, &map("xmit_gbps", None)).unwrap().0.finish(RowKind::Port).unwrap().step_ns;
+    let by_step = |value: &str, time: &str, from: &str| {
+        let steps =
+            format!("SELECT guid, port, ts // {step_ns} AS step, sum({value} * {time}) / sum({time}) AS mean FROM {from} GROUP BY ALL");
+        format!("SELECT count(*), max(mean) FROM ({steps})")
+    };
+    let query = by_step("xmit_gbps", "dt_ns", &ports);
+    compare(&format!("heat map of {hours} h, columns of {} s", step_ns / SECOND), folder, &query, || {
+        let (heat, _) = input::read(&inputs, &Records(map("xmit_gbps", None))).unwrap();
+        drop(heat.0.finish(RowKind::Port).unwrap());
+    });
+    let query = by_step("xmit_gbps", "dt_ns", &format!("read_parquet('{}/ports_1m/**/*.parquet')", root.display()));
+    if step_ns >= 60 * SECOND {
+        compare(&format!("heat map of {hours} h, one-minute means"), folder, &query, || draw(map("xmit_gbps", None), &inputs));
+    }
+    let query = by_step("xmit_blocked", "dt_ns", &ports);
+    compare("the same, of the blocked share", folder, &query, || {
+        let (heat, _) = input::read(&inputs, &Records(map("xmit_blocked", None))).unwrap();
+        drop(heat.0.finish(RowKind::Port).unwrap());
+    });
+    let (from, to) = (FIRST_SLOT * SECOND, (FIRST_SLOT + HOUR) * SECOND);
+    let hour = Inputs { from: Some(from), to: Some(to), ..inputs.clone() };
+    let query = format!(
+        "SELECT guid, port, sum(xmit_gbps * dt_ns) / 8, sum(rcv_gbps * dt_ns) / 8, avg(xmit_blocked), max(xmit_blocked), \
+         max(port_xmit_data_bytes) - min(port_xmit_data_bytes), max(port_rcv_data_bytes) - min(port_rcv_data_bytes) \
+         FROM {ports} WHERE ts >= {from} AND ts < {to} GROUP BY guid, port"
+    );
+    compare("job of 64 nodes, one hour", folder, &query, || {
+        let (ports, _) = input::read(&hour, &Ports::with_bins(600)).unwrap();
+        assert_eq!(Job::of(&ports.finish(), &Hosts::parse(JOB).unwrap()).nodes.len(), 64);
+    });
+    let query = format!("SELECT count(*), sum(xmit_gbps) FROM {ports} WHERE guid = '0x0000000000200002' AND port = 3");
+    compare(&format!("one port, {hours} h"), folder, &query, || {
+        let (heat, _) = input::read(&inputs, &Records(map("xmit_gbps", Some(HOST)))).unwrap();
+        assert_eq!(heat.0.finish(RowKind::Port).unwrap().rows.len(), 1);
+    });
+}
+
+/// A heat map that does not read the one-minute means.
+#[derive(Clone)]
+struct Records(HeatMap);
+
+impl Fold for Records {
+    fn uses(&self, kind: ibnet_analysis::record::Type) -> bool {
+        self.0.uses(kind)
+    }
+
+    fn uses_counters(&self) -> bool {
+        self.0.uses_counters()
+    }
+
+    fn fields(&self) -> Option<Vec<String>> {
+        self.0.fields()
+    }
+
+    fn hosts(&self) -> Option<&Hosts> {
+        self.0.hosts()
+    }
+
+    fn takes_runs(&self) -> bool {
+        self.0.takes_runs()
+    }
+
+    fn add_run(&mut self, run: &input::run::Run<'_>) {
+        self.0.add_run(run);
+    }
+
+    fn add(&mut self, record: &ibnet_analysis::record::Record<'_>) {
+        self.0.add(record);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
 }

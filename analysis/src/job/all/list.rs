@@ -42,6 +42,28 @@ impl JobList {
         list
     }
 
+    /// Returns the jobs of a host in an interval: those that ran for at least half of it. If there is
+    /// no such job, returns the job that ran for the longest part of it.
+    pub(crate) fn during(&self, host: &str, interval: Interval) -> Vec<u32> {
+        let all = self.by_host.get(&host.to_lowercase()).into_iter().flatten();
+        let ran = all.filter_map(|index| {
+            let Window { from, to, .. } = self.jobs[*index as usize];
+            Some((interval.within(from, to)?.length_ns(), *index))
+        });
+        let ran: Vec<(u64, u32)> = ran.collect();
+        let mut most: Vec<u32> = ran.iter().filter(|(ns, _)| ns * 2 >= interval.length_ns()).map(|(_, index)| *index).collect();
+        if most.is_empty() {
+            most.extend(ran.iter().max().map(|(_, index)| *index));
+        }
+        most.sort_unstable();
+        most
+    }
+
+    /// Returns the ID of a job.
+    pub(crate) fn id(&self, index: u32) -> &str {
+        &self.jobs[index as usize].id
+    }
+
     /// Splits an interval of a host at the starts and ends of its jobs. Returns each part with its
     /// owner and the share of the part that belongs to this owner. If several jobs ran at the same
     /// time, each owns an equal share.

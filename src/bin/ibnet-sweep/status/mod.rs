@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut rows = match source {
         Source::Hub(url) => hub::read(&url)?,
         #[cfg(feature = "nats")]
-        Source::Nats(options) => nats::read(&options)?,
+        Source::Nats(options) => nats::read_all(&options)?,
         #[cfg(not(feature = "nats"))]
         Source::Nats(options) => return Err(Failure::NoNats { from: options.shown_server() }),
     };

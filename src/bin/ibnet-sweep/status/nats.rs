@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
+use async_nats::jetstream::stream::Stream;
 use futures_util::StreamExt;
 use ibnet::output::{self, NatsOptions, OutputError};
 use ibnet::record::SweepRecord;
@@ -15,45 +17,88 @@ use crate::payload;
 /// Time for all requests together.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Times before the last batch of a sampler in which its last slot is searched.
+const STEPS: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(600), Duration::from_secs(86_400)];
+
+/// Longest interval of which two slots are read.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+
 const HELP: &str = "check that a stream with the subjects `ibnet.>` exists and that this user may read it (`nats stream ls`)";
 
 /// Reads the last slot of each sampler.
-pub(super) fn read(options: &NatsOptions) -> Result<Vec<Row>, Failure> {
+pub(super) fn read_all(options: &NatsOptions) -> Result<Vec<Row>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
     let failed = |reason: String| Failure::Source { from: options.shown_server(), reason, help: HELP };
     let rows = runtime.block_on(async {
         let client = output::connect_nats(options).await?;
-        let last = tokio::time::timeout(TIMEOUT, last_messages(client)).await;
+        let last = tokio::time::timeout(TIMEOUT, last_slots(client)).await;
         last.unwrap_or_else(|_| Err("the server does not answer".to_owned())).map_err(failed)
     });
     runtime.shutdown_background();
     rows
 }
 
-/// Reads the last message of each subject that can have a `sweep` record.
-async fn last_messages(client: async_nats::Client) -> Result<Vec<Row>, String> {
+/// Reads the last slot of each HCA port of each sampler.
+async fn last_slots(client: async_nats::Client) -> Result<Vec<Row>, String> {
     let jetstream = async_nats::jetstream::new(client);
     let name = jetstream.stream_by_subject("ibnet.>").await.map_err(|error| error.to_string())?;
     let stream = jetstream.get_stream(name).await.map_err(|error| error.to_string())?;
-    let config = OrderedConfig {
-        filter_subjects: ["ibnet.*.*.sweep", "ibnet.*.*.batch"].map(str::to_owned).to_vec(),
-        deliver_policy: DeliverPolicy::LastPerSubject,
-        ..OrderedConfig::default()
-    };
-    let consumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
-    let count = consumer.cached_info().num_pending;
-    let mut messages = consumer.messages().await.map_err(|error| error.to_string())?;
-    let mut rows: Vec<Row> = Vec::new();
-    for _ in 0..count {
-        let Some(message) = messages.next().await else { break };
-        let message = message.map_err(|error| error.to_string())?;
-        let text = payload::text(&message.payload).ok_or("a message is damaged")?;
-        for line in text.split(|octet| *octet == b'\n').filter(|line| line.starts_with(b"{\"type\":\"sweep\"")) {
-            let sweep: SweepRecord<String> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-            add(&mut rows, Row::of(sweep));
+    let mut rows = Vec::new();
+    // Servers before 2.10 reject several filters.
+    let last = read(&stream, "ibnet.>", DeliverPolicy::LastPerSubject, &mut rows).await?;
+    // At its end, a sampler sends a batch without a `sweep` record.
+    for (subject, time) in last.without_sweep {
+        for step in STEPS {
+            let before = rows.len();
+            read(&stream, &subject, DeliverPolicy::ByStartTime { start_time: time - step }, &mut rows).await?;
+            if rows.len() > before {
+                break;
+            }
+        }
+    }
+    // The HCA ports of a sampler have the same subject. The last two slots have each of them.
+    let interval = rows.iter().map(Row::interval_ns).max().map_or(Duration::ZERO, Duration::from_nanos).min(LONGEST_INTERVAL);
+    if let Some(newest) = last.newest {
+        for subject in ["ibnet.*.*.sweep", "ibnet.*.*.batch"] {
+            read(&stream, subject, DeliverPolicy::ByStartTime { start_time: newest - 2 * interval }, &mut rows).await?;
         }
     }
     Ok(rows)
+}
+
+/// What a reading found beside `sweep` records.
+#[derive(Default)]
+struct Found {
+    /// Time of the newest message.
+    newest: Option<DateTime>,
+    /// Batches without a `sweep` record: subject and time.
+    without_sweep: Vec<(String, DateTime)>,
+}
+
+/// Reads messages and adds the `sweep` records among them to the rows.
+async fn read(stream: &Stream, subject: &str, policy: DeliverPolicy, rows: &mut Vec<Row>) -> Result<Found, String> {
+    let config = OrderedConfig { filter_subject: subject.to_owned(), deliver_policy: policy, ..OrderedConfig::default() };
+    let consumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
+    let count = consumer.cached_info().num_pending;
+    let mut messages = consumer.messages().await.map_err(|error| error.to_string())?;
+    let mut found = Found::default();
+    for _ in 0..count {
+        let Some(message) = messages.next().await else { break };
+        let message = message.map_err(|error| error.to_string())?;
+        let time = message.info().map_err(|error| error.to_string())?.published;
+        found.newest = found.newest.max(Some(time));
+        let text = payload::text(&message.payload).ok_or("a message is damaged")?;
+        let mut has_sweep = false;
+        for line in text.split(|octet| *octet == b'\n').filter(|line| line.starts_with(b"{\"type\":\"sweep\"")) {
+            let sweep: SweepRecord<String> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+            add(rows, Row::of(sweep));
+            has_sweep = true;
+        }
+        if !has_sweep && message.subject.ends_with(".batch") {
+            found.without_sweep.push((message.subject.to_string(), time));
+        }
+    }
+    Ok(found)
 }
 
 /// Adds a row, or replaces the older row of the same HCA port.

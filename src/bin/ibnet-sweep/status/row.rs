@@ -90,12 +90,15 @@ impl Row {
         self.ok + self.late + self.down
     }
 
-    /// Returns the state. The interval follows from the slot, because a slot is the time since 1970
-    /// divided by the interval.
+    /// Returns the time between two slots. A slot is the time since 1970 divided by the interval.
+    pub(super) fn interval_ns(&self) -> u64 {
+        self.last_ts / self.last_slot.max(1)
+    }
+
+    /// Returns the state.
     pub(super) fn state(&self, now: u64) -> State {
         let Some(age) = self.age_ns(now) else { return State::NeverHeard };
-        let interval = self.last_ts / self.last_slot.max(1);
-        if age > SHORTEST_SILENCE_NS.max(interval.saturating_mul(SILENT_INTERVALS)) {
+        if age > SHORTEST_SILENCE_NS.max(self.interval_ns().saturating_mul(SILENT_INTERVALS)) {
             State::Silent
         } else if self.known() < self.ports || self.lines_lost + self.slots_missed + self.slots_lost > 0 {
             State::Incomplete

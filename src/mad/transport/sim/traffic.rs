@@ -39,6 +39,8 @@ pub(super) const DEFAULT_GBPS: f64 = 100.0;
 #[derive(Debug, Default)]
 pub struct Traffic {
     flows: Vec<Flow>,
+    /// Sender and receiver of each flow.
+    ends: Vec<(DeviceId, DeviceId)>,
     /// For each (device, port), the indices of the flows that leave by this port. Each flow also
     /// has the share of its active time in which it waits at this port, in millionths.
     egress: BTreeMap<(DeviceId, PortNum), Vec<(u32, u64)>>,
@@ -94,6 +96,13 @@ impl Traffic {
         Demand::jobs(fabric, seed).1
     }
 
+    /// Returns the traffic of these flows.
+    pub fn of(fabric: &Fabric, flows: &[KnownFlow]) -> Self {
+        let flow = |flow: &KnownFlow| Flow::repeated(flow.octets_per_second, flow.start, flow.length, flow.every);
+        let wanted: Vec<Demand> = flows.iter().map(|known| Demand { from: known.from, to: known.to, flow: flow(known) }).collect();
+        Self::routed(fabric, &wanted)
+    }
+
     /// Returns the traffic of an incast (many hosts send to one) together with the traffic of
     /// [`Traffic::jobs`]. The jobs have a low rate, so they fill no link. No other flow goes to the
     /// destination of the incast.
@@ -130,6 +139,36 @@ impl Traffic {
         self.flows.get(flow).map_or(0, |flow| flow.packets(now) * PACKET_OCTETS)
     }
 
+    /// Returns the octets of each flow that have left by this port by `now`: the sender, the receiver
+    /// and the octets.
+    pub fn sent_by_flow(&self, device: DeviceId, port: PortNum, now: Instant) -> Vec<(DeviceId, DeviceId, u64)> {
+        let now = self.end.map_or(now, |end| end.min(now));
+        let flows = self.egress.get(&(device, port)).into_iter().flatten();
+        let sent = |(flow, _): &(u32, u64)| {
+            let (from, to) = self.ends[*flow as usize];
+            (from, to, self.flows[*flow as usize].packets(now) * PACKET_OCTETS)
+        };
+        flows.map(sent).collect()
+    }
+
+    /// Returns the forwarding tables of all switches for the LIDs of HCAs, in the form of `dump_fts`.
+    pub fn forwarding_tables(fabric: &Fabric) -> String {
+        let graph = Graph::new(fabric);
+        let mut routes = Routes { fabric, graph: &graph, hops: BTreeMap::new() };
+        let hosts: Vec<_> = fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca).collect();
+        let mut text = String::new();
+        for (id, switch) in fabric.iter().filter(|(_, device)| device.kind == NodeKind::Switch) {
+            text.push_str(&format!("Unicast lids [0x0-0xbfff] of switch Lid {} guid {} (simulated):\n", switch.lid.0, switch.guid));
+            for (host, device) in &hosts {
+                if let Some((_, port)) = routes.path(id, *host).and_then(|path| path.first().copied()) {
+                    let (lid, port, guid) = (device.lid.0, port.0, device.guid);
+                    text.push_str(&format!("{lid:#06x} {port:03} : (Channel Adapter portguid {guid}: '')\n"));
+                }
+            }
+        }
+        text
+    }
+
     /// Routes each flow and limits it to the rate that its path carries. Flows without a path are
     /// left out.
     fn routed(fabric: &Fabric, wanted: &[Demand]) -> Self {
@@ -140,12 +179,14 @@ impl Traffic {
     pub(super) fn routed_with_indices(fabric: &Fabric, wanted: &[Demand]) -> (Self, Vec<Option<usize>>) {
         let graph = Graph::new(fabric);
         let mut routes = Routes { fabric, graph: &graph, hops: BTreeMap::new() };
-        let (mut flows, mut paths, mut indices): (Vec<Flow>, Vec<Vec<Hop>>, Vec<Option<usize>>) = Default::default();
+        let (mut flows, mut ends): (Vec<Flow>, Vec<(DeviceId, DeviceId)>) = Default::default();
+        let (mut paths, mut indices): (Vec<Vec<Hop>>, Vec<Option<usize>>) = Default::default();
         for demand in wanted {
             let path = routes.path(demand.from, demand.to);
             indices.push(path.is_some().then_some(flows.len()));
             if let Some(path) = path {
                 flows.push(demand.flow);
+                ends.push((demand.from, demand.to));
                 paths.push(path);
             }
         }
@@ -162,7 +203,7 @@ impl Traffic {
             link.carried = link.flows.iter().map(|flow| rates[*flow]).sum();
             link.level = link.flows.iter().map(|flow| rates[*flow]).fold(0.0, f64::max);
         }
-        let mut traffic = Self { flows, egress: BTreeMap::new(), end: None };
+        let mut traffic = Self { flows, ends, egress: BTreeMap::new(), end: None };
         for (number, (path, rate)) in paths.iter().zip(&rates).enumerate() {
             let flow = &mut traffic.flows[number];
             let slowed = 1.0 - (rate / flow.octets_per_second as f64).min(1.0);
@@ -192,6 +233,23 @@ impl Traffic {
 
 /// A step of a path: the device, and the port by which a packet leaves it.
 type Hop = (DeviceId, PortNum);
+
+/// A flow that the caller determines.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct KnownFlow {
+    /// HCA that sends.
+    pub from: DeviceId,
+    /// HCA that receives.
+    pub to: DeviceId,
+    /// Data rate while the flow is active, unless a link of its path carries less.
+    pub octets_per_second: f64,
+    /// Start of the flow.
+    pub start: Instant,
+    /// Time for which the flow is active in each period.
+    pub length: Duration,
+    /// Length of a period.
+    pub every: Duration,
+}
 
 /// An incast: several senders with one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use super::*;
 /// A message of a slot with two records.
 fn message(number: u64) -> Pending {
     let text = format!("{number} {}\n{number}\n", noise(number));
-    Pending { subject: "ibnet.f.s.batch".to_owned(), id: format!("id-{number}"), text: text.into_bytes(), lines: 2 }
+    Pending { subject: "ibnet.f.s.batch".to_owned(), id: format!("id-{number}"), text: text.into_bytes().into(), lines: 2 }
 }
 
 /// About 2 kB that zstd cannot make smaller than 1 kB.

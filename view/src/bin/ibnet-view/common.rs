@@ -68,7 +68,7 @@ pub(crate) fn bar(total: u64) -> Progress {
 
 /// Reports on standard error what was left out of the input.
 fn note_summary(summary: &ReadSummary) {
-    let ReadSummary { lines, invalid, first_invalid, copies, covered, incomplete, .. } = summary;
+    let ReadSummary { lines, invalid, first_invalid, copies, covered, incomplete, minute_hours, .. } = summary;
     if let Some(InvalidLine { file, line, why }) = first_invalid {
         let (file, why) = (Printable(file), Printable(why));
         cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {file}:{line}: {why}\n"));
@@ -80,6 +80,9 @@ fn note_summary(summary: &ReadSummary) {
         cli::note(&format!(
             "covered   {covered} of {lines} records describe a time that another sampler describes; each time counts once\n"
         ));
+    }
+    if let (minutes @ 1.., hours) = minute_hours {
+        cli::note(&format!("minutes   one-minute means of the archive (ports_1m) were read for {minutes} of {hours} hours\n"));
     }
     incomplete.iter().for_each(note_incomplete);
 }

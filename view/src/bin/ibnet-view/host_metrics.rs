@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use ibnet::types::Printable;
 use ibnet::{cli, limits};
 use ibnet_analysis::heat;
+use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::heat::order::{RowId, RowLabel};
-use ibnet_analysis::host_metrics::{self, Access, HostMetrics, Range, Request, Source, panels};
+use ibnet_analysis::host_metrics::panels::{self, Columns};
+use ibnet_analysis::host_metrics::{self, Access, HostMetrics, Range, Request, Source};
 use ibnet_analysis::hosts::HostNames;
+use ibnet_analysis::job::all::JobsTraffic;
 use ibnet_analysis::when::Zone;
 use ibnet_view::picture::timeline::Timeline;
 use ibnet_view::terminal;
@@ -46,19 +49,32 @@ impl HostArgs {
     }
 }
 
-/// Appends the metrics of these hosts to a picture over time, if a source was given.
+/// Appends the metrics of these hosts to a picture over time, stacked by host, if a source was given.
 pub(crate) fn below(args: &HostArgs, picture: Timeline, hosts: impl Iterator<Item = String>) -> Result<Timeline, Failure> {
-    let columns = picture.columns();
+    let grid = grid(args, picture.columns(), hosts)?;
+    Ok(grid.iter().fold(picture, Timeline::with_hosts))
+}
+
+/// Appends the metrics of all hosts to a picture of all jobs, stacked by job, if a source was given.
+pub(crate) fn below_jobs(args: &HostArgs, picture: Timeline, traffic: &JobsTraffic) -> Result<Timeline, Failure> {
+    let hosts = traffic.jobs.iter().flat_map(|job| &job.nodes).map(|node| node.host.clone());
+    let grid = grid(args, picture.columns(), hosts)?;
+    Ok(grid.iter().fold(picture, |picture, grid| picture.with_hosts_by_job(grid, traffic)))
+}
+
+/// Returns the metrics of these hosts on a time axis, and summarizes them on standard error.
+fn grid(args: &HostArgs, columns: Columns, hosts: impl Iterator<Item = String>) -> Result<Option<Grid>, Failure> {
     let end_ns = columns.start_ns.saturating_add(columns.step_ns.saturating_mul(columns.count as u64));
     let names = HostNames::new(hosts);
-    let Some(HostMetrics { metrics, .. }) = args.load(&names, Range { from: columns.start_ns, to: end_ns })? else { return Ok(picture) };
-    let row = |host: &str| RowLabel {
-        id: RowId { node: Some(host.to_owned()), ..RowId::default() },
-        ..RowLabel::new(Printable(host).to_string())
-    };
-    let grid = panels::grid(&metrics, names.iter().map(row).collect(), columns);
+    let Some(HostMetrics { metrics, .. }) = args.load(&names, Range { from: columns.start_ns, to: end_ns })? else { return Ok(None) };
+    let grid = panels::grid(&metrics, names.iter().map(row_of_host).collect(), columns);
     for panel in &grid.panels {
         cli::note(&terminal::summary(panel, &grid, &heat::range::Range::Largest, &Zone::local()));
     }
-    Ok(picture.with_hosts(&grid))
+    Ok(Some(grid))
+}
+
+/// Returns the label of the row of a host.
+pub(crate) fn row_of_host(host: &str) -> RowLabel {
+    RowLabel { id: RowId { node: Some(host.to_owned()), ..RowId::default() }, ..RowLabel::new(Printable(host).to_string()) }
 }

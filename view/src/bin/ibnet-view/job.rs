@@ -106,6 +106,9 @@ fn run_groups(args: &Args) -> Result<(), Failure> {
 }
 
 fn run_one(args: &Args) -> Result<(), Failure> {
+    if args.bin.is_some() {
+        return Err(Failure::BinOfOneJob);
+    }
     let zone = Zone::local();
     let found = match &args.slurm {
         Some(id) => args.source.job(id)?,
@@ -150,9 +153,8 @@ fn run_all(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.output {
         let json = || document::to_json(span, &traffic.jobs).map_err(|source| OutputError { path: path.clone(), source });
-        let hosts = traffic.jobs.iter().flat_map(|job| &job.nodes).map(|node| node.host.clone());
         let picture = picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span);
-        write(path, || Ok(json()?), &host_metrics::below(&args.host_metrics, picture, hosts)?)?;
+        write(path, || Ok(json()?), &host_metrics::below_jobs(&args.host_metrics, picture, &traffic)?)?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report_all(&traffic, &zone).trim_end()))?)
 }

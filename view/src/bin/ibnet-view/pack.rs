@@ -13,6 +13,8 @@ use ibnet_analysis::input::blocks::{Block, Blocks};
 use ibnet_analysis::input::{FileFault, IncompleteFile, Inputs};
 use ibnet_store::pack::{PackOptions, Packed, Packer};
 use ibnet_store::parse::Batch;
+use ibnet_store::retain::{self, Keep, Removed};
+use ibnet_store::schema::TableName;
 use rayon::prelude::*;
 
 use crate::Failure;
@@ -27,7 +29,7 @@ use crate::common;
 pub(crate) struct Args {
     /// Files with records of ibnet-sweep: names, patterns in quotes, or `-` for standard input. The
     /// files can be compressed with zstd
-    #[arg(value_name = "FILES", required = true)]
+    #[arg(value_name = "FILES", required_unless_present_any = ["keep_age", "keep_total"])]
     files: Vec<PathBuf>,
     /// Folder of the archive. It is created if necessary
     #[arg(short, long, value_name = "ARCHIVE")]
@@ -39,13 +41,21 @@ pub(crate) struct Args {
     /// not records, and files that a sampler still writes, are kept
     #[arg(long)]
     remove_inputs: bool,
+    /// Then remove the hours of a table that are older than AGE: ports=30d,ports_1m=5y. The one-minute
+    /// means in ports_1m are kept when the records in ports are removed
+    #[arg(long, value_name = "TABLE=AGE", value_delimiter = ',', value_parser = age)]
+    keep_age: Vec<Keep>,
+    /// Then remove the oldest hours of a table until its files have at most SIZE: ports=500GiB
+    #[arg(long, value_name = "TABLE=SIZE", value_delimiter = ',', value_parser = total)]
+    keep_total: Vec<Keep>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   ibnet-view pack 'lines/*.jsonl*' -o archive
   ibnet-view heatmap archive 'lines/*.jsonl' --metric xmit_gbps -o heat.png
-  ibnet-view pack '/var/log/ibnet/*.jsonl.zst' -o /var/lib/ibnet/archive --remove-inputs";
+  ibnet-view pack '/var/log/ibnet/*.jsonl.zst' -o /var/lib/ibnet/archive --remove-inputs
+  ibnet-view pack -o archive --keep-age ports=30d --keep-total ports=500GiB,ports_1m=50GiB";
 
 /// Blocks of lines that are parsed at a time, for each thread.
 const BLOCKS: usize = 2;
@@ -61,7 +71,48 @@ struct Input {
     is_cut: bool,
 }
 
+/// Parses a table and an age.
+fn age(text: &str) -> Result<Keep, String> {
+    let (table, age) = table_and(text, "30d")?;
+    let age = humantime::parse_duration(age).map_err(|error| format!("{error}; give an age such as 30d, 12h or 5y"))?;
+    Ok(Keep { table, age_ns: Some(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)), octets: None })
+}
+
+/// Parses a table and a size.
+fn total(text: &str) -> Result<Keep, String> {
+    let (table, size) = table_and(text, "500GiB")?;
+    let octets = parse_size::Config::new().with_binary().parse_size(size);
+    let octets = octets.map_err(|error| format!("{error}; give a size such as 500GiB"))?;
+    Ok(Keep { table, age_ns: None, octets: Some(octets) })
+}
+
+fn table_and<'t>(text: &'t str, example: &str) -> Result<(TableName, &'t str), String> {
+    let names = || TableName::every().map(TableName::as_str).collect::<Vec<_>>().join(", ");
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("expected TABLE=VALUE such as ports={example}"))?;
+    let table = TableName::every().find(|table| table.as_str() == name);
+    Ok((table.ok_or_else(|| format!("the archive has no table `{}`; give one of {}", Printable(name), names()))?, value))
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if !args.files.is_empty() {
+        pack(args)?;
+    }
+    let keep = [&args.keep_age[..], &args.keep_total].concat();
+    if keep.is_empty() {
+        return Ok(());
+    }
+    let removed = retain::retain(&args.output, &keep, common::now())?;
+    let line = |Removed { table, files, octets, hours: (first, last) }: &Removed| {
+        let size = *octets as f64 / f64::from(1 << 20);
+        format!("removed   {} of {files} hours, {size:.1} MiB, {first} to {last} (UTC)\n", table.as_str())
+    };
+    let text: String = removed.iter().map(line).collect();
+    cli::print(text.as_bytes()).map_err(|source| cli::OutputError { path: "-".into(), source })?;
+    Ok(())
+}
+
+/// Packs the files.
+fn pack(args: &Args) -> Result<(), Failure> {
     let inputs = Inputs::new(&args.files)?;
     let options = PackOptions { verify: args.verify || args.remove_inputs };
     let mut packer = Packer::new(&args.output, options)?;
@@ -81,7 +132,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     hours.into_inner().iter().for_each(Progress::finish);
     let packed = packed?;
     note_faults(&read);
-    let removed = if args.remove_inputs { remove(&read) } else { 0 };
+    let removed = match args.remove_inputs {
+        true if packed.expired > 0 => {
+            cli::note("kept      all inputs: the archive did not add some of their records, see `expired`\n");
+            0
+        }
+        true => remove(&read),
+        false => 0,
+    };
     cli::print(report(&args.output, &read, &packed, removed).as_bytes()).map_err(|source| cli::OutputError { path: "-".into(), source })?;
     Ok(())
 }
@@ -187,11 +245,11 @@ fn removable(input: &Input) -> Result<(), String> {
 
 /// Returns the summary for standard output.
 fn report(archive: &Path, inputs: &[Input], packed: &Packed, removed: usize) -> String {
-    let Packed { added, copies, files, hours } = packed;
+    let Packed { added, copies, files, hours, derived, expired } = packed;
     let records: u64 = inputs.iter().map(|input| input.lines - input.invalid).sum();
     let tables: BTreeMap<&str, u64> = added.iter().map(|(table, rows)| (table.as_str(), *rows)).collect();
     let tables: Vec<String> = tables.iter().map(|(table, rows)| format!("{rows} {table}")).collect();
-    let octets: u64 = files.iter().map(|(_, octets)| octets).sum();
+    let octets: u64 = files.iter().chain(derived).map(|(_, octets)| octets).sum();
     let mut text = format!("read      {records} records in {} files\n", inputs.len());
     if !tables.is_empty() {
         text += &format!("added     {}\n", tables.join(", "));
@@ -200,7 +258,11 @@ fn report(archive: &Path, inputs: &[Input], packed: &Packed, removed: usize) -> 
         text += &format!("copies    {copies} records that the archive already has, or that occur twice\n");
     }
     if let Some((first, last)) = hours {
-        text += &format!("wrote     {} files, {:.1} MiB, {first} to {last} (UTC)\n", files.len(), octets as f64 / f64::from(1 << 20));
+        let files = files.len() + derived.len();
+        text += &format!("wrote     {files} files, {:.1} MiB, {first} to {last} (UTC)\n", octets as f64 / f64::from(1 << 20));
+    }
+    if *expired > 0 {
+        text += &format!("expired   {expired} records of hours that were removed from the archive: not added\n");
     }
     if removed > 0 {
         text += &format!("removed   {removed} files; their records are verified\n");

@@ -1,0 +1,252 @@
+//! The estimate of the shares of jobs, from the paths of all pairs of hosts.
+//!
+//! The traffic of a pair of hosts in a bin is `affinity x sent x received`: the rates of both hosts are
+//! measured, and the affinity of the pair is the same in all bins, because a job seldom changes its
+//! pattern. The fit alternates between two steps:
+//!
+//! 1. In each bin, iterative proportional fitting scales the pairs, so that they agree with the rates
+//!    of the hosts and links. The result is next to the values before by the Kullback-Leibler
+//!    divergence. Source: Zhang, Roughan, Duffield and Greenberg, "Fast accurate computation of
+//!    large-scale IP traffic matrices from link loads", SIGMETRICS 2003.
+//! 2. The affinity of a pair is its traffic over all bins, divided by `sent x received` over all bins.
+//!    This is the maximization step of the Poisson model of Vardi, "Network tomography", Journal of the
+//!    American Statistical Association, 1996, with known rates of the hosts.
+
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use super::bounds::{HostLoads, IDLE_GBPS, Limits, NO_JOB, Owner, Parts, of_limits};
+use super::network::{LinkIndex, Network};
+use crate::routes::Routes;
+
+/// Largest number of pairs of hosts with possible traffic. More pairs need too much memory.
+const MOST_PAIRS: usize = 1_000_000;
+
+/// Numbers of repetitions of both steps, and of the first step within each of them. The test
+/// `analysis/tests/sharing.rs` measures the effect.
+const ROUNDS: (usize, usize) = (10, 8);
+
+/// Power of a correlation in the first affinity, and the first affinity of hosts without a correlation.
+const CONTRAST: i32 = 4;
+const LEAST_CORRELATION: f64 = 0.02;
+
+/// Repetitions of the first step at the end.
+const LAST_ROUNDS: usize = 30;
+
+/// Smallest affinity relative to 1. So a pair can recover after a bin in which it was idle.
+const LEAST_AFFINITY: f64 = 1e-6;
+
+/// Pairs of hosts with possible traffic, and their paths.
+struct Pairs {
+    /// Sender, receiver, and range in `paths`.
+    pairs: Vec<(u32, u32, (u32, u32))>,
+    paths: Vec<LinkIndex>,
+}
+
+/// One bin.
+struct Bin<'h> {
+    hosts: &'h HostLoads,
+    loads: Vec<Option<f64>>,
+    /// Index of a pair, and owner of its traffic in this bin. Pairs come in the order of their
+    /// senders.
+    members: Vec<(u32, Owner)>,
+}
+
+/// Returns the owner of traffic between hosts of two owners. `None` if they have different jobs: the
+/// method assumes that hosts of different jobs do not exchange data.
+fn owner(from: Owner, to: Owner) -> Option<Owner> {
+    match (from, to) {
+        (NO_JOB, to) => Some(to),
+        (from, NO_JOB) => Some(from),
+        (from, to) => (from == to).then_some(from),
+    }
+}
+
+/// Computes the shares in all bins with forwarding tables. Returns `None` if there are too many pairs
+/// of hosts.
+pub(super) fn with_routes(network: &Network<'_>, loads: &[(u64, HostLoads)], routes: &Routes) -> Option<Vec<Parts>> {
+    let mut pairs = Pairs { pairs: Vec::new(), paths: Vec::new() };
+    let mut index: FxHashMap<(u32, u32), Option<u32>> = FxHashMap::default();
+    let mut bins = Vec::new();
+    for (number, hosts) in loads {
+        bins.push(pairs.of_bin(network, routes, *number, hosts, &mut index)?);
+    }
+    let mut affinity = pairs.correlation(loads);
+    for _ in 0..ROUNDS.0 {
+        let fitted: Vec<Vec<f64>> = bins.par_iter().map(|bin| pairs.fit(bin, &affinity, ROUNDS.1)).collect();
+        affinity = pairs.affinity(&bins, &fitted);
+    }
+    let fitted: Vec<Vec<f64>> = bins.par_iter().map(|bin| pairs.fit(bin, &affinity, LAST_ROUNDS)).collect();
+    Some(bins.par_iter().zip(&fitted).map(|(bin, gbps)| pairs.parts(bin, gbps, network)).collect())
+}
+
+/// Returns values with the mean 0 and the sum of squares 1.
+fn normalized(mut values: Vec<f64>) -> Vec<f64> {
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    values.iter_mut().for_each(|value| *value -= mean);
+    let length = values.iter().map(|value| value * value).sum::<f64>().sqrt();
+    values.iter_mut().for_each(|value| *value = if length > 0.0 { *value / length } else { 0.0 });
+    values
+}
+
+impl Pairs {
+    fn path(&self, pair: u32) -> &[LinkIndex] {
+        let (from, to) = self.pairs[pair as usize].2;
+        &self.paths[from as usize..to as usize]
+    }
+
+    /// Finds the pairs with possible traffic in a bin. Returns `None` if there are too many.
+    fn of_bin<'h>(
+        &mut self,
+        network: &Network<'_>,
+        routes: &Routes,
+        number: u64,
+        hosts: &'h HostLoads,
+        index: &mut FxHashMap<(u32, u32), Option<u32>>,
+    ) -> Option<Bin<'h>> {
+        let loads: Vec<Option<f64>> = (0..network.links.len() as LinkIndex).map(|link| network.load(link, number)).collect();
+        let active = |gbps: &[f64]| -> Vec<u32> { (0..gbps.len() as u32).filter(|host| gbps[*host as usize] > IDLE_GBPS).collect() };
+        let (senders, receivers) = (active(&hosts.sends), active(&hosts.receives));
+        let mut members = Vec::new();
+        for from in senders {
+            for to in receivers.iter().copied().filter(|to| *to != from) {
+                let Some(owner) = owner(hosts.owners[from as usize], hosts.owners[to as usize]) else { continue };
+                let pair = *index.entry((from, to)).or_insert_with(|| {
+                    let start = self.paths.len() as u32;
+                    network.path(from as usize, to as usize, routes, &mut self.paths).then(|| {
+                        self.pairs.push((from, to, (start, self.paths.len() as u32)));
+                        self.pairs.len() as u32 - 1
+                    })
+                });
+                if self.pairs.len() > MOST_PAIRS {
+                    return None;
+                }
+                // A link without traffic excludes the pair.
+                let is_possible =
+                    |pair: u32| !self.path(pair).iter().any(|link| loads[*link as usize].is_some_and(|load| load < IDLE_GBPS));
+                members.extend(pair.filter(|pair| is_possible(*pair)).map(|pair| (pair, owner)));
+            }
+        }
+        Some(Bin { hosts, loads, members })
+    }
+
+    /// Returns the product of the rates of both hosts of a pair.
+    fn gravity(&self, pair: u32, hosts: &HostLoads) -> f64 {
+        let (from, to, _) = self.pairs[pair as usize];
+        hosts.sends[from as usize] * hosts.receives[to as usize]
+    }
+
+    /// Fits the traffic of the pairs to the rates of a bin. Returns the Gb/s of each member.
+    fn fit(&self, bin: &Bin<'_>, affinity: &[f64], rounds: usize) -> Vec<f64> {
+        let mut gbps: Vec<f64> = bin.members.iter().map(|(pair, _)| affinity[*pair as usize] * self.gravity(*pair, bin.hosts)).collect();
+        let mut sums = vec![0.0; bin.hosts.sends.len()];
+        let mut links = vec![0.0; bin.loads.len()];
+        let ratio = |measured: f64, sum: f64| if sum > 0.0 { measured / sum } else { 1.0 };
+        for _ in 0..rounds {
+            for is_sender in [true, false] {
+                let measured = if is_sender { &bin.hosts.sends } else { &bin.hosts.receives };
+                let place = |pair: u32| {
+                    let (from, to, _) = self.pairs[pair as usize];
+                    (if is_sender { from } else { to }) as usize
+                };
+                sums.fill(0.0);
+                bin.members.iter().zip(&gbps).for_each(|((pair, _), gbps)| sums[place(*pair)] += gbps);
+                for ((pair, _), gbps) in bin.members.iter().zip(&mut gbps) {
+                    *gbps *= ratio(measured[place(*pair)], sums[place(*pair)]);
+                }
+            }
+            links.fill(0.0);
+            for ((pair, _), gbps) in bin.members.iter().zip(&gbps) {
+                self.path(*pair).iter().for_each(|link| links[*link as usize] += gbps);
+            }
+            for ((pair, _), gbps) in bin.members.iter().zip(&mut gbps) {
+                // The links of a path are not independent. The geometric mean does not overshoot.
+                let path = self.path(*pair);
+                let log = |link: &LinkIndex| Some(ratio(bin.loads[*link as usize]?, links[*link as usize]).max(1e-9).ln());
+                *gbps *= (path.iter().filter_map(log).sum::<f64>() / path.len().max(1) as f64).exp();
+            }
+        }
+        gbps
+    }
+
+    /// Returns the first affinity of each pair, from the correlation of what one host sends with what the
+    /// other receives, over all bins.
+    fn correlation(&self, loads: &[(u64, HostLoads)]) -> Vec<f64> {
+        let series = |rate: fn(&HostLoads) -> &[f64]| -> Vec<Vec<f64>> {
+            let hosts = loads.first().map_or(0, |(_, hosts)| rate(hosts).len());
+            let series = |host: usize| loads.iter().map(|(_, hosts)| rate(hosts)[host]).collect::<Vec<f64>>();
+            (0..hosts).map(|host| normalized(series(host))).collect()
+        };
+        let (sends, receives) = (series(|hosts| &hosts.sends), series(|hosts| &hosts.receives));
+        let correlation = |from: u32, to: u32| sends[from as usize].iter().zip(&receives[to as usize]).map(|(a, b)| a * b).sum::<f64>();
+        self.pairs.iter().map(|(from, to, _)| correlation(*from, *to).max(0.0).powi(CONTRAST) + LEAST_CORRELATION).collect()
+    }
+
+    /// Returns the affinity of each pair over all bins.
+    fn affinity(&self, bins: &[Bin<'_>], fitted: &[Vec<f64>]) -> Vec<f64> {
+        let mut sums = vec![(0.0, 0.0); self.pairs.len()];
+        for (bin, gbps) in bins.iter().zip(fitted) {
+            for ((pair, _), gbps) in bin.members.iter().zip(gbps) {
+                let (traffic, gravity) = &mut sums[*pair as usize];
+                *traffic += gbps;
+                *gravity += self.gravity(*pair, bin.hosts);
+            }
+        }
+        sums.into_iter().map(|(traffic, gravity)| if gravity > 0.0 { (traffic / gravity).max(LEAST_AFFINITY) } else { 1.0 }).collect()
+    }
+
+    /// Returns the bounds and the estimate of each owner on each link. The estimate is scaled to the
+    /// load of the link, and limited by the bounds.
+    fn parts(&self, bin: &Bin<'_>, gbps: &[f64], network: &Network<'_>) -> Parts {
+        let mut parts = of_limits(self.limits(bin), &bin.loads);
+        let mut sums: FxHashMap<(LinkIndex, Owner), f64> = FxHashMap::default();
+        for ((pair, owner), gbps) in bin.members.iter().zip(gbps) {
+            for link in self.path(*pair) {
+                *sums.entry((*link, *owner)).or_default() += gbps;
+            }
+        }
+        for (link, load) in (0..).zip(&bin.loads) {
+            let Some(load) = load.filter(|load| *load > IDLE_GBPS) else { continue };
+            let sum = |owner: Owner| sums.get(&(link, owner)).copied().unwrap_or(0.0);
+            let mut modelled = 0.0;
+            if let Some(owners) = parts.by_link.get_mut(&link) {
+                modelled = owners.iter().map(|(owner, _)| sum(*owner)).sum();
+                for (owner, part) in owners.iter_mut().filter(|_| modelled > 0.0) {
+                    part.estimate = Some((sum(*owner) * load / modelled).clamp(part.least, part.most));
+                }
+            }
+            if network.is_between_switches(link) {
+                parts.measured += load;
+                parts.unexplained += (load - modelled).abs();
+            }
+        }
+        parts
+    }
+
+    /// Returns what the hosts of each owner sent and received, over the pairs that use each link.
+    fn limits(&self, bin: &Bin<'_>) -> FxHashMap<(LinkIndex, Owner), Limits> {
+        let mut limits: FxHashMap<(LinkIndex, Owner), Limits> = FxHashMap::default();
+        // The last host that was added to a link. The members are grouped by this host.
+        let mut last: FxHashMap<(LinkIndex, Owner), u32> = FxHashMap::default();
+        for (pair, owner) in &bin.members {
+            let from = self.pairs[*pair as usize].0;
+            for link in self.path(*pair) {
+                if last.insert((*link, *owner), from) != Some(from) {
+                    limits.entry((*link, *owner)).or_default().sent += bin.hosts.sends[from as usize];
+                }
+            }
+        }
+        last.clear();
+        let mut by_receiver = bin.members.clone();
+        by_receiver.sort_by_key(|(pair, _)| self.pairs[*pair as usize].1);
+        for (pair, owner) in by_receiver {
+            let to = self.pairs[pair as usize].1;
+            for link in self.path(pair) {
+                if last.insert((*link, owner), to) != Some(to) {
+                    limits.entry((*link, owner)).or_default().received += bin.hosts.receives[to as usize];
+                }
+            }
+        }
+        limits
+    }
+}

@@ -1,0 +1,168 @@
+//! Reads forwarding tables: which port of a switch leads to which LID.
+//!
+//! [`Routes::parse`] reads these forms, also if a file has several of them:
+//!
+//! - `dump_fts` of infiniband-diags: a head `Unicast lids [...] of switch Lid 4 guid 0x... (name):`,
+//!   and lines `0x0001 007 : (Channel Adapter portguid 0x...: 'node01')`. The text after the colon
+//!   gives the LID of a port GUID. In `opensm-lfts.dump` of OpenSM, `#` stands for the colon.
+//! - `ibdiagnet2.fdbs` of ibdiagnet, and `opensm.fdbs` of OpenSM: a head
+//!   `dump_ucast_routes: Switch 0x...`, and lines `0x0001 : 007  : 01   : yes`.
+//!
+//! Only the base LID of a port is used. With an LMC above 0, traffic to the other LIDs of a port can
+//! take other paths.
+
+use std::collections::BTreeMap;
+
+use ibnet::types::{Guid, Lid, PortNum, Printable};
+use miette::Diagnostic;
+
+/// Largest unicast LID (InfiniBand Architecture Specification, volume 1, section 4.1.3).
+const MOST_LID: usize = 0xbfff;
+
+/// Forwarding tables of switches.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Routes {
+    /// For each switch, the port of each LID.
+    tables: BTreeMap<Guid, BTreeMap<u16, PortNum>>,
+    /// LIDs of ports, as far as the file has them.
+    lids: BTreeMap<Guid, Lid>,
+}
+
+/// Fault of a file with forwarding tables.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
+pub enum RoutesError {
+    /// The text has no forwarding table.
+    #[error("cannot read routes from {}: it has no forwarding table", Printable(name))]
+    #[diagnostic(help("give the output of `dump_fts`, or the file ibdiagnet2.fdbs of ibdiagnet"))]
+    None {
+        /// Name of the file.
+        name: String,
+    },
+    /// A line is malformed.
+    #[error("cannot read routes at {}:{line}: {what} (found `{}`)", Printable(name), Printable(found))]
+    #[diagnostic(help("give the output of `dump_fts`, or the file ibdiagnet2.fdbs of ibdiagnet, without changes"))]
+    Line {
+        /// Name of the file.
+        name: String,
+        /// Line number, from 1.
+        line: usize,
+        /// The fault.
+        what: &'static str,
+        /// The text.
+        found: String,
+    },
+}
+
+impl Routes {
+    /// Parses forwarding tables. `name` is the name of the file.
+    ///
+    /// # Errors
+    /// Returns an error if a line of a table is malformed, or if there is no table.
+    pub fn parse(text: &str, name: &str) -> Result<Self, RoutesError> {
+        let mut routes = Self::default();
+        let mut table: Option<Guid> = None;
+        for (index, line) in text.lines().enumerate() {
+            let wrong = |what| RoutesError::Line { name: name.to_owned(), line: index + 1, what, found: line.to_owned() };
+            if let Some(guid) = head(line) {
+                let guid = guid.ok_or_else(|| wrong("expected the GUID of a switch"))?;
+                routes.tables.entry(guid).or_default();
+                table = Some(guid);
+            } else if line.trim_start().starts_with("0x") {
+                let switch = table.ok_or_else(|| wrong("expected a line with the GUID of a switch first"))?;
+                let (lid, port) = entry(line).ok_or_else(|| wrong("expected a LID and a port"))?;
+                if let Some(port) = port {
+                    routes.tables.entry(switch).or_default().insert(lid, port);
+                }
+                if let Some(guid) = destination(line) {
+                    routes.lids.entry(guid).or_insert(Lid(lid));
+                }
+            }
+        }
+        if routes.tables.is_empty() { Err(RoutesError::None { name: name.to_owned() }) } else { Ok(routes) }
+    }
+
+    /// Returns the port through which a switch sends to a LID.
+    pub fn port(&self, switch: Guid, lid: Lid) -> Option<PortNum> {
+        self.tables.get(&switch)?.get(&lid.0).copied()
+    }
+
+    /// Returns the LID of a port, if the file has it.
+    pub fn lid(&self, guid: Guid) -> Option<Lid> {
+        self.lids.get(&guid).copied()
+    }
+
+    /// Returns the switches with a table.
+    pub fn switches(&self) -> impl Iterator<Item = Guid> {
+        self.tables.keys().copied()
+    }
+}
+
+/// Returns the GUID in the head of a table. Returns `None` for another line, and `Some(None)` for a
+/// head without a GUID.
+fn head(line: &str) -> Option<Option<Guid>> {
+    let after = |word: &str| line.split_once(word).map(|(_, rest)| rest.split([' ', ',', '(']).next().unwrap_or_default().parse().ok());
+    if line.contains("ucast_routes: Switch ") {
+        after("Switch ")
+    } else if line.starts_with("Unicast lids ") {
+        after(" guid ")
+    } else {
+        None
+    }
+}
+
+/// Returns the LID and the port of a line. The port is `None` if the LID is not reachable.
+fn entry(line: &str) -> Option<(u16, Option<PortNum>)> {
+    let mut words = line.split([' ', ':', '\t']).filter(|word| !word.is_empty());
+    let lid = u16::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok().filter(|lid| usize::from(*lid) <= MOST_LID && *lid > 0)?;
+    let port = words.next()?;
+    if port.eq_ignore_ascii_case("unreachable") {
+        return Some((lid, None));
+    }
+    let port: u8 = port.parse().ok()?;
+    Some((lid, (port < u8::MAX).then_some(PortNum(port))))
+}
+
+/// Returns the port GUID of the destination, as `dump_fts` writes it.
+fn destination(line: &str) -> Option<Guid> {
+    let (_, rest) = line.split_once("portguid ")?;
+    rest.split([':', ' ', ')']).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_are_read_alike() {
+        let dump_fts = "Unicast lids [0x0-0x5] of switch Lid 4 guid 0x0000000000200006 (leaf (1)):\n  Lid  Out   Destination\n       Port     Info \n\
+                        0x0001 007 : (Channel Adapter portguid 0x0000000000100001: 'node01')\n\
+                        0x0004 000 : (Switch portguid 0x0000000000200006: 'leaf')\n2 valid lids dumped \n";
+        let fdbs = "osm_ucast_mgr_dump_ucast_routes: Switch 0x0000000000200006\nLID    : Port : Hops : Optimal\n\
+                    0x0001 : 007  : 01   : yes\n0x0002 : UNREACHABLE\n0x0004 : 000  : 00   : yes\n";
+        let (one, other) = (Routes::parse(dump_fts, "f").unwrap(), Routes::parse(fdbs, "f").unwrap());
+        assert_eq!(one.tables, other.tables);
+        assert_eq!(one.port(Guid(0x20_0006), Lid(1)), Some(PortNum(7)));
+        assert_eq!((one.lid(Guid(0x10_0001)), other.lid(Guid(0x10_0001))), (Some(Lid(1)), None));
+    }
+
+    #[test]
+    fn recorded_tables_of_one_fabric_agree() {
+        let read = |name: &str| {
+            let text = std::fs::read_to_string(format!("{}/../tests/data/routes/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+            Routes::parse(&text, name).unwrap()
+        };
+        let (dump, fdbs, lfts) = (read("dump_fts.txt"), read("opensm.fdbs"), read("opensm-lfts.dump"));
+        assert_eq!(dump.switches().count(), 6);
+        assert_eq!((&dump.tables, &dump.lids), (&lfts.tables, &lfts.lids));
+        assert_eq!(dump.tables, fdbs.tables);
+        assert_eq!(dump.lid(Guid(0x10_0003)), Some(Lid(5)));
+    }
+
+    #[test]
+    fn malformed_table_is_reported_with_its_line() {
+        assert_eq!(Routes::parse("nothing\n", "f"), Err(RoutesError::None { name: "f".to_owned() }));
+        for text in ["x\n0x0001 : 007\n", "Unicast lids [0x0-0x5] of switch Lid 4 guid x:\n", "ucast_routes: Switch 0x1\n0xffff 1\n"] {
+            assert!(matches!(Routes::parse(text, "f"), Err(RoutesError::Line { .. })), "{text}");
+        }
+    }
+}

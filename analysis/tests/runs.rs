@@ -1,0 +1,158 @@
+//! The heat map of an archive: columns at once give the same as record by record, and one-minute
+//! means nearly the same.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::path::Path;
+
+use ibnet_analysis::heat::HeatMap;
+use ibnet_analysis::heat::grid::{Cell, Grid};
+use ibnet_analysis::heat::order::RowKind;
+use ibnet_analysis::hosts::Hosts;
+use ibnet_analysis::input::{self, Fold, Inputs, ReadSummary};
+use ibnet_analysis::record::{Record, Type};
+use ibnet_store::pack::{PackOptions, Packer};
+use ibnet_store::parse::Batch;
+use serde_json::json;
+
+/// A slot of ten seconds.
+const SLOT_NS: u64 = 10_000_000_000;
+const FIRST: u64 = 179_526_240;
+
+/// A heat map that gets one record after the other, with all ports and no means.
+#[derive(Clone)]
+struct ByRecord(HeatMap);
+
+impl Fold for ByRecord {
+    fn uses(&self, kind: Type) -> bool {
+        self.0.uses(kind)
+    }
+
+    fn uses_counters(&self) -> bool {
+        self.0.uses_counters()
+    }
+
+    fn fields(&self) -> Option<Vec<String>> {
+        self.0.fields()
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        self.0.add(record);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.merge(other.0);
+    }
+}
+
+/// Returns records with faults: missing answers, gaps, copies of a slot, values that cannot be
+/// measured, a change of the sampler and of the peer, and a secondary sampler.
+fn lines(seed: u64, slots: u64) -> String {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut text = String::new();
+    for (guid, port) in [(7_u64, 1_u64), (7, 2), (8, 1)] {
+        for sampler in ["a", "b"] {
+            let mut last = None;
+            for number in 0..slots {
+                let is_queried = match (guid, sampler) {
+                    (7, "b") => port == 2,
+                    (8, _) => (sampler == "b") == (number > slots / 2),
+                    _ => true,
+                };
+                if !is_queried || random.u8(..100) == 0 {
+                    continue;
+                }
+                let slot = if random.u8(..100) == 0 { FIRST + number.saturating_sub(1) } else { FIRST + number };
+                let ts = (FIRST + number) * SLOT_NS + random.u64(..1_000_000);
+                let is_answer = random.u8(..50) > 0;
+                let dt_ns = last.filter(|_| is_answer).map(|last| ts - last);
+                let gbps =
+                    |random: &mut fastrand::Rng| if random.u16(..500) == 0 { 20_000.0 } else { f64::from(random.u32(..100_000_000)) / 1e6 };
+                let rate = dt_ns.map(|_| gbps(&mut random));
+                let mut record = json!({
+                    "type": "port", "ts": ts, "slot": slot, "sampler": sampler, "guid": format!("0x{guid:016x}"), "port": port, "lid": 4,
+                    "node": format!("n{guid} mlx5_0"), "kind": "hca", "hops": null, "peer_guid": "0x0000000000000001", "peer_port": 3,
+                    "peer": if number % 100 < 3 { "spine" } else { "leaf" }, "link": "4xEDR", "link_source": "live",
+                    "status": if is_answer { "ok" } else { "timeout" }, "rtt_ns": 9000, "rtt_min_ns": null, "mads": 3, "identity": "ok",
+                    "dt_ns": dt_ns, "xmit_gbps": rate, "rcv_gbps": rate, "xmit_utilization": null, "rcv_utilization": null,
+                    "xmit_blocked": dt_ns.filter(|_| number % 3 == 0).map(|_| f64::from(random.u32(..1_000_000)) / 1e6),
+                });
+                if number % 3 == 0 {
+                    record["xmit_blocked_dt_ns"] = json!(dt_ns.map(|dt_ns| 3 * dt_ns));
+                }
+                if (guid, port, sampler) == (7, 2, "b") {
+                    record["role"] = json!("secondary");
+                }
+                if is_answer {
+                    last = Some(ts);
+                }
+                text += &format!("{record}\n");
+            }
+        }
+    }
+    text
+}
+
+fn pack(root: &Path, text: &str) {
+    let mut packer = Packer::new(root, PackOptions::default()).unwrap();
+    packer.add(Batch::parse(text.as_bytes())).unwrap();
+    packer.finish(&|_, _| {}).unwrap();
+}
+
+fn map(hosts: Option<&str>) -> HeatMap {
+    let metrics = ["xmit_gbps", "xmit_blocked"].map(|name| name.parse().unwrap());
+    HeatMap::new(metrics.to_vec(), hosts.map(|hosts| Hosts::parse(hosts).unwrap()))
+}
+
+fn at_once(inputs: &Inputs, hosts: Option<&str>) -> (Grid, ReadSummary) {
+    let (heat, summary) = input::read(inputs, &map(hosts)).unwrap();
+    (heat.finish(RowKind::Port).unwrap(), summary)
+}
+
+fn by_record(inputs: &Inputs, hosts: Option<&str>) -> (Grid, ReadSummary) {
+    let (heat, summary) = input::read(inputs, &ByRecord(map(hosts))).unwrap();
+    (heat.0.finish(RowKind::Port).unwrap(), summary)
+}
+
+#[test]
+fn columns_at_once_give_the_cells_of_single_records() {
+    for seed in 0..8 {
+        let dir = tempfile::tempdir().unwrap();
+        pack(dir.path(), &lines(seed, 800));
+        let all = Inputs { files: vec![dir.path().to_owned()], from: None, to: None };
+        let (grid, summary) = at_once(&all, None);
+        assert_eq!((grid.rows.len(), summary.minute_hours.0), (3, 0));
+        assert!((grid, summary) == by_record(&all, None), "seed {seed}");
+        // A part of the time, and a part of the ports.
+        let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
+        let part = Inputs { from: time(100), to: time(500), ..all.clone() };
+        assert!(at_once(&part, None) == by_record(&part, None), "seed {seed}");
+        for hosts in ["n8", "spine", "n7,n8"] {
+            assert!(at_once(&part, Some(hosts)).0 == by_record(&part, Some(hosts)).0, "seed {seed}, {hosts}");
+        }
+    }
+}
+
+#[test]
+fn means_of_minutes_give_nearly_the_cells_of_the_records() {
+    let dir = tempfile::tempdir().unwrap();
+    // 40 hours: the columns have 120 s. Values that cannot be measured are left out.
+    let text: String = lines(1, 40 * 360).lines().filter(|line| !line.contains("20000.0")).map(|line| format!("{line}\n")).collect();
+    pack(dir.path(), &text);
+    let all = Inputs { files: vec![dir.path().to_owned()], from: None, to: None };
+    let (means, summary) = at_once(&all, None);
+    assert!(summary.minute_hours.0 >= 40 && summary.minute_hours.0 == summary.minute_hours.1, "{:?}", summary.minute_hours);
+    let (records, summary) = by_record(&all, None);
+    assert_eq!(summary.minute_hours.0, 0);
+    assert_eq!((means.step_ns, means.columns, means.rows.len()), (records.step_ns, records.columns, records.rows.len()));
+    assert_eq!(records.step_ns, 120_000_000_000);
+    let (mut sums, mut cells, mut far) = ([0.0; 2], 0, 0);
+    for (a, b) in means.panels[0].cells.iter().flatten().zip(records.panels[0].cells.iter().flatten()) {
+        if let (Cell::Value(a), Cell::Value(b)) = (a, b) {
+            sums = [sums[0] + a, sums[1] + b];
+            cells += 1;
+            // A record at the edge of a column counts for the minute of its end.
+            far += u32::from((a - b).abs() > 20.0);
+        }
+    }
+    assert!(cells > 3000 && far * 50 < cells && (sums[0] / sums[1] - 1.0).abs() < 1e-3, "{cells} cells, {far} far, {sums:?}");
+}

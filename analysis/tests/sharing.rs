@@ -1,0 +1,295 @@
+//! Compares the shares of jobs on links with the known flows of the simulated fabric.
+//!
+//!     cargo test -p ibnet-analysis --test sharing -- --nocapture
+//!
+//! The output has the precision, the recall and the errors that `docs/jobs.md` states.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use ibnet::mad::transport::sim::traffic::{KnownFlow, PACKET_OCTETS, Traffic};
+use ibnet::time::Instant;
+use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
+use ibnet::types::{NodeKind, PortNum};
+use ibnet_analysis::input::{self, Inputs};
+use ibnet_analysis::job::all::JobList;
+use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::sharing::{Shares, equal_bins};
+use ibnet_analysis::ports::{PortKey, PortSummary, Ports};
+use ibnet_analysis::routes::Routes;
+
+/// Seconds of a recording.
+const SECONDS: u64 = 60;
+const START: u64 = 1_795_262_400;
+
+/// A job counts on a link in an interval if it has more than this share of the octets.
+const COUNTS: [f64; 2] = [0.05, 0.2];
+
+fn fabric() -> Fabric {
+    let tree = synthetic::FatTree { leaves: 8, hosts: 16, spines: 4, trunk: 2, radix: 40 };
+    ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").unwrap().fabric
+}
+
+/// Traffic with the job of each host.
+struct Scenario {
+    fabric: Fabric,
+    traffic: Traffic,
+    /// Job of each host. Hosts without a job are servers.
+    jobs: BTreeMap<DeviceId, u32>,
+}
+
+/// Returns HCAs in a random order.
+fn hosts(fabric: &Fabric, rng: &mut fastrand::Rng) -> Vec<DeviceId> {
+    let mut hosts: Vec<DeviceId> = fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca).map(|(id, _)| id).collect();
+    rng.shuffle(&mut hosts);
+    hosts
+}
+
+impl Scenario {
+    /// Jobs of 4 to 24 random hosts: rings, random partners and all to all. Six servers have no job.
+    /// Every fourth host writes to a server, and every eighth reads from one.
+    fn jobs_and_servers(seed: u64) -> Self {
+        let (fabric, mut rng) = (fabric(), fastrand::Rng::with_seed(seed));
+        let all = hosts(&fabric, &mut rng);
+        let (servers, mut left) = all.split_at(6);
+        let (mut flows, mut jobs, mut number) = (Vec::new(), BTreeMap::new(), 0);
+        let mut flow = |rng: &mut fastrand::Rng, from: DeviceId, to: DeviceId, gigabytes: f64| {
+            let every = Duration::from_millis(rng.u64(1000..9000));
+            flows.push(KnownFlow {
+                from,
+                to,
+                octets_per_second: gigabytes * 1e9,
+                start: Instant::ZERO + Duration::from_millis(rng.u64(..1000)),
+                length: every.mul_f64(0.3 + 0.7 * rng.f64()),
+                every,
+            });
+        };
+        while left.len() > 1 {
+            let (job, rest) = left.split_at(rng.usize(4..=24).min(left.len()));
+            let (pattern, rate) = (rng.u8(..3), 1.0 + 7.0 * rng.f64());
+            for (index, from) in job.iter().enumerate() {
+                jobs.insert(*from, number);
+                let partners: Vec<DeviceId> = match pattern {
+                    0 => vec![job[(index + 1) % job.len()]],
+                    1 => (0..3).map(|_| job[rng.usize(..job.len())]).collect(),
+                    _ => job.to_vec(),
+                };
+                let partners: Vec<DeviceId> = partners.into_iter().filter(|to| to != from).collect();
+                for to in &partners {
+                    flow(&mut rng, *from, *to, rate / partners.len() as f64);
+                }
+            }
+            number += 1;
+            left = rest;
+        }
+        for (index, host) in all[servers.len()..].iter().enumerate() {
+            let server = servers[rng.usize(..servers.len())];
+            if index % 4 == 0 {
+                flow(&mut rng, *host, server, 1.0);
+            }
+            if index % 8 == 1 {
+                flow(&mut rng, server, *host, 1.0);
+            }
+        }
+        let traffic = Traffic::of(&fabric, &flows);
+        Self { fabric, traffic, jobs }
+    }
+
+    /// The jobs of the demonstration. Its servers belong to a job, so hosts of different jobs exchange
+    /// data, which the method excludes.
+    fn demonstration(seed: u64) -> Self {
+        let fabric = ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").unwrap().fabric;
+        let traffic = Traffic::jobs(&fabric, seed);
+        let jobs = (0..).zip(Traffic::hosts_of_jobs(&fabric, seed)).flat_map(|(job, hosts)| hosts.into_iter().map(move |host| (host, job)));
+        let jobs = jobs.collect();
+        Self { fabric, traffic, jobs }
+    }
+
+    /// Returns the records of all ports, read every second at the same instant.
+    fn ports(&self) -> BTreeMap<PortKey, PortSummary> {
+        let mut text = String::new();
+        for second in 1..=SECONDS {
+            for (id, device) in self.fabric.iter() {
+                for (port, peer) in device.linked() {
+                    let there = self.fabric.find(peer.guid, peer.port).unwrap();
+                    let octets =
+                        |id, port, second| self.traffic.sent(id, port, Instant::ZERO + Duration::from_secs(second)).packets * PACKET_OCTETS;
+                    let out = (octets(id, port.num, second) - octets(id, port.num, second - 1)) as f64;
+                    let back = (octets(there, peer.port, second) - octets(there, peer.port, second - 1)) as f64;
+                    let capacity = port.rate.data_gbps().unwrap() / 8.0 * 1e9;
+                    let line = serde_json::json!({
+                        "type": "port", "ts": (START + second) * 1_000_000_000, "slot": START + second, "sampler": "s", "guid": device.guid,
+                        "port": port.num, "lid": device.lid, "node": device.name, "kind": device.kind, "hops": null, "peer_guid": peer.guid,
+                        "peer_port": peer.port, "peer": self.fabric.device(there).name, "link": port.rate.to_string(), "link_source": "live",
+                        "status": "ok", "rtt_ns": 1000, "mads": 1, "identity": "ok", "dt_ns": 1_000_000_000, "xmit_gbps": out * 8.0 / 1e9,
+                        "rcv_gbps": back * 8.0 / 1e9, "xmit_utilization": out / capacity, "rcv_utilization": back / capacity,
+                        "xmit_blocked": 0.0,
+                    });
+                    writeln!(text, "{line}").unwrap();
+                }
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("lines.jsonl");
+        std::fs::write(&file, text).unwrap();
+        input::read(&Inputs::new(&[file]).unwrap(), &Ports::with_bins(64)).unwrap().0.finish()
+    }
+
+    fn list(&self) -> JobList {
+        let mut by_job: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+        self.jobs.iter().for_each(|(host, job)| by_job.entry(*job).or_default().push(self.fabric.device(*host).host()));
+        let run = |(job, hosts): (&u32, &Vec<&str>)| JobRun::new(&job.to_string(), &hosts.join(","), Some(0), None).unwrap();
+        JobList::new(&by_job.iter().map(run).collect::<Vec<_>>())
+    }
+
+    /// Returns the true octets of each job on each link between switches in each second.
+    fn truth(&self) -> BTreeMap<(PortKey, u64), BTreeMap<Option<u32>, f64>> {
+        let mut truth: BTreeMap<(PortKey, u64), BTreeMap<Option<u32>, f64>> = BTreeMap::new();
+        let is_switch = |id: DeviceId| self.fabric.device(id).kind == NodeKind::Switch;
+        for (id, device) in self.fabric.iter().filter(|(id, _)| is_switch(*id)) {
+            for (port, peer) in device.linked() {
+                if !is_switch(self.fabric.find(peer.guid, peer.port).unwrap()) {
+                    continue;
+                }
+                for second in 1..=SECONDS {
+                    let at = |second| self.traffic.sent_by_flow(id, port.num, Instant::ZERO + Duration::from_secs(second));
+                    for ((from, to, after), (_, _, before)) in at(second).into_iter().zip(at(second - 1)) {
+                        let job = self.jobs.get(&from).or_else(|| self.jobs.get(&to)).copied();
+                        let octets = (after - before) as f64;
+                        *truth.entry(((device.guid, port.num), START + second - 1)).or_default().entry(job).or_default() += octets;
+                    }
+                }
+            }
+        }
+        truth
+    }
+}
+
+/// Agreement of the estimate with the truth.
+#[derive(Debug, Default)]
+struct Score {
+    /// Jobs on links in intervals: found and true, found and false, missed.
+    hits: [usize; 2],
+    false_hits: [usize; 2],
+    misses: [usize; 2],
+    /// Sum of the absolute errors of the shares, and number of shares.
+    error: f64,
+    shares: usize,
+    /// Octets outside of the bounds, octets in all, and sum of the widths of the bounds.
+    outside: f64,
+    all: f64,
+    width: f64,
+    unexplained: f64,
+}
+
+impl Score {
+    fn precision(&self, which: usize) -> f64 {
+        self.hits[which] as f64 / (self.hits[which] + self.false_hits[which]) as f64
+    }
+
+    fn recall(&self, which: usize) -> f64 {
+        self.hits[which] as f64 / (self.hits[which] + self.misses[which]) as f64
+    }
+}
+
+type Found = BTreeMap<(PortKey, u64), BTreeMap<Option<u32>, [f64; 3]>>;
+
+fn score(scenario: &Scenario, ports: &BTreeMap<PortKey, PortSummary>, routes: Option<&Routes>) -> Score {
+    let list = scenario.list();
+    let shares = Shares::of(ports, &list, routes);
+    let mut found: Found = BTreeMap::new();
+    for (link, bin, job, values) in shares.all() {
+        // A server of the demonstration has two ports in different jobs: `3+7`. The first one counts.
+        let job = job.map(|job| job.split('+').next().unwrap().parse().unwrap());
+        found.entry((link, bin)).or_default().insert(job, values);
+    }
+    let mut score = Score { unexplained: shares.unexplained().unwrap_or(f64::NAN), ..Score::default() };
+    let truth = scenario.truth();
+    for (place, truth) in &truth {
+        let all: f64 = truth.values().sum();
+        if all < 1e6 {
+            continue;
+        }
+        let found = found.get(place).cloned().unwrap_or_default();
+        let jobs: BTreeSet<Option<u32>> = truth.keys().chain(found.keys()).copied().collect();
+        for job in jobs {
+            let (octets, [least, estimate, most]) = (truth.get(&job).copied().unwrap_or(0.0), found.get(&job).copied().unwrap_or_default());
+            for (which, counts) in COUNTS.into_iter().enumerate() {
+                let (is_true, is_found) = (octets > counts * all, estimate > counts * all);
+                score.hits[which] += usize::from(is_true && is_found);
+                score.false_hits[which] += usize::from(!is_true && is_found);
+                score.misses[which] += usize::from(is_true && !is_found);
+            }
+            if octets.max(estimate) > COUNTS[0] * all {
+                score.error += ((estimate - octets) / all).abs();
+                score.shares += 1;
+            }
+            // One packet of each flow is a rounding error of the counters.
+            let rounding = 100.0 * PACKET_OCTETS as f64;
+            score.outside += (least - octets - rounding).max(0.0) + (octets - most - rounding).max(0.0);
+            score.width += most - least;
+            score.all += octets;
+        }
+    }
+    score
+}
+
+fn report(name: &str, score: &Score) {
+    let percent = |value: f64| format!("{:.1} %", value * 100.0);
+    for (which, counts) in COUNTS.into_iter().enumerate() {
+        let (precision, recall) = (percent(score.precision(which)), percent(score.recall(which)));
+        println!("{name}: shares above {}: precision {precision}, recall {recall}", percent(counts));
+    }
+    let [error, outside, width] = [score.error / score.shares as f64, score.outside / score.all, score.width / score.all];
+    println!(
+        "{name}: mean error of a share {}, outside of the bounds {}, width of the bounds {width:.2} of the octets, unexplained {}",
+        percent(error),
+        percent(outside),
+        percent(score.unexplained)
+    );
+}
+
+#[test]
+fn shares_agree_with_the_known_flows() {
+    for seed in 1..=2 {
+        let scenario = Scenario::jobs_and_servers(seed);
+        let routes = Routes::parse(&Traffic::forwarding_tables(&scenario.fabric), "simulated").unwrap();
+        let ports = scenario.ports();
+        let ports = equal_bins(&ports);
+        let with_routes = score(&scenario, &ports, Some(&routes));
+        report(&format!("jobs and servers, seed {seed}"), &with_routes);
+        assert!(with_routes.precision(0) > 0.7 && with_routes.recall(0) > 0.85, "{with_routes:?}");
+        assert!(with_routes.outside / with_routes.all < 1e-6, "the truth is within the bounds: {with_routes:?}");
+        assert!(with_routes.unexplained < 0.05, "{with_routes:?}");
+        let without = score(&scenario, &ports, None);
+        report(&format!("without routes, seed {seed}"), &without);
+        assert!(without.outside / without.all < 1e-6, "the truth is within the bounds: {without:?}");
+        assert!(without.width > with_routes.width, "routes make the bounds tighter");
+        assert_eq!(without.hits, [0; 2], "no estimate without routes");
+    }
+}
+
+#[test]
+fn traffic_between_jobs_is_visible_as_unexplained() {
+    let scenario = Scenario::demonstration(1);
+    let routes = Routes::parse(&Traffic::forwarding_tables(&scenario.fabric), "simulated").unwrap();
+    let ports = scenario.ports();
+    let ports = equal_bins(&ports);
+    let score = score(&scenario, &ports, Some(&routes));
+    report("servers that belong to a job", &score);
+    assert!(score.precision(1) > 0.3 && score.recall(1) > 0.3, "{score:?}");
+    assert!(score.unexplained > 0.0, "{score:?}");
+}
+
+#[test]
+fn host_port_is_known_by_its_number() {
+    // The forwarding tables of the simulated fabric lead to each host.
+    let fabric = fabric();
+    let routes = Routes::parse(&Traffic::forwarding_tables(&fabric), "simulated").unwrap();
+    for (_, host) in fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca) {
+        let (port, peer) = host.linked().next().unwrap();
+        assert_eq!((port.num, routes.port(peer.guid, host.lid)), (PortNum(1), Some(peer.port)));
+    }
+}

@@ -1,0 +1,208 @@
+//! Derived tables, and the removal of old hours.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::fs;
+use std::path::Path;
+
+use ibnet_store::archive::Archive;
+use ibnet_store::hour::{HOUR_NS, Hour};
+use ibnet_store::pack::{PackOptions, Packed, Packer};
+use ibnet_store::parse::Batch;
+use ibnet_store::read::ArchiveFile;
+use ibnet_store::retain::{Keep, Removed, retain};
+use ibnet_store::schema::TableName;
+use ibnet_store::table::Table;
+use serde_json::{Value, json};
+
+/// Start of an hour.
+const START: u64 = 498_613 * HOUR_NS;
+const SECOND: u64 = 1_000_000_000;
+
+/// Returns the record of a port. `rest` adds fields or replaces their values.
+fn port(ts: u64, rest: Value) -> String {
+    let mut record = json!({
+        "type": "port", "ts": ts, "slot": ts / SECOND, "sampler": "a", "guid": "0x0000000000000007", "port": 1, "lid": 4, "node": "n1 mlx5_0",
+        "kind": "hca", "hops": null, "peer_guid": "0x0000000000000001", "peer_port": 3, "peer": "leaf", "link": "4xEDR", "link_source": "live",
+        "status": "ok", "rtt_ns": 9000, "rtt_min_ns": null, "mads": 3, "identity": "ok", "port_xmit_data_bytes": ts / SECOND,
+        "dt_ns": SECOND, "xmit_gbps": 1.0, "rcv_gbps": null, "xmit_utilization": null, "rcv_utilization": null, "xmit_blocked": 0.25,
+    });
+    rest.as_object().unwrap().iter().for_each(|(name, value)| record[name] = value.clone());
+    format!("{record}\n")
+}
+
+fn pack(root: &Path, text: &str, most_rows: usize) -> Packed {
+    let mut packer = Packer::new(root, PackOptions { verify: true }).unwrap().with_most_rows(most_rows);
+    for lines in text.split_inclusive('\n').collect::<Vec<_>>().chunks(7) {
+        let batch = Batch::parse(lines.concat().as_bytes());
+        assert_eq!(batch.invalid, []);
+        packer.add(batch).unwrap();
+    }
+    packer.finish(&|_, _| {}).unwrap()
+}
+
+fn files(root: &Path, table: TableName) -> Vec<ArchiveFile> {
+    let files = Archive::open(root).unwrap().files(table).unwrap();
+    files.into_iter().map(|(_, path)| ArchiveFile::open(&path).unwrap()).collect()
+}
+
+/// Returns the rows of a table as objects.
+fn rows(root: &Path, table: TableName) -> Vec<Value> {
+    let of_table = |table: Table| (0..table.len()).map(move |row| serde_json::from_slice(&table.line(row)).unwrap());
+    files(root, table).into_iter().flat_map(|file| of_table(file.read_all().unwrap())).collect()
+}
+
+#[test]
+fn minute_has_mean_largest_value_and_percentile_of_its_records() {
+    let mut text: String =
+        (0..100).map(|second| port(START + second * SECOND, json!({"xmit_gbps": second, "rtt_ns": 1000 * second}))).collect();
+    // The last record of the first minute has no answer, and one record describes two seconds.
+    text += &port(START + 59 * SECOND + 1, json!({"slot": 1, "status": "timeout", "dt_ns": null, "xmit_gbps": null, "xmit_blocked": null}));
+    text += &port(START + 30 * SECOND, json!({"sampler": "b", "role": "secondary", "dt_ns": 2 * SECOND, "xmit_gbps": 4.0}));
+    text += &port(
+        START + 31 * SECOND,
+        json!({"sampler": "b", "role": "secondary", "xmit_gbps": 1.0, "xmit_blocked_dt_ns": 3 * SECOND, "xmit_blocked": 1.0}),
+    );
+    for most_rows in [1000, 20] {
+        let dir = tempfile::tempdir().unwrap();
+        pack(dir.path(), &text, most_rows);
+        let rows = rows(dir.path(), TableName::PortsMinute);
+        let fields = |row: &Value, names: &[&str]| names.iter().map(|name| row[name].clone()).collect::<Vec<_>>();
+        let names =
+            ["sampler", "ts", "records", "answered", "dt_ns", "xmit_gbps", "xmit_gbps_max", "xmit_gbps_p95", "port_xmit_data_bytes"];
+        let last = |second: u64| (START + second * SECOND, START / SECOND + second);
+        assert_eq!(rows.len(), 3);
+        let (ts, octets) = last(59);
+        assert_eq!(
+            fields(&rows[0], &names),
+            [json!("a"), json!(ts), json!(61), json!(60), json!(60 * SECOND), json!(29.5), json!(59.0), json!(56.0), json!(octets)]
+        );
+        let (ts, octets) = last(99);
+        assert_eq!(
+            fields(&rows[1], &names),
+            [json!("a"), json!(ts), json!(40), json!(40), json!(40 * SECOND), json!(79.5), json!(99.0), json!(97.0), json!(octets)]
+        );
+        let (ts, octets) = last(31);
+        assert_eq!(
+            fields(&rows[2], &names),
+            [json!("b"), json!(ts), json!(2), json!(2), json!(3 * SECOND), json!(3.0), json!(4.0), json!(4.0), json!(octets)]
+        );
+        let names = ["status", "xmit_blocked", "xmit_blocked_max", "xmit_blocked_dt_ns", "rcv_gbps", "rtt_ns", "rtt_ns_max", "rtt_ns_p95"];
+        assert_eq!(
+            fields(&rows[0], &names),
+            [json!("ok"), json!(0.25), json!(0.25), json!(60 * SECOND), json!(null), json!(29_500), json!(59_000), json!(56_000)]
+        );
+        // 0.25 over two seconds and 1.0 over three.
+        assert_eq!(fields(&rows[2], &names[1..4]), [json!(0.7), json!(1.0), json!(5 * SECOND)]);
+    }
+}
+
+#[test]
+fn device_has_a_row_for_its_first_record_and_for_each_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let peers = ["leaf", "leaf", "spine", "spine", "leaf"];
+    let text: String =
+        peers.iter().zip(0..).map(|(peer, second)| port(START + second * SECOND, json!({"peer": peer, "rtt_ns": second}))).collect();
+    pack(dir.path(), &(text + &port(START + HOUR_NS, json!({"lid": 5}))), 1000);
+    let rows: Vec<_> = rows(dir.path(), TableName::Devices)
+        .iter()
+        .map(|row| (row["ts"].as_u64().unwrap() - START, row["peer"].clone(), row["lid"].clone()))
+        .collect();
+    let row = |ts: u64, peer: &str, lid: u64| (ts, json!(peer), json!(lid));
+    assert_eq!(rows, [row(0, "leaf", 4), row(2 * SECOND, "spine", 4), row(4 * SECOND, "leaf", 4), row(HOUR_NS, "leaf", 5)]);
+}
+
+#[test]
+fn derived_tables_belong_to_the_records_of_their_hour() {
+    let dir = tempfile::tempdir().unwrap();
+    let text: String = (0..200).map(|second| port(START + second * SECOND, json!({}))).collect();
+    let is_current = || {
+        let sum = files(dir.path(), TableName::Ports)[0].sum();
+        TableName::DERIVED.into_iter().all(|table| files(dir.path(), table).iter().all(|file| file.of() == Some(sum)))
+    };
+    pack(dir.path(), &text, 1000);
+    assert!(is_current());
+    let late = port(START + 300 * SECOND, json!({}));
+    assert_eq!(pack(dir.path(), &late, 1000).derived.len(), 2);
+    assert!(is_current());
+    assert_eq!(rows(dir.path(), TableName::PortsMinute).len(), 5);
+    // A writer that was interrupted before it wrote the derived tables.
+    let path = Archive::open(dir.path()).unwrap().path(TableName::PortsMinute, Hour::of(START));
+    let whole = fs::read(&path).unwrap();
+    for damage in [None, Some(&whole[..whole.len() / 2])] {
+        fs::remove_file(&path).unwrap();
+        damage.into_iter().for_each(|octets| fs::write(&path, octets).unwrap());
+        let packed = pack(dir.path(), &late, 1000);
+        assert_eq!((packed.files.len(), packed.derived.len(), packed.copies), (0, 1, 1));
+        assert_eq!(fs::read(&path).unwrap(), whole);
+    }
+}
+
+/// Packs five hours with a record in each minute.
+fn five_hours(root: &Path) -> String {
+    let text: String = (0..300).map(|minute| port(START + minute * 60 * SECOND, json!({}))).collect();
+    pack(root, &text, 1000);
+    text
+}
+
+fn hours(root: &Path, table: TableName) -> Vec<u32> {
+    Archive::open(root).unwrap().files(table).unwrap().into_iter().map(|(hour, _)| hour.0 - Hour::of(START).0).collect()
+}
+
+#[test]
+fn old_hours_are_removed_and_their_means_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = five_hours(dir.path());
+    fs::remove_file(Archive::open(dir.path()).unwrap().path(TableName::PortsMinute, Hour::of(START))).unwrap();
+    let keep = [Keep { table: TableName::Ports, age_ns: Some(2 * HOUR_NS), octets: None }];
+    // The third hour ended two hours ago.
+    let removed = retain(dir.path(), &keep, START + 5 * HOUR_NS).unwrap();
+    let octets = removed[0].octets;
+    let first = Hour::of(START);
+    assert_eq!(removed, [Removed { table: TableName::Ports, files: 3, octets, hours: (first, Hour(first.0 + 2)) }]);
+    assert_eq!(hours(dir.path(), TableName::Ports), [3, 4]);
+    assert_eq!(hours(dir.path(), TableName::PortsMinute), [0, 1, 2, 3, 4], "missing means were computed");
+    assert!(!dir.path().join(format!("ports/{first}")).exists());
+    assert_eq!(retain(dir.path(), &keep, START + 5 * HOUR_NS).unwrap(), []);
+    // The same lines do not come back, and do not replace the means.
+    let means = rows(dir.path(), TableName::PortsMinute);
+    let packed = pack(dir.path(), text.lines().next().map(|line| format!("{line}\n")).unwrap().as_str(), 1000);
+    assert_eq!((packed.expired, packed.files.len(), packed.added.len()), (1, 0, 0));
+    assert_eq!(pack(dir.path(), &text, 20).expired, 180);
+    assert_eq!(rows(dir.path(), TableName::PortsMinute), means);
+}
+
+#[test]
+fn oldest_hours_are_removed_until_a_table_has_its_size() {
+    let dir = tempfile::tempdir().unwrap();
+    five_hours(dir.path());
+    let all = Archive::open(dir.path()).unwrap().files(TableName::PortsMinute).unwrap();
+    let sizes: Vec<u64> = all.iter().map(|(_, path)| fs::metadata(path).unwrap().len()).collect();
+    let keep = |octets: u64| [Keep { table: TableName::PortsMinute, age_ns: None, octets: Some(octets) }];
+    assert_eq!(retain(dir.path(), &keep(sizes.iter().sum()), 0).unwrap(), []);
+    let removed = retain(dir.path(), &keep(sizes[3] + sizes[4]), 0).unwrap();
+    assert_eq!((removed[0].files, removed[0].octets), (3, sizes[..3].iter().sum()));
+    assert_eq!(hours(dir.path(), TableName::PortsMinute), [3, 4]);
+    assert_eq!(hours(dir.path(), TableName::Ports), [0, 1, 2, 3, 4], "other tables stay");
+    retain(dir.path(), &keep(0), 0).unwrap();
+    assert_eq!(hours(dir.path(), TableName::PortsMinute), [4], "the newest hour stays");
+}
+
+#[test]
+fn rows_of_a_range_are_those_of_the_whole_row_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let text: String = (0..70_000_u64)
+        .map(|row| port(START + row * 50_000_000, json!({"slot": row, "peer": format!("p{}", row / 9000), "saturated": ["a"], "rcv_gbps": (row % 3 > 0).then_some(row as f64)})))
+        .collect();
+    pack(dir.path(), &text, 100_000);
+    let file = &files(dir.path(), TableName::Ports)[0];
+    let columns = vec![true; TableName::Ports.schema().columns.len()];
+    let whole = file.read(0, &columns).unwrap();
+    let ranges = [3..5, 16_000..17_000, 40_000..40_001, 69_990..70_000];
+    let some = file.read_rows(0, &columns, &ranges).unwrap();
+    let lines: Vec<Vec<u8>> = ranges.iter().flat_map(|range| range.clone().map(|row| whole.line(row))).collect();
+    assert_eq!((0..some.len()).map(|row| some.line(row)).collect::<Vec<_>>(), lines);
+    assert_eq!(file.read_rows(0, &columns, &[]).unwrap().len(), 0);
+    let names = file.dictionary(0, "peer").unwrap().unwrap();
+    assert_eq!((names.len(), names[7].as_str()), (8, "p7"));
+    assert_eq!(file.dictionary(0, "node").unwrap().unwrap(), ["n1 mlx5_0"]);
+}

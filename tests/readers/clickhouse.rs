@@ -1,0 +1,67 @@
+//! The files of `packaging/clickhouse`, run by chdb. chdb does not have the engine NATS, so the engine
+//! Null takes its place: it hands inserted rows to the materialized views in the same way.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::recipes::{KINDS, Recorded, recipes, sql};
+use super::tools;
+
+const TABLES: &str = include_str!("../../packaging/clickhouse/tables.sql");
+const ROLLUP: &str = include_str!("../../packaging/clickhouse/rollup.sql");
+const NATS: &str = include_str!("../../packaging/clickhouse/nats.sql");
+const CLUSTER: &str = include_str!("../../packaging/clickhouse/cluster.sql");
+
+/// Returns the statements of a file without comments.
+fn statements(file: &str) -> Vec<String> {
+    let lines = file.lines().map(|line| line.split_once("--").map_or(line, |(text, _)| text));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    text.split(';').map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn file_of_tables_has_those_of_the_page() {
+    let tables: Vec<_> = recipes("ClickHouse").into_iter().filter(|recipe| recipe.text.contains("CREATE TABLE")).collect();
+    assert_eq!(tables.len(), 4);
+    let page: Vec<_> = tables.iter().flat_map(|table| statements(table.text)).collect();
+    assert_eq!(statements(TABLES), page);
+}
+
+#[test]
+fn files_state_what_is_not_run() {
+    assert!(NATS.contains("NOT RUN") && NATS.contains("ENGINE = NATS") && CLUSTER.contains("NOT RUN"));
+    assert!([TABLES, ROLLUP].iter().all(|file| !file.contains("NOT RUN") && file.contains("`make test`")));
+}
+
+#[test]
+fn messages_of_mixed_records_fill_the_tables_and_the_minutes() {
+    let Some(python) = tools::python() else { return };
+    let recorded = Recorded::new();
+    let dir = recorded.dir.path();
+    fs::write(dir.join("whole.jsonl"), &recorded.text).unwrap();
+    let (before, after) = NATS.split_once("ENGINE = NATS SETTINGS").unwrap();
+    let with_null = format!("{before}ENGINE = Null;{}", after.split_once(';').unwrap().1);
+    let mut all: Vec<_> = [TABLES, ROLLUP, &with_null].iter().flat_map(|file| statements(file)).collect();
+    // The table `ibnet_nats`, and a view for each type of record.
+    assert_eq!(statements(&with_null).len(), 1 + KINDS.len());
+    all.push(format!("INSERT INTO ibnet_nats FROM INFILE '{}' FORMAT JSONEachRow", dir.join("whole.jsonl").display()));
+    let queries = all.len();
+    all.extend(KINDS.map(|kind| format!("SELECT count() FROM ibnet_{kind}")));
+    all.push("SELECT sum(slots), max(port_rcv_data_bytes) FROM ibnet_port_minutes".to_owned());
+    all.push("SELECT node, port, sum(xmit_blocked_mean) / count() FROM ibnet_port_minutes WHERE xmit_blocked_mean IS NOT NULL GROUP BY guid, node, port ORDER BY guid, port".to_owned());
+    let rows = sql(&python, "clickhouse", dir, &all.iter().map(String::as_str).collect::<Vec<_>>());
+    let lines = |kind: &str| recorded.text.lines().filter(|line| line.starts_with(&format!("{{\"type\":\"{kind}\""))).count();
+    assert_eq!(rows[queries..queries + 4], KINDS.map(|kind| vec![vec![json!(lines(kind))]]));
+    assert_eq!(rows[queries + 4], [[json!(lines("port")), json!(u64::MAX)]]);
+    // The recording is shorter than a minute; if it is in two minutes, the means differ a little.
+    let (found, expected) = (&rows[queries + 5], recorded.blocked());
+    assert!(found.len() == expected.len() && found.len() > 10, "{} and {}", found.len(), expected.len());
+    let minutes = recorded.text.lines().filter_map(|line| line.split("\"ts\":").nth(1)?.get(..10)?.parse::<u64>().ok());
+    let is_one_minute = minutes.clone().min().map(|ts| ts / 60) == minutes.max().map(|ts| ts / 60);
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found[..2], expected[..2]);
+        let difference = (found[2].as_f64().unwrap() - expected[2].as_f64().unwrap()).abs();
+        assert!(!is_one_minute || difference < 1e-9, "{found:?} is not {expected:?}");
+    }
+}

@@ -1,1 +1,0 @@
-//! DuckDB on the same data.

@@ -1,0 +1,213 @@
+//! Runs `ibnet-view pack` with faults: a killed process, a full disk, torn and repeated files, a wrong
+//! clock, and the removal of old hours.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+const VIEW: &str = env!("CARGO_BIN_EXE_ibnet-view");
+const SECOND: u64 = 1_000_000_000;
+/// 2026-11-21 12:00:00 UTC.
+const START: u64 = 1_795_262_400;
+
+/// Returns the records of 20 ports in three hours, one for each minute.
+fn lines(clock: u64) -> String {
+    let line = |minute: u64, port: u64| {
+        let (slot, ts) = (clock + minute * 60, (clock + minute * 60) * SECOND + port * 1000 + minute % 7);
+        format!(
+            "{{\"type\":\"port\",\"ts\":{ts},\"slot\":{slot},\"sampler\":\"s\",\"guid\":\"0x{port:016x}\",\"port\":1,\"lid\":{port},\"node\":\"n{port}\",\
+             \"kind\":\"hca\",\"status\":\"ok\",\"rtt_ns\":{},\"mads\":2,\"dt_ns\":{SECOND},\"xmit_gbps\":{}.5,\"port_xmit_data_bytes\":{ts}}}\n",
+            ts % 7919,
+            minute % 90
+        )
+    };
+    (0..180).flat_map(|minute| (1..=20).map(move |port| line(minute, port))).collect()
+}
+
+fn folder() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.jsonl"), lines(START)).unwrap();
+    dir
+}
+
+fn view(dir: &Path, args: &[&str]) -> Output {
+    Command::new(VIEW).current_dir(dir).args(args).output().unwrap()
+}
+
+/// Packs, and returns standard output and standard error.
+fn pack(dir: &Path, args: &[&str]) -> (String, String) {
+    let output = view(dir, &[&["pack"], args].concat());
+    let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// Returns the paths and the contents of all data files.
+fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            match entry.file_type().unwrap().is_dir() {
+                _ if name.starts_with('.') => {}
+                true => folders.push(entry.path()),
+                false => drop(files.insert(entry.path().strip_prefix(root).unwrap().to_owned(), fs::read(entry.path()).unwrap())),
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn process_that_is_killed_at_any_time_loses_and_repeats_nothing() {
+    let dir = folder();
+    pack(dir.path(), &["a.jsonl", "-o", "whole"]);
+    let whole = contents(&dir.path().join("whole"));
+    assert_eq!(whole.len(), 9, "three tables of three hours");
+    let mut killed = 0;
+    for attempt in 0..200_u32 {
+        let args = ["pack", "a.jsonl", "-o", "archive", "--remove-inputs"];
+        let mut process = Command::new(VIEW).current_dir(dir.path()).args(args).stdout(Stdio::null()).spawn().unwrap();
+        // Each process lives a little longer than the one before.
+        std::thread::sleep(Duration::from_millis(2 * u64::from(attempt)));
+        if process.try_wait().unwrap().is_some() {
+            break;
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        killed += 1;
+        if !dir.path().join("a.jsonl").exists() {
+            break;
+        }
+        // Every file that exists is complete.
+        for (path, octets) in contents(&dir.path().join("archive")).into_iter().filter(|_| dir.path().join("archive").exists()) {
+            assert!(octets == whole[&path], "{}", path.display());
+        }
+    }
+    assert!(killed > 0);
+    if dir.path().join("a.jsonl").exists() {
+        pack(dir.path(), &["a.jsonl", "-o", "archive", "--remove-inputs"]);
+    }
+    assert!(!dir.path().join("a.jsonl").exists());
+    assert!(contents(&dir.path().join("archive")) == whole);
+}
+
+#[test]
+fn full_disk_is_reported_and_nothing_is_lost() {
+    let dir = folder();
+    pack(dir.path(), &["a.jsonl", "-o", "whole"]);
+    // A limit for the size of files has the effect of a full disk: a write fails in the middle.
+    let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" pack a.jsonl -o archive --remove-inputs";
+    let output = Command::new("sh").current_dir(dir.path()).args(["-c", script, VIEW]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && error.contains("cannot write archive") && error.contains("no input was changed"), "{error}");
+    assert!(error.contains("File too large"), "{error}");
+    assert_eq!(contents(&dir.path().join("archive")).len(), 0, "no file of an hour");
+    assert_eq!(fs::read_to_string(dir.path().join("a.jsonl")).unwrap(), lines(START));
+    pack(dir.path(), &["a.jsonl", "-o", "archive", "--remove-inputs"]);
+    assert!(contents(&dir.path().join("archive")) == contents(&dir.path().join("whole")));
+}
+
+#[test]
+fn torn_and_repeated_files_count_once_and_are_kept() {
+    let dir = folder();
+    let text = lines(START);
+    // In the middle of a line.
+    let half = text[..text.len() / 2].rfind('\n').unwrap() + 60;
+    fs::write(dir.path().join("torn.jsonl"), &text[..half]).unwrap();
+    fs::write(dir.path().join("again.jsonl"), &text).unwrap();
+    let whole_lines = text[..half].lines().count() - 1;
+    let (out, notes) = pack(dir.path(), &["torn.jsonl", "a.jsonl", "again.jsonl", "-o", "archive", "--remove-inputs"]);
+    assert!(
+        notes.contains(&format!("skipped   1 of {} lines are not records; the first is torn.jsonl:{}:", whole_lines + 1, whole_lines + 1)),
+        "{notes}"
+    );
+    assert!(notes.contains("kept      torn.jsonl: some of its lines are not records"), "{notes}");
+    assert!(out.contains("added     3600 ports") && out.contains(&format!("copies    {} records", 3600 + whole_lines)), "{out}");
+    let exists = ["torn.jsonl", "a.jsonl", "again.jsonl"].map(|name| dir.path().join(name).exists());
+    assert_eq!(exists, [true, false, false]);
+    fs::write(dir.path().join("a.jsonl"), text).unwrap();
+    pack(dir.path(), &["a.jsonl", "-o", "whole"]);
+    assert!(contents(&dir.path().join("archive")) == contents(&dir.path().join("whole")));
+}
+
+#[test]
+fn torn_file_of_an_archive_is_named_and_kept() {
+    let dir = folder();
+    pack(dir.path(), &["a.jsonl", "-o", "archive"]);
+    let path = dir.path().join("archive/ports/date=2026-11-21/hour=13/ports.parquet");
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    for args in [&["pack", "a.jsonl", "-o", "archive", "--remove-inputs"][..], &["errors", "archive"]] {
+        let output = view(dir.path(), args);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains("hour=13/ports.parquet: it is damaged or not complete"), "{error}");
+    }
+    assert_eq!(fs::read(&path).unwrap(), whole[..whole.len() / 2]);
+    assert!(dir.path().join("a.jsonl").exists());
+    fs::remove_file(&path).unwrap();
+    pack(dir.path(), &["a.jsonl", "-o", "archive"]);
+    assert_eq!(fs::read(&path).unwrap(), whole);
+}
+
+#[test]
+fn wrong_clock_changes_no_hour_of_other_samplers() {
+    let dir = folder();
+    pack(dir.path(), &["a.jsonl", "-o", "archive"]);
+    let before = contents(&dir.path().join("archive"));
+    fs::write(dir.path().join("wrong.jsonl"), lines(3600)).unwrap();
+    let (out, _) = pack(dir.path(), &["wrong.jsonl", "-o", "archive"]);
+    assert!(out.contains("date=1970-01-01/hour=01 to date=1970-01-01/hour=03"), "{out}");
+    let after = contents(&dir.path().join("archive"));
+    assert!(before.iter().all(|(path, octets)| after[path] == *octets));
+    assert_eq!(after.len(), 2 * before.len());
+}
+
+#[test]
+fn old_hours_are_removed_and_commands_read_the_means() {
+    let dir = folder();
+    let (out, _) = pack(dir.path(), &["a.jsonl", "-o", "archive", "--keep-total", "ports=0"]);
+    assert!(
+        out.contains("removed   ports of 2 hours") && out.contains("date=2026-11-21/hour=12 to date=2026-11-21/hour=13 (UTC)"),
+        "{out}"
+    );
+    let csv = |inputs: &[&str]| {
+        let output = view(dir.path(), &[&["heatmap", "--format", "csv"], inputs].concat());
+        let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
+        assert!(output.status.success());
+        (text(output.stdout), text(output.stderr))
+    };
+    let (cells, notes) = csv(&["archive"]);
+    assert!(notes.contains("minutes   one-minute means of the archive (ports_1m) were read for 2 of 3 hours"), "{notes}");
+    // With one record a minute, the means are the values.
+    assert_eq!(csv(&["a.jsonl"]), (cells.clone(), String::new()));
+    let (repeated, notes) = csv(&["archive", "a.jsonl"]);
+    assert_eq!(repeated, cells, "records and their means count once");
+    assert!(notes.contains("copies    3600 of 7200"), "{notes}");
+    let (out, notes) = pack(dir.path(), &["a.jsonl", "-o", "archive", "--remove-inputs"]);
+    assert!(out.contains("expired   2400 records") && notes.contains("kept      all inputs"), "{out}{notes}");
+    let (out, _) = pack(dir.path(), &["-o", "archive", "--keep-age", "ports_1m=1h,devices=1h"]);
+    assert!(out.contains("removed   ports_1m of 2 hours") && out.contains("removed   devices of 2 hours"), "{out}");
+}
+
+#[test]
+fn wrong_rules_are_refused() {
+    let dir = folder();
+    for (args, expected) in [
+        (["--keep-age", "ports"], "expected TABLE=VALUE such as ports=30d"),
+        (["--keep-age", "port=30d"], "the archive has no table `port`; give one of ports,"),
+        (["--keep-age", "ports=30"], "give an age such as 30d"),
+        (["--keep-total", "ports=much"], "give a size such as 500GiB"),
+    ] {
+        let output = view(dir.path(), &[&["pack", "-o", "archive"], &args[..]].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(expected), "{error}");
+    }
+    assert!(!dir.path().join("archive").exists());
+}
