@@ -33,7 +33,9 @@ fn clearing_costs_the_rates_of_one_record_and_is_an_event() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let mut command = ibsim.command("node00001", SWEEP);
     // Every group in every slot: the event names the counters of all groups at once.
-    command.args(["--assignments", "plan.toml", "--interval", "1s", "--groups", "extended,base"]).stderr(Stdio::null());
+    command
+        .args(["--assignments", "plan.toml", "--sampler", "node00001", "--interval", "1s", "--groups", "extended,base"])
+        .stderr(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
     let output = lines(child.stdout.take().expect("piped"));
     let of_port = format!("\"guid\":\"{guid}\"");
