@@ -68,7 +68,7 @@ fn write_roots(text: &mut String, sharing: &Sharing) -> fmt::Result {
         };
         let to = root.to.as_ref().map_or_else(String::new, ToString::to_string);
         let (time, waited) = (format!("{:.0} s", root.seconds), format!("{:.1} s", root.job_blocked_seconds));
-        table.add_row([&root.root.to_string(), &to, why, &time, &waited, &jobs(&root.jobs, root.bytes)]);
+        table.add_row([&*root.root.to_string(), &to, why, &time, &waited, &jobs(&root.jobs, root.bytes)]);
     }
     writeln!(text, "\n{}", table::to_text(table, &[3, 4]))?;
     more(text, sharing.roots.len())
