@@ -181,6 +181,7 @@ test: deps-browser tools ## Run all tests that need no hardware, with the real t
 # The suite runs once, with all features. The packages are made of its programs. The third line runs
 # only what differs in a smaller build.
 run-tests:
+	$(RUN) build --example host_exporters --all-features
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
 	./scripts/test-packages target/debug
 	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --exclude ibnet-hub --no-default-features --test features
@@ -216,6 +217,7 @@ soak: deps tools build test-systemd ## Repeat the tests of real processes and ke
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
 	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
 	    ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
+	    ./tests/slurm/run target/release || exit 1; \
 	done
 	$(MAKE) --no-print-directory test-fleet
 

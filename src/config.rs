@@ -113,7 +113,7 @@ impl Default for Raw {
             down_every: "10s".to_owned(),
             force_groups: Vec::new(),
             identity: text(engine.identity_every),
-            peers: true,
+            peers: false,
             window: engine.window,
             adaptive: engine.adaptive,
             max_mads_per_second: engine.max_mads_per_second,

@@ -205,8 +205,8 @@ def soak(args, folder):
         nats.start()
         time.sleep(max(0, begin + args.seconds - time.time()))
         status = subprocess.run([program("ibnet-sweep"), "status", "--from", url], capture_output=True, text=True)
-        last_line = (status.stdout + status.stderr).strip().splitlines()[-1]
-        print(f"status: exit code {status.returncode}, {last_line}")
+        last_line = (status.stderr or status.stdout).strip().splitlines()
+        print(f"status: exit code {status.returncode}, {last_line[0] if status.stderr else last_line[-1]}")
         lived = time.time() - begin
         used = [("fleet", sum(cpu_seconds(process.pid) for process in samplers)), ("nats-server", nats.cpu_seconds())]
         used += [(name, cpu_seconds(process.pid)) for name, process in others]

@@ -161,9 +161,11 @@ fn only_one_call_sends_mads_and_no_code_can_change_the_fabric() {
         assert!(found.is_empty(), "{found:#?}");
     }
     // `verify` runs two programs, which change nothing without the options -r, -R and -a.
+    // `job/source/ask.rs` asks the resource manager, which cannot change the fabric.
     // `cli/pages.rs` has the type of the same name of clap.
-    let commands: Vec<_> = with("Command::new").into_iter().filter(|line| !line.contains("cli/pages.rs")).collect();
-    assert!(commands.len() == 1 && commands[0].contains("verify/programs.rs"), "{commands:#?}");
+    let known = ["verify/programs.rs", "job/source/ask.rs", "cli/pages.rs"];
+    let commands: Vec<_> = with("Command::new").into_iter().filter(|line| !known.iter().any(|file| line.contains(file))).collect();
+    assert!(commands.is_empty(), "{commands:#?}");
     for option in ["\"-r\"", "\"-R\"", "\"-a\"", "reset"] {
         assert!(!include_str!("../../src/bin/ibnet-sweep/verify/programs.rs").contains(option), "{option}");
     }

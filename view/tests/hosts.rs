@@ -146,6 +146,8 @@ fn wrong_arguments_have_a_remedy() {
     for (args, code, expected) in [
         (&["heatmap", "-o", "x.svg", "--by", "group"][..], 2, "no group was given"),
         (&["job", "--group", "oss*"], 2, "NAME=HOSTLIST"),
+        (&["job", "--nodes", "c1", "--host-metrics", "hosts.jsonl"], 2, "without a picture"),
+        (&["job", "--group", "a=c1", "--host-metrics", "hosts.jsonl", "--format", "json"], 2, "without a picture"),
         (&["job", "--nodes", "c1", "--bin", "1s"], 2, "--bin is for --all and --group"),
         (&["job", "--group", "a=x", "--group", "a=y"], 2, "a group `a` was given before"),
         (&["job", "--group", "a=gone*"], 1, "no record of a port of a"),

@@ -176,9 +176,10 @@ pub fn load(
 /// Returns the metrics of a request: one for a preset, one for each name that a pattern finds.
 fn metrics(request: &Request, readings: &Readings, usual_ns: &BTreeMap<&str, u64>, range: Range) -> Vec<HostMetric> {
     let pieces = |key: &SeriesKey| {
-        // With one reading of each series there is no usual time, and there are no values.
-        let pieces = usual_ns.get(&*key.metric).map_or_else(Vec::new, |usual| readings.series[key].pieces(*usual, range));
-        (key.host.clone(), pieces)
+        let series = &readings.series[key];
+        // With one reading of each series there is no usual time. Only a mean has a value then.
+        let usual = usual_ns.get(&*key.metric).copied().or(if let Kind::Mean(length) = series.kind { Some(length) } else { None });
+        (key.host.clone(), usual.map_or_else(Vec::new, |usual| series.pieces(usual, range)))
     };
     let matching = |alternative: usize| {
         let selectors = request.alternatives.get(alternative).into_iter().flatten();

@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use super::all::PortRate;
 use super::imbalance::Imbalance;
+use super::run::JobRun;
+use super::sharing::Sharing;
 use super::{Job, Leaf, LocalTraffic, Node, Step, Uplink};
 use crate::rows::Row;
 
@@ -12,6 +14,14 @@ use crate::rows::Row;
 pub struct JobRow<'a> {
     /// Job ID. Null if only the nodes were given.
     pub job: Option<&'a str>,
+    /// Name of the job. Null if it is not known.
+    pub name: Option<&'a str>,
+    /// State of the job in lower case. Null if it is not known.
+    pub state: Option<&'a str>,
+    /// Start of the job in nanoseconds since 1970. Null if it is not known.
+    pub start_ns: Option<u64>,
+    /// End of the job in nanoseconds since 1970. Null while it runs.
+    pub end_ns: Option<u64>,
     /// Octets that all nodes sent.
     pub injected_bytes: f64,
     /// Octets that all nodes received.
@@ -40,6 +50,9 @@ pub struct JobRow<'a> {
     /// Data rates from the switch ports into the nodes, for each step. The largest rate comes
     /// first.
     pub into: &'a [PortRate],
+    /// The jobs that shared links with the job, and the congestion that held it up. Null if only the
+    /// nodes were given.
+    pub sharing: Option<&'a Sharing>,
 }
 
 impl Row for JobRow<'_> {
@@ -63,11 +76,16 @@ impl Row for JobRow<'_> {
 }
 
 impl Job {
-    /// Returns the row of the job. `id` is its ID, if it is known.
-    pub fn row<'a>(&'a self, id: Option<&'a str>) -> JobRow<'a> {
+    /// Returns the row of the job, without `sharing`. `id` is its ID, and `run` has its times, if they
+    /// are known.
+    pub fn row<'a>(&'a self, id: Option<&'a str>, run: Option<&'a JobRun>) -> JobRow<'a> {
         let sum = |value: fn(&Node) -> f64| self.nodes.iter().map(value).sum();
         JobRow {
             job: id,
+            name: run.and_then(|run| run.name.as_deref()),
+            state: run.map(|run| &*run.state).filter(|state| !state.is_empty()),
+            start_ns: run.and_then(|run| run.from),
+            end_ns: run.and_then(|run| run.to),
             injected_bytes: sum(|node| node.injected_bytes),
             ejected_bytes: sum(|node| node.ejected_bytes),
             blocked_seconds: sum(|node| node.blocked_seconds),
@@ -81,6 +99,7 @@ impl Job {
             into: &self.into,
             blocked_ns_per_byte: self.blocked_ns_per_byte,
             imbalance: self.imbalance,
+            sharing: None,
         }
     }
 }

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::plan::Share;
-use crate::topology::Fabric;
+use crate::topology::{DeviceId, Fabric};
 use crate::types::{Guid, PortNum};
 
 /// One end of a cable.
@@ -72,10 +71,10 @@ impl Cables {
         self.0.insert((key(&ends[0]), key(&ends[1])), ends);
     }
 
-    /// Returns the cables of the devices of a plan.
-    fn of(fabric: &Fabric, shares: &[Share]) -> Self {
+    /// Returns the cables of these devices.
+    fn of(fabric: &Fabric, devices: impl Iterator<Item = DeviceId>) -> Self {
         let mut cables = Self::default();
-        for device in shares.iter().flat_map(|share| &share.devices).map(|planned| fabric.device(planned.id)) {
+        for device in devices.map(|id| fabric.device(id)) {
             for (port, peer) in device.linked() {
                 let end = End { guid: device.guid, port: port.num, name: device.name.clone() };
                 cables.add(end, End { guid: peer.guid, port: peer.port, name: peer.name.clone() });
@@ -95,13 +94,13 @@ impl Cables {
     }
 }
 
-/// Returns the differences between the cables of the previous plan and this plan. If the previous
-/// plan states no cables, there are none.
-pub(super) fn changes(fabric: &Fabric, previous: &Cables, shares: &[Share]) -> TopologyChanges {
+/// Returns the differences between the cables of the previous plan and those of `devices`, the
+/// devices of this plan. If the previous plan states no cables, there are none.
+pub(super) fn changes(fabric: &Fabric, previous: &Cables, devices: impl Iterator<Item = DeviceId>) -> TopologyChanges {
     if previous.0.is_empty() {
         return TopologyChanges::default();
     }
-    let now = Cables::of(fabric, shares);
+    let now = Cables::of(fabric, devices);
     let (before_devices, now_devices) = (previous.devices(), now.devices());
     let only_in = |these: &BTreeMap<Guid, &str>, others: &BTreeMap<Guid, &str>| {
         let only = these.iter().filter(|(guid, _)| !others.contains_key(guid));

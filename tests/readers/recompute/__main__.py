@@ -18,10 +18,11 @@ from errors import errors
 from groups import groups
 from heat import heat
 from hosts import hosts
-from job import all_jobs, job
+from job import Jobs, all_jobs, job
 from latency import comparison, latency
 from links import links
 from records import TOP, Differences, Recording
+from sharing import sharing
 from sweeps import sweeps
 from trees import trees
 
@@ -82,6 +83,9 @@ def compared(args, low, high, differences):
             job(recording, shown(*of_hosts), args.hosts.split(","), differences)
         if args.jobs:
             all_jobs(recording, shown(*of_jobs), args.jobs, differences)
+            for number, one in enumerate(Jobs(args.jobs).ids if low == high == "-" else []):
+                row = document(("job", "--slurm", one, "--slurm-file", args.jobs))["rows"][0]
+                sharing(Recording(args.files, *Jobs(args.jobs).times[number]), row, args.jobs, differences)
         if args.group:
             groups(recording, shown(*of_group), args.group, args.jobs, differences)
         if args.host_lines:

@@ -1,6 +1,6 @@
 //! `--host-metrics` and `--host-metric`: metrics of hosts beside those of the fabric.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ibnet::types::Printable;
 use ibnet::{cli, limits};
@@ -16,6 +16,7 @@ use ibnet_view::picture::timeline::Timeline;
 use ibnet_view::terminal;
 
 use crate::Failure;
+use crate::format::Format;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct HostArgs {
@@ -33,6 +34,13 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
+    /// Refuses sources without a picture into which their metrics are drawn.
+    pub(crate) fn need_picture(&self, format: Format, output: Option<&Path>) -> Result<(), Failure> {
+        let is_json = |path: &Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        let has_picture = format == Format::Text && output.is_some_and(|path| !is_json(path));
+        if self.sources.is_empty() || has_picture { Ok(()) } else { Err(Failure::HostMetricsWithoutPicture) }
+    }
+
     /// Reads the metrics of these hosts, and reports on standard error what was left out. Returns
     /// `None` if no source was given.
     pub(crate) fn load(&self, names: &HostNames, range: Range) -> Result<Option<HostMetrics>, Failure> {

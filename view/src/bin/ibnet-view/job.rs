@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 
 use ibnet::cli::{self, OutputError};
 use ibnet::types::Printable;
+use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::Inputs;
-use ibnet_analysis::job::Job;
 use ibnet_analysis::job::all::{AllJobs, JobList};
 use ibnet_analysis::job::run::JobRun;
-use ibnet_analysis::ports::Ports;
 use ibnet_analysis::when::{self, Zone};
 use ibnet_view::draw::{self, render};
 use ibnet_view::picture::timeline::Timeline;
@@ -20,6 +19,7 @@ use crate::common::{self, Recorded};
 use crate::format::{self, Format};
 use crate::groups::{GroupArgs, Report};
 use crate::host_metrics::{self, HostArgs};
+use crate::job_runs::{self, Evaluated};
 use crate::job_source::JobSource;
 use crate::selection;
 
@@ -41,6 +41,13 @@ pub(crate) struct Args {
     all: bool,
     #[command(flatten)]
     source: JobSource,
+    /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, the shares of the jobs on
+    /// all links are estimated; without them, they are bounded on the links of leaf switches
+    #[arg(long, value_name = "FILE|-", requires = "slurm")]
+    routes: Option<PathBuf>,
+    /// Compare with another run: the ID of a job, or a job name for its newest runs. Repeatable
+    #[arg(long, value_name = "JOBID|NAME", requires = "slurm")]
+    compare: Vec<String>,
     /// Largest number of time steps
     #[arg(long, value_name = "N", default_value_t = 240, value_parser = clap::value_parser!(u16).range(2..=10_000))]
     steps: u16,
@@ -66,6 +73,9 @@ fn bin(text: &str) -> Result<u64, String> {
     bin.ok_or_else(|| "expected a duration of at least 1ms, such as 10s or 1m".to_owned())
 }
 
+/// Largest number of runs for one name of `--compare`.
+const MOST_COMPARED: usize = 8;
+
 const EXAMPLES: &str = "\
 Port counters have no destinations. So the traffic that stays on a leaf switch and the
 job's part of a link are estimates; the report explains them. Nodes and times of a job
@@ -76,12 +86,14 @@ Examples:
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' -o job.svg
   ibnet-view job lines/*.jsonl --slurm 4711 -o job.svg
   ibnet-view job lines/*.jsonl --slurm 4711 --slurm-file jobs.jsonl --format json
+  ibnet-view job lines/*.jsonl --slurm 4711 --routes dump_fts.txt --compare 4650 --compare cfd
   ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --bin 10s -o jobs.png
   ibnet-view job lines/*.jsonl --all --slurm-file jobs.txt --nodes 'oss*' -o jobs.svg
   ibnet-view job lines/*.jsonl --group 'storage=oss*,mds*' -o storage.svg
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' --host-metrics http://prometheus:9090 -o job.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    args.host_metrics.need_picture(args.format, args.output.as_deref())?;
     match args.group.is_empty() {
         true if args.all => run_all(args),
         true => run_one(args),
@@ -110,32 +122,80 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         return Err(Failure::BinOfOneJob);
     }
     let zone = Zone::local();
-    let found = match &args.slurm {
-        Some(id) => args.source.job(id)?,
-        None => JobRun::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
-    };
-    let mut inputs = args.recorded.inputs()?;
+    let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
-    selection::limit_to(&mut inputs, &found);
-    let (ports, summary) = common::read(&inputs, &Ports::with_bins(usize::from(args.steps)))?;
-    let time_range = common::time_range(&summary)?;
-    let job = Job::of(&ports.finish(), &found.hosts);
+    let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
+    let evaluate = |run, others: Option<&[JobRun]>| job_runs::evaluate(&inputs, run, others, routes.as_ref(), args.steps);
+    let (found, others) = match &args.slurm {
+        Some(id) => {
+            let (run, others) = args.source.job_and_others(id)?;
+            let others = others.unwrap_or_else(|failure| {
+                cli::note(&format!("warning   other jobs are not known: {failure}\n"));
+                Vec::new()
+            });
+            (run, Some(others))
+        }
+        None => (JobRun::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?, None),
+    };
+    let before = runs_to_compare(args, &inputs, &found, others.as_deref().unwrap_or_default())?;
+    let one = evaluate(found, others.as_deref())?;
+    let Evaluated { run, job, summary, .. } = &one;
+    let time_range = common::time_range(summary)?;
     if job.nodes.is_empty() {
-        return Err(selection::no_port_of(&Printable(&found.nodes).to_string()).into());
+        return Err(selection::no_port_of(&Printable(&run.nodes).to_string()).into());
+    }
+    let mut compared = Vec::new();
+    for (run, others) in before {
+        compared.push(evaluate(run, Some(&others))?);
     }
     if let Format::Document(document) = args.format {
-        return document.write(common::span(&summary)?, &[job.row(args.slurm.as_deref())], args.output.as_deref());
+        let mut rows = vec![one.row(args.slurm.as_deref())];
+        rows.extend(compared.iter().map(|other| other.row(Some(&other.run.id))));
+        return document.write(common::span(summary)?, &rows, args.output.as_deref());
     }
     if let Some(path) = &args.output {
         let title = match &args.slurm {
-            Some(id) => format!("Job {} on {}", Printable(id), Printable(&found.nodes)),
-            None => format!("Traffic of {}", Printable(&found.nodes)),
+            Some(id) => format!("Job {} on {}", Printable(id), Printable(&run.nodes)),
+            None => format!("Traffic of {}", Printable(&run.nodes)),
         };
-        let picture = picture::job::of_job(&job, &title, &zone).trimmed(common::span(&summary)?);
+        let picture = picture::job::of_job(job, &title, &zone).trimmed(common::span(summary)?);
         let picture = host_metrics::below(&args.host_metrics, picture, job.nodes.iter().map(|node| node.host.clone()))?;
         write(path, || Ok(job.to_json().into_bytes()), &picture)?;
     }
-    Ok(cli::print_line(&format!("{time_range}{}", text::job::report(&job).trim_end()))?)
+    let mut report = text::job::report(job);
+    if let Some(sharing) = &one.sharing {
+        report.push_str(&text::sharing::report(sharing));
+    }
+    if !compared.is_empty() {
+        let runs: Vec<_> = [&one].into_iter().chain(&compared).map(|one| (&one.run, &one.job, one.sharing.as_ref())).collect();
+        report.push_str(&text::sharing::comparison(&runs, &zone));
+    }
+    Ok(cli::print_line(&format!("{time_range}{}", report.trim_end()))?)
+}
+
+/// Returns the runs of `--compare`, each with the other jobs of its time. A text that is not the ID of
+/// a job is a name, which stands for the newest other runs of this name.
+fn runs_to_compare(args: &Args, inputs: &Inputs, run: &JobRun, others: &[JobRun]) -> Result<Vec<(JobRun, Vec<JobRun>)>, Failure> {
+    let mut found = Vec::new();
+    if args.compare.is_empty() {
+        return Ok(found);
+    }
+    // A file has all jobs. A resource manager is asked again for the time of the records.
+    let all = if args.source.has_file() { others.to_vec() } else { args.source.jobs(common::start_of(inputs)?, run.to)?.runs };
+    let is_other = |other: &&JobRun| (&other.id, other.from) != (&run.id, run.from);
+    for text in &args.compare {
+        let by_id: Vec<&JobRun> = all.iter().filter(is_other).filter(|other| other.id == *text).collect();
+        let by_name = || all.iter().filter(is_other).filter(|other| other.name.as_ref() == Some(text)).collect();
+        let mut runs: Vec<&JobRun> = if by_id.is_empty() { by_name() } else { by_id };
+        if runs.is_empty() {
+            let what = format!("no other run with the job ID or name `{}` in the time of the records", Printable(text));
+            let help = "`ibnet-view jobs` lists the jobs with their names; a job table of --keep has older jobs".to_owned();
+            return Err(AnalysisError::Nothing { what, help }.into());
+        }
+        runs.sort_by_key(|run| std::cmp::Reverse(run.from));
+        found.extend(runs.into_iter().take(MOST_COMPARED).cloned().map(|run| (run, all.clone())));
+    }
+    Ok(found)
 }
 
 fn run_all(args: &Args) -> Result<(), Failure> {

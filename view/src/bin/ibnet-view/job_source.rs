@@ -48,6 +48,22 @@ impl JobSource {
         }
     }
 
+    /// Returns the newest run of the job with this ID, and the other jobs that ran at the same time. The
+    /// other jobs are an error if one of them is malformed.
+    pub(crate) fn job_and_others(&self, id: &str) -> Result<(JobRun, Result<Vec<JobRun>, Failure>), Failure> {
+        let zone = Zone::local();
+        let (run, all) = match self.text()? {
+            Some((text, name)) => (source::find(&text, &name, id, &zone)?, source::all(&text, &name, &zone).map_err(Failure::from)),
+            None => {
+                let (ask, at) = (self.ask(), common::now());
+                let run = ask.job(id)?;
+                let all = ask.jobs(run.from.unwrap_or(at), run.to, at);
+                (run, all.map(|listing| listing.runs).map_err(Failure::from))
+            }
+        };
+        Ok((run, all))
+    }
+
     /// Returns all jobs that ran in a time range, in nanoseconds since 1970. All jobs of a file are
     /// returned.
     pub(crate) fn jobs(&self, from: u64, to: Option<u64>) -> Result<Listing, Failure> {

@@ -17,6 +17,9 @@ use crate::job_source::JobSource;
 /// Time before the present for which jobs are requested by default.
 const DAY_NS: u64 = 24 * 3_600_000_000_000;
 
+/// Time before the newest listing of a table for which jobs are requested again.
+const BEHIND_NS: u64 = 900_000_000_000;
+
 /// List the jobs of Slurm or PBS, and keep them in a table
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -65,6 +68,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         _ => None,
     };
     let is_all_of_file = args.source.has_file() && from.is_none();
+    // Accounting can be some minutes behind.
+    let listed = listed.map(|listed| listed.saturating_sub(BEHIND_NS));
     let from = from.unwrap_or(if is_all_of_file { 0 } else { listed.unwrap_or(now.saturating_sub(DAY_NS)) });
     let mut listing = args.source.jobs(from, to)?;
     let is_in_range = |run: &JobRun| run.is_during(from, to.unwrap_or(u64::MAX));

@@ -13,6 +13,7 @@ use ibnet_analysis::host_metrics::HostMetricsError;
 use ibnet_analysis::job::source::SourceError;
 use ibnet_analysis::job::source::ask::AskError;
 use ibnet_analysis::job::table::TableError;
+use ibnet_analysis::routes::RoutesError;
 use ibnet_store::error::StoreError;
 use ibnet_view::draw::DrawError;
 use miette::Diagnostic;
@@ -24,6 +25,7 @@ mod groups;
 mod heatmap;
 mod host_metrics;
 mod job;
+mod job_runs;
 mod job_source;
 mod jobs;
 mod latency;
@@ -105,6 +107,9 @@ enum Failure {
     JobTable(#[from] TableError),
     #[error(transparent)]
     #[diagnostic(transparent)]
+    Routes(#[from] RoutesError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
     HostMetrics(#[from] HostMetricsError),
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -124,6 +129,9 @@ enum Failure {
     #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
     #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
     NotAPicture { path: PathBuf },
+    #[error("cannot use --host-metrics without a picture")]
+    #[diagnostic(help("give -o FILE.svg or FILE.png; `ibnet-view heatmap --by host --format json` has the values"))]
+    HostMetricsWithoutPicture,
     #[error("cannot use --bin for one job")]
     #[diagnostic(help("give --steps, or omit --bin; --bin is for --all and --group"))]
     BinOfOneJob,
@@ -163,7 +171,8 @@ impl Failure {
     fn report(&self) -> ExitCode {
         let failed = cli::fail(self);
         match self {
-            Self::BinOfOneJob
+            Self::HostMetricsWithoutPicture
+            | Self::BinOfOneJob
             | Self::NoGroup
             | Self::Threshold(_)
             | Self::SvgOnly { .. }

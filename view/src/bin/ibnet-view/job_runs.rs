@@ -1,0 +1,66 @@
+//! Evaluates a run of a job: its traffic, who shared its links, and what held it up.
+
+use std::path::Path;
+
+use ibnet::cli;
+use ibnet::limits;
+use ibnet_analysis::devices::Devices;
+use ibnet_analysis::input::{Inputs, ReadSummary};
+use ibnet_analysis::job::Job;
+use ibnet_analysis::job::all::JobList;
+use ibnet_analysis::job::row::JobRow;
+use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::sharing::{Shares, Sharing, equal_bins};
+use ibnet_analysis::ports::Ports;
+use ibnet_analysis::routes::Routes;
+use ibnet_analysis::trees::{Limits, Trees};
+
+use crate::Failure;
+use crate::common;
+use crate::selection;
+
+/// A run with its results.
+pub(crate) struct Evaluated {
+    pub(crate) run: JobRun,
+    pub(crate) job: Job,
+    /// `None` if only nodes were given.
+    pub(crate) sharing: Option<Sharing>,
+    pub(crate) summary: ReadSummary,
+}
+
+/// Reads forwarding tables.
+pub(crate) fn routes(path: &Path) -> Result<Routes, Failure> {
+    let text = cli::read(path, limits::NET_FILE)?;
+    Ok(Routes::parse(&String::from_utf8_lossy(&text), &cli::name_of(path))?)
+}
+
+/// Evaluates a run. `others` has the jobs of the same time, or `None` if they are not known.
+pub(crate) fn evaluate(
+    inputs: &Inputs,
+    run: JobRun,
+    others: Option<&[JobRun]>,
+    routes: Option<&Routes>,
+    steps: u16,
+) -> Result<Evaluated, Failure> {
+    let mut inputs = inputs.clone();
+    selection::limit_to(&mut inputs, &run);
+    let empty = (Ports::with_bins(usize::from(steps)), Devices::default());
+    let ((ports, devices), summary) = common::read(&inputs, &empty)?;
+    let ports = ports.finish();
+    let job = Job::of(&ports, &run.hosts);
+    let sharing = others.map(|others| {
+        let is_other = |other: &&JobRun| (&other.id, other.from) != (&run.id, run.from);
+        let all: Vec<JobRun> = [&run].into_iter().chain(others.iter().filter(is_other)).cloned().collect();
+        let ports = equal_bins(&ports);
+        let trees = Trees::find(&ports, &devices, Limits::default());
+        Shares::of(&ports, &JobList::new(&all), routes).for_job(0, &run.hosts, &trees)
+    });
+    Ok(Evaluated { run, job, sharing, summary })
+}
+
+impl Evaluated {
+    /// Returns the row of the run. `id` is the ID of the job, if it is known.
+    pub(crate) fn row<'a>(&'a self, id: Option<&'a str>) -> JobRow<'a> {
+        JobRow { sharing: self.sharing.as_ref(), ..self.job.row(id, Some(&self.run)) }
+    }
+}

@@ -1,0 +1,165 @@
+//! Report on the jobs that shared links with a job, and comparison of runs.
+
+use std::fmt::{self, Write};
+
+use ibnet::types::Printable;
+use ibnet_analysis::job::Job;
+use ibnet_analysis::job::run::JobRun;
+use ibnet_analysis::job::sharing::{JobOnLink, JobShare, Method, Neighbour, Sharing};
+use ibnet_analysis::trees::RootCause;
+use ibnet_analysis::when::Zone;
+
+use super::job::octets;
+use super::{percent, table};
+
+/// Largest number of rows of a table, and of jobs in a cell.
+const MOST: usize = 12;
+const MOST_JOBS: usize = 3;
+
+/// Writes the neighbours of a job, the roots that held it up, and the links that it shared.
+pub fn report(sharing: &Sharing) -> String {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _ = write_neighbours(&mut text, sharing)
+        .and_then(|()| write_roots(&mut text, sharing))
+        .and_then(|()| write_links(&mut text, sharing))
+        .and_then(|()| write_method(&mut text, sharing));
+    text
+}
+
+fn job(id: Option<&str>) -> String {
+    id.map_or_else(|| "no job".to_owned(), |id| Printable(id).to_string())
+}
+
+fn write_neighbours(text: &mut String, sharing: &Sharing) -> fmt::Result {
+    if sharing.neighbours.is_empty() {
+        return writeln!(text, "\nNo other job shared a link with this job.");
+    }
+    let mut table = table::new();
+    table.set_header(["shared links with", "links", "time", "roots", "at least", "estimate", "at most"]);
+    for Neighbour { job: id, links, seconds, roots, share } in sharing.neighbours.iter().take(MOST) {
+        let JobShare { least_bytes, estimate_bytes, most_bytes } = share;
+        table.add_row([
+            job(id.as_deref()),
+            links.to_string(),
+            format!("{seconds:.0} s"),
+            roots.to_string(),
+            octets(*least_bytes),
+            estimate_bytes.map_or_else(|| "-".to_owned(), octets),
+            octets(*most_bytes),
+        ]);
+    }
+    writeln!(text, "\n{}", table::to_text(table, &[1, 2, 3, 4, 5, 6]))?;
+    more(text, sharing.neighbours.len())
+}
+
+fn write_roots(text: &mut String, sharing: &Sharing) -> fmt::Result {
+    if sharing.roots.is_empty() {
+        return writeln!(text, "\nNo congestion held up the hosts of this job.");
+    }
+    let mut table = table::new();
+    table.set_header(["held up by", "to", "cause", "time", "job waited", "traffic of"]);
+    for root in sharing.roots.iter().take(MOST) {
+        let why = match root.why {
+            RootCause::Full => "full",
+            RootCause::SlowHost => "slow host",
+            RootCause::Unreachable => "no answer",
+            RootCause::Unclear => "unclear",
+        };
+        let to = root.to.as_ref().map_or_else(String::new, ToString::to_string);
+        let (time, waited) = (format!("{:.0} s", root.seconds), format!("{:.1} s", root.job_blocked_seconds));
+        table.add_row([&*root.root.to_string(), &to, why, &time, &waited, &jobs(&root.jobs, root.bytes)]);
+    }
+    writeln!(text, "\n{}", table::to_text(table, &[3, 4]))?;
+    more(text, sharing.roots.len())
+}
+
+fn write_links(text: &mut String, sharing: &Sharing) -> fmt::Result {
+    if sharing.links.is_empty() {
+        return Ok(());
+    }
+    let mut table = table::new();
+    table.set_header(["shared link", "to", "time", "used", "blocked", "traffic of"]);
+    for link in sharing.links.iter().take(MOST) {
+        let (used, blocked) = (percent(Some(link.xmit_utilization)), percent(Some(link.blocked)));
+        let time = format!("{:.0} s", link.seconds);
+        table.add_row([&link.from.to_string(), &link.to.to_string(), &time, &used, &blocked, &jobs(&link.jobs, link.bytes)]);
+    }
+    writeln!(text, "\n{}", table::to_text(table, &[2, 3, 4]))?;
+    more(text, sharing.links.len())
+}
+
+fn more(text: &mut String, count: usize) -> fmt::Result {
+    if count > MOST { writeln!(text, "and {} more (--format json)", count - MOST) } else { Ok(()) }
+}
+
+/// Writes the shares of jobs on a link: the estimate, and the bounds in parentheses.
+fn jobs(jobs: &[JobOnLink], all: f64) -> String {
+    if jobs.is_empty() || all <= 0.0 {
+        return "not known".to_owned();
+    }
+    let share = |one: &JobOnLink| {
+        let JobShare { least_bytes, estimate_bytes, most_bytes } = one.share;
+        let percent = |bytes: f64| format!("{:.0}", 100.0 * bytes / all);
+        let bounds = format!("{}-{} %", percent(least_bytes), percent(most_bytes));
+        match estimate_bytes {
+            Some(bytes) => format!("{} {} % ({bounds})", job(one.job.as_deref()), percent(bytes)),
+            None => format!("{} {bounds}", job(one.job.as_deref())),
+        }
+    };
+    let mut shares: Vec<String> = jobs.iter().take(MOST_JOBS).map(share).collect();
+    if jobs.len() > MOST_JOBS {
+        shares.push(format!("{} more", jobs.len() - MOST_JOBS));
+    }
+    shares.join(", ")
+}
+
+fn write_method(text: &mut String, sharing: &Sharing) -> fmt::Result {
+    let seconds = sharing.interval_ns as f64 / 1e9;
+    if sharing.has_too_many_pairs {
+        writeln!(text, "\nThe routes were not used: too many pairs of hosts. Give a shorter time.")?;
+    }
+    match sharing.method {
+        Method::Routes => writeln!(
+            text,
+            "\nShares are estimates from the routes, in intervals of {seconds} s, with bounds in parentheses. They assume that hosts of different\n\
+             jobs exchange no data. {} of the traffic between switches is not explained by this; above 5 %, doubt the estimates.",
+            percent(sharing.unexplained)
+        ),
+        Method::LeafLinks => writeln!(
+            text,
+            "\nShares are bounds, in intervals of {seconds} s, on the links of leaf switches only, because no routes were given (--routes). They\n\
+             assume that hosts of different jobs exchange no data, and that no traffic passes through a leaf switch to another one."
+        ),
+    }
+}
+
+/// Writes a table of runs of a job. The first one is the run with which the others are compared.
+pub fn comparison(runs: &[(&JobRun, &Job, Option<&Sharing>)], zone: &Zone) -> String {
+    let mut table = table::new();
+    table.set_header(["run", "start", "time", "nodes", "injected", "blocked", "ns/octet", "longest wait for", "largest neighbour"]);
+    for (run, traffic, sharing) in runs {
+        let sum = |value: fn(&ibnet_analysis::job::Node) -> f64| traffic.nodes.iter().map(value).sum::<f64>();
+        let time = run.from.zip(run.to).map(|(from, to)| to.saturating_sub(from) as f64 / 1e9);
+        let root = sharing.and_then(|sharing| sharing.roots.first());
+        let root = root.map(|root| format!("{}, {:.1} s", root.root, root.job_blocked_seconds));
+        let neighbour = sharing.and_then(|sharing| sharing.neighbours.iter().find(|one| one.job.is_some()));
+        let neighbour = neighbour.map(|one| format!("{}, {} links", job(one.job.as_deref()), one.links));
+        table.add_row([
+            Printable(&run.id).to_string(),
+            run.from.map_or_else(dash, |ns| zone.format(ns, "%Y-%m-%d %H:%M:%S")),
+            time.map_or_else(|| "running".to_owned(), |seconds| format!("{seconds:.0} s")),
+            traffic.nodes.len().to_string(),
+            octets(sum(|node| node.injected_bytes)),
+            format!("{:.1} s", sum(|node| node.blocked_seconds)),
+            traffic.blocked_ns_per_byte.map_or_else(dash, |wait| format!("{wait:.4}")),
+            root.unwrap_or_else(dash),
+            neighbour.unwrap_or_else(dash),
+        ]);
+    }
+    format!("\n{}\n", table::to_text(table, &[2, 3, 4, 5, 6]))
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
