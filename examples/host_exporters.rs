@@ -8,6 +8,8 @@
 //!
 //! With `--lines FILE` it writes JSON lines, as the collector in docs/hosts.md does.
 
+#![expect(clippy::disallowed_methods, reason = "programs read clocks")]
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
