@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz run-tests torture clean
+.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz run-tests torture measure-hub clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -61,7 +61,7 @@ node: deps-node
 deps-browser: deps-node
 	@command -v chromium >/dev/null 2>&1 || ./scripts/deps $(BROWSER_PACKAGES)
 
-tools: deps ## Download the programs that the tests compare with, into out/tools (700 MB)
+tools: deps ## Download the programs that the tests compare with, into out/tools (1.3 GB)
 	@./scripts/tools
 
 build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view, without NATS
@@ -181,6 +181,7 @@ test: deps-browser tools ## Run all tests that need no hardware, with the real t
 # The suite runs once, with all features. The packages are made of its programs. The third line runs
 # only what differs in a smaller build.
 run-tests:
+	$(RUN) build --example host_exporters --all-features
 	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
 	./scripts/test-packages target/debug
 	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --exclude ibnet-hub --no-default-features --test features
@@ -260,6 +261,10 @@ advisories: deny ## Check all crates for known vulnerabilities; needs the networ
 
 bench: deps ## Measure, and print the tables of docs/performance.md
 	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench archive --bench ibsim
+
+measure-hub: build-hub deps-browser ## Measure ibnet-hub and its page, and print their table of docs/performance.md
+	npm --prefix hub/page ci --no-audit --no-fund
+	cd hub/page && node build.mjs && node dev/measure.mjs
 
 # Fuzzing without a sanitizer works with the stable toolchain.
 fuzz: ## Fuzz the parsers of replies, records, net files and name maps: one minute each

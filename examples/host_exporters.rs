@@ -8,6 +8,9 @@
 //!
 //! With `--lines FILE` it writes JSON lines, as the collector in docs/hosts.md does.
 
+#![expect(clippy::disallowed_methods, reason = "programs read clocks")]
+
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::net::{TcpListener, TcpStream};
@@ -63,37 +66,52 @@ struct Fleet {
 }
 
 /// A counter of a host: name, labels and value.
-type Counter = (&'static str, &'static [(&'static str, &'static str)], u64);
+type Counter = (&'static str, Vec<(&'static str, String)>, u64);
 
 /// Value of the counters before the start. A host that runs for some time has large counters.
 const BEFORE: u64 = 987_654_321_000;
 
 impl Fleet {
-    fn hosts(&self) -> impl Iterator<Item = (&str, DeviceId)> {
-        let hosts = self.fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca && device.linked_ports() > 0);
-        hosts.map(|(id, device)| (device.host(), id))
+    /// Returns the hosts with their HCAs.
+    fn hosts(&self) -> BTreeMap<&str, Vec<DeviceId>> {
+        let mut hosts: BTreeMap<&str, Vec<DeviceId>> = BTreeMap::new();
+        for (id, device) in self.fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca && device.linked_ports() > 0) {
+            hosts.entry(device.host()).or_default().push(id);
+        }
+        hosts
     }
 
-    fn counters(&self, host: DeviceId) -> [Counter; 6] {
+    /// Returns the counters of a host. Each HCA has an IPoIB interface.
+    fn counters(&self, hcas: &[DeviceId]) -> Vec<Counter> {
         let now = self.started.elapsed();
-        let HostCounters { ipoib_sent, ipoib_received, nfs_writes } = self.storms.counters(host, &self.traffic, time::Instant::ZERO + now);
         let seconds = now.as_secs();
-        [
-            ("node_network_receive_bytes_total", &[("device", "ib0")], BEFORE + ipoib_received),
-            ("node_network_transmit_bytes_total", &[("device", "ib0")], BEFORE + ipoib_sent),
-            ("node_network_receive_bytes_total", &[("device", "eth0")], BEFORE + seconds * 3000),
-            ("node_network_transmit_bytes_total", &[("device", "eth0")], BEFORE + seconds * 2000),
-            ("node_nfs_requests_total", &[("proto", "4"), ("method", "Write")], 7_000_000 + nfs_writes),
-            // A client asks for the attributes of a file now and then.
-            ("node_nfs_requests_total", &[("proto", "4"), ("method", "Getattr")], 9_000_000 + seconds * 2 + nfs_writes / 16),
-        ]
+        let mut all = Vec::new();
+        let mut octets = |device: String, received: u64, sent: u64| {
+            all.push(("node_network_receive_bytes_total", vec![("device", device.clone())], BEFORE + received));
+            all.push(("node_network_transmit_bytes_total", vec![("device", device)], BEFORE + sent));
+        };
+        octets("eth0".to_owned(), seconds * 3000, seconds * 2000);
+        let mut writes = 0;
+        for (number, hca) in hcas.iter().enumerate() {
+            let HostCounters { ipoib_sent, ipoib_received, nfs_writes } =
+                self.storms.counters(*hca, &self.traffic, time::Instant::ZERO + now);
+            octets(format!("ib{number}"), ipoib_received, ipoib_sent);
+            writes += nfs_writes;
+        }
+        let requests =
+            |method: &str, value: u64| ("node_nfs_requests_total", vec![("proto", "4".to_owned()), ("method", method.to_owned())], value);
+        all.push(requests("Write", 7_000_000 + writes));
+        // A client asks for the attributes of a file now and then.
+        all.push(requests("Getattr", 9_000_000 + seconds * 2 + writes / 16));
+        all
     }
 
     /// Returns the page of a host in the text format of Prometheus.
     fn page(&self, name: &str) -> Option<String> {
-        let (name, host) = self.hosts().find(|(host, _)| *host == name)?;
+        let hosts = self.hosts();
+        let hcas = hosts.get(name)?;
         let mut page = format!("# TYPE node_uname_info gauge\nnode_uname_info{{nodename=\"{name}\",sysname=\"Linux\"}} 1\n");
-        for (metric, labels, value) in self.counters(host) {
+        for (metric, labels, value) in self.counters(hcas) {
             let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
             page += &format!("{metric}{{{}}} {value}\n", labels.join(","));
         }
@@ -127,8 +145,8 @@ impl Fleet {
         for second in 0..seconds {
             thread::sleep((self.started + Duration::from_secs(second.into())).saturating_duration_since(Instant::now()));
             let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            for (name, host) in self.hosts() {
-                for (metric, labels, value) in self.counters(host) {
+            for (name, hcas) in self.hosts() {
+                for (metric, labels, value) in self.counters(&hcas) {
                     let labels: String = labels.iter().map(|(name, value)| format!(",\"{name}\":\"{value}\"")).collect();
                     let time = format!("{}.{:03}", time.as_secs(), time.subsec_millis());
                     writeln!(file, "{{\"time\":{time},\"host\":\"{name}\",\"metric\":\"{metric}\",\"value\":{value}{labels}}}")?;
@@ -142,7 +160,7 @@ impl Fleet {
     /// Returns a configuration of Prometheus. Each host is a target `HOST:9100`, as with real
     /// exporters. The relabelling directs the requests to this program.
     fn configuration(&self, address: &str) -> String {
-        let targets: Vec<String> = self.hosts().map(|(host, _)| format!("'{host}:9100'")).collect();
+        let targets: Vec<String> = self.hosts().keys().map(|host| format!("'{host}:9100'")).collect();
         format!(
             "global: {{scrape_interval: 1s}}\n\
              scrape_configs:\n\

@@ -65,6 +65,8 @@ pub struct Raw {
     pub force_groups: Vec<String>,
     /// Time between two identity checks of a device.
     pub identity: String,
+    /// Whether the device at the other end of each cable of a switch is verified.
+    pub peers: bool,
     /// Largest number of MADs in flight.
     pub window: usize,
     /// Whether the window shrinks while more MADs than usual expire.
@@ -111,6 +113,7 @@ impl Default for Raw {
             down_every: "10s".to_owned(),
             force_groups: Vec::new(),
             identity: text(engine.identity_every),
+            peers: false,
             window: engine.window,
             adaptive: engine.adaptive,
             max_mads_per_second: engine.max_mads_per_second,
@@ -246,6 +249,7 @@ impl Raw {
                 cadence: Cadence::new(cadences, self.wait_every()?, groups::in_slots(down_every, interval)),
                 force_groups: groups::without_cadences("force_groups", &self.force_groups)?,
                 identity_every: duration("identity", &self.identity, Duration::from_secs(1), Duration::from_secs(24 * 3600))?,
+                verify_peers: self.peers,
                 managers_every: Some(engine::MANAGERS_EVERY),
                 sl: self.sl.number()?,
                 path_sl: self.sl.is_path(),

@@ -3,7 +3,7 @@
 //!     cargo test -p ibnet-analysis --test sharing -- --nocapture
 //!
 //! The output has the precision, the recall and the errors that `docs/jobs.md` states.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a failed unwrap fails the test, and the figures are printed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

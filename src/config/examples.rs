@@ -13,6 +13,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("identity", "\"1m\""),
     ("window", "32"),
     ("adaptive", "true"),
+    ("peers", "true"),
     ("max_mads_per_second", "50000"),
     ("timeout", "\"5ms\""),
     ("grace", "\"50ms\""),

@@ -25,6 +25,7 @@
 //! | [`transport`] | transports: they send and receive MADs, through libibumad or on a simulated fabric |
 //! | `libibmad` | the decoder of libibmad, to compare it with ours (feature `umad`) |
 
+pub mod directed;
 pub mod exchange;
 pub mod header;
 pub mod inform;

@@ -26,6 +26,8 @@ enum Meaning {
     Speeds,
     /// A set of speeds of FDR and later, one bit for each.
     ExtendedSpeeds,
+    /// One of the speeds of FDR and later. 0 means one of SDR, DDR and QDR.
+    ExtendedSpeed,
     Mtu,
     /// Number of data VLs.
     Vls,
@@ -59,7 +61,7 @@ pub static PRINTED: [PrintedField; 25] = [
     field("QkeyViolations", "IB_PORT_QKEY_VIOL_F", 384, 16, Meaning::Number),
     field("LocalPhysErr", "IB_PORT_LOCAL_PHYS_ERR_F", 424, 4, Meaning::Number),
     field("OverrunErr", "IB_PORT_OVERRUN_ERR_F", 428, 4, Meaning::Number),
-    field("LinkSpeedExtActive", "IB_PORT_LINK_SPEED_EXT_ACTIVE_F", 496, 4, Meaning::ExtendedSpeeds),
+    field("LinkSpeedExtActive", "IB_PORT_LINK_SPEED_EXT_ACTIVE_F", 496, 4, Meaning::ExtendedSpeed),
     field("LinkSpeedExtSupported", "IB_PORT_LINK_SPEED_EXT_SUPPORTED_F", 500, 4, Meaning::ExtendedSpeeds),
     field("LinkSpeedExtEnabled", "IB_PORT_LINK_SPEED_EXT_ENABLED_F", 507, 5, Meaning::ExtendedSpeeds),
 ];
@@ -67,7 +69,7 @@ pub static PRINTED: [PrintedField; 25] = [
 impl PrintedField {
     /// Returns whether the field is valid only with the capability for extended speeds.
     pub fn is_of_extended_speeds(&self) -> bool {
-        matches!(self.meaning, Meaning::ExtendedSpeeds)
+        matches!(self.meaning, Meaning::ExtendedSpeeds | Meaning::ExtendedSpeed)
     }
 
     /// Returns the value for people, in the words of `smpquery`.
@@ -81,7 +83,9 @@ impl PrintedField {
             }
             Meaning::Widths => set(raw, &["1X", "4X", "8X", "12X", "2X"]),
             Meaning::Speeds => set(raw, &["2.5 Gbps", "5.0 Gbps", "10.0 Gbps"]),
-            Meaning::ExtendedSpeeds => set(raw, &["14.0625 Gbps", "25.78125 Gbps", "53.125 Gbps", "106.25 Gbps"]),
+            Meaning::ExtendedSpeed if raw == 0 => "No Extended Speed".to_owned(),
+            Meaning::ExtendedSpeeds if raw == 0 => "0".to_owned(),
+            Meaning::ExtendedSpeeds | Meaning::ExtendedSpeed => set(raw, &["14.0625 Gbps", "25.78125 Gbps", "53.125 Gbps", "106.25 Gbps"]),
             Meaning::Mtu => one(raw, &["", "256", "512", "1024", "2048", "4096"]),
             Meaning::Vls => one(raw, &["", "VL0", "VL0-1", "VL0-3", "VL0-7", "VL0-14"]),
         }

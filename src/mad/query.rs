@@ -1,17 +1,19 @@
-//! A *query* is a request of one of the three management classes that ibnet uses. This module also
+//! A *query* is a request of one of the four management classes that ibnet uses. This module also
 //! checks the replies.
 
 use super::header::{Header, METHOD_GET_RESP, MadStatus};
-use super::{MAD_LEN, Mad, pma, sa, smp};
+use super::{MAD_LEN, Mad, directed, pma, sa, smp};
 use crate::types::Tid;
 
-/// A request of one of the three classes.
+/// A request of one of the four classes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Query {
     /// Performance management: counters and capabilities.
     Pma(pma::Query),
     /// Subnet management: identity and links.
     Smp(smp::Query),
+    /// Subnet management by a directed route: the identity of a peer.
+    Directed(directed::Query),
     /// Subnet administration: the path to a port.
     Sa(sa::Query),
 }
@@ -51,6 +53,7 @@ impl Query {
         match self {
             Self::Pma(_) => (pma::CLASS_PERF_MGT, pma::CLASS_VERSION),
             Self::Smp(_) => (smp::CLASS_SUBN_LID_ROUTED, smp::CLASS_VERSION),
+            Self::Directed(_) => (directed::CLASS_SUBN_DIRECTED_ROUTE, smp::CLASS_VERSION),
             Self::Sa(_) => (sa::CLASS_SUBN_ADM, sa::CLASS_VERSION),
         }
     }
@@ -60,6 +63,7 @@ impl Query {
         match self {
             Self::Pma(query) => query.attribute,
             Self::Smp(query) => query.attribute,
+            Self::Directed(_) => smp::NODE_INFO,
             Self::Sa(_) => sa::PATH_RECORD,
         }
     }
@@ -69,6 +73,7 @@ impl Query {
         match self {
             Self::Pma(query) => query.emit(tid, mad),
             Self::Smp(query) => query.emit(tid, mad),
+            Self::Directed(query) => query.emit(tid, mad),
             Self::Sa(query) => query.emit(tid, mad),
         }
     }
@@ -95,15 +100,16 @@ impl Query {
         if header.attribute != self.attribute() && !self.is_redirect(&header) {
             return Err(BadReply::Attribute(header.attribute));
         }
-        if !header.status.is_ok() {
-            return Err(BadReply::Status(header.status));
+        let status = if matches!(self, Self::Directed(_)) { directed::status(header.status) } else { header.status };
+        if !status.is_ok() {
+            return Err(BadReply::Status(status));
         }
         match self {
             Self::Pma(query) => query.other_port(mad).map_or(Ok(()), |found| Err(BadReply::PortSelect(found))),
             // A reply repeats the AttributeModifier of the request. For PortInfo, the modifier is
             // the port number.
             Self::Smp(query) if header.modifier != u32::from(query.port.0) => Err(BadReply::PortSelect(header.modifier as u8)),
-            Self::Smp(_) | Self::Sa(_) => Ok(()),
+            Self::Smp(_) | Self::Directed(_) | Self::Sa(_) => Ok(()),
         }
     }
 

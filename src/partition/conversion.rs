@@ -3,6 +3,7 @@
 use super::planning::changes::Previous;
 use super::planning::plan::{LeftOut, Plan, Reason, Share, left_out};
 use crate::assignments::{AssignedDevice, AssignedPeer, AssignedPort, Assignments, Sampler, VERSION};
+use crate::partition::planning::cables::End;
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Device, DeviceId, Fabric, Graph, Peer, Port};
 use crate::types::NodeKind;
@@ -47,6 +48,10 @@ pub fn previous_of(assignments: &Assignments, subnet: Option<&str>) -> Previous 
         for device in &sampler.devices {
             let owner = || (sampler.host.clone(), device.name.clone());
             of_role.extend(device.ports.iter().map(|port| ((device.guid, port.num), owner())));
+            for (port, peer) in device.ports.iter().filter_map(|port| Some((port, port.peer.as_ref()?))) {
+                let end = End { guid: device.guid, port: port.num, name: device.name.clone() };
+                previous.cables.add(end, End { guid: peer.guid, port: peer.port, name: peer.name.clone() });
+            }
         }
     }
     previous

@@ -25,6 +25,7 @@ mod json;
 pub mod port;
 pub mod reader;
 pub mod sample;
+pub mod schema;
 pub mod strict;
 pub mod text;
 
@@ -60,7 +61,7 @@ pub const ERROR_COUNTERS: [&str; 9] = [
 ];
 
 /// Names of events with their subjects.
-pub const EVENTS: [(&str, Of); 28] = [
+pub const EVENTS: [(&str, Of); 29] = [
     ("clock_step", Of::Sampler),
     ("group_unsupported", Of::Device),
     ("implausible", Of::Port),
@@ -71,6 +72,7 @@ pub const EVENTS: [(&str, Of); 28] = [
     ("link_down", Of::Port),
     ("link_up", Of::Port),
     ("local_change", Of::Sampler),
+    ("peer_changed", Of::Port),
     ("reachable", Of::Device),
     ("redirected", Of::Device),
     ("reload", Of::Sampler),

@@ -135,77 +135,94 @@ macro_rules! port_fields {
     };
 }
 
+/// Generates the names and the types of the fields.
+macro_rules! field_types {
+    ($( $(#[$doc:meta])* $presence:ident $field:ident: $type:ty, )*) => {
+        /// Names of the fields in the order of the line, with their types in this file. `Counters`
+        /// is the place of the counters.
+        pub const FIELD_TYPES: &[(&str, &str)] = &[$( (stringify!($field), stringify!($type)) ),*];
+    };
+}
+
 /// The fields that every line must have.
 const REQUIRED: [Option<&str>; 3] = [Some("ts"), Some("guid"), Some("port")];
 
-port_fields! {
-    /// Time of the last reply of the port, in nanoseconds since 1970 (UTC). Without a reply it is
-    /// the start of the slot.
-    required ts: u64,
-    /// Slot number.
-    always slot: u64,
-    /// Name of the sampler.
-    always sampler: Text,
-    /// Role of the sampler for this port. Absent in the records of a primary sampler.
-    optional role: Option<Text>,
-    /// Port GUID. For a switch it is the GUID of its management port.
-    required guid: Guid,
-    /// Port number.
-    required port: PortNum,
-    /// LID of the device.
-    always lid: Lid,
-    /// Name of the node.
-    always node: Text,
-    /// Kind of the node. `None` for a kind that this version does not have.
-    always kind: Option<NodeKind>,
-    /// Distance in hops according to the plan: 0 for the HCA of the sampler host, 1 for its switch.
-    /// Null without a plan.
-    always hops: Option<u16>,
-    /// Port GUID of the peer. Null without a peer.
-    always peer_guid: Option<Guid>,
-    /// Port number of the peer. Null without a peer.
-    always peer_port: Option<PortNum>,
-    /// Name of the peer's node. Null without a peer.
-    always peer: Option<Text>,
-    /// Link width and speed, such as `4xHDR`.
-    always link: Link,
-    /// Source of `link`: `file` (net file) or `live` (PortInfo).
-    always link_source: Text,
-    /// Status of the port in this slot.
-    always status: Text,
-    /// Sum of the round-trip times of the port's MADs, in nanoseconds.
-    always rtt_ns: u64,
-    /// Shortest round-trip time of the port's MADs, in nanoseconds. Null without a reply.
-    always rtt_min_ns: Option<u64>,
-    /// Number of MADs sent for the port.
-    always mads: u64,
-    /// Status field of the MAD that the device refused. Absent if no MAD was refused.
-    optional mad_status: Option<u16>,
-    /// Error number of a failed send. Absent if no send failed.
-    optional errno: Option<i32>,
-    /// Result of the identity check: `ok` or `unverified`.
-    always identity: Text,
-    /// Counters by name, as the device reported them.
-    flat counters: Counters,
-    /// Names of saturated counters. Absent if there are none.
-    optional saturated: Names,
-    /// Time since the previous reading, in nanoseconds. Null without a previous reading. The rates
-    /// are means over this time.
-    always dt_ns: Option<u64>,
-    /// Transmitted data in Gb/s. Null without a previous reading.
-    always xmit_gbps: Option<f64>,
-    /// Received data in Gb/s. Null without a previous reading.
-    always rcv_gbps: Option<f64>,
-    /// Transmitted data as a share of the link's data rate, 0 to 1. Null if unknown.
-    always xmit_utilization: Option<f64>,
-    /// Received data as a share of the link's data rate, 0 to 1. Null if unknown.
-    always rcv_utilization: Option<f64>,
-    /// Share of the time in which the port had data to send and no credit, 0 to 1. Null if unknown.
-    always xmit_blocked: Option<f64>,
-    /// Time over which `xmit_blocked` is computed, in nanoseconds; missing if it is `dt_ns`, or if
-    /// `xmit_blocked` is null.
-    optional xmit_blocked_dt_ns: Option<u64>,
+/// Passes the list of all fields to a macro.
+macro_rules! with_fields {
+    ($macro:ident) => {
+        $macro! {
+            /// Time of the last reply of the port, in nanoseconds since 1970 (UTC). Without a reply it is
+            /// the start of the slot.
+            required ts: u64,
+            /// Slot number.
+            always slot: u64,
+            /// Name of the sampler.
+            always sampler: Text,
+            /// Role of the sampler for this port. Absent in the records of a primary sampler.
+            optional role: Option<Text>,
+            /// Port GUID. For a switch it is the GUID of its management port.
+            required guid: Guid,
+            /// Port number.
+            required port: PortNum,
+            /// LID of the device.
+            always lid: Lid,
+            /// Name of the node.
+            always node: Text,
+            /// Kind of the node. `None` for a kind that this version does not have.
+            always kind: Option<NodeKind>,
+            /// Distance in hops according to the plan: 0 for the HCA of the sampler host, 1 for its switch.
+            /// Null without a plan.
+            always hops: Option<u16>,
+            /// Port GUID of the peer. Null without a peer.
+            always peer_guid: Option<Guid>,
+            /// Port number of the peer. Null without a peer.
+            always peer_port: Option<PortNum>,
+            /// Name of the peer's node. Null without a peer.
+            always peer: Option<Text>,
+            /// Link width and speed, such as `4xHDR`.
+            always link: Link,
+            /// Source of `link`: `file` (net file) or `live` (PortInfo).
+            always link_source: Text,
+            /// Status of the port in this slot.
+            always status: Text,
+            /// Sum of the round-trip times of the port's MADs, in nanoseconds.
+            always rtt_ns: u64,
+            /// Shortest round-trip time of the port's MADs, in nanoseconds. Null without a reply.
+            always rtt_min_ns: Option<u64>,
+            /// Number of MADs sent for the port.
+            always mads: u64,
+            /// Status field of the MAD that the device refused. Absent if no MAD was refused.
+            optional mad_status: Option<u16>,
+            /// Error number of a failed send. Absent if no send failed.
+            optional errno: Option<i32>,
+            /// Result of the identity check: `ok` or `unverified`.
+            always identity: Text,
+            /// Counters by name, as the device reported them.
+            flat counters: Counters,
+            /// Names of saturated counters. Absent if there are none.
+            optional saturated: Names,
+            /// Time since the previous reading, in nanoseconds. Null without a previous reading. The rates
+            /// are means over this time.
+            always dt_ns: Option<u64>,
+            /// Transmitted data in Gb/s. Null without a previous reading.
+            always xmit_gbps: Option<f64>,
+            /// Received data in Gb/s. Null without a previous reading.
+            always rcv_gbps: Option<f64>,
+            /// Transmitted data as a share of the link's data rate, 0 to 1. Null if unknown.
+            always xmit_utilization: Option<f64>,
+            /// Received data as a share of the link's data rate, 0 to 1. Null if unknown.
+            always rcv_utilization: Option<f64>,
+            /// Share of the time in which the port had data to send and no credit, 0 to 1. Null if unknown.
+            always xmit_blocked: Option<f64>,
+            /// Time over which `xmit_blocked` is computed, in nanoseconds; missing if it is `dt_ns`, or if
+            /// `xmit_blocked` is null.
+            optional xmit_blocked_dt_ns: Option<u64>,
+        }
+    };
 }
+
+with_fields!(port_fields);
+with_fields!(field_types);
 
 impl<Text, Counters, Names, Link> PortFields<Text, Counters, Names, Link> {
     /// Returns the key of the port.

@@ -69,6 +69,11 @@ pub enum Purpose {
         /// Index of the port.
         port: u32,
     },
+    /// Identity of the device behind a port: NodeInfo by a directed route.
+    Peer {
+        /// Index of the port.
+        port: u32,
+    },
     /// State of a subnet manager: SMInfo. `Transaction::device` is the index of its LID.
     SubnetManager,
     /// LID of the device and service level to it: PathRecord of the subnet manager.

@@ -41,7 +41,7 @@ impl Archive {
     /// Returns the archive in a folder, or `None` if the folder has no table.
     pub fn open(root: &Path) -> Option<Self> {
         let has_table = |table: &TableName| root.join(table.as_str()).is_dir();
-        TableName::ALL.iter().any(has_table).then(|| Self { root: root.to_owned() })
+        TableName::every().any(|table| has_table(&table)).then(|| Self { root: root.to_owned() })
     }
 
     /// Returns the archive in a folder. Creates the folder if necessary.

@@ -57,7 +57,7 @@ impl Chunk<'_> {
             }
             Kind::Integers | Kind::Texts => {}
         }
-        self.decode(open()?, &[0..rows])
+        self.decode(open()?, std::slice::from_ref(&(0..rows)))
     }
 
     /// Returns the values of some rows. Pages without one of these rows are not read.

@@ -109,7 +109,7 @@ fn minutes(ports: &Table, order: &[u32]) -> Table {
         }
         for ((values, [name, ..]), rate) in minute.rates.iter_mut().zip(MINUTE_RATES).zip(rates) {
             let Some(value) = rate.map(|values| values[row as usize]).filter(|value| !value.is_nan()) else { continue };
-            let length_ns = if name == "xmit_blocked" { blocked_ns(row).or(dt_ns(row)) } else { dt_ns(row) };
+            let length_ns = if name == "xmit_blocked" { blocked_ns(row).or_else(|| dt_ns(row)) } else { dt_ns(row) };
             values.extend(length_ns.filter(|length_ns| *length_ns > 0).map(|length_ns| (value, length_ns)));
         }
         if order.get(place + 1).is_none_or(|next| key(*next) != key(row)) {

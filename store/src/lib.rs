@@ -9,6 +9,7 @@
 //! | [`mod@write`], [`read`] | Parquet files |
 //! | [`archive`] | the folders of an archive |
 //! | [`pack`] | packs lines into an archive |
+//! | [`derive`](mod@derive) | computes tables from the table `ports` |
 //! | [`retain`] | removes the oldest hours |
 //! | [`hour`] | hours of UTC, the folders of a table |
 //! | [`error`] | errors of the archive |

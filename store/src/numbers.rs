@@ -195,7 +195,7 @@ mod tests {
             let (mut values, mut sum) = (Vec::new(), 7_u64);
             let last = sums(&packed, width, 32, 7, 1, &mut values).unwrap();
             let expected = numbers.iter().map(|number| {
-                sum = sum.wrapping_add(number + 0).wrapping_add(1);
+                sum = sum.wrapping_add(*number).wrapping_add(1);
                 sum
             });
             assert_eq!(values, expected.collect::<Vec<_>>(), "{width}");

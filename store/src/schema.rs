@@ -87,6 +87,11 @@ impl TableName {
         &SCHEMAS[self as usize]
     }
 
+    /// Returns whether the rows are sorted by port, sampler and time. Other tables are sorted by time.
+    pub const fn is_by_port(self) -> bool {
+        matches!(self, Self::Ports | Self::Devices | Self::PortsMinute)
+    }
+
     /// Returns all tables: those with records, and those that are computed from them.
     pub fn every() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().chain(Self::DERIVED)

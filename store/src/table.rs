@@ -196,11 +196,10 @@ impl Table {
             let guid = guids.and_then(|guids| guids.ids.get(row as usize));
             (guid, ports.and_then(|ports| ports.get(row as usize)))
         };
-        let is_by_port = self.name.schema().index("port").is_some() && self.name != TableName::Events;
         let (mut groups, mut rest) = (Vec::new(), order);
         while rest.len() > most {
             let is_end = |end: &usize| port(rest[*end]) != port(rest[end - 1]);
-            let end = if is_by_port { (1..=most).rev().find(is_end).unwrap_or(most) } else { most };
+            let end = if self.name.is_by_port() { (1..=most).rev().find(is_end).unwrap_or(most) } else { most };
             let (group, after) = rest.split_at(end);
             groups.push(group);
             rest = after;

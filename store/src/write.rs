@@ -55,9 +55,7 @@ impl<W: Write + Send> FileWriter<W> {
             schema.index(column).map(|index| SortingColumn { column_idx: index as i32, descending: false, nulls_first: false })
         };
         let sorting = match name {
-            TableName::Ports | TableName::PortsMinute | TableName::Devices => {
-                ["guid", "port", "sampler", "ts"].iter().filter_map(|column| index(column)).collect()
-            }
+            name if name.is_by_port() => ["guid", "port", "sampler", "ts"].iter().filter_map(|column| index(column)).collect(),
             _ => index("ts").into_iter().collect(),
         };
         let properties = WriterProperties::builder()

@@ -11,6 +11,18 @@ import subprocess
 HOSTS = [1 + 24 * leaf for leaf in range(12)]
 
 
+def small(path):
+    """Writes a fabric of one switch with the hosts of HOSTS: 24 ports."""
+    lines = []
+    for port, host in enumerate(HOSTS, 1):
+        hca, switch = f"{port + 1:4} 1 0x{0x10000 + port:016x} 4x EDR", f"   1 {port:2} 0x0000000000020000 4x EDR"
+        hca, switch, names = f"CA {hca}", f"SW {switch}", (f"'node{host:05} mlx5_0'", "'leaf'")
+        lines.append(f"{hca} - {switch[:-7]} ( {names[0]} - {names[1]} )\n")
+        lines.append(f"{switch} - {hca[:-7]} ( {names[1]} - {names[0]} )\n")
+    with open(path, "w") as file:
+        file.writelines(lines)
+
+
 class Copy:
     """One copy: its net file, its plan, and the names and ports of its samplers."""
 

@@ -3,9 +3,9 @@
 
     tests/fleet/start.py --programs target/release 1 8 32 128 300
 
-For each N: the time from the first fork until all processes run, and until the end of the first slot that is complete
-on all samplers. Prints a table in Markdown. Two cores simulate the whole fleet, so this is an upper limit: on a real
-fleet, each host starts one process.
+Each sampler has two ports or more, so that the simulation costs little. For each N: the time from the first fork until
+all processes run, and until the end of the first slot that is complete on all samplers. Prints a table in Markdown. One
+machine runs the whole fleet, so the times are upper limits: in a real fleet, each host starts one process.
 """
 
 import argparse
@@ -51,8 +51,9 @@ def first_common(folder, count):
 
 def measure(args, count):
     with tempfile.TemporaryDirectory() as folder:
-        # Few ports for each sampler, so that the simulation costs little.
-        fleet = fabric.copies(args.programs, folder, args.net, count, 0)
+        net = os.path.join(folder, "small.p")
+        fabric.small(net)
+        fleet = fabric.copies(args.programs, folder, net, count, 0)
         program = os.path.join(args.programs, "ibnet-sweep")
         out = os.path.join(folder, "lines/")
         begin, processes = time.time(), []
@@ -88,7 +89,6 @@ def cpu_seconds(pid):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", default="target/release", metavar="DIR")
-    parser.add_argument("--net", default="examples/stria.p", metavar="FILE", help="fabric that is copied")
     parser.add_argument("counts", nargs="*", type=int, default=[1, 8, 32, 128, 300], metavar="N", help="numbers of samplers")
     args = parser.parse_args()
     print("| samplers | ports | all processes forked, s | first slot complete on all, s | CPU, cores |")

@@ -50,7 +50,7 @@ fn every_step_is_ok_if_nothing_is_wrong() {
     let dir = planned();
     let (code, text) = check(dir.path(), &ALL);
     assert_eq!((code, lines(&text, "ok    ").len()), (0, 5), "{text}");
-    assert!(text.ends_with("\n0 failed, 0 warned, 4 ok\n") && text.contains(" devices for node00001, SHA-256 "), "{text}");
+    assert!(text.ends_with("\n0 failed, 0 warned, 5 ok\n") && text.contains(" devices for node00001, SHA-256 "), "{text}");
     let plan = fs::read_to_string(dir.path().join("plan.toml")).unwrap();
     let devices_of = |block: &str| block.matches("[[sampler.device]]").count();
     let devices = devices_of(plan.split("[[sampler]]").nth(1).unwrap());

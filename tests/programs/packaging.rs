@@ -176,13 +176,17 @@ fn topology_timer_replaces_the_plan_only_by_a_valid_and_different_one() {
         assert_eq!(read("plan.toml"), plan);
     }
 
-    // A host without its link: the plan changes, and the journal names the lost lines.
+    // A host without its link: the plan changes, and the journal names the lost device and its cable.
     let fewer: String = net.lines().filter(|line| !line.contains("node00002 ")).map(|line| format!("{line}\n")).collect();
     assert_ne!(fewer, net);
     fs::write(at("net"), &fewer).unwrap();
     let output = topology(folder.path(), &discover);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && text.lines().any(|line| line.starts_with("< ") && line.contains("node00002 ")), "{text}");
+    assert!(output.status.success(), "{text}");
+    for change in ["lost device 0x", "lost cable "] {
+        let named = |line: &str| line.starts_with(&format!("ibnet-topology: {change}")) && line.contains("`node00002 ");
+        assert_eq!(text.lines().filter(|line| named(line)).count(), 1, "{change}: {text}");
+    }
     assert_ne!(read("plan.toml"), plan);
     assert_eq!(read("distributed"), read("plan.toml"));
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

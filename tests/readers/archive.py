@@ -1,6 +1,7 @@
 """Runs the recipes of docs/stores.md: archive.py FOLDER, which has archive/ and recipes.json, a list of [language, title, text].
 
-It prints a JSON array of [language, title, rows] a line. The rows are null if a package is not installed.
+It prints a JSON array of [language, title, rows] a line. The rows are null if a package is not
+installed.
 """
 
 import json

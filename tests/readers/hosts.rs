@@ -95,7 +95,7 @@ fn prometheus_has_the_storms_of_the_fabric_on_the_hosts() {
     // The machine of this test is not in the fabric.
     let (_, notes) =
         rows(&view, dir, &url, &["--host-metric", "ipoib", "--host-metric", "node_network_*_packets_total", "--host-metric", "nfs"]);
-    assert!(notes.contains("hosts of the sources that are not in the records: 1"), "{notes}");
+    assert!(notes.contains("hosts of the sources that are not selected or not in the records: 1"), "{notes}");
     check_long_range(&view, dir, &url);
     check_errors(&view, dir, &url);
 }
@@ -156,5 +156,5 @@ fn collector_of_the_documentation_writes_what_the_viewer_reads() {
     let (found, notes) = rows(&view, dir, "hosts.jsonl", &metrics);
     let row = &found[&("node_network_receive_bytes_total".to_owned(), "node00001".to_owned())];
     assert!(cells(row).iter().any(|(state, _)| *state == "value"), "{row}");
-    assert!(notes.contains("hosts of the records without host metrics: 5"), "{notes}");
+    assert!(notes.contains("selected hosts without host metrics: 5"), "{notes}");
 }

@@ -8,4 +8,5 @@ mod hosts;
 mod prometheus;
 mod recipes;
 mod recompute;
+mod schema;
 mod tools;

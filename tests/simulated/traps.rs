@@ -42,11 +42,7 @@ fn sweep(sim: &Arc<Mutex<SimFabric>>, mut on_slot: impl FnMut(u64, &mut SimFabri
         engine: Config { identity_every: Duration::from_secs(3600), ..Config::default() },
     };
     let (outlet, lines) = Destination::memory();
-    let events = || -> Vec<Event> {
-        let text = lines.text();
-        let parsed = text.lines().map(|line| strict::parse(line).unwrap());
-        parsed.filter_map(|line| if let Line::Event(event) = line { Some(event) } else { None }).collect()
-    };
+    let mut events: Vec<Event> = Vec::new();
     let reports = Arc::clone(sim);
     let open = move || {
         let transport = SimTransport::for_reports(Arc::clone(&reports));
@@ -58,12 +54,15 @@ fn sweep(sim: &Arc<Mutex<SimFabric>>, mut on_slot: impl FnMut(u64, &mut SimFabri
     driver
         .run(&control, |report| {
             on_slot(report.slot, &mut sim.lock().unwrap());
-            if events().iter().any(&is_last) {
+            let text = lines.text();
+            let parsed = text.lines().map(|line| strict::parse(line).unwrap());
+            events.extend(parsed.filter_map(|line| if let Line::Event(event) = line { Some(event) } else { None }));
+            if events.iter().any(&is_last) {
                 control.stop();
             }
         })
         .unwrap();
-    events()
+    events
 }
 
 #[test]

@@ -78,12 +78,25 @@ fn heat_map_has_host_metrics_below_the_fabric_and_missing_data_is_not_zero() {
     assert_eq!(states("oss1"), ["no_record"; 5]);
     let (code, _, notes) = run(folder.path(), &["heatmap", "--host-metrics", "hosts.jsonl", "-o", "h.svg"]);
     assert_eq!(code, 0, "{notes}");
-    for note in ["not in the records: 1 (other)", "without host metrics: 3 (c2, oss1, oss2)", "ipoib: mean 103 B/s, largest 200 B/s at c1"]
-    {
+    for note in [
+        "not in the records: 1 (other)",
+        "selected hosts without host metrics: 3 (c2, oss1, oss2)",
+        "ipoib: mean 103 B/s, largest 200 B/s at c1",
+    ] {
         assert!(notes.contains(note), "{note}: {notes}");
     }
     let picture = fs::read_to_string(folder.path().join("h.svg")).unwrap();
     assert!(picture.contains(">4 ports, host metrics of 1 host, 1 s per column<"), "{picture}");
+}
+
+#[test]
+fn host_is_known_as_the_peer_of_a_switch_port() {
+    let folder = recorded();
+    let port = lines().lines().find(|line| line.contains("c1 mlx5_0")).unwrap().replace("\"kind\":\"hca\"", "\"kind\":\"switch\"");
+    let port = port.replace("c1 mlx5_0", "leaf1").replace("\"peer\":\"leaf1\"", "\"peer\":\"c1 mlx5_0\"");
+    fs::write(folder.path().join("lines.jsonl"), port + "\n").unwrap();
+    let found = rows(folder.path(), &["heatmap", "--host-metrics", "hosts.jsonl"]);
+    assert_eq!(found.iter().map(|row| row["node"].as_str().unwrap()).collect::<Vec<_>>(), ["leaf1", "c1"]);
 }
 
 #[test]
@@ -119,7 +132,7 @@ fn group_is_a_row_of_a_heat_map_and_selects_hosts() {
     let folder = recorded();
     let names =
         |args: &[&str]| -> Vec<String> { rows(folder.path(), args).iter().map(|row| row["node"].as_str().unwrap().to_owned()).collect() };
-    assert_eq!(names(&["heatmap", "--by", "group", "--group", "a=oss*", "--group", "b=c2"]), ["a", "b", "other hosts"]);
+    assert_eq!(names(&["heatmap", "--by", "group", "--group", "a=oss*", "--group", "rest=*"]), ["a", "rest"]);
     assert_eq!(names(&["heatmap", "--by", "host", "--group", "a=oss*"]), ["oss1", "oss2"]);
     let sums = rows(folder.path(), &["heatmap", "-m", "rcv_gbps", "--by", "group", "--group", "a=oss*"]);
     assert_eq!(sums[0]["cells"][4]["value"], 48.0);
@@ -133,6 +146,9 @@ fn wrong_arguments_have_a_remedy() {
     for (args, code, expected) in [
         (&["heatmap", "-o", "x.svg", "--by", "group"][..], 2, "no group was given"),
         (&["job", "--group", "oss*"], 2, "NAME=HOSTLIST"),
+        (&["job", "--nodes", "c1", "--host-metrics", "hosts.jsonl"], 2, "without a picture"),
+        (&["job", "--group", "a=c1", "--host-metrics", "hosts.jsonl", "--format", "json"], 2, "without a picture"),
+        (&["job", "--nodes", "c1", "--bin", "1s"], 2, "--bin is for --all and --group"),
         (&["job", "--group", "a=x", "--group", "a=y"], 2, "a group `a` was given before"),
         (&["job", "--group", "a=gone*"], 1, "no record of a port of a"),
         (&["heatmap", "-o", "x.svg", "--host-metrics", "gone.jsonl"], 1, "cannot read gone.jsonl"),

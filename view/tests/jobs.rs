@@ -24,7 +24,7 @@ fn recorded(folder: &Path, name: &str, file: &str) {
 }
 
 fn view(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("ibnet-view"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-view"));
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display())).env("TZ", "UTC").current_dir(folder).args(args);
     command
 }

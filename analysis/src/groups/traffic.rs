@@ -8,8 +8,8 @@
 //!   sent less than the group received, this sender sent the difference.
 //! - **Most**: what the sender sent, or what the group received, whichever is less.
 //! - **Estimate**: the received octets, divided among the senders. The weight of a sender is what it
-//!   sent, times its *correlation*: the correlation coefficient (Pearson) over all bins of what it
-//!   sent and what the group received. A negative correlation counts as 0. The estimate is limited
+//!   sent, times its *correlation*: the correlation coefficient (Pearson) over all bins of the data
+//!   rate that it sent and the data rate that the group received. A negative correlation counts as 0. The estimate is limited
 //!   to the two bounds.
 //!
 //! The bounds assume that the hosts of the group do not send to each other.
@@ -116,6 +116,9 @@ impl Row for GroupTraffic {
 /// Data rates of a host or a job in each bin.
 type Rates = Vec<Option<f64>>;
 
+/// ID of a job, or name of a host without a job; and what it sent.
+type Sent<'a> = ((Option<&'a str>, Option<&'a str>), Rates);
+
 impl GroupTraffic {
     /// Evaluates the traffic of a group.
     pub fn of(group: &Group, flows: &Flows) -> Self {
@@ -186,7 +189,7 @@ fn by_port(ports: &[&PortFlow], rates: fn(&PortFlow) -> &Rates) -> Vec<PortRate>
 
 /// Returns the senders outside the group: each job, and each host for its time without a job.
 fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
-    let mut sent: Vec<((Option<&str>, Option<&str>), Rates)> = Vec::new();
+    let mut sent: Vec<Sent<'_>> = Vec::new();
     let mut index = std::collections::BTreeMap::new();
     for port in others {
         for (job, rates) in &port.out_by_job {
@@ -204,7 +207,7 @@ fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
     let weights: Vec<f64> = (0..flows.bins)
         .map(|bin| sent.iter().enumerate().map(|(index, (_, rates))| rates[bin].unwrap_or(0.0) * weight(index)).sum())
         .collect();
-    let sender = |(index, ((job, host), rates)): (usize, &((Option<&str>, Option<&str>), Rates))| {
+    let sender = |(index, ((job, host), rates)): (usize, &Sent<'_>)| {
         let bound = |bin: usize| {
             let (inflow, own) = (inflow[bin]?, rates[bin]?);
             let least = (inflow - (all[bin].unwrap_or(own) - own)).max(0.0).min(own);

@@ -8,17 +8,15 @@ use super::order::{PortAndPeer, RowGroup, RowId, RowLabel};
 use crate::groups::Groups;
 use crate::hosts::host_of;
 
-/// Name of the row of all hosts that are in no group.
-const OTHERS: &str = "other hosts";
-
-/// Returns a row for each group with a recorded HCA port, and a row for all other hosts.
+/// Returns a row for each group with a recorded HCA port.
 pub(super) fn rows(ports: &[&PortAndPeer], groups: &Groups) -> Vec<RowGroup> {
-    let mut members: Vec<Vec<usize>> = vec![Vec::new(); groups.iter().count() + 1];
+    let mut members: Vec<Vec<usize>> = vec![Vec::new(); groups.iter().count()];
     for (index, port) in ports.iter().enumerate().filter(|(_, port)| port.kind == Some(NodeKind::Hca)) {
-        let others = members.len() - 1;
-        members[groups.of(&port.node).unwrap_or(others)].push(index);
+        if let Some(group) = groups.of(&port.node) {
+            members[group].push(index);
+        }
     }
-    let names = groups.iter().map(|group| Printable(&group.name).to_string()).chain([OTHERS.to_owned()]);
+    let names = groups.iter().map(|group| Printable(&group.name).to_string());
     let row = |(name, members): (String, Vec<usize>)| {
         let hosts: BTreeSet<String> = members.iter().map(|index| host_of(&ports[*index].node).to_owned()).collect();
         let id = RowId { node: Some(name.clone()), ..RowId::default() };

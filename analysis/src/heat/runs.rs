@@ -63,8 +63,9 @@ impl HeatMap {
         let cell = self.rows[row].tracks[metric].at(column);
         let (mut next, mut ts) = (first, last_ts);
         let (mut from, mut to) = (u64::MAX, 0);
-        for place in first..run.rows().end {
-            let (value, now) = (values[place], run.ts(place));
+        let end_of_run = run.rows().end.min(values.len());
+        for (place, value) in values.iter().copied().enumerate().take(end_of_run).skip(first) {
+            let now = run.ts(place);
             let Some(time) = run.time(place, over) else { break };
             // A slot longer than a column makes the columns longer.
             let is_longer = now >= step_ns.saturating_mul(run.slot(place));

@@ -176,9 +176,10 @@ pub fn load(
 /// Returns the metrics of a request: one for a preset, one for each name that a pattern finds.
 fn metrics(request: &Request, readings: &Readings, usual_ns: &BTreeMap<&str, u64>, range: Range) -> Vec<HostMetric> {
     let pieces = |key: &SeriesKey| {
-        // With one reading of each series there is no usual time, and there are no values.
-        let pieces = usual_ns.get(&*key.metric).map_or_else(Vec::new, |usual| readings.series[key].pieces(*usual, range));
-        (key.host.clone(), pieces)
+        let series = &readings.series[key];
+        // With one reading of each series there is no usual time. Only a mean has a value then.
+        let usual = usual_ns.get(&*key.metric).copied().or(if let Kind::Mean(length) = series.kind { Some(length) } else { None });
+        (key.host.clone(), usual.map_or_else(Vec::new, |usual| series.pieces(usual, range)))
     };
     let matching = |alternative: usize| {
         let selectors = request.alternatives.get(alternative).into_iter().flatten();
@@ -224,16 +225,16 @@ fn notes(requests: &[Request], readings: &Readings, metrics: &[HostMetric], name
     for request in requests {
         let is_found = |metric: &HostMetric| metric.metric.name() == request.name() || request.preset.is_none();
         if !metrics.iter().any(is_found) {
-            notes.push(format!("no source has the metric {} for hosts of the records", request.name()));
+            notes.push(format!("no source has the metric {} for the selected hosts", request.name()));
         }
     }
     if !readings.strangers.is_empty() {
-        notes.push(format!("hosts of the sources that are not in the records: {}", some_of(&readings.strangers)));
+        notes.push(format!("hosts of the sources that are not selected or not in the records: {}", some_of(&readings.strangers)));
     }
     let found: BTreeSet<&str> = metrics.iter().flat_map(|metric| metric.series.iter().map(|(host, _)| &**host)).collect();
     let missing: BTreeSet<String> = names.iter().filter(|name| !found.contains(name)).map(str::to_owned).collect();
     if !missing.is_empty() {
-        notes.push(format!("hosts of the records without host metrics: {}", some_of(&missing)));
+        notes.push(format!("selected hosts without host metrics: {}", some_of(&missing)));
     }
     if readings.copies > 0 {
         notes.push(format!("{} readings were left out: another target has the same metric of the same host", readings.copies));
@@ -257,8 +258,11 @@ fn nothing(requests: &[Request], readings: &Readings, queries: &[String], names:
     if !readings.strangers.is_empty() {
         let records: BTreeSet<String> = names.iter().map(str::to_owned).collect();
         return HostMetricsError::Empty {
-            what: format!("the sources have {wanted} only for hosts that are not in the records: {}", some_of(&readings.strangers)),
-            help: format!("the records have {}; a host is the first word of a node description, without domain", some_of(&records)),
+            what: format!(
+                "the sources have {wanted} only for hosts that are not selected or not in the records: {}",
+                some_of(&readings.strangers)
+            ),
+            help: format!("the selected hosts are {}; a host is the first word of a node description, without domain", some_of(&records)),
         };
     }
     let queries = if queries.is_empty() { String::new() } else { format!("; queries without a result: {}", queries.join(" ")) };

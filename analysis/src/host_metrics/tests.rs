@@ -50,9 +50,9 @@ fn json_lines_have_presets_and_any_other_metric() {
     assert_eq!(
         found.notes,
         [
-            "no source has the metric lustre for hosts of the records",
-            "hosts of the sources that are not in the records: 1 (n9)",
-            "hosts of the records without host metrics: 1 (n3)",
+            "no source has the metric lustre for the selected hosts",
+            "hosts of the sources that are not selected or not in the records: 1 (n9)",
+            "selected hosts without host metrics: 1 (n3)",
         ]
     );
     let found = load_from(dir.path(), &[("a.jsonl", LINES)], &["node_load*", "node_network_*_bytes_total{device=eth*}"]);
@@ -126,7 +126,7 @@ fn faults_have_the_file_the_line_and_a_remedy() {
     let help = miette::Diagnostic::help(&error).unwrap().to_string();
     assert!(error.to_string().contains("no source has node_lod1") && help.contains("node_load1"), "{error} {help}");
     let strange = why("j", &LINES.replace("n1.example", "x1").replace("n2", "x2"), &[]).to_string();
-    assert!(strange.contains("only for hosts that are not in the records: 3 (n9, x1, x2)"), "{strange}");
+    assert!(strange.contains("only for hosts that are not selected or not in the records: 3 (n9, x1, x2)"), "{strange}");
     assert!(load_from(dir.path(), &[], &[]).is_err());
 }
 

@@ -147,9 +147,11 @@ mod tests {
     /// record is at an edge.
     type Given = (u64, Option<u64>, bool);
 
-    /// Cuts records at 10 s and at 20 s. Each has a slot, a time in milliseconds, the interval that
-    /// it describes, and a value.
-    fn cut(records: &[(u64, u64, Option<(u64, u64)>, u64)]) -> Vec<Given> {
+    /// A record: its slot, its time in milliseconds, the interval that it describes, and a value.
+    type Taken = (u64, u64, Option<(u64, u64)>, u64);
+
+    /// Cuts records at 10 s and at 20 s.
+    fn cut(records: &[Taken]) -> Vec<Given> {
         let selection = Selection::new(&EveryRecord, Some(10 * SECOND), Some(20 * SECOND), 5 * SECOND);
         let (mut edges, mut given) = (Edges::default(), Vec::new());
         for (slot, ts, time, value) in records {

@@ -33,6 +33,7 @@ pub mod run;
 mod selection;
 mod shard;
 mod stream;
+mod varied;
 
 use self::archive::Archives;
 use self::merge::Dropped;

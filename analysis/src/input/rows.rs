@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use serde_json::value::RawValue;
 
 use super::key::Key;
+use super::varied::{changes, varied};
 use crate::hosts::Hosts;
 use crate::record::{Port, ReadPort, Value};
 
@@ -169,8 +170,8 @@ pub(super) fn columns(table: TableName, with_counters: bool, fields: Option<&[St
     table.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
 }
 
-/// Returns the rows of a row group whose port belongs to one of the hosts, or is linked to one of
-/// them.
+/// Returns all rows of the ports of a row group that belong to one of the hosts, or are linked to one
+/// of them, in at least one row.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or is damaged.
@@ -184,7 +185,8 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
     if !has_host {
         return Ok(Vec::new());
     }
-    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| NAMES.contains(&column.name)).collect();
+    let is_read = |name: &str| NAMES.contains(&name) || name == "guid" || name == "port";
+    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| is_read(column.name)).collect();
     let table = file.read(group, &columns)?;
     let texts = NAMES.map(|name| table.texts(name).filter(|texts| !texts.ids.is_empty()));
     let known = texts.map(|texts| texts.map(|texts| texts.list().iter().map(|name| hosts.contains_node(name)).collect::<Vec<_>>()));
@@ -194,11 +196,17 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
             known.as_ref().zip(id).is_some_and(|(known, id)| known.get(id).is_some_and(|is_host| *is_host))
         })
     };
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    for row in (0..table.len()).filter(|row| is_host(*row)) {
-        match ranges.last_mut() {
-            Some(range) if range.end == row => range.end = row + 1,
-            _ => ranges.push(row..row + 1),
+    let (guids, ports) = (table.texts("guid"), table.integers("port"));
+    let port = |row: usize| (guids.and_then(|guids| guids.ids.get(row)), ports.and_then(|ports| ports.get(row)));
+    let mut ranges = Vec::new();
+    let (mut start, mut is_selected) = (0, false);
+    for row in 0..table.len() {
+        is_selected |= is_host(row);
+        if row + 1 == table.len() || port(row) != port(row + 1) {
+            if is_selected {
+                ranges.push(start..row + 1);
+            }
+            (start, is_selected) = (row + 1, false);
         }
     }
     Ok(ranges)
@@ -411,47 +419,6 @@ impl PortRows {
         match self.table.column(column) {
             Column::Text(texts) => texts.ids.get(row).filter(|id| **id != Texts::NONE).map(|id| *id as usize),
             _ => None,
-        }
-    }
-}
-
-/// Returns the place and the column of each counter that differs between rows. Returns `None` if a row
-/// lacks a counter, or has a list of values.
-fn varied(table: &Table, counters: &[usize]) -> Option<Vec<(usize, usize)>> {
-    let mut varied = Vec::new();
-    for (place, column) in counters.iter().enumerate() {
-        match table.column(*column) {
-            Column::Integer(Integers::Same { value: Some(_), .. }) => {}
-            Column::Integer(Integers::Each { present: None, .. }) => varied.push((place, *column)),
-            _ => return None,
-        }
-    }
-    Some(varied)
-}
-
-/// Returns the rows of which a text, or the integer of a column, differs from the row before.
-fn changes(table: &Table, port: usize) -> Vec<usize> {
-    let mut changes = Vec::new();
-    for index in 0..table.schema().columns.len() {
-        match table.column(index) {
-            Column::Text(texts) => add_changes(&texts.ids, &mut changes),
-            Column::Integer(Integers::Each { values, .. }) if index == port => add_changes(values, &mut changes),
-            _ => {}
-        }
-    }
-    changes.sort_unstable();
-    changes.dedup();
-    changes
-}
-
-fn add_changes<T: PartialEq>(values: &[T], changes: &mut Vec<usize>) {
-    /// Values that are compared at a time. Nearly all of them are equal.
-    const AT_ONCE: usize = 64;
-    for start in (1..values.len()).step_by(AT_ONCE) {
-        let end = (start + AT_ONCE).min(values.len());
-        let (some, before) = (&values[start..end], &values[start - 1..end - 1]);
-        if some != before {
-            changes.extend((start..end).filter(|row| values[*row] != values[row - 1]));
         }
     }
 }

@@ -109,8 +109,10 @@ impl<'a> Run<'a> {
         let Self { of, rows, port, .. } = self;
         let all = |name: &str, most: f64| {
             let values = of.floats(name).map(|values| &values[rows.clone()]);
-            // A NaN means that the record has no value.
-            values.is_none_or(|values| values.iter().all(|value| value.is_nan() || (0.0..=most).contains(value)))
+            // A NaN means that the record has no value. It is neither less nor more. All values are
+            // compared, which is faster than an end at the first one.
+            let is_outside = |value: &f64| *value < 0.0 || *value > most;
+            values.is_none_or(|values| !values.iter().fold(false, |found, value| found | is_outside(value)))
         };
         let is_measurable = ["xmit_gbps", "rcv_gbps"].into_iter().all(|name| all(name, limits::GBPS))
             && ["xmit_utilization", "rcv_utilization"].into_iter().all(|name| all(name, limits::UTILIZATION))
@@ -122,12 +124,8 @@ impl<'a> Run<'a> {
         if ts.first().is_none_or(|first| *first <= port.ts) || !ts.is_sorted_by(|a, b| a < b) {
             return None;
         }
-        let mut slot = port.slot;
-        for row in rows.clone() {
-            let last = std::mem::replace(&mut slot, self.slot(row));
-            if slot == last && slot > 0 {
-                return None;
-            }
+        if self.repeats_slot() {
+            return None;
         }
         let (mut covered, mut start) = ([0; 2], u64::MAX);
         for (time, covered) in self.times.iter().zip(&mut covered) {
@@ -136,21 +134,37 @@ impl<'a> Run<'a> {
             }
             let mut longest = 0;
             for row in rows.clone() {
-                let (ts, length_ns) = (self.ts[row], time.length_ns(row).unwrap_or(0));
+                let length_ns = time.length_ns(row).unwrap_or(0);
                 longest = longest.max(length_ns);
-                if length_ns > 0 {
-                    (*covered, start) = (ts, start.min(ts.saturating_sub(length_ns)));
-                }
+                start = start.min(if length_ns > 0 { self.ts[row].saturating_sub(length_ns) } else { u64::MAX });
             }
+            *covered = rows.clone().rev().find(|row| time.length_ns(*row) > Some(0)).map_or(0, |row| self.ts[row]);
             if longest > limits::INTERVAL_NS || start < selection.from {
                 return None;
             }
         }
         let last = rows.end - 1;
         let before = if last > rows.start { self.ts[last - 1] } else { port.ts };
-        let last = (self.ts[last], slot);
+        let last = (self.ts[last], self.slot(last));
         let end = covered[0].max(covered[1]);
         Some(Ends { span: (start < end).then_some((start, end)), covered, before, last })
+    }
+
+    /// Returns whether a record has the slot of the record before. Slot 0 means that the slot is not
+    /// known.
+    fn repeats_slot(&self) -> bool {
+        let Self { rows, port, .. } = self;
+        let is_equal = |slot: u64, before: u64| slot == before && slot > 0;
+        if is_equal(self.slot(rows.start), port.slot) {
+            return true;
+        }
+        match self.slots {
+            Some(Integers::Each { values, present: None }) => {
+                let (some, before) = (&values[rows.start + 1..rows.end], &values[rows.start..rows.end - 1]);
+                some.iter().zip(before).fold(false, |found, (slot, before)| found | is_equal(*slot, *before))
+            }
+            _ => rows.clone().skip(1).any(|row| is_equal(self.slot(row), self.slot(row - 1))),
+        }
     }
 
     /// Returns a record with the texts of all records of the run. Its numbers and its time are those

@@ -60,13 +60,13 @@ fn congestion_that_begins_within_an_interval_has_the_root_of_the_next_one() {
 /// is then a root already.
 #[test]
 fn root_of_the_interval_before_counts_once() {
-    const LEAF2: u64 = LEAF + 1;
+    const LEAF2: u64 = 0x50;
     let idle = (0.0, 0.0);
     let mut lines = Vec::new();
     for slot in 1..=2 {
         let second = slot == 2;
         lines.extend(link(slot, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.2, 0.5), idle));
-        lines.extend(link(slot, (0x201, 1, "n2"), (LEAF2, 1, "leaf2"), (0.2, 0.5), idle));
+        lines.extend(link(slot, (0x301, 1, "n2"), (LEAF2, 1, "leaf2"), (0.2, 0.5), idle));
         lines.extend(link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), (0.2, 0.5), idle));
         lines.extend(link(slot, (LEAF2, 9, "leaf2"), (CORE, 4, "core"), (0.2, if second { 0.0 } else { 0.5 }), idle));
         lines.extend(link(slot, (CORE, 2, "core"), (SERVER, 1, "oss1"), (0.99, 0.0), idle));

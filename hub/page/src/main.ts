@@ -70,5 +70,5 @@ app.on((changes) => {
 });
 
 // Times of updates, for the browser tests and for `docs/performance.md`.
-Object.assign(window, { ibnet: { updateTimes: app.updateTimes } });
+Object.assign(window, { ibnet: { updateTimes: app.updateTimes, delays: app.delays } });
 app.start();

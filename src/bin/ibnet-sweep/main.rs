@@ -49,6 +49,7 @@ mod once;
 mod payload;
 mod query;
 mod reload;
+mod schema;
 mod service;
 mod simulation;
 mod status;
@@ -117,6 +118,7 @@ impl Args {
             }
             Some(Command::Check(check)) => check.take_flags(&self.flags),
             Some(Command::Query(query)) => query.take_flags(&self.flags),
+            Some(Command::Schema(_)) => self.flags.only_config() == Some(None),
             Some(Command::Verify(verify)) => verify.take_flags(&self.flags),
             Some(Command::Status(status)) => status.take_flags(&self.flags),
             #[cfg(feature = "nats")]
@@ -134,6 +136,7 @@ impl Args {
 enum Command {
     Check(check::Args),
     Query(query::Args),
+    Schema(schema::Args),
     Verify(verify::Args),
     Status(status::Args),
     #[cfg(feature = "nats")]
@@ -150,6 +153,7 @@ Examples:
   ibnet-sweep -c ibnet.toml --print-config
   ibnet-sweep check -c ibnet.toml
   ibnet-sweep query 23 1
+  ibnet-sweep schema --format polars > ibnet_schema.py
   ibnet-sweep verify --net fabric.p --report verify.json
   ibnet-sweep status --from nats://admin1:4222 --assignments plan.toml
 
@@ -183,6 +187,7 @@ fn main() -> ExitCode {
         None => run(&args).map(|()| ExitCode::SUCCESS),
         Some(Command::Check(args)) => check::run(args),
         Some(Command::Query(args)) => query::run(args).map(|()| ExitCode::SUCCESS),
+        Some(Command::Schema(args)) => schema::run(args).map(|()| ExitCode::SUCCESS),
         Some(Command::Verify(args)) => verify::run(args),
         Some(Command::Status(args)) => status::run(args),
         #[cfg(feature = "nats")]
@@ -195,7 +200,7 @@ fn main() -> ExitCode {
     cli::fail(&failure);
     let is_argument = match &args.command {
         None => args.flags.gave(&failure),
-        Some(Command::Check(_) | Command::Status(_)) => false,
+        Some(Command::Check(_) | Command::Schema(_) | Command::Status(_)) => false,
         #[cfg(feature = "nats")]
         Some(Command::Collect(_)) => false,
         Some(Command::Query(args)) => args.gave(&failure),

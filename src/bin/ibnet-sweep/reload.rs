@@ -36,7 +36,7 @@ pub(super) struct WorkerSetup {
 }
 
 /// Keys that may change while the sweep runs. All others need a restart.
-const CHANGEABLE: [&str; 16] = [
+const CHANGEABLE: [&str; 17] = [
     "assignments",
     "net",
     "sampler",
@@ -46,6 +46,7 @@ const CHANGEABLE: [&str; 16] = [
     "identity",
     "window",
     "adaptive",
+    "peers",
     "max_mads_per_second",
     "timeout",
     "grace",

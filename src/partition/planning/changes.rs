@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::cables::{Cables, TopologyChanges};
 use crate::types::{Guid, PortNum};
 
 /// The samplers of all ports in the previous plan.
@@ -13,6 +14,8 @@ pub struct Previous {
     pub primary: PreviousPorts,
     /// Ports of the secondary role. Empty if the plan had no secondary role.
     pub secondary: PreviousPorts,
+    /// Cables of both roles. Empty if they are not known.
+    pub cables: Cables,
 }
 
 /// Host of the sampler and name of the device, by port.
@@ -33,6 +36,8 @@ pub struct Changes {
     pub new_ports: Vec<ChangedPorts>,
     /// Ports that were in the previous plan only, by device.
     pub gone_ports: Vec<ChangedPorts>,
+    /// Devices and cables that are in one of the two plans only.
+    pub topology: TopologyChanges,
     /// Devices with another primary sampler.
     pub moved: Vec<Moved>,
     /// Devices with another secondary sampler.

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Fabric, Graph};
 
+pub mod cables;
 pub mod changes;
 pub mod error;
 pub mod hosts;

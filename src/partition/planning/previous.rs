@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::cables;
 use super::changes::{ChangedPorts, Changes, Moved, Previous, PreviousPorts};
 use super::plan::Share;
 use super::proof;
@@ -180,6 +181,7 @@ pub(super) fn changes(fabric: &Fabric, previous: &Previous, shares: &[Share], se
         gone_samplers: names(before.difference(&now).collect()),
         new_ports: by_device(new),
         gone_ports: by_device(gone),
+        topology: cables::changes(fabric, &previous.cables, shares.iter().flat_map(|share| &share.devices).map(|planned| planned.id)),
         kept: in_both - moved.iter().map(|moved| moved.ports).sum::<u32>(),
         moved,
         moved_secondary: moved_devices(fabric, &previous.secondary, secondary),

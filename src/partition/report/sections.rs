@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::partition::planning::cables::{ChangedDevice, End, MovedCable};
 use crate::partition::planning::changes::{ChangedPorts, Changes, Moved};
 use crate::partition::{BadLine, Figures, LoadUnit, Measured, Plan};
 use crate::types::Printable;
@@ -100,6 +101,30 @@ impl Sections<'_> {
                 })?;
             }
         }
+        self.topology(f, changes)
+    }
+
+    /// Writes the devices and the cables that changed. One line has one device or cable.
+    fn topology(&self, f: &mut fmt::Formatter<'_>, changes: &Changes) -> fmt::Result {
+        let topology = &changes.topology;
+        for (what, devices) in [("new", &topology.new_devices), ("lost", &topology.lost_devices)] {
+            if !devices.is_empty() {
+                writeln!(f, "          {what}: {}", counted(devices.len(), "device", "devices"))?;
+                self.list(f, devices, |ChangedDevice { guid, name }| format!("{what} device {guid} `{}`", Printable(name)))?;
+            }
+        }
+        for (what, cables) in [("new", &topology.new_cables), ("lost", &topology.lost_cables)] {
+            if !cables.is_empty() {
+                writeln!(f, "          {what}: {}", counted(cables.len(), "cable", "cables"))?;
+                self.list(f, cables, |[one, other]| format!("{what} cable {} to {}", end(one), end(other)))?;
+            }
+        }
+        if !topology.moved_cables.is_empty() {
+            writeln!(f, "          moved: {}", counted(topology.moved_cables.len(), "cable", "cables"))?;
+            self.list(f, &topology.moved_cables, |MovedCable { end: fixed, from, to }| {
+                format!("moved cable of {}: from {} to {}", end(fixed), end(from), end(to))
+            })?;
+        }
         Ok(())
     }
 
@@ -110,6 +135,11 @@ impl Sections<'_> {
             more => writeln!(f, "            and {more} more"),
         }
     }
+}
+
+/// Returns one end of a cable as text.
+fn end(End { guid, port, name }: &End) -> String {
+    format!("`{}` port {port} ({guid})", Printable(name))
 }
 
 /// A load with its unit: `128 ports`, `7.25 ms`.

@@ -90,7 +90,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         let Address { lid, sl, pkey_index, timeout, ref pkey_table } = self.address;
         let general = Target::general(lid, sl, pkey_index, timeout);
         match (query, self.redirect) {
-            (Query::Smp(_), _) => Target::subnet_management(lid, timeout),
+            (Query::Smp(_) | Query::Directed(_), _) => Target::subnet_management(lid, timeout),
             (Query::Pma(_), Some(redirect)) => {
                 // If a redirection has queue pair 0, queue pair 1 is used.
                 let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };

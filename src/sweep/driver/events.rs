@@ -6,7 +6,7 @@ use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
 use crate::record::reader::Type;
 use crate::record::{EventRecord, LinkSource, Of, PortIdentity};
-use crate::sweep::engine::{Event, Key};
+use crate::sweep::engine::{Event, Key, Peer};
 use crate::sweep::sample::Status;
 use crate::sweep::window::Change;
 use crate::types::{Guid, Lid, LinkRate, PortNum, Printable};
@@ -27,6 +27,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             }
             Event::LidChange { device, from, to } => self.report_lid_change(slot, device, from, to),
             Event::Link(port) => self.take_link(slot, port),
+            Event::Peer { port, found } => self.report_peer(slot, port, found),
             Event::Redirected { device, to, unserved_pkey } => {
                 let port = self.first_ports[device];
                 tracing::info!(lid = %self.ports[port].lid, %to, "the device redirects queries for counters to another agent");
@@ -73,6 +74,26 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         tracing::warn!(node = %Printable(node), %guid, %lid, %found, "another device answers at this LID; its data is dropped");
         self.reset_readings(device);
         self.write_event(slot, "wrong_device", Some(port), &format!("the device at this LID is {found}"));
+    }
+
+    /// Reports the device at the other end of a cable. The name of the device is known if the plan
+    /// of this sampler has it.
+    fn report_peer(&mut self, slot: u64, port: usize, found: Peer) {
+        let PortIdentity { node, port: num, peer, .. } = &self.ports[port];
+        let named = |(guid, port): Peer, name: Option<&str>| {
+            let name = name.map(|name| format!(" ({})", Printable(name))).unwrap_or_default();
+            format!("{guid} port {port}{name}")
+        };
+        let planned = peer.as_ref().map(|(guid, port, name)| ((*guid, *port), Some(name.as_str())));
+        let name = self.ports.iter().find(|port| port.guid == found.0).map(|port| port.node.as_str());
+        let now = named(found, name);
+        let detail = match planned {
+            Some((planned, _)) if planned == found => format!("the peer is that of the plan again: {now}"),
+            Some((planned, name)) => format!("the peer is {now}; the plan has {}", named(planned, name)),
+            None => format!("the peer is {now}; the plan has none"),
+        };
+        tracing::warn!(node = %Printable(node), port = %num, "{detail}");
+        self.write_event(slot, "peer_changed", Some(port), &detail);
     }
 
     fn report_lid_change(&mut self, slot: u64, device: usize, from: Lid, to: Lid) {

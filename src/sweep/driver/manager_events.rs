@@ -9,7 +9,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     pub(super) fn report_manager(&mut self, slot: u64, SubnetManager { lid, info, is_answering }: SubnetManager) {
         let (state, priority, guid) = (info.state.name(), info.priority, info.guid);
         if is_answering {
-            tracing::info!(%guid, %lid, state, priority, "subnet manager");
+            tracing::debug!(%guid, %lid, state, priority, "subnet manager");
         } else {
             tracing::warn!(%guid, %lid, state, priority, "the subnet manager does not answer");
         }

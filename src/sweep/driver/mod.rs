@@ -176,7 +176,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     where
         C: Send + 'static,
     {
-        let engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
+        let mut engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
+        if settings.engine.verify_peers {
+            engine.verify_peers(plan.ports.iter().map(|port| port.peer.as_ref().map(|(guid, port, _)| (*guid, *port))));
+        }
         let columns = Columns::new(&settings.engine.groups);
         let mut locator = transport.locator();
         let first_location = locator();

@@ -148,7 +148,7 @@ impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher
             match condition {
                 Condition::Active(lid) => self.tell(format!("the subnet manager at LID {lid} forwards traps 128 and 144"), true),
                 Condition::Refused(lid, status) => {
-                    self.tell(format!("the subnet manager at LID {lid} refused with status {status}"), false)
+                    self.tell(format!("the subnet manager at LID {lid} refused with status {status}"), false);
                 }
                 Condition::Silent(lid) => self.tell(format!("the subnet manager at LID {lid} does not answer"), false),
             }

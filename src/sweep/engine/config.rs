@@ -37,6 +37,9 @@ pub struct Config {
     pub path_sl: bool,
     /// Time between two verifications of a device's identity and links.
     pub identity_every: Duration,
+    /// Whether the caller lets the engine verify the peers of the ports: see
+    /// [`Engine::verify_peers`](super::Engine::verify_peers).
+    pub verify_peers: bool,
     /// Time between two rounds of SMInfo queries. `None` if there are none.
     pub managers_every: Option<Duration>,
     /// P_Key index of every MAD, unless a redirection names another P_Key.
@@ -61,6 +64,7 @@ impl Default for Config {
             sl: 0,
             path_sl: false,
             identity_every: Duration::from_secs(60),
+            verify_peers: false,
             managers_every: None,
             pkey_index: 0,
             pkey_table: Vec::new(),

@@ -45,6 +45,14 @@ pub enum Event {
     /// A port's link is known for the first time, or has changed: see
     /// [`Engine::link`](super::Engine::link).
     Link(usize),
+    /// The device at the other end of a port's cable is another one than before: at first, another
+    /// one than planned.
+    Peer {
+        /// The port.
+        port: usize,
+        /// Port at the other end of the cable. It is the planned one if the cable was moved back.
+        found: super::Peer,
+    },
     /// Another agent answers for a device's performance management.
     Redirected {
         /// The device.

@@ -17,6 +17,9 @@ impl Engine {
         if transaction.purpose == Purpose::Path {
             return self.manager.expire();
         }
+        if matches!(transaction.purpose, Purpose::Peer { .. }) {
+            return;
+        }
         if transaction.purpose == Purpose::SubnetManager {
             return;
         }
@@ -51,6 +54,9 @@ impl Engine {
         if transaction.purpose == Purpose::Path {
             return self.path_query_lost(index, transaction.lid, now);
         }
+        if let Purpose::Peer { port } = transaction.purpose {
+            return self.peer_failed(port);
+        }
         if transaction.purpose == Purpose::SubnetManager {
             return self.manager_failed(index);
         }
@@ -77,6 +83,9 @@ impl Engine {
 
     /// Evaluates a request without a reply, by its purpose.
     pub(super) fn unanswered(&mut self, transaction: &Transaction, now: Instant) {
+        if let Purpose::Peer { port } = transaction.purpose {
+            return self.peer_failed(port);
+        }
         let index = transaction.device;
         if transaction.purpose == Purpose::SubnetManager {
             return self.manager_failed(index);
@@ -117,11 +126,15 @@ impl Engine {
             // If the transport has no agent for subnet administration, no path is queried. This is
             // not an error.
             (Query::Sa(_), SendError::NoAgent) => {}
+            (Query::Directed(_), SendError::NoAgent) => self.do_without_peers(),
             _ => self.stats.send_errors += 1,
         }
         if transaction.purpose == Purpose::Path {
             self.manager.fail(transaction.expired);
             return self.take_path(transaction.device, None, now);
+        }
+        if let Purpose::Peer { port } = transaction.purpose {
+            return self.peer_failed(port);
         }
         let index = transaction.device;
         if transaction.purpose == Purpose::SubnetManager {
@@ -150,6 +163,10 @@ impl Engine {
             if transaction.purpose == Purpose::Path {
                 self.manager.fail(transaction.expired);
                 self.take_path(index, None, now);
+                continue;
+            }
+            if let Purpose::Peer { port } = transaction.purpose {
+                self.peer_failed(port);
                 continue;
             }
             if transaction.purpose == Purpose::SubnetManager {

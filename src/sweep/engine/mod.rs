@@ -60,6 +60,7 @@
 //! | `subnet_managers` | SMInfo of the subnet managers |
 //! | `groups` | counter groups that a device has |
 //! | `due` | the groups of a port that are requested in a slot |
+//! | `peers` | verification of the device at the other end of each cable |
 //! | `last_reads` | the last reply of each group |
 //! | `state` | state of each device and port |
 
@@ -73,6 +74,8 @@ pub use self::event::{Event, Key};
 use self::groups::Groups;
 use self::last_reads::LastReads;
 use self::path_queries::{MANAGER_TIMEOUTS, MAX_UNANSWERED, Manager};
+pub use self::peers::Peer;
+use self::peers::Peers;
 use self::state::{Device, PortProgress, PortState, SendError};
 pub use self::subnet_managers::{MANAGERS_EVERY, ManagerPort, SubnetManager};
 use self::subnet_managers::{MAX_MANAGERS, SubnetManagers};
@@ -97,6 +100,7 @@ mod groups;
 mod identity;
 mod last_reads;
 mod path_queries;
+mod peers;
 mod replies;
 mod slot;
 mod state;
@@ -131,6 +135,7 @@ pub struct Engine {
     /// are not finished.
     unsettled: usize,
     manager: Manager,
+    peers: Peers,
     subnet_managers: SubnetManagers,
     window: Window,
     pace: Pace,
@@ -197,6 +202,7 @@ impl Engine {
             stats: SlotStats::default(),
             unsettled: 0,
             manager: Manager::new(devices.len()),
+            peers: Peers::default(),
             subnet_managers: SubnetManagers::default(),
             window: Window::new(config.window, config.adaptive),
             pace: Pace::new(config.max_mads_per_second),
@@ -293,6 +299,7 @@ impl Engine {
         }
         self.unsettled = self.ports.len();
         self.restart(now, 1);
+        self.start_peers(now);
         self.finish_if_settled(now);
     }
 
@@ -385,6 +392,9 @@ impl Engine {
         }
         if let Some(path) = self.next_path_query(now, mad) {
             return Some(path);
+        }
+        if let Some(peer) = self.next_peer_query(now, mad) {
+            return Some(peer);
         }
         if let Some(manager) = self.next_manager_query(now, mad) {
             return Some(manager);

@@ -25,7 +25,9 @@ impl Engine {
             }
             return;
         };
-        if slid != transaction.lid {
+        // The peer of a port has another LID than the switch that forwards the request.
+        let is_from_peer = matches!(transaction.purpose, Purpose::Peer { .. });
+        if slid != transaction.lid && !is_from_peer {
             self.stats.rejected.foreign += 1;
             return;
         }
@@ -42,7 +44,10 @@ impl Engine {
         };
         self.stats.mads_refused += u64::from(answer.is_err());
         self.inflight.answer(tid);
-        if transaction.purpose == Purpose::SubnetManager {
+        if let Purpose::Peer { port } = transaction.purpose {
+            self.stats.mads_late += u64::from(transaction.expired);
+            self.take_peer(&transaction, port, answer.map(|()| pma::data(mad)));
+        } else if transaction.purpose == Purpose::SubnetManager {
             self.stats.ended = self.stats.ended.max(now);
             self.take_sm_info(transaction.device, answer.map(|()| pma::data(mad)));
         } else if transaction.purpose == Purpose::Path {
@@ -99,7 +104,7 @@ impl Engine {
             Purpose::SwitchMask => self.take_switch_mask(index, data),
             Purpose::Link { port } => self.take_link(port, data),
             Purpose::Fec { port } => self.take_fec(port, data),
-            Purpose::Path | Purpose::SubnetManager => {}
+            Purpose::Peer { .. } | Purpose::Path | Purpose::SubnetManager => {}
         }
         let device = &self.devices[index as usize];
         if may_go_on || device.progress.repeat.is_some() && !device.flight.is_suspended() {

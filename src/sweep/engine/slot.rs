@@ -118,6 +118,7 @@ impl Engine {
     /// waits for checks that are sent or in flight. It also waits for replies of the subnet manager, but for at most
     /// one grace period.
     fn still_waits(&mut self, now: Instant) -> bool {
+        let has_peers = self.has_peers_to_query();
         let asks_manager = self.next_manager(now).is_some();
         let Phase::Slot { requesting: true, final_wait, .. } = &mut self.phase else { return false };
         *final_wait = match *final_wait {
@@ -125,7 +126,8 @@ impl Engine {
             FinalWait::Until(until) if now < until => FinalWait::Until(until),
             FinalWait::Until(_) | FinalWait::Over => FinalWait::Over,
         };
-        asks_manager || !self.ready.is_empty() || self.inflight.at_agents() > 0 || self.manager.is_busy() && *final_wait != FinalWait::Over
+        let checks = asks_manager || has_peers || !self.ready.is_empty() || self.inflight.at_agents() > 0;
+        checks || self.manager.is_busy() && *final_wait != FinalWait::Over
     }
 
     /// Counts expired checks as failed if a slot ends early. Otherwise an unanswered check would be

@@ -62,7 +62,7 @@ impl Engine {
         let (path, config) = (&self.devices[index as usize].path, &self.config);
         let general = Target::general(path.lid, path.sl(config.sl), config.pkey_index, config.grace);
         match (query, path.redirect) {
-            (Query::Smp(_), _) => Target::subnet_management(path.lid, config.grace),
+            (Query::Smp(_) | Query::Directed(_), _) => Target::subnet_management(path.lid, config.grace),
             (Query::Pma(_), Some(redirect)) => {
                 // If a redirection has queue pair 0, queue pair 1 is used.
                 let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };

@@ -104,8 +104,8 @@ fn refusal_and_silence_are_reported_once_and_tried_again_after_a_minute() {
     let mut tries = 0;
     let mut reported = Vec::new();
     for time in 1..60 {
-        tries += sent(&mut silent, at(time)).len();
         reported.extend(silent.handle_timeout(at(time)).map(|condition| (time, condition)));
+        tries += sent(&mut silent, at(time)).len();
     }
     assert_eq!((tries, reported), (6, vec![(4, Condition::Silent(Lid(1)))]));
     assert_eq!(sent(&mut silent, at(64)).len(), 2);

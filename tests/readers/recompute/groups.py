@@ -58,10 +58,11 @@ def groups(recording, shown, group, path, differences):
         now = [course[number] for course in received.values() if course[number] is not None]
         check(f"max_to_mean at {number}", value, max(now) * len(now) / sum(now) if sum(now) else None)
     check("into", sum(v or 0 for rate in row["into"] for v in rate["gbps"]), sum(sum(filter(None, rates(c))) for c in received.values()))
-    senders(row, flows, members, added(list(received.values())), course, jobs, check)
+    rate = lambda octets: [None if o is None else o / s for o, s in zip(octets, length)]
+    senders(row, flows, members, added(list(received.values())), course, rate, jobs, check)
 
 
-def senders(row, flows, members, inflow, course, jobs, check):
+def senders(row, flows, members, inflow, course, rate, jobs, check):
     """The bounds and the estimate of each job, and of each host for its time without a job."""
     sent = {}
     for one, of in flows:
@@ -73,7 +74,7 @@ def senders(row, flows, members, inflow, course, jobs, check):
     found = {(sender["job"], sender["host"]): sender for sender in row["senders"]}
     check("senders", set(found), set(sent))
     everything = added(list(sent.values()))
-    alike = {key: correlation(values, inflow) for key, values in sent.items()}
+    alike = {key: correlation(rate(values), rate(inflow)) for key, values in sent.items()}
     weight = {key: max(value or 0.0, 0.0) for key, value in alike.items()}
     for key, values in sent.items():
         least = estimate = most = 0.0

@@ -9,7 +9,7 @@
 //!
 //! The files are written to `target/tmp` and removed at the end. `--keep` writes the archive of the
 //! second part to a folder, and does nothing else. DuckDB has as many threads as ibnet.
-#![expect(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, reason = "a benchmark prints its results")]
+#![expect(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, reason = "a benchmark prints its results")]
 
 use std::fs;
 use std::path::Path;

@@ -68,6 +68,7 @@ fn duckdb(folder: &Path, query: &str) -> Option<Times> {
     const PROGRAM: &str = "
 import resource, sys, time, duckdb
 duckdb.execute(f'SET threads = {sys.argv[1]}')
+duckdb.execute('SET enable_progress_bar = false')
 start, before = time.time(), resource.getrusage(resource.RUSAGE_SELF)
 duckdb.execute(sys.argv[2]).fetchall()
 after = resource.getrusage(resource.RUSAGE_SELF)
@@ -84,6 +85,6 @@ print(time.time() - start, after.ru_utime + after.ru_stime - before.ru_utime - b
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    let (wall, cpu) = text.trim().split_once(' ').unwrap();
+    let (wall, cpu) = text.lines().last().and_then(|line| line.split_once(' ')).unwrap();
     Some(Times { wall: wall.parse().unwrap(), cpu: cpu.parse().unwrap() })
 }

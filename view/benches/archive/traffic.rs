@@ -130,9 +130,9 @@ impl Port {
         let grown = self.load.map(|load| if load == 0 { 0 } else { (load - random.u64(..load / 10)) / 4 * 4 });
         let is_blocked = self.load[0] > FULL / 10 * 8;
         let blocked_ns = if is_blocked { random.u64(..dt_ns / 2) } else { 0 };
-        for side in 0..2 {
-            self.octets[side] += grown[side];
-            self.packets[side] += grown[side] / 2048 + if grown[side] > 0 { random.u64(..50) } else { 0 };
+        for ((octets, packets), grown) in self.octets.iter_mut().zip(&mut self.packets).zip(grown) {
+            *octets += grown;
+            *packets += grown / 2048 + if grown > 0 { random.u64(..50) } else { 0 };
         }
         self.wait += blocked_ns / 8;
         let gbps = grown.map(|octets| (octets as f64 * 8e6 / dt_ns as f64).round() / 1e6);

@@ -1,9 +1,12 @@
-//! Panels of host metrics in a picture over time: each metric stacked by host.
+//! Panels of host metrics in a picture over time: each metric stacked by host or by job.
 
+use ibnet_analysis::heat;
 use ibnet_analysis::heat::grid::{Cell, Grid};
 use ibnet_analysis::host_metrics::panels::Columns;
+use ibnet_analysis::job::all::{JobTotal, JobsTraffic};
 
-use super::timeline::{Panel, Timeline, largest};
+use super::job::NO_JOB;
+use super::timeline::{Panel, Series, Timeline, largest};
 
 impl Timeline {
     /// Returns the time axis, for host metrics.
@@ -11,22 +14,99 @@ impl Timeline {
         Columns { start_ns: self.start_ns, step_ns: self.step_ns, count: self.steps }
     }
 
-    /// Appends a panel for each host metric. `hosts` has the time axis of this picture.
+    /// Appends a panel for each host metric, stacked by host. `hosts` has the time axis of this
+    /// picture.
     #[must_use]
     pub fn with_hosts(mut self, hosts: &Grid) -> Self {
         for panel in &hosts.panels {
-            let value = |cell: &Cell| if let Cell::Value(value) = cell { Some(*value) } else { None };
             let rows = hosts.rows.iter().zip(&panel.cells);
             let mut series: Vec<(String, Vec<Option<f64>>)> =
                 rows.map(|(row, cells)| (row.row.clone(), cells.iter().map(value).collect())).collect();
             series.retain(|(_, values)| values.iter().any(Option::is_some));
             let sum = |values: &[Option<f64>]| values.iter().flatten().sum::<f64>();
             series.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
-            // A host without data has no part of the stack, so the heading counts these hosts.
-            let title = format!("{}, by host ({} of {} hosts have data)", panel.metric.title(), series.len(), hosts.rows.len());
-            let stacked = largest(series, "hosts");
-            self.panels.push(Panel { title, unit: panel.metric.unit(), most: None, stacked, curves: Vec::new() });
+            self.panels.push(below(hosts, panel, "host", largest(series, "hosts")));
         }
         self
+    }
+
+    /// Appends a panel for each host metric, stacked by job. A job has the columns whose middle is
+    /// within its time. If several jobs use a host at the same time, each has an equal part.
+    #[must_use]
+    pub fn with_hosts_by_job(mut self, hosts: &Grid, traffic: &JobsTraffic) -> Self {
+        let jobs: Vec<&JobTotal> = traffic.jobs.iter().filter(|job| job.job.is_some()).collect();
+        for panel in &hosts.panels {
+            let mut of_jobs = vec![vec![None; hosts.columns]; jobs.len()];
+            let mut rest = vec![None; hosts.columns];
+            for (row, cells) in hosts.rows.iter().zip(&panel.cells) {
+                let is_node = |job: &JobTotal| row.id.node.as_ref().is_some_and(|host| job.nodes.iter().any(|node| node.host == *host));
+                let own: Vec<usize> = (0..jobs.len()).filter(|index| is_node(jobs[*index])).collect();
+                for (column, value) in cells.iter().enumerate().filter_map(|(column, cell)| Some((column, value(cell)?))) {
+                    let middle = hosts.start_ns + hosts.step_ns * column as u64 + hosts.step_ns / 2;
+                    let runs = |index: &&usize| {
+                        let job = jobs[**index];
+                        job.start_ns.is_none_or(|start| start <= middle) && job.end_ns.is_none_or(|end| middle < end)
+                    };
+                    let running: Vec<usize> = own.iter().filter(runs).copied().collect();
+                    let part = value / running.len().max(1) as f64;
+                    let add = |sum: &mut Option<f64>| *sum = Some(sum.unwrap_or(0.0) + part);
+                    running.iter().for_each(|index| add(&mut of_jobs[*index][column]));
+                    if running.is_empty() {
+                        add(&mut rest[column]);
+                    }
+                }
+            }
+            let name = |job: &&JobTotal| format!("job {}", job.job.as_deref().unwrap_or_default());
+            let mut stacked = largest(jobs.iter().map(name).zip(of_jobs).collect(), "jobs");
+            stacked.push(Series { name: "no job".to_owned(), color: NO_JOB, values: rest });
+            self.panels.push(below(hosts, panel, "job", stacked));
+        }
+        self
+    }
+}
+
+fn value(cell: &Cell) -> Option<f64> {
+    if let Cell::Value(value) = cell { Some(*value) } else { None }
+}
+
+/// Returns the panel of a host metric. A host without data has no part of the stack, so the heading
+/// counts the hosts with data.
+fn below(hosts: &Grid, panel: &heat::grid::Panel, by: &str, stacked: Vec<Series>) -> Panel {
+    let known = panel.cells.iter().filter(|cells| cells.iter().any(|cell| value(cell).is_some())).count();
+    let title = format!("{}, by {by} ({known} of {} hosts have data)", panel.metric.title(), hosts.rows.len());
+    Panel { title, unit: panel.metric.unit(), most: None, stacked, curves: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use ibnet_analysis::heat::order::{RowId, RowKind, RowLabel};
+    use ibnet_analysis::job::all::{AllJobs, JobList};
+    use ibnet_analysis::job::run::JobRun;
+    use ibnet_analysis::metric::{Metric, Unit};
+    use ibnet_analysis::when::Zone;
+
+    use super::*;
+    use crate::fixtures::{fold, job_lines};
+    use crate::picture::job::of_all;
+
+    #[test]
+    fn host_metrics_are_divided_among_the_jobs_of_their_time() {
+        let jobs = [JobRun::new("7", "n1", Some(0), Some(1_000_000_000)).unwrap(), JobRun::new("8", "n1", Some(0), None).unwrap()];
+        let traffic = fold(AllJobs::new(JobList::new(&jobs), None), &job_lines(true)).finish(None).unwrap();
+        let picture = of_all(&traffic, None, &Zone::utc());
+        let Columns { start_ns, step_ns, count } = picture.columns();
+        assert_eq!((start_ns, step_ns, count), (0, 1_000_000_000, 2));
+        let row = |host: &str| RowLabel { id: RowId { node: Some(host.to_owned()), ..RowId::default() }, ..RowLabel::new(host) };
+        let cells = vec![vec![Cell::Value(6.0), Cell::Value(4.0)], vec![Cell::NoRecord, Cell::Value(1.0)]];
+        let metric = Metric::of_hosts("nfs", "NFS", Unit::PerSecond);
+        let panels = vec![heat::grid::Panel { metric, summed: 1, full: None, cells }];
+        let hosts = Grid { start_ns, step_ns, columns: count, by: RowKind::Host, rows: vec![row("n1"), row("n3")], panels };
+        let picture = picture.with_hosts_by_job(&hosts, &traffic);
+        let panel = picture.panels.last().unwrap();
+        let series: Vec<_> = panel.stacked.iter().map(|series| (&*series.name, series.values.clone())).collect();
+        assert_eq!(panel.title, "NFS, by job (2 of 2 hosts have data)");
+        for expected in [("job 7", vec![Some(3.0), None]), ("job 8", vec![Some(3.0), Some(4.0)]), ("no job", vec![None, Some(1.0)])] {
+            assert!(series.contains(&expected), "{series:?}");
+        }
     }
 }

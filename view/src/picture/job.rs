@@ -9,7 +9,7 @@ use super::timeline::{Panel, Series, Timeline, largest};
 use crate::draw::palette;
 
 /// Colour of the traffic without a job. [`TOTAL`] is the colour of the total.
-const NO_JOB: palette::Rgb = (160, 160, 160);
+pub(super) const NO_JOB: palette::Rgb = (160, 160, 160);
 const TOTAL: palette::Rgb = (0, 0, 0);
 
 /// Returns the picture of a job: its traffic, the blocked share of its ports, and the traffic into

@@ -120,6 +120,9 @@ pub struct RootShare {
     pub jobs: Vec<JobOnLink>,
 }
 
+/// Octets of each owner of the traffic of a link.
+type OctetsOfOwners = Vec<(Owner, Octets)>;
+
 impl From<Octets> for JobShare {
     fn from(octets: Octets) -> Self {
         Self { least_bytes: octets.least, estimate_bytes: octets.estimate, most_bytes: octets.most }
@@ -198,7 +201,7 @@ impl Shares<'_> {
 
     /// Returns a link that the job shared with others: its weight for the order, its shares, and the
     /// other owners.
-    fn link_share(&self, link: LinkIndex, own: &BTreeSet<Owner>) -> Option<(f64, LinkShare, Vec<(Owner, Octets)>)> {
+    fn link_share(&self, link: LinkIndex, own: &BTreeSet<Owner>) -> Option<(f64, LinkShare, OctetsOfOwners)> {
         let likely = |owners: &[(Owner, Part)], is_in: &dyn Fn(Owner) -> bool| {
             owners.iter().filter(|(owner, _)| is_in(*owner)).map(|(_, part)| part.likely()).sum::<f64>()
         };

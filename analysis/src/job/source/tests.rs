@@ -68,8 +68,10 @@ fn all_jobs_with_nodes_and_a_start_are_found() {
     assert!(matches!(all("7|n1\n", "jobs", &Zone::utc()), Err(SourceError::Malformed { .. })));
 }
 
-/// Returns ID, nodes, start and end in seconds, and state of each run.
-fn summary(runs: &[JobRun]) -> Vec<(String, String, Option<u64>, Option<u64>, String)> {
+/// ID, nodes, start and end in seconds, and state of a run.
+type Summary = (String, String, Option<u64>, Option<u64>, String);
+
+fn summary(runs: &[JobRun]) -> Vec<Summary> {
     let seconds = |ns: Option<u64>| ns.map(|ns| ns / 1_000_000_000);
     let mut all: Vec<_> =
         runs.iter().map(|run| (run.id.clone(), run.nodes.clone(), seconds(run.from), seconds(run.to), run.state.clone())).collect();

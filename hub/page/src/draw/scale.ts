@@ -124,6 +124,21 @@ export function pack([r, g, b]: Rgb): number {
   return (255 << 24) | (b << 16) | (g << 8) | r;
 }
 
+const packed = new Map<string, number>();
+
+/** Returns the pixel of a colour of a scale or of the theme: `rgb(1 2 3)` or `#010203`. */
+export function pixelOf(color: string): number {
+  let pixel = packed.get(color);
+  if (pixel === undefined) {
+    const parts = color.startsWith("#")
+      ? [1, 3, 5].map((at) => Number.parseInt(color.slice(at, at + 2), 16))
+      : (color.match(/\d+/g) ?? []).map(Number);
+    pixel = pack([parts[0] ?? 0, parts[1] ?? 0, parts[2] ?? 0]);
+    packed.set(color, pixel);
+  }
+  return pixel;
+}
+
 /** A table from a code to a pixel, for fast pictures. */
 export class PixelTable {
   private readonly values: Int32Array;

@@ -41,6 +41,9 @@ export class App {
   failure = "";
   /** Times of the last updates in milliseconds: script and drawing commands. */
   readonly updateTimes: number[] = [];
+  /** Times from the newest record of a slot to the drawing of the slot, in milliseconds. */
+  readonly delays: number[] = [];
+  private newest: number | null = null;
 
   private histories = new Map<string, History>();
   private aggregates = new Map<string, Uint16Array>();
@@ -99,6 +102,9 @@ export class App {
           this.failure = `the page has an error: ${error}`;
         }
       }
+      if (this.newest !== null) this.delays.push(Date.now() - this.newest);
+      this.newest = null;
+      if (this.delays.length > 1000) this.delays.shift();
       this.updateTimes.push(performance.now() - start);
       if (this.updateTimes.length > 1000) this.updateTimes.shift();
     });
@@ -425,6 +431,7 @@ export class App {
       if (this.latest !== null && frame.slot > this.latest + 1)
         void this.fillGap(this.latest + 1, frame.slot - 1);
       this.latest = frame.slot;
+      if (!frame.partial) this.newest = frame.time;
     }
     this.failure = "";
     this.notify("slot");

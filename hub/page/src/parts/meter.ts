@@ -1,8 +1,7 @@
 //! Small pictures of values inside text: bars, sparklines and marks.
 
 import { FULL, hasValue, shareOf, stateOf } from "../contract/frame";
-import type { Painter, Scale } from "../draw/scale";
-import { blockedScale, utilizationScale } from "../draw/scale";
+import { blockedScale, type Painter, pixelOf, type Scale, utilizationScale } from "../draw/scale";
 import { theme } from "../draw/theme";
 import { percent } from "../model/units";
 import { h, setText } from "./dom";
@@ -17,13 +16,14 @@ export function bar(cell: HTMLElement, code: number, scale: Painter): void {
 export function barOf(cell: HTMLElement, share: number | null, text: string, scale: Painter): void {
   let track = cell.firstElementChild as HTMLElement | null;
   if (track === null) {
-    track = h("span", { class: "bar" }, h("span", { class: "bar-fill" }));
+    track = h("span", { class: "bar" });
     cell.append(track, h("span", { class: "bar-text" }));
   }
-  const fill = track.firstElementChild as HTMLElement;
   track.classList.toggle("unknown", share === null);
-  fill.style.width = `${100 * Math.min(1, share ?? 0)}%`;
-  fill.style.backgroundColor = scale.color(share ?? 0);
+  // A background needs no layout, unlike an element of another width.
+  const color = scale.color(share ?? 0);
+  track.style.backgroundImage = share === null ? "" : `linear-gradient(${color}, ${color})`;
+  track.style.backgroundSize = `${100 * Math.min(1, share ?? 0)}% 100%`;
   setText(cell.lastElementChild!, text);
 }
 
@@ -57,22 +57,26 @@ function sizeOf(canvas: HTMLCanvasElement, ratio: number): Size {
   return size;
 }
 
+/** Draws into pixels: a table has a sparkline in each row, and draws all of them in each slot. */
 export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: Painter): void {
   const ratio = window.devicePixelRatio || 1;
   const { width, height } = sizeOf(canvas, ratio);
   const context = canvas.getContext("2d")!;
-  context.clearRect(0, 0, width, height);
-  context.fillStyle = theme().line;
-  context.fillRect(0, height - 1, width, 1);
+  const image = context.createImageData(width, height);
+  const pixels = new Int32Array(image.data.buffer);
+  pixels.fill(pixelOf(theme().line), (height - 1) * width);
   const column = width / codes.length;
   for (let index = 0; index < codes.length; index++) {
     if (!hasValue(codes[index])) continue;
     const share = codes[index] / FULL;
-    const size = Math.max(ratio, share * (height - 1));
-    context.fillStyle = scale.color(0.12 + 0.88 * share);
-    const x = Math.round(index * column);
-    context.fillRect(x, height - size, Math.max(1, Math.round((index + 1) * column) - x), size);
+    const size = Math.round(Math.max(ratio, share * (height - 1)));
+    const color = pixelOf(scale.color(0.12 + 0.88 * share));
+    const first = Math.round(index * column);
+    const end = Math.max(first + 1, Math.round((index + 1) * column));
+    for (let y = height - size; y < height; y++)
+      pixels.fill(color, y * width + first, Math.min(y * width + end, (y + 1) * width));
   }
+  context.putImageData(image, 0, 0);
 }
 
 /** A scale of a legend: its name, its colours and its largest value. */

@@ -40,6 +40,11 @@ interface Line {
 /** Space between two columns, in pixels. */
 const GAP = 14;
 
+/** Returns a track for the size of the text: on a wall screen, text and columns are larger. */
+function scaledTrack(track: string): string {
+  return track.replaceAll(/(\d+)px/g, (_, width) => `${Math.round(Number(width) * zoom())}px`);
+}
+
 /** Returns the smallest width of a track such as `90px` or `minmax(90px, 1fr)`, in pixels. */
 function leastWidth(track: string): number {
   return Number(/(\d+)px/.exec(track)?.[1] ?? 0);
@@ -66,7 +71,7 @@ export class Table<Row> {
     this.height = Math.round((options.height ?? 32) * zoom());
     this.sort = options.sort;
     this.descending = options.descending;
-    const tracks = options.columns.map((column) => column.width).join(" ");
+    const tracks = options.columns.map((column) => scaledTrack(column.width)).join(" ");
     const head = h(
       "div",
       { class: "table-head", role: "row" },
@@ -93,7 +98,7 @@ export class Table<Row> {
       this.body,
       this.note,
     );
-    const least = options.columns.reduce((sum, { width }) => sum + leastWidth(width) + GAP, GAP);
+    const least = options.columns.reduce((sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP, GAP);
     setStyle(this.element, {
       "--least": `${least}px`,
       "--tracks": tracks,

@@ -49,7 +49,7 @@ export function shareColumn<Row>(
     title,
     hint,
     end: true,
-    width: "minmax(112px, 0.9fr)",
+    width: "minmax(96px, 0.9fr)",
     value,
     draw: (cell, row) => {
       cell.classList.add("cell-bar");
@@ -130,7 +130,7 @@ export function portColumn<Row>(
   return {
     id,
     title,
-    width: "minmax(100px, 1fr)",
+    width: "minmax(84px, 1fr)",
     value: text,
     draw: (cell, row) => {
       const name = port(row);

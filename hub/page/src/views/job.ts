@@ -6,7 +6,16 @@ import type { App, Change } from "../model/app";
 import { jobBlocked, jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
-import { clock, count, dateTime, duration, grouped, percent, scaled } from "../model/units";
+import {
+  clock,
+  count,
+  dateTime,
+  duration,
+  grouped,
+  percent,
+  scaled,
+  significant,
+} from "../model/units";
 import { Chart } from "../parts/chart";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
@@ -154,7 +163,7 @@ class JobView implements View {
       figure(
         row.end_ns === null ? "Runs for" : "Ran for",
         `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(seconds))}`,
-        `since ${dateTime(row.start_ns / 1e6)}`,
+        sinceText(row.start_ns / 1e6),
       ),
       figure("Sent", scaled(row.injected_bytes, "B"), rate(row.injected_bytes)),
       figure("Received", scaled(row.ejected_bytes, "B"), rate(row.ejected_bytes)),
@@ -227,6 +236,12 @@ function verdict(row: JobDetail): string {
   if (tree === undefined) return `${who}${share}`;
   const root = `${tree.root.node} port ${tree.root.port}`;
   return `${who}${share} From ${clock(row.links_from_ns / 1e6)} to ${clock(row.links_to_ns / 1e6)}, ${count(tree.job_ports, "node port")} waited for ${root}: ${CAUSES[tree.why]}.`;
+}
+
+/** Returns a start: the time of the day, or the date if it was another day. */
+function sinceText(start: number): string {
+  const isToday = dateTime(start).slice(0, 10) === dateTime(Date.now()).slice(0, 10);
+  return `since ${isToday ? clock(start) : dateTime(start).slice(0, 16)}`;
 }
 
 function trafficSpan({ traffic_from_ns, traffic_to_ns }: JobDetail): string {
@@ -333,18 +348,15 @@ function linkColumns(app: App): Column<JobLink>[] {
       ({ blocked }) => blocked,
       true,
     ),
-    rateColumn(
-      "up",
-      "Job up",
-      "Estimated data rate of the job from the leaf switch",
-      (row) => row.job_up_gbps,
-    ),
-    rateColumn(
-      "down",
-      "Job down",
-      "Estimated data rate of the job to the leaf switch",
-      (row) => row.job_down_gbps,
-    ),
+    {
+      id: "up",
+      title: "Job up, down",
+      hint: "Estimated data rate of the job from and to the leaf switch, in Gb/s",
+      end: true,
+      width: "118px",
+      value: (row) => row.job_up_gbps + row.job_down_gbps,
+      text: (row) => `${significant(row.job_up_gbps)}, ${significant(row.job_down_gbps)} Gb/s`,
+    },
   ];
 }
 

@@ -112,6 +112,98 @@ test("page_of_a_port_shows_the_counters_of_its_last_record", { skip }, async (co
   await page.screenshot({ path: `${pictures}/port.png` });
 });
 
+test("compared_ports_are_in_one_chart_and_in_the_export", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
+  const node = topology.ports.find(
+    ({ kind, sampler }) => kind === "switch" && sampler !== null,
+  ).node;
+  await show(page, hub, `ports?q=${node}&sort=port&order=up`);
+  const keys = await page.$$eval(".table-row:not([hidden])", (rows) =>
+    rows.slice(0, 3).map((row) => row.dataset.id),
+  );
+  assert.equal(keys.length, 3);
+  for (const key of keys) await page.click(`.table-row[data-id="${key}"] input`);
+  await page.click("text=Compare 3 ports");
+  await page.waitForFunction(
+    () => document.querySelectorAll(".chart:first-child .u-legend .u-series").length === 4,
+  );
+  assert.match(page.url(), new RegExp(`with=${keys[1]}`));
+  const names = await page.$$eval(".chart:first-child .u-legend .u-label", (labels) =>
+    labels.slice(1).map((label) => label.textContent),
+  );
+  const expected = keys.map((key) => {
+    const port = topology.ports.find(({ guid, port }) => `${guid}/${port}` === key);
+    return `${port.node} / ${port.port}`;
+  });
+  assert.deepEqual(names, expected);
+  await page.screenshot({ path: `${pictures}/compared.png` });
+  await page.keyboard.press("ArrowLeft");
+  await page.waitForTimeout(1500);
+  const download = page.waitForEvent("download");
+  await page.click("text=Export CSV");
+  const lines = (await readFile(await (await download).path(), "utf8")).trim().split("\n");
+  const head = lines[0].split(",");
+  assert.equal(head[0], "time_ns");
+  for (const key of keys) assert.ok(head.includes(`${key} xmit_utilization`), head.join());
+  const column = head.indexOf(`${keys[0]} xmit_utilization`);
+  const exported = lines.slice(1).map((line) => line.split(","));
+  const rows = exported.filter((cells) => cells[column] !== "");
+  assert.ok(rows.length > 1, "the export has values");
+  const last = rows[rows.length - 2];
+  const slot = Math.floor(Number(last[0]) / interval);
+  const value = await hub.value(keys[0], "xmit_utilization", slot, interval);
+  assert.ok(Math.abs(Number(last[column]) - value) < 1e-6, `${last[column]} and ${value}`);
+  assert.deepEqual(faults, []);
+});
+
+test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
+  await hub.until(async () =>
+    (await hub.json("jobs?state=running")).rows.some(({ injected_bytes }) => injected_bytes > 0),
+  );
+  await show(page, hub, "jobs?state=running");
+  await page.waitForSelector(".table-row:not([hidden])");
+  const { rows } = await hub.json("jobs?state=running");
+  const row = rows.find(({ injected_bytes }) => injected_bytes > 0);
+  const shown = await page.$$eval(".table-row:not([hidden]) [role=gridcell]:first-child", (cells) =>
+    cells.map((cell) => cell.textContent),
+  );
+  assert.ok(shown.includes(row.job), `${row.job} is not in ${shown}`);
+  await show(page, hub, `job/${row.job}`);
+  await page.waitForSelector(".figure b");
+  assert.ok((await page.textContent("h1")).startsWith(`Job ${row.job}`));
+  const figures = await page.$$eval(".figure b", (all) =>
+    all.map(({ textContent }) => textContent),
+  );
+  assert.equal(figures[0], String(row.node_count));
+  assert.deepEqual(
+    await page.$$eval(".job-part h2", (all) => all.map((each) => each.textContent)),
+    ["Held up by", "Neighbours on the same links", "Links between switches", "Nodes"],
+  );
+  await page.screenshot({ path: `${pictures}/job.png` });
+  await page.click("text=Nodes on the map");
+  await page.waitForFunction(
+    (text) => document.querySelector(".chip:not([hidden])")?.textContent.startsWith(text),
+    `Job ${row.job}: ${row.node_count} node`,
+  );
+  await show(page, hub, `heatmap?by=host&job=${row.job}`);
+  await page.waitForFunction((most) => {
+    const hosts = /^(\d+) host/.exec(document.querySelector(".foot > :last-child").textContent);
+    return hosts !== null && Number(hosts[1]) > 0 && Number(hosts[1]) <= most;
+  }, row.node_count);
+  assert.deepEqual(faults, []);
+});
+
+test("events_name_the_subnet_manager_or_say_why_not", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
+  await show(page, hub, "events?kind=sm");
+  const { rows } = await hub.json("sm");
+  const text = await page.textContent(".manager-text");
+  const expected = rows.length === 0 ? "no event of the samplers has named it" : rows[0].node;
+  assert.ok(text.includes(expected), text);
+  assert.deepEqual(faults, []);
+});
+
 test("live_page_shows_a_slot_at_most_two_intervals_after_the_hub_has_it", {
   skip,
 }, async (context) => {
@@ -189,7 +281,8 @@ test("views_have_no_serious_accessibility_fault", { skip }, async (context) => {
   for (const colorScheme of ["dark", "light"]) {
     const { page } = await openPage(context, browser, hub, { colorScheme });
     const port = topology.ports[0];
-    for (const view of [...VIEWS, `port/${port.guid}/${port.port}`]) {
+    const [job] = (await hub.json("jobs")).rows;
+    for (const view of [...VIEWS, `port/${port.guid}/${port.port}`, `job/${job.job}`]) {
       await show(page, hub, view);
       // The policy of the page allows no inline script, and the debugger protocol is not bound by it.
       await page.evaluate(axe);

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Client, Pending};
+use super::client::{Client, Pending};
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Local, Outcome, Target};
 use crate::time::Instant;

@@ -1,10 +1,14 @@
 //! Subnet management and subnet administration of a simulated fabric: identities, links and paths.
 
+use std::collections::BTreeSet;
+
 use super::SimFabric;
+use crate::mad::directed;
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
+use crate::mad::inform::InformInfo;
 use crate::mad::pma::data_mut;
 use crate::mad::sa::{self, PathRecord};
-use crate::mad::sm_info::{IS_SM, SM_INFO};
+use crate::mad::sm_info::{IS_SM, SM_INFO, SmInfo, SmState};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::mad::{MAD_LEN, Mad};
 use crate::topology::DeviceId;
@@ -50,11 +54,60 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
     Some(reply)
 }
 
+/// Answers a request that a switch forwards to the device behind one of its ports.
+pub(super) fn manage_peer(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<Mad> {
+    let port = directed::Query::parse(request)?.port;
+    let device = fabric.fabric.device(id);
+    let of_net_file = || device.port(port)?.peer.as_ref().and_then(|peer| Some((fabric.fabric.find(peer.guid, peer.port)?, peer.port)));
+    let (peer, local_port) = fabric.cables.get(&(id, port)).copied().unwrap_or_else(of_net_file)?;
+    let agent = &fabric.agents[peer.0 as usize];
+    if device.kind != NodeKind::Switch || agent.dead || agent.m_key {
+        return None;
+    }
+    let mut reply = directed::reply_to(request);
+    NodeInfo { local_port, ..node_info(fabric, peer) }.emit(data_mut(&mut reply));
+    Some(reply)
+}
+
+impl SimFabric {
+    /// Starts a subnet manager on a device, or changes its SMInfo. `None` ends it. A subnet manager
+    /// in the state [`SmState::Master`] becomes the one of all ports.
+    pub fn set_subnet_manager(&mut self, id: DeviceId, info: Option<SmInfo>) {
+        if info.is_some_and(|info| info.state == SmState::Master) {
+            self.manager = Some(id);
+        }
+        match info {
+            Some(info) => self.managers.insert(id, info),
+            None => self.managers.remove(&id),
+        };
+    }
+
+    /// Makes the subnet manager refuse subscriptions.
+    pub fn refuse_subscriptions(&mut self) {
+        self.refuses_subscriptions = true;
+    }
+
+    /// Handles a request for or the end of a subscription. Returns `None` for another request.
+    pub(super) fn subscribe(&mut self, request: &Mad) -> Option<Mad> {
+        let InformInfo { trap, subscribe } = InformInfo::parse(request)?;
+        match subscribe && !self.refuses_subscriptions {
+            true => self.subscribed.insert(trap),
+            false => self.subscribed.remove(&trap),
+        };
+        Some(subscription_reply(request, self.refuses_subscriptions))
+    }
+
+    /// Returns the traps to which the subnet manager has a subscriber.
+    pub fn subscribed(&self) -> &BTreeSet<u16> {
+        &self.subscribed
+    }
+}
+
 /// Status ERR_REQ_INVALID of subnet administration (IBA vol. 1, 15.4.4): class-specific code 2.
 const REQUEST_INVALID: MadStatus = MadStatus(0x0200);
 
 /// Returns the reply to a subscription to traps.
-pub(super) fn subscription_reply(request: &Mad, is_refused: bool) -> Mad {
+fn subscription_reply(request: &Mad, is_refused: bool) -> Mad {
     let mut reply = *request;
     reply[3] = METHOD_GET_RESP;
     if is_refused {

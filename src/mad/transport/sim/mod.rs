@@ -16,26 +16,27 @@
 //! reads no clock. So it runs in real time ([`SimTransport`]) and in simulated time ([`Client`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use self::agent::{Counters, Encoder};
+pub use self::client::{Client, SimTransport};
 use self::traffic::Traffic;
-use super::{Locator, Transport, TransportError};
-use crate::mad::exchange::{Completion, Local, Outcome, Target};
+use crate::mad::Mad;
+use crate::mad::directed::CLASS_SUBN_DIRECTED_ROUTE;
+use crate::mad::exchange::Target;
 use crate::mad::header::Header;
-use crate::mad::inform::{self, InformInfo, Trap};
+use crate::mad::inform::{self, Trap};
 use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::pma::{CLASS_PERF_MGT, Capabilities};
-use crate::mad::sa::{CLASS_SUBN_ADM, Gid};
+use crate::mad::sa::CLASS_SUBN_ADM;
 use crate::mad::sm_info::{SmInfo, SmState};
 use crate::mad::smp::{CLASS_SUBN_LID_ROUTED, PortInfo};
-use crate::mad::{MAD_LEN, Mad};
 use crate::time::Instant;
 use crate::topology::{DeviceId, Fabric, Port};
-use crate::types::{Lid, NodeKind, PortNum, Tid};
+use crate::types::{Lid, NodeKind, PortNum};
 
 pub mod agent;
+mod client;
 pub mod faults;
 mod management;
 pub mod storms;
@@ -96,6 +97,8 @@ pub struct SimFabric {
     agents: Vec<Agent>,
     /// Links that differ from the net file.
     links: BTreeMap<(DeviceId, PortNum), PortInfo>,
+    /// Cables that differ from the net file: the other end of a port, if it has one.
+    cables: BTreeMap<(DeviceId, PortNum), Option<(DeviceId, PortNum)>>,
     /// The device on which the master subnet manager runs.
     manager: Option<DeviceId>,
     /// Traps to which the subnet manager has a subscriber.
@@ -155,6 +158,7 @@ impl SimFabric {
             by_lid,
             agents,
             links: BTreeMap::new(),
+            cables: BTreeMap::new(),
             manager,
             managers,
             subscribed: BTreeSet::new(),
@@ -209,18 +213,6 @@ impl SimFabric {
         self.agents[id.0 as usize].service = service;
     }
 
-    /// Starts a subnet manager on a device, or changes its SMInfo. `None` ends it. A subnet manager
-    /// in the state [`SmState::Master`] becomes the one of all ports.
-    pub fn set_subnet_manager(&mut self, id: DeviceId, info: Option<SmInfo>) {
-        if info.is_some_and(|info| info.state == SmState::Master) {
-            self.manager = Some(id);
-        }
-        match info {
-            Some(info) => self.managers.insert(id, info),
-            None => self.managers.remove(&id),
-        };
-    }
-
     /// Returns the device of the master subnet manager, or `None` if no HCA has a LID.
     pub fn manager(&self) -> Option<DeviceId> {
         self.manager
@@ -263,24 +255,10 @@ impl SimFabric {
         }
     }
 
-    /// Makes the subnet manager refuse subscriptions.
-    pub fn refuse_subscriptions(&mut self) {
-        self.refuses_subscriptions = true;
-    }
-
-    /// Handles a request for or the end of a subscription. Returns `None` for another request.
-    fn subscribe(&mut self, request: &Mad) -> Option<Mad> {
-        let InformInfo { trap, subscribe } = InformInfo::parse(request)?;
-        match subscribe && !self.refuses_subscriptions {
-            true => self.subscribed.insert(trap),
-            false => self.subscribed.remove(&trap),
-        };
-        Some(management::subscription_reply(request, self.refuses_subscriptions))
-    }
-
-    /// Returns the traps to which the subnet manager has a subscriber.
-    pub fn subscribed(&self) -> &BTreeSet<u16> {
-        &self.subscribed
+    /// Connects a port of a switch with another port, or with none. Only the identity of the peer
+    /// changes: traffic and links stay as they are.
+    pub fn set_peer(&mut self, id: DeviceId, port: PortNum, peer: Option<(DeviceId, PortNum)>) {
+        self.cables.insert((id, port), peer);
     }
 
     /// Makes a device drop all requests for an attribute of performance management.
@@ -357,6 +335,7 @@ impl SimFabric {
         let agent = &self.agents[id.0 as usize];
         match header.class {
             CLASS_SUBN_LID_ROUTED => management::manage(self, id, request),
+            CLASS_SUBN_DIRECTED_ROUTE => management::manage_peer(self, id, request),
             CLASS_SUBN_ADM if self.manager == Some(id) => management::administer(self, request),
             CLASS_PERF_MGT if agent.drops.contains(&header.attribute) => None,
             CLASS_PERF_MGT => match agent.redirect {
@@ -432,162 +411,16 @@ impl Agent {
     }
 }
 
-/// A sender on a simulated fabric, with the completions that it has not taken yet.
-#[derive(Debug)]
-pub struct Client {
-    fabric: Arc<Mutex<SimFabric>>,
-    /// Completions that are not taken yet, by time. The number distinguishes completions of one
-    /// instant.
-    pending: BTreeMap<(Instant, u64), Pending>,
-    /// Number of completions that were ever scheduled.
-    scheduled: u64,
-}
-
-/// A completion that is due later.
-#[derive(Clone, Debug)]
-struct Pending {
-    completion: Completion,
-    mad: Mad,
-    /// The instant at which the sender gets a timeout if this reply is lost. `None` if no
-    /// transaction waits for the reply.
-    give_up: Option<Instant>,
-}
-
-impl Client {
-    /// Creates a sender. Several senders may share a fabric.
-    pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { fabric, pending: BTreeMap::new(), scheduled: 0 }
-    }
-
-    /// Sends a MAD. Like the kernel, reports a timeout after [`Target::give_up`] and drops a later
-    /// reply.
-    pub fn send(&mut self, target: &Target, mad: &Mad, now: Instant) {
-        let (at, pending) = self.submit(target, mad, now);
-        self.schedule(at, pending);
-    }
-
-    /// Submits a MAD to the fabric. Returns its completion and the instant of the completion.
-    fn submit(&self, target: &Target, mad: &Mad, now: Instant) -> (Instant, Pending) {
-        let give_up = now + target.give_up;
-        let answer = self.fabric.lock().unwrap_or_else(PoisonError::into_inner).submit(target, mad, now);
-        let tid = Header::parse(mad).tid;
-        let (at, outcome, mad) = match answer {
-            Some((at, reply)) if at <= give_up => (at, Outcome::Reply { slid: target.lid, len: MAD_LEN }, reply),
-            _ => (give_up, Outcome::TimedOut, *mad),
-        };
-        (at, Pending { completion: Completion { tid, outcome }, mad, give_up: Some(give_up) })
-    }
-
-    /// Returns whether a request or reply is exempt from random faults.
-    fn spares(&self, mad: &Mad) -> bool {
-        self.fabric.lock().unwrap_or_else(PoisonError::into_inner).spares(mad)
-    }
-
-    /// Schedules a completion.
-    fn schedule(&mut self, at: Instant, pending: Pending) {
-        self.pending.insert((at, self.scheduled), pending);
-        self.scheduled += 1;
-    }
-
-    /// Returns the address of the sender, which is on the device of the subnet manager.
-    pub fn local(&self) -> Local {
-        local(&self.fabric)
-    }
-
-    /// Returns the instant of the next completion.
-    pub fn next_due(&self) -> Option<Instant> {
-        self.pending.first_key_value().map(|((at, _), _)| *at)
-    }
-
-    /// Takes the next completion if it is due by `now`.
-    pub fn take_due(&mut self, now: Instant) -> Option<(Completion, Mad)> {
-        let (_, Pending { completion, mad, .. }) = self.take(now)?;
-        Some((completion, mad))
-    }
-
-    fn take(&mut self, now: Instant) -> Option<(Instant, Pending)> {
-        let first = self.pending.first_entry()?;
-        let at = first.key().0;
-        (at <= now).then(|| (at, first.remove()))
-    }
-}
-
-/// Returns the address of the device of the subnet manager.
-fn local(fabric: &Mutex<SimFabric>) -> Local {
-    let fabric = fabric.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(id) = fabric.manager else { return Local::default() };
-    let gid = Gid { prefix: management::DEFAULT_PREFIX, guid: fabric.fabric.device(id).guid };
-    Local { lid: fabric.lid(id), sm_lid: fabric.lid(id), sm_sl: 0, gid, is_down: fabric.sender_down }
-}
-
-/// A transport to a simulated fabric in real time: it sleeps until a completion is due.
-#[derive(Debug)]
-pub struct SimTransport {
-    client: Client,
-    /// Whether the transport receives the reports of the subnet manager.
-    takes_reports: bool,
-}
-
-impl SimTransport {
-    /// Creates a transport. Several transports may share a fabric.
-    pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { client: Client::new(fabric), takes_reports: false }
-    }
-
-    /// Creates a transport that also receives the reports of the subnet manager. A report goes to
-    /// only one of the transports that share a fabric.
-    pub fn for_reports(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { client: Client::new(fabric), takes_reports: true }
-    }
-
-    /// Takes the next report.
-    fn report(&self, mad: &mut Mad) -> Option<Completion> {
-        let mut fabric = self.client.fabric.lock().unwrap_or_else(PoisonError::into_inner);
-        let report = fabric.reports.pop_front()?;
-        report.emit(Tid(0), mad);
-        let slid = fabric.manager.map(|id| fabric.lid(id)).unwrap_or_default();
-        Some(Completion { tid: Tid(0), outcome: Outcome::Reply { slid, len: MAD_LEN } })
-    }
-}
-
-impl Transport for SimTransport {
-    fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
-        self.client.send(target, mad, now);
-        Ok(())
-    }
-
-    fn locator(&self) -> Locator {
-        let fabric = Arc::clone(&self.client.fabric);
-        Box::new(move || Some(local(&fabric)))
-    }
-
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
-        if self.takes_reports
-            && let Some(report) = self.report(mad)
-        {
-            return Ok(Some(report));
-        }
-        let until = now + wait;
-        let Some(due) = self.client.next_due().filter(|due| *due <= until) else {
-            std::thread::sleep(wait);
-            return Ok(None);
-        };
-        if due > now {
-            std::thread::sleep(due - now);
-        }
-        Ok(self.client.take_due(due.max(now)).map(|(completion, reply)| {
-            *mad = reply;
-            completion
-        }))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::mad::MAD_LEN;
+    use crate::mad::exchange::{Completion, Outcome};
     use crate::mad::pma::{self, Group, data};
     use crate::mad::query::Query;
-    use crate::mad::sa;
+    use crate::mad::sa::{self, Gid};
     use crate::topology::{ports_report, synthetic};
     use crate::types::Tid;
 

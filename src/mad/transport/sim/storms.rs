@@ -18,8 +18,9 @@ const FLOOD_HOSTS: usize = 16;
 /// Octets that a host sends per second in a flood: 24 Gb/s, a usual rate of IPoIB.
 const FLOOD_RATE: f64 = 3e9;
 
-/// Largest number of clients of a storm.
+/// Largest number of clients of a storm, and of clients at one leaf switch.
 const STORM_CLIENTS: usize = 32;
+const STORM_HOSTS: usize = 16;
 
 /// Octets that a client writes per second in a storm, if the servers are fast enough.
 const STORM_RATE: f64 = 2.5e9;
@@ -97,7 +98,7 @@ impl Storm {
         Some(Self { kind: StormKind::IpoibFlood, pairs, start, length, octets_per_second: FLOOD_RATE })
     }
 
-    /// Returns a storm: up to 32 clients, one of each leaf switch in turn, write to the storage
+    /// Returns a storm: up to 32 clients, at most 16 of each leaf switch, write to the storage
     /// servers. Half of the clients write to the first server. The servers are the hosts whose names
     /// begin with `nfs`, `oss` or `mds`. Without such hosts the last host is the only server.
     /// Returns `None` if the fabric has fewer than two hosts.
@@ -110,9 +111,10 @@ impl Storm {
         if servers.is_empty() {
             servers.extend(all().last());
         }
-        let places = leaves.iter().map(Vec::len).max()?;
-        let in_turn = (0..places).flat_map(|place| leaves.iter().filter_map(move |hosts| hosts.get(place).copied()));
-        let clients = in_turn.filter(|id| !servers.contains(id)).take(STORM_CLIENTS);
+        // The first two leaf switches come last, because a flood uses them.
+        let (flooded, others) = leaves.split_at(leaves.len().min(2));
+        let of_switch = others.iter().chain(flooded).flat_map(|hosts| hosts.iter().take(STORM_HOSTS).copied());
+        let clients = of_switch.filter(|id| !servers.contains(id)).take(STORM_CLIENTS);
         let server = |client: usize| servers.get(if client.is_multiple_of(2) { 0 } else { client / 2 % servers.len() }).copied();
         let pairs: Vec<_> = clients.enumerate().filter_map(|(number, client)| Some((client, server(number)?))).collect();
         (!pairs.is_empty()).then_some(Self { kind: StormKind::NfsStorm, pairs, start, length, octets_per_second: STORM_RATE })

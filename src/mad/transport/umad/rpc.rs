@@ -115,6 +115,8 @@ impl LibibmadClient {
                 let reply = unsafe { sys::smp_query_via(octets, &raw mut device, query.attribute.into(), modifier, timeout, port) };
                 (!reply.is_null(), 0)
             }
+            // libibmad is not used to verify peers.
+            Query::Directed(_) => return Err(io::ErrorKind::Unsupported.into()),
             Query::Sa(query) => {
                 let (lid, sl) = self.manager;
                 let mut manager = sys::ib_portid_t { lid: c_int::from(lid.0), qp: 1, sl, ..empty_destination() };

@@ -13,7 +13,7 @@ fn past(plan: &Plan, fabric: &Fabric) -> Previous {
         let assigned = proof::port_assignments(fabric, shares);
         assigned.map(|port| ((port.guid, port.port), (shares[port.sampler].host.name.clone(), name(port.guid, port.port)))).collect()
     };
-    Previous { primary: ports(&plan.shares), secondary: ports(&plan.secondary) }
+    Previous { primary: ports(&plan.shares), secondary: ports(&plan.secondary), ..Previous::default() }
 }
 
 /// Returns two plans; the first is the previous plan of the second.

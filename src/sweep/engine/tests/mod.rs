@@ -13,6 +13,7 @@ use crate::types::{Guid, Lid, NodeKind, PortNum};
 mod cadence;
 mod identity;
 mod path_queries;
+mod peers;
 mod periodic_checks;
 mod random_faults;
 mod redirects;

@@ -27,7 +27,7 @@ use crate::Failure;
 use crate::common::{self, Recorded};
 use crate::format::{self, Format};
 use crate::groups::GroupArgs;
-use crate::host_metrics::HostArgs;
+use crate::host_metrics::{HostArgs, row_of_host};
 use crate::job_source::JobSource;
 
 /// Draw metrics as colours, by time and by port, link, switch or host
@@ -43,8 +43,7 @@ pub(crate) struct Args {
     metric: Vec<Metric>,
     /// Kind of the rows: port, link (the larger value of its two ends), switch or host (for rates
     /// the sum of their ports, for other metrics the largest value), sl or vl (counters by service
-    /// level or virtual lane, summed over all ports), or group (the hosts of each --group, and all
-    /// other hosts)
+    /// level or virtual lane, summed over all ports), or group (the hosts of each --group)
     #[arg(long, value_name = "WHAT", default_value_t = RowKind::Port)]
     by: RowKind,
     /// Only ports of these hosts and the ports linked to them: `node[001-012],admin1` or `oss*`
@@ -172,7 +171,11 @@ fn draw(args: &Args) -> Result<(), Failure> {
 fn of_hosts(args: &Args, grid: &Grid, hosts: Vec<RowLabel>) -> Result<Option<Grid>, Failure> {
     let drawn: BTreeSet<&str> = grid.rows.iter().flat_map(|row| &row.hosts).map(String::as_str).collect();
     let is_drawn = |row: &RowLabel| drawn.is_empty() || row.hosts.iter().any(|host| drawn.contains(&**host));
-    let rows: Vec<RowLabel> = if args.by == RowKind::Host { grid.rows.clone() } else { hosts.into_iter().filter(is_drawn).collect() };
+    let mut rows: Vec<RowLabel> = if args.by == RowKind::Host { grid.rows.clone() } else { hosts.into_iter().filter(is_drawn).collect() };
+    // Hosts whose HCAs are not swept are only known as peers of switch ports.
+    let known: BTreeSet<String> = rows.iter().filter_map(|row| row.id.node.clone()).collect();
+    let peers = drawn.into_iter().filter(|host| args.by != RowKind::Host && !known.contains(*host));
+    rows.extend(peers.map(|host| RowLabel { hosts: vec![host.to_owned()], ..row_of_host(host) }));
     let names = HostNames::new(rows.iter().filter_map(|row| row.id.node.clone()));
     let range = host_metrics::Range { from: grid.start_ns, to: grid.end_ns() };
     let Some(HostMetrics { metrics, .. }) = args.host_metrics.load(&names, range)? else { return Ok(None) };

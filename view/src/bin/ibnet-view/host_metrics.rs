@@ -1,18 +1,22 @@
 //! `--host-metrics` and `--host-metric`: metrics of hosts beside those of the fabric.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ibnet::types::Printable;
 use ibnet::{cli, limits};
 use ibnet_analysis::heat;
+use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::heat::order::{RowId, RowLabel};
-use ibnet_analysis::host_metrics::{self, Access, HostMetrics, Range, Request, Source, panels};
+use ibnet_analysis::host_metrics::panels::{self, Columns};
+use ibnet_analysis::host_metrics::{self, Access, HostMetrics, Range, Request, Source};
 use ibnet_analysis::hosts::HostNames;
+use ibnet_analysis::job::all::JobsTraffic;
 use ibnet_analysis::when::Zone;
 use ibnet_view::picture::timeline::Timeline;
 use ibnet_view::terminal;
 
 use crate::Failure;
+use crate::format::Format;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct HostArgs {
@@ -30,6 +34,13 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
+    /// Refuses sources without a picture into which their metrics are drawn.
+    pub(crate) fn need_picture(&self, format: Format, output: Option<&Path>) -> Result<(), Failure> {
+        let is_json = |path: &Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        let has_picture = format == Format::Text && output.is_some_and(|path| !is_json(path));
+        if self.sources.is_empty() || has_picture { Ok(()) } else { Err(Failure::HostMetricsWithoutPicture) }
+    }
+
     /// Reads the metrics of these hosts, and reports on standard error what was left out. Returns
     /// `None` if no source was given.
     pub(crate) fn load(&self, names: &HostNames, range: Range) -> Result<Option<HostMetrics>, Failure> {
@@ -46,19 +57,32 @@ impl HostArgs {
     }
 }
 
-/// Appends the metrics of these hosts to a picture over time, if a source was given.
+/// Appends the metrics of these hosts to a picture over time, stacked by host, if a source was given.
 pub(crate) fn below(args: &HostArgs, picture: Timeline, hosts: impl Iterator<Item = String>) -> Result<Timeline, Failure> {
-    let columns = picture.columns();
+    let grid = grid(args, picture.columns(), hosts)?;
+    Ok(grid.iter().fold(picture, Timeline::with_hosts))
+}
+
+/// Appends the metrics of all hosts to a picture of all jobs, stacked by job, if a source was given.
+pub(crate) fn below_jobs(args: &HostArgs, picture: Timeline, traffic: &JobsTraffic) -> Result<Timeline, Failure> {
+    let hosts = traffic.jobs.iter().flat_map(|job| &job.nodes).map(|node| node.host.clone());
+    let grid = grid(args, picture.columns(), hosts)?;
+    Ok(grid.iter().fold(picture, |picture, grid| picture.with_hosts_by_job(grid, traffic)))
+}
+
+/// Returns the metrics of these hosts on a time axis, and summarizes them on standard error.
+fn grid(args: &HostArgs, columns: Columns, hosts: impl Iterator<Item = String>) -> Result<Option<Grid>, Failure> {
     let end_ns = columns.start_ns.saturating_add(columns.step_ns.saturating_mul(columns.count as u64));
     let names = HostNames::new(hosts);
-    let Some(HostMetrics { metrics, .. }) = args.load(&names, Range { from: columns.start_ns, to: end_ns })? else { return Ok(picture) };
-    let row = |host: &str| RowLabel {
-        id: RowId { node: Some(host.to_owned()), ..RowId::default() },
-        ..RowLabel::new(Printable(host).to_string())
-    };
-    let grid = panels::grid(&metrics, names.iter().map(row).collect(), columns);
+    let Some(HostMetrics { metrics, .. }) = args.load(&names, Range { from: columns.start_ns, to: end_ns })? else { return Ok(None) };
+    let grid = panels::grid(&metrics, names.iter().map(row_of_host).collect(), columns);
     for panel in &grid.panels {
         cli::note(&terminal::summary(panel, &grid, &heat::range::Range::Largest, &Zone::local()));
     }
-    Ok(picture.with_hosts(&grid))
+    Ok(Some(grid))
+}
+
+/// Returns the label of the row of a host.
+pub(crate) fn row_of_host(host: &str) -> RowLabel {
+    RowLabel { id: RowId { node: Some(host.to_owned()), ..RowId::default() }, ..RowLabel::new(Printable(host).to_string()) }
 }

@@ -93,6 +93,7 @@ Examples:
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' --host-metrics http://prometheus:9090 -o job.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    args.host_metrics.need_picture(args.format, args.output.as_deref())?;
     match args.group.is_empty() {
         true if args.all => run_all(args),
         true => run_one(args),
@@ -117,6 +118,9 @@ fn run_groups(args: &Args) -> Result<(), Failure> {
 }
 
 fn run_one(args: &Args) -> Result<(), Failure> {
+    if args.bin.is_some() {
+        return Err(Failure::BinOfOneJob);
+    }
     let zone = Zone::local();
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
@@ -209,9 +213,8 @@ fn run_all(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.output {
         let json = || document::to_json(span, &traffic.jobs).map_err(|source| OutputError { path: path.clone(), source });
-        let hosts = traffic.jobs.iter().flat_map(|job| &job.nodes).map(|node| node.host.clone());
         let picture = picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span);
-        write(path, || Ok(json()?), &host_metrics::below(&args.host_metrics, picture, hosts)?)?;
+        write(path, || Ok(json()?), &host_metrics::below_jobs(&args.host_metrics, picture, &traffic)?)?;
     }
     Ok(cli::print_line(&format!("{time_range}{}", text::job::report_all(&traffic, &zone).trim_end()))?)
 }

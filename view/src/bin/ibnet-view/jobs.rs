@@ -70,7 +70,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let is_all_of_file = args.source.has_file() && from.is_none();
     // Accounting can be some minutes behind.
     let listed = listed.map(|listed| listed.saturating_sub(BEHIND_NS));
-    let from = from.unwrap_or(if is_all_of_file { 0 } else { listed.unwrap_or(now.saturating_sub(DAY_NS)) });
+    let of_source = if is_all_of_file { 0 } else { listed.unwrap_or_else(|| now.saturating_sub(DAY_NS)) };
+    let from = from.unwrap_or(of_source);
     let mut listing = args.source.jobs(from, to)?;
     let is_in_range = |run: &JobRun| run.is_during(from, to.unwrap_or(u64::MAX));
     listing.runs.retain(is_in_range);

@@ -129,6 +129,12 @@ enum Failure {
     #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
     #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
     NotAPicture { path: PathBuf },
+    #[error("cannot use --host-metrics without a picture")]
+    #[diagnostic(help("give -o FILE.svg or FILE.png; `ibnet-view heatmap --by host --format json` has the values"))]
+    HostMetricsWithoutPicture,
+    #[error("cannot use --bin for one job")]
+    #[diagnostic(help("give --steps, or omit --bin; --bin is for --all and --group"))]
+    BinOfOneJob,
     #[error("cannot use --by group: no group was given")]
     #[diagnostic(help("give groups, such as `--group 'storage=oss*,mds*'`"))]
     NoGroup,
@@ -165,9 +171,13 @@ impl Failure {
     fn report(&self) -> ExitCode {
         let failed = cli::fail(self);
         match self {
-            Self::NoGroup | Self::Threshold(_) | Self::SvgOnly { .. } | Self::NotAPicture { .. } | Self::NotPictureName { .. } => {
-                ExitCode::from(USAGE)
-            }
+            Self::HostMetricsWithoutPicture
+            | Self::BinOfOneJob
+            | Self::NoGroup
+            | Self::Threshold(_)
+            | Self::SvgOnly { .. }
+            | Self::NotAPicture { .. }
+            | Self::NotPictureName { .. } => ExitCode::from(USAGE),
             // A metric that does not exist is a wrong argument. But only reading the records shows
             // that it does not exist.
             Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),

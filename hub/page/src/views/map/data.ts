@@ -7,6 +7,7 @@ import type { Scene } from "./units";
 
 /** What both pictures need for one drawing. */
 export interface MapData {
+  metric: string;
   values: Uint16Array | null;
   states: Uint16Array | null;
   scale: Scale;

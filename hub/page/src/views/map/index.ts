@@ -177,6 +177,7 @@ class MapView implements View {
       }
     }
     return {
+      metric,
       values: this.app.values(metric),
       states: this.app.values(UTILIZATION),
       scale: scaleOf(metric),

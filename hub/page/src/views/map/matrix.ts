@@ -3,6 +3,7 @@
 
 import { FULL, hasValue, LINK_DOWN, NO_ANSWER, stateOf } from "../../contract/frame";
 import { clear, createSurface, hatch, type Surface, triangle } from "../../draw/canvas";
+import type { Scale } from "../../draw/scale";
 import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
 import type { Cable, Topology } from "../../model/topology";
@@ -19,6 +20,22 @@ const SPLIT = 5;
 /** Rows of at least this height have names. */
 const NAMED = 10;
 
+/** Number of colours of a cell. With fewer colours, fewer cells change with each slot. */
+const COLORS = 64;
+/** Colours of cells without a value. */
+const NONE = -1;
+const SILENT = -2;
+/** Marks of a cell. */
+const BROKEN = 1;
+const ROOT = 2;
+
+/** What a cell shows. */
+interface Look {
+  up: number;
+  down: number;
+  mark: number;
+}
+
 interface Grid {
   rows: number[];
   columns: number[];
@@ -31,6 +48,9 @@ export class Matrix {
   private readonly lookup = new Map<number, Cable>();
   private data: MapData | null = null;
   private top = 0;
+  /** What the picture shows, besides the colours of the cells. */
+  private shown = "";
+  private looks: Look[] = [];
   private readonly abort = new AbortController();
 
   constructor(
@@ -41,7 +61,10 @@ export class Matrix {
     this.grid = gridOf(topology);
     for (const { row, column, cable } of this.grid.cells)
       this.lookup.set(row * this.grid.columns.length + column, cable);
-    this.surface = createSurface(frame, "Matrix of the links between switches", () => this.draw());
+    this.surface = createSurface(frame, "Matrix of the links between switches", () => {
+      this.shown = "";
+      this.draw();
+    });
     this.surface.canvas.hidden = true;
     this.listen(frame);
   }
@@ -74,31 +97,69 @@ export class Matrix {
   private draw(): void {
     const { data, surface, grid } = this;
     if (data === null || surface.width === 0) return;
-    const context = clear(surface);
     const { width, height } = this.cell;
     const most = Math.max(0, grid.rows.length * height - (surface.height - TOP - MARGIN));
     this.top = Math.max(0, Math.min(this.top, most));
+    const { context } = surface;
     if (data.values === null || data.states === null) {
+      this.shown = "";
+      clear(surface);
+      context.font = font(13);
       context.fillStyle = theme().muted;
       context.fillText("No values for this time.", 20, 30);
       return;
+    }
+    const cells = grid.cells.map((cell) => this.look(cell.cable, data));
+    // Only cells that changed are drawn again. A mark is wider than its cell.
+    const marks = cells.flatMap(({ mark }, index) => (mark === 0 ? [] : [index * 4 + mark]));
+    const silent = grid.rows.filter((device) => isSilent(this.topology, device, data.states!));
+    const place = [width, height, this.top, surface.ratio, surface.height, theme().name];
+    const shown = [...place, data.metric, ...marks, "silent", ...silent].join();
+    const isSame = shown === this.shown;
+    this.shown = shown;
+    if (!isSame) {
+      clear(surface);
+      this.looks = [];
     }
     context.save();
     context.beginPath();
     context.rect(0, TOP, surface.width, surface.height - TOP);
     context.clip();
-    for (const cell of grid.cells) this.drawCell(context, cell, data.values, data.states, data);
-    this.rowNames(context, data.states, height);
+    cells.forEach((look, index) => {
+      const before = this.looks[index];
+      if (before?.up === look.up && before.down === look.down) return;
+      this.drawCell(context, grid.cells[index], look, data.scale);
+    });
+    this.looks = cells;
+    if (!isSame) this.rowNames(context, data.states, height);
     context.restore();
-    this.columnNames(context, width);
+    if (!isSame) this.columnNames(context, width);
+  }
+
+  /** Returns what a cell shows: the colours of both directions, and its mark. */
+  private look({ links }: Cable, { values, states, roots }: MapData): Look {
+    let up = -1;
+    let down = -1;
+    let broken = false;
+    let silent = true;
+    let root = false;
+    for (const { a, b } of links) {
+      if (hasValue(values![b])) up = Math.max(up, values![b]);
+      if (hasValue(values![a])) down = Math.max(down, values![a]);
+      if (states![a] === LINK_DOWN && states![b] !== NO_ANSWER) broken = true;
+      if (states![a] !== NO_ANSWER && states![b] !== NO_ANSWER) silent = false;
+      if (roots.has(a) || roots.has(b)) root = true;
+    }
+    const step = (code: number) => (code < 0 ? NONE : Math.round((code / FULL) * COLORS));
+    const mark = (broken ? BROKEN : 0) + (root ? ROOT : 0);
+    return silent ? { up: SILENT, down: SILENT, mark } : { up: step(up), down: step(down), mark };
   }
 
   private drawCell(
     context: CanvasRenderingContext2D,
-    { row, column, cable }: Grid["cells"][number],
-    values: Uint16Array,
-    states: Uint16Array,
-    { scale, roots }: MapData,
+    { row, column }: Grid["cells"][number],
+    { up, down, mark }: Look,
+    scale: Scale,
   ): void {
     const colors = theme();
     const { width, height } = this.cell;
@@ -108,33 +169,22 @@ export class Matrix {
     const gap = height > 8 ? 1 : 0;
     const w = width - gap;
     const hgt = height - gap;
-    let up = -1;
-    let down = -1;
-    let broken = false;
-    let silent = true;
-    for (const { a, b } of cable.links) {
-      if (hasValue(values[b])) up = Math.max(up, values[b]);
-      if (hasValue(values[a])) down = Math.max(down, values[a]);
-      if (states[a] === LINK_DOWN && states[b] !== NO_ANSWER) broken = true;
-      if (states[a] !== NO_ANSWER && states[b] !== NO_ANSWER) silent = false;
-    }
-    const color = (code: number) => (code < 0 ? colors.line : scale.color(code / FULL));
-    if (silent) {
+    const color = (step: number) => (step < 0 ? colors.line : scale.color(step / COLORS));
+    if (up === SILENT) {
       context.fillStyle = hatch(context, colors.muted, colors.surface);
       context.fillRect(x, y, w, hgt);
-    } else if (height < SPLIT || width < SPLIT) {
-      context.fillStyle = color(Math.max(up, down));
-      context.fillRect(x, y, w, hgt);
     } else {
-      triangle(context, color(up), x, y, x + w, y, x, y + hgt);
-      triangle(context, color(down), x + w, y + hgt, x + w, y, x, y + hgt);
+      const isSplit = height >= SPLIT && width >= SPLIT;
+      context.fillStyle = color(isSplit ? down : Math.max(up, down));
+      context.fillRect(x, y, w, hgt);
+      if (isSplit && up !== down) triangle(context, color(up), x, y, x + w, y, x, y + hgt);
     }
-    if (broken) {
+    if ((mark & BROKEN) !== 0) {
       context.strokeStyle = colors.alert;
       context.lineWidth = 2;
       context.strokeRect(x + 1, y + 1, Math.max(1, w - 2), Math.max(1, hgt - 2));
     }
-    if (cable.links.some(({ a, b }) => roots.has(a) || roots.has(b))) {
+    if ((mark & ROOT) !== 0) {
       context.strokeStyle = colors.ink;
       context.lineWidth = 2;
       context.strokeRect(x, y, w, hgt);

@@ -1,0 +1,174 @@
+//! The devices and the cables that differ between the previous plan and this one.
+//!
+//! A cable connects two ports. A lost cable and a new cable with one common port are one *moved*
+//! cable.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::topology::{DeviceId, Fabric};
+use crate::types::{Guid, PortNum};
+
+/// One end of a cable.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub struct End {
+    /// Port GUID of the device.
+    pub guid: Guid,
+    /// Port number.
+    pub port: PortNum,
+    /// Node description. The text is untrusted.
+    pub name: String,
+}
+
+/// A device of one of the two plans.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ChangedDevice {
+    /// Port GUID.
+    pub guid: Guid,
+    /// Node description. The text is untrusted.
+    pub name: String,
+}
+
+/// A cable whose other end is another port than before.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct MovedCable {
+    /// The end that both plans have.
+    pub end: End,
+    /// The other end in the previous plan.
+    pub from: End,
+    /// The other end in this plan.
+    pub to: End,
+}
+
+/// The devices and cables that differ between two plans.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct TopologyChanges {
+    /// Devices of this plan only.
+    pub new_devices: Vec<ChangedDevice>,
+    /// Devices of the previous plan only.
+    pub lost_devices: Vec<ChangedDevice>,
+    /// Cables of this plan only, without the moved ones.
+    pub new_cables: Vec<[End; 2]>,
+    /// Cables of the previous plan only, without the moved ones.
+    pub lost_cables: Vec<[End; 2]>,
+    /// Cables with another port at one end.
+    pub moved_cables: Vec<MovedCable>,
+}
+
+/// Identity of a port.
+type Port = (Guid, PortNum);
+
+/// The cables of a plan, by their two ports in ascending order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cables(BTreeMap<(Port, Port), [End; 2]>);
+
+impl Cables {
+    /// Adds a cable. The order of its ends does not matter.
+    pub fn add(&mut self, one: End, other: End) {
+        let key = |end: &End| (end.guid, end.port);
+        let ends = if key(&one) <= key(&other) { [one, other] } else { [other, one] };
+        self.0.insert((key(&ends[0]), key(&ends[1])), ends);
+    }
+
+    /// Returns the cables of these devices.
+    fn of(fabric: &Fabric, devices: impl Iterator<Item = DeviceId>) -> Self {
+        let mut cables = Self::default();
+        for device in devices.map(|id| fabric.device(id)) {
+            for (port, peer) in device.linked() {
+                let end = End { guid: device.guid, port: port.num, name: device.name.clone() };
+                cables.add(end, End { guid: peer.guid, port: peer.port, name: peer.name.clone() });
+            }
+        }
+        cables
+    }
+
+    /// Returns the devices at the ends of the cables, with their names.
+    fn devices(&self) -> BTreeMap<Guid, &str> {
+        self.0.values().flatten().map(|end| (end.guid, &*end.name)).collect()
+    }
+
+    /// Returns the cables that `other` does not have.
+    fn without(&self, other: &Self) -> Vec<[End; 2]> {
+        self.0.iter().filter(|(key, _)| !other.0.contains_key(key)).map(|(_, ends)| ends.clone()).collect()
+    }
+}
+
+/// Returns the differences between the cables of the previous plan and those of `devices`, the
+/// devices of this plan. If the previous plan states no cables, there are none.
+pub(super) fn changes(fabric: &Fabric, previous: &Cables, devices: impl Iterator<Item = DeviceId>) -> TopologyChanges {
+    if previous.0.is_empty() {
+        return TopologyChanges::default();
+    }
+    let now = Cables::of(fabric, devices);
+    let (before_devices, now_devices) = (previous.devices(), now.devices());
+    let only_in = |these: &BTreeMap<Guid, &str>, others: &BTreeMap<Guid, &str>| {
+        let only = these.iter().filter(|(guid, _)| !others.contains_key(guid));
+        only.map(|(guid, name)| ChangedDevice { guid: *guid, name: (*name).to_owned() }).collect()
+    };
+    let (mut new_cables, mut lost_cables) = (now.without(previous), previous.without(&now));
+    let moved_cables = take_moved(&mut lost_cables, &mut new_cables);
+    TopologyChanges {
+        new_devices: only_in(&now_devices, &before_devices),
+        lost_devices: only_in(&before_devices, &now_devices),
+        new_cables,
+        lost_cables,
+        moved_cables,
+    }
+}
+
+/// Takes the pairs of a lost cable and a new cable with a common port.
+fn take_moved(lost: &mut Vec<[End; 2]>, new: &mut Vec<[End; 2]>) -> Vec<MovedCable> {
+    let key = |end: &End| (end.guid, end.port);
+    let mut by_port: BTreeMap<Port, usize> = BTreeMap::new();
+    for (index, ends) in new.iter().enumerate() {
+        by_port.extend(ends.iter().map(|end| (key(end), index)));
+    }
+    let (mut moved, mut used) = (Vec::new(), BTreeSet::new());
+    lost.retain(|ends| {
+        for (end, from) in [(&ends[0], &ends[1]), (&ends[1], &ends[0])] {
+            let Some(index) = by_port.get(&key(end)).copied().filter(|index| !used.contains(index)) else { continue };
+            let [one, other] = &new[index];
+            let to = if key(one) == key(end) { other } else { one };
+            moved.push(MovedCable { end: end.clone(), from: from.clone(), to: to.clone() });
+            used.insert(index);
+            return false;
+        }
+        true
+    });
+    let mut index = 0;
+    new.retain(|_| {
+        index += 1;
+        !used.contains(&(index - 1))
+    });
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(guid: u64, port: u8) -> End {
+        End { guid: Guid(guid), port: PortNum(port), name: format!("device{guid}") }
+    }
+
+    #[test]
+    fn cable_with_one_common_port_is_moved() {
+        let mut lost = vec![[end(1, 1), end(9, 1)], [end(2, 1), end(9, 2)], [end(3, 1), end(9, 3)]];
+        let mut new = vec![[end(1, 1), end(9, 7)], [end(4, 1), end(9, 2)], [end(5, 1), end(9, 8)]];
+        let moved = take_moved(&mut lost, &mut new);
+        assert_eq!(
+            moved,
+            [MovedCable { end: end(1, 1), from: end(9, 1), to: end(9, 7) }, MovedCable { end: end(9, 2), from: end(2, 1), to: end(4, 1) },]
+        );
+        assert_eq!((lost, new), (vec![[end(3, 1), end(9, 3)]], vec![[end(5, 1), end(9, 8)]]));
+    }
+
+    #[test]
+    fn cable_is_the_same_from_both_ends() {
+        let mut cables = Cables::default();
+        cables.add(end(1, 1), end(9, 1));
+        cables.add(end(9, 1), end(1, 1));
+        assert_eq!(cables.0.len(), 1);
+    }
+}

@@ -1,0 +1,182 @@
+//! Verifies the peer of each port of a switch: which device is at the other end of the cable.
+//!
+//! The engine sends one request per port and round to the device behind the port
+//! ([`directed`](crate::mad::directed)). It compares the GUID and the port number in the reply with
+//! the plan. So a cable that was moved is reported before there is a new plan.
+//!
+//! - Counters are never delayed: these requests are sent only after all ports of the slot are
+//!   settled. A slot sends at most [`PER_SLOT`] of them, with at most [`IN_FLIGHT`] in flight.
+//! - A device that does not answer is not the switch that forwards the request. So these requests
+//!   do not count for the reachability of the switch.
+//! - A peer that does not answer three rounds in a row, for example because it requires an M_Key, is
+//!   queried only in every tenth round.
+//! - Without an agent for this class, no peer is verified.
+
+use std::collections::VecDeque;
+
+use super::{Engine, Event, Phase};
+use crate::mad::Mad;
+use crate::mad::directed;
+use crate::mad::exchange::Target;
+use crate::mad::header::MadStatus;
+use crate::mad::pma::Data;
+use crate::mad::query::Query;
+use crate::mad::smp::{NodeInfo, PortInfo};
+use crate::sweep::inflight::{Purpose, Transaction};
+use crate::time::Instant;
+use crate::types::{Guid, NodeKind, PortNum, Tid};
+
+/// Largest number of requests in a slot.
+const PER_SLOT: u32 = 16;
+
+/// Largest number of requests in flight.
+const IN_FLIGHT: u32 = 4;
+
+/// Number of rounds in a row without a reply after which a peer is queried less often.
+const MAX_FAILED: u32 = 3;
+
+/// Number of rounds from query to query of a peer that does not answer.
+const RARELY: u32 = 10;
+
+/// A port of a device: its GUID and its number.
+pub type Peer = (Guid, PortNum);
+
+/// The verification of the peers.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    /// State of each port. Empty if peers are not verified.
+    ports: Vec<PeerState>,
+    /// Ports that are still to be queried in this round.
+    due: VecDeque<u32>,
+    next_round: Option<Instant>,
+    sent_in_slot: u32,
+    in_flight: u32,
+}
+
+/// State of one port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct PeerState {
+    /// Peer in the plan. `None` if the port is not verified.
+    planned: Option<Peer>,
+    /// Another peer that answered last. `None` if the planned peer answered, or no peer.
+    other: Option<Peer>,
+    /// Number of rounds in a row without a reply.
+    failed: u32,
+}
+
+#[cfg(test)]
+impl Peers {
+    /// Returns the number of rounds in a row without a reply for a port.
+    pub(super) fn failures_of(&self, port: usize) -> u32 {
+        self.ports[port].failed
+    }
+}
+
+impl Engine {
+    /// Sets the planned peer of each port. Without this call, the engine does not verify peers.
+    /// Ports of HCAs are not verified, because an HCA does not forward requests. The port of the
+    /// switch at the other end is.
+    pub fn verify_peers(&mut self, planned: impl IntoIterator<Item = Option<Peer>>) {
+        let is_switch = |port: usize| self.devices[self.ports[port].device as usize].kind == NodeKind::Switch;
+        let states = planned.into_iter().take(self.ports.len()).enumerate();
+        let state =
+            |(port, planned): (usize, Option<Peer>)| PeerState { planned: planned.filter(|_| is_switch(port)), ..PeerState::default() };
+        self.peers.ports = states.map(state).collect();
+        self.peers.due = VecDeque::with_capacity(self.peers.ports.len());
+    }
+
+    /// Starts a round at the start of a slot, if one is due.
+    pub(super) fn start_peers(&mut self, now: Instant) {
+        (self.peers.sent_in_slot, self.peers.in_flight) = (0, 0);
+        let is_due = self.peers.due.is_empty() && self.peers.next_round.is_none_or(|next| next <= now);
+        if !is_due || self.peers.ports.is_empty() || self.no_smp_agent {
+            return;
+        }
+        self.peers.next_round = Some(now + self.config.identity_every);
+        let Self { peers: Peers { ports, due, .. }, ports: states, .. } = self;
+        for ((index, port), state) in (0_u32..).zip(ports).zip(states) {
+            let is_down = state.link.is_some_and(|link| link.state == PortInfo::DOWN);
+            if port.planned.is_none() || is_down {
+                continue;
+            }
+            if port.failed < MAX_FAILED || port.failed % RARELY == 0 {
+                due.push_back(index);
+            } else {
+                port.failed = port.failed.saturating_add(1);
+            }
+        }
+    }
+
+    /// Returns whether the slot still has requests to send for peers.
+    pub(super) fn has_peers_to_query(&self) -> bool {
+        !self.peers.due.is_empty() && self.peers.sent_in_slot < PER_SLOT
+    }
+
+    /// Writes the next request for a peer into `mad`, and returns its target and TID. Returns `None`
+    /// if no request may be sent now.
+    pub(super) fn next_peer_query(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
+        let is_time = self.unsettled == 0 && matches!(self.phase, Phase::Slot { requesting: true, .. });
+        if !is_time || self.peers.in_flight >= IN_FLIGHT || self.inflight.pending() >= self.window.now() {
+            return None;
+        }
+        while self.has_peers_to_query() {
+            if self.smp_limit.free_at(now).is_some() || self.pace.next() > now {
+                // The remaining peers are queried in the next slot.
+                self.peers.sent_in_slot = PER_SLOT;
+                self.finish_if_settled(now);
+                return None;
+            }
+            let port = self.peers.due.pop_front()?;
+            let (index, num) = (self.ports[port as usize].device, self.ports[port as usize].num);
+            let device = &self.devices[index as usize];
+            // The reply has a meaning only if the planned switch forwards the request.
+            if !device.identity.is_verified() || device.reachability.was_silent() {
+                continue;
+            }
+            let target = Target::subnet_management(device.path.lid, self.config.grace);
+            let query = Query::Directed(directed::Query { source: self.manager.local.lid, port: num });
+            let (generation, purpose) = (device.generation, Purpose::Peer { port });
+            let transaction = Transaction { device: index, lid: target.lid, generation, query, purpose, sent: now, expired: false };
+            let tid = self.inflight.insert(transaction);
+            self.pace.sent(now);
+            self.smp_limit.sent(tid, now);
+            self.stats.mads_sent += 1;
+            self.peers.sent_in_slot += 1;
+            self.peers.in_flight += 1;
+            query.emit(tid, mad);
+            return Some((target, tid));
+        }
+        self.finish_if_settled(now);
+        None
+    }
+
+    /// Evaluates the reply of a peer.
+    pub(super) fn take_peer(&mut self, transaction: &Transaction, port: u32, answer: Result<&Data, MadStatus>) {
+        self.peers.in_flight = self.peers.in_flight.saturating_sub(1);
+        let Some(state) = self.peers.ports.get_mut(port as usize) else { return };
+        let Ok(data) = answer else { return };
+        if transaction.generation != self.devices[transaction.device as usize].generation {
+            return;
+        }
+        let info = NodeInfo::parse(data);
+        let found = (info.port_guid, info.local_port);
+        let other = Some(found).filter(|found| Some(*found) != state.planned);
+        state.failed = 0;
+        if std::mem::replace(&mut state.other, other) != other {
+            self.events.push_back(Event::Peer { port: port as usize, found });
+        }
+    }
+
+    /// Handles a request to a peer without a reply.
+    pub(super) fn peer_failed(&mut self, port: u32) {
+        self.peers.in_flight = self.peers.in_flight.saturating_sub(1);
+        if let Some(state) = self.peers.ports.get_mut(port as usize) {
+            state.failed = state.failed.saturating_add(1);
+        }
+    }
+
+    /// Verifies no peers from now on, because the transport has no agent for these requests.
+    pub(super) fn do_without_peers(&mut self) {
+        self.peers = Peers::default();
+    }
+}
