@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet::types::Guid;
 use serde::Serialize;
 
 use super::bounds::{Owner, Part};
@@ -144,7 +145,8 @@ impl Shares<'_> {
         let mut neighbours: BTreeMap<Owner, Neighbour> = BTreeMap::new();
         let mut sums: ByOwner = ByOwner::default();
         let mut links: Vec<(f64, LinkShare)> = Vec::new();
-        for link in self.links() {
+        let leaves = self.leaves_of(hosts);
+        for link in self.links().filter(|link| self.is_near(*link, &leaves)) {
             if let Some((weight, shared, others)) = self.link_share(link, &own) {
                 for (owner, octets) in others {
                     let neighbour = neighbours.entry(owner).or_insert_with(|| Neighbour {
@@ -182,6 +184,19 @@ impl Shares<'_> {
             roots,
             links: links.into_iter().take(MOST).map(|(_, link)| link).collect(),
         }
+    }
+
+    /// Returns whether a link is possibly a link of a job with hosts at these leaf switches. Without
+    /// routes, the bounds of other links do not exclude any job, so they are left out.
+    fn is_near(&self, link: LinkIndex, leaves: &BTreeSet<Guid>) -> bool {
+        let (from, to) = (self.network.links[link as usize].0, self.network.peer(link).0);
+        self.method == Method::Routes || leaves.contains(&from) || leaves.contains(&to)
+    }
+
+    /// Returns the leaf switches of hosts.
+    fn leaves_of(&self, hosts: &Hosts) -> BTreeSet<Guid> {
+        let own = self.network.hosts.iter().filter(|host| hosts.contains_node(host.port.host));
+        own.filter_map(|host| host.leaf).collect()
     }
 
     /// Returns a link that the job shared with others: its weight for the order, its shares, and the
