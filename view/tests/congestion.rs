@@ -194,7 +194,6 @@ fn wrong_arguments_are_reported() {
     for (args, code, reason) in [
         (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 2, "cannot set a threshold for `x`"),
         (&["job", "lines.jsonl", "--nodes", "n[1-"], 2, "n[1-"),
-        (&["job", "lines.jsonl", "--slurm", "7"], 2, "--slurm-file"),
         (&["job", "lines.jsonl"], 2, "--nodes"),
         (
             &["job", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"],
