@@ -188,7 +188,6 @@ fn all_jobs_of_a_slurm_file_are_reported_and_drawn() {
     assert!(csv.starts_with("from_ns,to_ns,job,start_ns,end_ns,injected_bytes,"), "{csv}");
     let marked = run(&dir, &["heatmap", "lines.jsonl", "--slurm-file", "jobs.txt", "-o", "heat.svg"]);
     assert!(marked.code == 0 && fs::read_to_string(dir.path().join("heat.svg")).unwrap().contains(">job 47<"), "{}", marked.stderr);
-    assert_eq!(run(&dir, &["job", "lines.jsonl", "--all"]).code, 2);
     assert_eq!(of(&["--bin", "soon"]).code, 2);
 }
 
