@@ -1,7 +1,7 @@
 //! The subscription to traps: a state machine without I/O and without a clock.
 //!
 //! 1. For each trap, a Set of InformInfo goes to the subnet manager. If it is not answered within
-//!    [`TIMEOUT`], it is sent again, [`TRIES`] times in all.
+//!    [`TIMEOUT`], it is sent again, a few times in all.
 //! 2. A subscription is renewed every [`RENEW_EVERY`], and at once when the subnet manager or the
 //!    own LID has changed, because a new subnet manager does not know its subscribers.
 //! 3. If the subnet manager refuses or does not answer, the reason is reported once. The

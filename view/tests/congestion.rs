@@ -194,6 +194,10 @@ fn wrong_arguments_are_reported() {
     for (args, code, reason) in [
         (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 2, "cannot set a threshold for `x`"),
         (&["job", "lines.jsonl", "--nodes", "n[1-"], 2, "n[1-"),
+        (&["job", "lines.jsonl", "--slurm", "7"], 1, "--slurm-file"),
+        (&["job", "lines.jsonl", "--all"], 1, "--slurm-file"),
+        (&["job", "lines.jsonl", "--nodes", "n1", "--routes", "jobs"], 2, "--routes"),
+        (&["job", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs", "--routes", "jobs"], 1, "cannot read routes from jobs"),
         (&["job", "lines.jsonl"], 2, "--nodes"),
         (
             &["job", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"],
@@ -205,7 +209,9 @@ fn wrong_arguments_are_reported() {
         (&["links", "lines.jsonl", "--tree", "--waits", "2"], 2, "from 0 to 1"),
         (&["map", "nothing.jsonl", "-o", "map.svg"], 1, "nothing.jsonl"),
     ] {
-        let output = Command::cargo_bin("ibnet-view").unwrap().current_dir(setup.folder.path()).args(args).output().unwrap();
+        // The commands of Slurm must not answer, also where they are installed.
+        let mut command = Command::cargo_bin("ibnet-view").unwrap();
+        let output = command.current_dir(setup.folder.path()).env("PATH", "/nonexistent").args(args).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
         assert!(stderr.contains(reason), "{args:?}: {stderr}");

@@ -164,7 +164,6 @@ mod tests {
     use crate::query::tests::hub;
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the file needs a time after now")]
     fn file_is_read_when_it_changes() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("jobs");

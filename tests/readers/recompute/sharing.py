@@ -81,7 +81,7 @@ def sharing(recording, row, path, differences):
     check = lambda what, a, b: differences.check("job --slurm", what, a, b, tolerance=1e-6)
     jobs, fabric, shared = Jobs(path), Fabric(recording), row["sharing"]
     mine = jobs.ids.index(row["job"])
-    name = lambda who: "+".join(jobs.ids[job] for job in who) or None
+    name = lambda who: "+".join(sorted(jobs.ids[job] for job in who)) or None
     check("method", shared["method"], "leaf_links")
     check("interval_ns", shared["interval_ns"], SECOND)
     found = {}

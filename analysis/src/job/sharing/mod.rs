@@ -120,7 +120,8 @@ impl<'a> Shares<'a> {
         let parts: Vec<Parts> = fitted.flatten().unwrap_or_else(bounded);
         let bins = loads.iter().map(|(number, _)| *number).zip(parts).collect();
         let name = |owner: &Vec<u32>| {
-            let ids: Vec<&str> = owner.iter().map(|job| jobs.id(*job)).collect();
+            let mut ids: Vec<&str> = owner.iter().map(|job| jobs.id(*job)).collect();
+            ids.sort_unstable();
             (!ids.is_empty()).then(|| ids.join("+"))
         };
         let names = owners.iter().map(name).collect();

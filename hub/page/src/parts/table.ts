@@ -98,7 +98,10 @@ export class Table<Row> {
       this.body,
       this.note,
     );
-    const least = options.columns.reduce((sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP, GAP);
+    const least = options.columns.reduce(
+      (sum, { width }) => sum + leastWidth(scaledTrack(width)) + GAP,
+      GAP,
+    );
     setStyle(this.element, {
       "--least": `${least}px`,
       "--tracks": tracks,

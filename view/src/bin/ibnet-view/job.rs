@@ -43,10 +43,10 @@ pub(crate) struct Args {
     source: JobSource,
     /// Forwarding tables: output of dump_fts, or ibdiagnet2.fdbs. With them, the shares of the jobs on
     /// all links are estimated; without them, they are bounded on the links of leaf switches
-    #[arg(long, value_name = "FILE|-", requires = "slurm")]
+    #[arg(long, value_name = "FILE|-", requires = "slurm", conflicts_with_all = ["nodes", "all"])]
     routes: Option<PathBuf>,
     /// Compare with another run: the ID of a job, or a job name for its newest runs. Repeatable
-    #[arg(long, value_name = "JOBID|NAME", requires = "slurm")]
+    #[arg(long, value_name = "JOBID|NAME", requires = "slurm", conflicts_with_all = ["nodes", "all"])]
     compare: Vec<String>,
     /// Largest number of time steps
     #[arg(long, value_name = "N", default_value_t = 240, value_parser = clap::value_parser!(u16).range(2..=10_000))]
