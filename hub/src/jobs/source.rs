@@ -182,7 +182,7 @@ mod tests {
         let read_ns = hub.read().jobs.source.read_ns;
         assert_eq!(source.read(read_ns), Ok(None), "the file has not changed");
         std::fs::write(&path, "job,user,nodes,start,end,state\n").expect("written");
-        let later = SystemTime::now() + Duration::from_secs(60);
+        let later = UNIX_EPOCH + Duration::from_nanos(now_ns()) + Duration::from_secs(60);
         File::options().write(true).open(&path).and_then(|file| file.set_modified(later)).expect("a later time");
         look(&hub, &source, false);
         assert_eq!(hub.read().jobs.find("7").and_then(|known| known.run.to), read_ns, "the last time with the job");
