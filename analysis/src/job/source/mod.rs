@@ -1,6 +1,6 @@
 //! Reads jobs from the output of resource managers, and from files of other programs.
 //!
-//! [`parse`] finds out which of these forms a text has:
+//! `parse` finds out which of these forms a text has:
 //!
 //! | form | module |
 //! |---|---|

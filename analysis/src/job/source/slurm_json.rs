@@ -1,8 +1,7 @@
 //! Reads the JSON output of Slurm: `sacct --json` and `squeue --json`.
 //!
 //! The form of this output depends on the version of Slurm. These are the differences of the fields
-//! that this module reads (source: the OpenAPI documents of slurmrestd for each version, and
-//! recorded output of 22.05):
+//! that this module reads (source: recorded output of 22.05, and public reports of other versions):
 //!
 //! | field | forms |
 //! |---|---|
