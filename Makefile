@@ -193,6 +193,7 @@ KERNEL_PROGRAMS ?= target/release
 KERNEL_SCENARIOS ?=
 
 test-kernel: $(if $(filter target/release,$(KERNEL_PROGRAMS)),build) ## Test with two Linux kernels and a mock HCA in QEMU; nothing is installed
+	@$(if $(filter target/debug,$(KERNEL_PROGRAMS)),$(RUN) build -p ibnet --bins --all-features)
 	./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS)
 
 # A real systemd in QEMU runs the installed services. Takes two minutes with KVM.
