@@ -7,10 +7,10 @@
 //! - **Least**: what the group received minus what all other senders sent. If all others together
 //!   sent less than the group received, this sender sent the difference.
 //! - **Most**: what the sender sent, or what the group received, whichever is less.
-//! - **Estimate**: the received octets, divided among the senders. The weight of a sender is what it
-//!   sent, times its *correlation*: the correlation coefficient (Pearson) over all bins of the data
-//!   rate that it sent and the data rate that the group received. A negative correlation counts as 0. The estimate is limited
-//!   to the two bounds.
+//! - **Estimate**: the received octets, divided among the senders. The weight of a sender is its
+//!   sent octets times its *correlation*: the correlation coefficient (Pearson) over all bins of
+//!   the data rate that it sent and the data rate that the group received. A negative correlation
+//!   counts as 0. The estimate is limited to the two bounds.
 //!
 //! The bounds assume that the hosts of the group do not send to each other.
 

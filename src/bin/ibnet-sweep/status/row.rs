@@ -74,7 +74,7 @@ impl Row {
         }
     }
 
-    /// Returns what tells two rows apart.
+    /// Returns the fields that identify a row: sampler, HCA, port of the HCA, and role.
     pub(super) fn key(&self) -> (&str, &str, u8, &str) {
         (&self.sampler, &self.ca, self.ca_port, &self.role)
     }
