@@ -195,7 +195,7 @@ fn wrong_arguments_are_reported() {
         (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 2, "cannot set a threshold for `x`"),
         (&["job", "lines.jsonl", "--nodes", "n[1-"], 2, "n[1-"),
         (&["job", "lines.jsonl", "--slurm", "7"], 1, "--slurm-file"),
-        (&["job", "lines.jsonl", "--all"], 1, "--slurm-file"),
+        (&["job", "lines.jsonl", "--all"], 1, "cannot run `sacct"),
         (&["job", "lines.jsonl", "--nodes", "n1", "--routes", "jobs"], 2, "--routes"),
         (&["job", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs", "--routes", "jobs"], 1, "cannot read routes from jobs"),
         (&["job", "lines.jsonl"], 2, "--nodes"),

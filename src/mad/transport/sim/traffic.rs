@@ -514,8 +514,8 @@ mod tests {
         let all: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| sends(&fabric, *id)).collect();
         let is_once = hosts.windows(2).all(|pair| pair[0] < pair[1]);
         assert!(is_once && hosts.iter().all(|host| all.contains(host)), "no adapter twice");
-        // A job has two hosts at least, so one adapter can be left.
-        assert!(hosts.len() + 1 >= all.len(), "{} of {}", hosts.len(), all.len());
+        // A job has two hosts at least. With this seed one adapter is left.
+        assert_eq!((hosts.len(), all.len()), (315, 316));
         assert!(jobs.iter().all(|job| (2..=48).contains(&job.len())));
     }
 
