@@ -17,7 +17,7 @@ mod sampler;
 #[cfg(feature = "nats")]
 mod spool;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 
@@ -75,28 +75,31 @@ fn rotation_by_size_drops_no_record() {
     let running = sampler.start();
     wait_for("two compressed files", || compressed(&sampler).len() >= 2);
     assert_eq!(running.stop("INT").code, 0);
-    let mut texts = Vec::new();
+    let mut texts = BTreeMap::new();
     for name in sampler.files().into_iter().filter(|name| name.starts_with("lines")) {
         let bytes = fs::read(sampler.path(&name)).unwrap();
-        match name.rsplit('.').next() {
-            Some("zst") => texts.push(String::from_utf8(zstd::stream::decode_all(&bytes[..]).unwrap()).unwrap()),
-            Some("jsonl") => texts.push(String::from_utf8(bytes).unwrap()),
+        let text = match name.rsplit('.').next() {
+            Some("zst") => String::from_utf8(zstd::stream::decode_all(&bytes[..]).unwrap()).unwrap(),
+            Some("jsonl") => String::from_utf8(bytes).unwrap(),
             // A file that was being compressed at the stop; the next start compresses it again.
-            _ => assert!(name.ends_with(".jsonl.zst.part"), "{name}"),
-        }
+            _ => {
+                assert!(name.ends_with(".jsonl.zst.part"), "{name}");
+                continue;
+            }
+        };
+        // At the stop a file can exist twice: compressed, and not removed yet.
+        let other = texts.insert(name.trim_end_matches(".zst").to_owned(), text.clone());
+        assert!(other.is_none_or(|other| other == text), "{name} differs from the file that it was made of");
     }
     let mut lines = BTreeSet::new();
     let mut seqs = BTreeSet::new();
-    let mut heads = BTreeSet::new();
-    for text in &texts {
+    for text in texts.values() {
         assert!(text.len() <= 1 << 20 && text.ends_with('\n'));
         let head = text.lines().next().unwrap();
         let Line::Start(start) = record(head) else { panic!("{head}") };
-        assert!(heads.insert(head.to_owned()), "no two first lines are alike");
-        seqs.insert(start.file_seq);
+        assert!(seqs.insert(start.file_seq), "no two files have one number");
         lines.extend(Received::of(text).lines);
     }
-    // A file may exist twice: compressed, and not removed yet.
-    assert_eq!(seqs.into_iter().collect::<Vec<_>>(), (0..u32::try_from(heads.len()).unwrap()).collect::<Vec<_>>());
+    assert_eq!(seqs.into_iter().collect::<Vec<_>>(), (0..u32::try_from(texts.len()).unwrap()).collect::<Vec<_>>());
     assert!(lines == Received::of(&sampler.read("all")).lines);
 }
