@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_nats::ConnectOptions;
 
-use super::nats::{Server, available, dropped_at_the_end, same, slots};
+use super::nats::{Server, available, dropped_at_the_end, file_and_server, same, slots};
 use super::sampler::{Received, Sampler, wait_for};
 
 /// Removes the messages of a fabric and returns them.
@@ -77,17 +77,7 @@ fn batch_is_as_small_as_the_server_requires() {
     server.add_stream(ConnectOptions::new, "nats");
     // The first records wait before the server reports its limit.
     server.kill();
-    sampler.configure(&format!(
-        "interval = \"50ms\"
-        [[output]]
-        type = \"file\"
-        path = \"lines\"
-        [[output]]
-        type = \"nats\"
-        server = \"127.0.0.1:{}\"
-        batch = \"slot\"",
-        server.port
-    ));
+    sampler.configure(&file_and_server("50ms", server.port, "batch = \"slot\""));
     let running = sampler.start();
     wait_for("slots", || slots(&sampler) > 3);
     server.start_again();

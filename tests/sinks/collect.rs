@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use async_nats::ConnectOptions;
 use serde_json::Value;
 
-use super::nats::{Server, available, dropped_at_the_end, slots};
+use super::nats::{Server, available, dropped_at_the_end, file_and_server, slots};
 use super::sampler::{Received, Sampler, wait_for};
 
 fn ibnet(sampler: &Sampler, server: &Server<'_>, args: &[&str]) -> Command {
@@ -20,19 +20,6 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn with_server(batch: &str, port: u16) -> String {
-    format!(
-        "interval = \"200ms\"
-        [[output]]
-        type = \"file\"
-        path = \"lines\"
-        [[output]]
-        type = \"nats\"
-        server = \"127.0.0.1:{port}\"
-        {batch}"
-    )
-}
-
 #[test]
 fn status_is_the_last_slot_of_each_sampler() {
     let Some(program) = available() else { return };
@@ -43,7 +30,7 @@ fn status_is_the_last_slot_of_each_sampler() {
         let status = |args: &[&str]| ibnet(&sampler, &server, &[&["status"], args].concat()).output().unwrap();
         let empty = status(&[]);
         assert!(empty.status.code() == Some(3) && text(&empty).starts_with("no sampler"), "{}", text(&empty));
-        sampler.configure(&with_server(batch, server.port));
+        sampler.configure(&file_and_server("200ms", server.port, batch));
         let running = sampler.start();
         wait_for("a sampler that is ok", || {
             let found = status(&[]);
@@ -90,7 +77,7 @@ fn collected_files_have_every_record() {
     let sampler = Sampler::new("");
     let server = Server::start(program, &sampler, "");
     server.add_stream(ConnectOptions::new, "nats");
-    sampler.configure(&with_server("batch = \"slot\"\ncompress = true", server.port).replace("200ms", "20ms"));
+    sampler.configure(&file_and_server("20ms", server.port, "batch = \"slot\"\ncompress = true"));
     let running = sampler.start();
     let collect = |args: &[&str]| ibnet(&sampler, &server, &[&["collect", "-o", "collected", "--every", "1s"], args].concat());
     for _ in 0..2 {

@@ -28,6 +28,21 @@ pub(super) fn available() -> Option<PathBuf> {
     found
 }
 
+/// Returns the configuration of a sampler that writes the file `lines` and to the server on a port of
+/// this host. `keys` are more lines of the NATS output.
+pub(super) fn file_and_server(interval: &str, port: u16, keys: &str) -> String {
+    format!(
+        "interval = \"{interval}\"
+        [[output]]
+        type = \"file\"
+        path = \"lines\"
+        [[output]]
+        type = \"nats\"
+        server = \"nats://127.0.0.1:{port}\"
+        {keys}"
+    )
+}
+
 /// A server, which is killed on drop.
 pub(super) struct Server<'a> {
     program: PathBuf,
@@ -181,17 +196,7 @@ fn restarted_server_has_every_record_once() {
     let mut server = Server::start(program, &sampler, "");
     server.add_stream(ConnectOptions::new, "nats");
     server.kill();
-    sampler.configure(&format!(
-        "interval = \"20ms\"
-        [[output]]
-        type = \"file\"
-        path = \"lines\"
-        [[output]]
-        type = \"nats\"
-        server = \"nats://127.0.0.1:{}\"
-        fabric = \"two words.*\"",
-        server.port
-    ));
+    sampler.configure(&file_and_server("20ms", server.port, "fabric = \"two words.*\""));
     let running = sampler.start();
     let more_slots = |count: usize| {
         let before = slots(&sampler);
@@ -274,15 +279,7 @@ fn hostile_server_neither_fills_the_memory_nor_stops_the_output() {
     let Some(program) = available() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let sampler = Sampler::new(&format!(
-        "interval = \"20ms\"
-        [[output]]
-        type = \"file\"
-        path = \"lines\"
-        [[output]]
-        type = \"nats\"
-        server = \"nats://127.0.0.1:{port}\""
-    ));
+    let sampler = Sampler::new(&file_and_server("20ms", port, ""));
     let running = sampler.start();
     for message in ["MSG x 1 99999999999\r\n", "HMSG x 1 10 99999999999\r\n", "no line feed ", "MSG x 1 18446744073709551615\r\n"] {
         let sent = attack(&listener, message.as_bytes(), MOST);
@@ -306,17 +303,7 @@ fn records_beyond_the_buffer_are_reported_exactly() {
     let mut server = Server::start(program, &sampler, "");
     server.add_stream(ConnectOptions::new, "nats");
     server.kill();
-    sampler.configure(&format!(
-        "interval = \"10ms\"
-        [[output]]
-        type = \"file\"
-        path = \"lines\"
-        [[output]]
-        type = \"nats\"
-        server = \"127.0.0.1:{}\"
-        buffer_mib = 1",
-        server.port
-    ));
+    sampler.configure(&file_and_server("10ms", server.port, "buffer_mib = 1"));
     let running = sampler.start();
     wait_for("2 MB of records", || fs::metadata(sampler.path("lines")).is_ok_and(|file| file.len() > 2 << 20));
     server.start_again();

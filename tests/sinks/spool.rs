@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use async_nats::ConnectOptions;
 
 use super::faults::Disk;
-use super::nats::{Server, available, dropped_at_the_end, same, slots};
+use super::nats::{Server, available, dropped_at_the_end, file_and_server, same, slots};
 use super::sampler::{Received, Sampler, wait_for};
 
 /// Starts a server with a stream and kills it. Configures a sampler with a spool.
@@ -15,19 +15,8 @@ fn away<'a>(program: PathBuf, sampler: &'a Sampler, keys: &str) -> Server<'a> {
     let mut server = Server::start(program, sampler, "");
     server.add_stream(ConnectOptions::new, "nats");
     server.kill();
-    sampler.configure(&format!(
-        "interval = \"20ms\"
-        drain = \"300ms\"
-        [[output]]
-        type = \"file\"
-        path = \"lines\"
-        [[output]]
-        type = \"nats\"
-        server = \"nats://127.0.0.1:{}\"
-        batch = \"slot\"
-        {keys}",
-        server.port
-    ));
+    let outputs = file_and_server("20ms", server.port, &format!("batch = \"slot\"\n{keys}"));
+    sampler.configure(&format!("drain = \"300ms\"\n{outputs}"));
     server
 }
 
