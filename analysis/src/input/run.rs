@@ -5,11 +5,13 @@
 
 use std::ops::Range;
 
+use ibnet::types::PortNum;
 use ibnet_store::column::Integers;
 
 use super::rows::PortRows;
 use super::selection::Selection;
 use crate::metric::MeasuredOver;
+use crate::ports::PortKey;
 use crate::record::{Interval, Port, limits};
 
 /// Consecutive records of a port and of one sampler, in the order of time and without copies. Their
@@ -209,6 +211,14 @@ impl<'a> Run<'a> {
             Time::None | Time::Each(_) => None,
         };
         (self.times[MeasuredOver::Data as usize].length_ns(row), of_blocked)
+    }
+
+    /// Returns the peer of the last record that has one.
+    pub fn last_peer(&self) -> Option<PortKey> {
+        // The GUID is a text, so it is equal in all records.
+        let guid = self.port.peer_guid?;
+        let number = |row: usize| u8::try_from(self.of.integers("peer_port")?.get(row)?).ok();
+        self.rows().rev().find_map(number).map(|number| (guid, PortNum(number)))
     }
 
     /// Returns a record as [`Fold::add`](super::Fold::add) gets it.
