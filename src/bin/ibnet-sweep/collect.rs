@@ -133,7 +133,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     });
     runtime.shutdown_background();
     let closed = files.close().map_err(folder);
-    cli::note(&format!("{} records in {}", files.records(), args.output.display()));
+    cli::note(&format!("{} records in {}\n", files.records(), args.output.display()));
     result.and(closed)
 }
 
