@@ -114,9 +114,26 @@ class Hub:
         lost = sum(row["slots_lost"] + row["lines_lost"] for row in rows)
         late = sum(row["last_slot"] < last.get(row["sampler"], 0) for row in rows)
         print(f"hub: {len(rows)} samplers, {lost} slots or lines lost, page of {len(self.get('/')):,} octets")
+        self.last = {row["sampler"]: row["last_slot"] for row in rows}
         wrong = [f"hub: {sampler} is missing" for sampler in set(expected) - {row["sampler"] for row in rows}]
         wrong += [f"hub: {lost} slots or lines lost"] if lost else []
         return wrong + ([f"hub: {late} samplers without their last slot after {LAST} s"] if late else [])
+
+
+def wait_for_archive(archive, last):
+    """Waits until the hub has packed the last slot of each sampler."""
+    import duckdb
+
+    until = time.time() + LAST
+    while time.time() < until:
+        try:
+            query = f"SELECT sampler, max(slot) FROM read_parquet('{archive}/sweeps/**/*.parquet') GROUP BY sampler"
+            found = dict(duckdb.sql(query).fetchall())
+        except duckdb.IOException:
+            found = {}
+        if all(found.get(sampler, 0) >= slot for sampler, slot in last.items()):
+            return
+        time.sleep(2)
 
 
 class Found:
@@ -236,13 +253,15 @@ def soak(args, folder):
             print(f"player: {sent['last'] - sent['first'] + 1} slots of each sampler, at most {sent['late_s']:.2f} s late; {sent['repeated']} messages sent again")
         state = nats.state()
         wrong += hub.faults(expected, {sampler: sent["last"] for sampler in expected} if sent else {})
+        before = time.time()
+        if args.packer == "hub":
+            wait_for_archive(archive, hub.last)
     finally:
         for process in samplers + [process for _, process in others]:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
         for _, process in others:
             process.wait()
-    before = time.time()
     if args.packer == "collect":
         subprocess.run(collect + ["--until-empty"], check=True, stderr=log)
         before = time.time()
