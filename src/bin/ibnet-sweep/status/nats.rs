@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use async_nats::datetime::DateTime;
-use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
+use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::stream::Stream;
 use futures_util::StreamExt;
 use ibnet::output::{self, NatsOptions, OutputError};
