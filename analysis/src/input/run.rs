@@ -5,13 +5,12 @@
 
 use std::ops::Range;
 
-use ibnet::types::PortNum;
+use ibnet::types::{Guid, PortNum};
 use ibnet_store::column::Integers;
 
 use super::rows::PortRows;
 use super::selection::Selection;
 use crate::metric::MeasuredOver;
-use crate::ports::PortKey;
 use crate::record::{Interval, Port, limits};
 
 /// Consecutive records of a port and of one sampler, in the order of time and without copies. Their
@@ -214,7 +213,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the peer of the last record that has one.
-    pub fn last_peer(&self) -> Option<PortKey> {
+    pub fn last_peer(&self) -> Option<(Guid, PortNum)> {
         // The GUID is a text, so it is equal in all records.
         let guid = self.port.peer_guid?;
         let number = |row: usize| u8::try_from(self.of.integers("peer_port")?.get(row)?).ok();
