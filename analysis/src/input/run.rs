@@ -10,8 +10,16 @@ use ibnet_store::column::Integers;
 
 use super::rows::PortRows;
 use super::selection::Selection;
-use crate::metric::MeasuredOver;
 use crate::record::{Interval, Port, limits};
+
+/// Which of the two times of a record a value describes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MeasuredOver {
+    /// The time of the data rates: [`Port::time`].
+    Data,
+    /// The time of the blocked share: [`Port::blocked_time`].
+    Blocked,
+}
 
 /// Consecutive records of a port and of one sampler, in the order of time and without copies. Their
 /// times are within the selected time range, and their values can have been measured.

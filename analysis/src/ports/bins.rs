@@ -2,8 +2,7 @@
 //! there are too many intervals, their length is doubled (2 s, 4 s, ...).
 
 use super::Mean;
-use crate::input::run::Run;
-use crate::metric::MeasuredOver;
+use crate::input::run::{MeasuredOver, Run};
 use crate::record::{Interval, Port};
 
 const SECOND: u64 = 1_000_000_000;
