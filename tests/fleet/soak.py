@@ -39,6 +39,9 @@ from start import cpu_seconds
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
+#: Seconds after the run in which the samplers have to be ok.
+CATCH_UP = 60
+
 #: Seconds in which the hub has to take and to pack the last records.
 LAST = 300
 
@@ -204,8 +207,14 @@ def main():
 
 
 def status(program, url):
-    """Prints the last line of `ibnet-sweep status`, and returns its exit code."""
-    found = subprocess.run([program, "status", "--from", url], capture_output=True, text=True)
+    """Waits until `ibnet-sweep status` finds that all samplers are ok. Prints its last line, and returns its exit code."""
+    until = time.time() + CATCH_UP
+    while True:
+        found = subprocess.run([program, "status", "--from", url], capture_output=True, text=True)
+        # After the return of the server, the last slots of the samplers wait behind older ones.
+        if found.returncode != 3 or time.time() > until:
+            break
+        time.sleep(2)
     text = (found.stderr or found.stdout).strip()
     print(f"status: exit code {found.returncode}, {text if found.returncode not in (0, 3) else text.splitlines()[-1]}", flush=True)
     return found.returncode
