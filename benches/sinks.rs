@@ -1,10 +1,12 @@
 //! Throughput of each output in records and octets per second. The records are slots of
 //! `examples/stria.p`, simulated, and are handed over at once.
 //!
-//!     cargo bench --bench sinks
+//!     cargo bench --bench sinks --features nats [-- nats]
 //!
 //! Readers and the NATS server (`nats-server -js` with a new store) run on the same machine and
-//! share its CPUs.
+//! share its CPUs. So the table also has the records per second of CPU time, for this program (with
+//! the readers) and for the server. They do not depend on the load of the machine. With the argument
+//! `nats`, only the NATS output is measured.
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark reads the clock and prints its results")]
 
@@ -44,9 +46,12 @@ fn main() -> anyhow::Result<()> {
         a_day(batch.bytes.len()),
         a_day(zstd)
     );
-    println!("| output | lines per second | MB per second |");
-    println!("|---|---|---|");
+    println!("| output | lines per second | MB per second | lines per CPU second | of the server |");
+    println!("|---|---|---|---|---|");
     let folder = tempfile::tempdir()?;
+    if std::env::args().any(|arg| arg == "nats") {
+        return nats(folder.path(), &batch);
+    }
     let path = |name: &str| folder.path().join(name);
     let file = |name: &str, rotate| {
         Destination::File(FileOptions { path: path(name), rotate_octets: rotate, compress: rotate.is_some(), ..FileOptions::default() })
@@ -110,7 +115,7 @@ fn measure(name: &str, batch: &Batch, to: Destination, connect: impl FnOnce() ->
     let writer = writers.pop().map(|writer| std::thread::spawn(|| writer.run()));
     // Time to accept the readers.
     std::thread::sleep(Duration::from_millis(100));
-    let begin = Instant::now();
+    let begin = Begin::now(None);
     (0..TIMES).for_each(|_| outlet.offer(batch.clone()));
     // Each reader ends when it has all records.
     for reader in readers {
@@ -119,14 +124,48 @@ fn measure(name: &str, batch: &Batch, to: Destination, connect: impl FnOnce() ->
     drop(outlet);
     let ended = writer.map(|writer| writer.join().map_err(|_| anyhow::anyhow!("{name} ended early"))).transpose()?;
     anyhow::ensure!(ended.as_ref().is_some_and(|ended| ended.dropped == 0), "{name}: {ended:?}");
-    let (seconds, times) = (begin.elapsed().as_secs_f64(), TIMES as f64);
-    println!("| {name} | {:.0} | {:.0} |", times * batch.lines as f64 / seconds, times * batch.bytes.len() as f64 / seconds / 1e6);
+    begin.print(name, TIMES, batch);
     Ok(())
+}
+
+/// Start of a measurement.
+struct Begin {
+    time: Instant,
+    /// CPU time of this process.
+    cpu: f64,
+    /// Process of the server, and its CPU time.
+    server: Option<(u32, f64)>,
+}
+
+impl Begin {
+    fn now(server: Option<u32>) -> Self {
+        let cpu = |process: &str| cpu_seconds(process);
+        Self { time: Instant::now(), cpu: cpu("self"), server: server.map(|id| (id, cpu(&id.to_string()))) }
+    }
+
+    /// Prints a row of the table for slots that were written since then.
+    fn print(&self, name: &str, slots: usize, batch: &Batch) {
+        let (lines, octets) = (slots as f64 * batch.lines as f64, slots as f64 * batch.bytes.len() as f64);
+        let seconds = self.time.elapsed().as_secs_f64();
+        let own = lines / (cpu_seconds("self") - self.cpu);
+        let server = self.server.map(|(id, cpu)| format!("{:.0}", lines / (cpu_seconds(&id.to_string()) - cpu)));
+        println!("| {name} | {:.0} | {:.0} | {own:.0} | {} |", lines / seconds, octets / seconds / 1e6, server.unwrap_or_default());
+    }
+}
+
+/// Returns the CPU time of all threads of a process.
+fn cpu_seconds(process: &str) -> f64 {
+    /// Clock ticks per second on all Linux systems.
+    const TICKS: f64 = 100.0;
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name of the program, in parentheses, can have blanks.
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    fields.get(11..13).into_iter().flatten().filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS
 }
 
 #[cfg(not(feature = "nats"))]
 fn nats(_: &Path, _: &Batch) -> anyhow::Result<()> {
-    println!("| NATS | not built in | |");
+    println!("| NATS | not built in | | | |");
     Ok(())
 }
 
@@ -152,7 +191,7 @@ fn nats(folder: &Path, batch: &Batch) -> anyhow::Result<()> {
     {
         let store = folder.join(name);
         if !nats_server(&store, batch, &format!("NATS, JetStream on a disk, {name}"), batching, compress)? {
-            println!("| NATS | nats-server is not installed (`make deps`) | |");
+            println!("| NATS | nats-server is not installed (`make tools`) | | | |");
             break;
         }
         // The next server has the same disk space and page cache.
@@ -184,14 +223,13 @@ fn nats_server(store: &Path, batch: &Batch, name: &str, batching: outputs::Batch
     let options = outputs::NatsOptions { server: server_address, fabric: "stria".to_owned(), batching, compress, ..Default::default() };
     let (outlet, mut writers) = outputs::open(&[Output { to: Destination::Nats(options), buffer: 16 << 30 }])?;
     let writer = writers.pop().map(|writer| std::thread::spawn(|| writer.run()));
-    let begin = Instant::now();
+    let begin = Begin::now(Some(server.0.id()));
     (0..SLOTS).for_each(|_| outlet.offer(batch.clone()));
     // The output ends when the server has acknowledged every message.
     drop(outlet);
     let ended = writer.map(|writer| writer.join().map_err(|_| anyhow::anyhow!("{name} ended early"))).transpose()?;
-    let (seconds, slots) = (begin.elapsed().as_secs_f64(), SLOTS as f64);
     anyhow::ensure!(ended.as_ref().is_some_and(|ended| ended.dropped == 0), "{name}: {ended:?}");
-    println!("| {name} | {:.0} | {:.0} |", slots * batch.lines as f64 / seconds, slots * batch.bytes.len() as f64 / seconds / 1e6);
+    begin.print(name, SLOTS, batch);
     let lines = runtime.block_on(async {
         let last = stream.info().await?.state.last_sequence;
         let mut lines = 0;

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use ibnet::types::{Guid, NodeKind, PortNum};
 
 use crate::input::Fold;
+use crate::input::run::Run;
 use crate::ports::{PortKey, PortName};
 use crate::record::{Event, Port, Record, Type};
 
@@ -114,6 +115,29 @@ impl Fold for Devices {
 
     fn uses_counters(&self) -> bool {
         false
+    }
+
+    fn fields(&self) -> Option<Vec<String>> {
+        Some(["node", "kind", "peer_guid", "peer_port", "status", "dt_ns"].map(str::to_owned).to_vec())
+    }
+
+    fn takes_runs(&self) -> bool {
+        true
+    }
+
+    fn add_run(&mut self, run: &Run<'_>) {
+        let evidence = self.by_guid.entry(run.port().guid).or_default();
+        if !PortEvidence::is_answer(&run.port().status) {
+            run.rows().for_each(|row| evidence.add(&run.record(row)));
+            return;
+        }
+        // Of many replies, the one that proves an answer for the longest time counts.
+        let until = run.rows().max_by_key(|row| answered_until(run.ts(*row), run.lengths_ns(*row).0));
+        let last = run.rows().next_back();
+        [until, last].into_iter().flatten().for_each(|row| evidence.add(&run.record(row)));
+        if let Some(port) = evidence.ports.get_mut(&run.port().port) {
+            port.peer = run.last_peer().or(port.peer);
+        }
     }
 
     fn add(&mut self, record: &Record<'_>) {
@@ -327,13 +351,23 @@ impl Evidence {
     }
 }
 
+/// Returns the time until which a reply proves that the device answers.
+fn answered_until(ts: u64, dt_ns: Option<u64>) -> u64 {
+    ts.saturating_add(dt_ns.unwrap_or(0) / 4 * 3)
+}
+
 impl PortEvidence {
+    /// Returns whether a status means that the device answered, and that the link is not down.
+    fn is_answer(status: &str) -> bool {
+        matches!(status, "ok" | "late" | "mad_error" | "bad_reply")
+    }
+
     fn of(port: &Port<'_>) -> Self {
         let (now, range) = (Some(port.ts), Some((port.ts, port.ts)));
-        let until = Some(port.ts.saturating_add(port.dt_ns.unwrap_or(0) / 4 * 3));
+        let until = Some(answered_until(port.ts, port.dt_ns));
         let mut evidence = Self { peer: port.peer_guid.zip(port.peer_port), ..Self::default() };
         match &*port.status {
-            "ok" | "late" | "mad_error" | "bad_reply" => (evidence.answered, evidence.up) = (until, until),
+            status if Self::is_answer(status) => (evidence.answered, evidence.up) = (until, until),
             "down" => (evidence.answered, evidence.down) = (until, now),
             "unreachable" => (evidence.silent, evidence.unreachable) = (now, range),
             "timeout" => evidence.silent = now,

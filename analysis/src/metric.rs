@@ -6,6 +6,7 @@ use std::str::FromStr;
 use ibnet::record::ERROR_COUNTERS;
 use ibnet::types::ParseError;
 
+use crate::input::run::MeasuredOver;
 use crate::record::{Interval, Port, Value};
 
 /// A metric of a port.
@@ -60,15 +61,6 @@ pub enum Element {
     Vl,
     /// Physical lane of a link.
     Lane,
-}
-
-/// Which of the two times of a record a value describes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MeasuredOver {
-    /// The time of the data rates: [`Port::time`].
-    Data,
-    /// The time of the blocked share: [`Port::blocked_time`].
-    Blocked,
 }
 
 /// Unit of the values of a metric.

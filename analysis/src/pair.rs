@@ -1,6 +1,7 @@
 //! Combines two folds of the same records, so that the input is read only once.
 
 use crate::input::Fold;
+use crate::input::run::Run;
 use crate::record::{Record, Type};
 
 impl<A: Fold, B: Fold> Fold for (A, B) {
@@ -14,6 +15,15 @@ impl<A: Fold, B: Fold> Fold for (A, B) {
 
     fn fields(&self) -> Option<Vec<String>> {
         Some([self.0.fields()?, self.1.fields()?].concat())
+    }
+
+    fn takes_runs(&self) -> bool {
+        self.0.takes_runs() && self.1.takes_runs()
+    }
+
+    fn add_run(&mut self, run: &Run<'_>) {
+        self.0.add_run(run);
+        self.1.add_run(run);
     }
 
     fn uses_every_query(&self) -> bool {

@@ -1,14 +1,16 @@
-//! The heat map of an archive: columns at once give the same as record by record, and one-minute
-//! means nearly the same.
+//! Folds of an archive: columns at once give the same as record by record. One-minute means give
+//! nearly the same heat map.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::path::Path;
 
+use ibnet_analysis::devices::Devices;
 use ibnet_analysis::heat::HeatMap;
 use ibnet_analysis::heat::grid::{Cell, Grid};
 use ibnet_analysis::heat::order::RowKind;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::{self, Fold, Inputs, ReadSummary};
+use ibnet_analysis::ports::Ports;
 use ibnet_analysis::record::{Record, Type};
 use ibnet_store::pack::{PackOptions, Packer};
 use ibnet_store::parse::Batch;
@@ -18,11 +20,11 @@ use serde_json::json;
 const SLOT_NS: u64 = 10_000_000_000;
 const FIRST: u64 = 179_526_240;
 
-/// A heat map that gets one record after the other, with all ports and no means.
+/// A fold that gets one record after the other, with all ports and no means.
 #[derive(Clone)]
-struct ByRecord(HeatMap);
+struct ByRecord<F>(F);
 
-impl Fold for ByRecord {
+impl<F: Fold> Fold for ByRecord<F> {
     fn uses(&self, kind: Type) -> bool {
         self.0.uses(kind)
     }
@@ -69,8 +71,9 @@ fn lines(seed: u64, slots: u64) -> String {
                     |random: &mut fastrand::Rng| if random.u16(..500) == 0 { 20_000.0 } else { f64::from(random.u32(..100_000_000)) / 1e6 };
                 let rate = dt_ns.map(|_| gbps(&mut random));
                 let mut record = json!({
-                    "type": "port", "ts": ts, "slot": slot, "sampler": sampler, "guid": format!("0x{guid:016x}"), "port": port, "lid": 4,
-                    "node": format!("n{guid} mlx5_0"), "kind": "hca", "hops": null, "peer_guid": "0x0000000000000001", "peer_port": 3,
+                    "type": "port", "ts": ts, "slot": slot, "sampler": sampler, "guid": format!("0x{guid:016x}"), "port": port, "lid": if number < slots / 3 { 4 } else { 9 },
+                    "node": format!("n{guid} mlx5_0"), "kind": "hca", "hops": null, "peer_guid": "0x0000000000000001",
+                    "peer_port": if number % 7 == 0 { None } else { Some(3 + number / 200) },
                     "peer": if number % 100 < 3 { "spine" } else { "leaf" }, "link": "4xEDR", "link_source": "live",
                     "status": if is_answer { "ok" } else { "timeout" }, "rtt_ns": 9000, "rtt_min_ns": null, "mads": 3, "identity": "ok",
                     "dt_ns": dt_ns, "xmit_gbps": rate, "rcv_gbps": rate, "xmit_utilization": null, "rcv_utilization": null,
@@ -128,6 +131,32 @@ fn columns_at_once_give_the_cells_of_single_records() {
         assert!(at_once(&part, None) == by_record(&part, None), "seed {seed}");
         for hosts in ["n8", "spine", "n7,n8"] {
             assert!(at_once(&part, Some(hosts)).0 == by_record(&part, Some(hosts)).0, "seed {seed}, {hosts}");
+        }
+    }
+}
+
+#[test]
+fn summaries_of_ports_from_columns_are_those_of_single_records() {
+    for seed in 0..4 {
+        let dir = tempfile::tempdir().unwrap();
+        pack(dir.path(), &lines(seed, 800));
+        let all = Inputs { files: vec![dir.path().to_owned()], from: None, to: None };
+        let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
+        let part = Inputs { from: time(100), to: time(500), ..all.clone() };
+        // Intervals of 1 s, of 32 s, and one interval.
+        for most in [8_000, 300, 1] {
+            for inputs in [&all, &part] {
+                let empty = (Ports::without_counters(most), Devices::default());
+                assert!(empty.takes_runs());
+                let ((ports, devices), summary) = input::read(inputs, &empty).unwrap();
+                let (ByRecord((expected, expected_devices)), expected_summary) = input::read(inputs, &ByRecord(empty)).unwrap();
+                let (ports, expected) = (ports.finish(), expected.finish());
+                assert_eq!(ports.len(), 3);
+                for (key, port) in &ports {
+                    assert_eq!(Some(port), expected.get(key), "seed {seed}, at most {most} intervals");
+                }
+                assert_eq!((devices, summary), (expected_devices, expected_summary), "seed {seed}");
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 -- need replicas only.
 --
 -- NOT RUN by the tests: it needs ClickHouse Keeper, a cluster `ibnet` in `remote_servers`, and the
--- macros {shard} and {replica}.
+-- macros {shard} and {replica}. chdb parses all statements, and runs the first one without its
+-- replicas.
 --
 -- A port always goes to the same shard, because the key of a shard is its GUID. A query of one port
 -- then reads one shard (optimize_skip_unused_shards = 1). ReplicatedReplacingMergeTree removes rows

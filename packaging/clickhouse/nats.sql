@@ -12,8 +12,8 @@
 --   nats consumer add IBNET clickhouse --pull --ack explicit --filter 'ibnet.*.*.batch' \
 --     --max-pending 2000 --wait 5m --defaults
 --
--- NOT RUN by the tests: the engine NATS, because chdb does not have it. The tests run all other
--- statements of this file, with the engine Null in its place.
+-- NOT RUN by the tests: the engine NATS, because chdb does not have it. chdb parses its settings, and
+-- runs all other statements of this file, with the engine Null in its place.
 
 CREATE TABLE ibnet_nats (
   type String, ts Int64, slot UInt64, sampler LowCardinality(String),

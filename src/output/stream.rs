@@ -93,6 +93,13 @@ impl Stream {
         &self.text
     }
 
+    /// Returns this text, which must have been written. The next text gets a buffer of the same size.
+    #[cfg(feature = "nats")]
+    pub(super) fn take_text(&mut self) -> Vec<u8> {
+        let next = Vec::with_capacity(self.text.len());
+        std::mem::replace(&mut self.text, next)
+    }
+
     /// Returns the records of this text without their line feeds, each with its type.
     #[cfg(feature = "nats")]
     pub(super) fn records(&self) -> impl Iterator<Item = (&[u8], Type)> {
@@ -127,7 +134,7 @@ impl Stream {
         if gap_end > head_end {
             self.dropped = 0;
         }
-        let whole = self.text[gap_end..reached].iter().filter(|octet| **octet == b'\n').count() as u64;
+        let whole = memchr::memchr_iter(b'\n', &self.text[gap_end..reached]).count() as u64;
         self.dropped += lines.saturating_sub(whole);
     }
 

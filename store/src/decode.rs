@@ -70,6 +70,16 @@ impl Chunk<'_> {
         self.decode(Box::new(SerializedPageReader::new(source, self.metadata, self.rows, None)?), ranges)
     }
 
+    /// Returns the values of rows that are in nearly all pages.
+    pub(crate) fn pick(&self, rows: &[u32]) -> Result<Column> {
+        if let Some(column) = self.without_pages(rows.len()) {
+            return Ok(column);
+        }
+        let mut picked = Column::new(self.spec.kind);
+        picked.append(&self.read()?, rows);
+        Ok(picked)
+    }
+
     /// Returns all texts of the column, or `None` if there is no list of them.
     pub(crate) fn dictionary(&self) -> Result<Option<Vec<String>>> {
         if let Some(Column::Text(texts)) = self.without_pages(1) {

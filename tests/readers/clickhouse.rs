@@ -34,6 +34,41 @@ fn files_state_what_is_not_run() {
     assert!([TABLES, ROLLUP].iter().all(|file| !file.contains("NOT RUN") && file.contains("`make test`")));
 }
 
+/// chdb parses the statements that it cannot run. It rejects the names of engines that it does not
+/// have, so the settings of the engine NATS are parsed with the engine Null.
+#[test]
+fn files_that_are_not_run_are_parsed() {
+    let Some(python) = tools::python() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let nats = NATS.replace("ENGINE = NATS SETTINGS", "ENGINE = Null SETTINGS");
+    let all: Vec<String> = [CLUSTER, &nats].into_iter().flat_map(statements).map(|statement| format!("EXPLAIN AST {statement}")).collect();
+    assert_eq!(all.len(), 2 + 1 + KINDS.len());
+    let rows = sql(&python, "clickhouse", dir.path(), &all.iter().map(String::as_str).collect::<Vec<_>>());
+    for (statement, rows) in all.iter().zip(&rows) {
+        assert!(rows[0][0].as_str().is_some_and(|row| row.starts_with("CreateQuery")), "{statement}: {rows:?}");
+    }
+}
+
+/// The local table of the cluster, without its replicas, keeps one of two equal records.
+#[test]
+fn table_of_the_cluster_removes_copies() {
+    // The table removes records that are older than 30 days, so the time is in the year 2096.
+    const TIME: u64 = 4_000_000_000_000_000_000;
+    let Some(python) = tools::python() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let local = statements(CLUSTER).remove(0).replace(" ON CLUSTER ibnet", "");
+    let (before, after) = local.split_once("ReplicatedReplacingMergeTree(").unwrap();
+    let local = format!("{before}ReplacingMergeTree{}", after.split_once(')').unwrap().1);
+    let row = |ts: u64, sampler: &str| {
+        format!("INSERT INTO ibnet_port_local (ts, guid, port, sampler) SETTINGS async_insert = 0 VALUES ({ts}, '0x1', 1, '{sampler}')")
+    };
+    let mut all = vec![statements(TABLES).remove(0), local];
+    all.extend([row(TIME, "a"), row(TIME, "a"), row(TIME, "b"), row(TIME + 1, "a")]);
+    all.extend(["OPTIMIZE TABLE ibnet_port_local FINAL".to_owned(), "SELECT count() FROM ibnet_port_local".to_owned()]);
+    let rows = sql(&python, "clickhouse", dir.path(), &all.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(rows.last(), Some(&vec![vec![json!(3)]]));
+}
+
 #[test]
 fn messages_of_mixed_records_fill_the_tables_and_the_minutes() {
     let Some(python) = tools::python() else { return };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use serde_json::Value;
@@ -51,6 +52,26 @@ fn status_is_the_last_slot_of_each_sampler() {
             states == [("node00001".into(), "silent".into()), ("node00009".into(), "never_heard".into())]
         });
     }
+}
+
+/// The server does not run for longer than a request usually takes, as on a machine where many
+/// samplers publish their spools at once.
+#[test]
+fn status_waits_for_a_loaded_server() {
+    let Some(program) = available() else { return };
+    let sampler = Sampler::new("");
+    let server = Server::start(program, &sampler, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    sampler.configure(&with_server("batch = \"slot\"", server.port));
+    let running = sampler.start();
+    wait_for("messages", || server.count() > 3);
+    running.stop("TERM");
+    server.signal("STOP");
+    let child = ibnet(&sampler, &server, &["status"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(7));
+    server.signal("CONT");
+    let found = child.wait_with_output().unwrap();
+    assert!(found.status.code() == Some(3) && text(&found).contains("1 samplers, 20 ports: 1 silent"), "{}", text(&found));
 }
 
 #[test]

@@ -83,6 +83,10 @@ impl<'a> Server<'a> {
         self.child.wait().unwrap();
     }
 
+    pub(super) fn signal(&self, name: &str) {
+        signal(&self.child, name);
+    }
+
     pub(super) fn start_again(&mut self) {
         self.child = Self::spawn(&self.program, self.folder, self.port, &self.config);
     }

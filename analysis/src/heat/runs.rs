@@ -2,8 +2,7 @@
 
 use super::track::State;
 use super::{HeatMap, interval_of_slot};
-use crate::input::run::Run;
-use crate::metric::MeasuredOver;
+use crate::input::run::{MeasuredOver, Run};
 
 impl HeatMap {
     /// Adds the values of all metrics. The heat map has only metrics with a field.

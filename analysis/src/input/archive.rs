@@ -7,6 +7,7 @@
 //! needs no shorter times.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -294,10 +295,36 @@ fn span(file: &ArchiveFile, group: usize, times: Option<(u64, u64)>, selection: 
 fn read_ports(file: &ArchiveFile, groups: &[usize], selection: &Selection) -> Result<Vec<PortRows>, AnalysisError> {
     let columns = rows::columns(file.name(), selection.uses_counters, selection.fields.as_deref());
     let read = |group: &usize| {
-        let Some(hosts) = &selection.hosts else { return Ok(file.read(*group, &columns)?) };
-        Ok(file.read_rows(*group, &columns, &rows::of_hosts(file, *group, hosts)?)?)
+        let rows = match &selection.hosts {
+            Some(hosts) => Some(rows::of_hosts(file, *group, hosts)?),
+            None => of_times(file, *group, selection)?,
+        };
+        Ok(match rows {
+            Some(rows) => file.read_rows(*group, &columns, &rows)?,
+            None => file.read(*group, &columns)?,
+        })
     };
     groups.par_iter().map(|group| read(group).map(PortRows::new)).collect()
+}
+
+/// Returns the rows of a row group that have a needed time, or `None` for all rows. An hour before or
+/// after the time range has few of them.
+fn of_times(file: &ArchiveFile, group: usize, selection: &Selection) -> Result<Option<Vec<Range<usize>>>, AnalysisError> {
+    let longest_ns = file.largest(group, "dt_ns").zip(file.largest(group, "xmit_blocked_dt_ns")).map(|(data, blocked)| data.max(blocked));
+    let needed = selection.port_times(longest_ns);
+    if file.times(group).is_none_or(|(first, last)| needed.contains(&first) && needed.contains(&last)) {
+        return Ok(None);
+    }
+    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| column.name == "ts").collect();
+    let table = file.read(group, &columns)?;
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for row in (0..table.len()).filter(|row| needed.contains(&table.ts(*row))) {
+        match ranges.last_mut() {
+            Some(range) if range.end == row => range.end += 1,
+            _ => ranges.push(row..row + 1),
+        }
+    }
+    Ok(Some(ranges))
 }
 
 /// Puts the rows of an hour among the lines that wait.

@@ -199,15 +199,16 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
     let (guids, ports) = (table.texts("guid"), table.integers("port"));
     let port = |row: usize| (guids.and_then(|guids| guids.ids.get(row)), ports.and_then(|ports| ports.get(row)));
     let mut ranges = Vec::new();
-    let (mut start, mut is_selected) = (0, false);
-    for row in 0..table.len() {
-        is_selected |= is_host(row);
-        if row + 1 == table.len() || port(row) != port(row + 1) {
+    let (mut start, mut is_selected) = (0, is_host(0));
+    // Between two of these rows, all rows have the same port and the same names.
+    for row in changes(&table, Columns::new().port).into_iter().chain([table.len()]) {
+        if row == table.len() || port(row) != port(row - 1) {
             if is_selected {
-                ranges.push(start..row + 1);
+                ranges.push(start..row);
             }
-            (start, is_selected) = (row + 1, false);
+            (start, is_selected) = (row, false);
         }
+        is_selected |= is_host(row);
     }
     Ok(ranges)
 }

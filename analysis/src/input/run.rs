@@ -5,12 +5,21 @@
 
 use std::ops::Range;
 
+use ibnet::types::{Guid, PortNum};
 use ibnet_store::column::Integers;
 
 use super::rows::PortRows;
 use super::selection::Selection;
-use crate::metric::MeasuredOver;
 use crate::record::{Interval, Port, limits};
+
+/// Which of the two times of a record a value describes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MeasuredOver {
+    /// The time of the data rates: [`Port::time`].
+    Data,
+    /// The time of the blocked share: [`Port::blocked_time`].
+    Blocked,
+}
 
 /// Consecutive records of a port and of one sampler, in the order of time and without copies. Their
 /// times are within the selected time range, and their values can have been measured.
@@ -209,6 +218,14 @@ impl<'a> Run<'a> {
             Time::None | Time::Each(_) => None,
         };
         (self.times[MeasuredOver::Data as usize].length_ns(row), of_blocked)
+    }
+
+    /// Returns the peer of the last record that has one.
+    pub fn last_peer(&self) -> Option<(Guid, PortNum)> {
+        // The GUID is a text, so it is equal in all records.
+        let guid = self.port.peer_guid?;
+        let number = |row: usize| u8::try_from(self.of.integers("peer_port")?.get(row)?).ok();
+        self.rows().rev().find_map(number).map(|number| (guid, PortNum(number)))
     }
 
     /// Returns a record as [`Fold::add`](super::Fold::add) gets it.

@@ -1,5 +1,7 @@
 //! The records that a fold needs: types and time range.
 
+use std::ops::RangeInclusive;
+
 use super::Fold;
 use crate::hosts::Hosts;
 use crate::record::Type;
@@ -55,13 +57,24 @@ impl Selection {
     /// Returns whether the fold needs a record. A port record of a later time can describe a part
     /// of the time range, and the counters on both sides of an edge determine the increase.
     pub(super) fn needs(&self, kind: Type, ts: u64) -> bool {
-        let before = if self.uses_counters { self.reach_ns } else { 0 };
         self.uses[kind as usize]
             && match kind {
                 Type::Start => true,
-                Type::Port => ts >= self.from.saturating_sub(before) && ts <= self.to.saturating_add(self.reach_ns),
+                Type::Port => self.port_times(None).contains(&ts),
                 Type::Sweep | Type::Histogram | Type::Event => self.contains(ts),
             }
+    }
+
+    /// Returns the times of the port records that the fold needs. `longest_ns` is the longest time that
+    /// one of the records describes, if it is known.
+    pub(super) fn port_times(&self, longest_ns: Option<u64>) -> RangeInclusive<u64> {
+        let (before, after) = match longest_ns {
+            _ if self.uses_counters => (self.reach_ns, self.reach_ns),
+            // The last record within the range can wait for two further records of its port.
+            Some(longest_ns) => (0, self.reach_ns.min(longest_ns.saturating_mul(4))),
+            None => (0, self.reach_ns),
+        };
+        self.from.saturating_sub(before)..=self.to.saturating_add(after)
     }
 
     /// Returns whether the fold can need one of the records between two times, inclusive.

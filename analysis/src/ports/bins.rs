@@ -2,6 +2,7 @@
 //! there are too many intervals, their length is doubled (2 s, 4 s, ...).
 
 use super::Mean;
+use crate::input::run::{MeasuredOver, Run};
 use crate::record::{Interval, Port};
 
 const SECOND: u64 = 1_000_000_000;
@@ -29,6 +30,43 @@ pub struct TimeBin {
     pub rcv_utilization: Mean,
     /// Share of the time in which the port had data to send and no credit, 0 to 1.
     pub blocked: Mean,
+}
+
+/// The rates of a record. A NaN means that the record has no value.
+#[derive(Clone, Copy)]
+struct Rates {
+    /// Sent and received in Gb/s, then as shares of the data rate of the link.
+    data: [f64; 4],
+    blocked: f64,
+}
+
+impl Rates {
+    fn of(port: &Port<'_>) -> Self {
+        let data = [port.xmit_gbps, port.rcv_gbps, port.xmit_utilization, port.rcv_utilization];
+        Self { data: data.map(|rate| rate.unwrap_or(f64::NAN)), blocked: port.xmit_blocked.unwrap_or(f64::NAN) }
+    }
+}
+
+/// The columns of the rates of many records.
+pub(super) struct RateColumns<'r, 'a> {
+    run: &'r Run<'a>,
+    data: [Option<&'a [f64]>; 4],
+    blocked: Option<&'a [f64]>,
+}
+
+impl<'r, 'a> RateColumns<'r, 'a> {
+    pub(super) fn of(run: &'r Run<'a>) -> Self {
+        let data = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization"].map(|field| run.values(field));
+        Self { run, data, blocked: run.values("xmit_blocked") }
+    }
+
+    /// Returns the rates of a record, and the times of the data rates and of the blocked share.
+    #[inline]
+    fn at(&self, row: usize) -> (Rates, [Option<Interval>; 2]) {
+        let rate = |column: Option<&[f64]>| column.map_or(f64::NAN, |column| column[row]);
+        let rates = Rates { data: self.data.map(rate), blocked: rate(self.blocked) };
+        (rates, [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| self.run.time(row, over)))
+    }
 }
 
 impl TimeBins {
@@ -62,8 +100,30 @@ impl TimeBins {
 
     /// Adds the rates of a record to the intervals that overlap the time of the record.
     pub(super) fn add(&mut self, port: &Port<'_>) {
-        self.add_over(port.time, |bin, time_ns| bin.add_data(port, time_ns));
-        self.add_over(port.blocked_time, |bin, time_ns| bin.blocked.add(port.xmit_blocked, time_ns));
+        self.add_rates(&Rates::of(port), [port.time, port.blocked_time]);
+    }
+
+    /// Adds the rates of many records, as [`add`](Self::add) does for each of them.
+    pub(super) fn add_run(&mut self, columns: &RateColumns<'_, '_>) {
+        for row in columns.run.rows() {
+            let (rates, times) = columns.at(row);
+            // Most records belong to the last interval alone.
+            let (width_ns, most) = (self.width_ns(), self.most as u64);
+            let is_within = |start: u64, time: &Interval| {
+                start <= time.from() && time.to() <= start.saturating_add(width_ns) && time.length_ns() / width_ns < most
+            };
+            match self.bins.last_mut() {
+                Some((number, bin)) if times.iter().flatten().all(|time| is_within(number.saturating_mul(width_ns), time)) => {
+                    bin.add_rates(&rates, times.map(|time| time.map(Interval::length_ns)));
+                }
+                _ => self.add_rates(&rates, times),
+            }
+        }
+    }
+
+    fn add_rates(&mut self, rates: &Rates, [data, blocked]: [Option<Interval>; 2]) {
+        self.add_over(data, |bin, time_ns| bin.add_data(rates, time_ns));
+        self.add_over(blocked, |bin, time_ns| bin.blocked.add(rates.blocked, time_ns));
     }
 
     fn add_over(&mut self, time: Option<Interval>, add: impl Fn(&mut TimeBin, u64)) {
@@ -108,19 +168,29 @@ impl TimeBins {
 impl TimeBin {
     /// Adds the rates of a record over its whole time.
     pub(super) fn add(&mut self, port: &Port<'_>) {
-        if let Some(time) = port.time {
-            self.add_data(port, time.length_ns());
-        }
-        if let Some(time) = port.blocked_time {
-            self.blocked.add(port.xmit_blocked, time.length_ns());
+        self.add_rates(&Rates::of(port), [port.time, port.blocked_time].map(|time| time.map(Interval::length_ns)));
+    }
+
+    /// Adds the rates of many records over their whole times.
+    pub(super) fn add_run(&mut self, columns: &RateColumns<'_, '_>) {
+        for row in columns.run.rows() {
+            let (rates, times) = columns.at(row);
+            self.add_rates(&rates, times.map(|time| time.map(Interval::length_ns)));
         }
     }
 
-    fn add_data(&mut self, port: &Port<'_>, time_ns: u64) {
-        self.xmit.add(port.xmit_gbps, time_ns);
-        self.rcv.add(port.rcv_gbps, time_ns);
-        self.xmit_utilization.add(port.xmit_utilization, time_ns);
-        self.rcv_utilization.add(port.rcv_utilization, time_ns);
+    fn add_rates(&mut self, rates: &Rates, [data_ns, blocked_ns]: [Option<u64>; 2]) {
+        if let Some(time_ns) = data_ns {
+            self.add_data(rates, time_ns);
+        }
+        if let Some(time_ns) = blocked_ns {
+            self.blocked.add(rates.blocked, time_ns);
+        }
+    }
+
+    fn add_data(&mut self, rates: &Rates, time_ns: u64) {
+        let means = [&mut self.xmit, &mut self.rcv, &mut self.xmit_utilization, &mut self.rcv_utilization];
+        means.into_iter().zip(rates.data).for_each(|(mean, rate)| mean.add(rate, time_ns));
     }
 
     fn merge(&mut self, later: Self) {

@@ -13,13 +13,14 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::input::Fold;
+use crate::input::run::Run;
 use crate::record::{Event, Port, Record, Type, Value};
 
 pub mod bins;
 pub mod change;
 pub mod checkpoints;
 
-use self::bins::{TimeBin, TimeBins};
+use self::bins::{RateColumns, TimeBin, TimeBins};
 use self::change::CounterChange;
 use self::checkpoints::Checkpoints;
 
@@ -95,6 +96,7 @@ impl fmt::Display for PortName {
 pub struct Ports {
     by_key: FxHashMap<PortKey, PortSummary>,
     most_bins: usize,
+    has_counters: bool,
 }
 
 /// Summary of the records about a port.
@@ -164,8 +166,21 @@ impl Fold for Ports {
         matches!(kind, Type::Port | Type::Event)
     }
 
+    fn uses_counters(&self) -> bool {
+        self.has_counters
+    }
+
+    fn takes_runs(&self) -> bool {
+        !self.has_counters
+    }
+
+    fn add_run(&mut self, run: &Run<'_>) {
+        let rows = run.rows();
+        self.summary(run.port().key(), run.ts(rows.start)).add_run(run);
+    }
+
     fn fields(&self) -> Option<Vec<String>> {
-        const ALWAYS: [&str; 17] = [
+        const ALWAYS: [&str; 14] = [
             "node",
             "kind",
             "lid",
@@ -174,17 +189,16 @@ impl Fold for Ports {
             "peer",
             "link",
             "status",
-            "saturated",
             "xmit_gbps",
             "rcv_gbps",
             "xmit_utilization",
             "rcv_utilization",
             "xmit_blocked",
             "xmit_blocked_dt_ns",
-            "port_xmit_data_bytes",
-            "port_rcv_data_bytes",
         ];
-        Some(ALWAYS.into_iter().chain(ERRORS).map(str::to_owned).collect())
+        const COUNTED: [&str; 3] = ["saturated", "port_xmit_data_bytes", "port_rcv_data_bytes"];
+        let counters = COUNTED.into_iter().chain(ERRORS).filter(|_| self.has_counters);
+        Some(ALWAYS.into_iter().chain(counters).map(str::to_owned).collect())
     }
 
     fn add(&mut self, record: &Record<'_>) {
@@ -207,6 +221,12 @@ impl Fold for Ports {
 impl Ports {
     /// Creates an empty state. `most` is the largest number of time intervals of a port.
     pub fn with_bins(most: usize) -> Self {
+        Self { most_bins: most, has_counters: true, ..Self::default() }
+    }
+
+    /// Creates an empty state without counters: [`PortSummary::errors`] and
+    /// [`PortSummary::checkpoints`] stay empty. Reading an archive is then much faster.
+    pub fn without_counters(most: usize) -> Self {
         Self { most_bins: most, ..Self::default() }
     }
 
@@ -283,11 +303,38 @@ impl PortSummary {
     }
 
     fn add(&mut self, port: &Port<'_>) {
-        self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
         self.add_errors(port);
+        self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
         if port.is_edge {
             return;
         }
+        self.add_names(port);
+        self.records.0 += 1;
+        self.records.1 += u64::from(port.answered());
+        self.all.add(port);
+        self.bins.add(port);
+        self.checkpoints.add(port);
+    }
+
+    /// Adds many records, whose texts are equal. Their counters are ignored.
+    fn add_run(&mut self, run: &Run<'_>) {
+        let rows = run.rows();
+        let (Some(last), count) = (rows.clone().next_back(), rows.len() as u64) else { return };
+        self.span = (self.span.0.min(run.ts(rows.start)), self.span.1.max(run.ts(last)));
+        let port = run.record(last);
+        self.add_names(&port);
+        if let Some(peer) = run.last_peer() {
+            self.peer = Some(peer);
+        }
+        self.records.0 += count;
+        self.records.1 += if port.answered() { count } else { 0 };
+        let columns = RateColumns::of(run);
+        self.all.add_run(&columns);
+        self.bins.add_run(&columns);
+    }
+
+    /// Takes the names and the link of a record.
+    fn add_names(&mut self, port: &Port<'_>) {
         if self.records.0 == 0 || *self.node != *port.node {
             self.node = (&*port.node).into();
         }
@@ -303,11 +350,6 @@ impl PortSummary {
             self.link = (&*port.link).into();
             self.keep_fastest(&port.link);
         }
-        self.records.0 += 1;
-        self.records.1 += u64::from(port.answered());
-        self.all.add(port);
-        self.bins.add(port);
-        self.checkpoints.add(port);
     }
 
     fn add_errors(&mut self, port: &Port<'_>) {
@@ -358,8 +400,9 @@ fn rate(link: &str) -> Option<LinkRate> {
 }
 
 impl Mean {
-    fn add(&mut self, value: Option<f64>, time_ns: u64) {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
+    /// Adds a value. A NaN means that there is no value.
+    fn add(&mut self, value: f64, time_ns: u64) {
+        if value.is_finite() {
             self.sum += value * time_ns as f64;
             self.time_ns = self.time_ns.saturating_add(time_ns);
             self.peak = self.peak.max(value);

@@ -12,6 +12,7 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
+use async_nats::jetstream::context::ContextBuilder;
 use futures_util::StreamExt;
 use ibnet::cli::{self, Signals};
 use ibnet::config::Raw;
@@ -28,6 +29,9 @@ const ACK_WAIT: Duration = Duration::from_secs(30);
 
 /// Time to wait for messages. Files are closed at most this time late.
 const WAIT: Duration = Duration::from_secs(1);
+
+/// Time for a reply of the server. A server that receives the spools of many samplers replies late.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Largest number of messages, and of their octets, that are written at once.
 const MESSAGES: usize = 5_000;
@@ -129,12 +133,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     });
     runtime.shutdown_background();
     let closed = files.close().map_err(folder);
-    cli::note(&format!("{} records in {}", files.records(), args.output.display()));
+    cli::note(&format!("{} records in {}\n", files.records(), args.output.display()));
     result.and(closed)
 }
 
 async fn consumer(client: &Client, args: &Args) -> Result<PullConsumer, String> {
-    let jetstream = async_nats::jetstream::new(client.clone());
+    let jetstream = ContextBuilder::new().timeout(TIMEOUT).build(client.clone());
     let name = jetstream.stream_by_subject(args.subject.clone()).await.map_err(|error| error.to_string())?;
     let stream = jetstream.get_stream(name).await.map_err(|error| error.to_string())?;
     let config = ConsumerConfig {

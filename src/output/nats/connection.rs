@@ -20,7 +20,7 @@ use crate::types::Printable;
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time in which a server must accept a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Largest number of messages in flight without an acknowledgement.
 pub(super) const WINDOW: usize = 1024;
@@ -84,7 +84,7 @@ impl Session {
 ///
 /// # Errors
 /// Returns an error if a file of the options cannot be used, or if no server accepts the connection
-/// within five seconds.
+/// within 15 seconds.
 pub async fn connect(options: &NatsOptions) -> Result<Client, OutputError> {
     let addresses = addresses(options)?;
     let connect = authentication(options)?.name("ibnet").ping_interval(PING).connection_timeout(CONNECT_TIMEOUT);

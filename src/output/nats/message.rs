@@ -69,17 +69,17 @@ impl Names {
         records.map(message).collect()
     }
 
-    /// Makes messages of whole lines. Each has at most [`LARGEST`] octets, or one line.
+    /// Makes messages of whole lines, which share the octets of the text. Each has at most [`LARGEST`] octets, or one line.
     ///
     /// The identifier of a message is `BOOT-PID-SLOT-PART`. The part is the random number of this
     /// process and the number of the message, because containers and restarts can repeat the other
     /// words.
-    pub(super) fn batches(&mut self, origin: &Origin, text: &[u8]) -> Vec<Pending> {
+    pub(super) fn batches(&mut self, origin: &Origin, text: &Bytes) -> Vec<Pending> {
         let subject = subject::subject(&self.fabric, &origin.sampler, Word::Batch);
-        let message = |text: &[u8]| {
+        let message = |piece: &[u8]| {
             let id = format!("{}-{}-{}-{:016x}.{}", origin.boot_id, origin.pid, origin.slot, self.nonce, self.next);
             self.next += 1;
-            Pending { subject: subject.clone(), id, text: Bytes::copy_from_slice(text), lines: count(text) }
+            Pending { subject: subject.clone(), id, text: text.slice_ref(piece), lines: count(piece) }
         };
         pieces(text, LARGEST).map(message).collect()
     }
@@ -220,7 +220,7 @@ mod tests {
     fn batch_has_all_lines_in_order_and_identifiers_of_its_slot() {
         let text: String = (0..2000).map(|line| format!("{line} {}\n", "x".repeat(600))).collect();
         let origin = Origin { sampler: "a.b".to_owned(), boot_id: "boot".to_owned(), pid: 7, slot: 12 };
-        let messages = names().batches(&origin, text.as_bytes());
+        let messages = names().batches(&origin, &text.clone().into());
         assert_eq!(messages.iter().map(|message| &message.text[..]).collect::<Vec<_>>().concat(), text.as_bytes());
         assert_eq!(messages.iter().map(|message| message.lines).sum::<u64>(), 2000);
         assert!(messages.iter().all(|message| message.text.len() <= LARGEST && message.subject == "ibnet.stria.a_b.batch"));
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn message_that_the_server_rejects_is_split() {
         let text = "one\ntwo\nthree\n";
-        let message = names().batches(&Origin::default(), text.as_bytes()).remove(0);
+        let message = names().batches(&Origin::default(), &text.into()).remove(0);
         assert_eq!(message.split(HEADERS + 14), None);
         let parts = message.split(HEADERS + 9).expect("too long");
         let texts: Vec<_> = parts.iter().map(|part| (String::from_utf8_lossy(&part.text).into_owned(), part.lines)).collect();

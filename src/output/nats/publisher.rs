@@ -209,13 +209,16 @@ impl Publisher {
             }
             Message::Gone(_) | Message::End => {}
         }
-        let messages = match self.batching {
+        let lines = match self.batching {
             Batching::Line => self.names.lines(&self.origin.sampler, self.stream.records()),
-            Batching::Slot => self.names.batches(&self.origin, self.stream.text()),
+            Batching::Slot => Vec::new(),
         };
         // The messages are kept until they are acknowledged, so no record is dropped here.
         self.stream.wrote(usize::MAX);
-        messages
+        match self.batching {
+            Batching::Line => lines,
+            Batching::Slot => self.names.batches(&self.origin, &self.stream.take_text().into()),
+        }
     }
 
     /// Moves the pending messages to the spool. Without a spool, or if the messages come from the

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
 
+use ibnet_analysis::devices::Devices;
 use ibnet_analysis::heat::HeatMap;
 use ibnet_analysis::heat::order::RowKind;
 use ibnet_analysis::hosts::Hosts;
@@ -111,13 +112,27 @@ pub(crate) fn run(folder: &Path, hours: u64) {
     });
     let (from, to) = (FIRST_SLOT * SECOND, (FIRST_SLOT + HOUR) * SECOND);
     let hour = Inputs { from: Some(from), to: Some(to), ..inputs.clone() };
+    // As the job: mean and maximum of the five values of each port, over the hour and in steps of 8 s.
+    let times = [
+        ("xmit_gbps", "dt_ns"),
+        ("rcv_gbps", "dt_ns"),
+        ("xmit_utilization", "dt_ns"),
+        ("rcv_utilization", "dt_ns"),
+        ("xmit_blocked", "coalesce(xmit_blocked_dt_ns, dt_ns)"),
+    ];
+    let sums: Vec<String> = (times.iter().enumerate())
+        .map(|(number, (value, time))| format!("sum({value} * {time}) AS s{number}, sum({time}) AS t{number}, max({value}) AS m{number}"))
+        .collect();
+    let means: Vec<String> = (0..times.len()).map(|number| format!("sum(s{number}) / sum(t{number}), max(m{number})")).collect();
     let query = format!(
-        "SELECT guid, port, sum(xmit_gbps * dt_ns) / 8, sum(rcv_gbps * dt_ns) / 8, avg(xmit_blocked), max(xmit_blocked), \
-         max(port_xmit_data_bytes) - min(port_xmit_data_bytes), max(port_rcv_data_bytes) - min(port_rcv_data_bytes) \
-         FROM {ports} WHERE ts >= {from} AND ts < {to} GROUP BY guid, port"
+        "WITH steps AS (SELECT guid, port, ts // {} AS step, {} FROM {ports} WHERE ts >= {from} AND ts < {to} GROUP BY ALL) \
+         SELECT guid, port, {} FROM steps GROUP BY guid, port",
+        8 * SECOND,
+        sums.join(", "),
+        means.join(", ")
     );
     compare("job of 64 nodes, one hour", folder, &query, || {
-        let (ports, _) = input::read(&hour, &Ports::with_bins(600)).unwrap();
+        let ((ports, _), _) = input::read(&hour, &(Ports::without_counters(600), Devices::default())).unwrap();
         assert_eq!(Job::of(&ports.finish(), &Hosts::parse(JOB).unwrap()).nodes.len(), 64);
     });
     let query = format!("SELECT count(*), sum(xmit_gbps) FROM {ports} WHERE guid = '0x0000000000200002' AND port = 3");

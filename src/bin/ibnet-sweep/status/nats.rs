@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
+use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::stream::Stream;
 use futures_util::StreamExt;
 use ibnet::output::{self, NatsOptions, OutputError};
@@ -14,7 +15,8 @@ use super::row::Row;
 use crate::failure::Failure;
 use crate::payload;
 
-/// Time for all requests together.
+/// Time for a reply of the server. A server that receives the spools of many samplers replies late.
+/// There is no limit for all replies together: the number of messages is known before they arrive.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Times before the last batch of a sampler in which its last slot is searched.
@@ -31,8 +33,7 @@ pub(super) fn read_all(options: &NatsOptions) -> Result<Vec<Row>, Failure> {
     let failed = |reason: String| Failure::Source { from: options.shown_server(), reason, help: HELP };
     let rows = runtime.block_on(async {
         let client = output::connect_nats(options).await?;
-        let last = tokio::time::timeout(TIMEOUT, last_slots(client)).await;
-        last.unwrap_or_else(|_| Err("the server does not answer".to_owned())).map_err(failed)
+        last_slots(client).await.map_err(failed)
     });
     runtime.shutdown_background();
     rows
@@ -40,7 +41,7 @@ pub(super) fn read_all(options: &NatsOptions) -> Result<Vec<Row>, Failure> {
 
 /// Reads the last slot of each HCA port of each sampler.
 async fn last_slots(client: async_nats::Client) -> Result<Vec<Row>, String> {
-    let jetstream = async_nats::jetstream::new(client);
+    let jetstream = ContextBuilder::new().timeout(TIMEOUT).build(client);
     let name = jetstream.stream_by_subject("ibnet.>").await.map_err(|error| error.to_string())?;
     let stream = jetstream.get_stream(name).await.map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
@@ -83,7 +84,8 @@ async fn read(stream: &Stream, subject: &str, policy: DeliverPolicy, rows: &mut 
     let mut messages = consumer.messages().await.map_err(|error| error.to_string())?;
     let mut found = Found::default();
     for _ in 0..count {
-        let Some(message) = messages.next().await else { break };
+        let next = tokio::time::timeout(TIMEOUT, messages.next()).await;
+        let Some(message) = next.map_err(|_| "the server does not answer".to_owned())? else { break };
         let message = message.map_err(|error| error.to_string())?;
         let time = message.info().map_err(|error| error.to_string())?.published;
         found.newest = found.newest.max(Some(time));
