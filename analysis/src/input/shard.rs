@@ -9,6 +9,7 @@ use super::Fold;
 use super::bounds::Bounds;
 use super::edge::Edges;
 use super::key::Key;
+use super::memory;
 use super::merge::{Dropped, PortMerge, Source};
 use super::rows::PortRows;
 use super::run::Run;
@@ -111,6 +112,19 @@ impl<F: Fold> Shard<F> {
             let ShardCounts { dropped, span, .. } = counts;
             merge.finish(selection.uses_counters, dropped, &mut |record| put(fold, span, &mut edges, record, selection));
         }
+    }
+
+    /// Folds records of a port that are later than all of its records so far, and the last ones. Records
+    /// that are not later are left out.
+    pub(super) fn continue_port(&mut self, key: Key, mut records: Vec<Record<'_>>, selection: &Selection) {
+        let Self { fold, ports, counts, .. } = self;
+        let ShardCounts { dropped, span, .. } = counts;
+        let PortState { merge, mut edges } = ports.remove(&key).unwrap_or_default();
+        if let Some(last) = merge.last_ts() {
+            records.retain(|record| !matches!(record, Record::Port(port) if port.ts <= last));
+        }
+        let merge = merge.borrowed(selection.uses_counters);
+        memory::fold_sorted(records, merge, selection, dropped, fold, &mut |fold, record| put(fold, span, &mut edges, record, selection));
     }
 
     /// Returns whether a line waits that is older than `time`.
