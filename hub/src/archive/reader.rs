@@ -1,16 +1,21 @@
-//! Values from before the records in memory: those of an archive that `ibnet-view pack` writes.
+//! Values from before the records in memory: those of an archive.
 //!
 //! The archive is read by the code of `ibnet-view`, with the columns and the hosts that a query needs.
-//! So values of the archive are equal to those of the same records in memory.
+//! The records in memory continue those of the archive as one sequence: the last readings of the
+//! counters and the records of two samplers are joined across the border.
 
 use std::path::PathBuf;
 
 use ibnet_analysis::hosts::{Hosts, host_of};
-use ibnet_analysis::input::{self, Fold, Inputs};
+use ibnet_analysis::input::Fold;
+use ibnet_analysis::input::continued::{self, Later};
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::{Record, Type};
 use ibnet_store::archive;
+use ibnet_store::hour::Hour;
+use ibnet_store::read::ArchiveFile;
 use ibnet_store::schema::TableName;
+use rustc_hash::FxHashSet;
 
 use crate::query::error::ApiError;
 
@@ -25,21 +30,42 @@ impl Archive {
         Self { folder }
     }
 
-    /// Returns the start of the oldest hour, in nanoseconds since 1970. `None` without any.
-    pub(crate) fn first_ns(&self) -> Option<u64> {
-        let files = archive::Archive::open(&self.folder)?.files(TableName::Ports).ok()?;
-        files.iter().map(|(hour, _)| hour.start()).min()
+    /// Returns whether there is an archive.
+    pub(crate) fn exists(&self) -> bool {
+        archive::Archive::open(&self.folder).is_some()
     }
 
-    /// Folds the records of a time range. The result is `empty` without an archive.
-    pub(crate) fn read<F: Fold>(&self, empty: F, from: u64, to: u64) -> Result<F, ApiError> {
-        if from >= to || archive::Archive::open(&self.folder).is_none() {
-            return Ok(empty);
-        }
-        let inputs = Inputs { files: vec![self.folder.clone()], from: Some(from), to: Some(to) };
-        let read = input::read(&inputs, &empty).map_err(|error| ApiError::failed(format!("cannot read the archive: {error}")))?;
-        Ok(read.0)
+    /// Returns the start of the oldest hour with records or their one-minute means, in nanoseconds since
+    /// 1970. `None` without any.
+    pub(crate) fn first_ns(&self) -> Option<u64> {
+        let archive = archive::Archive::open(&self.folder)?;
+        let first = |table| archive.first_hour(table).ok().flatten();
+        [TableName::Ports, TableName::PortsMinute].into_iter().filter_map(first).map(Hour::start).min()
     }
+
+    /// Folds the records of a time range: those of the archive, and then those in memory.
+    pub(crate) fn read<F: Fold>(&self, empty: F, range: (u64, u64), later: &dyn Later) -> Result<F, ApiError> {
+        continued::read_and_continue(&self.folder, range, &empty, later).map_err(failed)
+    }
+
+    /// Returns the times of the events of a time range, in nanoseconds since 1970.
+    pub(crate) fn event_times(&self, (from, to): (u64, u64)) -> Result<FxHashSet<u64>, ApiError> {
+        let mut times = FxHashSet::default();
+        let Some(archive) = archive::Archive::open(&self.folder) else { return Ok(times) };
+        let is_time: Vec<bool> = TableName::Events.schema().columns.iter().map(|column| column.name == "ts").collect();
+        for (_, path) in archive.files(TableName::Events).map_err(failed)?.iter().filter(|(hour, _)| hour.end() > from && hour.start() < to) {
+            let file = ArchiveFile::open(path).map_err(failed)?;
+            for group in 0..file.groups() {
+                let table = file.read(group, &is_time).map_err(failed)?;
+                times.extend((0..table.len()).map(|row| table.ts(row)));
+            }
+        }
+        Ok(times)
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> ApiError {
+    ApiError::failed(format!("cannot read the archive: {error}"))
 }
 
 /// Gives the records of one port to a fold.
