@@ -359,6 +359,23 @@ mod tests {
         assert!(refused(|raw| raw.recent = "1s".to_owned()).starts_with("cannot use recent:"));
         assert!(refused(|raw| raw.recent_max = "1GB".to_owned()).starts_with("cannot use recent_max:"));
         assert!(refused(|raw| raw.history_max = "1MiB".to_owned()).starts_with("cannot use history_max:"));
+        let archive = |change: fn(&mut Raw)| {
+            refused(|raw| {
+                raw.archive = "a".to_owned();
+                change(raw);
+            })
+        };
+        assert!(archive(|raw| raw.archive_every = "5s".to_owned()).starts_with("cannot use archive_every: expected a duration from 10s"));
+        assert!(archive(|raw| raw.archive_spool_max = "1".to_owned()).starts_with("cannot use archive_spool_max:"));
+        assert!(archive(|raw| raw.archive_consumer = "a.b".to_owned()).starts_with("cannot use archive_consumer: expected letters"));
+        let error = archive(|raw| raw.archive_keep_age = vec!["port=30d".to_owned()]);
+        assert!(
+            error.starts_with("cannot use archive_keep_age: the archive has no table `port`") && error.ends_with("(found \"port=30d\")")
+        );
+        let error = archive(|raw| raw.archive_keep_total = vec!["ports=much".to_owned()]);
+        assert!(error.contains("give a size such as 500GiB"), "{error}");
+        let only_read = Raw { archive: "a".to_owned(), archive_pack: false, ..Raw::default() }.check().expect("valid");
+        assert_eq!((only_read.packing, only_read.archive), (None, Some("a".into())));
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("hub.toml");
         std::fs::write(&path, "recent = \"15m\"\nrecnt = \"1m\"\n").expect("written");

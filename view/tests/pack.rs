@@ -155,7 +155,10 @@ fn file_that_was_packed_before_is_not_read_again() {
     replace(10_000..500_000);
     fs::write(dir.path().join("b.jsonl"), lines(START + 86_400)).unwrap();
     let out = report(&["a.jsonl", "b.jsonl"]);
-    assert!(out.starts_with("read      3600 records in 1 files\nunchanged 1 files that were packed before: not read\nadded     3600 ports"), "{out}");
+    assert!(
+        out.starts_with("read      3600 records in 1 files\nunchanged 1 files that were packed before: not read\nadded     3600 ports"),
+        "{out}"
+    );
     let out = report(&["a.jsonl", "b.jsonl"]);
     assert!(out.starts_with("read      0 records in 0 files\nunchanged 2 files that were packed before: not read\narchive "), "{out}");
     // Another text at the end is noticed.

@@ -87,7 +87,7 @@ impl Work {
 
     fn run(&mut self, pool: &rayon::ThreadPool) {
         // What an earlier hub left is packed at once.
-        let mut due = Duration::ZERO;
+        let (mut due, mut is_done) = (Duration::ZERO, true);
         for tick in 0_u32.. {
             if tick % SYNC_EVERY == 0
                 && let Err(error) = self.spool.sync()
@@ -95,9 +95,9 @@ impl Work {
                 self.status.lock().set_fault(Part::Spool, Some(with_help(&error)));
             }
             let now = self.clock.now();
-            if now.monotonic >= due || self.spool.is_half_full() {
+            if now.monotonic >= due || (is_done && self.spool.is_half_full()) {
                 let result = pool.install(|| self.pack(now.wall_ns));
-                let is_done = result.is_ok();
+                is_done = result.is_ok();
                 self.status.lock().set_fault(Part::Packing, result.err().map(|error| with_help(&error)));
                 let now = self.clock.now();
                 let next = until_next(now.wall_ns, self.packing.every);
@@ -132,9 +132,8 @@ impl Work {
 
     fn pack_files(&self, files: &[PathBuf]) -> Result<Packed, PackError> {
         let mut packer = Packer::new(&self.packing.archive, PackOptions { verify: true })?.with_most_rows(MOST_ROWS);
-        let mut done = Vec::new();
+        let (mut whole, mut damaged, mut malformed) = (Vec::new(), Vec::new(), 0);
         for path in files {
-            let mut malformed = 0;
             let read = read_batches(path, |batch| {
                 malformed += batch.invalid.len() as u64;
                 packer.add(batch)
@@ -142,17 +141,18 @@ impl Work {
             match read {
                 Ok(added) => {
                     added?;
-                    done.push(path.clone());
+                    whole.push(path.clone());
                 }
-                Err(error) => {
-                    let aside = self.spool.set_aside(path)?;
-                    tracing::warn!(file = %aside.display(), %error, "a file of the spool is damaged; its readable lines are packed, the file is kept");
-                }
+                Err(error) => damaged.push((path, error)),
             }
-            self.status.lock().malformed += malformed;
         }
         let packed = packer.finish(&|_, _| {})?;
-        self.spool.remove(&done)?;
+        self.status.lock().malformed += malformed;
+        self.spool.remove(&whole)?;
+        for (path, error) in damaged {
+            let aside = self.spool.set_aside(path)?;
+            tracing::warn!(file = %aside.display(), %error, "a file of the spool is damaged; its readable lines are packed, the file is kept");
+        }
         Ok(packed)
     }
 
@@ -182,10 +182,7 @@ impl Work {
 
 /// Parses the lines of a file. The outer error is a fault of the file. A frame that is torn at the
 /// end of the file is no fault: the hub was killed while it wrote.
-fn read_batches(
-    path: &std::path::Path,
-    mut add: impl FnMut(Batch) -> Result<(), StoreError>,
-) -> std::io::Result<Result<(), StoreError>> {
+fn read_batches(path: &std::path::Path, mut add: impl FnMut(Batch) -> Result<(), StoreError>) -> std::io::Result<Result<(), StoreError>> {
     let mut blocks = Blocks::open(path)?;
     while let Some(block) = blocks.read()? {
         if let Err(error) = add(Batch::parse(&block.text)) {

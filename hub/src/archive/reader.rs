@@ -53,7 +53,8 @@ impl Archive {
         let mut times = FxHashSet::default();
         let Some(archive) = archive::Archive::open(&self.folder) else { return Ok(times) };
         let is_time: Vec<bool> = TableName::Events.schema().columns.iter().map(|column| column.name == "ts").collect();
-        for (_, path) in archive.files(TableName::Events).map_err(failed)?.iter().filter(|(hour, _)| hour.end() > from && hour.start() < to) {
+        for (_, path) in archive.files(TableName::Events).map_err(failed)?.iter().filter(|(hour, _)| hour.end() > from && hour.start() < to)
+        {
             let file = ArchiveFile::open(path).map_err(failed)?;
             for group in 0..file.groups() {
                 let table = file.read(group, &is_time).map_err(failed)?;

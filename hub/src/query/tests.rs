@@ -402,7 +402,8 @@ fn compare_across_the_seam(in_archive: u64, in_memory: u64) {
     let seam = format!("archive to {in_archive}, memory from {in_memory}");
     for (a, b) in LINKS {
         for key in [a, b] {
-            for metric in ["xmit_utilization", "xmit_blocked", "port_rcv_errors", "port_xmit_data_bytes", "symbol_error_counter", "rtt_ns"] {
+            for metric in ["xmit_utilization", "xmit_blocked", "port_rcv_errors", "port_xmit_data_bytes", "symbol_error_counter", "rtt_ns"]
+            {
                 for (form, step) in [(As::Total, None), (As::Rate, None), (As::Total, Some(10 * SECOND)), (As::Rate, Some(10 * SECOND))] {
                     let values = |hub: &Hub| find(hub, key, metric, form, step);
                     assert_eq!(values(&split), values(&whole), "{metric} of {key:?} ({form:?}, step {step:?}), {seam}");
@@ -417,7 +418,8 @@ fn compare_across_the_seam(in_archive: u64, in_memory: u64) {
                 let matrix = |hub: &Hub| heat::find(hub, Request { metric, join, from: range.0, to: range.1, step }).expect("a matrix");
                 let (found, expected) = (matrix(&split), matrix(&whole));
                 // The generations of the topologies can differ.
-                let different: Vec<usize> = (32..expected.len()).step_by(2).filter(|at| found[*at..at + 2] != expected[*at..at + 2]).collect();
+                let different: Vec<usize> =
+                    (32..expected.len()).step_by(2).filter(|at| found[*at..at + 2] != expected[*at..at + 2]).collect();
                 assert_eq!((found.len(), different), (expected.len(), vec![]), "{} {join:?} {step:?}, {seam}", metric.name);
             }
         }

@@ -124,7 +124,8 @@ fn pack(args: &Args) -> Result<(), Failure> {
         true => remove(&read),
         false => 0,
     };
-    cli::print(report(&args.output, &read, unchanged, &packed, removed).as_bytes()).map_err(|source| cli::OutputError { path: "-".into(), source })?;
+    cli::print(report(&args.output, &read, unchanged, &packed, removed).as_bytes())
+        .map_err(|source| cli::OutputError { path: "-".into(), source })?;
     Ok(())
 }
 
