@@ -5,8 +5,8 @@ use super::edge::Edges;
 use super::limits;
 use super::merge::{Dropped, PortMerge};
 use super::selection::Selection;
-use super::shard::{identity, is_copy, put};
-use crate::record::{Port, Record, Type};
+use super::shard::{fold_sorted, put};
+use crate::record::{Port, Record};
 
 /// Folds all records and events of one port. They can be in any order, and of any number of
 /// samplers. `from` and `to` are the time range, as in [`Inputs`](super::Inputs).
@@ -22,42 +22,6 @@ pub fn fold_port<'a, F: Fold>(records: Vec<Record<'a>>, from: Option<u64>, to: O
     });
 }
 
-/// Folds the last records of a port behind those that `merge` has. `put_record` gets each port record
-/// that is final, and the fold.
-pub(super) fn fold_sorted<'a, F: Fold>(
-    mut records: Vec<Record<'a>>,
-    mut merge: PortMerge<Port<'a>>,
-    selection: &Selection,
-    dropped: &mut Dropped,
-    fold: &mut F,
-    put_record: &mut dyn FnMut(&mut F, &mut Record<'_>),
-) {
-    records.retain(|record| {
-        let (kind, ts) = head(record);
-        selection.needs(kind, ts)
-    });
-    records.sort_by_cached_key(|record| (head(record).1, identity(record)));
-    records.dedup_by(|later, earlier| head(later).1 == head(earlier).1 && is_copy(earlier, later));
-    for mut record in records {
-        if let Record::Port(_) = record {
-            merge.add(&mut record, Port::clone, selection.uses_counters, dropped, &mut |record| put_record(fold, record));
-        } else {
-            fold.add(&record);
-        }
-    }
-    merge.finish(selection.uses_counters, dropped, &mut |record| put_record(fold, record));
-}
-
 /// Time in nanoseconds before and after a time range in which records determine the counters at
 /// the edges of the range.
 pub const REACH_NS: u64 = limits::REACH_NS;
-
-fn head(record: &Record<'_>) -> (Type, u64) {
-    match record {
-        Record::Start(record) => (Type::Start, record.ts),
-        Record::Port(record) => (Type::Port, record.ts),
-        Record::Sweep(record) => (Type::Sweep, record.ts),
-        Record::Histogram(record) => (Type::Histogram, record.ts),
-        Record::Event(record) => (Type::Event, record.ts),
-    }
-}

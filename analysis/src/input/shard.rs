@@ -9,13 +9,12 @@ use super::Fold;
 use super::bounds::Bounds;
 use super::edge::Edges;
 use super::key::Key;
-use super::memory;
 use super::merge::{Dropped, PortMerge, Source};
 use super::rows::PortRows;
 use super::run::Run;
 use super::selection::Selection;
 use super::stream::{Chunk, LineRef, joined};
-use crate::record::{Record, Type};
+use crate::record::{Port, Record, Type};
 
 /// A part of all ports, and the fold of their records.
 pub(super) struct Shard<F> {
@@ -124,7 +123,7 @@ impl<F: Fold> Shard<F> {
             records.retain(|record| !matches!(record, Record::Port(port) if port.ts <= last));
         }
         let merge = merge.borrowed(selection.uses_counters);
-        memory::fold_sorted(records, merge, selection, dropped, fold, &mut |fold, record| put(fold, span, &mut edges, record, selection));
+        fold_sorted(records, merge, selection, dropped, fold, &mut |fold, record| put(fold, span, &mut edges, record, selection));
     }
 
     /// Returns whether a line waits that is older than `time`.
@@ -327,6 +326,43 @@ pub(super) fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &
         edges.cut(record, selection, &mut add);
     } else {
         add(record);
+    }
+}
+
+/// Folds the last records of a port behind those that `merge` has. `put_record` gets each port record
+/// that is final, and the fold.
+pub(super) fn fold_sorted<'a, F: Fold>(
+    mut records: Vec<Record<'a>>,
+    mut merge: PortMerge<Port<'a>>,
+    selection: &Selection,
+    dropped: &mut Dropped,
+    fold: &mut F,
+    put_record: &mut dyn FnMut(&mut F, &mut Record<'_>),
+) {
+    records.retain(|record| {
+        let (kind, ts) = head(record);
+        selection.needs(kind, ts)
+    });
+    records.sort_by_cached_key(|record| (head(record).1, identity(record)));
+    records.dedup_by(|later, earlier| head(later).1 == head(earlier).1 && is_copy(earlier, later));
+    for mut record in records {
+        if let Record::Port(_) = record {
+            merge.add(&mut record, Port::clone, selection.uses_counters, dropped, &mut |record| put_record(fold, record));
+        } else {
+            fold.add(&record);
+        }
+    }
+    merge.finish(selection.uses_counters, dropped, &mut |record| put_record(fold, record));
+}
+
+/// Returns type and time of a record.
+fn head(record: &Record<'_>) -> (Type, u64) {
+    match record {
+        Record::Start(record) => (Type::Start, record.ts),
+        Record::Port(record) => (Type::Port, record.ts),
+        Record::Sweep(record) => (Type::Sweep, record.ts),
+        Record::Histogram(record) => (Type::Histogram, record.ts),
+        Record::Event(record) => (Type::Event, record.ts),
     }
 }
 
