@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ibnet_analysis::input::blocks::Blocks;
 use ibnet_store::error::StoreError;
 use ibnet_store::pack::{PackOptions, Packed, Packer};
 use ibnet_store::parse::Batch;
 use ibnet_store::retain;
 use miette::Diagnostic;
 
-use super::spool::{Spool, SpoolError};
+use super::spool::{Lines, Spool, SpoolError};
 use super::status::{Part, Shared, with_help};
 use crate::config::Packing;
 use crate::error::HubError;
@@ -134,16 +133,15 @@ impl Work {
         let mut packer = Packer::new(&self.packing.archive, PackOptions { verify: true })?.with_most_rows(MOST_ROWS);
         let (mut whole, mut damaged, mut malformed) = (Vec::new(), Vec::new(), 0);
         for path in files {
-            let read = read_batches(path, |batch| {
+            let mut lines = Lines::open(path)?;
+            while let Some(text) = lines.read() {
+                let batch = Batch::parse(&text);
                 malformed += batch.invalid.len() as u64;
-                packer.add(batch)
-            });
-            match read {
-                Ok(added) => {
-                    added?;
-                    whole.push(path.clone());
-                }
-                Err(error) => damaged.push((path, error)),
+                packer.add(batch)?;
+            }
+            match lines.fault {
+                None => whole.push(path.clone()),
+                Some(error) => damaged.push((path, error)),
             }
         }
         let packed = packer.finish(&|_, _| {})?;
@@ -180,18 +178,6 @@ impl Work {
     }
 }
 
-/// Parses the lines of a file. The outer error is a fault of the file. A frame that is torn at the
-/// end of the file is no fault: the hub was killed while it wrote.
-fn read_batches(path: &std::path::Path, mut add: impl FnMut(Batch) -> Result<(), StoreError>) -> std::io::Result<Result<(), StoreError>> {
-    let mut blocks = Blocks::open(path)?;
-    while let Some(block) = blocks.read()? {
-        if let Err(error) = add(Batch::parse(&block.text)) {
-            return Ok(Err(error));
-        }
-    }
-    Ok(Ok(()))
-}
-
 /// Returns the time to the next run: a tenth of the period, at most a minute, after its end.
 fn until_next(wall_ns: u64, every: Duration) -> Duration {
     let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -206,7 +192,7 @@ mod tests {
 
     #[test]
     fn run_begins_shortly_after_a_full_period() {
-        let next = |second: u64, every: u64| until_next(second * 1_000_000_000, Duration::from_secs(every)).as_secs();
+        let next = |second: u64, every: u64| until_next((36_000 + second) * 1_000_000_000, Duration::from_secs(every)).as_secs();
         assert_eq!([next(0, 600), next(59, 600), next(60, 600), next(600, 600), next(661, 600)], [60, 1, 600, 60, 599]);
         assert_eq!([next(3600, 3600), next(3660, 3600), next(10, 10)], [60, 3600, 1]);
     }

@@ -5,7 +5,7 @@
 //! removed when its records are in the archive.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -38,6 +38,10 @@ pub(crate) enum SpoolError {
     #[error("cannot write {}: {source}", Printable(&path.display().to_string()))]
     #[diagnostic(help("free space, or let the user of the hub write to the folder of the archive"))]
     Write { path: PathBuf, source: io::Error },
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", Printable(&path.display().to_string()))]
+    #[diagnostic(help("check the disk, and that the user of the hub may read the folder of the archive"))]
+    Read { path: PathBuf, source: io::Error },
     /// The limit is reached.
     #[error("cannot add lines to {}: it has {octets} octets, the limit is {most}", Printable(&path.display().to_string()))]
     #[diagnostic(help("correct the fault that keeps the hub from packing, or raise archive_spool_max"))]
@@ -279,4 +283,54 @@ impl Writer {
     fn octets(&self) -> u64 {
         self.closed.iter().map(|(_, octets)| octets).sum::<u64>() + self.open.as_ref().map_or(0, |open| open.octets)
     }
+}
+
+/// Octets of text that are read at once.
+const CHUNK: usize = 4 << 20;
+
+/// Reads the lines of a file of the spool, frame by frame.
+pub(super) struct Lines {
+    reader: Option<BufReader<File>>,
+    /// Fault of the frame at which the reading stopped. A frame that is torn at the end of the file is
+    /// no fault: the hub was killed while it wrote.
+    pub(super) fault: Option<io::Error>,
+}
+
+impl Lines {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// Returns the error of the operating system.
+    pub(super) fn open(path: &Path) -> Result<Self, SpoolError> {
+        let file = File::open(path).map_err(|source| SpoolError::Read { path: path.to_owned(), source })?;
+        Ok(Self { reader: Some(BufReader::new(file)), fault: None })
+    }
+
+    /// Returns the next whole lines. `None` at the end, and before a damaged frame.
+    pub(super) fn read(&mut self) -> Option<Vec<u8>> {
+        let mut text = Vec::new();
+        while text.len() < CHUNK
+            && let Some(reader) = self.reader.take()
+        {
+            let whole = text.len();
+            match frame(reader, &mut text) {
+                Ok(reader) => self.reader = reader,
+                Err(error) => {
+                    text.truncate(whole);
+                    self.fault = Some(error).filter(|error| error.kind() != io::ErrorKind::UnexpectedEof);
+                }
+            }
+        }
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Reads a frame. Returns `None` at the end of the file.
+fn frame(mut reader: BufReader<File>, text: &mut Vec<u8>) -> io::Result<Option<BufReader<File>>> {
+    if reader.fill_buf()?.is_empty() {
+        return Ok(None);
+    }
+    let mut decoder = zstd::Decoder::with_buffer(reader)?.single_frame();
+    decoder.read_to_end(text)?;
+    Ok(Some(decoder.finish()))
 }

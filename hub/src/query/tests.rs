@@ -424,7 +424,7 @@ fn compare_across_the_seam(in_archive: u64, in_memory: u64) {
             }
         }
     }
-    for range in [(10, 190), (90, 170), (40, in_memory + 1)] {
+    for range in [(10, 190), (90, 170), (5, in_memory + 1)] {
         let range = ((START + range.0) * SECOND + SECOND / 3, (START + range.1) * SECOND + SECOND / 3);
         let evaluated = |hub: &Hub| Evaluations::default().find(hub, range).expect("evaluated");
         let (found, expected) = (evaluated(&split), evaluated(&whole));
