@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     /// Returns name, type and meaning of a missing value of each column: `!` for a value that is always
-    /// there, `?` for an absent field. Counters with one value are left out.
+    /// there, `?` for an absent field. Counters are left out.
     fn written(table: TableName) -> String {
         let counters: Vec<&str> = counter_lengths().map(|(name, _)| name).collect();
         let column = |column: &ColumnSpec| {
