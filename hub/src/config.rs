@@ -10,6 +10,7 @@ use ibnet::config::{Scenario, Simulated};
 use ibnet::metrics;
 use ibnet::types::Printable;
 use ibnet_analysis::job::source::ask::Manager;
+use ibnet_store::retain::Keep;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,18 @@ pub struct Raw {
     pub history_max: String,
     /// Path of an archive.
     pub archive: String,
+    /// Whether the hub packs what it gathers into the archive.
+    pub archive_pack: bool,
+    /// Time between two runs of packing.
+    pub archive_every: String,
+    /// Largest size of the records that wait to be packed.
+    pub archive_spool_max: String,
+    /// For tables of the archive: age from which an hour is removed.
+    pub archive_keep_age: Vec<String>,
+    /// For tables of the archive: largest size of all files.
+    pub archive_keep_total: Vec<String>,
+    /// Name of the durable consumer of a JetStream stream.
+    pub archive_consumer: String,
     /// Path of a file with jobs, or `slurm`, or `pbs`.
     pub jobs: String,
     /// Whether the names of users are removed from jobs.
@@ -66,6 +79,12 @@ impl Default for Raw {
             history: "24h".to_owned(),
             history_max: "256MiB".to_owned(),
             archive: String::new(),
+            archive_pack: true,
+            archive_every: "10m".to_owned(),
+            archive_spool_max: "20GiB".to_owned(),
+            archive_keep_age: Vec::new(),
+            archive_keep_total: Vec::new(),
+            archive_consumer: "ibnet-hub".to_owned(),
             jobs: String::new(),
             hide_users: false,
             simulate: String::new(),
@@ -116,6 +135,17 @@ pub enum ConfigError {
         /// Description of valid values.
         expected: &'static str,
     },
+    /// A rule of the archive is not valid.
+    #[error("cannot use {key}: {} (found {found:?})", Printable(why))]
+    #[diagnostic(help("give a list such as [\"ports=30d\"] or [\"ports=500GiB\"]; docs/archive.md lists the tables"))]
+    Keep {
+        /// The key.
+        key: &'static str,
+        /// The rule.
+        found: String,
+        /// What is wrong.
+        why: String,
+    },
     /// Address and access control are not valid.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -129,6 +159,21 @@ pub enum JobSource {
     File(PathBuf),
     /// The commands of a resource manager, once a minute.
     Manager(Manager),
+}
+
+/// How the hub packs what it gathers into an archive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Packing {
+    /// Folder of the archive.
+    pub archive: PathBuf,
+    /// Time between two runs.
+    pub every: Duration,
+    /// Largest size of the records that wait, in octets.
+    pub spool_max: u64,
+    /// How much of each table is kept. All of a table without a rule.
+    pub keep: Vec<Keep>,
+    /// Name of the durable consumer of a JetStream stream.
+    pub consumer: String,
 }
 
 /// A checked configuration.
@@ -152,6 +197,8 @@ pub struct Config {
     pub history_max: usize,
     /// Folder of an archive.
     pub archive: Option<PathBuf>,
+    /// How the hub packs into the archive. `None` if it only reads the archive, or has none.
+    pub packing: Option<Packing>,
     /// Source of jobs.
     pub jobs: Option<JobSource>,
     /// Whether the names of users are removed from jobs.
@@ -199,6 +246,7 @@ impl Raw {
             history: duration("history", &self.history, (MINUTE, 366 * DAY), "a duration from 1m to 1year, such as 24h")?,
             history_max: size("history_max", &self.history_max)?,
             archive: path(&self.archive),
+            packing: path(&self.archive).filter(|_| self.archive_pack).map(|archive| self.packing(archive)).transpose()?,
             jobs: match &*self.jobs {
                 "" => None,
                 "slurm" => Some(JobSource::Manager(Manager::Slurm)),
@@ -207,6 +255,33 @@ impl Raw {
             },
             hide_users: self.hide_users,
             simulate: simulate.map(|net| (net, self.simulated.clone())),
+        })
+    }
+
+    fn packing(&self, archive: PathBuf) -> Result<Packing, ConfigError> {
+        const EXPECTED: &str = "a duration from 10s to 1h, such as 10m";
+        let limits = (Duration::from_secs(10), Duration::from_secs(3600));
+        let mut keep = Vec::new();
+        for (key, texts, parse) in [
+            ("archive_keep_age", &self.archive_keep_age, Keep::of_age as fn(&str) -> Result<Keep, String>),
+            ("archive_keep_total", &self.archive_keep_total, Keep::of_total),
+        ] {
+            for text in texts {
+                keep.push(parse(text).map_err(|why| ConfigError::Keep { key, found: text.clone(), why })?);
+            }
+        }
+        // These are the characters that a server accepts in the name of a consumer.
+        let is_name = |name: &str| !name.is_empty() && name.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-_".contains(&octet));
+        if !is_name(&self.archive_consumer) {
+            let expected = "letters, digits, - and _";
+            return Err(ConfigError::Value { key: "archive_consumer", found: self.archive_consumer.clone(), expected });
+        }
+        Ok(Packing {
+            archive,
+            every: duration("archive_every", &self.archive_every, limits, EXPECTED)?,
+            spool_max: size("archive_spool_max", &self.archive_spool_max)? as u64,
+            keep,
+            consumer: self.archive_consumer.clone(),
         })
     }
 
@@ -284,6 +359,23 @@ mod tests {
         assert!(refused(|raw| raw.recent = "1s".to_owned()).starts_with("cannot use recent:"));
         assert!(refused(|raw| raw.recent_max = "1GB".to_owned()).starts_with("cannot use recent_max:"));
         assert!(refused(|raw| raw.history_max = "1MiB".to_owned()).starts_with("cannot use history_max:"));
+        let archive = |change: fn(&mut Raw)| {
+            refused(|raw| {
+                raw.archive = "a".to_owned();
+                change(raw);
+            })
+        };
+        assert!(archive(|raw| raw.archive_every = "5s".to_owned()).starts_with("cannot use archive_every: expected a duration from 10s"));
+        assert!(archive(|raw| raw.archive_spool_max = "1".to_owned()).starts_with("cannot use archive_spool_max:"));
+        assert!(archive(|raw| raw.archive_consumer = "a.b".to_owned()).starts_with("cannot use archive_consumer: expected letters"));
+        let error = archive(|raw| raw.archive_keep_age = vec!["port=30d".to_owned()]);
+        assert!(
+            error.starts_with("cannot use archive_keep_age: the archive has no table `port`") && error.ends_with("(found \"port=30d\")")
+        );
+        let error = archive(|raw| raw.archive_keep_total = vec!["ports=much".to_owned()]);
+        assert!(error.contains("give a size such as 500GiB"), "{error}");
+        let only_read = Raw { archive: "a".to_owned(), archive_pack: false, ..Raw::default() }.check().expect("valid");
+        assert_eq!((only_read.packing, only_read.archive), (None, Some("a".into())));
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("hub.toml");
         std::fs::write(&path, "recent = \"15m\"\nrecnt = \"1m\"\n").expect("written");

@@ -40,7 +40,8 @@ pub(crate) struct EventRow {
 }
 
 /// Events that show a fault.
-const SEVERE: [&str; 11] = [
+const SEVERE: [&str; 12] = [
+    "archive_failed",
     "input_lost",
     "jobs_lost",
     "key_demanded",

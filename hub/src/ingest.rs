@@ -68,6 +68,8 @@ pub(crate) fn handle(hub: &Hub, message: Message, clock: Clock) {
             tracing::info!(input = %name, "connected");
         }
         What::Lost(reason) => disconnected(hub, input, reason, true, clock),
+        // Only the reader for the archive reports this.
+        What::Read(_) => {}
         What::Failed(reason) => disconnected(hub, input, reason, false, clock),
         What::Ended => {
             if let Some(status) = hub.write().inputs.get_mut(input) {

@@ -8,14 +8,15 @@ use ibnet::cli::Signals;
 use ibnet::metrics::Secrets;
 use ibnet::topology::net_file;
 
-use crate::archive::Archive;
-use crate::config::{Config, JobSource};
+use crate::archive::spool::Spool;
+use crate::archive::status::{Part, Shared, with_help};
+use crate::archive::{Archive, packing, source};
+use crate::config::{Config, JobSource, Packing};
 use crate::error::HubError;
 use crate::http::{routes, server};
 use crate::ingest::{self, Clock};
-use crate::input::{self, Input};
+use crate::input::{self, Input, Sender};
 use crate::jobs;
-use crate::jobs::source::Source;
 use crate::simulate::Prepared;
 use crate::state::Hub;
 use crate::store::Limits;
@@ -47,9 +48,9 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         tracing::info!(samplers = simulated.samplers().count(), "simulating a fabric");
         names.push("simulated".into());
     }
-    let hub = Arc::new(
-        Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names).with_archive(config.archive.clone().map(Archive::new)),
-    );
+    let spool = config.packing.as_ref().map(open_spool);
+    let hub = Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names).with_archive(config.archive.clone().map(Archive::new));
+    let hub = Arc::new(hub.with_packing(spool.as_ref().map(|(status, _)| Arc::clone(status))));
     if let Some(net) = &config.net {
         hub.write().add_fabric(&net_file::read(net)?.fabric);
     }
@@ -61,17 +62,30 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let of_thread = Arc::clone(&hub);
     thread::Builder::new().name("records".to_owned()).spawn(move || ingest::run(&of_thread, &messages, clock)).map_err(HubError::Thread)?;
     let source = match &config.jobs {
-        Some(JobSource::File(path)) => Some(Source::File(path.clone())),
-        Some(JobSource::Manager(manager)) => Some(Source::Manager(*manager)),
-        None => simulated.as_mut().map(|simulated| Source::Simulated(simulated.take_jobs())),
+        Some(JobSource::File(path)) => Some(jobs::source::Source::File(path.clone())),
+        Some(JobSource::Manager(manager)) => Some(jobs::source::Source::Manager(*manager)),
+        None => simulated.as_mut().map(|simulated| jobs::source::Source::Simulated(simulated.take_jobs())),
     };
     if let Some(source) = source {
         jobs::source::start(Arc::clone(&hub), source, config.hide_users).map_err(HubError::Thread)?;
     }
+    let spool = spool.and_then(|(status, spool)| Some((status, spool?)));
+    if let (Some(packing), Some((status, spool))) = (&config.packing, &spool) {
+        packing::start(Arc::clone(&hub), packing.clone(), Arc::clone(spool), Arc::clone(status), clock)?;
+        for input in &inputs {
+            source::start(input, Arc::clone(spool), &packing.consumer).map_err(HubError::Thread)?;
+        }
+    }
+    // Inputs that keep their lines have a reader of their own for the archive.
+    let archived = |sender: Sender, keeps_lines: bool| match &spool {
+        Some((_, spool)) if !keeps_lines => sender.with_spool(Arc::clone(spool)),
+        _ => sender,
+    };
     if let Some((simulated, sender)) = simulated.and_then(|simulated| Some((simulated, senders.pop()?))) {
-        simulated.start(sender).map_err(HubError::Thread)?;
+        simulated.start(archived(sender, false)).map_err(HubError::Thread)?;
     }
     for (input, sender) in inputs.into_iter().zip(senders) {
+        let sender = archived(sender, input.keeps_lines());
         input::start(input, sender, input::Options { recent: config.recent }).map_err(HubError::Thread)?;
     }
     ready(&format!("{scheme}://{}", server.address()));
@@ -84,6 +98,20 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         }
         Ok(())
     })
+}
+
+/// Opens the spool of the archive. Without it, the hub shows the fabric and the fault.
+fn open_spool(packing: &Packing) -> (Arc<Shared>, Option<Arc<Spool>>) {
+    let status = Arc::new(Shared::new(packing.archive.display().to_string()));
+    match Spool::open(&packing.archive, packing.spool_max, Arc::clone(&status)) {
+        Ok(spool) => (status, Some(Arc::new(spool))),
+        Err(error) => {
+            let text = with_help(&error);
+            tracing::warn!(error = ?text, "cannot pack into the archive, only reading it");
+            status.lock().set_fault(Part::Spool, Some(text));
+            (status, None)
+        }
+    }
 }
 
 fn parse_input(text: &str) -> Result<Input, HubError> {

@@ -8,7 +8,7 @@ use ibnet_analysis::record::{Port, Record};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::archive::Archive;
+use crate::archive::{Archive, status};
 use crate::events::{EventRow, Events, Filter};
 use crate::jobs::Jobs;
 use crate::live::COUNT;
@@ -78,6 +78,8 @@ pub(crate) struct Hub {
     pub(crate) is_simulated: bool,
     /// The archive with older records.
     pub(crate) archive: Option<Archive>,
+    /// Condition of the packing. `None` if the hub does not pack.
+    pub(crate) packing: Option<Arc<status::Shared>>,
 }
 
 /// The moment in which records arrive.
@@ -117,12 +119,17 @@ impl Hub {
             drawn: None,
             last_slot: 0,
         };
-        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated, archive: None }
+        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated, archive: None, packing: None }
     }
 
     /// Adds the archive with older records.
     pub(crate) fn with_archive(self, archive: Option<Archive>) -> Self {
         Self { archive, ..self }
+    }
+
+    /// Adds the condition of the packing.
+    pub(crate) fn with_packing(self, packing: Option<Arc<status::Shared>>) -> Self {
+        Self { packing, ..self }
     }
 
     /// Locks the state for reading.

@@ -104,6 +104,26 @@ impl Archive {
         Ok(files)
     }
 
+    /// Returns the first hour of a table. `None` if the table has no file.
+    ///
+    /// # Errors
+    /// Returns an error if a folder cannot be read.
+    pub fn first_hour(&self, table: TableName) -> Result<Option<Hour>, StoreError> {
+        let mut dates = entries(&self.root.join(table.as_str()))?;
+        // The names of the folders are in the order of time.
+        dates.sort();
+        for (date, folder) in dates.iter().filter(|(date, _)| date.starts_with("date=")) {
+            let mut hours = entries(folder)?;
+            hours.sort();
+            for (name, folder) in hours {
+                if let Some(hour) = Hour::parse(date, &name).filter(|_| files_of(&folder).is_ok_and(|files| !files.is_empty())) {
+                    return Ok(Some(hour));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the last hour that was removed from each table. Its records are not added again.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 //! | [`archive`] | the folders of an archive |
 //! | [`pack`] | packs lines into an archive |
 //! | [`derive`](mod@derive) | computes tables from the table `ports` |
+//! | [`inputs`] | the files that were packed |
 //! | [`retain`] | removes the oldest hours |
 //! | [`hour`] | hours of UTC, the folders of a table |
 //! | [`error`] | errors of the archive |
@@ -24,6 +25,7 @@ pub mod derive;
 mod dictionary;
 pub mod error;
 pub mod hour;
+pub mod inputs;
 mod layout;
 pub mod lines;
 mod numbers;

@@ -18,6 +18,7 @@ use crate::column::Column;
 use crate::derive;
 use crate::error::StoreError;
 use crate::hour::Hour;
+use crate::inputs::{Hours, InputFile, Inputs};
 use crate::parse::Batch;
 use crate::read::ArchiveFile;
 use crate::schema::TableName;
@@ -49,6 +50,10 @@ pub struct Packer {
     staged: BTreeMap<(TableName, Hour), Vec<NamedTempFile>>,
     /// Last hour that was removed from each table.
     removed: BTreeMap<TableName, Hour>,
+    /// Files that were packed before.
+    inputs: Inputs,
+    /// Files whose rows were added, with their hours.
+    new_inputs: Vec<(InputFile, Hours)>,
     _lock: Lock,
 }
 
@@ -78,8 +83,11 @@ impl Packer {
         let archive = Archive::create(root)?;
         let lock = archive.lock()?;
         let removed = archive.removed()?;
+        let inputs = Inputs::load(&archive)?;
         Ok(Self {
             archive,
+            inputs,
+            new_inputs: Vec::new(),
             options,
             most_rows: MOST_ROWS,
             waiting: BTreeMap::new(),
@@ -107,6 +115,17 @@ impl Packer {
         if self.rows > self.most_rows { self.flush() } else { Ok(()) }
     }
 
+    /// Returns whether the archive has all records of a file, because it was packed before.
+    pub fn has(&self, input: &InputFile) -> bool {
+        self.inputs.has(input, &self.archive, |name, hour| self.was_removed(name, hour))
+    }
+
+    /// Notes that all rows of a file were added. `hours` are the tables and hours of its rows. After
+    /// [`finish`](Self::finish), the archive [`has`](Self::has) the file.
+    pub fn note_input(&mut self, input: InputFile, hours: Hours) {
+        self.new_inputs.push((input, hours));
+    }
+
     /// Writes all rows in memory to staged files.
     fn flush(&mut self) -> Result<(), StoreError> {
         for ((name, hour), tables) in std::mem::take(&mut self.waiting) {
@@ -131,6 +150,13 @@ impl Packer {
         for (done, key) in (0..).zip(keys) {
             progress(done, total);
             self.merge(key, &mut packed)?;
+        }
+        // Records that were not added are reported again by the next run.
+        if packed.expired == 0 && !self.new_inputs.is_empty() {
+            for (input, hours) in std::mem::take(&mut self.new_inputs) {
+                self.inputs.add(input, &hours);
+            }
+            self.inputs.save(&self.archive)?;
         }
         Ok(packed)
     }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use ibnet::types::Printable;
+
 use crate::archive::Archive;
 use crate::error::StoreError;
 use crate::hour::Hour;
@@ -18,6 +20,36 @@ pub struct Keep {
     pub age_ns: Option<u64>,
     /// Largest size of all files of the table in octets.
     pub octets: Option<u64>,
+}
+
+impl Keep {
+    /// Parses a table and an age, such as `ports=30d`.
+    ///
+    /// # Errors
+    /// Returns a description of the fault.
+    pub fn of_age(text: &str) -> Result<Self, String> {
+        let (table, age) = table_and(text, "30d")?;
+        let age = humantime::parse_duration(age).map_err(|error| format!("{error}; give an age such as 30d, 12h or 5y"))?;
+        Ok(Self { table, age_ns: Some(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)), octets: None })
+    }
+
+    /// Parses a table and a size, such as `ports=500GiB`.
+    ///
+    /// # Errors
+    /// Returns a description of the fault.
+    pub fn of_total(text: &str) -> Result<Self, String> {
+        let (table, size) = table_and(text, "500GiB")?;
+        let octets = parse_size::Config::new().with_binary().parse_size(size);
+        let octets = octets.map_err(|error| format!("{error}; give a size such as 500GiB"))?;
+        Ok(Self { table, age_ns: None, octets: Some(octets) })
+    }
+}
+
+fn table_and<'t>(text: &'t str, example: &str) -> Result<(TableName, &'t str), String> {
+    let names = || TableName::every().map(TableName::as_str).collect::<Vec<_>>().join(", ");
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("expected TABLE=VALUE such as ports={example}"))?;
+    let table = TableName::every().find(|table| table.as_str() == name);
+    Ok((table.ok_or_else(|| format!("the archive has no table `{}`; give one of {}", Printable(name), names()))?, value))
 }
 
 /// Hours that were removed from a table.

@@ -6,7 +6,9 @@
 
 use std::sync::LazyLock;
 
-use ibnet::record::{counter_lengths, reader::Type};
+use ibnet::record::counter_lengths;
+use ibnet::record::reader::Type;
+use ibnet::record::schema::{self, Field};
 use rustc_hash::FxHashMap;
 
 /// Version of the schema, in the metadata of each file. Columns can be added without a new version.
@@ -163,99 +165,12 @@ impl Schema {
     }
 }
 
-const U8: Kind = Kind::Unsigned(8);
-const U16: Kind = Kind::Unsigned(16);
-const U32: Kind = Kind::Unsigned(32);
-const U64: Kind = Kind::Unsigned(64);
-const I32: Kind = Kind::Signed(32);
-const I64: Kind = Kind::Signed(64);
+/// Fields of a port record that are absent if they have no value. Its counters are such fields too.
+const ABSENT: [&str; 5] = ["role", "mad_status", "errno", "saturated", "xmit_blocked_dt_ns"];
 
-/// A field that every line has. Its value can be null.
-const fn always(name: &'static str, kind: Kind) -> ColumnSpec {
-    ColumnSpec { name, kind, empty: Empty::Null }
-}
-
-/// A field that is absent if it has no value.
-const fn optional(name: &'static str, kind: Kind) -> ColumnSpec {
-    ColumnSpec { name, kind, empty: Empty::Absent }
-}
-
-/// A field that every row has.
-const fn required(name: &'static str, kind: Kind) -> ColumnSpec {
-    ColumnSpec { name, kind, empty: Empty::Never }
-}
-
-fn columns(table: TableName) -> Vec<ColumnSpec> {
-    let mut columns = Vec::new();
-    if table == TableName::Others {
-        columns.push(required("type", Kind::Text));
-    }
-    columns.extend([required("ts", I64), always("slot", U64), always("sampler", Kind::Text)]);
-    let source = [always("ca", Kind::Text), always("ca_port", U8), always("role", Kind::Text)];
-    match table {
-        TableName::Devices => columns.extend(DEVICE),
-        TableName::Ports | TableName::PortsMinute => {
-            columns.extend(PORT_HEAD);
-            // Several groups can have the same counter.
-            for (name, values) in counter_lengths() {
-                if columns.iter().all(|column| column.name != name) {
-                    columns.push(optional(name, if values == 1 { U64 } else { Kind::Integers }));
-                }
-            }
-            columns.extend(PORT_TAIL);
-            if table == TableName::PortsMinute {
-                columns.extend(["records", "answered"].map(|name| required(name, U32)));
-                columns.extend(
-                    MINUTE_RATES.into_iter().flat_map(|[_, most, percentile]| [most, percentile]).map(|name| optional(name, Kind::Decimal)),
-                );
-                columns.extend(["rtt_ns_max", "rtt_ns_p95"].map(|name| optional(name, U64)));
-            }
-        }
-        TableName::Sweeps => {
-            columns.extend(source);
-            columns.extend(["duration_ns", "decode_ns"].map(|name| always(name, U64)));
-            columns.extend(SWEEP_PORTS.map(|name| always(name, U32)));
-            columns.extend(SWEEP_TOTALS.map(|name| always(name, U64)));
-        }
-        TableName::Events => {
-            columns.extend(source);
-            columns.extend([always("event", Kind::Text), always("guid", Kind::Text), always("port", U8)]);
-            columns.extend([always("lid", U16), always("detail", Kind::Text)]);
-        }
-        TableName::Histograms => {
-            columns.extend(source);
-            columns.extend(["kind", "device_kind", "guid"].map(|name| always(name, Kind::Text)));
-            columns.extend([always("lid", U16), always("hops", U16)]);
-            columns.extend(["clock_ns", "mean_ns", "count"].map(|name| always(name, U64)));
-            columns.push(always("v2", Kind::Text));
-        }
-        TableName::Starts => {
-            columns.extend([always("schema", U32), always("version", Kind::Text), always("boot_id", Kind::Text), always("pid", U32)]);
-            columns.extend(source);
-            columns.extend([always("interval_ns", U64), always("groups", Kind::Texts), always("ports", U64)]);
-            columns.extend([always("mads_per_slot", U64), always("assignments_sha256", Kind::Text), always("clock_ns", U64)]);
-            columns.push(always("file_seq", U32));
-        }
-        TableName::Others => {}
-    }
-    columns.push(optional(EXTRA, Kind::Text));
-    columns
-}
-
-/// Fields of a device and its link, after the common fields.
-const DEVICE: [ColumnSpec; 11] = [
-    required("guid", Kind::Text),
-    required("port", U8),
-    always("lid", U16),
-    always("node", Kind::Text),
-    always("kind", Kind::Text),
-    always("hops", U16),
-    always("peer_guid", Kind::Text),
-    always("peer_port", U8),
-    always("peer", Kind::Text),
-    always("link", Kind::Text),
-    always("link_source", Kind::Text),
-];
+/// Fields of the table `devices`.
+const DEVICE: [&str; 14] =
+    ["ts", "slot", "sampler", "guid", "port", "lid", "node", "kind", "hops", "peer_guid", "peer_port", "peer", "link", "link_source"];
 
 /// Columns of `ports_1m` with the mean, the largest value and the 95th percentile of a rate.
 pub(crate) const MINUTE_RATES: [[&str; 3]; 5] = [
@@ -266,58 +181,131 @@ pub(crate) const MINUTE_RATES: [[&str; 3]; 5] = [
     ["xmit_blocked", "xmit_blocked_max", "xmit_blocked_p95"],
 ];
 
-/// Fields of a port before its counters, after the common fields.
-const PORT_HEAD: [ColumnSpec; 19] = [
-    optional("role", Kind::Text),
-    required("guid", Kind::Text),
-    required("port", U8),
-    always("lid", U16),
-    always("node", Kind::Text),
-    always("kind", Kind::Text),
-    always("hops", U16),
-    always("peer_guid", Kind::Text),
-    always("peer_port", U8),
-    always("peer", Kind::Text),
-    always("link", Kind::Text),
-    always("link_source", Kind::Text),
-    always("status", Kind::Text),
-    always("rtt_ns", U64),
-    always("rtt_min_ns", U64),
-    always("mads", U32),
-    optional("mad_status", U16),
-    optional("errno", I32),
-    always("identity", Kind::Text),
-];
+const fn required(name: &'static str, kind: Kind) -> ColumnSpec {
+    ColumnSpec { name, kind, empty: Empty::Never }
+}
 
-/// Fields of a port after its counters.
-const PORT_TAIL: [ColumnSpec; 8] = [
-    optional("saturated", Kind::Texts),
-    always("dt_ns", U64),
-    always("xmit_gbps", Kind::Decimal),
-    always("rcv_gbps", Kind::Decimal),
-    always("xmit_utilization", Kind::Decimal),
-    always("rcv_utilization", Kind::Decimal),
-    always("xmit_blocked", Kind::Decimal),
-    optional("xmit_blocked_dt_ns", U64),
-];
+const fn optional(name: &'static str, kind: Kind) -> ColumnSpec {
+    ColumnSpec { name, kind, empty: Empty::Absent }
+}
 
-const SWEEP_PORTS: [&str; 8] = ["ports", "ok", "late", "timeout", "unreachable", "skipped", "down", "errors"];
+fn columns(table: TableName) -> Vec<ColumnSpec> {
+    let mut columns = match table.kind() {
+        // All records begin with the same fields.
+        None => [vec![required("type", Kind::Text)], of_records(Type::Port)[..3].to_vec()].concat(),
+        Some(kind) => of_records(kind),
+    };
+    match table {
+        TableName::Devices => columns.retain(|column| DEVICE.contains(&column.name)),
+        TableName::PortsMinute => {
+            columns.extend(["records", "answered"].map(|name| required(name, Kind::Unsigned(32))));
+            let rates = MINUTE_RATES.into_iter().flat_map(|[_, most, percentile]| [most, percentile]);
+            columns.extend(rates.map(|name| optional(name, Kind::Decimal)));
+            columns.extend(["rtt_ns_max", "rtt_ns_p95"].map(|name| optional(name, Kind::Unsigned(64))));
+        }
+        _ => {}
+    }
+    columns.push(optional(EXTRA, Kind::Text));
+    columns
+}
 
-const SWEEP_TOTALS: [&str; 16] = [
-    "mads_sent",
-    "mads_late",
-    "mads_rejected",
-    "mads_duplicate",
-    "mads_foreign",
-    "mads_bad_length",
-    "mads_bad_class",
-    "mads_bad_attribute",
-    "mads_bad_port",
-    "mads_refused",
-    "load_bytes",
-    "slots_missed",
-    "lines_lost",
-    "rtt_p50_ns",
-    "rtt_p99_ns",
-    "rtt_max_ns",
-];
+/// Returns the columns for the fields of a type of record. The name of the table stands for the type.
+fn of_records(of: Type) -> Vec<ColumnSpec> {
+    let is_counter = |name: &str| counter_lengths().any(|(counter, _)| counter == name);
+    let empty = |name: &str| match (of, name) {
+        (_, "ts") | (Type::Port, "guid" | "port") => Empty::Never,
+        (Type::Port, name) if ABSENT.contains(&name) || is_counter(name) => Empty::Absent,
+        _ => Empty::Null,
+    };
+    let fields = schema::fields(of).into_iter().filter(|field| field.name != "type");
+    fields.map(|Field { name, kind }| ColumnSpec { name, kind: kind_of(name, kind), empty: empty(name) }).collect()
+}
+
+/// Returns the type of a column for a field.
+fn kind_of(name: &str, kind: schema::Kind) -> Kind {
+    match kind {
+        // Readers of Parquet convert signed integers to times.
+        _ if name == "ts" => Kind::Signed(64),
+        // A port has few MADs in a slot.
+        _ if name == "mads" => Kind::Unsigned(32),
+        schema::Kind::Unsigned(bits) => Kind::Unsigned(bits),
+        schema::Kind::Signed => Kind::Signed(32),
+        schema::Kind::Float => Kind::Decimal,
+        schema::Kind::Text => Kind::Text,
+        schema::Kind::Integers => Kind::Integers,
+        schema::Kind::Texts => Kind::Texts,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns name, type and meaning of a missing value of each column: `!` for a value that is always
+    /// there, `?` for an absent field. Counters are left out.
+    fn written(table: TableName) -> String {
+        let counters: Vec<&str> = counter_lengths().map(|(name, _)| name).collect();
+        let column = |column: &ColumnSpec| {
+            let kind = match column.kind {
+                Kind::Unsigned(bits) => format!("u{bits}"),
+                Kind::Signed(bits) => format!("i{bits}"),
+                other => format!("{other:?}").to_lowercase(),
+            };
+            let empty = match column.empty {
+                Empty::Never => "!",
+                Empty::Absent => "?",
+                Empty::Null => "",
+            };
+            format!("{} {kind}{empty}", column.name)
+        };
+        let all = table.schema().columns.iter().filter(|column| !counters.contains(&column.name));
+        all.map(column).collect::<Vec<_>>().join(", ")
+    }
+
+    const HEAD: &str = "ts i64!, slot u64, sampler text";
+    const SOURCE: &str = "ca text, ca_port u8, role text";
+    const LINK: &str = "lid u16, node text, kind text, hops u16, peer_guid text, peer_port u8, peer text, link text, link_source text";
+
+    /// Files of earlier versions have these columns. A new field of a record is added here. The type of
+    /// a column never changes.
+    #[test]
+    fn columns_have_the_types_of_existing_files() {
+        let port = format!(
+            "{HEAD}, role text?, guid text!, port u8!, {LINK}, status text, rtt_ns u64, rtt_min_ns u64, mads u32, mad_status u16?, \
+             errno i32?, identity text, saturated texts?, dt_ns u64, xmit_gbps decimal, rcv_gbps decimal, xmit_utilization decimal, \
+             rcv_utilization decimal, xmit_blocked decimal, xmit_blocked_dt_ns u64?"
+        );
+        let rates = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization", "xmit_blocked"]
+            .map(|name| format!("{name}_max decimal?, {name}_p95 decimal?"))
+            .join(", ");
+        let sweep = "duration_ns u64, decode_ns u64, ports u32, ok u32, late u32, timeout u32, unreachable u32, skipped u32, down u32, \
+                     errors u32, mads_sent u64, mads_late u64, mads_rejected u64, mads_duplicate u64, mads_foreign u64, \
+                     mads_bad_length u64, mads_bad_class u64, mads_bad_attribute u64, mads_bad_port u64, mads_refused u64, \
+                     load_bytes u64, slots_missed u64, lines_lost u64, rtt_p50_ns u64, rtt_p99_ns u64, rtt_max_ns u64";
+        let start = format!(
+            "{HEAD}, schema u32, version text, boot_id text, pid u32, {SOURCE}, interval_ns u64, groups texts, ports u64, \
+             mads_per_slot u64, assignments_sha256 text, clock_ns u64, file_seq u32"
+        );
+        let histogram = "kind text, device_kind text, guid text, lid u16, hops u16, clock_ns u64, mean_ns u64, count u64, v2 text";
+        for (table, expected) in [
+            (TableName::Ports, port.clone()),
+            (TableName::PortsMinute, format!("{port}, records u32!, answered u32!, {rates}, rtt_ns_max u64?, rtt_ns_p95 u64?")),
+            (TableName::Devices, format!("{HEAD}, guid text!, port u8!, {LINK}")),
+            (TableName::Sweeps, format!("{HEAD}, {SOURCE}, {sweep}")),
+            (TableName::Events, format!("{HEAD}, {SOURCE}, event text, guid text, port u8, lid u16, detail text")),
+            (TableName::Histograms, format!("{HEAD}, {SOURCE}, {histogram}")),
+            (TableName::Starts, start),
+            (TableName::Others, format!("type text!, {HEAD}")),
+        ] {
+            assert_eq!(written(table), format!("{expected}, extra text?"), "{}", table.as_str());
+        }
+        let ports = &TableName::Ports.schema().columns;
+        for (name, values) in counter_lengths() {
+            let column = ports.iter().find(|column| column.name == name).unwrap();
+            let kind = if values == 1 { Kind::Unsigned(64) } else { Kind::Integers };
+            assert_eq!((column.kind, column.empty), (kind, Empty::Absent), "{name}");
+        }
+        let place = |name: &str| ports.iter().position(|column| column.name == name);
+        assert!(place("identity") < place("port_xmit_data_bytes") && place("port_xmit_data_bytes") < place("saturated"));
+    }
+}

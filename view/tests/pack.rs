@@ -138,6 +138,44 @@ fn torn_and_repeated_files_count_once_and_are_kept() {
 }
 
 #[test]
+fn file_that_was_packed_before_is_not_read_again() {
+    let dir = folder();
+    let path = dir.path().join("a.jsonl");
+    let report = |inputs: &[&str]| pack(dir.path(), &[inputs, &["-o", "archive"]].concat()).0;
+    assert!(report(&["a.jsonl"]).starts_with("read      3600 records in 1 files\nadded "));
+    // Other text in the middle of the file, with the same size and time: a reader reports it.
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    let text = fs::read(&path).unwrap();
+    let replace = |range: std::ops::Range<usize>| {
+        let mut other = text.clone();
+        other[range].fill(b'#');
+        fs::write(&path, other).unwrap();
+        fs::File::options().append(true).open(&path).unwrap().set_modified(modified).unwrap();
+    };
+    replace(10_000..500_000);
+    fs::write(dir.path().join("b.jsonl"), lines(START + 86_400)).unwrap();
+    let out = report(&["a.jsonl", "b.jsonl"]);
+    assert!(
+        out.starts_with("read      3600 records in 1 files\nunchanged 1 files that were packed before: not read\nadded     3600 ports"),
+        "{out}"
+    );
+    let out = report(&["a.jsonl", "b.jsonl"]);
+    assert!(out.starts_with("read      0 records in 0 files\nunchanged 2 files that were packed before: not read\narchive "), "{out}");
+    // Another text at the end is noticed.
+    replace(text.len() - 2000..text.len() - 1);
+    let (_, notes) = pack(dir.path(), &["a.jsonl", "-o", "archive"]);
+    assert!(notes.contains("lines are not records"), "{notes}");
+    // A change of the time or of the size is noticed, and an hour that is missing.
+    fs::write(&path, &text).unwrap();
+    assert!(report(&["a.jsonl"]).starts_with("read      3600 records in 1 files\ncopies    3600 "));
+    fs::remove_file(dir.path().join("archive/ports/date=2026-11-21/hour=13/ports.parquet")).unwrap();
+    assert!(report(&["a.jsonl"]).contains("added     1200 ports"));
+    // An hour that retention removed is not missing.
+    pack(dir.path(), &["-o", "archive", "--keep-total", "ports=0"]);
+    assert!(report(&["a.jsonl", "b.jsonl"]).starts_with("read      0 records in 0 files\nunchanged 2 files"));
+}
+
+#[test]
 fn torn_file_of_an_archive_is_named_and_kept() {
     let dir = folder();
     pack(dir.path(), &["a.jsonl", "-o", "archive"]);

@@ -95,7 +95,7 @@ impl<K> Default for PortMerge<K> {
 }
 
 /// The last record that was used.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Last {
     ts: u64,
     slot: u64,
@@ -107,6 +107,23 @@ struct Held<K> {
     record: K,
     ts: u64,
     length_ns: u64,
+}
+
+impl PortMerge<Box<[u8]>> {
+    /// Returns the same state with parsed records.
+    pub(super) fn borrowed(&self, with_counters: bool) -> PortMerge<Port<'_>> {
+        let held = self.held.iter().filter_map(|held| {
+            let Held { record, ts, length_ns } = held;
+            Some(Held { record: record.port(with_counters)?, ts: *ts, length_ns: *length_ns })
+        });
+        PortMerge { covered: self.covered, last: self.last.clone(), primary: self.primary, held: held.collect() }
+    }
+
+    /// Returns the time of the latest record so far.
+    pub(super) fn last_ts(&self) -> Option<u64> {
+        let used = self.last.as_ref().map(|last| last.ts);
+        used.max(self.primary.map(|(ts, _)| ts)).max(self.held.back().map(|held| held.ts))
+    }
 }
 
 /// Assumed time between two records of a primary until there are two of them.

@@ -22,6 +22,7 @@ mod archive;
 pub(crate) mod archive_lines;
 pub mod blocks;
 mod bounds;
+pub mod continued;
 mod edge;
 pub(crate) mod files;
 mod key;
@@ -240,27 +241,29 @@ pub fn read_with_progress<F: Fold>(
     let mut archives = archives;
     archives.allow_minutes(empty, &selection);
     let mut left = archives.clone();
-    let shards = match fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total))? {
+    let shards = match fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total), &|_| {})? {
         Some(shards) => shards,
         None => {
             // The lines of a file are not in the order of time. All such files are found and sorted
             // before the reading starts again.
             streams.par_iter_mut().try_for_each(|stream| stream.restart().map_err(|source| unreadable(stream, source)))?;
             left = archives;
-            let shards = fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total))?;
+            let shards = fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total), &|_| {})?;
             shards.ok_or_else(|| changed(&streams))?
         }
     };
-    let mut counts = Vec::with_capacity(shards.len());
-    let mut all: Option<F> = None;
-    for shard in shards {
-        counts.push(shard.counts);
-        match &mut all {
-            Some(all) => all.merge(shard.fold),
-            None => all = Some(shard.fold),
-        }
-    }
-    Ok((all.unwrap_or_else(|| empty.clone()), summary(streams, left, counts)?))
+    let mut shards = shards;
+    let counts = shards.iter_mut().map(|shard| std::mem::take(&mut shard.counts)).collect();
+    Ok((merged(shards, empty), summary(streams, left, counts)?))
+}
+
+/// Merges the folds of all parts.
+fn merged<F: Fold>(shards: Vec<Shard<F>>, empty: &F) -> F {
+    let all = shards.into_iter().map(|shard| shard.fold).reduce(|mut all, fold| {
+        all.merge(fold);
+        all
+    });
+    all.unwrap_or_else(|| empty.clone())
 }
 
 /// Returns the error for a file that was in the order of time when it was checked.
@@ -274,13 +277,15 @@ fn unreadable(stream: &Stream, source: std::io::Error) -> AnalysisError {
     AnalysisError::Read { name: path::display_name(&stream.path), source }
 }
 
-/// Folds all streams and archives; returns `None` if a stream is not in the order of time.
+/// Folds all streams and archives; returns `None` if a stream is not in the order of time. Calls
+/// `add_later` before the records that wait for another sampler are used.
 fn fold_streams<F: Fold>(
     streams: &mut [Stream],
     archives: &mut Archives,
     empty: &F,
     selection: &Selection,
     progress: &(dyn Fn(u64) + Sync),
+    add_later: &dyn Fn(&mut [Shard<F>]),
 ) -> Result<Option<Vec<Shard<F>>>, AnalysisError> {
     let mut shards: Vec<Shard<F>> = (0..limits::SHARDS).map(|_| Shard::new(empty.clone())).collect();
     let mut chunks = Chunks::default();
@@ -313,6 +318,7 @@ fn fold_streams<F: Fold>(
             return Ok(None);
         }
     }
+    add_later(&mut shards);
     shards.par_iter_mut().for_each(|shard| shard.finish(selection));
     Ok(Some(shards))
 }

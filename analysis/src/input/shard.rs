@@ -14,7 +14,7 @@ use super::rows::PortRows;
 use super::run::Run;
 use super::selection::Selection;
 use super::stream::{Chunk, LineRef, joined};
-use crate::record::{Record, Type};
+use crate::record::{Port, Record, Type};
 
 /// A part of all ports, and the fold of their records.
 pub(super) struct Shard<F> {
@@ -111,6 +111,19 @@ impl<F: Fold> Shard<F> {
             let ShardCounts { dropped, span, .. } = counts;
             merge.finish(selection.uses_counters, dropped, &mut |record| put(fold, span, &mut edges, record, selection));
         }
+    }
+
+    /// Folds records of a port that are later than all of its records so far, and the last ones. Records
+    /// that are not later are left out.
+    pub(super) fn continue_port(&mut self, key: Key, mut records: Vec<Record<'_>>, selection: &Selection) {
+        let Self { fold, ports, counts, .. } = self;
+        let ShardCounts { dropped, span, .. } = counts;
+        let PortState { merge, mut edges } = ports.remove(&key).unwrap_or_default();
+        if let Some(last) = merge.last_ts() {
+            records.retain(|record| !matches!(record, Record::Port(port) if port.ts <= last));
+        }
+        let merge = merge.borrowed(selection.uses_counters);
+        fold_sorted(records, merge, selection, dropped, fold, &mut |fold, record| put(fold, span, &mut edges, record, selection));
     }
 
     /// Returns whether a line waits that is older than `time`.
@@ -313,6 +326,43 @@ pub(super) fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &
         edges.cut(record, selection, &mut add);
     } else {
         add(record);
+    }
+}
+
+/// Folds the last records of a port behind those that `merge` has. `put_record` gets each port record
+/// that is final, and the fold.
+pub(super) fn fold_sorted<'a, F: Fold>(
+    mut records: Vec<Record<'a>>,
+    mut merge: PortMerge<Port<'a>>,
+    selection: &Selection,
+    dropped: &mut Dropped,
+    fold: &mut F,
+    put_record: &mut dyn FnMut(&mut F, &mut Record<'_>),
+) {
+    records.retain(|record| {
+        let (kind, ts) = head(record);
+        selection.needs(kind, ts)
+    });
+    records.sort_by_cached_key(|record| (head(record).1, identity(record)));
+    records.dedup_by(|later, earlier| head(later).1 == head(earlier).1 && is_copy(earlier, later));
+    for mut record in records {
+        if let Record::Port(_) = record {
+            merge.add(&mut record, Port::clone, selection.uses_counters, dropped, &mut |record| put_record(fold, record));
+        } else {
+            fold.add(&record);
+        }
+    }
+    merge.finish(selection.uses_counters, dropped, &mut |record| put_record(fold, record));
+}
+
+/// Returns type and time of a record.
+fn head(record: &Record<'_>) -> (Type, u64) {
+    match record {
+        Record::Start(record) => (Type::Start, record.ts),
+        Record::Port(record) => (Type::Port, record.ts),
+        Record::Sweep(record) => (Type::Sweep, record.ts),
+        Record::Histogram(record) => (Type::Histogram, record.ts),
+        Record::Event(record) => (Type::Event, record.ts),
     }
 }
 

@@ -356,6 +356,12 @@ function answer(path, query) {
           octets: 42e6,
           ports: fabric.ports.length,
         },
+        archive: {
+          packed_ns: (Date.now() - 185e3) * 1e6,
+          spool_octets: 8.4e6,
+          lines_lost: 0,
+          error: null,
+        },
         metrics,
         simulated: true,
       };

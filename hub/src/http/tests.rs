@@ -39,7 +39,7 @@ fn get(hub: &Arc<Hub>, path: &str) -> (u16, Vec<u8>) {
 }
 
 fn filled() -> Arc<Hub> {
-    let hub = hub(&[lines().join("\n") + "\n"]);
+    let hub = hub(&[lines().join("\n") + "\n"]).with_packing(Some(Arc::default()));
     hub.tick(crate::ingest::Clock::start().now());
     add_jobs(&hub);
     Arc::new(hub)

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::answer::Answer;
 use super::app::{Answered, App};
 use super::params::{Params, port_key};
+use crate::archive::status::Status;
 use crate::events::Filter;
 use crate::live::timeline::Columns;
 use crate::query::error::{ApiError, wrong};
@@ -37,6 +38,8 @@ struct Health {
     interval_ns: u64,
     generation: u32,
     kept: Kept,
+    /// Condition of the packing. Null if the hub does not pack.
+    archive: Option<Status>,
     counts: Counts,
     inputs: Vec<InputState>,
     /// Metrics of the heat map. Those with `live` are also in the frames.
@@ -46,6 +49,7 @@ struct Health {
 pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     Params::parse(query.as_deref(), &[])?;
     let archive_from_ns = app.hub.archive.as_ref().and_then(crate::archive::Archive::first_ns);
+    let archive = app.hub.packing.as_ref().map(|packing| packing.lock().clone());
     let health = {
         let state = app.hub.read();
         let (samplers, samplers_connected) = state.samplers.counts();
@@ -67,6 +71,7 @@ pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(
             interval_ns: state.samplers.interval_ns(),
             generation: state.topology.generation,
             kept: Kept { archive_from_ns, ..state.store.kept() },
+            archive,
             counts: state.store.counts(),
             inputs: state.inputs.clone(),
             metrics: &heat::METRICS,

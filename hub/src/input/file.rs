@@ -6,9 +6,10 @@
 //! that became shorter was truncated, and is read from its beginning.
 //!
 //! At the start of the hub, a file is read from the first record that is younger than `recent`. The
-//! place is found by bisection, so a file of many hours costs a few reads.
+//! place is found by bisection, so a file of many hours costs a few reads. The reader for the archive
+//! instead continues each file where an earlier hub stopped.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
@@ -19,6 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ibnet_analysis::record::Head;
 
 use super::lines::{Splitter, read_all};
+use super::positions::{FileId, Positions};
 use super::{READ, Sender, Stopped, What};
 
 /// Time between two looks at the files.
@@ -30,8 +32,15 @@ const EXPAND_EVERY: u32 = 10;
 /// First octets of a file compressed by zstd (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Device and inode of a file.
-type FileId = (u64, u64);
+/// Where the reading starts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// At the first record that is not older, in nanoseconds since 1970.
+    Since(u64),
+    /// Behind what an earlier hub read. All files are read from there, whatever the age of their
+    /// records. The reader reports [`What::Read`] when it has read all files to their ends.
+    Behind(Positions),
+}
 
 /// A file that is read.
 struct Followed {
@@ -46,30 +55,49 @@ struct Followed {
 /// The files of one pattern.
 struct Files<'a> {
     pattern: &'a str,
-    since_ns: u64,
+    start: Start,
     open: Vec<Followed>,
-    /// Files that were read, or are read.
-    known: BTreeSet<FileId>,
+    /// Files that were read, or are read, with the octets that were read when they were closed.
+    known: BTreeMap<FileId, u64>,
     /// Names of these files, also under which they were compressed.
     read_names: BTreeSet<PathBuf>,
     is_connected: bool,
 }
 
+/// Returns the start for the records of the last time.
+pub(crate) fn recent(recent: Duration) -> Start {
+    Start::Since(now_ns().saturating_sub(u64::try_from(recent.as_nanos()).unwrap_or(u64::MAX)))
+}
+
 /// Reads the files until the hub stops.
-pub(crate) fn follow(pattern: &str, recent: Duration, sender: &Sender) -> Result<(), Stopped> {
-    let since_ns = now_ns().saturating_sub(u64::try_from(recent.as_nanos()).unwrap_or(u64::MAX));
-    let mut files = Files { pattern, since_ns, open: Vec::new(), known: BTreeSet::new(), read_names: BTreeSet::new(), is_connected: false };
+pub(crate) fn follow(pattern: &str, start: Start, sender: &Sender) -> Result<(), Stopped> {
+    let mut files = Files::new(pattern, start);
     for look in 0_u32.. {
-        if look % EXPAND_EVERY == 0 {
+        let expands = look % EXPAND_EVERY == 0;
+        if expands {
             files.expand(sender)?;
         }
         files.read(sender)?;
+        if expands && matches!(files.start, Start::Behind(_)) {
+            sender.send(What::Read(files.positions()))?;
+        }
         thread::sleep(LOOK_EVERY);
     }
     Ok(())
 }
 
-impl Files<'_> {
+impl<'a> Files<'a> {
+    fn new(pattern: &'a str, start: Start) -> Self {
+        Self { pattern, start, open: Vec::new(), known: BTreeMap::new(), read_names: BTreeSet::new(), is_connected: false }
+    }
+
+    /// Returns how far each file was read. A line that is not complete counts as not read.
+    fn positions(&self) -> Positions {
+        let mut positions = self.known.clone();
+        positions.extend(self.open.iter().map(|followed| (followed.id, followed.offset - followed.splitter.pending() as u64)));
+        Positions(positions)
+    }
+
     /// Opens the new files of the pattern, in the order of their last changes.
     fn expand(&mut self, sender: &Sender) -> Result<(), Stopped> {
         let path = Path::new(self.pattern);
@@ -84,20 +112,25 @@ impl Files<'_> {
             return sender.send(What::Failed(format!("no file matches {}", self.pattern)));
         }
         // A new file can get the number of a removed one.
-        let present: BTreeSet<FileId> = found.iter().map(|(file, _)| (file.dev(), file.ino())).collect();
-        self.known.retain(|id| present.contains(id) || self.open.iter().any(|followed| followed.id == *id));
+        let present: BTreeSet<FileId> = found.iter().map(|(file, _)| FileId::of(file)).collect();
+        self.known.retain(|id, _| present.contains(id) || self.open.iter().any(|followed| followed.id == *id));
         for (file, path) in found {
-            let id = (file.dev(), file.ino());
-            let is_old = u64::try_from(file.mtime()).unwrap_or(0).saturating_mul(1_000_000_000) < self.since_ns;
+            let id = FileId::of(&file);
+            let changed_ns = u64::try_from(file.mtime()).unwrap_or(0).saturating_mul(1_000_000_000);
+            let is_old = match &self.start {
+                Start::Since(since_ns) => changed_ns < *since_ns,
+                Start::Behind(positions) => positions.0.get(&id) == Some(&Positions::WHOLE),
+            };
             let uncompressed = path.to_str().and_then(|path| path.strip_suffix(".zst")).map(PathBuf::from);
             let was_read = uncompressed.is_some_and(|path| self.read_names.contains(&path));
             // A renamed file keeps its number. Its new name is noted for its compressed form.
-            let is_new = self.known.insert(id);
+            let is_new = !self.known.contains_key(&id);
+            self.known.entry(id).or_insert(Positions::WHOLE);
             self.read_names.insert(path.clone());
             if !is_new || was_read || is_old {
                 continue;
             }
-            match Followed::open(&path, id, self.since_ns, sender)? {
+            match Followed::open(&path, id, &self.start, sender)? {
                 Ok(followed) => {
                     if !std::mem::replace(&mut self.is_connected, true) {
                         sender.send(What::Connected)?;
@@ -118,7 +151,7 @@ impl Files<'_> {
         let mut ended = Vec::new();
         for (place, followed) in self.open.iter_mut().enumerate() {
             // The name is looked up before the last read, so nothing is missed.
-            let is_renamed = fs::metadata(&followed.path).map(|file| (file.dev(), file.ino())).ok() != Some(followed.id);
+            let is_renamed = fs::metadata(&followed.path).map(|file| FileId::of(&file)).ok() != Some(followed.id);
             followed.read(sender)?;
             if is_renamed {
                 followed.splitter.finish(sender)?;
@@ -136,7 +169,7 @@ impl Files<'_> {
 
 impl Followed {
     /// Opens a file. Reads a compressed file at once, and returns `None`.
-    fn open(path: &Path, id: FileId, since_ns: u64, sender: &Sender) -> Result<io::Result<Option<Self>>, Stopped> {
+    fn open(path: &Path, id: FileId, start: &Start, sender: &Sender) -> Result<io::Result<Option<Self>>, Stopped> {
         let opened = File::open(path).and_then(|mut file| {
             let mut magic = Vec::new();
             file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut magic)?;
@@ -156,7 +189,11 @@ impl Followed {
             splitter.finish(sender)?;
             return Ok(read.map(|()| None));
         }
-        let offset = match start_of(&mut file, since_ns) {
+        let offset = match start {
+            Start::Since(since_ns) => start_of(&mut file, *since_ns),
+            Start::Behind(positions) => Ok(positions.0.get(&id).copied().unwrap_or(0)),
+        };
+        let offset = match offset {
             Ok(offset) => offset,
             Err(error) => return Ok(Err(error)),
         };
@@ -273,7 +310,7 @@ mod tests {
     }
 
     fn files(pattern: &str) -> Files<'_> {
-        Files { pattern, since_ns: 0, open: Vec::new(), known: BTreeSet::new(), read_names: BTreeSet::new(), is_connected: false }
+        Files::new(pattern, Start::Since(0))
     }
 
     #[test]
@@ -295,6 +332,31 @@ mod tests {
         assert_eq!(test.look(&mut files), "5\n", "the compressed file was read before");
         fs::write(path("lines-0.jsonl.zst"), zstd::encode_all(&b"0\n"[..], 0).expect("compressed")).expect("written");
         assert_eq!(test.look(&mut files), "0\n", "another compressed file");
+    }
+
+    #[test]
+    fn reader_for_the_archive_continues_behind_what_was_read() {
+        let test = Test::new();
+        let pattern = test.folder.path().join("lines*.jsonl*").display().to_string();
+        let path = |name| test.folder.path().join(name);
+        test.append("lines-0.jsonl", "old\n");
+        test.append("lines.jsonl", "1\n2\ntor");
+        let mut files = Files::new(&pattern, Start::Behind(Positions::default()));
+        assert_eq!(test.look(&mut files), "old\n1\n2\n", "all files are read from their beginnings");
+        fs::write(path("lines-1.jsonl.zst"), zstd::encode_all(&b"z\n"[..], 0).expect("compressed")).expect("written");
+        assert_eq!(test.look(&mut files), "z\n");
+        let positions = files.positions();
+        // While no hub runs: the end of a line, a rotation, and a new file with an old time.
+        test.append("lines.jsonl", "n\n3\n");
+        fs::rename(path("lines.jsonl"), path("lines-2.jsonl")).expect("renamed");
+        test.append("lines-3.jsonl", "copied\n");
+        let old = File::options().append(true).open(path("lines-3.jsonl")).expect("opened");
+        old.set_modified(UNIX_EPOCH).expect("set");
+        test.append("lines.jsonl", "4\n");
+        let mut files = Files::new(&pattern, Start::Behind(positions));
+        let mut lines: Vec<String> = test.look(&mut files).lines().map(str::to_owned).collect();
+        lines.sort();
+        assert_eq!(lines, ["3", "4", "copied", "torn"]);
     }
 
     #[test]

@@ -45,6 +45,11 @@ impl Splitter {
         if rest.is_empty() { Ok(()) } else { sender.send(What::Lines(rest)) }
     }
 
+    /// Returns the octets of a line that is not complete.
+    pub(crate) const fn pending(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Drops the beginning of a line whose end cannot come any more.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();

@@ -7,11 +7,13 @@
 //! | [`lines`] | cuts a stream of octets into batches of whole lines |
 //! | [`socket`] | TCP and Unix sockets of samplers, with reconnection |
 //! | [`file`] | files that samplers append to, across rotation |
+//! | [`positions`] | how far files were read |
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -22,9 +24,12 @@ pub(crate) mod file;
 pub(crate) mod lines;
 #[cfg(feature = "nats")]
 pub(crate) mod nats;
+pub(crate) mod positions;
 pub(crate) mod socket;
 
 use self::lines::Splitter;
+use self::positions::Positions;
+use crate::archive::spool::Spool;
 
 /// Number of batches that wait to be parsed.
 const QUEUE: usize = 64;
@@ -80,6 +85,8 @@ pub(crate) enum What {
     Failed(String),
     /// The input has ended.
     Ended,
+    /// All files were read to these positions, and all lines before them were sent.
+    Read(Positions),
 }
 
 /// Sends the reports of one input.
@@ -87,6 +94,8 @@ pub(crate) enum What {
 pub(crate) struct Sender {
     input: usize,
     to: SyncSender<Message>,
+    /// Gets a copy of all lines first.
+    spool: Option<Arc<Spool>>,
 }
 
 /// The receiver has ended, because the hub stops.
@@ -94,8 +103,16 @@ pub(crate) struct Sender {
 pub(crate) struct Stopped;
 
 impl Sender {
+    /// Gives a copy of all lines to the spool of an archive.
+    pub(crate) fn with_spool(self, spool: Arc<Spool>) -> Self {
+        Self { spool: Some(spool), ..self }
+    }
+
     /// Sends a report. Waits while the queue is full.
     pub(crate) fn send(&self, what: What) -> Result<(), Stopped> {
+        if let (Some(spool), What::Lines(lines)) = (&self.spool, &what) {
+            spool.offer(lines);
+        }
         self.to.send(Message { input: self.input, what }).map_err(|_| Stopped)
     }
 }
@@ -110,7 +127,7 @@ pub(crate) struct Options {
 /// Creates the queue of all inputs. Returns one sender for each of `count` inputs.
 pub(crate) fn queue(count: usize) -> (Vec<Sender>, Receiver<Message>) {
     let (to, receiver) = sync_channel(QUEUE);
-    ((0..count).map(|input| Sender { input, to: to.clone() }).collect(), receiver)
+    ((0..count).map(|input| Sender { input, to: to.clone(), spool: None }).collect(), receiver)
 }
 
 /// Starts the thread of an input.
@@ -124,7 +141,7 @@ pub(crate) fn start(input: Input, sender: Sender, options: Options) -> io::Resul
         let _ = match input {
             Input::Tcp(address) => socket::read_tcp(&address, &sender),
             Input::Unix(path) => socket::read_unix(&path, &sender),
-            Input::File(pattern) => file::follow(&pattern, options.recent, &sender),
+            Input::File(pattern) => file::follow(&pattern, file::recent(options.recent), &sender),
             Input::Stdin => read_stdin(&sender),
             #[cfg(feature = "nats")]
             Input::Nats(input) => nats::read(&input, options.recent, &sender),
@@ -144,6 +161,13 @@ fn read_stdin(sender: &Sender) -> Result<(), Stopped> {
     }
     splitter.finish(sender)?;
     sender.send(What::Ended)
+}
+
+impl Input {
+    /// Returns whether the input keeps its lines: a reader that starts later gets all of them.
+    pub(crate) const fn keeps_lines(&self) -> bool {
+        matches!(self, Self::File(_) | Self::Nats(NatsInput { stream: Some(_), .. }))
+    }
 }
 
 impl FromStr for Input {

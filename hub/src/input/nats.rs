@@ -53,7 +53,7 @@ pub(crate) fn read(input: &NatsInput, recent: Duration, sender: &Sender) -> Resu
     })
 }
 
-async fn connect(input: &NatsInput, sender: &Sender) -> Result<Client, String> {
+pub(crate) async fn connect(input: &NatsInput, sender: &Sender) -> Result<Client, String> {
     let reports = sender.clone();
     let options = ConnectOptions::new().name("ibnet-hub").ping_interval(PING).retry_on_initial_connect().event_callback(move |event| {
         let what = match event {
@@ -140,13 +140,13 @@ fn start(recent: Duration) -> SystemTime {
 
 /// Lines of several messages.
 #[derive(Default)]
-struct Batch(Vec<u8>);
+pub(crate) struct Batch(pub(crate) Vec<u8>);
 
 impl Batch {
     /// Adds the records of a message. Returns whether the batch is full.
     ///
     /// A payload that cannot be decompressed is added as it is. Then it counts as malformed.
-    fn add(&mut self, payload: &[u8]) -> bool {
+    pub(crate) fn add(&mut self, payload: &[u8]) -> bool {
         let begin = self.0.len();
         let is_decompressed = payload.starts_with(&ZSTD) && decompress(payload, &mut self.0);
         if !is_decompressed {

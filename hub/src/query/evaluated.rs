@@ -17,6 +17,7 @@ use ibnet_analysis::trees::{Limits, TreeRow, Trees};
 
 use crate::events::{self, Filter};
 use crate::query::error::ApiError;
+use crate::query::memory::Memory;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 
@@ -66,12 +67,12 @@ impl Evaluations {
     }
 }
 
-/// Evaluates the records of a time range: those of the archive before the oldest record in memory,
-/// then those in memory. Without an archive, the range begins with the oldest record in memory.
+/// Evaluates the records of a time range: those of the archive if the range begins before the oldest
+/// record in memory, then those in memory. Without an archive, the range begins with the oldest record in memory.
 fn evaluate(hub: &Hub, asked: (u64, u64)) -> Result<Evaluated, ApiError> {
     let (from, to) = asked;
     let first = hub.read().store.first_ts().unwrap_or(0);
-    let archive = hub.archive.as_ref().filter(|_| from < first);
+    let archive = hub.archive.as_ref().filter(|archive| from.saturating_sub(REACH_NS) < first && archive.exists());
     let from = if archive.is_some() { from } else { from.max(first).min(to) };
     let (keys, interval_ns, events) = {
         let state = hub.read();
@@ -85,10 +86,11 @@ fn evaluate(hub: &Hub, asked: (u64, u64)) -> Result<Evaluated, ApiError> {
     let wanted = Wanted::Named(ERRORS.iter().chain(&DATA).map(ToString::to_string).collect());
     let mut fold = (Ports::with_bins(INTERVALS), Devices::default());
     if let Some(archive) = archive {
-        fold = archive.read(fold, from, to.min(first))?;
+        let archived = archive.event_times((from, to))?;
+        let events = events.into_iter().filter(|event| !archived.contains(&event.ts)).collect();
+        let (ports, devices) = archive.read(fold, (from, to), &Memory { hub, keys, wanted, events, range: (from, to) })?;
+        return Ok(Evaluated { asked, range: (from, to), ports: ports.finish(), devices });
     }
-    // Times are split at the oldest record, so nothing counts twice.
-    let since = if archive.is_some() { first.min(to) } else { from };
     let mut events_of: BTreeMap<PortKey, Vec<usize>> = BTreeMap::new();
     for (place, event) in events.iter().enumerate() {
         if let (Some(guid), Some(port)) = (event.guid, event.port) {
@@ -100,13 +102,13 @@ fn evaluate(hub: &Hub, asked: (u64, u64)) -> Result<Evaluated, ApiError> {
     for keys in keys.chunks(PORTS_AT_ONCE) {
         let chunks: Vec<_> = {
             let state = hub.read();
-            keys.iter().filter_map(|key| state.store.chunks(*key, since.saturating_sub(REACH_NS), to.saturating_add(REACH_NS))).collect()
+            keys.iter().filter_map(|key| state.store.chunks(*key, from.saturating_sub(REACH_NS), to.saturating_add(REACH_NS))).collect()
         };
         for chunks in &chunks {
             let mut records = chunks.records(&wanted);
             let of_port = events_of.get(&chunks.key).into_iter().flatten().filter_map(|place| events.get(*place..=*place));
             records.extend(of_port.flat_map(events::records));
-            fold_port(records, Some(since), Some(to), &mut fold);
+            fold_port(records, Some(from), Some(to), &mut fold);
         }
     }
     let (ports, devices) = fold;

@@ -19,9 +19,10 @@ use ibnet_analysis::rates::{Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Port, Record, Type};
 use rustc_hash::FxHashMap;
 
-use crate::archive;
+use crate::archive::reader;
 use crate::live::frame::{FULL, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED};
 use crate::query::error::ApiError;
+use crate::query::memory::Memory;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 use crate::store::minutes::{self, MINUTE_NS};
@@ -144,7 +145,9 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
     let old = minutes::METRICS.iter().position(|name| *name == request.metric.name);
     let rows = topology.ports.len();
     let mut values = vec![NO_DATA; rows * columns as usize];
-    let mut archived = archived(hub, &empty, rows as u64 * columns, (from, request.to))?;
+    let keys = topology.ports.iter().map(|port| (port.guid, port.port)).collect();
+    let memory = Memory { hub, keys, wanted: wanted.clone(), events: Vec::new(), range: (from, request.to) };
+    let mut archived = archived(&empty, rows as u64 * columns, &memory)?;
     for (batch, ports) in topology.ports.chunks(PORTS_AT_ONCE).enumerate() {
         let taken: Vec<_> = {
             let state = hub.read();
@@ -158,7 +161,9 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
             ports.iter().map(|port| take((port.guid, port.port))).collect()
         };
         for (place, (port, (chunks, minutes, first))) in ports.iter().zip(taken).enumerate() {
-            let mut row = archived.remove(&(port.guid, port.port)).unwrap_or_else(|| empty.clone());
+            let found = archived.as_mut().map(|rows| rows.remove(&(port.guid, port.port)).unwrap_or_else(|| empty.clone()));
+            let is_whole = found.is_some();
+            let mut row = found.unwrap_or_else(|| empty.clone());
             let archived_to = row.end_ns;
             let none = if chunks.is_none() { NOT_ASSIGNED } else { NO_DATA };
             for minute in &minutes {
@@ -168,7 +173,7 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
                     row.add_value(time, mean, max);
                 }
             }
-            if let Some(chunks) = &chunks {
+            if let Some(chunks) = chunks.as_ref().filter(|_| !is_whole) {
                 fold_port(chunks.records(&wanted), None, None, &mut row);
             }
             let index = batch * PORTS_AT_ONCE + place;
@@ -191,21 +196,31 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
 /// Largest number of values of a matrix with records of an archive. Each needs about 80 octets.
 const MOST_ARCHIVED: u64 = 4_000_000;
 
-/// The rows of all ports, from an archive.
+/// The rows of all ports, from an archive and from the memory.
 #[derive(Clone)]
 struct Rows {
     empty: Row,
     fields: Vec<String>,
     rows: FxHashMap<PortKey, Row>,
+    /// Time of the first record of each port in memory.
+    first: Arc<FxHashMap<PortKey, u64>>,
 }
 
-/// Returns the rows of the archive from the start of the range to the first record in memory. They
-/// are empty if the memory has the whole range, and if the matrix is too large.
-fn archived(hub: &Hub, empty: &Row, values: u64, (from, to): (u64, u64)) -> Result<FxHashMap<PortKey, Row>, ApiError> {
-    let first = hub.read().store.first_ts().unwrap_or(u64::MAX);
-    let Some(archive) = hub.archive.as_ref().filter(|_| from < first && values <= MOST_ARCHIVED) else { return Ok(FxHashMap::default()) };
-    let rows = Rows { empty: empty.clone(), fields: archive::fields([&empty.metric]), rows: FxHashMap::default() };
-    Ok(archive.read(rows, from, to.min(first))?.rows)
+/// Returns the rows of all ports. `None` without an archive, if the memory has the whole range, and if
+/// the matrix is too large.
+fn archived(empty: &Row, values: u64, memory: &Memory<'_>) -> Result<Option<FxHashMap<PortKey, Row>>, ApiError> {
+    let Memory { hub, keys, range, .. } = memory;
+    let (oldest, first) = {
+        let store = &hub.read().store;
+        let first = keys.iter().filter_map(|key| Some((*key, store.first_ts_of(*key)?)));
+        (store.first_ts().unwrap_or(u64::MAX), Arc::new(first.collect()))
+    };
+    // The records at the edges of the range are used as they are.
+    let range = (range.0.saturating_sub(REACH_NS), range.1.saturating_add(REACH_NS));
+    let archive = hub.archive.as_ref().filter(|archive| range.0 < oldest && values <= MOST_ARCHIVED && archive.exists());
+    let Some(archive) = archive else { return Ok(None) };
+    let rows = Rows { empty: empty.clone(), fields: reader::fields([&empty.metric]), rows: FxHashMap::default(), first };
+    Ok(Some(archive.read(rows, range, memory)?.rows))
 }
 
 impl Fold for Rows {
@@ -225,7 +240,9 @@ impl Fold for Rows {
         let Record::Port(port) = record else { return };
         let row = self.rows.entry(port.key()).or_insert_with(|| self.empty.clone());
         row.add(record);
-        row.end_ns = row.end_ns.max(port.ts);
+        if self.first.get(&port.key()).is_none_or(|first| port.ts < *first) {
+            row.end_ns = row.end_ns.max(port.ts);
+        }
     }
 
     fn merge(&mut self, other: Self) {

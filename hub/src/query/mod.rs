@@ -7,6 +7,7 @@
 //! | [`heat`] | the values of all ports over time |
 //! | [`evaluated`] | links, congestion trees and errors |
 //! | [`jobs`] | jobs with their traffic, links and neighbours |
+//! | [`memory`] | the records in memory behind those of an archive |
 //! | [`error`] | the errors of a query |
 //! | [`port`] | the last record of a port |
 //! | [`ports`] | the newest values of ports that match a text |
@@ -19,6 +20,7 @@ pub(crate) mod heat;
 pub(crate) mod jobs;
 pub(crate) mod managers;
 pub(crate) mod marks;
+pub(crate) mod memory;
 pub(crate) mod port;
 pub(crate) mod ports;
 pub(crate) mod series;

@@ -13,8 +13,9 @@ use ibnet_analysis::rates::{Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Port, Record, Type, Value};
 use serde::Serialize;
 
-use crate::archive::{self, OfPort};
+use crate::archive::reader::{self, OfPort};
 use crate::query::error::{ApiError, wrong};
+use crate::query::memory::Memory;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 use crate::store::minutes::{self, MINUTE_NS};
@@ -98,12 +99,12 @@ pub(crate) fn find(
     step: Option<u64>,
 ) -> Result<Vec<Series>, ApiError> {
     let (from, to) = range;
-    let (chunks, minutes, first, interval_ns) = {
+    let (chunks, minutes, first) = {
         let state = hub.read();
         let chunks = state.store.chunks(key, from.saturating_sub(REACH_NS), to.saturating_add(REACH_NS));
         let first = chunks.as_ref().and_then(|_| state.store.first_ts_of(key)).unwrap_or(u64::MAX);
         let minutes = if from < first { state.store.minutes(key, from, to.min(first)) } else { Vec::new() };
-        (chunks, minutes, first, state.samplers.interval_ns())
+        (chunks, minutes, first)
     };
     let Some(chunks) = chunks else {
         return Err(ApiError::missing(format!("there is no port {}/{} in the records; /api/v1/topology lists all ports", key.0, key.1)));
@@ -114,50 +115,45 @@ pub(crate) fn find(
         samples: vec![Vec::new(); metrics.len()],
         range,
     };
-    let archived = archived(hub, key, &empty, range, first)?;
-    let mut fold = empty;
     let wanted = Wanted::Named(metrics.iter().flat_map(SeriesMetric::counters).cloned().collect());
-    fold_port(chunks.records(&wanted), None, None, &mut fold);
-    let seam = first.saturating_add(interval_ns / 2);
-    let joined = |((metric, samples), archived): ((&SeriesMetric, Vec<Sample>), Vec<Sample>)| {
-        let (samples, archived_to) = behind(archived, samples, seam);
+    let samples = match archived(hub, key, &empty, &wanted, first)? {
+        Some(samples) => samples,
+        None => {
+            let mut fold = empty;
+            fold_port(chunks.records(&wanted), None, None, &mut fold);
+            fold.samples
+        }
+    };
+    let joined = |(metric, samples): (&SeriesMetric, Vec<Sample>)| {
         let index = minutes::METRICS.iter().position(|name| *name == metric.name());
+        // The archive can end before the records in memory begin.
+        let archived_to = samples.iter().map(|(time, _)| time.to()).take_while(|end| *end < first).last().unwrap_or(0);
         let old = minutes.iter().filter_map(|minute| {
             let interval = Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS)?;
             let value = minute.values[index?];
-            // The archive can end before the records in memory begin.
             (interval.to() <= first && interval.from() >= archived_to).then_some((interval, value))
         });
         let old: Vec<_> = old.collect();
         series(&old, &samples, metric, step, range)
     };
-    metrics.iter().zip(fold.samples).zip(archived).map(joined).collect()
+    metrics.iter().zip(samples).map(joined).collect()
 }
 
-/// Returns the values of the archive from the start of the range to shortly after the first record
-/// in memory, for each metric.
-fn archived(hub: &Hub, key: PortKey, empty: &Samples, (from, to): (u64, u64), first: u64) -> Result<Vec<Vec<Sample>>, ApiError> {
-    let none = vec![Vec::new(); empty.samples.len()];
-    let Some(archive) = hub.archive.as_ref().filter(|_| from < first) else { return Ok(none) };
+/// Returns the values of the archive and then those in memory, for each metric. `None` without an
+/// archive, and if the memory has the whole range.
+fn archived(hub: &Hub, key: PortKey, empty: &Samples, wanted: &Wanted, first: u64) -> Result<Option<Vec<Vec<Sample>>>, ApiError> {
+    // The records at the edges of the range are used as they are.
+    let range = (empty.range.0.saturating_sub(REACH_NS), empty.range.1.saturating_add(REACH_NS));
+    let Some(archive) = hub.archive.as_ref().filter(|archive| range.0 < first && archive.exists()) else { return Ok(None) };
     let node = {
         let state = hub.read();
         let index = state.topology.find(key);
         index.and_then(|index| state.topology.ports.get(index)).map(|port| port.node.clone()).unwrap_or_default()
     };
-    let fields = archive::fields(empty.metrics.iter().map(|(metric, _)| &metric.metric));
-    let Some(fold) = OfPort::new(key, &node, fields, empty.clone()) else { return Ok(none) };
-    Ok(archive.read(fold, from, to.min(first.saturating_add(REACH_NS)))?.fold.samples)
-}
-
-/// Joins the values of the archive and of the memory. The rate of a counter at the seam comes from
-/// the archive, because the memory has no reading before it. Returns also the end of the values of
-/// the archive.
-fn behind(mut archived: Vec<Sample>, samples: Vec<Sample>, seam: u64) -> (Vec<Sample>, u64) {
-    archived.retain(|(time, _)| time.to() <= seam);
-    let Some((last, _)) = archived.last() else { return (samples, 0) };
-    let end = last.to();
-    archived.extend(samples.into_iter().filter(|(time, _)| time.to() > end));
-    (archived, end)
+    let fields = reader::fields(empty.metrics.iter().map(|(metric, _)| &metric.metric));
+    let Some(fold) = OfPort::new(key, &node, fields, empty.clone()) else { return Ok(None) };
+    let memory = Memory { hub, keys: vec![key], wanted: wanted.clone(), events: Vec::new(), range };
+    Ok(Some(archive.read(fold, range, &memory)?.fold.samples))
 }
 
 /// Makes the answer from the means of minutes and the values of records.
@@ -175,7 +171,10 @@ fn series(
         }
         let real = |value: &Option<(f64, f64)>| value.map(|(mean, _)| Number::Real(mean));
         let all = old.iter().map(|(time, value)| (time.to(), real(value))).chain(samples.iter().map(|(time, value)| (time.to(), *value)));
-        let (t, v) = all.unzip();
+        let mut all: Vec<(u64, Option<Number>)> = all.collect();
+        // The minutes lie between the records of the archive and those in memory.
+        all.sort_by_key(|(time, _)| *time);
+        let (t, v) = all.into_iter().unzip();
         return Ok(Series { t, v, max: None });
     };
     let count = (to - from).div_ceil(step.max(1)) as usize;

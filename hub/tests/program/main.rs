@@ -13,6 +13,7 @@ use tungstenite::Message;
 
 use self::hub::Hub;
 
+mod archive;
 mod hub;
 #[cfg(feature = "nats")]
 mod nats;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::hub::Hub;
-use super::{lines, start_line};
+use super::{archive, lines, start_line};
 
 /// Returns the path of the server; `None` with a notice if it is not installed.
 fn available() -> Option<PathBuf> {
@@ -99,4 +99,28 @@ fn records_of_a_stream_are_read_from_the_past_on() {
     assert!(health["inputs"][0]["lost"].as_u64() >= Some(1), "{health}");
     let is_last = |series: &Value| series["v"].as_array().and_then(|values| values.last()) == Some(&json!(1000));
     hub.wait_for("series?port=0x0000000000000001/1&metric=port_xmit_pkts", is_last);
+}
+
+#[test]
+fn stream_is_archived_although_the_hub_is_killed() {
+    let Some(program) = available() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = Server::start(&program, folder.path(), port);
+    let mut sent = start_line("s", 1) + &lines("s", 100, 0.5) + &lines("s", 101, 0.5);
+    server.publish(&sent);
+    let root = folder.path().join("archive");
+    let arguments = archive::arguments(folder.path(), &root);
+    let input = format!("nats://127.0.0.1:{port}/ibnet.test.>?stream=IBNET");
+    let hub = archive::start(&arguments, &[&input]);
+    // The records of this time are older than `recent`, but the stream has them.
+    archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
+    drop(hub);
+    let more = lines("s", 102, 0.5) + &lines("s", 103, 0.5);
+    server.publish(&more);
+    sent += &more;
+    let hub = archive::start(&arguments, &[&input]);
+    archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
+    let health = hub.get("health");
+    assert_eq!(health["archive"]["copies"], 0, "only what was not acknowledged is delivered again: {health}");
 }

@@ -144,10 +144,6 @@ impl Publisher {
     /// Takes what is ready: from the inbox to the spool or to memory, and from the spool to memory.
     fn fill(&mut self, inbox: &mut Inbox) {
         self.write_unspooled();
-        if !self.is_spooling() {
-            // The server has everything before these messages, or it is in `pending`.
-            self.pending.append(&mut self.unspooled);
-        }
         while self.accepts()
             && let Some(message) = inbox.ready()
         {
@@ -161,6 +157,10 @@ impl Publisher {
             let (messages, lost) = spool.read(WINDOW_OCTETS);
             self.pending.extend(messages);
             self.lose(lost);
+        }
+        if !self.is_spooling() {
+            // The server has everything before these messages, or it is in `pending`.
+            self.pending.append(&mut self.unspooled);
         }
     }
 
@@ -384,3 +384,6 @@ impl Publisher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,7 @@ export interface Health {
   /** 0 before the first slot. */
   last_slot: number;
   interval_ns: number;
+  now_ns: number;
   kept: {
     from_ns: number | null;
     to_ns: number | null;
@@ -43,6 +44,19 @@ export interface Health {
   };
   metrics?: Metric[];
   simulated?: boolean;
+  /** Condition of the packing; null if the hub does not pack. */
+  archive?: Packing | null;
+}
+
+export interface Packing {
+  /** Lines that arrived before this time are in the archive. Null before the first run. */
+  packed_ns: number | null;
+  /** Size of the lines that wait to be packed. */
+  spool_octets: number;
+  /** Number of lines that are lost for the archive. */
+  lines_lost: number;
+  /** Why lines cannot be kept or packed, with the remedy. */
+  error: string | null;
 }
 
 export interface DeviceRow {

@@ -43,6 +43,8 @@ const KINDS: Record<string, readonly string[]> = {
     "input_back",
     "jobs_lost",
     "jobs_back",
+    "archive_failed",
+    "archive_back",
     "local_change",
     "socket_restored",
     "lines_lost",

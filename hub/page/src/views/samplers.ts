@@ -1,7 +1,7 @@
 //! All samplers: how complete, how fast and how late their slots are, and what was lost.
 
 import { FULL, NO_DATA } from "../contract/frame";
-import type { Rows, SamplerRow } from "../contract/types";
+import type { Packing, Rows, SamplerRow } from "../contract/types";
 import { plainPainter } from "../draw/scale";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
@@ -153,6 +153,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
   });
   const note = h("span", { class: "muted", role: "status" });
   const kept = h("p", { class: "muted" });
+  const archive = h("p", { class: "muted" });
   const poll = new Poll<Rows<SamplerRow>>(
     app,
     "samplers",
@@ -166,6 +167,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       h("div", { class: "toolbar" }, h("h1", {}, "Samplers"), note),
       table.element,
       kept,
+      archive,
     ),
     update() {
       poll.refresh();
@@ -187,10 +189,26 @@ export function makeSamplers(app: App, _topology: Topology): View {
           `The hub keeps ${duration(seconds)} of ${count(health.kept.ports, "port")} in ${scaled(health.kept.octets, "B")} of memory. Version ${health.version}.`,
         );
       }
+      if (health?.archive) {
+        setText(archive, archiveText(health.archive, health.now_ns));
+        archive.classList.toggle("alert-text", health.archive.error !== null);
+      }
     },
     close() {
       table.close();
       poll.close();
     },
   };
+}
+
+/** Describes the packing into the archive. */
+function archiveText(archive: Packing, now: number): string {
+  const { packed_ns, spool_octets, lines_lost, error } = archive;
+  const packed =
+    packed_ns === null
+      ? "Nothing is packed into the archive yet"
+      : `The archive has all records up to ${duration((now - packed_ns) / 1e9)} ago`;
+  const lost = lines_lost === 0 ? "" : ` ${count(lines_lost, "line")} did not reach it.`;
+  const fault = error === null ? "" : ` Fault: ${error}.`;
+  return `${packed}; ${scaled(spool_octets, "B")} wait.${lost}${fault}`;
 }

@@ -29,7 +29,8 @@ struct Args {
     /// Time for which all records are kept in memory [default: 15m]
     #[arg(long, value_name = "TIME")]
     recent: Option<String>,
-    /// Archive of ibnet-view pack: values from before the records in memory
+    /// Archive: pack what the hub gathers into this folder, and read it for the time before the
+    /// records in memory
     #[arg(long, value_name = "DIR")]
     archive: Option<String>,
     /// Jobs: a file, or `slurm` or `pbs` to ask the resource manager once a minute

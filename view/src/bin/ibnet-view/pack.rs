@@ -11,10 +11,10 @@ use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::input::blocks::{Block, Blocks};
 use ibnet_analysis::input::{FileFault, IncompleteFile, Inputs};
+use ibnet_store::inputs::{Hours, InputFile};
 use ibnet_store::pack::{PackOptions, Packed, Packer};
 use ibnet_store::parse::Batch;
 use ibnet_store::retain::{self, Keep, Removed};
-use ibnet_store::schema::TableName;
 use rayon::prelude::*;
 
 use crate::Failure;
@@ -22,7 +22,8 @@ use crate::common;
 
 /// Pack records into an archive of Parquet files, which is much smaller and faster to read
 ///
-/// Records that the archive already has are not added again. All other commands read the archive
+/// Records that the archive already has are not added again. Files that were packed before and have
+/// not changed are not read again. All other commands read the archive
 /// like the files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -43,10 +44,10 @@ pub(crate) struct Args {
     remove_inputs: bool,
     /// Then remove the hours of a table that are older than AGE: ports=30d,ports_1m=5y. The one-minute
     /// means in ports_1m are kept when the records in ports are removed
-    #[arg(long, value_name = "TABLE=AGE", value_delimiter = ',', value_parser = age)]
+    #[arg(long, value_name = "TABLE=AGE", value_delimiter = ',', value_parser = Keep::of_age)]
     keep_age: Vec<Keep>,
     /// Then remove the oldest hours of a table until its files have at most SIZE: ports=500GiB
-    #[arg(long, value_name = "TABLE=SIZE", value_delimiter = ',', value_parser = total)]
+    #[arg(long, value_name = "TABLE=SIZE", value_delimiter = ',', value_parser = Keep::of_total)]
     keep_total: Vec<Keep>,
 }
 
@@ -69,28 +70,6 @@ struct Input {
     invalid: u64,
     first_invalid: Option<(u64, String)>,
     is_cut: bool,
-}
-
-/// Parses a table and an age.
-fn age(text: &str) -> Result<Keep, String> {
-    let (table, age) = table_and(text, "30d")?;
-    let age = humantime::parse_duration(age).map_err(|error| format!("{error}; give an age such as 30d, 12h or 5y"))?;
-    Ok(Keep { table, age_ns: Some(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)), octets: None })
-}
-
-/// Parses a table and a size.
-fn total(text: &str) -> Result<Keep, String> {
-    let (table, size) = table_and(text, "500GiB")?;
-    let octets = parse_size::Config::new().with_binary().parse_size(size);
-    let octets = octets.map_err(|error| format!("{error}; give a size such as 500GiB"))?;
-    Ok(Keep { table, age_ns: None, octets: Some(octets) })
-}
-
-fn table_and<'t>(text: &'t str, example: &str) -> Result<(TableName, &'t str), String> {
-    let names = || TableName::every().map(TableName::as_str).collect::<Vec<_>>().join(", ");
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("expected TABLE=VALUE such as ports={example}"))?;
-    let table = TableName::every().find(|table| table.as_str() == name);
-    Ok((table.ok_or_else(|| format!("the archive has no table `{}`; give one of {}", Printable(name), names()))?, value))
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -117,14 +96,19 @@ fn pack(args: &Args) -> Result<(), Failure> {
     let options = PackOptions { verify: args.verify || args.remove_inputs };
     let mut packer = Packer::new(&args.output, options)?;
     let bar = common::bar(inputs.size());
-    let (mut read, mut before) = (Vec::new(), 0);
+    let (mut read, mut before, mut unchanged) = (Vec::new(), 0, 0);
     for path in &inputs.files {
-        let input = add_file(path, &mut packer, &|done| bar.set((before + done) >> 20))?;
+        let identity = InputFile::of(path).map_err(|source| AnalysisError::Read { name: cli::name_of(path), source })?;
+        // Only what was read in this run is verified, and may be removed.
+        if !args.remove_inputs && identity.as_ref().is_some_and(|identity| packer.has(identity)) {
+            unchanged += 1;
+        } else {
+            read.push(add_file(path, identity, &mut packer, &|done| bar.set((before + done) >> 20))?);
+        }
         before += path.metadata().map_or(0, |file| file.len());
-        read.push(input);
     }
     bar.finish();
-    if read.iter().all(|input| input.lines == input.invalid) {
+    if !read.is_empty() && read.iter().all(|input| input.lines == input.invalid) {
         return Err(no_record(&read).into());
     }
     let hours = std::cell::OnceCell::new();
@@ -140,17 +124,19 @@ fn pack(args: &Args) -> Result<(), Failure> {
         true => remove(&read),
         false => 0,
     };
-    cli::print(report(&args.output, &read, &packed, removed).as_bytes()).map_err(|source| cli::OutputError { path: "-".into(), source })?;
+    cli::print(report(&args.output, &read, unchanged, &packed, removed).as_bytes())
+        .map_err(|source| cli::OutputError { path: "-".into(), source })?;
     Ok(())
 }
 
 /// Reads all records of a file.
-fn add_file(path: &Path, packer: &mut Packer, progress: &dyn Fn(u64)) -> Result<Input, Failure> {
+fn add_file(path: &Path, identity: Option<InputFile>, packer: &mut Packer, progress: &dyn Fn(u64)) -> Result<Input, Failure> {
     let unreadable = |source| AnalysisError::Read { name: cli::name_of(path), source };
     let before = state(path);
     let mut input = Input { path: path.to_owned(), before, lines: 0, invalid: 0, first_invalid: None, is_cut: false };
     let mut blocks = Blocks::open(path).map_err(unreadable)?;
     let mut next = some_blocks(&mut blocks).map_err(unreadable)?;
+    let mut hours = Hours::new();
     while !next.is_empty() {
         let some = std::mem::take(&mut next);
         let (read, batches) = rayon::join(
@@ -165,12 +151,18 @@ fn add_file(path: &Path, packer: &mut Packer, progress: &dyn Fn(u64)) -> Result<
             {
                 input.first_invalid = Some((first_line + *line as u64, why.clone()));
             }
+            hours.extend(batch.tables.keys());
             packer.add(batch)?;
         }
         next = read.map_err(unreadable)?;
         progress(blocks.done());
     }
     input.is_cut = blocks.is_cut;
+    // A file that changed while it was read is read again.
+    let is_same = |identity: &InputFile| InputFile::of(path).is_ok_and(|now| now.as_ref() == Some(identity));
+    if let Some(identity) = identity.filter(is_same) {
+        packer.note_input(identity, hours);
+    }
     Ok(input)
 }
 
@@ -244,13 +236,16 @@ fn removable(input: &Input) -> Result<(), String> {
 }
 
 /// Returns the summary for standard output.
-fn report(archive: &Path, inputs: &[Input], packed: &Packed, removed: usize) -> String {
+fn report(archive: &Path, inputs: &[Input], unchanged: usize, packed: &Packed, removed: usize) -> String {
     let Packed { added, copies, files, hours, derived, expired } = packed;
     let records: u64 = inputs.iter().map(|input| input.lines - input.invalid).sum();
     let tables: BTreeMap<&str, u64> = added.iter().map(|(table, rows)| (table.as_str(), *rows)).collect();
     let tables: Vec<String> = tables.iter().map(|(table, rows)| format!("{rows} {table}")).collect();
     let octets: u64 = files.iter().chain(derived).map(|(_, octets)| octets).sum();
     let mut text = format!("read      {records} records in {} files\n", inputs.len());
+    if unchanged > 0 {
+        text += &format!("unchanged {unchanged} files that were packed before: not read\n");
+    }
     if !tables.is_empty() {
         text += &format!("added     {}\n", tables.join(", "));
     }

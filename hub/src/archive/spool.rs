@@ -1,0 +1,336 @@
+//! Lines that are not in the archive yet: a folder of compressed files.
+//!
+//! Each batch of lines is one zstd frame, written with one call, so a hub that is killed loses no
+//! batch that was written. The last frame of a file can be torn after a loss of power. A file is
+//! removed when its records are in the archive.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use ibnet::types::Printable;
+use miette::Diagnostic;
+
+use super::status::{Part, Shared};
+
+/// Folder of the spool in the archive. Readers of the archive skip names that begin with a dot.
+const FOLDER: &str = ".spool";
+
+/// File that the hub locks.
+const LOCK: &str = ".lock";
+
+const PREFIX: &str = "lines-";
+const SUFFIX: &str = ".jsonl.zst";
+
+/// Level of zstd. The files live for minutes, so speed counts.
+const LEVEL: i32 = 1;
+
+/// Pause before another attempt of an input that waits.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Why the spool does not accept lines.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(crate) enum SpoolError {
+    /// The disk does not accept the lines.
+    #[error("cannot write {}: {source}", Printable(&path.display().to_string()))]
+    #[diagnostic(help("free space, or let the user of the hub write to the folder of the archive"))]
+    Write { path: PathBuf, source: io::Error },
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", Printable(&path.display().to_string()))]
+    #[diagnostic(help("check the disk, and that the user of the hub may read the folder of the archive"))]
+    Read { path: PathBuf, source: io::Error },
+    /// The limit is reached.
+    #[error("cannot add lines to {}: it has {octets} octets, the limit is {most}", Printable(&path.display().to_string()))]
+    #[diagnostic(help("correct the fault that keeps the hub from packing, or raise archive_spool_max"))]
+    Full { path: PathBuf, octets: u64, most: u64 },
+    /// Another hub uses the spool.
+    #[error("cannot use {}: another hub packs into this archive", Printable(&path.display().to_string()))]
+    #[diagnostic(help("set archive_pack = false for one of the two hubs, or give it another archive"))]
+    Busy { path: PathBuf },
+}
+
+/// The spool of an archive.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    folder: PathBuf,
+    most: u64,
+    writer: Mutex<Writer>,
+    status: Arc<Shared>,
+    /// The lock ends when the file is closed.
+    _lock: File,
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    open: Option<Open>,
+    /// Files that are complete, with their sizes.
+    closed: Vec<(PathBuf, u64)>,
+    next: u64,
+}
+
+/// The file that is written.
+#[derive(Debug)]
+struct Open {
+    path: PathBuf,
+    file: Arc<File>,
+    octets: u64,
+    is_synced: bool,
+}
+
+impl Spool {
+    /// Opens the spool of an archive. Files that are there wait to be packed.
+    ///
+    /// # Errors
+    /// Returns an error if the folder cannot be written to, or if another hub uses it.
+    pub(crate) fn open(archive: &Path, most: u64, status: Arc<Shared>) -> Result<Self, SpoolError> {
+        let folder = archive.join(FOLDER);
+        let failed = |source| SpoolError::Write { path: folder.clone(), source };
+        fs::create_dir_all(&folder).map_err(failed)?;
+        let lock = File::options().create(true).append(true).open(folder.join(LOCK)).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(SpoolError::Busy { path: folder }),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let mut writer = Writer::default();
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok());
+            if let Some(number) = number {
+                writer.next = writer.next.max(number + 1);
+                writer.closed.push((entry.path(), entry.metadata().map_err(failed)?.len()));
+            }
+        }
+        writer.closed.sort();
+        let spool = Self { folder, most, writer: Mutex::new(writer), status, _lock: lock };
+        spool.show(&spool.lock());
+        Ok(spool)
+    }
+
+    /// Returns the folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writer> {
+        // After a panic of another thread, the sizes of the files are still valid.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds lines.
+    ///
+    /// # Errors
+    /// Returns an error if the disk or the limit does not allow it. None of the lines are then in the
+    /// spool.
+    pub(crate) fn add(&self, lines: &[u8]) -> Result<(), SpoolError> {
+        let failed = |path: &Path, source| SpoolError::Write { path: path.to_owned(), source };
+        let mut text = std::borrow::Cow::Borrowed(lines);
+        if lines.last().is_some_and(|octet| *octet != b'\n') {
+            // The next frame begins with another line.
+            text.to_mut().push(b'\n');
+        }
+        let frame = zstd::bulk::compress(&text, LEVEL).map_err(|source| failed(&self.folder, source))?;
+        let mut writer = self.lock();
+        let octets = writer.octets();
+        if octets + frame.len() as u64 > self.most {
+            return Err(SpoolError::Full { path: self.folder.clone(), octets, most: self.most });
+        }
+        let mut open = match writer.open.take() {
+            Some(open) => open,
+            None => {
+                let path = self.folder.join(format!("{PREFIX}{:012}{SUFFIX}", writer.next));
+                let file = File::options().create_new(true).append(true).open(&path).map_err(|source| failed(&path, source))?;
+                writer.next += 1;
+                Open { path, file: Arc::new(file), octets: 0, is_synced: false }
+            }
+        };
+        let written = (&*open.file).write_all(&frame);
+        if let Err(source) = written {
+            let error = failed(&open.path, source);
+            // A part of a frame would hide the frames behind it.
+            match open.file.set_len(open.octets) {
+                Ok(()) => writer.open = Some(open),
+                Err(_) => writer.closed.push((open.path, open.octets)),
+            }
+            return Err(error);
+        }
+        open.octets += frame.len() as u64;
+        open.is_synced = false;
+        writer.open = Some(open);
+        self.show(&writer);
+        Ok(())
+    }
+
+    /// Adds lines of an input that cannot wait. Counts them as lost if this is not possible.
+    pub(crate) fn offer(&self, lines: &[u8]) {
+        let added = self.add(lines);
+        if added.is_err() {
+            self.status.lock().lines_lost += memchr::memchr_iter(b'\n', lines).count() as u64;
+        }
+        self.note(added);
+    }
+
+    /// Adds lines of an input that can wait. Returns when they are in the spool.
+    pub(crate) fn add_when_possible(&self, lines: &[u8]) {
+        loop {
+            let added = self.add(lines);
+            let is_added = added.is_ok();
+            self.note(added);
+            if is_added {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Makes all lines durable. Returns when this is done.
+    pub(crate) fn sync_when_possible(&self) {
+        loop {
+            let synced = self.sync();
+            let is_synced = synced.is_ok();
+            self.note(synced);
+            if is_synced {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn note(&self, result: Result<(), SpoolError>) {
+        self.status.lock().set_fault(Part::Spool, result.err().map(|error| super::status::with_help(&error)));
+    }
+
+    /// Makes all lines durable.
+    ///
+    /// # Errors
+    /// Returns the error of the disk.
+    pub(crate) fn sync(&self) -> Result<(), SpoolError> {
+        let open = {
+            let mut writer = self.lock();
+            let Some(open) = writer.open.as_mut().filter(|open| !open.is_synced) else { return Ok(()) };
+            // Lines that are added from now on are made durable the next time.
+            open.is_synced = true;
+            (open.path.clone(), Arc::clone(&open.file))
+        };
+        let (path, file) = open;
+        let synced = file.sync_all().and_then(|()| File::open(&self.folder)?.sync_all());
+        synced.map_err(|source| {
+            if let Some(open) = self.lock().open.as_mut().filter(|open| open.path == path) {
+                open.is_synced = false;
+            }
+            SpoolError::Write { path, source }
+        })
+    }
+
+    /// Closes the file that is written. Returns all files that are complete. They stay in the spool
+    /// until they are [removed](Self::remove).
+    ///
+    /// # Errors
+    /// Returns the error of the disk.
+    pub(crate) fn close(&self) -> Result<Vec<PathBuf>, SpoolError> {
+        self.sync()?;
+        let mut writer = self.lock();
+        if let Some(Open { path, octets, .. }) = writer.open.take() {
+            writer.closed.push((path, octets));
+        }
+        Ok(writer.closed.iter().map(|(path, _)| path.clone()).collect())
+    }
+
+    /// Removes files whose records are in the archive.
+    ///
+    /// # Errors
+    /// Returns the error of the disk. The file is then packed again.
+    pub(crate) fn remove(&self, files: &[PathBuf]) -> Result<(), SpoolError> {
+        for path in files {
+            fs::remove_file(path).map_err(|source| SpoolError::Write { path: path.clone(), source })?;
+            self.forget(path);
+        }
+        Ok(())
+    }
+
+    /// Gives a file that cannot be read another name, so that it is not packed again.
+    ///
+    /// # Errors
+    /// Returns the error of the disk.
+    pub(crate) fn set_aside(&self, path: &Path) -> Result<PathBuf, SpoolError> {
+        let aside = path.with_extension("damaged");
+        fs::rename(path, &aside).map_err(|source| SpoolError::Write { path: path.to_owned(), source })?;
+        self.forget(path);
+        Ok(aside)
+    }
+
+    fn forget(&self, path: &Path) {
+        let mut writer = self.lock();
+        writer.closed.retain(|(closed, _)| closed != path);
+        self.show(&writer);
+    }
+
+    /// Returns whether the spool is half full.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.lock().octets() > self.most / 2
+    }
+
+    fn show(&self, writer: &Writer) {
+        self.status.lock().spool_octets = writer.octets();
+    }
+}
+
+impl Writer {
+    fn octets(&self) -> u64 {
+        self.closed.iter().map(|(_, octets)| octets).sum::<u64>() + self.open.as_ref().map_or(0, |open| open.octets)
+    }
+}
+
+/// Octets of text that are read at once.
+const CHUNK: usize = 4 << 20;
+
+/// Reads the lines of a file of the spool, frame by frame.
+pub(super) struct Lines {
+    reader: Option<BufReader<File>>,
+    /// Fault of the frame at which the reading stopped. A frame that is torn at the end of the file is
+    /// no fault: the hub was killed while it wrote.
+    pub(super) fault: Option<io::Error>,
+}
+
+impl Lines {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// Returns the error of the operating system.
+    pub(super) fn open(path: &Path) -> Result<Self, SpoolError> {
+        let file = File::open(path).map_err(|source| SpoolError::Read { path: path.to_owned(), source })?;
+        Ok(Self { reader: Some(BufReader::new(file)), fault: None })
+    }
+
+    /// Returns the next whole lines. `None` at the end, and before a damaged frame.
+    pub(super) fn read(&mut self) -> Option<Vec<u8>> {
+        let mut text = Vec::new();
+        while text.len() < CHUNK
+            && let Some(reader) = self.reader.take()
+        {
+            let whole = text.len();
+            match frame(reader, &mut text) {
+                Ok(reader) => self.reader = reader,
+                Err(error) => {
+                    text.truncate(whole);
+                    self.fault = Some(error).filter(|error| error.kind() != io::ErrorKind::UnexpectedEof);
+                }
+            }
+        }
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Reads a frame. Returns `None` at the end of the file.
+fn frame(mut reader: BufReader<File>, text: &mut Vec<u8>) -> io::Result<Option<BufReader<File>>> {
+    if reader.fill_buf()?.is_empty() {
+        return Ok(None);
+    }
+    let mut decoder = zstd::Decoder::with_buffer(reader)?.single_frame();
+    decoder.read_to_end(text)?;
+    Ok(Some(decoder.finish()))
+}

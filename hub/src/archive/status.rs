@@ -1,0 +1,96 @@
+//! The condition of the packing, as `health` shows it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+/// The condition of the packing.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct Status {
+    /// Folder of the archive.
+    pub(crate) folder: String,
+    /// Lines that arrived before this time are in the archive, in nanoseconds since 1970. `None`
+    /// before the first run.
+    pub(crate) packed_ns: Option<u64>,
+    /// Duration of the last run in nanoseconds.
+    pub(crate) duration_ns: Option<u64>,
+    /// Number of records that were added since the start of the hub.
+    pub(crate) added: u64,
+    /// Number of records that the archive already had.
+    pub(crate) copies: u64,
+    /// Number of lines that are not records.
+    pub(crate) malformed: u64,
+    /// Number of records that were not added, because their hour was removed from the archive.
+    pub(crate) expired: u64,
+    /// Number of files that were removed, because of their age or the size of their table.
+    pub(crate) files_removed: u64,
+    /// Size of the spool in octets: the lines that wait to be packed.
+    pub(crate) spool_octets: u64,
+    /// Number of lines that did not reach the spool.
+    pub(crate) lines_lost: u64,
+    /// Why the spool does not accept lines, or why the last run failed.
+    pub(crate) error: Option<String>,
+    #[serde(skip)]
+    faults: Faults,
+}
+
+/// The faults of the two parts.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Faults {
+    spool: Option<String>,
+    packing: Option<String>,
+}
+
+/// The part of the packing that failed or works again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// Writing lines to the spool.
+    Spool,
+    /// Packing the spool into the archive.
+    Packing,
+}
+
+/// The condition, shared by the threads.
+#[derive(Debug, Default)]
+pub(crate) struct Shared(Mutex<Status>);
+
+impl Shared {
+    pub(crate) fn new(folder: String) -> Self {
+        Self(Mutex::new(Status { folder, ..Status::default() }))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Status> {
+        // A panic of another thread leaves numbers that are still valid.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Status {
+    /// Returns the faults of the spool and of the packing.
+    pub(crate) fn faults(&self) -> [Option<String>; 2] {
+        [self.faults.spool.clone(), self.faults.packing.clone()]
+    }
+
+    /// Sets or clears the fault of a part.
+    pub(crate) fn set_fault(&mut self, part: Part, fault: Option<String>) {
+        match part {
+            Part::Spool => self.faults.spool = fault,
+            Part::Packing => self.faults.packing = fault,
+        }
+        self.error = self.faults.spool.clone().or_else(|| self.faults.packing.clone());
+    }
+}
+
+/// Returns the text of an error with its causes and its remedy.
+pub(crate) fn with_help(error: &dyn miette::Diagnostic) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    error.help().map_or(text.clone(), |help| format!("{text}; {help}"))
+}

@@ -1,0 +1,84 @@
+//! How far files were read, kept in a file across restarts of the hub.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+/// A file as the file system distinguishes it: device, inode, and time of its creation. Inodes are
+/// used again, so the time is part of it. It is 0 if the file system has none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct FileId {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    born_ns: u64,
+}
+
+impl FileId {
+    pub(crate) fn of(file: &fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        let born = file.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let born_ns = born.and_then(|born| u64::try_from(born.as_nanos()).ok()).unwrap_or(0);
+        Self { device: file.dev(), inode: file.ino(), born_ns }
+    }
+}
+
+/// Octets that were read of each file. [`WHOLE`](Self::WHOLE) stands for a file that was read to its
+/// end and is closed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Positions(pub(crate) BTreeMap<FileId, u64>);
+
+impl Positions {
+    pub(crate) const WHOLE: u64 = u64::MAX;
+
+    /// Reads the positions. Without the file, nothing was read. A line that is not valid is skipped:
+    /// its file is read again.
+    ///
+    /// # Errors
+    /// Returns the error of the operating system.
+    pub(crate) fn load(path: &Path) -> io::Result<Self> {
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            text => text?,
+        };
+        let line = |line: &str| {
+            let mut numbers = line.split(' ').map(|number| number.parse::<u64>().ok());
+            let mut next = || numbers.next().flatten();
+            let id = FileId { device: next()?, inode: next()?, born_ns: next()? };
+            Some((id, next()?))
+        };
+        Ok(Self(text.lines().filter_map(line).collect()))
+    }
+
+    /// Replaces the file in one step, and makes it durable.
+    ///
+    /// # Errors
+    /// Returns the error of the operating system.
+    pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
+        let line = |(id, octets): (&FileId, &u64)| format!("{} {} {} {octets}\n", id.device, id.inode, id.born_ns);
+        let text: String = self.0.iter().map(line).collect();
+        let new = path.with_extension("new");
+        let mut file = File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("positions");
+        assert_eq!(Positions::load(&path).expect("read"), Positions::default());
+        let id = FileId::of(&folder.path().metadata().expect("a folder"));
+        let positions = Positions([(id, 7), (FileId { inode: 1, ..id }, Positions::WHOLE)].into());
+        positions.save(&path).expect("written");
+        fs::write(&path, fs::read_to_string(&path).expect("read") + "torn 7").expect("written");
+        assert_eq!(Positions::load(&path).expect("read"), positions);
+    }
+}
