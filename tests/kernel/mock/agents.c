@@ -331,8 +331,10 @@ bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet)
 		manage(node, node->type == TYPE_SWITCH ? 0 : 1, mad);
 		return true;
 	case IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE:
+		by_lid = get_unaligned_be16(mad + 32) != PERMISSIVE;
+		statistics.directed += by_lid;
 		node = route(hca, dlid, mad, &in_port);
-		if (!node)
+		if (!node || (faults.classes & (1 << CLASS_SMP) && hits(faults.drop, node->lid)))
 			return false;
 		manage(node, in_port, mad);
 		status(mad, DIRECTION | get_unaligned_be16(mad + 4));
@@ -340,7 +342,6 @@ bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet)
 		 * The hop pointer at the end of the way back. If a switch returns the reply by LID,
 		 * it is 0: the kernel drops such a reply with 1. The source is then this switch.
 		 */
-		by_lid = get_unaligned_be16(mad + 32) != PERMISSIVE;
 		mad[6] = !by_lid;
 		if (!by_lid)
 			packet->slid = PERMISSIVE;

@@ -75,6 +75,7 @@ STATISTIC(failed, failed, "sends that completed with an error");
 STATISTIC(mismatched, mismatched, "requests in the wrong partition");
 STATISTIC(redirected, redirected, "redirects");
 STATISTIC(overrun, overrun, "replies without a receive buffer");
+STATISTIC(directed, directed, "requests by the LID of a switch, and from there by port");
 STATISTIC(informs, informs, "requests for a subscription to a trap");
 STATISTIC(withdrawals, withdrawals, "requests to end a subscription");
 STATISTIC(subscriptions, subscriptions, "subscriptions that exist now");

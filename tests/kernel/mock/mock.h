@@ -175,6 +175,7 @@ struct statistics {
 	ulong waiting[CLASSES];	/* replies that are delayed now */
 	ulong peak[CLASSES];	/* most replies that were delayed at once */
 	ulong dropped, duplicated, failed, mismatched, redirected, overrun;
+	ulong directed;		/* requests by the LID of a switch, and from there by port */
 	ulong informs;		/* requests for a subscription */
 	ulong withdrawals;	/* requests to end a subscription */
 	ulong subscriptions;	/* that exist now */

@@ -19,7 +19,7 @@ use ibnet::types::Lid;
 use ibnet::verify::device::{MADS_PER_DEVICE, Verifier};
 use ibnet::verify::models::{self, Model};
 use ibnet::verify::reference::{Libibmad, Reference, SecondClient, Shared};
-use ibnet::verify::report::{DeviceReport, ModelReport, ServiceReport, SilentReport};
+use ibnet::verify::report::{DeviceReport, HcaReport, ModelReport, ServiceReport, SilentReport};
 use ibnet::verify::timing::Burst;
 
 use super::fabric::{self, Fabric, Verified};
@@ -68,7 +68,10 @@ pub(super) fn run(config: &Config, fabric: &Fabric, steps: &mut Steps) -> Result
         return Ok(());
     }
     let (port, pkey_index) = workers::hca_port(config, &fabric.ca)?;
-    let found = format!("{port}, LID {}, P_Key {:#06x} at index {pkey_index}, SL {sl}, {}", port.lid, config.pkey, steps.document.kernel);
+    let hca = describe_hca(&port.ca);
+    let kind = Some(hca.to_string()).filter(|text| !text.is_empty()).map(|text| format!(" ({text})")).unwrap_or_default();
+    steps.document.hca = Some(hca);
+    let found = format!("{port}{kind}, LID {}, P_Key {:#06x} at index {pkey_index}, SL {sl}, {}", port.lid, config.pkey, steps.document.kernel);
     steps.line(Verdict::Ok, "HCA", &found)?;
     let transport = UmadTransport::open(&port)?;
     let local = transport.locator()();
@@ -90,6 +93,13 @@ pub(super) fn run(config: &Config, fabric: &Fabric, steps: &mut Steps) -> Result
     };
     programs::topology(&port, fabric, &verified, steps)?;
     slot::compare(&port, pkey_index, config, fabric, &verified, steps)
+}
+
+/// Reads the description of an HCA in sysfs. ibsim has none.
+fn describe_hca(ca: &str) -> HcaReport {
+    let read = |file: &str| fs::read_to_string(format!("/sys/class/infiniband/{ca}/{file}")).ok();
+    let text = |file| read(file).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    HcaReport { hca_type: text("hca_type"), firmware: text("fw_ver"), board: text("board_id") }
 }
 
 /// Compares devices, and measures times. Returns the devices.

@@ -12,6 +12,8 @@ use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::group_list::GroupList;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::types::{Guid, PortNum};
+use ibnet::verify::device::Subject;
+use ibnet::verify::report::{ProgramDifference, ProgramReport};
 
 use super::fabric::{Fabric, Verified, describe};
 use super::{Steps, programs};
@@ -45,22 +47,25 @@ pub(super) fn compare(
         Ok(after) => after,
         Err(error) => return programs::skip(PROGRAM, Err::<Output, _>(error), steps),
     };
-    let (mut compared, mut different) = (0, 0);
+    let (mut compared, mut differences) = (0, Vec::new());
     for ((verified, before), after) in verified.iter().zip(&before).zip(&after) {
         let Some(ours) = slot.get(&(verified.subject.guid, verified.subject.port)) else { continue };
         for (name, value) in ours.iter().filter(|(name, _)| *name != WRONG_IN_LIBIBMAD) {
             let (Some(before), Some(after)) = (before.get(name), after.get(name)) else { continue };
             compared += 1;
             if !(before..=after).contains(&value) {
-                different += 1;
                 let device = describe(&verified.device, verified.subject.port);
                 let found = format!("{device}: {name}: the slot has {value}, not between {before} and {after} of perfquery");
                 steps.line(Verdict::Differ, PROGRAM, &found)?;
+                let Subject { lid, port, .. } = verified.subject;
+                let (ibnet, program) = (value.to_string(), format!("{before} to {after}"));
+                differences.push(ProgramDifference { lid, port, what: name.clone(), ibnet, program });
             }
         }
     }
+    let different = differences.len();
     let text = format!("{compared} counters of one slot with {} ports, {different} differ", slot.len());
-    steps.program(PROGRAM, compared, different, &text)
+    steps.program(ProgramReport { program: PROGRAM, version: programs::version(PROGRAM), compared, different, differences }, &text)
 }
 
 /// Sweeps the ports once with the engine of a sweep. Returns the counters as in the MADs.
