@@ -88,7 +88,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let Document { differences, mads_sent, .. } = document;
     let verdict = if differences == 0 { "equal" } else { "different" };
-    cli::print(format!("\n{verdict}: {differences} differences, {mads_sent} MADs sent\n").as_bytes()).map_err(Failure::Stdout)?;
+    let next = match &args.report {
+        _ if differences == 0 => String::new(),
+        Some(path) => format!("attach {} to an issue of the project\n", path.display()),
+        None => "run the command again with --report verify.json, and attach the file to an issue of the project\n".to_owned(),
+    };
+    cli::print(format!("\n{verdict}: {differences} differences, {mads_sent} MADs sent\n{next}").as_bytes()).map_err(Failure::Stdout)?;
     Ok(if differences == 0 { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) })
 }
 
