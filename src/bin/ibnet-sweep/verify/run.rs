@@ -72,7 +72,8 @@ pub(super) fn run(config: &Config, fabric: &Fabric, steps: &mut Steps) -> Result
     let hca = describe_hca(&port.ca);
     let kind = Some(hca.to_string()).filter(|text| !text.is_empty()).map(|text| format!(" ({text})")).unwrap_or_default();
     steps.document.hca = Some(hca);
-    let found = format!("{port}{kind}, LID {}, P_Key {:#06x} at index {pkey_index}, SL {sl}, {}", port.lid, config.pkey, steps.document.kernel);
+    let found =
+        format!("{port}{kind}, LID {}, P_Key {:#06x} at index {pkey_index}, SL {sl}, {}", port.lid, config.pkey, steps.document.kernel);
     steps.line(Verdict::Ok, "HCA", &found)?;
     let transport = UmadTransport::open(&port)?;
     let local = transport.locator()();
