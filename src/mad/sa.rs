@@ -153,6 +153,12 @@ mod tests {
     };
 
     #[test]
+    fn status_is_printed_with_its_meaning_in_this_class() {
+        let printed = [0x0200, 0x0700, 0x000c].map(|status| Status(MadStatus(status)).to_string());
+        assert_eq!(printed, ["0x0200 (invalid request)", "0x0700 (request denied)", "0x000c (attribute not supported)"]);
+    }
+
+    #[test]
     fn request_overwrites_the_whole_buffer() {
         let mut mad = [0xa5; MAD_LEN];
         QUERY.emit(Tid(0x0102_0304), &mut mad);

@@ -31,6 +31,10 @@ const WAITING: usize = 256;
 const OPEN_AFTER: Duration = Duration::from_millis(250);
 const OPEN_EVERY: Duration = Duration::from_secs(60);
 
+/// Time after which a connection counts as good, so that the next attempts begin with the shortest
+/// time again. A device that opens but fails is opened less and less often.
+const LASTED: Duration = Duration::from_secs(10);
+
 /// Time between two readings of the location.
 const LOCATE_EVERY: Duration = Duration::from_secs(1);
 
@@ -84,9 +88,13 @@ impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher
         while !self.is_stopped() {
             match (self.open)() {
                 Ok(opened) => {
-                    (backoff, failing_since, is_reported) = (OPEN_AFTER, None, false);
+                    (failing_since, is_reported) = (None, false);
+                    let since = self.clock.now();
                     if let Err(error) = self.watch(opened) {
                         self.tell(format!("the connection is lost, it is opened again: {error}"), false);
+                    }
+                    if self.clock.now() >= since + LASTED {
+                        backoff = OPEN_AFTER;
                     }
                 }
                 Err(error) => {
