@@ -5,6 +5,8 @@
 //! A single record fits into one MAD. So ibnet does not use RMPP, which splits longer replies of
 //! this class into several MADs. The attribute begins at octet 56 of the MAD.
 
+use std::fmt;
+
 use super::header::{HEADER_LEN, Header, METHOD_GET, MadStatus};
 use super::{MAD_LEN, Mad};
 use crate::types::{Guid, Lid, Tid};
@@ -48,6 +50,27 @@ pub struct Gid {
     pub prefix: u64,
     /// Port GUID.
     pub guid: Guid,
+}
+
+/// The status of a reply of subnet administration. Its upper octet is specific to the class (IBA vol.
+/// 1, 15.2; `umad_sa.h` of rdma-core).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status(pub MadStatus);
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let meaning = match self.0.0 {
+            0x0100 => "no resources",
+            0x0200 => "invalid request",
+            0x0300 => "no records",
+            0x0400 => "too many records",
+            0x0500 => "invalid GID",
+            0x0600 => "insufficient components",
+            0x0700 => "request denied",
+            _ => return self.0.fmt(f),
+        };
+        write!(f, "{:#06x} ({meaning})", self.0.0)
+    }
 }
 
 /// A request for a reversible path between two ports.
@@ -128,6 +151,12 @@ mod tests {
         source: Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(0x0102_0304_0506_0708) },
         destination: Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(0x1112_1314_1516_1718) },
     };
+
+    #[test]
+    fn status_is_printed_with_its_meaning_in_this_class() {
+        let printed = [0x0200, 0x0700, 0x000c].map(|status| Status(MadStatus(status)).to_string());
+        assert_eq!(printed, ["0x0200 (invalid request)", "0x0700 (request denied)", "0x000c (attribute not supported)"]);
+    }
 
     #[test]
     fn request_overwrites_the_whole_buffer() {

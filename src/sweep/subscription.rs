@@ -6,7 +6,9 @@
 //!    own LID has changed, because a new subnet manager does not know its subscribers.
 //! 3. If the subnet manager refuses or does not answer, the reason is reported once. The
 //!    subscription is tried again at the next renewal.
-//! 4. A report counts only if it comes from the subnet manager. Each such report is answered.
+//! 4. A report counts only if it comes from the subnet manager. Each such report is answered. The
+//!    subnet manager repeats a report whose answer was lost: a repetition is answered, but it is no
+//!    other trap.
 //! 5. [`withdraw`](Subscription::withdraw) ends the subscription.
 
 use std::collections::VecDeque;
@@ -34,6 +36,10 @@ const TRIES: u8 = 3;
 /// Largest number of waiting replies to reports. The subnet manager repeats a report without reply.
 const MAX_REPLIES: usize = 64;
 
+/// Time in which a report with the same transaction ID is a repetition. A subnet manager repeats a
+/// report within a few seconds.
+const REPEATED_WITHIN: Duration = Duration::from_secs(10);
+
 /// A subscription to [`TRAPS`] at one subnet manager.
 #[derive(Debug)]
 pub struct Subscription {
@@ -43,9 +49,20 @@ pub struct Subscription {
     next_tid: u32,
     /// Replies to reports.
     replies: VecDeque<Mad>,
+    /// The last reports, at most [`MAX_REPLIES`].
+    reports: VecDeque<Report>,
     /// Condition that was reported last.
     reported: Option<Condition>,
     is_withdrawn: bool,
+}
+
+/// A report that was received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Report {
+    /// The whole transaction ID.
+    tid: [u8; 8],
+    trap: Trap,
+    at: Instant,
 }
 
 /// State of the subscription to one trap.
@@ -98,6 +115,7 @@ impl Subscription {
             requests: [request; TRAPS.len()],
             next_tid: seed as u32,
             replies: VecDeque::new(),
+            reports: VecDeque::new(),
             reported: None,
             is_withdrawn: false,
         }
@@ -110,6 +128,7 @@ impl Subscription {
         self.local = local;
         if has_moved && !self.is_withdrawn {
             self.reported = None;
+            self.reports.clear();
             for request in &mut self.requests {
                 *request = Request { state: RequestState::Due { at: now, tries: 0 }, outcome: Outcome::Unknown, may_exist: false };
             }
@@ -137,7 +156,7 @@ impl Subscription {
         Some(Target::general(sm_lid, sm_sl, self.pkey_index, TIMEOUT))
     }
 
-    /// Handles a MAD that was received from a LID. Returns the trap of a report.
+    /// Handles a MAD that was received from a LID. Returns the trap of a report that is not repeated.
     pub fn handle(&mut self, slid: Lid, mad: &Mad, len: usize, now: Instant) -> Option<Trap> {
         if slid != self.local.sm_lid {
             return None;
@@ -148,7 +167,7 @@ impl Subscription {
             if self.replies.len() < MAX_REPLIES {
                 self.replies.push_back(reply);
             }
-            return Some(trap);
+            return (!self.is_repeated(Report { tid: tid_octets(mad), trap, at: now })).then_some(trap);
         }
         let status = InformInfo::answer(mad, len)?;
         let answered = Header::parse(mad).tid;
@@ -162,6 +181,19 @@ impl Subscription {
             request.state = RequestState::Due { at: now + RENEW_EVERY, tries: 0 };
         }
         None
+    }
+
+    /// Returns whether the same report was received before, and remembers it.
+    fn is_repeated(&mut self, report: Report) -> bool {
+        let is_same = |old: &Report| (old.tid, old.trap) == (report.tid, report.trap) && report.at < old.at + REPEATED_WITHIN;
+        if self.reports.iter().any(is_same) {
+            return true;
+        }
+        if self.reports.len() == MAX_REPLIES {
+            self.reports.pop_front();
+        }
+        self.reports.push_back(report);
+        false
     }
 
     /// Handles timeouts. Returns the condition if it has changed since the last report.
@@ -214,6 +246,11 @@ impl Subscription {
     pub fn has_ended(&self) -> bool {
         self.is_withdrawn && self.requests.iter().all(|request| request.state == RequestState::Ended)
     }
+}
+
+/// Returns the whole transaction ID. The subnet manager chose it, so both halves count.
+fn tid_octets(mad: &Mad) -> [u8; 8] {
+    std::array::from_fn(|index| mad[8 + index])
 }
 
 #[cfg(test)]

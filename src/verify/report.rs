@@ -3,6 +3,8 @@
 //! LIDs, port numbers, device IDs and the values of fields that differ stay. A report of equal
 //! devices has no value of any counter.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::compare::{Comparison, Difference, Fault, Values};
@@ -22,6 +24,8 @@ pub struct Report {
     version: &'static str,
     /// Name and release of the kernel.
     pub kernel: String,
+    /// The HCA that sends. `None` on a simulated fabric.
+    pub hca: Option<HcaReport>,
     /// The second reader.
     pub reference: &'static str,
     /// Number of devices of the plan or of the net file.
@@ -42,6 +46,17 @@ pub struct Report {
     pub mads_sent: u64,
     /// Number of differences.
     pub differences: usize,
+}
+
+/// The HCA that sends, as its driver describes it in sysfs. A driver may leave out any of these.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct HcaReport {
+    /// Type, such as `MT4123`.
+    pub hca_type: Option<String>,
+    /// Version of the firmware.
+    pub firmware: Option<String>,
+    /// Board, such as `MT_0000000224`. It names the product, not the single device.
+    pub board: Option<String>,
 }
 
 /// A model.
@@ -133,10 +148,30 @@ pub struct SilentReport {
 pub struct ProgramReport {
     /// Name of the program.
     pub program: &'static str,
+    /// Version of rdma-core, as the program prints it.
+    pub version: Option<String>,
     /// Number of values that were compared.
     pub compared: usize,
     /// Number of values that differ.
     pub different: usize,
+    /// The values that differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<ProgramDifference>,
+}
+
+/// A value of another program that differs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ProgramDifference {
+    /// LID of the device in the plan.
+    pub lid: Lid,
+    /// Number of the port.
+    pub port: PortNum,
+    /// `LID`, `link`, or the name of a counter.
+    pub what: String,
+    /// Value of ibnet.
+    pub ibnet: String,
+    /// Value of the program. For a counter, the values before and after the slot.
+    pub program: String,
 }
 
 /// The name and the GUID of a device in a report, and what else identifies it.
@@ -160,6 +195,7 @@ impl Default for Report {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
             kernel: String::new(),
+            hca: None,
             reference: "",
             devices_known: 0,
             devices_identified: 0,
@@ -179,6 +215,15 @@ impl Report {
     pub fn to_json(&self) -> String {
         // The document has only numbers, texts and lists, so it can always be written.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+}
+
+impl fmt::Display for HcaReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { hca_type, firmware, board } = self;
+        let parts = [("type", hca_type), ("firmware", firmware), ("board", board)];
+        let known = parts.into_iter().filter_map(|(what, value)| Some(format!("{what} {}", value.as_ref()?)));
+        f.write_str(&known.collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -16,6 +16,7 @@ use super::reconnect::{OpenError, Opened};
 use super::{Driver, NAMED_IN_LOG};
 use crate::mad::exchange::Outcome;
 use crate::mad::inform::{LINK_STATE, Trap};
+use crate::mad::sa;
 use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
 use crate::sweep::subscription::{Condition, Subscription};
@@ -25,8 +26,16 @@ use crate::time::Instant;
 /// periodic check reads the links.
 const WAITING: usize = 256;
 
-/// Time between two attempts to open the transport, and between two readings of the location.
-const OPEN_EVERY: Duration = Duration::from_secs(10);
+/// Times between two attempts to open the transport: the first one, which doubles after each failed
+/// attempt, and the longest one. The kernel logs each refused attempt.
+const OPEN_AFTER: Duration = Duration::from_millis(250);
+const OPEN_EVERY: Duration = Duration::from_secs(60);
+
+/// Time after which a connection counts as good, so that the next attempts begin with the shortest
+/// time again. A device that opens but fails is opened less and less often.
+const LASTED: Duration = Duration::from_secs(10);
+
+/// Time between two readings of the location.
 const LOCATE_EVERY: Duration = Duration::from_secs(1);
 
 /// Longest wait for a MAD. It bounds the delay of a stop.
@@ -35,9 +44,9 @@ const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// Time for ending the subscription at the stop.
 const WITHDRAW: Duration = Duration::from_millis(500);
 
-/// Number of failed attempts in a row after which the reason is reported. During a reload, the
-/// first attempts fail, because the old driver still receives the reports.
-const REPORTED_FAILURE: u32 = 2;
+/// Time for which the attempts must fail until the reason is reported. During a reload, the first
+/// attempts fail, because the old driver still receives the reports.
+const REPORTED_AFTER: Duration = Duration::from_secs(3);
 
 /// News of the thread.
 enum News {
@@ -74,23 +83,29 @@ struct Watcher<C, O> {
 
 impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher<C, O> {
     fn run(mut self) {
-        let mut failures = 0;
+        let mut backoff = OPEN_AFTER;
+        let (mut failing_since, mut is_reported) = (None, false);
         while !self.is_stopped() {
             match (self.open)() {
                 Ok(opened) => {
-                    failures = 0;
+                    (failing_since, is_reported) = (None, false);
+                    let since = self.clock.now();
                     if let Err(error) = self.watch(opened) {
                         self.tell(format!("the connection is lost, it is opened again: {error}"), false);
                     }
+                    if self.clock.now() >= since + LASTED {
+                        backoff = OPEN_AFTER;
+                    }
                 }
                 Err(error) => {
-                    failures += 1;
-                    if failures == REPORTED_FAILURE {
+                    let now = self.clock.now();
+                    if now >= *failing_since.get_or_insert(now) + REPORTED_AFTER && !std::mem::replace(&mut is_reported, true) {
                         self.tell(format!("not possible: {error}"), false);
                     }
                 }
             }
-            let until = self.clock.now() + OPEN_EVERY;
+            let until = self.clock.now() + backoff;
+            backoff = (backoff * 2).min(OPEN_EVERY);
             while !self.is_stopped() && self.clock.now() < until {
                 thread::sleep(LONGEST_WAIT);
             }
@@ -148,7 +163,7 @@ impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher
             match condition {
                 Condition::Active(lid) => self.tell(format!("the subnet manager at LID {lid} forwards traps 128 and 144"), true),
                 Condition::Refused(lid, status) => {
-                    self.tell(format!("the subnet manager at LID {lid} refused with status {status}"), false);
+                    self.tell(format!("the subnet manager at LID {lid} refused with status {}", sa::Status(status)), false);
                 }
                 Condition::Silent(lid) => self.tell(format!("the subnet manager at LID {lid} does not answer"), false),
             }

@@ -43,9 +43,9 @@ fn answer(subscription: &mut Subscription, sent: &[(Target, Mad)], status: u16, 
     }
 }
 
-fn report(number: u16, lid: u16) -> Mad {
+fn report(number: u16, lid: u16, tid: u32) -> Mad {
     let mut mad = [0; MAD_LEN];
-    Trap { number, lid: Lid(lid) }.emit(Tid(77), &mut mad);
+    Trap { number, lid: Lid(lid) }.emit(Tid(tid), &mut mad);
     mad
 }
 
@@ -124,15 +124,37 @@ fn report_of_the_subnet_manager_is_answered() {
     let mut subscription = subscription();
     let first = sent(&mut subscription, at(1));
     answer(&mut subscription, &first, 0, at(1));
-    let forged = subscription.handle(Lid(8), &report(128, 7), MAD_LEN, at(2));
+    let forged = subscription.handle(Lid(8), &report(128, 7, 77), MAD_LEN, at(2));
     assert_eq!((forged, sent(&mut subscription, at(2)).len()), (None, 0), "a report of another sender");
-    assert_eq!(subscription.handle(Lid(1), &report(128, 7), MAD_LEN, at(2)), Some(Trap { number: 128, lid: Lid(7) }));
+    assert_eq!(subscription.handle(Lid(1), &report(128, 7, 77), MAD_LEN, at(2)), Some(Trap { number: 128, lid: Lid(7) }));
     let replies = sent(&mut subscription, at(2));
     let [(target, reply)] = &replies[..] else { panic!("{}", replies.len()) };
     let header = Header::parse(reply);
     assert_eq!((target.lid, header.method, header.tid, target.give_up), (Lid(1), METHOD_REPORT_RESP, Tid(77), Duration::ZERO));
-    for _ in 0..1000 {
-        assert!(subscription.handle(Lid(1), &report(144, 7), MAD_LEN, at(3)).is_some());
+    for tid in 100..1100 {
+        assert!(subscription.handle(Lid(1), &report(144, 7, tid), MAD_LEN, at(3)).is_some());
     }
     assert_eq!(sent(&mut subscription, at(3)).len(), MAX_REPLIES, "the memory is limited");
+}
+
+#[test]
+fn repeated_report_is_answered_but_is_no_other_trap() {
+    let mut subscription = subscription();
+    let first = sent(&mut subscription, at(1));
+    answer(&mut subscription, &first, 0, at(1));
+    let mut receive = |mad: &Mad, time| {
+        let trap = subscription.handle(Lid(1), mad, MAD_LEN, at(time));
+        (trap.is_some(), sent(&mut subscription, at(time)).len())
+    };
+    assert_eq!(receive(&report(128, 7, 77), 2), (true, 1));
+    assert_eq!(receive(&report(128, 7, 77), 3), (false, 1), "the answer was lost");
+    assert_eq!(receive(&report(128, 7, 78), 3), (true, 1), "another trap of the same device");
+    assert_eq!(receive(&report(144, 7, 77), 3), (true, 1), "another trap with the same transaction ID");
+    let mut high_half = report(128, 7, 77);
+    high_half[8] = 1;
+    assert_eq!(receive(&high_half, 3), (true, 1), "another transaction ID");
+    assert_eq!(receive(&report(128, 7, 77), 12), (true, 1), "a transaction ID that is used again");
+    subscription.set_local(local(4), at(13));
+    let trap = subscription.handle(Lid(4), &report(128, 7, 77), MAD_LEN, at(13));
+    assert!(trap.is_some(), "another subnet manager chooses its own transaction IDs");
 }

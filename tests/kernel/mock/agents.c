@@ -13,7 +13,9 @@
 #endif
 
 #define METHOD_GET		0x01
+#define METHOD_SET		0x02
 #define METHOD_GET_RESP		0x81
+#define METHOD_REPORT_RESP	0x86
 #define STATUS_REDIRECT		0x0002
 #define STATUS_UNSUPPORTED	0x000c
 #define STATUS_INVALID		0x001c
@@ -164,8 +166,8 @@ static void port_info(const struct mock_node *node, u8 port, u8 in_port, u8 *dat
 	if (based)
 		put_unaligned_be16(node->lid, data + 16);
 	put_unaligned_be16(sm_lid, data + 18);
-	/* Extended speeds and CapabilityMask2; the SM's own port has the bit IsSM. */
-	put_unaligned_be32(0xc000 | (based && node->lid == sm_lid ? 2 : 0), data + 20);
+	/* Extended speeds and CapabilityMask2; the port of a subnet manager has the bit IsSM. */
+	put_unaligned_be32(0xc000 | (based && node->manages ? 2 : 0), data + 20);
 	data[28] = in_port;
 	data[29] = 0x03;		/* 1x or 4x */
 	data[30] = 0x03;
@@ -183,9 +185,11 @@ static void port_info(const struct mock_node *node, u8 port, u8 in_port, u8 *dat
 
 static void sm_info(const struct mock_node *node, u8 *data)
 {
+	static u32 actions;
+
 	put_unaligned_be64(node->guid, data);
-	put_unaligned_be32(1, data + 16);
-	data[20] = 0xf3;		/* priority 15, master */
+	put_unaligned_be32(++actions, data + 16);
+	data[20] = node->manager;
 }
 
 static void manage(const struct mock_node *node, u8 in_port, u8 *mad)
@@ -216,7 +220,7 @@ static void manage(const struct mock_node *node, u8 in_port, u8 *mad)
 		port_info(node, modifier || node->type == TYPE_SWITCH ? modifier : in_port, in_port, data);
 		return;
 	case 0x20:
-		if (node->lid != sm_lid)
+		if (!node->manages)
 			break;
 		sm_info(node, data);
 		return;
@@ -229,18 +233,28 @@ static void manage(const struct mock_node *node, u8 in_port, u8 *mad)
 }
 
 /*
- * Follows a directed route. `in_port` is set to the port by which the request arrives. Returns NULL
- * if the route leaves the fabric.
+ * Follows a directed route: from the HCA, or, if DrSLID is a LID, from the switch at the destination
+ * LID (IBA volume 1, 14.2.2). `in_port` is set to the port by which the request arrives. Returns
+ * NULL if the route leaves the fabric.
  */
-static const struct mock_node *route(struct mock_hca *hca, u8 *mad, u8 *in_port)
+static const struct mock_node *route(struct mock_hca *hca, u16 dlid, u8 *mad, u8 *in_port)
 {
 	const struct mock_node *node = fabric_node(hca->node);
+	u16 source = get_unaligned_be16(mad + 32);
 	u8 *initial = mad + 128, *back = mad + 192;
 	u8 hops = mad[7], hop;
 
-	*in_port = node->type == TYPE_SWITCH ? 0 : 1;
-	if (hops > 63 || get_unaligned_be16(mad + 32) != PERMISSIVE || get_unaligned_be16(mad + 34) != PERMISSIVE)
+	if (hops > 63 || get_unaligned_be16(mad + 34) != PERMISSIVE)
 		return NULL;
+	if (source != PERMISSIVE) {
+		/* Without the LID of the sender, the switch cannot return the reply. */
+		if (source != node->lid || mad[6])
+			return NULL;
+		node = fabric_by_lid(dlid);
+		if (!node || node->type != TYPE_SWITCH)
+			return NULL;
+	}
+	*in_port = node->type == TYPE_SWITCH ? 0 : 1;
 	for (hop = 1; hop <= hops; hop++) {
 		u8 out = initial[hop];
 
@@ -253,17 +267,13 @@ static const struct mock_node *route(struct mock_hca *hca, u8 *mad, u8 *in_port)
 	return node;
 }
 
-/* Subnet administration: PathRecord by GUID */
+/* Subnet administration: PathRecord by GUID, and subscriptions to traps */
 
-static void administer(u8 *mad)
+static void find_path(u8 *mad)
 {
 	const struct mock_node *to = fabric_by_guid(get_unaligned_be64(mad + 72));
 	const struct mock_node *from = fabric_by_guid(get_unaligned_be64(mad + 88));
 
-	if (attribute(mad) != 0x35) {
-		status(mad, STATUS_UNSUPPORTED);
-		return;
-	}
 	if (!to || !from) {
 		status(mad, STATUS_NO_RECORDS);
 		return;
@@ -278,12 +288,34 @@ static void administer(u8 *mad)
 	mad[112] = 0x80 | 18;
 }
 
+/* Returns false if the subnet manager does not answer. */
+static bool administer(struct mock_hca *hca, struct packet *packet)
+{
+	u8 *mad = packet->mad, method = mad[3];
+
+	mad[3] = METHOD_GET_RESP;
+	if (method == METHOD_REPORT_RESP) {
+		wire_acknowledge(packet->qp, mad);
+		return false;
+	}
+	if (method == METHOD_SET && attribute(mad) == 0x03)
+		status(mad, traps_inform(hca, packet));
+	else if (method == METHOD_GET && attribute(mad) == 0x35)
+		find_path(mad);
+	else
+		status(mad, STATUS_UNSUPPORTED);
+	return true;
+}
+
 /* Turns a request into its reply. Returns false if no device answers. */
 bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet)
 {
 	const struct mock_node *node = fabric_by_lid(dlid);
 	u8 *mad = packet->mad, in_port;
+	bool by_lid;
 
+	if (mad[1] == IB_MGMT_CLASS_SUBN_ADM)
+		return dlid == sm_lid && node && node->manages && administer(hca, packet);
 	if (mad[3] != METHOD_GET)
 		return false;
 	mad[3] = METHOD_GET_RESP;
@@ -299,18 +331,20 @@ bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet)
 		manage(node, node->type == TYPE_SWITCH ? 0 : 1, mad);
 		return true;
 	case IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE:
-		node = route(hca, mad, &in_port);
-		if (!node)
+		by_lid = get_unaligned_be16(mad + 32) != PERMISSIVE;
+		statistics.directed += by_lid;
+		node = route(hca, dlid, mad, &in_port);
+		if (!node || (faults.classes & (1 << CLASS_SMP) && hits(faults.drop, node->lid)))
 			return false;
 		manage(node, in_port, mad);
 		status(mad, DIRECTION | get_unaligned_be16(mad + 4));
-		mad[6] = 1;		/* the hop pointer at the end of the way back */
-		packet->slid = PERMISSIVE;
-		return true;
-	case IB_MGMT_CLASS_SUBN_ADM:
-		if (dlid != sm_lid)
-			return false;
-		administer(mad);
+		/*
+		 * The hop pointer at the end of the way back. If a switch returns the reply by LID,
+		 * it is 0: the kernel drops such a reply with 1. The source is then this switch.
+		 */
+		mad[6] = !by_lid;
+		if (!by_lid)
+			packet->slid = PERMISSIVE;
 		return true;
 	default:
 		return false;

@@ -87,6 +87,29 @@ int fabric_set_link(u16 lid, u8 port, bool down)
 	return 0;
 }
 
+static void connect(u16 a, u8 a_port, u16 b, u8 b_port)
+{
+	nodes[a].ends[a_port] = (struct link_end){ .node = b, .port = b_port };
+	nodes[b].ends[b_port] = (struct link_end){ .node = a, .port = a_port };
+}
+
+/* Exchanges the cables of two ports. */
+int fabric_exchange(u16 a_lid, u8 a_port, u16 b_lid, u8 b_port)
+{
+	struct mock_node *a = fabric_by_lid(a_lid), *b = fabric_by_lid(b_lid);
+	struct link_end far_a, far_b;
+
+	if (!a || !b || !a_port || !b_port || a_port > a->ports || b_port > b->ports)
+		return -EINVAL;
+	far_a = a->ends[a_port];
+	far_b = b->ends[b_port];
+	if (far_a.node == NO_NODE || far_b.node == NO_NODE || far_a.node == b - nodes || far_b.node == a - nodes)
+		return -EINVAL;
+	connect(a - nodes, a_port, far_b.node, far_b.port);
+	connect(b - nodes, b_port, far_a.node, far_a.port);
+	return 0;
+}
+
 static int add(u8 type, u8 ports, u64 guid)
 {
 	struct mock_node *node = &nodes[node_count];
@@ -103,12 +126,6 @@ static int add(u8 type, u8 ports, u64 guid)
 	node->lid = node_count + 1;
 	by_lid[node->lid] = ++node_count;
 	return 0;
-}
-
-static void connect(u16 a, u8 a_port, u16 b, u8 b_port)
-{
-	nodes[a].ends[a_port] = (struct link_end){ .node = b, .port = b_port };
-	nodes[b].ends[b_port] = (struct link_end){ .node = a, .port = a_port };
 }
 
 int fabric_build(int hcas)

@@ -5,7 +5,7 @@
 
 #include "mock.h"
 
-struct faults faults = { .pkey = 0x8001, .trend = 1, .classes = 1 << CLASS_PMA, .redirect_form = 1 };
+struct faults faults = { .pkey = 0x8001, .trend = 1, .classes = 1 << CLASS_PMA, .redirect_form = 1, .repeat_us = 200000 };
 struct statistics statistics;
 
 /* A list of LIDs: "3,5-7", or an empty line. */
@@ -60,6 +60,9 @@ NUMBER(pkey, uint, "P_Key of the LIDs in need_pkey_lids");
 NUMBER(classes, uint, "classes with faults: 1 PMA, 2 SMP, 4 SA, or a sum");
 NUMBER(step, ulong, "added to the 64-bit traffic counters");
 NUMBER(path_sl, uint, "SL in path records");
+NUMBER(refuse_inform, uint, "status of the answers to InformInfo; 0 accepts the subscription");
+NUMBER(ignore_responses, uint, "number of ReportResps that are lost from now on");
+NUMBER(repeat_us, uint, "time after which a Report without a ReportResp is sent again");
 STATISTIC(pma_requests, requests[CLASS_PMA], "PMA requests that were sent");
 STATISTIC(smp_requests, requests[CLASS_SMP], "SMPs that were sent");
 STATISTIC(sa_requests, requests[CLASS_SA], "SA queries that were sent");
@@ -72,3 +75,10 @@ STATISTIC(failed, failed, "sends that completed with an error");
 STATISTIC(mismatched, mismatched, "requests in the wrong partition");
 STATISTIC(redirected, redirected, "redirects");
 STATISTIC(overrun, overrun, "replies without a receive buffer");
+STATISTIC(directed, directed, "requests by the LID of a switch, and from there by port");
+STATISTIC(informs, informs, "requests for a subscription to a trap");
+STATISTIC(withdrawals, withdrawals, "requests to end a subscription");
+STATISTIC(subscriptions, subscriptions, "subscriptions that exist now");
+STATISTIC(reports, reports, "Reports that were sent, with repetitions");
+STATISTIC(responses, responses, "ReportResps that answered a Report");
+STATISTIC(stray_responses, stray_responses, "ReportResps that answered no Report");

@@ -7,6 +7,7 @@
  * wire.c	the way of a MAD: faults, delays, completions
  * agents.c	the answers: performance management, subnet management, administration
  * fabric.c	switches, HCAs and links
+ * traps.c	subscriptions to traps, and the Reports of the subnet manager
  * faults.c	the faults and the statistics, as module parameters
  */
 #ifndef IBNET_MOCK_H
@@ -82,6 +83,7 @@ struct packet {
 	u16 pkey_index;
 	u8 sl;
 	u8 class;		/* index of CLASS_* */
+	u8 repeats;		/* how often a Report is still sent again */
 	u8 mad[MAD_OCTETS];
 };
 
@@ -90,10 +92,13 @@ void wire_start(void);
 void wire_stop(void);
 int wire_send(struct mock_qp *qp, const struct ib_ud_wr *wr);
 void wire_forget(struct mock_qp *qp);
+void wire_enqueue(struct packet *packet, uint delay_us);
+void wire_acknowledge(const struct mock_qp *qp, const u8 *response);
 
 /* agents.c */
 
-enum { CLASS_PMA, CLASS_SMP, CLASS_SA, CLASSES };
+/* A Report is the only MAD that no request has caused. */
+enum { CLASS_PMA, CLASS_SMP, CLASS_SA, CLASS_REPORT, CLASSES };
 
 bool answer(struct mock_hca *hca, u16 dlid, struct packet *packet);
 
@@ -115,6 +120,8 @@ struct mock_node {
 	u8 type;
 	u8 ports;
 	bool rs_fec;		/* whether its ports use a Reed-Solomon code */
+	bool manages;		/* whether a subnet manager runs on it */
+	u8 manager;		/* priority and state of this subnet manager, as in SMInfo */
 	char name[64];
 	struct link_end *ends;	/* by port number; 0 is not used */
 };
@@ -127,6 +134,16 @@ struct mock_node *fabric_by_guid(u64 guid);
 u16 fabric_own_node(int hca);
 int fabric_set_lid(struct mock_node *node, u16 lid);
 int fabric_set_link(u16 lid, u8 port, bool down);
+int fabric_exchange(u16 a_lid, u8 a_port, u16 b_lid, u8 b_port);
+
+/* traps.c */
+
+enum { TRAP_LINK = 128, TRAP_PORT = 144 };
+
+u16 traps_inform(struct mock_hca *hca, const struct packet *packet);
+void traps_forward(u16 trap, const struct mock_node *node);
+void traps_forget(const struct mock_qp *qp);
+void traps_forget_all(void);
 
 /* faults.c */
 
@@ -148,6 +165,9 @@ struct faults {
 	int trend;		/* added to the traffic counters of `moving` at each reply */
 	ulong step;		/* added to the 64-bit traffic counters */
 	uint path_sl;		/* SL in path records */
+	uint refuse_inform;	/* status of the answers to InformInfo */
+	uint ignore_responses;	/* number of ReportResps that are lost */
+	uint repeat_us;		/* time after which a Report is repeated */
 };
 
 struct statistics {
@@ -155,6 +175,13 @@ struct statistics {
 	ulong waiting[CLASSES];	/* replies that are delayed now */
 	ulong peak[CLASSES];	/* most replies that were delayed at once */
 	ulong dropped, duplicated, failed, mismatched, redirected, overrun;
+	ulong directed;		/* requests by the LID of a switch, and from there by port */
+	ulong informs;		/* requests for a subscription */
+	ulong withdrawals;	/* requests to end a subscription */
+	ulong subscriptions;	/* that exist now */
+	ulong reports;		/* Reports that were sent, with repetitions */
+	ulong responses;	/* ReportResps that answered a Report */
+	ulong stray_responses;	/* ReportResps that answered no Report */
 };
 
 extern struct faults faults;

@@ -5,6 +5,8 @@
 
 #include "mock.h"
 
+#define SM_MASTER	3	/* SMState */
+
 static uint hcas = 1;
 module_param(hcas, uint, 0444);
 MODULE_PARM_DESC(hcas, "number of HCAs: 1 or 2");
@@ -12,6 +14,10 @@ MODULE_PARM_DESC(hcas, "number of HCAs: 1 or 2");
 static unsigned long long plugged_ns;
 module_param(plugged_ns, ullong, 0444);
 MODULE_PARM_DESC(plugged_ns, "time at which the last HCA appeared, in nanoseconds since 1970");
+
+static unsigned long long changed_ns;
+module_param(changed_ns, ullong, 0444);
+MODULE_PARM_DESC(changed_ns, "time at which a link or a port last changed, in nanoseconds since 1970");
 
 u16 sm_lid = 1;
 u16 pkey_table[PKEYS] = { 0xffff, 0x8001 };
@@ -91,6 +97,17 @@ static int change_lid(u32 from, u32 to)
 	return error;
 }
 
+/* The switches at both ends of a link report it. */
+static void report_link(u16 lid, u8 port)
+{
+	const struct mock_node *node = fabric_by_lid(lid), *peer = fabric_node(node->ends[port].node);
+
+	if (node->type == TYPE_SWITCH)
+		traps_forward(TRAP_LINK, node);
+	if (peer->type == TYPE_SWITCH)
+		traps_forward(TRAP_LINK, peer);
+}
+
 static int change_link(u32 lid, u32 port, bool down)
 {
 	unsigned long flags;
@@ -98,8 +115,66 @@ static int change_link(u32 lid, u32 port, bool down)
 
 	spin_lock_irqsave(&wire_lock, flags);
 	error = fabric_set_link(lid, port, down);
+	if (!error) {
+		changed_ns = ktime_get_real_ns();
+		report_link(lid, port);
+	}
 	spin_unlock_irqrestore(&wire_lock, flags);
 	return error;
+}
+
+/* The capabilities of a port change, by name only: its attributes stay as they are. */
+static int change_capabilities(u32 lid)
+{
+	const struct mock_node *node;
+	unsigned long flags;
+
+	spin_lock_irqsave(&wire_lock, flags);
+	node = fabric_by_lid(lid);
+	if (node) {
+		changed_ns = ktime_get_real_ns();
+		traps_forward(TRAP_PORT, node);
+	}
+	spin_unlock_irqrestore(&wire_lock, flags);
+	return node ? 0 : -EINVAL;
+}
+
+static int exchange(u32 a, u32 a_port, u32 b, u32 b_port)
+{
+	unsigned long flags;
+	int error;
+
+	spin_lock_irqsave(&wire_lock, flags);
+	error = fabric_exchange(a, a_port, b, b_port);
+	spin_unlock_irqrestore(&wire_lock, flags);
+	return error;
+}
+
+/*
+ * Starts, changes or ends a subnet manager. One in the state MASTER becomes that of all ports. It
+ * does not have the subscriptions of another one.
+ */
+static int change_manager(u32 lid, bool runs, u8 priority, u8 state)
+{
+	struct mock_node *node;
+	unsigned long flags;
+	bool is_new_master;
+
+	spin_lock_irqsave(&wire_lock, flags);
+	node = fabric_by_lid(lid);
+	is_new_master = node && runs && state == SM_MASTER && lid != sm_lid;
+	if (node) {
+		node->manages = runs;
+		node->manager = priority << 4 | state;
+	}
+	if (is_new_master)
+		sm_lid = lid;
+	if (is_new_master || (lid == sm_lid && !runs))
+		traps_forget_all();
+	spin_unlock_irqrestore(&wire_lock, flags);
+	if (is_new_master)
+		all_see(IB_EVENT_SM_CHANGE);
+	return node ? 0 : -EINVAL;
 }
 
 static int change_port(int index, bool up)
@@ -114,7 +189,7 @@ static int change_port(int index, bool up)
 static int execute(const char *line)
 {
 	char name[16] = "mock%d";
-	u32 a, b;
+	u32 a, b, c, d;
 
 	if (sscanf(line, "plug %u %15s", &a, name) >= 1 && a < MAX_HCAS)
 		return plug(a, name);
@@ -130,11 +205,17 @@ static int execute(const char *line)
 		return change_link(a, b, true);
 	if (sscanf(line, "link_up %u %u", &a, &b) == 2)
 		return change_link(a, b, false);
-	if (sscanf(line, "sm %u", &a) == 1) {
-		sm_lid = a;
-		all_see(IB_EVENT_SM_CHANGE);
-		return 0;
-	}
+	if (sscanf(line, "exchange %u %u %u %u", &a, &b, &c, &d) == 4)
+		return exchange(a, b, c, d);
+	if (sscanf(line, "capabilities %u", &a) == 1)
+		return change_capabilities(a);
+	/* Another subnet manager is at once the only one. */
+	if (sscanf(line, "sm %u", &a) == 1)
+		return a == sm_lid ? -EINVAL : change_manager(sm_lid, false, 0, 0) ?: change_manager(a, true, 15, SM_MASTER);
+	if (sscanf(line, "manager %u %u %u", &a, &b, &c) == 3 && b < 16 && c < 4)
+		return change_manager(a, true, b, c);
+	if (sscanf(line, "no_manager %u", &a) == 1)
+		return change_manager(a, false, 0, 0);
 	if (sscanf(line, "pkey %u %x", &a, &b) == 2 && a < PKEYS) {
 		pkey_table[a] = b;
 		all_see(IB_EVENT_PKEY_CHANGE);
@@ -156,13 +237,16 @@ static int command(const char *line, const struct kernel_param *param)
 static const struct kernel_param_ops commands = { .set = command };
 module_param_cb(command, &commands, NULL, 0200);
 MODULE_PARM_DESC(command, "plug HCA [NAME], unplug HCA, up HCA, down HCA, lid FROM TO, sm LID, "
-			  "link_down LID PORT, link_up LID PORT, pkey INDEX HEX");
+			  "link_down LID PORT, link_up LID PORT, pkey INDEX HEX, exchange LID PORT LID PORT, "
+			  "capabilities LID, manager LID PRIORITY STATE, no_manager LID");
 
 static int __init start(void)
 {
 	int error = hcas >= 1 && hcas <= MAX_HCAS ? fabric_build(hcas) : -EINVAL;
 	uint i;
 
+	if (!error)
+		error = change_manager(sm_lid, true, 15, SM_MASTER);
 	wire_start();
 	for (i = 0; i < hcas && !error; i++)
 		error = plug(i, "mock%d");

@@ -91,6 +91,11 @@ static int query_pkey(struct ib_device *ib, u32 port, u16 index, u16 *pkey)
 	return 0;
 }
 
+static void get_dev_fw_str(struct ib_device *ib, char *text)
+{
+	strscpy(text, "20.31.1014", IB_FW_VERSION_NAME_MAX);
+}
+
 /* Objects without state */
 
 static int alloc_pd(struct ib_pd *pd, struct ib_udata *udata)
@@ -275,6 +280,7 @@ const struct ib_device_ops mock_ops = {
 	.get_port_immutable = get_port_immutable,
 	.query_gid = query_gid,
 	.query_pkey = query_pkey,
+	.get_dev_fw_str = get_dev_fw_str,
 	.alloc_pd = alloc_pd,
 	.dealloc_pd = dealloc_pd,
 	.get_dma_mr = get_dma_mr,

@@ -20,6 +20,8 @@ static void deliver(struct packet *packet)
 	};
 
 	statistics.waiting[packet->class]--;
+	if (packet->class == CLASS_REPORT)
+		statistics.reports++;
 	if (!qp->count) {
 		statistics.overrun++;
 		return;
@@ -41,23 +43,6 @@ static void arm(void)
 		hrtimer_start(&timer, first->due, HRTIMER_MODE_ABS);
 }
 
-static enum hrtimer_restart expire(struct hrtimer *unused)
-{
-	struct packet *packet;
-	unsigned long flags;
-
-	spin_lock_irqsave(&wire_lock, flags);
-	while ((packet = list_first_entry_or_null(&replies, struct packet, list)) &&
-	       packet->due <= ktime_get()) {
-		list_del(&packet->list);
-		deliver(packet);
-		kfree(packet);
-	}
-	arm();
-	spin_unlock_irqrestore(&wire_lock, flags);
-	return HRTIMER_NORESTART;
-}
-
 static void enqueue(struct packet *packet)
 {
 	struct packet *before;
@@ -74,6 +59,34 @@ static void enqueue(struct packet *packet)
 		arm();
 }
 
+void wire_enqueue(struct packet *packet, uint delay_us)
+{
+	packet->due = ktime_add_us(ktime_get(), delay_us);
+	enqueue(packet);
+}
+
+static enum hrtimer_restart expire(struct hrtimer *unused)
+{
+	struct packet *packet;
+	unsigned long flags;
+
+	spin_lock_irqsave(&wire_lock, flags);
+	while ((packet = list_first_entry_or_null(&replies, struct packet, list)) &&
+	       packet->due <= ktime_get()) {
+		list_del(&packet->list);
+		deliver(packet);
+		if (packet->repeats) {
+			packet->repeats--;
+			wire_enqueue(packet, faults.repeat_us);
+		} else {
+			kfree(packet);
+		}
+	}
+	arm();
+	spin_unlock_irqrestore(&wire_lock, flags);
+	return HRTIMER_NORESTART;
+}
+
 static void release(struct packet *packet, uint delay_us)
 {
 	if (!delay_us) {
@@ -82,8 +95,7 @@ static void release(struct packet *packet, uint delay_us)
 		kfree(packet);
 		return;
 	}
-	packet->due = ktime_add_us(ktime_get(), delay_us);
-	enqueue(packet);
+	wire_enqueue(packet, delay_us);
 }
 
 /* Returns whether a fault takes the request. */
@@ -183,6 +195,27 @@ drop:
 	return 0;
 }
 
+/* Ends the repetitions of the Report that a ReportResp answers. */
+void wire_acknowledge(const struct mock_qp *qp, const u8 *response)
+{
+	struct packet *packet;
+
+	if (faults.ignore_responses) {
+		faults.ignore_responses--;
+		return;
+	}
+	list_for_each_entry(packet, &replies, list) {
+		if (packet->class != CLASS_REPORT || packet->qp != qp || memcmp(packet->mad + 8, response + 8, 8))
+			continue;
+		statistics.responses++;
+		statistics.waiting[CLASS_REPORT]--;
+		list_del(&packet->list);
+		kfree(packet);
+		return;
+	}
+	statistics.stray_responses++;
+}
+
 /* Removes the replies to a queue pair that ends. */
 void wire_forget(struct mock_qp *qp)
 {
@@ -197,6 +230,7 @@ void wire_forget(struct mock_qp *qp)
 		list_del(&packet->list);
 		kfree(packet);
 	}
+	traps_forget(qp);
 	spin_unlock_irqrestore(&wire_lock, flags);
 }
 

@@ -37,23 +37,24 @@ pub(super) fn equal(result: &DeviceResult) -> String {
     text
 }
 
-/// Describes the differences of a device, one text for each.
-pub(super) fn differences(result: &DeviceResult) -> Vec<String> {
+/// Describes the differences of a device, one text for each. `reader` is the name of the second
+/// reader.
+pub(super) fn differences(result: &DeviceResult, reader: &str) -> Vec<String> {
     let mut texts = Vec::new();
     for attribute in &result.attributes {
         let name = attribute.name;
         match &attribute.outcome {
             Outcome::Compared(comparison) => {
-                texts.extend(comparison.differences.iter().map(|difference| format!("{name}: {}", one(difference))));
+                texts.extend(comparison.differences.iter().map(|difference| format!("{name}: {}", one(difference, reader))));
             }
-            Outcome::OnlyOurs(reason) => texts.push(format!("{name}: ibnet was answered, the second reader was not: {reason}")),
-            Outcome::OnlyTheirs(reason) => texts.push(format!("{name}: the second reader was answered, ibnet was not: {reason}")),
+            Outcome::OnlyOurs(reason) => texts.push(format!("{name}: ibnet was answered, {reader} was not: {reason}")),
+            Outcome::OnlyTheirs(reason) => texts.push(format!("{name}: {reader} was answered, ibnet was not: {reason}")),
             Outcome::Unanswered(..) | Outcome::Lacking(_) => {}
         }
     }
     if let Some((ours, theirs)) = &result.other_agent {
         texts.push(format!(
-            "redirection: ibnet was answered by LID {} (queue pair {}, SL {}), the second reader by LID {} (queue pair {}, SL {})",
+            "redirection: ibnet was answered by LID {} (queue pair {}, SL {}), {reader} by LID {} (queue pair {}, SL {})",
             ours.lid, ours.qp, ours.sl, theirs.lid, theirs.qp, theirs.sl
         ));
     }
@@ -65,13 +66,13 @@ pub(super) fn differences(result: &DeviceResult) -> Vec<String> {
     texts
 }
 
-fn one(difference: &Difference) -> String {
+fn one(difference: &Difference, reader: &str) -> String {
     let Difference { field, index, values: Values { before, theirs, theirs_by_us, after }, fault } = difference;
     let name = if field.len > 1 { format!("{}[{index}]", field.name) } else { field.name.to_owned() };
     match fault {
         Fault::Decoding => format!("{name}: libibmad decodes {theirs}, ibnet decodes {theirs_by_us} from the same octets"),
-        Fault::NotBetween => format!("{name}: the second reader read {theirs}, not between {before} and {after} of ibnet"),
-        Fault::Changed => format!("{name}: ibnet read {before}, the second reader {theirs}, ibnet again {after}"),
+        Fault::NotBetween => format!("{name}: {reader} read {theirs}, not between {before} and {after} of ibnet"),
+        Fault::Changed => format!("{name}: ibnet read {before}, {reader} {theirs}, ibnet again {after}"),
     }
 }
 

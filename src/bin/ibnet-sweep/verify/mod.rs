@@ -7,7 +7,7 @@ use std::process::ExitCode;
 #[cfg(feature = "umad")]
 use ibnet::cli::{self, Staged};
 #[cfg(feature = "umad")]
-use ibnet::verify::report::Report as Document;
+use ibnet::verify::report::{ProgramReport, Report as Document};
 
 #[cfg(feature = "umad")]
 use self::fabric::Fabric;
@@ -57,7 +57,8 @@ before the first one is sent, and about 80 for each device. Where ibnetdiscover
 and perfquery are installed, their output is compared too.
 
 A report has LIDs, port numbers and device IDs, and the same substitutes for
-names and GUIDs as `ibnet-gen anonymise`.
+names and GUIDs as `ibnet-gen anonymise`. It also has the type, the firmware and
+the board of the HCA, the release of the kernel and the version of rdma-core.
 
 On a simulated fabric a second client of ibnet replaces the queries of libibmad;
 libibmad decodes its replies. This compares the decoders and the values of two
@@ -87,7 +88,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let Document { differences, mads_sent, .. } = document;
     let verdict = if differences == 0 { "equal" } else { "different" };
-    cli::print(format!("\n{verdict}: {differences} differences, {mads_sent} MADs sent\n").as_bytes()).map_err(Failure::Stdout)?;
+    let next = match &args.report {
+        _ if differences == 0 => String::new(),
+        Some(path) => format!("attach {} to an issue of the project\n", path.display()),
+        None => "run the command again with --report verify.json, and attach the file to an issue of the project\n".to_owned(),
+    };
+    cli::print(format!("\n{verdict}: {differences} differences, {mads_sent} MADs sent\n{next}").as_bytes()).map_err(Failure::Stdout)?;
     Ok(if differences == 0 { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) })
 }
 
@@ -122,9 +128,11 @@ impl Steps {
     }
 
     /// Prints a line, counts differences, and adds an entry to the document.
-    fn program(&mut self, program: &'static str, compared: usize, different: usize, found: &str) -> Result<(), Failure> {
-        self.document.programs.push(ibnet::verify::report::ProgramReport { program, compared, different });
+    fn program(&mut self, entry: ProgramReport, found: &str) -> Result<(), Failure> {
+        let (program, different) = (entry.program, entry.different);
+        let version = entry.version.as_ref().map(|version| format!(" (rdma-core {version})")).unwrap_or_default();
+        self.document.programs.push(entry);
         self.document.differences += different;
-        self.line(if different == 0 { Verdict::Ok } else { Verdict::Differ }, program, found)
+        self.line(if different == 0 { Verdict::Ok } else { Verdict::Differ }, program, &format!("{found}{version}"))
     }
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use ibnet::mad::transport::umad::HcaPort;
 use ibnet::topology::ports_report;
 use ibnet::verify::device::Subject;
+use ibnet::verify::report::{ProgramDifference, ProgramReport};
 
 use super::Steps;
 use super::fabric::{Fabric, Verified, describe};
@@ -26,7 +27,7 @@ pub(super) fn topology(port: &HcaPort, fabric: &Fabric, verified: &[Verified], s
     let Ok(net) = ports_report::parse(&output.stdout, PROGRAM) else {
         return steps.line(Verdict::Skip, PROGRAM, "its output has no port");
     };
-    let (mut compared, mut different) = (0, 0);
+    let (mut compared, mut differences) = (0, Vec::new());
     for Verified { device, subject, link } in verified {
         let found = net.fabric.find(subject.guid, subject.port).map(|id| net.fabric.device(id));
         let Some((found, port)) = found.and_then(|found| Some((found, found.port(subject.port)?))) else { continue };
@@ -37,16 +38,18 @@ pub(super) fn topology(port: &HcaPort, fabric: &Fabric, verified: &[Verified], s
         {
             compared += 1;
             if ours != theirs {
-                different += 1;
                 let [ours, theirs] = [ours, theirs].map(|value| value.unwrap_or_else(|| "nothing".to_owned()));
                 let name = describe(device, subject.port);
                 steps.line(Verdict::Differ, PROGRAM, &format!("{name}: {what} {theirs}, ibnet has {ours}"))?;
+                let Subject { lid, port, .. } = *subject;
+                differences.push(ProgramDifference { lid, port, what: what.to_owned(), ibnet: ours, program: theirs });
             }
         }
     }
     let (ports, changed) = changes(fabric, &net.fabric);
+    let different = differences.len();
     let text = format!("{compared} LIDs and links of the sample, {different} differ; {changed} of {ports} ports of the plan have changed");
-    steps.program(PROGRAM, compared, different, &text)
+    steps.program(ProgramReport { program: PROGRAM, version: version(PROGRAM), compared, different, differences }, &text)
 }
 
 /// Returns the number of ports of the plan, and how many of them have another LID or another peer
@@ -94,8 +97,21 @@ pub(super) fn skip(program: &'static str, failed: io::Result<Output>, steps: &mu
 
 /// Runs a program of rdma-core on an HCA port. It may be in a folder for administrators.
 fn output(program: &str, port: &HcaPort, args: &[&str]) -> io::Result<Output> {
+    command(program).args(["-C", &port.ca, "-P", &port.port.to_string()]).args(args).output()
+}
+
+fn command(program: &str) -> Command {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    Command::new(program).env("PATH", path).args(["-C", &port.ca, "-P", &port.port.to_string()]).args(args).output()
+    let mut command = Command::new(program);
+    command.env("PATH", path);
+    command
+}
+
+/// Returns the version of rdma-core that a program prints, such as `44.0`.
+pub(super) fn version(program: &str) -> Option<String> {
+    let output = command(program).arg("--version").output().ok()?;
+    let texts = [output.stdout, output.stderr].map(|text| first_line(&text));
+    texts.iter().find_map(|line| line.split_once("VERSION:")).map(|(_, version)| version.trim().to_owned())
 }
 
 fn first_line(text: &[u8]) -> String {

@@ -1,17 +1,19 @@
 //! Compares one slot of a sweep with `perfquery`, run before and after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
 
 use ibnet::cli;
 use ibnet::config::Config;
-use ibnet::mad::pma::Group;
+use ibnet::mad::pma::{Group, Needs};
 use ibnet::mad::transport::umad::{HcaPort, UmadTransport};
 use ibnet::sweep::cadence::Cadence;
 use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::group_list::GroupList;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::types::{Guid, PortNum};
+use ibnet::verify::device::Subject;
+use ibnet::verify::report::{ProgramDifference, ProgramReport};
 
 use super::fabric::{Fabric, Verified, describe};
 use super::{Steps, programs};
@@ -21,6 +23,9 @@ use crate::streams::Streams;
 
 /// Counters of one port by their names.
 type Counters = BTreeMap<String, u64>;
+
+/// The counter groups of the slot: those that `perfquery` reads.
+const SLOT_GROUPS: [Group; 2] = [Group::Extended, Group::Base];
 
 /// The field that libibmad, and so perfquery, reads from other octets.
 const WRONG_IN_LIBIBMAD: &str = "QP1Dropped";
@@ -45,22 +50,41 @@ pub(super) fn compare(
         Ok(after) => after,
         Err(error) => return programs::skip(PROGRAM, Err::<Output, _>(error), steps),
     };
-    let (mut compared, mut different) = (0, 0);
+    let (mut compared, mut missing, mut differences) = (0, 0, Vec::new());
     for ((verified, before), after) in verified.iter().zip(&before).zip(&after) {
-        let Some(ours) = slot.get(&(verified.subject.guid, verified.subject.port)) else { continue };
+        let none = Counters::new();
+        let ours = slot.get(&(verified.subject.guid, verified.subject.port)).unwrap_or(&none);
+        missing += expected(before).filter(|name| !ours.contains_key(*name)).count();
         for (name, value) in ours.iter().filter(|(name, _)| *name != WRONG_IN_LIBIBMAD) {
             let (Some(before), Some(after)) = (before.get(name), after.get(name)) else { continue };
             compared += 1;
             if !(before..=after).contains(&value) {
-                different += 1;
                 let device = describe(&verified.device, verified.subject.port);
                 let found = format!("{device}: {name}: the slot has {value}, not between {before} and {after} of perfquery");
                 steps.line(Verdict::Differ, PROGRAM, &found)?;
+                let Subject { lid, port, .. } = verified.subject;
+                let (ibnet, program) = (value.to_string(), format!("{before} to {after}"));
+                differences.push(ProgramDifference { lid, port, what: name.clone(), ibnet, program });
             }
         }
     }
-    let text = format!("{compared} counters of one slot with {} ports, {different} differ", slot.len());
-    steps.program(PROGRAM, compared, different, &text)
+    let different = differences.len();
+    let mut text = format!("{compared} counters of one slot with {} ports, {different} differ", slot.len());
+    if missing > 0 {
+        // A MAD of the slot without a reply. The sweep marks such a record.
+        text.push_str(&format!("; the slot does not have {missing} more counters of perfquery"));
+    }
+    steps.program(ProgramReport { program: PROGRAM, version: programs::version(PROGRAM), compared, different, differences }, &text)
+}
+
+/// Returns the names of the counters that `perfquery` printed and that a slot must have.
+/// `perfquery` also prints counters that a device lacks, so those that need a capability are left
+/// out.
+fn expected(printed: &Counters) -> impl Iterator<Item = &'static str> {
+    let fields = SLOT_GROUPS.into_iter().flat_map(|group| group.attribute().counters());
+    // Both groups have counters of the same names.
+    let names: BTreeSet<&str> = fields.filter(|field| field.needs == Needs::Nothing).map(|field| field.name).collect();
+    names.into_iter().filter(|name| *name != WRONG_IN_LIBIBMAD && printed.contains_key(*name))
 }
 
 /// Sweeps the ports once with the engine of a sweep. Returns the counters as in the MADs.
@@ -73,7 +97,7 @@ fn sweep(
 ) -> Result<BTreeMap<(Guid, PortNum), Counters>, Failure> {
     let block = fabric.block(verified);
     let mut engine = config.engine.clone();
-    engine.groups = GroupList::from([Group::Extended, Group::Base]);
+    engine.groups = GroupList::from(SLOT_GROUPS);
     engine.cadence = Cadence::EVERY_SLOT;
     (engine.pkey_index, engine.pkey_table) = (pkey_index, port.pkeys.clone());
     let settings = DriverSettings {

@@ -138,7 +138,7 @@ pub enum UmadError {
         source: io::Error,
     },
     /// The kernel refused the agent for reports.
-    #[error("cannot register an agent for reports of the subnet manager on {port}: {source}")]
+    #[error("cannot receive the reports of the subnet manager on {port}: {}", reports_refused(.source))]
     #[diagnostic(help(
         "only one program can receive reports on a port; another worker of ibnet-sweep or a program such as srp_daemon has it; set traps = false"
     ))]
@@ -159,6 +159,14 @@ pub enum UmadError {
         /// The keys of the table.
         have: String,
     },
+}
+
+/// Returns why the kernel refused the agent for reports. It returns EINVAL if there is another one.
+fn reports_refused(source: &io::Error) -> String {
+    match source.raw_os_error() {
+        Some(libc::EINVAL) => format!("another program on this host receives them, and only one can ({source})"),
+        _ => source.to_string(),
+    }
 }
 
 impl HcaPort {
