@@ -7,9 +7,10 @@ use std::time::Duration;
 use ibnet::cli::Signals;
 use ibnet::metrics::Secrets;
 use ibnet::topology::net_file;
+use ibnet_analysis::groups::Groups;
 
 use crate::archive::Archive;
-use crate::config::{Config, JobSource};
+use crate::config::{Config, ConfigError, JobSource};
 use crate::error::HubError;
 use crate::http::{routes, server};
 use crate::ingest::{self, Clock};
@@ -47,9 +48,12 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         tracing::info!(samplers = simulated.samplers().count(), "simulating a fabric");
         names.push("simulated".into());
     }
-    let hub = Arc::new(
-        Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names).with_archive(config.archive.clone().map(Archive::new)),
-    );
+    let storage = simulated.as_ref().and_then(Prepared::storage).filter(|_| config.groups.is_empty());
+    let groups = storage.map_or(Ok(config.groups.clone()), |storage| Groups::new(vec![storage.clone()])).map_err(ConfigError::from)?;
+    let hub = Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names)
+        .with_archive(config.archive.clone().map(Archive::new))
+        .with_groups(groups);
+    let hub = Arc::new(hub);
     if let Some(net) = &config.net {
         hub.write().add_fabric(&net_file::read(net)?.fabric);
     }

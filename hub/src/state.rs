@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use ibnet::topology::Fabric;
+use ibnet_analysis::groups::Groups;
 use ibnet_analysis::record::{Port, Record};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -78,6 +79,8 @@ pub(crate) struct Hub {
     pub(crate) is_simulated: bool,
     /// The archive with older records.
     pub(crate) archive: Option<Archive>,
+    /// Groups of hosts.
+    pub(crate) groups: Groups,
 }
 
 /// The moment in which records arrive.
@@ -117,12 +120,17 @@ impl Hub {
             drawn: None,
             last_slot: 0,
         };
-        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated, archive: None }
+        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated, archive: None, groups: Groups::default() }
     }
 
     /// Adds the archive with older records.
     pub(crate) fn with_archive(self, archive: Option<Archive>) -> Self {
         Self { archive, ..self }
+    }
+
+    /// Adds groups of hosts.
+    pub(crate) fn with_groups(self, groups: Groups) -> Self {
+        Self { groups, ..self }
     }
 
     /// Locks the state for reading.

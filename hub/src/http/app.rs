@@ -10,6 +10,7 @@ use super::answer::Answer;
 use super::server::Access;
 use crate::query::error::ApiError;
 use crate::query::evaluated::Evaluations;
+use crate::query::groups::Passes;
 use crate::state::Hub;
 
 /// Number of queries that are computed at the same time. Further queries wait.
@@ -23,6 +24,7 @@ pub(crate) const CLIENTS: usize = 256;
 pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
     pub(crate) evaluations: Arc<Evaluations>,
+    pub(crate) passes: Arc<Passes>,
     queries: Arc<Semaphore>,
     pub(crate) clients: Arc<Semaphore>,
     pub(crate) access: Access,
@@ -35,7 +37,7 @@ impl App {
     /// Creates the state of all handlers.
     pub(crate) fn new(hub: Arc<Hub>, access: Access) -> Self {
         let places = |count| Arc::new(Semaphore::new(count));
-        Self { hub, evaluations: Arc::default(), queries: places(QUERIES), clients: places(CLIENTS), access }
+        Self { hub, evaluations: Arc::default(), passes: Arc::default(), queries: places(QUERIES), clients: places(CLIENTS), access }
     }
 
     /// Computes an answer on a thread for blocking work.

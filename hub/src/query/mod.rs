@@ -6,6 +6,7 @@
 //! | [`series`] | the values of a port over time |
 //! | [`heat`] | the values of all ports over time |
 //! | [`evaluated`] | links, congestion trees and errors |
+//! | [`groups`] | groups of hosts with their traffic |
 //! | [`jobs`] | jobs with their traffic, links and neighbours |
 //! | [`error`] | the errors of a query |
 //! | [`port`] | the last record of a port |
@@ -15,6 +16,7 @@
 
 pub(crate) mod error;
 pub(crate) mod evaluated;
+pub(crate) mod groups;
 pub(crate) mod heat;
 pub(crate) mod jobs;
 pub(crate) mod managers;
