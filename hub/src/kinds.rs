@@ -76,7 +76,8 @@ mod tests {
         let without: Vec<&&str> = described.iter().filter(|name| of(name).is_none()).collect();
         assert!(without.is_empty(), "{without:?}");
         let of_hub = ["sampler_silent", "sampler_back", "input_lost", "input_back", "jobs_lost", "jobs_back"];
-        let unknown: Vec<_> = KINDS.iter().flat_map(|(_, events)| *events).filter(|name| !described.contains(**name) && !of_hub.contains(name)).collect();
+        let unknown: Vec<_> =
+            KINDS.iter().flat_map(|(_, events)| *events).filter(|name| !described.contains(**name) && !of_hub.contains(name)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     }
 

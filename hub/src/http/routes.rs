@@ -44,7 +44,11 @@ pub(crate) const ADDRESSES: [&str; 18] = [
 
 /// Returns all routes.
 pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
-    let app = App::new(hub, access);
+    router_of(App::new(hub, access))
+}
+
+/// Returns all routes of a state.
+pub(super) fn router_of(app: App) -> Router {
     let api = Router::new()
         .route("/errors", get(lists::errors))
         .route("/events", get(lists::events))
@@ -97,7 +101,7 @@ async fn live(State(app): State<App>, upgrade: Result<WebSocketUpgrade, WebSocke
     };
     let hub = Arc::clone(&app.hub);
     upgrade.max_message_size(live::LONGEST_MESSAGE).on_upgrade(async move |socket| {
-        live::serve(socket, hub).await;
+        live::serve(socket, &hub, app.send_timeout).await;
         drop(permit);
     })
 }

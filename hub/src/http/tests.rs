@@ -18,6 +18,7 @@ const OPEN_API: &str = include_str!("../../openapi.json");
 
 fn access() -> Access {
     let settings = Settings {
+        prefix: "",
         listen: ([127, 0, 0, 1], 0).into(),
         tls: None,
         password_file: None,

@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::app::{Answered, App};
+use super::app::{Answered, App, CLIENTS};
 use super::params::{Params, port_key};
 use crate::events::Filter;
 use crate::live::timeline::Columns;
@@ -36,6 +36,9 @@ struct Health {
     last_ts: u64,
     interval_ns: u64,
     generation: u32,
+    /// Clients of the stream of slots, and the frames that slow clients missed.
+    clients: usize,
+    frames_dropped: u64,
     kept: Kept,
     counts: Counts,
     inputs: Vec<InputState>,
@@ -66,6 +69,8 @@ pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(
             last_ts: state.store.last_ts(),
             interval_ns: state.samplers.interval_ns(),
             generation: state.topology.generation,
+            clients: CLIENTS - app.clients.available_permits(),
+            frames_dropped: app.hub.frames_dropped(),
             kept: Kept { archive_from_ns, ..state.store.kept() },
             counts: state.store.counts(),
             inputs: state.inputs.clone(),
