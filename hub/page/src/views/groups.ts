@@ -39,7 +39,7 @@ class GroupsView implements View {
   private readonly names = h("span", { class: "group-names" });
   private choice: { update: () => void } | null = null;
   private readonly text = h("p", { class: "job-text", role: "status" });
-  private readonly figures = h("div", { class: "figures job-figures" });
+  private readonly figures = h("div", { class: "figures job-figures group-figures" });
   private readonly links = h("span", { class: "toolbar-links" });
   private readonly body = h("div", { class: "job-tables group-parts" });
   private readonly charts: { into: Chart; out: Chart; senders: Chart; uneven: Chart };
@@ -252,7 +252,7 @@ function figures(row: GroupDetail): HTMLElement[] {
   const mean = (bytes: number) => `mean ${scaled((8 * bytes) / seconds, "b/s")}`;
   const times = (value: number | null) => (value === null ? "–" : `${value.toFixed(2)} ×`);
   const gini = (value: number | null) =>
-    value === null ? "the mean of the hosts" : `the mean; Gini coefficient ${value.toFixed(2)}`;
+    value === null ? "the mean of the hosts" : `the mean; Gini ${value.toFixed(2)}`;
   return [
     figure(
       "Hosts",

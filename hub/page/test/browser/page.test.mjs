@@ -194,6 +194,81 @@ test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context)
   assert.deepEqual(faults, []);
 });
 
+/** Returns the octets that a port received between two times, from its records. */
+async function octetsReceived(port, from, to) {
+  const range = `from=${from - 5 * interval}&to=${to + 5 * interval}`;
+  const { series } = await hub.json(`series?port=${port}&metric=rcv_gbps&${range}`);
+  const { t, v } = series[0];
+  let octets = 0;
+  for (let place = 1; place < t.length; place++) {
+    if (v[place] === null) continue;
+    const length = Math.min(t[place], to) - Math.max(t[place - 1], from);
+    octets += (Math.max(0, length) * v[place]) / 8;
+  }
+  return octets;
+}
+
+/** Parses a text such as `1.23 TB`, with half a unit of its last digit. */
+function parseOctets(text) {
+  const [, number, prefix] = /^([\d.]+)\s([kMGT]?)B$/u.exec(text);
+  const factor = 1000 ** " kMGT".indexOf(prefix || " ");
+  const digits = number.includes(".") ? number.split(".")[1].length : 0;
+  return { octets: Number(number) * factor, tolerance: 0.51 * 10 ** -digits * factor };
+}
+
+test("group_page_shows_the_octets_of_the_records_and_selects_its_hosts", {
+  skip,
+}, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
+  const [{ group, nodes }] = (await hub.json("groups")).rows;
+  // A time with records: the hub of the tests has just started.
+  const { kept } = await hub.json("health");
+  await hub.until(async () => (await hub.json("health")).last_ts > kept.from_ns + 20 * interval);
+  const to = Math.floor((await hub.json("health")).last_ts / interval - 3) * interval;
+  const from = to - 10 * interval;
+  const iso = (time) => new Date(time / 1e6).toISOString();
+  await show(page, hub, `groups/${group}?from=${iso(from)}&to=${iso(to)}`);
+  await page.waitForSelector(".group-figures b");
+  const figures = await page.$$eval(".group-figures b", (all) => all.map((b) => b.textContent));
+  const detail = await hub.json(`group/${group}?from=${from}&to=${to}`);
+  assert.equal(figures[0], String(detail.targets.length));
+  for (const [text, octets] of [
+    [figures[1], detail.in_bytes],
+    [figures[2], detail.out_bytes],
+  ]) {
+    const shown = parseOctets(text);
+    assert.ok(Math.abs(shown.octets - octets) <= shown.tolerance, `${text}, hub ${octets}`);
+  }
+  if (isSimulated) {
+    const own = topology.ports.filter(
+      ({ kind, node }) => kind === "hca" && nodes.includes(node.split(" ")[0]),
+    );
+    let octets = 0;
+    for (const { guid, port } of own) octets += await octetsReceived(`${guid}/${port}`, from, to);
+    const shown = parseOctets(figures[1]);
+    assert.ok(octets > 0 && own.length >= nodes.length);
+    assert.ok(Math.abs(shown.octets - octets) <= shown.tolerance, `${figures[1]}, ${octets}`);
+  }
+  const hosts = await page.$$eval(
+    '[aria-label="Hosts of the group"] .table-row:not([hidden])',
+    (rows) => rows.map(({ dataset }) => dataset.id),
+  );
+  const expected = detail.targets.map(({ host }) => host);
+  assert.deepEqual(hosts, expected.slice(0, hosts.length));
+  assert.ok(hosts.length > 0);
+  await page.screenshot({ path: `${pictures}/group.png` });
+  await page.click("text=Heat map of its hosts");
+  await page.waitForFunction(
+    (count) =>
+      document.querySelector(".foot > :last-child")?.textContent.startsWith(`${count} host`),
+    nodes.length,
+  );
+  await page.click('nav [title="Map"]');
+  await page.selectOption('[aria-label="Group of hosts"]', group);
+  assert.match(page.url(), new RegExp(`#/map\\?.*group=${group}`));
+  assert.deepEqual(faults, []);
+});
+
 test("events_name_the_subnet_manager_or_say_why_not", { skip }, async (context) => {
   const { page, faults } = await openPage(context, browser, hub);
   await show(page, hub, "events?kind=sm");
