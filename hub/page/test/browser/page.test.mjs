@@ -433,6 +433,7 @@ test("hostile_names_are_only_text", { skip: faulty }, async (context) => {
     "ports?q=%3Cimg",
     `port/${port.guid}/${port.port}`,
     "job/%3Cimg%20src=x%20onerror=alert(1)%3E",
+    "groups/%3Cimg",
   ]) {
     await show(page, hub, view);
     assert.equal(await page.evaluate(() => window.attacked), undefined, view);

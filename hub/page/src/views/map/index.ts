@@ -7,12 +7,13 @@ import type { App, Change } from "../../model/app";
 import { Poll } from "../../model/poll";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import { hostName, type Topology } from "../../model/topology";
-import { count } from "../../model/units";
+import { count, grouped } from "../../model/units";
 import { h, setText } from "../../parts/dom";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import type { View } from "../../parts/view";
 import { choice } from "../panel";
 import { Selection } from "../selection";
+import { MOST_STRONG } from "./curves";
 import type { MapData } from "./data";
 import { showsHosts } from "./layout";
 import { Matrix } from "./matrix";
@@ -144,8 +145,13 @@ class MapView implements View {
     this.matrix.show(rows ? null : data);
     this.legend.replaceChildren(legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND]));
     this.showCrumbs(rows);
+    const { lines } = this.rowmap;
+    const limit =
+      lines > MOST_STRONG
+        ? ` Only the ${MOST_STRONG} fullest of ${grouped(lines)} lines are coloured.`
+        : "";
     const text = rows
-      ? `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}. The upper left of a host is data to it, the lower right is data from it.`
+      ? `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}. The upper left of a host is data to it, the lower right is data from it.${limit}`
       : "A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.";
     setText(this.note, text);
   }
