@@ -34,6 +34,19 @@ test("large_fabric_is_drawn_as_groups_that_hold_every_switch_once", () => {
   for (const device of group.switches) assert.ok(opened.unitOf[device] >= 0);
 });
 
+test("hosts_and_boxes_do_not_overlap_in_several_lines_of_switches", () => {
+  const topology = topologyOf({ leaves: 48, hosts: 18, spines: 12 });
+  const { boxes, cells } = layoutOf(topology, sceneOf(topology, ""), 1200, 600);
+  assert.ok(new Set(boxes.map(({ y }) => y)).size > 2);
+  assert.ok(cells.length > 800);
+  const apart = (one, two) =>
+    one.x + one.width <= two.x ||
+    two.x + two.width <= one.x ||
+    one.y + one.height <= two.y ||
+    two.y + two.height <= one.y;
+  for (const cell of cells) for (const box of boxes) assert.ok(apart(cell, box));
+});
+
 test("layout_places_every_box_inside_the_picture", () => {
   const topology = topologyOf({});
   const layout = layoutOf(topology, sceneOf(topology, ""), 1200, 600);
