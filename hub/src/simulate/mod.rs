@@ -53,6 +53,9 @@ const INCAST_SENDERS: usize = 32;
 const STORAGE: &str = "storage";
 const SERVERS: usize = 4;
 
+/// Starts of the names of storage servers, as in the storms of the simulated traffic.
+const STORAGE_NAMES: [&str; 3] = ["nfs", "oss", "mds"];
+
 /// A fabric that the threads of all samplers share.
 pub(crate) type SharedFabric = Arc<Mutex<SimFabric>>;
 
@@ -259,9 +262,15 @@ fn incast(fabric: &Fabric, simulation: &Simulation) -> Option<Incast> {
     found.map(|incast| Incast { every: Some(INCAST_EVERY.max(simulation.length)), ..incast })
 }
 
-/// Returns the storage servers of the scenario: the destinations of its storm, or the server of the
-/// incast and the hosts before it at the same switch.
+/// Returns the storage servers: the hosts whose names begin with `nfs`, `oss` or `mds`. Without such
+/// hosts they are the destinations of the storm, or the server of the incast and the hosts before it
+/// at the same switch.
 fn servers(fabric: &Fabric, simulation: &Simulation, incast: Option<&Incast>) -> Vec<DeviceId> {
+    let has_name = |id: &DeviceId| is_host(fabric, *id) && STORAGE_NAMES.iter().any(|name| fabric.device(*id).host().starts_with(name));
+    let named: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(has_name).collect();
+    if !named.is_empty() {
+        return named;
+    }
     if let Some(incast) = incast {
         let switch = |id: DeviceId| fabric.device(id).linked().next().map(|(_, peer)| peer.guid);
         let is_server = |id: &DeviceId| is_host(fabric, *id) && switch(*id) == switch(incast.to) && !incast.from.contains(id);

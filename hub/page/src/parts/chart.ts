@@ -101,7 +101,8 @@ export class Chart {
     return {
       width,
       height: this.options.height,
-      padding: [8, 12, 0, 0],
+      // The text of the last time is as wide as its axis label.
+      padding: [8, 30 * zoom(), 0, 0],
       cursor: {
         sync: { key: SYNC.key, setSeries: false },
         drag: { x: true, y: false, setScale: false },

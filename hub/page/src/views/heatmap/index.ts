@@ -323,9 +323,6 @@ class Heatmap implements View {
     else if (this.app.option("order") !== "value") drawGroups(context, this.plot, shown);
     const bottom = y + Math.min(height, this.rows.length * row);
     drawTimes(context, this.plot, bottom, window);
-    if (this.source.loading && this.source.get(window.first, window) === undefined) {
-      context.fillText("Older slots are loading…", x + width / 2, y + 8);
-    }
     this.cross(context);
     this.describe(window);
   }
@@ -349,8 +346,9 @@ class Heatmap implements View {
     const names = { port: "port", link: "link", switch: "switch", host: "host" };
     const kind = names[this.kind];
     const rows = count(this.rows.length, kind, kind === "switch" ? "switches" : `${kind}s`);
-    const text =
-      this.source.error !== "" ? this.source.error : `${rows}, ${window.step / 1000} s a column`;
+    const isLoading = this.source.loading && this.source.get(window.first, window) === undefined;
+    const shown = `${rows}, ${window.step / 1000} s a column`;
+    const text = this.source.error || (isLoading ? `${shown}. Older slots are loading` : shown);
     setText(this.note, `${text}. Wheel: zoom the rows. Drag: scroll. Click: open.`);
     this.surface.canvas.setAttribute(
       "aria-label",
