@@ -377,7 +377,10 @@ function portDetail(index) {
       port_state: "active",
       link_width_active: "4x",
       link_speed_active: "EDR",
-      mtu: 4096,
+      source: "live",
+      lid: fabric.devices[row.device].lid,
+      changed: "link_up",
+      changed_ns: fabric.start * 1e9,
     },
     events: events()
       .filter((each) => each.guid === row.guid && (each.port === null || each.port === row.port))

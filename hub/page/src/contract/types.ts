@@ -393,7 +393,16 @@ export interface PortDetail extends PortName {
   counters: Record<string, CounterValue>;
   rates: Record<string, number | null>;
   saturated: string[];
-  port_info?: Record<string, string | number | boolean | null>;
+  port_info?: {
+    port_state: string | null;
+    link_width_active: string | null;
+    link_speed_active: string | null;
+    /** `live` if the device reported width and speed, or `file`. */
+    source: string;
+    /** Name and time of the last event about the link. */
+    changed: string | null;
+    changed_ns: number | null;
+  };
   events: EventRow[];
 }
 

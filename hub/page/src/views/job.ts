@@ -353,7 +353,7 @@ function linkColumns(app: App): Column<JobLink>[] {
       title: "Job up, down",
       hint: "Estimated data rate of the job from and to the leaf switch, in Gb/s",
       end: true,
-      width: "118px",
+      width: "128px",
       value: (row) => row.job_up_gbps + row.job_down_gbps,
       text: (row) => `${significant(row.job_up_gbps)}, ${significant(row.job_down_gbps)} Gb/s`,
     },
