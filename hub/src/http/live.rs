@@ -196,7 +196,8 @@ mod tests {
             runtime.block_on(async {
                 let server = Server::bind(settings.listen, Secrets::read(&settings).expect("no files")).await.expect("bound");
                 sender.send(server.address()).expect("the test waits");
-                let app = App { send_timeout: Duration::from_secs(3600), ..App::new(hub, server.access()) };
+                let mut app = App::new(hub, server.access());
+                app.send_timeout = Duration::from_secs(3600);
                 server.serve(router_of(app)).await;
             });
         });

@@ -11,7 +11,6 @@ import type {
   Rows,
 } from "../contract/types";
 import { LINES } from "../draw/lines";
-import { utilizationScale } from "../draw/scale";
 import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
 import { binEnds, largest, senderName } from "../model/group";
@@ -20,9 +19,9 @@ import type { Topology } from "../model/topology";
 import { clock, count, grouped, percent, scaled } from "../model/units";
 import { Chart } from "../parts/chart";
 import { h, setText } from "../parts/dom";
-import { barOf } from "../parts/meter";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
+import { shareColumn } from "./columns";
 import { choice, panel } from "./panel";
 
 /** Time before a paused slot that the view shows, as the hub does for the present, in milliseconds. */
@@ -305,27 +304,6 @@ function peakColumn<Row>(
   };
 }
 
-/** A column with a part of a whole as a bar. */
-function partColumn<Row>(
-  id: string,
-  title: string,
-  hint: string,
-  part: (row: Row) => number | null,
-): Column<Row> {
-  return {
-    id,
-    title,
-    hint,
-    end: true,
-    width: "minmax(90px, 1fr)",
-    value: part,
-    draw: (cell, row) => {
-      cell.classList.add("cell-bar");
-      barOf(cell, part(row), percent(part(row)), utilizationScale);
-    },
-  };
-}
-
 function targetColumns(app: App, shown: () => GroupDetail | null): Column<GroupTarget>[] {
   const all = () => shown()?.in_bytes ?? 0;
   return [
@@ -338,8 +316,12 @@ function targetColumns(app: App, shown: () => GroupDetail | null): Column<GroupT
         linkCell(cell, host, app.href({ view: "ports", item: "", options: { q: host } })),
     },
     bytesColumn("in", "Received", "Data that the host received", (row) => row.in_bytes),
-    partColumn("share", "Share", "Part of what the whole group received", (row) =>
-      all() > 0 ? row.in_bytes / all() : null,
+    shareColumn(
+      "share",
+      "Share",
+      "Part of what the whole group received",
+      (row) => (all() > 0 ? row.in_bytes / all() : null),
+      false,
     ),
     peakColumn(
       "in-peak",
@@ -380,8 +362,12 @@ function senderColumns(app: App, shown: () => GroupDetail | null): Column<GroupS
       "Estimated data to the group: what the group received, divided by what each sender sent and by its correlation",
       (row) => row.estimate_bytes,
     ),
-    partColumn("share", "Share", "Estimated part of what the group received", (row) =>
-      all() > 0 ? row.estimate_bytes / all() : null,
+    shareColumn(
+      "share",
+      "Share",
+      "Estimated part of what the group received",
+      (row) => (all() > 0 ? row.estimate_bytes / all() : null),
+      false,
     ),
     bytesColumn(
       "least",
