@@ -129,7 +129,7 @@ export class Chart {
           ...axis,
           size: 30 * zoom(),
           values: (_plot, splits) => splits.map((value) => clock(1000 * value)),
-          space: 90,
+          space: 66 * zoom(),
         },
         {
           ...axis,

@@ -332,8 +332,8 @@ function neighbourColumns(app: App): Column<JobNeighbour>[] {
 
 function linkColumns(app: App): Column<JobLink>[] {
   return [
-    { ...portColumn<JobLink>(app, "port", "From", ({ from }) => from), width: "minmax(70px, 1fr)" },
-    { ...portColumn<JobLink>(app, "to", "To", ({ to }) => to), width: "minmax(70px, 1fr)" },
+    { ...portColumn<JobLink>(app, "port", "From", ({ from }) => from), width: "minmax(80px, 1fr)" },
+    { ...portColumn<JobLink>(app, "to", "To", ({ to }) => to), width: "minmax(74px, 1fr)" },
     shareColumn(
       "used",
       "Used",
@@ -353,7 +353,7 @@ function linkColumns(app: App): Column<JobLink>[] {
       title: "Job, Gb/s",
       hint: "Estimated data rate of the job from the leaf switch (up) and to it (down), in Gb/s",
       end: true,
-      width: "92px",
+      width: "82px",
       value: (row) => row.job_up_gbps + row.job_down_gbps,
       text: (row) => `${significant(row.job_up_gbps)}, ${significant(row.job_down_gbps)}`,
     },
