@@ -74,11 +74,12 @@ export class Selection {
 
   private showGroups(group: string): void {
     const rows = this.groups.answer?.rows ?? [];
+    const why = this.groups.error || (this.groups.answer === null ? "waiting" : "not known");
     const known = rows.some((row) => row.group === group);
     const options = [
       ["", "All hosts"],
       ...rows.map((row) => [row.group, `Group ${row.group}: ${count(row.nodes.length, "host")}`]),
-      ...(group === "" || known ? [] : [[group, `Group ${group}: not known`]]),
+      ...(group === "" || known ? [] : [[group, `Group ${group}: ${why}`]]),
     ];
     const listed = JSON.stringify(options);
     if (listed !== this.listed) {
