@@ -26,6 +26,9 @@ use crate::store::chunk::Wanted;
 /// Length of the time range if a request has none.
 const USUAL_NS: u64 = 300_000_000_000;
 
+/// Number of intervals after which a request without a time range gets a new answer.
+const STEP: u64 = 5;
+
 /// Largest number of bins, and of the bins of all ports together. A bin of a port needs about 80
 /// octets.
 const MOST_BINS: u64 = 360;
@@ -99,12 +102,13 @@ pub(crate) fn one(hub: &Hub, passes: &Passes, name: &str, range: Option<(u64, u6
 }
 
 /// Returns the last five minutes, or less if they have too many records. The newest slot is left out,
-/// because records of it can arrive later.
+/// because records of it can arrive later. The end is a multiple of [`STEP`] intervals, so that the
+/// requests of all clients within this time need one pass.
 fn usual_range(hub: &Hub) -> (u64, u64) {
     let state = hub.read();
     let interval_ns = state.samplers.interval_ns().max(1);
     let most_ns = (MOST_RECORDS / state.topology.ports.len().max(1) as u64).saturating_mul(interval_ns);
-    let to = (state.store.last_ts() / interval_ns).saturating_sub(1) * interval_ns;
+    let to = (state.store.last_ts() / interval_ns).saturating_sub(1) / STEP * STEP * interval_ns;
     (to.saturating_sub(USUAL_NS.min(most_ns)), to)
 }
 
@@ -239,7 +243,9 @@ mod tests {
     fn usual_range_ends_before_the_newest_slot() {
         let hub = hub(&[lines().join("\n") + "\n"]);
         let last = hub.read().store.last_ts() / SECOND;
-        assert_eq!(usual_range(&hub), ((last - 301) * SECOND, (last - 1) * SECOND));
+        let to = (last - 1) / STEP * STEP;
+        assert!(to < last && to + STEP >= last, "the newest slot is left out");
+        assert_eq!(usual_range(&hub), ((to - 300) * SECOND, to * SECOND));
     }
 
     #[test]
