@@ -9,6 +9,8 @@ use std::time::Duration;
 use ibnet::config::{Scenario, Simulated};
 use ibnet::metrics;
 use ibnet::types::Printable;
+use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::groups::{Group, Groups};
 use ibnet_analysis::job::source::ask::Manager;
 use ibnet_store::retain::Keep;
 use miette::Diagnostic;
@@ -58,6 +60,8 @@ pub struct Raw {
     pub jobs: String,
     /// Whether the names of users are removed from jobs.
     pub hide_users: bool,
+    /// Groups of hosts: `NAME=HOSTLIST`.
+    pub groups: Vec<String>,
     /// Path of the net file of a simulated fabric.
     pub simulate: String,
     /// Behaviour of the simulated fabric.
@@ -87,6 +91,7 @@ impl Default for Raw {
             archive_consumer: "ibnet-hub".to_owned(),
             jobs: String::new(),
             hide_users: false,
+            groups: Vec::new(),
             simulate: String::new(),
             simulated: Simulated {
                 scenario: Scenario::Incast.as_str().to_owned(),
@@ -146,6 +151,10 @@ pub enum ConfigError {
         /// What is wrong.
         why: String,
     },
+    /// Two groups have the same name.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Groups(#[from] AnalysisError),
     /// Address and access control are not valid.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -203,6 +212,8 @@ pub struct Config {
     pub jobs: Option<JobSource>,
     /// Whether the names of users are removed from jobs.
     pub hide_users: bool,
+    /// Groups of hosts.
+    pub groups: Groups,
     /// Net file of a simulated fabric, and its behaviour.
     pub simulate: Option<(PathBuf, Simulated)>,
 }
@@ -254,6 +265,7 @@ impl Raw {
                 file => Some(JobSource::File(PathBuf::from(file))),
             },
             hide_users: self.hide_users,
+            groups: self.groups()?,
             simulate: simulate.map(|net| (net, self.simulated.clone())),
         })
     }
@@ -283,6 +295,14 @@ impl Raw {
             keep,
             consumer: self.archive_consumer.clone(),
         })
+    }
+
+    fn groups(&self) -> Result<Groups, ConfigError> {
+        const EXPECTED: &str = "NAME=HOSTLIST such as storage=oss*,mds*, with a name without blanks and = , [ ] * ?";
+        let parse = |text: &String| {
+            text.parse::<Group>().map_err(|_| ConfigError::Value { key: "groups", found: text.clone(), expected: EXPECTED })
+        };
+        Ok(Groups::new(self.groups.iter().map(parse).collect::<Result<_, _>>()?)?)
     }
 
     fn access(&self) -> Result<metrics::Settings, ConfigError> {
@@ -356,6 +376,8 @@ mod tests {
             refused(|raw| raw.listen = "8080".to_owned()),
             "cannot use listen: expected an address and a port, such as 127.0.0.1:8080 (found \"8080\")"
         );
+        assert!(refused(|raw| raw.groups = vec!["storage".to_owned()]).starts_with("cannot use groups: expected NAME=HOSTLIST"));
+        assert!(refused(|raw| raw.groups = ["a=n1", "a=n2"].map(str::to_owned).to_vec()).contains("a group `a` was given before"));
         assert!(refused(|raw| raw.recent = "1s".to_owned()).starts_with("cannot use recent:"));
         assert!(refused(|raw| raw.recent_max = "1GB".to_owned()).starts_with("cannot use recent_max:"));
         assert!(refused(|raw| raw.history_max = "1MiB".to_owned()).starts_with("cannot use history_max:"));

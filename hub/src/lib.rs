@@ -14,7 +14,7 @@
 //! | `archive` | older records, from an archive |
 //! | `live` | the newest slot, the topology, the timeline |
 //! | `jobs` | the jobs of the cluster, with the traffic of their nodes |
-//! | `samplers`, `events` | the condition of the samplers, and what happened |
+//! | `samplers`, `events`, `kinds` | the condition of the samplers, what happened, and the kinds of events |
 //! | `query` | answers from the records |
 //! | `http` | the server |
 //! | `simulate` | a simulated fabric with its samplers |
@@ -26,6 +26,7 @@ mod http;
 mod ingest;
 mod input;
 mod jobs;
+mod kinds;
 mod live;
 mod query;
 mod samplers;

@@ -7,11 +7,12 @@ use std::time::Duration;
 use ibnet::cli::Signals;
 use ibnet::metrics::Secrets;
 use ibnet::topology::net_file;
+use ibnet_analysis::groups::Groups;
 
 use crate::archive::spool::Spool;
 use crate::archive::status::{Part, Shared, with_help};
 use crate::archive::{Archive, packing, source};
-use crate::config::{Config, JobSource, Packing};
+use crate::config::{Config, ConfigError, JobSource, Packing};
 use crate::error::HubError;
 use crate::http::{routes, server};
 use crate::ingest::{self, Clock};
@@ -49,8 +50,13 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         names.push("simulated".into());
     }
     let spool = config.packing.as_ref().map(open_spool);
-    let hub = Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names).with_archive(config.archive.clone().map(Archive::new));
-    let hub = Arc::new(hub.with_packing(spool.as_ref().map(|(status, _)| Arc::clone(status))));
+    let storage = simulated.as_ref().and_then(Prepared::storage).filter(|_| config.groups.is_empty());
+    let groups = storage.map_or(Ok(config.groups.clone()), |storage| Groups::new(vec![storage.clone()])).map_err(ConfigError::from)?;
+    let hub = Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names)
+        .with_archive(config.archive.clone().map(Archive::new))
+        .with_packing(spool.as_ref().map(|(status, _)| Arc::clone(status)))
+        .with_groups(groups);
+    let hub = Arc::new(hub);
     if let Some(net) = &config.net {
         hub.write().add_fabric(&net_file::read(net)?.fabric);
     }

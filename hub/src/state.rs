@@ -1,9 +1,11 @@
 //! The state of the hub, and the rules by which records change it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use ibnet::topology::Fabric;
+use ibnet_analysis::groups::Groups;
 use ibnet_analysis::record::{Port, Record};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -66,12 +68,16 @@ pub(crate) struct State {
     trimmed: Duration,
     drawn: Option<Duration>,
     last_slot: u64,
+    /// Number of published frames.
+    published: u64,
 }
 
 /// The state, shared by the input and the clients.
 pub(crate) struct Hub {
     state: RwLock<State>,
     frames: watch::Sender<Option<Arc<Frame>>>,
+    /// Frames that clients missed because they read slowly.
+    frames_dropped: AtomicU64,
     /// Name of the fabric on the page.
     pub(crate) fabric: String,
     /// Whether the hub simulates the fabric.
@@ -80,6 +86,8 @@ pub(crate) struct Hub {
     pub(crate) archive: Option<Archive>,
     /// Condition of the packing. `None` if the hub does not pack.
     pub(crate) packing: Option<Arc<status::Shared>>,
+    /// Groups of hosts.
+    pub(crate) groups: Groups,
 }
 
 /// The moment in which records arrive.
@@ -118,8 +126,18 @@ impl Hub {
             trimmed: Duration::ZERO,
             drawn: None,
             last_slot: 0,
+            published: 0,
         };
-        Self { state: RwLock::new(state), frames: watch::Sender::new(None), fabric, is_simulated, archive: None, packing: None }
+        Self {
+            state: RwLock::new(state),
+            frames: watch::Sender::new(None),
+            frames_dropped: AtomicU64::new(0),
+            fabric,
+            is_simulated,
+            archive: None,
+            packing: None,
+            groups: Groups::default(),
+        }
     }
 
     /// Adds the archive with older records.
@@ -130,6 +148,11 @@ impl Hub {
     /// Adds the condition of the packing.
     pub(crate) fn with_packing(self, packing: Option<Arc<status::Shared>>) -> Self {
         Self { packing, ..self }
+    }
+
+    /// Adds groups of hosts.
+    pub(crate) fn with_groups(self, groups: Groups) -> Self {
+        Self { groups, ..self }
     }
 
     /// Locks the state for reading.
@@ -171,8 +194,8 @@ impl Hub {
         self.publish(&mut state, now);
         // The topology can change after the last frame, for example at the end of a file.
         if state.redraw(now) && state.last_slot > 0 {
-            let frame = state.frame(Due { slot: state.last_slot, is_partial: false });
-            self.frames.send_replace(Some(Arc::new(frame)));
+            let due = Due { slot: state.last_slot, is_partial: false };
+            self.send(&mut state, due);
         }
         for change in state.samplers.check(now.monotonic) {
             let (event, what) =
@@ -192,7 +215,24 @@ impl Hub {
         let Some(due) = state.rounds.due(now.monotonic, interval) else { return };
         state.last_slot = due.slot;
         state.redraw(now);
-        self.frames.send_replace(Some(Arc::new(state.frame(due))));
+        self.send(state, due);
+    }
+
+    /// Replaces the newest frame. A client that has not taken the frame before misses it.
+    fn send(&self, state: &mut State, due: Due) {
+        let frame = state.frame(due);
+        state.published += 1;
+        self.frames.send_replace(Some(Arc::new(frame)));
+    }
+
+    /// Counts frames that a client missed.
+    pub(crate) fn add_dropped(&self, frames: u64) {
+        self.frames_dropped.fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// Returns the number of frames that clients missed because they read slowly.
+    pub(crate) fn frames_dropped(&self) -> u64 {
+        self.frames_dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -270,7 +310,7 @@ impl State {
                 array[place] = value;
             }
         }
-        Frame { topology: Arc::clone(&self.topology), slot, ts: last, is_partial, values }
+        Frame { topology: Arc::clone(&self.topology), number: self.published, slot, ts: last, is_partial, values }
     }
 
     fn trim(&mut self) {

@@ -44,7 +44,7 @@ use crate::types::{Guid, Lid, NodeKind};
 
 pub use self::families::Families;
 pub use self::page::{Format, Variant};
-pub use self::secrets::{SecretFile, Secrets, SecretsError};
+pub use self::secrets::{SecretFile, SecretKey, Secrets, SecretsError};
 pub use self::server::{Server, ServerError};
 pub use self::settings::{Access, Raw, Settings, SettingsError};
 pub use self::snapshot::WorkerMetrics;

@@ -30,24 +30,38 @@ const SHORTEST_PASSWORD: usize = 16;
 /// User name of HTTP basic authentication.
 const USER: &str = "ibnet";
 
-/// One of the three files. Its text form is its configuration key.
+/// One of the three files. Its text form is its configuration key without the name of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecretFile {
-    /// `metrics.tls_cert`.
+    /// `tls_cert`.
     Certificate,
-    /// `metrics.tls_key`.
+    /// `tls_key`.
     Key,
-    /// `metrics.password_file`.
+    /// `password_file`.
     Password,
 }
 
 impl fmt::Display for SecretFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Certificate => "metrics.tls_cert",
-            Self::Key => "metrics.tls_key",
-            Self::Password => "metrics.password_file",
+            Self::Certificate => "tls_cert",
+            Self::Key => "tls_key",
+            Self::Password => "password_file",
         })
+    }
+}
+
+/// The configuration key of a file. Its text form has the name of the table, such as
+/// `metrics.tls_cert`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SecretKey {
+    prefix: &'static str,
+    file: SecretFile,
+}
+
+impl fmt::Display for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.prefix, self.file)
     }
 }
 
@@ -55,11 +69,11 @@ impl fmt::Display for SecretFile {
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum SecretsError {
     /// The file cannot be read.
-    #[error("cannot read {} for {file}", path.display())]
-    #[diagnostic(help("give the path of a file that the user who runs ibnet-sweep can read"))]
+    #[error("cannot read {} for {key}", path.display())]
+    #[diagnostic(help("give the path of a file that the user of the service can read"))]
     Io {
         /// Configuration key of the file.
-        file: SecretFile,
+        key: SecretKey,
         /// Path of the file.
         path: PathBuf,
         /// Error of the operating system.
@@ -67,24 +81,24 @@ pub enum SecretsError {
         source: std::io::Error,
     },
     /// Other users can read or write the file.
-    #[error("cannot use {} for {file}: other users can read or write it (found mode {mode:04o})", path.display())]
-    #[diagnostic(help("run chmod 0600 on the file, or chmod 0640 with the group of ibnet-sweep"))]
+    #[error("cannot use {} for {key}: other users can read or write it (found mode {mode:04o})", path.display())]
+    #[diagnostic(help("run chmod 0600 on the file, or chmod 0640 with the group of the service"))]
     Mode {
         /// Configuration key of the file.
-        file: SecretFile,
+        key: SecretKey,
         /// Path of the file.
         path: PathBuf,
         /// Permission bits of the file.
         mode: u32,
     },
     /// The content of the file is not valid.
-    #[error("cannot use {} for {file}: {found}", path.display())]
+    #[error("cannot use {} for {key}: {found}", path.display())]
     #[diagnostic(help(
         "the certificate and the key are PEM files that belong together; the password file has one line of at least 16 characters without blanks, such as the output of `openssl rand -hex 24`"
     ))]
     Content {
         /// Configuration key of the file.
-        file: SecretFile,
+        key: SecretKey,
         /// Path of the file.
         path: PathBuf,
         /// Fault of the content.
@@ -116,8 +130,8 @@ impl Secrets {
     /// Returns an error for the first file that cannot be used.
     pub fn read(settings: &Settings) -> Result<Self, SecretsError> {
         let stamps = stamps(settings);
-        let tls = settings.tls.as_ref().map(|(cert, key)| acceptor(cert, key)).transpose()?;
-        let password = settings.password_file.as_deref().map(password).transpose()?;
+        let tls = settings.tls.as_ref().map(|(cert, key)| acceptor(settings.prefix, cert, key)).transpose()?;
+        let password = settings.password_file.as_deref().map(|path| password(settings.prefix, path)).transpose()?;
         Ok(Self { settings: settings.clone(), stamps, tls, password, is_failing: false })
     }
 
@@ -175,24 +189,25 @@ fn stamps(settings: &Settings) -> Vec<Option<(SystemTime, u64)>> {
 }
 
 /// Reads a file. Key and password files must not be accessible to other users.
-fn read(which: SecretFile, path: &Path) -> Result<Vec<u8>, SecretsError> {
-    let failed = |source| SecretsError::Io { file: which, path: path.to_owned(), source };
+fn read(key: SecretKey, path: &Path) -> Result<Vec<u8>, SecretsError> {
+    let failed = |source| SecretsError::Io { key, path: path.to_owned(), source };
     // Opening a named pipe would wait for its other end, and so stop the server.
     let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(SecretsError::Content { file: which, path: path.to_owned(), found: "it is not a regular file".to_owned() });
+        return Err(SecretsError::Content { key, path: path.to_owned(), found: "it is not a regular file".to_owned() });
     }
     let mode = metadata.mode() & 0o7777;
-    if which != SecretFile::Certificate && mode & 0o037 != 0 {
-        return Err(SecretsError::Mode { file: which, path: path.to_owned(), mode });
+    if key.file != SecretFile::Certificate && mode & 0o037 != 0 {
+        return Err(SecretsError::Mode { key, path: path.to_owned(), mode });
     }
     limits::read(file, limits::SECRET).map_err(failed)
 }
 
-fn password(path: &Path) -> Result<String, SecretsError> {
-    let wrong = |found: &str| SecretsError::Content { file: SecretFile::Password, path: path.to_owned(), found: found.to_owned() };
-    let text = String::from_utf8(read(SecretFile::Password, path)?).map_err(|_| wrong("the password is not UTF-8 text"))?;
+fn password(prefix: &'static str, path: &Path) -> Result<String, SecretsError> {
+    let key = SecretKey { prefix, file: SecretFile::Password };
+    let wrong = |found: &str| SecretsError::Content { key, path: path.to_owned(), found: found.to_owned() };
+    let text = String::from_utf8(read(key, path)?).map_err(|_| wrong("the password is not UTF-8 text"))?;
     let password = text.strip_suffix('\n').unwrap_or(&text);
     let password = password.strip_suffix('\r').unwrap_or(password);
     match password {
@@ -204,18 +219,18 @@ fn password(path: &Path) -> Result<String, SecretsError> {
     }
 }
 
-fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor, SecretsError> {
-    let wrong = |file, path: &Path, found: String| SecretsError::Content { file, path: path.to_owned(), found };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(SecretFile::Certificate, cert)?).collect();
-    let chain = chain.map_err(|error| wrong(SecretFile::Certificate, cert, error.to_string()))?;
+fn acceptor(prefix: &'static str, cert: &Path, key: &Path) -> Result<TlsAcceptor, SecretsError> {
+    let [of_cert, of_key] = [SecretFile::Certificate, SecretFile::Key].map(|file| SecretKey { prefix, file });
+    let wrong = |key, path: &Path, found: String| SecretsError::Content { key, path: path.to_owned(), found };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(of_cert, cert)?).collect();
+    let chain = chain.map_err(|error| wrong(of_cert, cert, error.to_string()))?;
     if chain.is_empty() {
-        return Err(wrong(SecretFile::Certificate, cert, "the file contains no certificate".to_owned()));
+        return Err(wrong(of_cert, cert, "the file contains no certificate".to_owned()));
     }
-    let key_der =
-        PrivateKeyDer::from_pem_slice(&read(SecretFile::Key, key)?).map_err(|error| wrong(SecretFile::Key, key, error.to_string()))?;
+    let key_der = PrivateKeyDer::from_pem_slice(&read(of_key, key)?).map_err(|error| wrong(of_key, key, error.to_string()))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions();
     let config = config.and_then(|config| config.with_no_client_auth().with_single_cert(chain, key_der));
-    Ok(TlsAcceptor::from(Arc::new(config.map_err(|error| wrong(SecretFile::Key, key, error.to_string()))?)))
+    Ok(TlsAcceptor::from(Arc::new(config.map_err(|error| wrong(of_key, key, error.to_string()))?)))
 }
 
 #[cfg(test)]
@@ -237,6 +252,7 @@ mod tests {
 
     fn settings(path: &Path) -> Settings {
         Settings {
+            prefix: "metrics.",
             listen: ([127, 0, 0, 1], 0).into(),
             tls: None,
             password_file: Some(path.to_owned()),
@@ -249,11 +265,11 @@ mod tests {
     fn password_file_readable_by_others_is_rejected() {
         for mode in [0o644, 0o604, 0o620, 0o666, 0o602] {
             let (_folder, path) = file(PASSWORD, mode);
-            assert!(matches!(password(&path), Err(SecretsError::Mode { mode: found, .. }) if found == mode), "{mode:o}");
+            assert!(matches!(password("", &path), Err(SecretsError::Mode { mode: found, .. }) if found == mode), "{mode:o}");
         }
         for mode in [0o600, 0o400, 0o640, 0o440] {
             let (_folder, path) = file(PASSWORD, mode);
-            assert_eq!(password(&path).expect("the password is valid"), PASSWORD, "{mode:o}");
+            assert_eq!(password("", &path).expect("the password is valid"), PASSWORD, "{mode:o}");
         }
     }
 
@@ -261,11 +277,11 @@ mod tests {
     fn password_must_be_one_line_of_sixteen_characters_or_more() {
         for text in ["", "\n", "short", "fifteen-letters", "sixteen  letters", "two lines of it\n\nand more", "a\0bcdefghijklmnopqrst"] {
             let (_folder, path) = file(text, 0o600);
-            assert!(matches!(password(&path), Err(SecretsError::Content { .. })), "{text:?}");
+            assert!(matches!(password("", &path), Err(SecretsError::Content { .. })), "{text:?}");
         }
         for text in ["sixteen-letters!", "sixteen-letters!\n", "sixteen-letters!\r\n"] {
             let (_folder, path) = file(text, 0o600);
-            assert_eq!(password(&path).expect("the password is valid"), "sixteen-letters!");
+            assert_eq!(password("", &path).expect("the password is valid"), "sixteen-letters!");
         }
     }
 
@@ -274,8 +290,20 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("a named pipe");
-        let error = password(&path).expect_err("it is not a file");
+        let error = password("", &path).expect_err("it is not a file");
         assert!(error.to_string().contains("it is not a regular file"), "{error}");
+    }
+
+    #[test]
+    fn error_names_the_key_of_the_configuration() {
+        let (_folder, path) = file("short", 0o600);
+        for (prefix, key) in [("metrics.", "for metrics.password_file:"), ("", "for password_file:")] {
+            let error = Secrets::read(&Settings { prefix, ..settings(&path) }).expect_err("the password is short");
+            assert!(error.to_string().contains(key), "{error}");
+            let tls = Some((path.clone(), path.clone()));
+            let error = Secrets::read(&Settings { prefix, tls, ..settings(&path) }).expect_err("no certificate");
+            assert!(error.to_string().contains(&format!("for {prefix}tls_cert: ")), "{error}");
+        }
     }
 
     #[test]

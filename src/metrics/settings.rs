@@ -36,6 +36,8 @@ pub struct Raw {
 /// The checked table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
+    /// Start of the names of the keys in messages, such as `metrics.`.
+    pub prefix: &'static str,
     /// Listen address and port. Port 0 means any free port.
     pub listen: SocketAddr,
     /// Paths of certificate and key.
@@ -198,7 +200,14 @@ impl Access<'_> {
             return Err(SettingsError::Open { prefix: self.prefix, listen: self.listen, missing: missing.join(", ") });
         }
         let password_file = path(self.password_file);
-        Ok(Settings { listen: self.listen, tls, password_file, plain_http: self.plain_http, content: Content::default() })
+        Ok(Settings {
+            prefix: self.prefix,
+            listen: self.listen,
+            tls,
+            password_file,
+            plain_http: self.plain_http,
+            content: Content::default(),
+        })
     }
 }
 

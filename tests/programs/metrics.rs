@@ -500,6 +500,7 @@ pub(crate) fn serve_networks(tls: Option<(&str, &str)>, password: Option<&str>, 
         path
     };
     let settings = Settings {
+        prefix: "metrics.",
         listen: ([127, 0, 0, 1], 0).into(),
         tls: tls.map(|(cert, key)| (write("cert", cert), write("key", key))),
         password_file: password.map(|password| write("password", password)),

@@ -119,11 +119,17 @@ fn tls_endpoint_does_not_answer_plain_http() {
             path
         };
         let tls = Some((path("cert", cert), path("key", key)));
-        let refused =
-            Server::bind(&Settings { listen: address, tls, password_file: None, plain_http: Vec::new(), content: Content::default() })
-                .err()
-                .expect("refused")
-                .to_string();
+        let refused = Server::bind(&Settings {
+            prefix: "metrics.",
+            listen: address,
+            tls,
+            password_file: None,
+            plain_http: Vec::new(),
+            content: Content::default(),
+        })
+        .err()
+        .expect("refused")
+        .to_string();
         assert!(refused.contains(found), "{refused}");
     }
 }

@@ -137,6 +137,12 @@ function timeline(query) {
   return answer;
 }
 
+/** Returns the events of a kind. Null means all. */
+function eventsOf(kind) {
+  const names = { links: ["link_down", "link_up"], devices: ["unreachable"], sm: ["sm_change"] };
+  return events().filter(({ event }) => kind === null || (names[kind] ?? []).includes(event));
+}
+
 function events() {
   const list = [];
   const flap = fabric.ports[fabric.flapping];
@@ -268,6 +274,69 @@ function jobDetail(row) {
     ],
   };
 }
+/** Groups of hosts. The second name is hostile. */
+function groups() {
+  const nodes = (first, count) =>
+    Array.from({ length: count }, (_, index) => `node${String(first + index).padStart(5, "0")}`);
+  return [
+    { group: "storage", hosts: "node[00001-00004],gone", nodes: nodes(1, 4), unknown: ["gone"] },
+    { group: "<img", hosts: "node00009", nodes: nodes(9, 1), unknown: [] },
+  ];
+}
+
+function groupDetail(row) {
+  const bins = 300;
+  const start = lastSlot() - bins;
+  const course = (most, shift) =>
+    Array.from({ length: bins }, (_, bin) =>
+      (start + bin) % 100 === 50 ? null : most * noiseOf(shift + Math.floor((start + bin) / 20)),
+    );
+  const sum = (rates) => (rates.reduce((all, rate) => all + (rate ?? 0), 0) * 1e9) / 8;
+  const into = row.nodes.map((node, index) => ({
+    port: `leaf01 port ${index + 1} to ${node}`,
+    gbps: course(80 / (index + 1), index),
+  }));
+  const out = into.map(({ port }, index) => ({ port, gbps: course(20, index + 7) }));
+  const targets = row.nodes.map((host, index) => ({
+    host,
+    ports: 1,
+    in_bytes: sum(into[index].gbps),
+    out_bytes: sum(out[index].gbps),
+    in_peak_gbps: Math.max(...into[index].gbps),
+    out_peak_gbps: Math.max(...out[index].gbps),
+  }));
+  const all = (name) => targets.reduce((total, target) => total + target[name], 0);
+  const senders = Array.from({ length: 9 }, (_, index) => ({
+    job: index < 2 ? String(4711 + index) : null,
+    host: index < 2 ? null : `node${String(40 + index).padStart(5, "0")}`,
+    sent_bytes: 2e12 / (index + 1),
+    least_bytes: 1e9,
+    estimate_bytes: all("in_bytes") / 2 ** (index + 1),
+    most_bytes: all("in_bytes") / (index + 1),
+    correlation: index === 8 ? null : 0.9 - 0.1 * index,
+    estimate_gbps: course(60 / 2 ** index, index),
+  }));
+  const uneven = { max_to_mean: 1.92, variation: 0.6, gini: 0.31 };
+  return {
+    ...row,
+    from_ns: start * 1e9,
+    to_ns: (start + bins) * 1e9,
+    sender_count: senders.length,
+    in_bytes: all("in_bytes"),
+    out_bytes: all("out_bytes"),
+    in_imbalance: uneven,
+    out_imbalance: { ...uneven, max_to_mean: 1.1 },
+    targets,
+    missing: row.unknown,
+    senders,
+    start_ns: start * 1e9,
+    bin_ns: 1e9,
+    into,
+    out,
+    in_max_to_mean: course(2, 1).map((value) => value && 1 + value),
+  };
+}
+
 const noiseOf = (x) => Math.abs(Math.sin(x * 12.9898) * 43758.5453) % 1;
 
 function portDetail(index) {
@@ -308,7 +377,10 @@ function portDetail(index) {
       port_state: "active",
       link_width_active: "4x",
       link_speed_active: "EDR",
-      mtu: 4096,
+      source: "live",
+      lid: fabric.devices[row.device].lid,
+      changed: "link_up",
+      changed_ns: fabric.start * 1e9,
     },
     events: events()
       .filter((each) => each.guid === row.guid && (each.port === null || each.port === row.port))
@@ -372,7 +444,7 @@ function answer(path, query) {
     case "errors":
       return rows(query, values.calm ? [] : fabric.errors(slotOf(query)));
     case "events":
-      return rows(query, events());
+      return rows(query, eventsOf(query.get("kind")));
     case "samplers":
       return rows(query, samplers());
     case "jobs": {
@@ -383,6 +455,8 @@ function answer(path, query) {
       const source = { source: "squeue", read_ns: Date.now() * 1e6, error: null, settled_ns: null };
       return { ...rows(query, found), running: 2, known: 3, ...source };
     }
+    case "groups":
+      return rows(query, groups());
     case "timeline":
       return timeline(query);
     case "series":
@@ -445,7 +519,13 @@ const server = createServer(async (request, response) => {
     const job = path.startsWith("job/")
       ? jobs().find((each) => `job/${each.job}` === path)
       : undefined;
-    const found = job === undefined ? answer(path, url.searchParams) : jobDetail(job);
+    const group = groups().find((each) => `group/${each.group}` === path);
+    const found =
+      job !== undefined
+        ? jobDetail(job)
+        : group !== undefined
+          ? groupDetail(group)
+          : answer(path, url.searchParams);
     const body = index === undefined ? found : portDetail(index);
     response.statusCode = body === null ? 404 : 200;
     response.setHeader("content-type", "application/json");

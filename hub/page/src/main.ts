@@ -8,6 +8,7 @@ import { h } from "./parts/dom";
 import { Shell } from "./parts/shell";
 import type { MakeView, View } from "./parts/view";
 import { makeEvents } from "./views/events";
+import { makeGroups } from "./views/groups";
 import { makeHeatmap } from "./views/heatmap";
 import { makeJob } from "./views/job";
 import { makeJobs } from "./views/jobs";
@@ -29,6 +30,7 @@ const MAKERS: Record<ViewName, MakeView> = {
   tree: makeTree,
   jobs: makeJobs,
   job: makeJob,
+  groups: makeGroups,
   events: makeEvents,
   samplers: makeSamplers,
 };

@@ -13,6 +13,7 @@ use super::app::{Answered, App};
 use super::params::Params;
 use super::values::kept_range;
 use crate::events::{EventRow, Filter};
+use crate::kinds;
 use crate::query::error::{ApiError, wrong};
 use crate::query::managers::{self, ManagerRow};
 use crate::query::ports::{self, Search};
@@ -117,8 +118,13 @@ pub(crate) async fn errors(State(app): State<App>, headers: HeaderMap, RawQuery(
 }
 
 pub(crate) async fn events(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
-    let params = Params::parse(query.as_deref(), &["type", "guid", "port", "limit", "from", "to"])?;
-    let names = params.all("type").flat_map(|names| names.split(',')).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let params = Params::parse(query.as_deref(), &["type", "kind", "guid", "port", "limit", "from", "to"])?;
+    let listed = |parameter| params.all(parameter).flat_map(|names| names.split(',')).filter(|name| !name.is_empty());
+    let mut names: Vec<String> = listed("type").map(str::to_owned).collect();
+    for kind in listed("kind") {
+        let of_kind = kinds::events_of(kind).ok_or_else(|| wrong("kind", kind, &kinds::names().collect::<Vec<_>>().join(", ")))?;
+        names.extend(of_kind.iter().map(ToString::to_string));
+    }
     let guid = params.parsed::<Guid>("guid", "a GUID: 0x and 16 hexadecimal digits")?;
     let port = params.parsed::<u8>("port", "a port number")?.map(PortNum);
     let limit = limit(&params)?;

@@ -7,6 +7,7 @@
 //! | [`routes`] | the addresses of the interface |
 //! | [`values`] | health, topology, and values over time |
 //! | [`lists`] | links, trees, errors, events, ports, samplers |
+//! | [`groups`] | groups of hosts |
 //! | [`jobs`] | jobs |
 //! | [`app`] | state that all handlers share |
 //! | [`params`] | parameters of a request |
@@ -18,7 +19,8 @@ pub(crate) mod access;
 pub(crate) mod answer;
 pub(crate) mod app;
 pub(crate) mod assets;
-pub(crate) mod jobs;
+mod groups;
+mod jobs;
 pub(crate) mod lists;
 pub(crate) mod live;
 pub(crate) mod params;

@@ -15,15 +15,17 @@ use ibnet::http_limits::Visitor;
 
 use super::app::{App, CLIENTS};
 use super::server::Access;
-use super::{access, assets, jobs, lists, live, values};
+use super::{access, assets, groups, jobs, lists, live, values};
 use crate::query::error::ApiError;
 use crate::state::Hub;
 
 /// Addresses of the interface, without the prefix `/api/v1`.
 #[cfg(test)]
-pub(crate) const ADDRESSES: [&str; 16] = [
+pub(crate) const ADDRESSES: [&str; 18] = [
     "/errors",
     "/events",
+    "/group/{name}",
+    "/groups",
     "/health",
     "/heat",
     "/job/{id}",
@@ -42,10 +44,16 @@ pub(crate) const ADDRESSES: [&str; 16] = [
 
 /// Returns all routes.
 pub(crate) fn router(hub: Arc<Hub>, access: Access) -> Router {
-    let app = App::new(hub, access);
+    router_of(App::new(hub, access))
+}
+
+/// Returns all routes of a state.
+pub(super) fn router_of(app: App) -> Router {
     let api = Router::new()
         .route("/errors", get(lists::errors))
         .route("/events", get(lists::events))
+        .route("/group/{name}", get(groups::one))
+        .route("/groups", get(groups::list))
         .route("/health", get(values::health))
         .route("/heat", get(values::heat))
         .route("/job/{id}", get(jobs::one))
@@ -93,7 +101,7 @@ async fn live(State(app): State<App>, upgrade: Result<WebSocketUpgrade, WebSocke
     };
     let hub = Arc::clone(&app.hub);
     upgrade.max_message_size(live::LONGEST_MESSAGE).on_upgrade(async move |socket| {
-        live::serve(socket, hub).await;
+        live::serve(socket, &hub, app.send_timeout).await;
         drop(permit);
     })
 }

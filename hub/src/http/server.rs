@@ -153,6 +153,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
         let settings = Settings {
+            prefix: "",
             listen: ([127, 0, 0, 1], 0).into(),
             tls: Some((file(folder.path(), "cert", &own.cert.pem()), file(folder.path(), "key", &own.signing_key.serialize_pem()))),
             password_file: Some(file(folder.path(), "password", PASSWORD)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use ibnet::metrics::{Content, Secrets, Settings};
+use ibnet_analysis::groups::Groups;
 use serde_json::Value as Json;
 use tower::ServiceExt;
 
@@ -17,6 +18,7 @@ const OPEN_API: &str = include_str!("../../openapi.json");
 
 fn access() -> Access {
     let settings = Settings {
+        prefix: "",
         listen: ([127, 0, 0, 1], 0).into(),
         tls: None,
         password_file: None,
@@ -39,7 +41,10 @@ fn get(hub: &Arc<Hub>, path: &str) -> (u16, Vec<u8>) {
 }
 
 fn filled() -> Arc<Hub> {
-    let hub = hub(&[lines().join("\n") + "\n"]).with_packing(Some(Arc::default()));
+    let group = "storage=node103,node104".parse().expect("a group");
+    let hub = hub(&[lines().join("\n") + "\n"])
+        .with_packing(Some(Arc::default()))
+        .with_groups(Groups::new(vec![group]).expect("one group"));
     hub.tick(crate::ingest::Clock::start().now());
     add_jobs(&hub);
     Arc::new(hub)
@@ -113,13 +118,17 @@ fn answers_have_the_described_form() {
         ("/trees", range.to_owned()),
         ("/errors", range.to_owned()),
         ("/events", String::new()),
+        ("/events", "kind=links,sm".to_owned()),
         ("/samplers", String::new()),
         ("/jobs", String::new()),
         ("/jobs", "job=7&state=running&q=node101".to_owned()),
         ("/job/{id}", String::new()),
+        ("/groups", String::new()),
+        ("/group/{name}", String::new()),
+        ("/group/{name}", range.to_owned()),
         ("/sm", String::new()),
     ] {
-        let url = path.replace("{guid}", "0x0000000000000001").replace("{number}", "1").replace("{id}", "7");
+        let url = path.replace("{guid}", "0x0000000000000001").replace("{number}", "1").replace("{id}", "7").replace("{name}", "storage");
         let (status, body) = get(&hub, &format!("{url}?{query}"));
         let text = String::from_utf8_lossy(&body);
         assert_eq!(status, 200, "{path}: {text}");
@@ -143,7 +152,8 @@ fn every_address_is_described() {
         // Each described parameter is known to the address, and no other one is.
         let parameters = api["paths"][path]["get"]["parameters"].as_array().cloned().unwrap_or_default();
         for parameter in parameters.iter().filter(|parameter| parameter["in"] == "query") {
-            let url = path.replace("{guid}", "0x0000000000000001").replace("{number}", "1").replace("{id}", "7");
+            let url =
+                path.replace("{guid}", "0x0000000000000001").replace("{number}", "1").replace("{id}", "7").replace("{name}", "storage");
             let name = parameter["name"].as_str().expect("a name");
             let text = String::from_utf8(get(&hub, &format!("{url}?{name}=")).1).unwrap_or_default();
             if text.contains("there is no parameter") {
@@ -173,11 +183,15 @@ fn wrong_requests_get_a_reason() {
         ("/links?from=1&to=1800000000000000000", 400, "more than 10000000 records"),
         ("/trees?waits=2", 400, "cannot use the parameter waits"),
         ("/errors?threshold=x", 400, "cannot read the threshold"),
+        ("/events?kind=x", 400, "expected links, devices, counters, samplers, sm (found x)"),
         ("/events?limit=1000000", 400, "cannot use the parameter limit"),
         ("/port/0x00000000000000ff/1", 404, "there is no port"),
         ("/jobs?state=x", 400, "cannot use the parameter state"),
         ("/job/9", 404, "there is no job 9"),
         ("/job/7?from=9&to=1", 400, "the time range is empty"),
+        ("/groups?x=1", 400, "there is no parameter x"),
+        ("/group/x", 404, "there is no group x"),
+        ("/group/storage?from=1&to=2", 404, "there is no rate of a host port"),
         ("/live", 426, "connect with a WebSocket"),
     ] {
         let (found, body) = get(&hub, path);

@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::app::{Answered, App};
+use super::app::{Answered, App, CLIENTS};
 use super::params::{Params, port_key};
 use crate::archive::status::Status;
 use crate::events::Filter;
@@ -37,6 +37,9 @@ struct Health {
     last_ts: u64,
     interval_ns: u64,
     generation: u32,
+    /// Clients of the stream of slots, and the frames that slow clients missed.
+    clients: usize,
+    frames_dropped: u64,
     kept: Kept,
     /// Condition of the packing. Null if the hub does not pack.
     archive: Option<Status>,
@@ -70,6 +73,8 @@ pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(
             last_ts: state.store.last_ts(),
             interval_ns: state.samplers.interval_ns(),
             generation: state.topology.generation,
+            clients: CLIENTS - app.clients.available_permits(),
+            frames_dropped: app.hub.frames_dropped(),
             kept: Kept { archive_from_ns, ..state.store.kept() },
             archive,
             counts: state.store.counts(),

@@ -46,6 +46,8 @@ pub(crate) const GAP: u16 = 2;
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) topology: Arc<Topology>,
+    /// Number of the frames that were published before this one.
+    pub(crate) number: u64,
     pub(crate) slot: u64,
     pub(crate) ts: u64,
     pub(crate) is_partial: bool,

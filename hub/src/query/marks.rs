@@ -4,6 +4,7 @@ use ibnet::types::{Guid, PortNum};
 use serde::Serialize;
 
 use crate::events::EventRow;
+use crate::kinds;
 
 /// Largest number of marks. The severe ones and the newest ones are kept.
 const MOST: usize = 500;
@@ -37,12 +38,10 @@ pub(crate) fn of(events: Vec<EventRow>) -> Vec<Mark> {
 
 impl Mark {
     fn of(event: EventRow) -> Self {
-        let kind = match event.event.as_str() {
-            "link_down" | "link_up" | "link_change" => "link",
-            "unreachable" | "reachable" | "wrong_device" | "right_device" | "lid_change" | "redirected" | "key_demanded" | "sm"
-            | "sm_change" => "device",
-            "sampler_silent" | "sampler_back" | "input_lost" | "input_back" | "jobs_lost" | "jobs_back" | "reload" | "lines_lost"
-            | "slot_missed" | "umad_lost" | "umad_back" | "send_error" | "clock_step" | "local_change" | "socket_restored" => "sampler",
+        let kind = match kinds::of(&event.event) {
+            Some("links") => "link",
+            Some("devices" | "sm") => "device",
+            Some("samplers") => "sampler",
             _ => "event",
         };
         let node = event.node.as_deref().map(|node| format!(" {node}")).unwrap_or_default();
@@ -64,5 +63,13 @@ mod tests {
         events[1].event = "window_halved".to_owned();
         let marks = of(events);
         assert_eq!((marks.len(), marks[0].kind, marks[0].text.as_str(), marks[1].ts), (MOST, "link", "link_down leaf port 7: x", 101));
+    }
+
+    #[test]
+    fn kind_of_a_mark_follows_the_kind_of_its_event() {
+        let names = ["peer_changed", "trap", "traps", "sm", "sm_change", "reset", "new_event"];
+        let events = (0..).zip(names).map(|(ts, name)| EventRow::of_hub(ts, name, String::new())).collect();
+        let kinds: Vec<_> = of(events).iter().map(|mark| mark.kind).collect();
+        assert_eq!(kinds, ["link", "device", "sampler", "device", "device", "event", "event"]);
     }
 }

@@ -6,6 +6,7 @@
 //! | [`series`] | the values of a port over time |
 //! | [`heat`] | the values of all ports over time |
 //! | [`evaluated`] | links, congestion trees and errors |
+//! | [`groups`] | groups of hosts with their traffic |
 //! | [`jobs`] | jobs with their traffic, links and neighbours |
 //! | [`memory`] | the records in memory behind those of an archive |
 //! | [`error`] | the errors of a query |
@@ -16,6 +17,7 @@
 
 pub(crate) mod error;
 pub(crate) mod evaluated;
+pub(crate) mod groups;
 pub(crate) mod heat;
 pub(crate) mod jobs;
 pub(crate) mod managers;

@@ -2,7 +2,7 @@
 //!
 //! The hosts of each job of the simulated traffic run one job after another, so that there are
 //! running and past jobs. The hosts of the incast are one job that runs all the time and writes its
-//! results to one server every minute.
+//! results to one server every minute. Storage servers run no job.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -39,10 +39,10 @@ struct Group {
 }
 
 /// Returns the jobs of a fabric with this traffic.
-pub(super) fn of(fabric: &Fabric, seed: u64, incast: Option<&Incast>) -> Simulated {
+pub(super) fn of(fabric: &Fabric, seed: u64, incast: Option<&Incast>, servers: &[DeviceId]) -> Simulated {
     let start_ns = now_ns();
     let senders: Vec<DeviceId> = incast.map(|incast| incast.from.clone()).unwrap_or_default();
-    let is_free = |id: &DeviceId| !senders.contains(id) && incast.is_none_or(|incast| incast.to != *id);
+    let is_free = |id: &DeviceId| !senders.contains(id) && !servers.contains(id);
     let writes = named(fabric, &senders);
     let mut groups = Vec::new();
     for hosts in Traffic::hosts_of_jobs(fabric, seed) {
@@ -87,7 +87,7 @@ fn run(id: u64, (name, user): (&str, &str), (nodes, hosts): (&str, &Hosts), from
 }
 
 /// Returns the host list of some HCAs. `None` without a host.
-fn named(fabric: &Fabric, devices: &[DeviceId]) -> Option<(String, Hosts)> {
+pub(super) fn named(fabric: &Fabric, devices: &[DeviceId]) -> Option<(String, Hosts)> {
     let nodes = hostlist::fold(devices.iter().map(|id| fabric.device(*id).host()));
     let hosts = Hosts::parse(&nodes).ok()?;
     Some((nodes, hosts))

@@ -2,8 +2,9 @@
 //!
 //! Hosts that can cover the fabric become samplers. A thread changes the fabric from time to time:
 //! two hosts are dead, a link goes down and comes back, an incast happens every minute, and a
-//! sampler fails for a while.
+//! sampler fails for a while. The storage servers are a group of hosts.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use ibnet::assignments::Sampler;
 use ibnet::cli;
 use ibnet::config::{self, Raw, Scenario, Simulation, WideCounters};
-use ibnet::mad::transport::sim::storms::{StormHosts, StormKind, StormOrder};
+use ibnet::mad::transport::sim::storms::{Storm, StormHosts, StormKind, StormOrder};
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{self, SimFabric, SimTransport};
 use ibnet::output::{Destination, Lines, Outlet};
@@ -24,6 +25,7 @@ use ibnet::sweep::plan::SweepPlan;
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, net_file};
 use ibnet::types::{NodeKind, PortNum};
+use ibnet_analysis::groups::Group;
 
 use self::changes::Changes;
 use crate::error::HubError;
@@ -47,6 +49,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const INCAST_EVERY: Duration = Duration::from_secs(60);
 const INCAST_SENDERS: usize = 32;
 
+/// Name of the group of the storage servers, and the largest number of them with an incast.
+const STORAGE: &str = "storage";
+const SERVERS: usize = 4;
+
+/// Starts of the names of storage servers, as in the storms of the simulated traffic.
+const STORAGE_NAMES: [&str; 3] = ["nfs", "oss", "mds"];
+
 /// A fabric that the threads of all samplers share.
 pub(crate) type SharedFabric = Arc<Mutex<SimFabric>>;
 
@@ -59,6 +68,7 @@ pub(crate) struct Prepared {
     dead: Vec<DeviceId>,
     has_own_dead: bool,
     jobs: Simulated,
+    storage: Option<Group>,
 }
 
 /// A sampler that can be stopped and started again.
@@ -94,7 +104,9 @@ impl Prepared {
         };
         let incast = incast(&fabric, &simulation);
         let traffic = traffic(&fabric, &simulation, incast.as_ref());
-        let jobs = jobs::of(&fabric, simulation.seed, incast.as_ref());
+        let servers = servers(&fabric, &simulation, incast.as_ref());
+        let jobs = jobs::of(&fabric, simulation.seed, incast.as_ref(), &servers);
+        let storage = jobs::named(&fabric, &servers).map(|(text, hosts)| Group { name: STORAGE.to_owned(), hosts, text });
         let mut dead = Vec::new();
         for name in &simulation.dead {
             let of_name = |(_, device): &(DeviceId, &ibnet::topology::Device)| device.name == *name || device.host() == name;
@@ -106,7 +118,7 @@ impl Prepared {
         }
         let fabric = Arc::new(Mutex::new(SimFabric::with_traffic(fabric, options, traffic)));
         let has_own_dead = !dead.is_empty();
-        Ok(Self { fabric, blocks, engine: config.engine, interval: config.interval, dead, has_own_dead, jobs })
+        Ok(Self { fabric, blocks, engine: config.engine, interval: config.interval, dead, has_own_dead, jobs, storage })
     }
 
     /// Returns the names of the samplers.
@@ -117,6 +129,11 @@ impl Prepared {
     /// Takes the jobs of the fabric.
     pub(crate) fn take_jobs(&mut self) -> Simulated {
         std::mem::replace(&mut self.jobs, Box::new(|_| Vec::new()))
+    }
+
+    /// Returns the group of the storage servers. `None` if the scenario has none.
+    pub(crate) const fn storage(&self) -> Option<&Group> {
+        self.storage.as_ref()
     }
 
     /// Starts the samplers and the changes of the fabric. All records go to `sender`.
@@ -243,6 +260,27 @@ fn incast(fabric: &Fabric, simulation: &Simulation) -> Option<Incast> {
     let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
     let found = senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length)).next();
     found.map(|incast| Incast { every: Some(INCAST_EVERY.max(simulation.length)), ..incast })
+}
+
+/// Returns the storage servers: the hosts whose names begin with `nfs`, `oss` or `mds`. Without such
+/// hosts they are the destinations of the storm, or the server of the incast and the hosts before it
+/// at the same switch.
+fn servers(fabric: &Fabric, simulation: &Simulation, incast: Option<&Incast>) -> Vec<DeviceId> {
+    let has_name = |id: &DeviceId| is_host(fabric, *id) && STORAGE_NAMES.iter().any(|name| fabric.device(*id).host().starts_with(name));
+    let named: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(has_name).collect();
+    if !named.is_empty() {
+        return named;
+    }
+    if let Some(incast) = incast {
+        let switch = |id: DeviceId| fabric.device(id).linked().next().map(|(_, peer)| peer.guid);
+        let is_server = |id: &DeviceId| is_host(fabric, *id) && switch(*id) == switch(incast.to) && !incast.from.contains(id);
+        let near: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(is_server).collect();
+        return near.iter().rev().take(SERVERS).rev().copied().collect();
+    }
+    let has_storm = matches!(simulation.scenario, Scenario::NfsStorm | Scenario::Storms);
+    let storm = has_storm.then(|| Storm::nfs_storm(fabric, Instant::ZERO, simulation.length)).flatten();
+    let servers: BTreeSet<DeviceId> = storm.iter().flat_map(|storm| &storm.pairs).map(|(_, server)| *server).collect();
+    servers.into_iter().collect()
 }
 
 /// Locks the fabric. The simulation stays valid if a thread panics.

@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -194,6 +195,10 @@ fn wrong_arguments_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hub.toml");
     fs::write(&file, "lisen = \"x\"\n").unwrap();
+    let (secret, short) = (folder.path().join("secret.toml"), folder.path().join("password"));
+    fs::write(&short, "short").unwrap();
+    fs::set_permissions(&short, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&secret, format!("inputs = [\"-\"]\npassword_file = {short:?}\n")).unwrap();
     let refused = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_ibnet-hub")).args(arguments).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -204,6 +209,8 @@ fn wrong_arguments_are_explained() {
         (&["--input", "-", "--listen", "0.0.0.0:8080"], "tls_cert, tls_key, password_file"),
         (&["--input", "-", "--recent", "soon"], "cannot use recent"),
         (&["-c", file.to_str().unwrap()], "hub.toml:1: "),
+        (&["-c", secret.to_str().unwrap()], "password for password_file: the password is shorter than 16 characters"),
+        (&["--input", "-", "--group", "oss*"], "cannot use groups: expected NAME=HOSTLIST"),
         (&["--simulate", "/nonexistent"], "cannot read the net file /nonexistent"),
     ] {
         let (code, text) = refused(arguments);

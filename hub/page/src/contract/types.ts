@@ -247,7 +247,7 @@ export interface JobRow {
   ejected_bytes: number | null;
   blocked_seconds: number | null;
   blocked_ns_per_byte: number | null;
-  imbalance: { max_to_mean: number | null; variation: number | null; gini: number | null };
+  imbalance: Imbalance;
   /** Nodes with and without records. Only in an answer about one job. */
   hosts?: JobNode[];
   missing?: string[];
@@ -308,6 +308,67 @@ export interface JobDetail extends JobRow {
   trees: JobTree[];
 }
 
+export interface GroupRow {
+  group: string;
+  /** Host list of the configuration. */
+  hosts: string;
+  /** Names of the hosts of the group in the topology. */
+  nodes: string[];
+  /** Names in the host list that the topology does not have. */
+  unknown: string[];
+}
+
+export interface Imbalance {
+  max_to_mean: number | null;
+  variation: number | null;
+  gini: number | null;
+}
+
+/** A host of a group. */
+export interface GroupTarget {
+  host: string;
+  ports: number;
+  in_bytes: number;
+  out_bytes: number;
+  in_peak_gbps: number | null;
+  out_peak_gbps: number | null;
+}
+
+/** A job, or a host without a job, that can have sent to a group. */
+export interface GroupSender {
+  job: string | null;
+  host: string | null;
+  sent_bytes: number;
+  least_bytes: number;
+  estimate_bytes: number;
+  most_bytes: number;
+  correlation: number | null;
+  estimate_gbps: (number | null)[];
+}
+
+export interface PortRate {
+  port: string;
+  gbps: (number | null)[];
+}
+
+export interface GroupDetail extends GroupRow {
+  from_ns: number;
+  to_ns: number;
+  sender_count: number;
+  in_bytes: number;
+  out_bytes: number;
+  in_imbalance: Imbalance;
+  out_imbalance: Imbalance;
+  targets: GroupTarget[];
+  missing: string[];
+  senders: GroupSender[];
+  start_ns: number;
+  bin_ns: number;
+  into: PortRate[];
+  out: PortRate[];
+  in_max_to_mean: (number | null)[];
+}
+
 export interface TimelineMark {
   ts: number;
   kind: string;
@@ -346,7 +407,16 @@ export interface PortDetail extends PortName {
   counters: Record<string, CounterValue>;
   rates: Record<string, number | null>;
   saturated: string[];
-  port_info?: Record<string, string | number | boolean | null>;
+  port_info?: {
+    port_state: string | null;
+    link_width_active: string | null;
+    link_speed_active: string | null;
+    /** `live` if the device reported width and speed, or `file`. */
+    source: string;
+    /** Name and time of the last event about the link. */
+    changed: string | null;
+    changed_ns: number | null;
+  };
   events: EventRow[];
 }
 

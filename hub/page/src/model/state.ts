@@ -7,6 +7,7 @@ export const VIEWS = [
   "links",
   "ports",
   "jobs",
+  "groups",
   "events",
   "samplers",
 ] as const;
@@ -14,7 +15,7 @@ export type ViewName = (typeof VIEWS)[number] | "port" | "tree" | "job";
 
 export interface State {
   view: ViewName;
-  /** Item of the view: a port key, or a job ID. Empty if the view has none. */
+  /** Item of the view: a port key, a job ID, or the name of a group. Empty if the view has none. */
   item: string;
   /** Metric of pictures. */
   metric: string;

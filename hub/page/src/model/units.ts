@@ -45,9 +45,10 @@ export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "–";
   const size = Math.abs(seconds);
   if (size === 0) return `0${SPACE}s`;
-  if (size < 1e-6) return `${significant(seconds * 1e9)}${SPACE}ns`;
-  if (size < 1e-3) return `${significant(seconds * 1e6)}${SPACE}µs`;
-  if (size < 1) return `${significant(seconds * 1e3)}${SPACE}ms`;
+  // A value that would round to 1000 gets the next unit.
+  if (size < 999.5e-9) return `${significant(seconds * 1e9)}${SPACE}ns`;
+  if (size < 999.5e-6) return `${significant(seconds * 1e6)}${SPACE}µs`;
+  if (size < 0.9995) return `${significant(seconds * 1e3)}${SPACE}ms`;
   if (size < 60) return `${significant(seconds)}${SPACE}s`;
   const whole = Math.round(seconds);
   const parts: [number, string][] = [

@@ -20,6 +20,8 @@ interface Options {
   /** `share`, or a unit for decimal prefixes. */
   unit: string;
   height: number;
+  /** Adds the curves: each is an area above those behind it in the list. All have the same times. */
+  stacked?: boolean;
   /** Called when the user selects a time range. */
   select: (from: number, to: number) => void;
 }
@@ -31,6 +33,8 @@ export class Chart {
   private readonly body = h("div", { class: "chart-body" });
   private plot: uPlot | null = null;
   private shape = "";
+  /** The values of the curves before they were added. */
+  private own: (number | null | undefined)[][] = [];
   private readonly observer: ResizeObserver;
   private readonly options: Options;
 
@@ -55,7 +59,9 @@ export class Chart {
       curves.map(({ label, dashed }) => [label, dashed]),
       theme().name,
     ]);
-    const data = joined(curves);
+    const all = joined(curves);
+    this.own = all.slice(1) as (number | null | undefined)[][];
+    const data = this.options.stacked ? stacked(all) : all;
     if (shape !== this.shape || this.plot === null) {
       this.shape = shape;
       this.plot?.destroy();
@@ -95,7 +101,8 @@ export class Chart {
     return {
       width,
       height: this.options.height,
-      padding: [8, 12, 0, 0],
+      // The text of the last time is as wide as its axis label.
+      padding: [8, 30 * zoom(), 0, 0],
       cursor: {
         sync: { key: SYNC.key, setSeries: false },
         drag: { x: true, y: false, setScale: false },
@@ -122,7 +129,7 @@ export class Chart {
           ...axis,
           size: 30 * zoom(),
           values: (_plot, splits) => splits.map((value) => clock(1000 * value)),
-          space: 90,
+          space: 66 * zoom(),
         },
         {
           ...axis,
@@ -133,18 +140,38 @@ export class Chart {
       ],
       series: [
         { label: "Time", value: (_plot, value) => (value === null ? "–" : clock(1000 * value)) },
-        ...curves.map(({ label, dashed }, index) => ({
-          label,
-          stroke: LINES[index % LINES.length][colors.name],
-          width: 1.6,
-          dash: dashed ? [5, 4] : undefined,
-          spanGaps: false,
-          points: { show: false },
-          value: (_plot: uPlot, value: number | null) => format(value),
-        })),
+        ...curves.map(({ label, dashed }, index) => {
+          const color = LINES[index % LINES.length][colors.name];
+          return {
+            label,
+            stroke: color,
+            fill: this.options.stacked ? color : undefined,
+            paths: this.options.stacked ? uPlot.paths.stepped!({ align: -1 }) : undefined,
+            width: 1.6,
+            dash: dashed ? [5, 4] : undefined,
+            spanGaps: false,
+            points: { show: false },
+            value: (_plot: uPlot, _sum: number | null, _series: number, place: number | null) =>
+              format(place === null ? null : (this.own[index][place] ?? null)),
+          };
+        }),
       ],
     };
   }
+}
+
+/** Adds to each curve those behind it, so that the first curve is the sum of all. */
+function stacked([times, ...columns]: uPlot.AlignedData): uPlot.AlignedData {
+  const sums: (number | null)[][] = [];
+  let below: (number | null)[] = new Array(times.length).fill(null);
+  for (const column of columns.reverse()) {
+    below = below.map((sum, place) => {
+      const value = column[place] ?? null;
+      return value === null ? sum : (sum ?? 0) + value;
+    });
+    sums.unshift(below);
+  }
+  return [times, ...sums];
 }
 
 /**

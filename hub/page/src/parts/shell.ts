@@ -24,6 +24,7 @@ const TITLES: Record<string, string> = {
   links: "Links",
   ports: "Ports",
   jobs: "Jobs",
+  groups: "Groups",
   events: "Events",
   samplers: "Samplers",
 };

@@ -78,7 +78,7 @@ export class Table<Row> {
       ...options.columns.map((c) => this.head(c)),
     );
     this.inner = h("div", { class: "table-rows" });
-    this.note = h("p", { class: "empty" });
+    this.note = h("p", { class: "empty" }, "Waiting for the hub…");
     this.body = h(
       "div",
       {

@@ -49,7 +49,7 @@ export function shareColumn<Row>(
     title,
     hint,
     end: true,
-    width: "minmax(96px, 0.9fr)",
+    width: "minmax(112px, 0.9fr)",
     value,
     draw: (cell, row) => {
       cell.classList.add("cell-bar");

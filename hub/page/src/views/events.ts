@@ -5,7 +5,7 @@ import type { EventRow, Rows } from "../contract/types";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
-import { count, dateTime } from "../model/units";
+import { count, dateTime, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { makeFilter } from "../parts/filter";
 import { type Column, linkCell, Table } from "../parts/table";
@@ -14,51 +14,25 @@ import { faultHref } from "./faults";
 import { Managers } from "./managers";
 import { choice } from "./panel";
 
-const KINDS: Record<string, readonly string[]> = {
-  all: [],
-  links: ["link_down", "link_up", "link_change"],
-  devices: [
-    "unreachable",
-    "reachable",
-    "wrong_device",
-    "right_device",
-    "lid_change",
-    "group_unsupported",
-    "redirected",
-    "key_demanded",
-  ],
-  counters: ["reset", "implausible"],
-  samplers: [
-    "send_error",
-    "umad_lost",
-    "umad_back",
-    "window_halved",
-    "window_restored",
-    "slot_missed",
-    "clock_step",
-    "reload",
-    "sampler_silent",
-    "sampler_back",
-    "input_lost",
-    "input_back",
-    "jobs_lost",
-    "jobs_back",
-    "archive_failed",
-    "archive_back",
-    "local_change",
-    "socket_restored",
-    "lines_lost",
-  ],
-  sm: ["sm", "sm_change", "local_change"],
-};
-const TITLES: [string, string][] = [
-  ["all", "All"],
+/** The kinds of events of the hub. */
+const KINDS: readonly (readonly [string, string])[] = [
+  ["", "All"],
   ["links", "Links"],
   ["devices", "Devices"],
   ["counters", "Counters"],
   ["samplers", "Samplers"],
   ["sm", "Subnet manager"],
 ];
+
+/** Largest number of events that the page requests. */
+const MOST = 2000;
+
+/** Returns the number of the shown events. */
+function foundText(rows: number, all: number): string {
+  const text = count(rows, "event");
+  return all < MOST ? text : `${text} of the newest ${grouped(MOST)}; select a time for older ones`;
+}
+
 /** Returns the columns of a table of events. */
 export function eventColumns(app: App): Column<EventRow>[] {
   return [
@@ -122,15 +96,13 @@ export function makeEvents(app: App, _topology: Topology): View {
       return { from: nanoseconds(selected.from), to: nanoseconds(selected.to) };
     return at === null ? {} : { to: nanoseconds(at) };
   };
+  const kind = () => KINDS.find(([name]) => name === app.option("kind"))?.[0] ?? "";
+  const kinds = choice("Kind of event", KINDS, kind, (value) => app.setOption("kind", value));
   const poll = new Poll<Rows<EventRow>>(
     app,
     "events",
-    () => ({ ...range(), limit: 2000 }),
+    () => ({ ...range(), kind: kind() || null, limit: MOST }),
     () => app.notify("values"),
-  );
-  const kind = () => (app.option("kind") in KINDS ? app.option("kind") : "all");
-  const kinds = choice("Kind of event", TITLES, kind, (value) =>
-    app.setOption("kind", value === "all" ? "" : value),
   );
   const filter = makeFilter(app, "Any text", "Filter the events by text");
   const managers = new Managers(app);
@@ -146,7 +118,8 @@ export function makeEvents(app: App, _topology: Topology): View {
     descending: true,
     empty: "No event matches.",
   });
-  let shown = "";
+  let shown: Rows<EventRow> | null = null;
+  let shownText = "";
   return {
     element: h(
       "div",
@@ -169,20 +142,19 @@ export function makeEvents(app: App, _topology: Topology): View {
       kinds.update();
       filter.update();
       const text = app.option("q").trim().toLowerCase();
-      const all = poll.answer?.rows ?? [];
-      const key = `${text} ${kind()} ${all.length} ${all[0]?.ts} ${all.at(-1)?.ts}`;
-      if (key === shown && poll.answer !== null) return;
-      shown = key;
-      const rows = all.filter(
+      if (poll.error !== "") setText(note, poll.error);
+      if (poll.answer === null || (poll.answer === shown && text === shownText)) return;
+      shown = poll.answer;
+      shownText = text;
+      const rows = shown.rows.filter(
         (row) =>
-          (kind() === "all" || KINDS[kind()].includes(row.event)) &&
-          (text === "" ||
-            `${row.event} ${row.node} ${row.guid} ${row.sampler} ${row.detail}`
-              .toLowerCase()
-              .includes(text)),
+          text === "" ||
+          `${row.event} ${row.node} ${row.guid} ${row.sampler} ${row.detail}`
+            .toLowerCase()
+            .includes(text),
       );
       table.setRows(rows);
-      setText(note, poll.error !== "" ? poll.error : count(rows.length, "event"));
+      setText(note, poll.error !== "" ? poll.error : foundText(rows.length, shown.rows.length));
     },
     close() {
       table.close();

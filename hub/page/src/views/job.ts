@@ -332,8 +332,8 @@ function neighbourColumns(app: App): Column<JobNeighbour>[] {
 
 function linkColumns(app: App): Column<JobLink>[] {
   return [
-    portColumn(app, "port", "From", ({ from }) => from),
-    portColumn(app, "to", "To", ({ to }) => to),
+    { ...portColumn<JobLink>(app, "port", "From", ({ from }) => from), width: "minmax(80px, 1fr)" },
+    { ...portColumn<JobLink>(app, "to", "To", ({ to }) => to), width: "minmax(74px, 1fr)" },
     shareColumn(
       "used",
       "Used",
@@ -350,12 +350,12 @@ function linkColumns(app: App): Column<JobLink>[] {
     ),
     {
       id: "up",
-      title: "Job up, down",
-      hint: "Estimated data rate of the job from and to the leaf switch, in Gb/s",
+      title: "Job, Gb/s",
+      hint: "Estimated data rate of the job from the leaf switch (up) and to it (down), in Gb/s",
       end: true,
-      width: "118px",
+      width: "82px",
       value: (row) => row.job_up_gbps + row.job_down_gbps,
-      text: (row) => `${significant(row.job_up_gbps)}, ${significant(row.job_down_gbps)} Gb/s`,
+      text: (row) => `${significant(row.job_up_gbps)}, ${significant(row.job_down_gbps)}`,
     },
   ];
 }

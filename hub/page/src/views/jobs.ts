@@ -124,7 +124,7 @@ function columns(app: App): Column<JobRow>[] {
     {
       id: "state",
       title: "State",
-      width: "96px",
+      width: "90px",
       value: ({ state }) => state,
       draw: (cell, { state, end_ns }) => {
         setText(cell, state);
@@ -136,7 +136,7 @@ function columns(app: App): Column<JobRow>[] {
       id: "nodes",
       title: "Nodes",
       end: true,
-      width: "60px",
+      width: "54px",
       value: (row) => row.node_count,
       draw: (cell, row) => {
         setText(cell, grouped(row.node_count));
@@ -146,7 +146,7 @@ function columns(app: App): Column<JobRow>[] {
     {
       id: "start",
       title: "Start",
-      width: "166px",
+      width: "154px",
       value: (row) => row.start_ns,
       text: (row) => dateTime(row.start_ns / 1e6),
     },
@@ -154,7 +154,7 @@ function columns(app: App): Column<JobRow>[] {
       id: "length",
       title: "Duration",
       end: true,
-      width: "100px",
+      width: "92px",
       value: (row) => jobSeconds(row, Date.now()),
       text: (row) =>
         `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(jobSeconds(row, Date.now())))}`,

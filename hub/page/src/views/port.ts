@@ -9,7 +9,7 @@ import { download, seriesCsv } from "../model/csv";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import type { Topology } from "../model/topology";
-import { clock, count, duration, grouped, scaled } from "../model/units";
+import { clock, count, dateTime, duration, grouped, scaled } from "../model/units";
 import { Chart, type Curve } from "../parts/chart";
 import { h, patch, setText } from "../parts/dom";
 import { bar } from "../parts/meter";
@@ -31,6 +31,20 @@ function seriesOf(answer: SeriesAnswer | null, port: string, metric: string): Se
 
 export function makePort(app: App, topology: Topology): View {
   return new PortView(app, topology);
+}
+
+/** Returns the rows of PortInfo. The table has the LID already. */
+function portInfoFacts(info: PortDetail["port_info"]): [string, string][] {
+  if (info === undefined) return [];
+  const { port_state, link_width_active, link_speed_active, source, changed, changed_ns } = info;
+  const when = changed_ns === null ? "" : `, ${dateTime(changed_ns / 1e6)}`;
+  return [
+    ["Port state", port_state ?? "unknown"],
+    ["Active width", link_width_active ?? "unknown"],
+    ["Active speed", link_speed_active ?? "unknown"],
+    ["Source of both", source === "file" ? "net file" : "device"],
+    ["Last link event", changed === null ? "none kept" : `${changed.replaceAll("_", " ")}${when}`],
+  ];
 }
 
 class PortView implements View {
@@ -346,10 +360,7 @@ class PortView implements View {
       ["Identity", detail.identity ?? "unknown"],
       ["Sampler", detail.sampler ?? "none"],
       ["Round-trip time", detail.rtt_ns === null ? "–" : duration(detail.rtt_ns / 1e9)],
-      ...Object.entries(detail.port_info ?? {}).map(([name, value]): [string, string] => [
-        name.replaceAll("_", " "),
-        String(value ?? "–"),
-      ]),
+      ...portInfoFacts(detail.port_info),
     ];
     this.facts.replaceChildren(
       ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),

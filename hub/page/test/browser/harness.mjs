@@ -43,6 +43,7 @@ export const VIEWS = [
   "links",
   "ports",
   "jobs",
+  "groups",
   "events",
   "samplers",
 ];

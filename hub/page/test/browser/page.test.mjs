@@ -194,6 +194,89 @@ test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context)
   assert.deepEqual(faults, []);
 });
 
+/**
+ * Returns bounds of the octets that a port received between two times, from the rates of its
+ * records. The time of a record is that of its last reply, and a rate describes the time between two
+ * readings. So at both ends one more interval is in doubt.
+ */
+async function octetsReceived(port, from, to) {
+  const range = `from=${from - 5 * interval}&to=${to + 5 * interval}`;
+  const { series } = await hub.json(`series?port=${port}&metric=rcv_gbps&${range}`);
+  const { t, v } = series[0];
+  let [least, most] = [0, 0];
+  for (let place = 1; place < t.length; place++) {
+    const octets = ((t[place] - t[place - 1]) * (v[place] ?? 0)) / 8;
+    if (t[place - 1] > from + interval && t[place] < to - interval) least += octets;
+    if (t[place] > from - interval && t[place - 1] < to + interval) most += octets;
+  }
+  return { least, most };
+}
+
+/** Parses a text such as `1.23 TB`, with half a unit of its last digit. */
+function parseOctets(text) {
+  const [, number, prefix] = /^([\d.]+)\s([kMGT]?)B$/u.exec(text);
+  const factor = 1000 ** " kMGT".indexOf(prefix || " ");
+  const digits = number.includes(".") ? number.split(".")[1].length : 0;
+  return { octets: Number(number) * factor, tolerance: 0.51 * 10 ** -digits * factor };
+}
+
+test("group_page_shows_the_octets_of_the_records_and_selects_its_hosts", {
+  skip,
+}, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
+  const [{ group, nodes }] = (await hub.json("groups")).rows;
+  // A time with records: the hub of the tests has just started.
+  const { kept } = await hub.json("health");
+  await hub.until(async () => (await hub.json("health")).last_ts > kept.from_ns + 35 * interval);
+  const to = Math.floor((await hub.json("health")).last_ts / interval - 3) * interval;
+  const from = to - 30 * interval;
+  const iso = (time) => new Date(time / 1e6).toISOString();
+  await show(page, hub, `groups/${group}?from=${iso(from)}&to=${iso(to)}`);
+  await page.waitForSelector(".group-figures b");
+  const figures = await page.$$eval(".group-figures b", (all) => all.map((b) => b.textContent));
+  const detail = await hub.json(`group/${group}?from=${from}&to=${to}`);
+  assert.equal(figures[0], String(detail.targets.length));
+  for (const [text, octets] of [
+    [figures[1], detail.in_bytes],
+    [figures[2], detail.out_bytes],
+  ]) {
+    const shown = parseOctets(text);
+    assert.ok(Math.abs(shown.octets - octets) <= shown.tolerance, `${text}, hub ${octets}`);
+  }
+  if (isSimulated) {
+    const own = topology.ports.filter(
+      ({ kind, node }) => kind === "hca" && nodes.includes(node.split(" ")[0]),
+    );
+    let [least, most] = [0, 0];
+    for (const { guid, port } of own) {
+      const octets = await octetsReceived(`${guid}/${port}`, from, to);
+      least += octets.least;
+      most += octets.most;
+    }
+    const shown = parseOctets(figures[1]).octets;
+    assert.ok(least > 0 && own.length >= nodes.length);
+    assert.ok(least <= shown && shown <= most, `${figures[1]}, not from ${least} to ${most}`);
+  }
+  const hosts = await page.$$eval(
+    '[aria-label="Hosts of the group"] .table-row:not([hidden])',
+    (rows) => rows.map(({ dataset }) => dataset.id),
+  );
+  const expected = detail.targets.map(({ host }) => host);
+  assert.deepEqual(hosts, expected.slice(0, hosts.length));
+  assert.ok(hosts.length > 0);
+  await page.screenshot({ path: `${pictures}/group.png` });
+  await page.click("text=Heat map of its hosts");
+  await page.waitForFunction(
+    (count) =>
+      document.querySelector(".foot > :last-child")?.textContent.startsWith(`${count} host`),
+    nodes.length,
+  );
+  await page.click('nav [title="Map"]');
+  await page.selectOption('[aria-label="Group of hosts"]', group);
+  assert.match(page.url(), new RegExp(`#/map\\?.*group=${group}`));
+  assert.deepEqual(faults, []);
+});
+
 test("events_name_the_subnet_manager_or_say_why_not", { skip }, async (context) => {
   const { page, faults } = await openPage(context, browser, hub);
   await show(page, hub, "events?kind=sm");
@@ -358,6 +441,7 @@ test("hostile_names_are_only_text", { skip: faulty }, async (context) => {
     "ports?q=%3Cimg",
     `port/${port.guid}/${port.port}`,
     "job/%3Cimg%20src=x%20onerror=alert(1)%3E",
+    "groups/%3Cimg",
   ]) {
     await show(page, hub, view);
     assert.equal(await page.evaluate(() => window.attacked), undefined, view);

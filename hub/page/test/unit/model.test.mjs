@@ -9,6 +9,7 @@ const { combineCodes } = await load("src/views/heatmap/rows.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { seriesCsv } = await load("src/model/csv.ts");
+const { binEnds, largest } = await load("src/model/group.ts");
 
 const topologyOf = (options) => new Topology({ generation: 1, ...new Fabric(options) });
 
@@ -32,6 +33,19 @@ test("large_fabric_is_drawn_as_groups_that_hold_every_switch_once", () => {
   const group = scene.units.find(({ switches }) => switches.length > 1);
   const opened = sceneOf(topology, group.id);
   for (const device of group.switches) assert.ok(opened.unitOf[device] >= 0);
+});
+
+test("hosts_and_boxes_do_not_overlap_in_several_lines_of_switches", () => {
+  const topology = topologyOf({ leaves: 48, hosts: 18, spines: 12 });
+  const { boxes, cells } = layoutOf(topology, sceneOf(topology, ""), 1200, 600);
+  assert.ok(new Set(boxes.map(({ y }) => y)).size > 2);
+  assert.ok(cells.length > 800);
+  const apart = (one, two) =>
+    one.x + one.width <= two.x ||
+    two.x + two.width <= one.x ||
+    one.y + one.height <= two.y ||
+    two.y + two.height <= one.y;
+  for (const cell of cells) for (const box of boxes) assert.ok(apart(cell, box));
 });
 
 test("layout_places_every_box_inside_the_picture", () => {
@@ -138,4 +152,24 @@ test("groups_of_a_dragonfly_plus_are_its_islands", () => {
     new Array(islands).fill(8),
   );
   assert.equal(scene.bundles.length, (islands * (islands - 1)) / 2);
+});
+
+test("courses_behind_the_largest_ones_are_added_and_gaps_stay_gaps", () => {
+  const rates = [
+    { port: "a", gbps: [9, null] },
+    { port: "b", gbps: [5, null] },
+    { port: "c", gbps: [2, null] },
+    { port: "d", gbps: [null, null] },
+    { port: "e", gbps: [1, null] },
+  ];
+  assert.deepEqual(largest(rates, 5, "ports"), rates);
+  assert.deepEqual(largest(rates, 3, "ports"), [
+    rates[0],
+    rates[1],
+    { port: "3 other ports", gbps: [3, null] },
+  ]);
+  assert.deepEqual(
+    binEnds({ start_ns: 2e9, bin_ns: 1e9, in_max_to_mean: [1, null] }),
+    [3000, 4000],
+  );
 });

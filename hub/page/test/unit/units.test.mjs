@@ -15,6 +15,8 @@ test("numbers_have_three_significant_digits_and_a_unit", () => {
     [units.scaled(3.88e12, "b/s"), "3.88 Tb/s"],
     [units.scaled(999.7, "B"), "1.00 kB"],
     [units.duration(0.0000412), "41.2 µs"],
+    [units.duration(0.9999), "1.00 s"],
+    [units.duration(0.0009996), "1.00 ms"],
     [units.duration(771), "12 min 51 s"],
     [units.duration(86400), "1 d"],
     [units.grouped("9007199254740993123"), "9 007 199 254 740 993 123"],

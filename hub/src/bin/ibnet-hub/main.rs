@@ -36,6 +36,9 @@ struct Args {
     /// Jobs: a file, or `slurm` or `pbs` to ask the resource manager once a minute
     #[arg(long, value_name = "FILE")]
     jobs: Option<String>,
+    /// Group of hosts, such as `storage=oss*,mds*`: a name and a host list. Repeatable
+    #[arg(long = "group", value_name = "NAME=HOSTLIST")]
+    groups: Vec<String>,
     /// Simulate the fabric of a net file and its samplers in this process
     #[arg(long, value_name = "FILE")]
     simulate: Option<String>,
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Result<(), HubError> {
     let mut raw = args.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
     raw.inputs.extend(args.input);
+    raw.groups.extend(args.groups);
     let flags = [
         (&mut raw.net, args.net),
         (&mut raw.listen, args.listen),

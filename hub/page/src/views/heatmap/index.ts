@@ -1,21 +1,19 @@
 //! Rows over time. New slots come in at the right.
 
 import { FULL, NO_DATA } from "../../contract/frame";
-import type { JobRow, Rows } from "../../contract/types";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
-import { hostsOfJob } from "../../model/job";
 import { codeText, valueText } from "../../model/metric";
-import { Poll } from "../../model/poll";
 import type { Topology } from "../../model/topology";
 import { clock, count, dateTime } from "../../model/units";
 import { h, setText } from "../../parts/dom";
 import { legend } from "../../parts/meter";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import type { View } from "../../parts/view";
-import { chip, choice } from "../panel";
+import { choice } from "../panel";
+import { Selection } from "../selection";
 import { drawGroups, drawRowNames, drawTimes, type Plot } from "./axes";
 import { type Bins, HeatPicture } from "./picture";
 import {
@@ -54,8 +52,7 @@ class Heatmap implements View {
   private readonly metrics: HTMLSelectElement;
   private rows: HeatRow[] = [];
   private rowKey = "";
-  private readonly jobs: Poll<Rows<JobRow>>;
-  private readonly job = chip(() => this.app.setOption("job", ""));
+  private readonly selection: Selection;
   private order = new Uint32Array();
   private orderKey = "";
   private combined = new Map<number, { codes: Uint16Array; combined: Uint16Array }>();
@@ -72,13 +69,7 @@ class Heatmap implements View {
     private readonly topology: Topology,
   ) {
     this.source = new ColumnSource(app, () => app.notify("values"));
-    this.jobs = new Poll(
-      app,
-      "jobs",
-      () => (app.option("job") === "" ? null : { job: app.option("job") }),
-      () => app.notify("values"),
-      10_000,
-    );
+    this.selection = new Selection(app);
     this.metrics = h("select", {
       "aria-label": "Metric",
       on: { change: () => app.go({ metric: this.metrics.value }) },
@@ -139,7 +130,7 @@ class Heatmap implements View {
         h("h1", {}, "Heat map"),
         this.metrics,
         ...this.controls.map(({ element }) => element),
-        this.job,
+        ...this.selection.elements,
       ),
       frame,
       h("div", { class: "foot" }, this.legend, this.note),
@@ -171,7 +162,7 @@ class Heatmap implements View {
   update(changes: ReadonlySet<Change>): void {
     for (const { update } of this.controls) update();
     this.showMetrics();
-    this.jobs.refresh();
+    this.selection.update();
     this.arrange();
     const range = this.app.state.range;
     const slot = this.app.shown;
@@ -202,7 +193,7 @@ class Heatmap implements View {
   close(): void {
     this.surface.close();
     this.source.close();
-    this.jobs.close();
+    this.selection.close();
     hideTip();
   }
 
@@ -218,14 +209,8 @@ class Heatmap implements View {
 
   /** Computes the rows and their order again if a setting changed. */
   private arrange(): void {
-    const job = this.app.option("job");
-    const hosts = hostsOfJob(job === "" ? null : this.jobs.answer);
-    this.job.hidden = job === "";
-    setText(
-      this.job.firstElementChild!,
-      this.jobs.error || `Job ${job}: ${count(hosts.size, "node")}`,
-    );
-    const rowKey = `${this.kind} ${job} ${[...hosts].join()}`;
+    const { hosts, key: selected } = this.selection;
+    const rowKey = `${this.kind} ${selected}`;
     if (rowKey !== this.rowKey) {
       this.rowKey = rowKey;
       const all = rowsOf(this.topology, this.kind);
@@ -338,9 +323,6 @@ class Heatmap implements View {
     else if (this.app.option("order") !== "value") drawGroups(context, this.plot, shown);
     const bottom = y + Math.min(height, this.rows.length * row);
     drawTimes(context, this.plot, bottom, window);
-    if (this.source.loading && this.source.get(window.first, window) === undefined) {
-      context.fillText("Older slots are loading…", x + width / 2, y + 8);
-    }
     this.cross(context);
     this.describe(window);
   }
@@ -364,8 +346,9 @@ class Heatmap implements View {
     const names = { port: "port", link: "link", switch: "switch", host: "host" };
     const kind = names[this.kind];
     const rows = count(this.rows.length, kind, kind === "switch" ? "switches" : `${kind}s`);
-    const text =
-      this.source.error !== "" ? this.source.error : `${rows}, ${window.step / 1000} s a column`;
+    const isLoading = this.source.loading && this.source.get(window.first, window) === undefined;
+    const shown = `${rows}, ${window.step / 1000} s a column`;
+    const text = this.source.error || (isLoading ? `${shown}. Older slots are loading` : shown);
     setText(this.note, `${text}. Wheel: zoom the rows. Drag: scroll. Click: open.`);
     this.surface.canvas.setAttribute(
       "aria-label",

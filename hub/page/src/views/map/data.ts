@@ -26,7 +26,7 @@ export interface Marks {
   waiting: Map<number, number>;
   /** Roots of congestion trees. */
   roots: Set<number>;
-  /** Devices of a job or of a search. */
+  /** Devices of a job, of a group or of a search. */
   found: Set<number>;
 }
 

@@ -1,18 +1,19 @@
 //! The fabric as rows of switches, or as a matrix.
 
 import { nanoseconds } from "../../contract/api";
-import type { JobRow, Rows, TreeRow } from "../../contract/types";
+import type { Rows, TreeRow } from "../../contract/types";
 import { scaleOf } from "../../draw/scale";
 import type { App, Change } from "../../model/app";
-import { hostsOfJob } from "../../model/job";
 import { Poll } from "../../model/poll";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import { hostName, type Topology } from "../../model/topology";
-import { count } from "../../model/units";
+import { count, grouped } from "../../model/units";
 import { h, setText } from "../../parts/dom";
 import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import type { View } from "../../parts/view";
-import { chip, choice } from "../panel";
+import { choice } from "../panel";
+import { Selection } from "../selection";
+import { MOST_STRONG } from "./curves";
 import type { MapData } from "./data";
 import { showsHosts } from "./layout";
 import { Matrix } from "./matrix";
@@ -43,11 +44,10 @@ class MapView implements View {
   private readonly rowmap: Rowmap;
   private readonly matrix: Matrix;
   private readonly trees: Poll<Rows<TreeRow>>;
-  private readonly jobs: Poll<Rows<JobRow>>;
+  private readonly selection: Selection;
   private readonly controls: { element: HTMLElement; update: () => void }[];
   private readonly crumbs = h("span", { class: "muted" });
   private readonly filter: HTMLInputElement;
-  private readonly job = chip(() => this.app.setOption("job", ""));
   private readonly legend = h("div", {});
   private readonly note = h("span", { class: "muted" });
   private readonly switches: number;
@@ -63,12 +63,7 @@ class MapView implements View {
       () => recent(app),
       () => app.notify("values"),
     );
-    this.jobs = new Poll(
-      app,
-      "jobs",
-      () => (app.option("job") === "" ? null : { job: app.option("job") }),
-      () => app.notify("values"),
-    );
+    this.selection = new Selection(app);
     this.controls = [
       choice(
         "Metric",
@@ -121,7 +116,7 @@ class MapView implements View {
         h("h1", {}, "Map"),
         ...this.controls.map(({ element }) => element),
         this.filter,
-        this.job,
+        ...this.selection.elements,
         this.crumbs,
       ),
       frame,
@@ -141,7 +136,7 @@ class MapView implements View {
     const { app } = this;
     for (const { update } of this.controls) update();
     this.trees.refresh();
-    this.jobs.refresh();
+    this.selection.update();
     if (document.activeElement !== this.filter) this.filter.value = app.option("q");
     const metric = app.state.metric === BLOCKED ? BLOCKED : UTILIZATION;
     const data = this.data(metric);
@@ -150,9 +145,13 @@ class MapView implements View {
     this.matrix.show(rows ? null : data);
     this.legend.replaceChildren(legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND]));
     this.showCrumbs(rows);
-    this.showJob();
+    const { lines } = this.rowmap;
+    const limit =
+      lines > MOST_STRONG
+        ? ` Only the ${MOST_STRONG} fullest of ${grouped(lines)} lines are coloured.`
+        : "";
     const text = rows
-      ? `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}. The upper left of a host is data to it, the lower right is data from it.`
+      ? `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}. The upper left of a host is data to it, the lower right is data from it.${limit}`
       : "A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.";
     setText(this.note, text);
   }
@@ -161,7 +160,7 @@ class MapView implements View {
     this.rowmap.close();
     this.matrix.close();
     this.trees.close();
-    this.jobs.close();
+    this.selection.close();
   }
 
   private data(metric: string): MapData {
@@ -187,20 +186,20 @@ class MapView implements View {
     };
   }
 
-  /** Returns the devices that the filter names, and those of the job. */
+  /** Returns the devices that the filter names, and those of the job or the group. */
   private found(): Set<number> {
     const found = new Set<number>();
     const filter = this.app.option("q").toLowerCase();
-    const hosts = hostsOfJob(this.app.option("job") === "" ? null : this.jobs.answer);
+    const { hosts } = this.selection;
     if (filter === "" && hosts.size === 0) return found;
     this.topology.devices.forEach((device, index) => {
       const named =
         filter !== "" &&
         (device.node.toLowerCase().includes(filter) || device.guid.includes(filter));
-      const ofJob = device.kind !== "switch" && hosts.has(hostName(device.node).toLowerCase());
-      if (named || ofJob) found.add(index);
+      const selected = device.kind !== "switch" && hosts.has(hostName(device.node).toLowerCase());
+      if (named || selected) found.add(index);
       // A picture without hosts marks their leaf switches.
-      if (ofJob && this.hidesHosts) {
+      if (selected && this.hidesHosts) {
         for (const port of this.topology.portsOf[index]) {
           const { peer } = this.topology.ports[port];
           if (peer !== null) found.add(this.topology.ports[peer].device);
@@ -213,15 +212,6 @@ class MapView implements View {
   private get hidesHosts(): boolean {
     const grouped = this.switches > MOST_SWITCHES && this.app.option("open") === "";
     return grouped || this.picture === "matrix" || !showsHosts(this.topology);
-  }
-
-  /** Names the job whose nodes are marked, with a button that removes the marks. */
-  private showJob(): void {
-    const job = this.app.option("job");
-    const marked = hostsOfJob(this.jobs.answer).size;
-    const text = this.jobs.error || `Job ${job}: ${count(marked, "node")}`;
-    this.job.hidden = job === "";
-    setText(this.job.firstElementChild!, text);
   }
 
   private showCrumbs(rows: boolean): void {

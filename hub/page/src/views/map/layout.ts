@@ -30,9 +30,13 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
   const rows = tiers.map((tier) =>
     scene.units.flatMap((unit, index) => (unit.tier === tier ? [index] : [])),
   );
-  const lines = rows.map((row) => Math.ceil(row.length / perLine(row.length, width)));
-  const extra = lines.reduce((sum, count) => sum + count - 1, 0) * (BOX + 12);
-  const band = hostRows > 0 ? Math.min(0.34 * height, 150) : 16;
+  const lines = rows.map((row) => linesOf(row, width));
+  const hasHosts = (line: number[]) => line.some((unit) => hosts.has(unit));
+  const hostLines = lines.flat().filter(hasHosts).length;
+  const band = hostRows > 0 ? Math.max(50, Math.min(0.34 * height, 150) / hostLines) : 16;
+  // The hosts of the last line are below all boxes, those of other lines are between the boxes.
+  const after = (line: number[]) => BOX + 12 + (hasHosts(line) ? band : 0);
+  const extra = lines.flatMap((of) => of.slice(0, -1)).reduce((sum, line) => sum + after(line), 0);
   const gaps = Math.max(1, tiers.length - 1);
   const gap = Math.max(
     60,
@@ -51,15 +55,14 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
     boxesOnTop: false,
   };
   let y = MARGIN;
-  rows.forEach((row, index) => {
+  lines.forEach((tier, index) => {
     layout.titles.push({ text: topology.tierName(tiers[index]), y });
     y += TITLE;
-    const count = perLine(row.length, width);
-    for (let start = 0; start < row.length; start += count) {
-      placeLine(layout, row.slice(start, start + count), y, width, Math.min(count, row.length));
-      y += BOX + 12;
-    }
-    y += gap - 12;
+    tier.forEach((line, place) => {
+      placeLine(layout, line, y, width, tier[0].length);
+      y += place === tier.length - 1 ? BOX : after(line);
+    });
+    y += gap;
   });
   if (hostRows > 0) {
     for (const box of layout.boxes) placeHosts(layout, box, hosts.get(box.unit) ?? [], band);
@@ -72,6 +75,14 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
   placePins(topology, scene, layout);
   placeCurves(scene, layout);
   return layout;
+}
+
+/** Splits the units of a tier into lines of boxes. */
+function linesOf(units: number[], width: number): number[][] {
+  const count = perLine(units.length, width);
+  return Array.from({ length: Math.ceil(units.length / count) }, (_, line) =>
+    units.slice(line * count, (line + 1) * count),
+  );
 }
 
 function perLine(count: number, width: number): number {

@@ -76,6 +76,11 @@ export class Rowmap {
     this.draw();
   }
 
+  /** Number of the lines between switches. */
+  get lines(): number {
+    return this.layout?.curves.length ?? 0;
+  }
+
   close(): void {
     this.surface.close();
     this.background.close();

@@ -1,0 +1,36 @@
+//! What the page derives from a group of hosts.
+
+import type { GroupDetail, GroupRow, GroupSender, PortRate, Rows } from "../contract/types";
+
+/** Returns the names of the hosts of a group in the topology, in lower case. */
+export function hostsOfGroup(answer: Rows<GroupRow> | null, name: string): Set<string> {
+  const row = answer?.rows.find(({ group }) => group === name);
+  return new Set((row?.nodes ?? []).map((node) => node.toLowerCase()));
+}
+
+/** Returns the name of a sender for people. */
+export function senderName({ job, host }: GroupSender): string {
+  return job === null ? (host ?? "") : `job ${job}`;
+}
+
+/** Returns the ends of the bins in milliseconds since 1970. */
+export function binEnds({ start_ns, bin_ns, in_max_to_mean }: GroupDetail): number[] {
+  return in_max_to_mean.map((_, bin) => (start_ns + (bin + 1) * bin_ns) / 1e6);
+}
+
+/**
+ * Returns the first `most` courses. If there are more, the last one is the sum of all others, as in
+ * the pictures of `ibnet-view`.
+ */
+export function largest(rates: readonly PortRate[], most: number, what: string): PortRate[] {
+  if (rates.length <= most) return [...rates];
+  const others = rates.slice(most - 1);
+  const sum = others
+    .map(({ gbps }) => gbps)
+    .reduce((x, y) => x.map((value, bin) => plus(value, y[bin])));
+  return [...rates.slice(0, most - 1), { port: `${others.length} other ${what}`, gbps: sum }];
+}
+
+function plus(x: number | null, y: number | null): number | null {
+  return x === null ? y : y === null ? x : x + y;
+}

@@ -1,0 +1,91 @@
+//! Kinds of events: the filter of the page, and the marks of the timeline.
+
+/// The kinds with the names of their events. `docs/records.md` explains the events of samplers, and
+/// `docs/hub.md` those of the hub. An event can have several kinds. The first kind is the main one.
+const KINDS: [(&str, &[&str]); 5] = [
+    ("links", &["link_down", "link_up", "link_change", "peer_changed"]),
+    (
+        "devices",
+        &[
+            "unreachable",
+            "reachable",
+            "wrong_device",
+            "right_device",
+            "lid_change",
+            "group_unsupported",
+            "redirected",
+            "key_demanded",
+            "trap",
+        ],
+    ),
+    ("counters", &["reset", "implausible"]),
+    (
+        "samplers",
+        &[
+            "send_error",
+            "umad_lost",
+            "umad_back",
+            "local_change",
+            "window_halved",
+            "window_restored",
+            "traps",
+            "slot_missed",
+            "clock_step",
+            "reload",
+            "socket_restored",
+            "lines_lost",
+            "sampler_silent",
+            "sampler_back",
+            "input_lost",
+            "input_back",
+            "jobs_lost",
+            "jobs_back",
+            "archive_failed",
+            "archive_back",
+        ],
+    ),
+    ("sm", &["sm", "sm_change", "local_change", "trap", "traps"]),
+];
+
+/// Returns the names of all kinds.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|(kind, _)| *kind)
+}
+
+/// Returns the events of a kind. `None` if there is no such kind.
+pub(crate) fn events_of(kind: &str) -> Option<&'static [&'static str]> {
+    KINDS.iter().find(|(name, _)| *name == kind).map(|(_, events)| *events)
+}
+
+/// Returns the main kind of an event. `None` for the event of a newer sampler.
+pub(crate) fn of(event: &str) -> Option<&'static str> {
+    KINDS.iter().find(|(_, events)| events.contains(&event)).map(|(kind, _)| *kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const RECORDS: &str = include_str!("../../docs/records.md");
+
+    #[test]
+    fn every_event_of_the_documentation_has_a_kind() {
+        let table = RECORDS.lines().skip_while(|line| !line.starts_with("| event | ")).take_while(|line| line.starts_with('|'));
+        let described: BTreeSet<&str> = table.filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name)).collect();
+        assert!(described.contains("peer_changed") && described.len() > 20, "{described:?}");
+        let without: Vec<&&str> = described.iter().filter(|name| of(name).is_none()).collect();
+        assert!(without.is_empty(), "{without:?}");
+        let of_hub = ["sampler_silent", "sampler_back", "input_lost", "input_back", "jobs_lost", "jobs_back", "archive_failed", "archive_back"];
+        let unknown: Vec<_> =
+            KINDS.iter().flat_map(|(_, events)| *events).filter(|name| !described.contains(**name) && !of_hub.contains(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    #[test]
+    fn event_with_several_kinds_has_a_main_one() {
+        assert_eq!([of("trap"), of("traps"), of("sm_change"), of("x")], [Some("devices"), Some("samplers"), Some("sm"), None]);
+        assert!(events_of("sm").is_some_and(|events| events.contains(&"trap")) && events_of("x").is_none());
+    }
+}
