@@ -139,6 +139,17 @@ export function pixelOf(color: string): number {
   return pixel;
 }
 
+/** Returns the pixel between two opaque pixels. */
+export function blend(from: number, to: number, share: number): number {
+  let pixel = 255 << 24;
+  for (const shift of [0, 8, 16]) {
+    const a = (from >> shift) & 255;
+    const b = (to >> shift) & 255;
+    pixel |= Math.round(a + share * (b - a)) << shift;
+  }
+  return pixel;
+}
+
 /** A table from a code to a pixel, for fast pictures. */
 export class PixelTable {
   private readonly values: Int32Array;

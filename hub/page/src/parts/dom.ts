@@ -54,7 +54,10 @@ function listen(element: Element, listeners: object): void {
 }
 
 export function setStyle(element: HTMLElement | SVGElement, style: Record<string, string>): void {
-  for (const [name, value] of Object.entries(style)) element.style.setProperty(name, value);
+  for (const name in style) {
+    const value = style[name];
+    if (element.style.getPropertyValue(name) !== value) element.style.setProperty(name, value);
+  }
 }
 
 /**
@@ -71,6 +74,12 @@ export function setText(element: Element, text: string): void {
 /** Sets an attribute if it differs. A write costs the browser more than a comparison. */
 export function setAttribute(element: Element, name: string, value: string): void {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+/** Colours a share of an element. A background needs no layout, unlike an element of another width. */
+export function fillTo(element: HTMLElement, share: number, color: string): void {
+  element.style.backgroundImage = `linear-gradient(${color}, ${color})`;
+  element.style.backgroundSize = `${100 * Math.min(1, share)}% 100%`;
 }
 
 /**

@@ -4,7 +4,7 @@ import { FULL, hasValue, shareOf, stateOf } from "../contract/frame";
 import { blockedScale, type Painter, pixelOf, type Scale, utilizationScale } from "../draw/scale";
 import { theme } from "../draw/theme";
 import { percent } from "../model/units";
-import { h, setText } from "./dom";
+import { fillTo, h, setText } from "./dom";
 
 /** Draws a value as a bar with its number. A state without a value is a text on a hatched bar. */
 export function bar(cell: HTMLElement, code: number, scale: Painter): void {
@@ -20,10 +20,8 @@ export function barOf(cell: HTMLElement, share: number | null, text: string, sca
     cell.append(track, h("span", { class: "bar-text" }));
   }
   track.classList.toggle("unknown", share === null);
-  // A background needs no layout, unlike an element of another width.
-  const color = scale.color(share ?? 0);
-  track.style.backgroundImage = share === null ? "" : `linear-gradient(${color}, ${color})`;
-  track.style.backgroundSize = `${100 * Math.min(1, share ?? 0)}% 100%`;
+  if (share === null) track.style.backgroundImage = track.style.backgroundSize = "";
+  else fillTo(track, share, scale.color(share));
   setText(cell.lastElementChild!, text);
 }
 
@@ -32,6 +30,7 @@ export function spark(label: string): HTMLCanvasElement {
   return h("canvas", { class: "spark", role: "img", "aria-label": label, width: 120, height: 24 });
 }
 
+/** A size in pixels of the screen. */
 interface Size {
   width: number;
   height: number;
@@ -57,14 +56,25 @@ function sizeOf(canvas: HTMLCanvasElement, ratio: number): Size {
   return size;
 }
 
-/** Draws into pixels: a table has a sparkline in each row, and draws all of them in each slot. */
 export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: Painter): void {
   const ratio = window.devicePixelRatio || 1;
   const { width, height } = sizeOf(canvas, ratio);
   const context = canvas.getContext("2d")!;
   const image = context.createImageData(width, height);
   const pixels = new Int32Array(image.data.buffer);
-  pixels.fill(pixelOf(theme().line), (height - 1) * width);
+  paintSpark(pixels, { width, height }, codes, scale, ratio);
+  context.putImageData(image, 0, 0);
+}
+
+/** Draws a sparkline into transparent pixels. A base line carries the gaps. */
+export function paintSpark(
+  pixels: Int32Array,
+  { width, height }: Size,
+  codes: Uint16Array,
+  scale: Painter,
+  ratio: number,
+): void {
+  pixels.fill(pixelOf(theme().line), (height - 1) * width, height * width);
   const column = width / codes.length;
   for (let index = 0; index < codes.length; index++) {
     if (!hasValue(codes[index])) continue;
@@ -76,7 +86,6 @@ export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: 
     for (let y = height - size; y < height; y++)
       pixels.fill(color, y * width + first, Math.min(y * width + end, (y + 1) * width));
   }
-  context.putImageData(image, 0, 0);
 }
 
 /** A scale of a legend: its name, its colours and its largest value. */

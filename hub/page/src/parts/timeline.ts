@@ -3,7 +3,7 @@
 import { nanoseconds } from "../contract/api";
 import { FULL } from "../contract/frame";
 import type { Timeline, TimelineMark } from "../contract/types";
-import { clear, createSurface, hatch, type Surface } from "../draw/canvas";
+import { clear, createSurface, hatch, putRows, type Surface } from "../draw/canvas";
 import { blockedScale, pixelOf, utilizationScale } from "../draw/scale";
 import { font, theme } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
@@ -385,20 +385,6 @@ export class TimelineStrip {
     if (index < 0) return null;
     return { utilization: answer.utilization_max[index], blocked: answer.blocked_max[index] };
   }
-}
-
-/** Draws a row of pixels of the screen, repeated over a height. */
-function putRows(
-  context: CanvasRenderingContext2D,
-  row: Int32Array,
-  x: number,
-  y: number,
-  height: number,
-): void {
-  const image = context.createImageData(row.length, height);
-  const pixels = new Int32Array(image.data.buffer);
-  for (let line = 0; line < height; line++) pixels.set(row, line * row.length);
-  context.putImageData(image, x, y);
 }
 
 function maximum(values: Uint16Array | undefined): number | null {
