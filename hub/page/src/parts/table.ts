@@ -61,6 +61,9 @@ function leastWidth(track: string): number {
 /** Rows above and below the visible ones that are elements too. */
 const MARGIN = 6;
 
+/** Time after which a new order reaches the rows that are not visible, in milliseconds. */
+const LATER = 60;
+
 export class Table<Row> {
   readonly element: HTMLElement;
   private rows: Row[] = [];
@@ -75,7 +78,10 @@ export class Table<Row> {
   /** What was measured: reading it after a change makes the browser compute the layout. */
   private seen = { top: 0, height: 0 };
   private placed = 0;
+  /** First row that has an element, and the number of such rows. */
   private first = 0;
+  private shown = 0;
+  private timer = 0;
   private readonly height: number;
   private sort: string;
   private descending: boolean;
@@ -136,6 +142,7 @@ export class Table<Row> {
   }
 
   close(): void {
+    window.clearTimeout(this.timer);
     this.observer.disconnect();
   }
 
@@ -147,7 +154,10 @@ export class Table<Row> {
     setText(this.note, rows.length === 0 ? this.options.empty : "");
     this.note.hidden = rows.length > 0;
     this.active = Math.min(this.active, rows.length - 1);
-    this.draw();
+    this.arrange();
+    this.drawVisible();
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.draw(), LATER);
   }
 
   /** Sets the text that an empty table shows. */
@@ -231,27 +241,31 @@ export class Table<Row> {
 
   /** Draws all rows that are elements. */
   private draw(): void {
+    this.arrange();
+    for (let index = 0; index < this.shown; index++) this.fill(this.lines[index], index);
+  }
+
+  /** Gives each row an element: the visible rows, and some above and below them. */
+  private arrange(): void {
     this.first = Math.max(0, Math.floor(this.seen.top / this.height) - MARGIN);
     const visible = Math.ceil(this.seen.height / this.height) + 2 * MARGIN;
     const count = Math.max(0, Math.min(this.rows.length - this.first, visible));
     while (this.lines.length < count) this.lines.push(this.line());
     this.block.style.transform = `translateY(${this.first * this.height}px)`;
     this.place();
-    this.lines.forEach((line, index) => {
-      line.element.hidden = index >= count;
-      if (index < count) this.fill(line, index);
-      else line.row = null;
+    this.shown = count;
+    this.lines.forEach(({ element }, index) => {
+      element.hidden = index >= count;
     });
     for (const { canvas } of this.sparks.values()) canvas.hidden = count === 0;
   }
 
-  /** Draws the visible rows. The others are drawn when the table scrolls. */
+  /** Draws the visible rows. The others are drawn when the browser is idle, or before they scroll in. */
   private drawVisible(): void {
     const from = Math.floor(this.seen.top / this.height) - this.first;
     const to = Math.ceil((this.seen.top + this.seen.height) / this.height) - this.first;
-    for (let index = Math.max(0, from); index < Math.min(to, this.lines.length); index++) {
-      if (this.first + index < this.rows.length) this.fill(this.lines[index], index);
-    }
+    for (let index = Math.max(0, from); index < Math.min(to, this.shown); index++)
+      this.fill(this.lines[index], index);
   }
 
   /** Puts the canvases over their columns. */

@@ -33,6 +33,8 @@ export function makeLinks(app: App, topology: Topology): View {
 
   const use = (port: number) => utilization?.[port] ?? NO_DATA;
   const wait = (port: number) => blocked?.[port] ?? NO_DATA;
+  /** Returns the end that sends more. */
+  const fuller = ({ a, b }: Link) => ((rank(use(a)) ?? -1) >= (rank(use(b)) ?? -1) ? a : b);
   const errorsOf = ({ a, b }: Link) =>
     errors.get(topology.keyOf(a)) ?? errors.get(topology.keyOf(b)) ?? null;
   const end = (id: string, title: string, port: (link: Link) => number): Column<Link> => ({
@@ -77,11 +79,11 @@ export function makeLinks(app: App, topology: Topology): View {
       title: "Last minute",
       hint: "Larger utilization of both directions",
       width: "minmax(80px, 0.9fr)",
-      value: ({ a, b }) => Math.max(rank(use(a)) ?? -1, rank(use(b)) ?? -1),
-      trace: ({ a, b }) => {
-        const fuller = (rank(use(a)) ?? -1) >= (rank(use(b)) ?? -1) ? a : b;
-        return { codes: app.trace(UTILIZATION, fuller, TREND_SLOTS), scale: utilizationScale };
-      },
+      value: (link) => rank(use(fuller(link))),
+      trace: (link) => ({
+        codes: app.trace(UTILIZATION, fuller(link), TREND_SLOTS),
+        scale: utilizationScale,
+      }),
     },
     {
       id: "errors",
