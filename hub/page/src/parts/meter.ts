@@ -25,6 +25,17 @@ export function barOf(cell: HTMLElement, share: number | null, text: string, sca
   setText(cell.lastElementChild!, text);
 }
 
+/** Writes the text beside a bar that the picture of a table draws. */
+export function barText(cell: HTMLElement, text: string): void {
+  let element = cell.firstElementChild;
+  if (element === null) {
+    cell.classList.add("cell-bar");
+    element = h("span", { class: "bar-text" });
+    cell.append(element);
+  }
+  setText(element, text);
+}
+
 /** A sparkline: one column a slot, the height and the colour are the value, gaps stay empty. */
 export function spark(label: string): HTMLCanvasElement {
   return h("canvas", { class: "spark", role: "img", "aria-label": label, width: 120, height: 24 });
@@ -62,19 +73,26 @@ export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: 
   const context = canvas.getContext("2d")!;
   const image = context.createImageData(width, height);
   const pixels = new Int32Array(image.data.buffer);
-  paintSpark(pixels, { width, height }, codes, scale, ratio);
+  paintSpark(pixels, { x: 0, width, height, stride: width }, codes, scale, ratio);
   context.putImageData(image, 0, 0);
+}
+
+/** An area of pixels: its first column, its size, and the pixels from a line to the next one. */
+interface Area extends Size {
+  x: number;
+  stride: number;
 }
 
 /** Draws a sparkline into transparent pixels. A base line carries the gaps. */
 export function paintSpark(
   pixels: Int32Array,
-  { width, height }: Size,
+  { x, width, height, stride }: Area,
   codes: Uint16Array,
   scale: Painter,
   ratio: number,
 ): void {
-  pixels.fill(pixelOf(theme().line), (height - 1) * width, height * width);
+  const base = (height - 1) * stride + x;
+  pixels.fill(pixelOf(theme().line), base, base + width);
   const column = width / codes.length;
   for (let index = 0; index < codes.length; index++) {
     if (!hasValue(codes[index])) continue;
@@ -82,9 +100,9 @@ export function paintSpark(
     const size = Math.round(Math.max(ratio, share * (height - 1)));
     const color = pixelOf(scale.color(0.12 + 0.88 * share));
     const first = Math.round(index * column);
-    const end = Math.max(first + 1, Math.round((index + 1) * column));
+    const end = Math.min(width, Math.max(first + 1, Math.round((index + 1) * column)));
     for (let y = height - size; y < height; y++)
-      pixels.fill(color, y * width + first, Math.min(y * width + end, (y + 1) * width));
+      pixels.fill(color, y * stride + x + first, y * stride + x + end);
   }
 }
 

@@ -3,7 +3,7 @@
 import { zoom } from "../draw/theme";
 import { compareNames } from "../model/units";
 import { h, setAttribute, setStyle, setText } from "./dom";
-import { Sparks, type Trace } from "./sparks";
+import { type Drawing, type Place, TablePicture } from "./tablepicture";
 
 export interface Column<Row> {
   id: string;
@@ -19,8 +19,8 @@ export interface Column<Row> {
   text?: (row: Row) => string;
   /** Draws a cell. The element is reused for other rows. */
   draw?: (cell: HTMLElement, row: Row) => void;
-  /** Values of a sparkline, which is drawn instead of a text. */
-  trace?: (row: Row) => Trace;
+  /** A bar before the text, or a sparkline instead of it. */
+  picture?: (row: Row) => Drawing;
   /** The cells change only with their row, and with the address of the page. */
   isFixed?: boolean;
 }
@@ -61,7 +61,7 @@ function leastWidth(track: string): number {
 /** Rows above and below the visible ones that are elements too. */
 const MARGIN = 6;
 
-/** Time after which a new order reaches the rows that are not visible, in milliseconds. */
+/** Time between the drawing of values, of their order, and of rows that are not visible. */
 const LATER = 60;
 
 export class Table<Row> {
@@ -74,7 +74,9 @@ export class Table<Row> {
   private readonly note: HTMLElement;
   private readonly heads = new Map<string, HTMLElement>();
   private readonly lines: Line<Row>[] = [];
-  private readonly sparks = new Map<Column<Row>, Sparks>();
+  /** The columns with a picture. */
+  private readonly pictured: Column<Row>[];
+  private readonly picture: TablePicture | null;
   /** What was measured: reading it after a change makes the browser compute the layout. */
   private seen = { top: 0, height: 0 };
   private placed = 0;
@@ -100,9 +102,8 @@ export class Table<Row> {
     );
     this.block = h("div", { class: "table-block" });
     this.inner = h("div", { class: "table-rows" }, this.block);
-    for (const column of options.columns) {
-      if (column.trace !== undefined) this.sparks.set(column, new Sparks());
-    }
+    this.pictured = options.columns.filter(({ picture }) => picture !== undefined);
+    this.picture = this.pictured.length === 0 ? null : new TablePicture();
     this.note = h("p", { class: "empty" });
     this.body = h(
       "div",
@@ -156,8 +157,25 @@ export class Table<Row> {
     this.active = Math.min(this.active, rows.length - 1);
     this.arrange();
     this.drawVisible();
+    this.later(() => this.drawHidden());
+  }
+
+  /** Sorts the rows again by their new values. The values are drawn before the new order. */
+  sortSoon(): void {
+    this.later(() => {
+      const rows = this.ordered(this.rows);
+      requestAnimationFrame(() => {
+        if (rows.length !== this.rows.length) return;
+        this.rows = rows;
+        this.drawVisible();
+        this.later(() => this.drawHidden());
+      });
+    });
+  }
+
+  private later(work: () => void): void {
     window.clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => this.draw(), LATER);
+    this.timer = window.setTimeout(work, LATER);
   }
 
   /** Sets the text that an empty table shows. */
@@ -257,27 +275,45 @@ export class Table<Row> {
     this.lines.forEach(({ element }, index) => {
       element.hidden = index >= count;
     });
-    for (const { canvas } of this.sparks.values()) canvas.hidden = count === 0;
+    if (this.picture !== null) this.picture.canvas.hidden = count === 0;
   }
 
   /** Draws the visible rows. The others are drawn when the browser is idle, or before they scroll in. */
   private drawVisible(): void {
-    const from = Math.floor(this.seen.top / this.height) - this.first;
-    const to = Math.ceil((this.seen.top + this.seen.height) / this.height) - this.first;
-    for (let index = Math.max(0, from); index < Math.min(to, this.shown); index++)
-      this.fill(this.lines[index], index);
+    const { from, to } = this.visible;
+    for (let index = from; index < to; index++) this.fill(this.lines[index], index);
   }
 
-  /** Puts the canvases over their columns. */
+  private drawHidden(): void {
+    requestAnimationFrame(() => {
+      const { from, to } = this.visible;
+      for (let index = 0; index < this.shown; index++)
+        if (index < from || index >= to) this.fill(this.lines[index], index);
+    });
+  }
+
+  /** The elements of the visible rows: the first one, and the one after the last one. */
+  private get visible(): { from: number; to: number } {
+    const { top, height } = this.seen;
+    return {
+      from: Math.max(0, Math.floor(top / this.height) - this.first),
+      to: Math.min(this.shown, Math.ceil((top + height) / this.height) - this.first),
+    };
+  }
+
+  /** Puts the picture over its columns. */
   private place(): void {
-    if (this.placed === this.lines.length || this.lines.length === 0) return;
+    if (this.picture === null || this.placed === this.lines.length || this.lines.length === 0)
+      return;
     this.placed = this.lines.length;
     const { cells } = this.lines[0];
     this.lines[0].element.hidden = false;
-    const places = cells.map(({ offsetLeft, offsetWidth }) => [offsetLeft, offsetWidth] as const);
-    this.options.columns.forEach((column, index) => {
-      this.sparks.get(column)?.place(...places[index], this.height, this.lines.length);
+    const places: Place[] = [];
+    this.options.columns.forEach(({ picture }, index) => {
+      const { offsetLeft, offsetWidth } = cells[index];
+      if (picture !== undefined) places.push({ left: offsetLeft, width: offsetWidth });
     });
+    this.picture.place(places, this.height, this.lines.length);
   }
 
   private line(): Line<Row> {
@@ -285,7 +321,7 @@ export class Table<Row> {
       h("div", {
         role: "gridcell",
         class: column.end ? "end" : undefined,
-        "aria-label": column.trace === undefined ? undefined : column.title,
+        "aria-label": column.picture !== undefined && !hasText(column) ? column.title : undefined,
       }),
     );
     const element = h("div", { class: "table-row", role: "row" }, ...cells);
@@ -296,7 +332,7 @@ export class Table<Row> {
       if (row !== undefined) this.options.open?.(row);
     });
     this.block.append(element);
-    for (const { canvas } of this.sparks.values()) this.block.append(canvas);
+    if (this.picture !== null) this.block.append(this.picture.canvas);
     return { element, cells, row: null };
   }
 
@@ -313,11 +349,20 @@ export class Table<Row> {
     this.options.columns.forEach((column, at) => {
       if (column.isFixed === true && !isNew) return;
       const cell = line.cells[at];
-      if (column.trace !== undefined) this.sparks.get(column)?.draw(place, column.trace(row));
-      else if (column.draw !== undefined) column.draw(cell, row);
-      else setText(cell, column.text?.(row) ?? String(column.value(row) ?? "–"));
+      if (column.draw !== undefined) column.draw(cell, row);
+      else if (hasText(column))
+        setText(cell, column.text?.(row) ?? String(column.value(row) ?? "–"));
     });
+    this.picture?.draw(
+      place,
+      this.pictured.map((column) => column.picture!(row)),
+    );
   }
+}
+
+/** Returns whether the cells of a column have a text. A sparkline has none. */
+function hasText<Row>({ picture, text, draw }: Column<Row>): boolean {
+  return picture === undefined || text !== undefined || draw !== undefined;
 }
 
 /** Numbers of this size and this many rows fit into one exact number. */

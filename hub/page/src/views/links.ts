@@ -80,7 +80,7 @@ export function makeLinks(app: App, topology: Topology): View {
       hint: "Larger utilization of both directions",
       width: "minmax(80px, 0.9fr)",
       value: (link) => rank(use(fuller(link))),
-      trace: (link) => ({
+      picture: (link) => ({
         codes: app.trace(UTILIZATION, fuller(link), TREND_SLOTS),
         scale: utilizationScale,
       }),
@@ -150,7 +150,8 @@ export function makeLinks(app: App, topology: Topology): View {
       filter.update();
       if (changes.has("state") || changes.has("theme")) table.forget();
       const slot = app.shown ?? 0;
-      if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
+      const hasOrder = sortedAt !== Number.NEGATIVE_INFINITY && app.isLive;
+      if (filtered !== app.option("q") || !hasOrder) {
         filtered = app.option("q");
         sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
         const shown = rows();
@@ -161,7 +162,13 @@ export function makeLinks(app: App, topology: Topology): View {
             ? count(shown.length, "link")
             : `${grouped(shown.length)} of ${count(topology.links.length, "link")}`,
         );
-      } else if (SHOWN.some((change) => changes.has(change))) table.refresh();
+        return;
+      }
+      if (SHOWN.some((change) => changes.has(change))) table.refresh();
+      if (Math.abs(slot - sortedAt) >= SORT_SLOTS) {
+        sortedAt = slot;
+        table.sortSoon();
+      }
     },
     close() {
       table.close();

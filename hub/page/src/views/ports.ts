@@ -119,7 +119,7 @@ export function makePorts(app: App, topology: Topology): View {
       title: "Last minute",
       width: "minmax(80px, 0.9fr)",
       value: (port) => rank(use(port)),
-      trace: (port) => ({
+      picture: (port) => ({
         codes: app.trace(UTILIZATION, port, TREND_SLOTS),
         scale: utilizationScale,
       }),
@@ -195,7 +195,8 @@ export function makePorts(app: App, topology: Topology): View {
       blocked = app.values(BLOCKED);
       filter.update();
       const slot = app.shown ?? 0;
-      if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
+      const hasOrder = sortedAt !== Number.NEGATIVE_INFINITY && app.isLive;
+      if (filtered !== app.option("q") || !hasOrder) {
         filtered = app.option("q");
         sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
         const shown = rows();
@@ -207,7 +208,13 @@ export function makePorts(app: App, topology: Topology): View {
             ? count(all, "port")
             : `${grouped(shown.length)} of ${count(all, "port")}`,
         );
-      } else table.refresh();
+        return;
+      }
+      table.refresh();
+      if (Math.abs(slot - sortedAt) >= SORT_SLOTS) {
+        sortedAt = slot;
+        table.sortSoon();
+      }
     },
     close() {
       table.close();
