@@ -3,6 +3,7 @@
 import { nanoseconds } from "../../contract/api";
 import type { JobRow, Rows, TreeRow } from "../../contract/types";
 import { scaleOf } from "../../draw/scale";
+import { theme } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
 import { hostsOfJob } from "../../model/job";
 import { Poll } from "../../model/poll";
@@ -137,9 +138,9 @@ class MapView implements View {
     return this.switches > MATRIX_FROM ? "matrix" : "rows";
   }
 
-  update(_changes: ReadonlySet<Change>): void {
+  update(changes: ReadonlySet<Change>): void {
     const { app } = this;
-    for (const { update } of this.controls) update();
+    if (changes.has("state")) for (const { update } of this.controls) update();
     this.trees.refresh();
     this.jobs.refresh();
     if (document.activeElement !== this.filter) this.filter.value = app.option("q");
@@ -148,7 +149,12 @@ class MapView implements View {
     const rows = this.picture === "rows";
     this.rowmap.show(rows ? data : null);
     this.matrix.show(rows ? null : data);
-    this.legend.replaceChildren(legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND]));
+    if (this.legend.dataset.metric !== metric) {
+      this.legend.dataset.metric = metric;
+      this.legend.replaceChildren(
+        legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND]),
+      );
+    }
     this.showCrumbs(rows);
     this.showJob();
     const text = rows
@@ -184,6 +190,7 @@ class MapView implements View {
       waiting,
       roots,
       found: this.found(),
+      theme: theme().name,
     };
   }
 

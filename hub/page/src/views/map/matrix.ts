@@ -9,7 +9,7 @@ import type { App } from "../../model/app";
 import type { Cable, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
 import { hideTip, showTip } from "../../parts/tooltip";
-import type { MapData } from "./data";
+import { isSamePicture, type MapData } from "./data";
 import { isSilent } from "./paint";
 
 const TOP = 74;
@@ -70,7 +70,9 @@ export class Matrix {
   }
 
   show(data: MapData | null): void {
+    const isSame = isSamePicture(data, this.data);
     this.data = data;
+    if (isSame) return;
     this.surface.canvas.hidden = data === null;
     this.draw();
   }
