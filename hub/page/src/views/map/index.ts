@@ -157,9 +157,11 @@ class MapView implements View {
     }
     this.showCrumbs(rows);
     this.showJob();
+    const size = `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}.`;
+    const hosts = " The upper left of a host is data to it, the lower right is data from it.";
     const text = rows
-      ? `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}. The upper left of a host is data to it, the lower right is data from it.`
-      : "A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.";
+      ? `${size}${this.hidesHosts ? "" : hosts}`
+      : "A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down. Wheel: scroll.";
     setText(this.note, text);
   }
 
