@@ -263,9 +263,12 @@ advisories: deny ## Check all crates for known vulnerabilities; needs the networ
 bench: deps ## Measure, and print the tables of docs/performance.md
 	$(RUN) bench $(ALL) --bench codec --bench partition --bench scale --bench sinks --bench view --bench archive --bench ibsim
 
-measure-hub: build-hub deps-browser ## Measure ibnet-hub and its page, and print their table of docs/performance.md
-	npm --prefix hub/page ci --no-audit --no-fund
-	cd hub/page && node build.mjs && node dev/measure.mjs
+# The page is bundled first: the program embeds this bundle, and the views are measured with it.
+measure-hub: deps-browser ## Measure ibnet-hub and its page, and print their table of docs/performance.md
+	npm --prefix hub/page ci --no-audit --no-fund --ignore-scripts
+	npm --prefix hub/page run --silent build
+	$(BUILD_HUB)
+	cd hub/page && node dev/measure.mjs
 
 # Fuzzing without a sanitizer works with the stable toolchain.
 fuzz: ## Fuzz the parsers of replies, records, net files and name maps: one minute each

@@ -26,9 +26,13 @@ use crate::store::{Limits, Store};
 /// other records would look old.
 const MOST_AHEAD_NS: u64 = 3_600_000_000_000;
 
-/// Time between two removals of old data, and the shortest time between two topologies.
+/// Time between two removals of old data.
 const TRIM_EVERY: Duration = Duration::from_secs(5);
+
+/// Shortest time between two topologies, and the additional time for each port. A topology takes
+/// longer the more ports it has, and the records wait for it.
 const TOPOLOGY_EVERY: Duration = Duration::from_secs(1);
+const TOPOLOGY_EVERY_OF_PORT: Duration = Duration::from_micros(100);
 
 /// The condition of an input.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -282,7 +286,9 @@ impl State {
 
     /// Makes the topology of the next generation if ports have changed. Returns whether it did.
     fn redraw(&mut self, now: Now) -> bool {
-        if self.drawn.is_some_and(|drawn| now.monotonic.saturating_sub(drawn) < TOPOLOGY_EVERY) {
+        let ports = u32::try_from(self.topology.ports.len()).unwrap_or(u32::MAX);
+        let every = TOPOLOGY_EVERY + TOPOLOGY_EVERY_OF_PORT.saturating_mul(ports);
+        if self.drawn.is_some_and(|drawn| now.monotonic.saturating_sub(drawn) < every) {
             return false;
         }
         let Some(topology) = self.collector.take_change() else { return false };

@@ -172,28 +172,62 @@ fn data_gbps(link: &str) -> Option<f64> {
     LinkRate::new(width, speed).data_gbps()
 }
 
-/// Sort key of a port. The first three fields are the tier, the name and the GUID of its switch.
+/// Sort key of a port. The first three fields are the tier, the place of the name and the GUID of its
+/// switch.
 /// Then come the number of the switch port, whether the port is the host's end of the link, and the
 /// GUID and the number of the port. For the port of a host, its switch is the switch at the other
 /// end of the link.
-type Rank = (u32, String, Guid, PortNum, bool, Guid, PortNum);
+type Rank = (u32, usize, Guid, PortNum, bool, Guid, PortNum);
+
+/// Places of names in their natural order. A fabric has many more ports than names, and numbers are
+/// compared faster than names.
+struct Places<'a>(BTreeMap<&'a str, usize>);
+
+impl<'a> Places<'a> {
+    fn of(ports: &[&'a PortAndPeer]) -> Self {
+        let peers = ports.iter().filter_map(|port| Some(port.peer.as_ref()?.2.as_str()));
+        let mut names: Vec<&str> = ports.iter().map(|port| port.node.as_str()).chain(peers).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut keys: Vec<(String, &str)> = names.into_iter().map(|name| (natural(name), name)).collect();
+        keys.sort_unstable();
+        let mut places = BTreeMap::new();
+        let mut last: Option<(String, usize)> = None;
+        for (key, name) in keys {
+            // Names with equal keys, such as `leaf1` and `leaf01`, have the same place.
+            let place = match &last {
+                Some((before, place)) if *before == key => *place,
+                Some((_, place)) => place + 1,
+                None => 0,
+            };
+            places.insert(name, place);
+            last = Some((key, place));
+        }
+        Self(places)
+    }
+
+    fn place(&self, name: &str) -> usize {
+        self.0.get(name).copied().unwrap_or(usize::MAX)
+    }
+}
 
 /// Returns the rows in the order of the topology.
 pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
     let tiers = tiers(ports);
     let names: BTreeMap<Guid, &str> = ports.iter().map(|port| (port.guid, port.node.as_str())).collect();
+    let places = Places::of(ports);
     let rank = |port: &PortAndPeer| -> Rank {
         let tier = |guid: &Guid| tiers.get(guid).copied().unwrap_or(u32::MAX);
         match &port.peer {
             Some((guid, number, name)) if !tiers.contains_key(&port.guid) => {
                 let name = names.get(guid).copied().unwrap_or(name);
-                (tier(guid), natural(name), *guid, *number, true, port.guid, port.port)
+                (tier(guid), places.place(name), *guid, *number, true, port.guid, port.port)
             }
-            _ => (tier(&port.guid), natural(&port.node), port.guid, port.port, false, port.guid, port.port),
+            _ => (tier(&port.guid), places.place(&port.node), port.guid, port.port, false, port.guid, port.port),
         }
     };
     // The rows by their keys. The smallest rank of its ports is the rank of the row.
-    let mut rows: BTreeMap<(String, Guid, PortNum), BTreeSet<(Rank, usize)>> = BTreeMap::new();
+    let mut rows: BTreeMap<(String, Guid, PortNum), Vec<(Rank, usize)>> = BTreeMap::new();
     for (index, port) in ports.iter().enumerate() {
         let is_switch = tiers.contains_key(&port.guid);
         let none = (String::new(), Guid(0), PortNum(0));
@@ -211,11 +245,14 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
             RowKind::Switch | RowKind::Host | RowKind::Sl | RowKind::Vl | RowKind::Group => none,
         };
         if key != (String::new(), Guid(0), PortNum(0)) {
-            rows.entry(key).or_default().insert((rank(port), index));
+            rows.entry(key).or_default().push((rank(port), index));
         }
     }
     let mut rows: Vec<_> = rows.into_values().collect();
-    rows.sort();
+    for row in &mut rows {
+        row.sort_unstable();
+    }
+    rows.sort_unstable();
     let block = |rank: &Rank, port: &PortAndPeer| match (by, rank.0) {
         (RowKind::Switch, u32::MAX) => "no hosts below".to_owned(),
         (RowKind::Switch, tier) => format!("tier {tier}"),
@@ -228,7 +265,7 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
         Some((guid, _, name)) if !tiers.contains_key(guid) => Some(host_of(name).to_owned()),
         _ => None,
     };
-    let group = |ranked: BTreeSet<(Rank, usize)>| {
+    let group = |ranked: Vec<(Rank, usize)>| {
         let members: Vec<usize> = ranked.iter().map(|(_, index)| *index).collect();
         let (rank, port) = ranked.first().map(|(rank, index)| (rank, ports[*index]))?;
         let row = match (by, &port.peer) {

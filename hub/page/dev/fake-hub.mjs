@@ -481,7 +481,7 @@ function answer(path, query) {
     case "links":
       return rows(
         query,
-        fabric.ports.flatMap((row, index) =>
+        fabric.ports.slice(0, 2 * Number(query.get("top") ?? 500)).flatMap((row, index) =>
           row.peer !== null && row.peer > index
             ? [
                 {

@@ -14,8 +14,8 @@ export async function trace(browser, page, work) {
 }
 
 /**
- * Returns the CPU time of each frame that ran a callback of requestAnimationFrame, in milliseconds:
- * the whole task, with script, style, layout, and the recording of drawing commands.
+ * Returns the CPU time of each frame that ran a callback of requestAnimationFrame, and its start, in
+ * milliseconds: the whole task, with script, style, layout and drawing.
  */
 export function frames(events) {
   const threads = new Map();
@@ -33,7 +33,8 @@ export function frames(events) {
   const times = new Map();
   for (const { key, ts } of starts) {
     const task = threads.get(key).find((task) => task.ts <= ts && ts < task.ts + task.dur);
-    if (task !== undefined) times.set(`${key} ${task.ts}`, task.tdur / 1000);
+    if (task !== undefined)
+      times.set(`${key} ${task.ts}`, { time: task.tdur / 1000, at: task.ts / 1000 });
   }
   return [...times.values()];
 }

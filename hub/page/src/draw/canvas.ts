@@ -64,6 +64,20 @@ export function clear(surface: Surface): CanvasRenderingContext2D {
   return context;
 }
 
+/** Draws a row of pixels of the screen, repeated over a height. `x` and `y` are pixels too. */
+export function putRows(
+  context: CanvasRenderingContext2D,
+  row: Int32Array,
+  x: number,
+  y: number,
+  height: number,
+): void {
+  const image = context.createImageData(row.length, height);
+  const pixels = new Int32Array(image.data.buffer);
+  for (let line = 0; line < height; line++) pixels.set(row, line * row.length);
+  context.putImageData(image, x, y);
+}
+
 const hatches = new Map<string, CanvasPattern>();
 
 /** Returns a pattern of diagonal lines: the mark of ports that do not answer. */

@@ -139,22 +139,46 @@ export function pixelOf(color: string): number {
   return pixel;
 }
 
+/** Returns the pixel between two opaque pixels. */
+export function blend(from: number, to: number, share: number): number {
+  let pixel = 255 << 24;
+  for (const shift of [0, 8, 16]) {
+    const a = (from >> shift) & 255;
+    const b = (to >> shift) & 255;
+    pixel |= Math.round(a + share * (b - a)) << shift;
+  }
+  return pixel;
+}
+
 /** A table from a code to a pixel, for fast pictures. */
 export class PixelTable {
   private readonly values: Int32Array;
-  private readonly states: Map<number, number>;
+  /** Pixels of the codes above the largest value. */
+  private readonly states: Int32Array;
 
   constructor(scale: Scale, theme: "dark" | "light") {
     this.values = Int32Array.from({ length: STEPS }, (_, step) =>
       pack(scale.rgb(step / (STEPS - 1))),
     );
-    this.states = new Map(
-      Object.entries(STATE_RGB).map(([code, color]) => [Number(code), pack(color[theme])]),
-    );
+    this.states = new Int32Array(NO_DATA - FULL + 1).fill(pack(STATE_RGB[NO_DATA][theme]));
+    for (const [code, color] of Object.entries(STATE_RGB))
+      this.states[Number(code) - FULL] = pack(color[theme]);
   }
 
   pixel(code: number): number {
     if (code <= FULL) return this.values[((code * (STEPS - 1) + FULL / 2) / FULL) | 0];
-    return this.states.get(code) ?? this.states.get(NO_DATA)!;
+    return this.states[code - FULL];
   }
+}
+
+const tables = new Map<Scale, { dark: PixelTable; light: PixelTable }>();
+
+/** Returns the table of a scale. */
+export function pixelTable(scale: Scale, theme: "dark" | "light"): PixelTable {
+  let found = tables.get(scale);
+  if (found === undefined) {
+    found = { dark: new PixelTable(scale, "dark"), light: new PixelTable(scale, "light") };
+    tables.set(scale, found);
+  }
+  return found[theme];
 }

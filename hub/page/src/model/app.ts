@@ -49,6 +49,7 @@ export class App {
   private aggregates = new Map<string, Uint16Array>();
   private requested = new Set<string>();
   private readonly listeners = new Set<Listener>();
+  private readonly lateListeners = new Set<Listener>();
   private readonly changes = new Set<Change>();
   private scheduled = false;
   private wasLost = false;
@@ -84,6 +85,14 @@ export class App {
     return () => this.listeners.delete(listener);
   }
 
+  /**
+   * Calls `listener` one picture after the listeners of `on`. The values of a slot come first, and no
+   * picture has to wait for the work of all parts of the page.
+   */
+  onLate(listener: Listener): void {
+    this.lateListeners.add(listener);
+  }
+
   notify(change: Change): void {
     this.changes.add(change);
     if (this.scheduled) return;
@@ -92,22 +101,27 @@ export class App {
       this.scheduled = false;
       const changes = new Set(this.changes);
       this.changes.clear();
-      const start = performance.now();
-      for (const listener of [...this.listeners]) {
-        try {
-          listener(changes);
-        } catch (error) {
-          // A view that fails must not stop the others.
-          console.error(error);
-          this.failure = `the page has an error: ${error}`;
-        }
-      }
+      this.call(this.listeners, changes);
       if (this.newest !== null) this.delays.push(Date.now() - this.newest);
       this.newest = null;
       if (this.delays.length > 1000) this.delays.shift();
-      this.updateTimes.push(performance.now() - start);
-      if (this.updateTimes.length > 1000) this.updateTimes.shift();
+      requestAnimationFrame(() => this.call(this.lateListeners, changes));
     });
+  }
+
+  private call(listeners: ReadonlySet<Listener>, changes: ReadonlySet<Change>): void {
+    const start = performance.now();
+    for (const listener of [...listeners]) {
+      try {
+        listener(changes);
+      } catch (error) {
+        // A view that fails must not stop the others.
+        console.error(error);
+        this.failure = `the page has an error: ${error}`;
+      }
+    }
+    this.updateTimes.push(performance.now() - start);
+    if (this.updateTimes.length > 1000) this.updateTimes.shift();
   }
 
   // --- what the user looks at

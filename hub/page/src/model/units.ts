@@ -87,6 +87,9 @@ export function zone(milliseconds: number): string {
   return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.floor(size / 60))}:${pad(size % 60)}`;
 }
 
+/** Orders names, and numbers in names by their value: `leaf2` before `leaf10`. */
+export const compareNames = new Intl.Collator(undefined, { numeric: true }).compare;
+
 /** Returns `1 port` or `2 ports`. */
 export function count(value: number, one: string, many = `${one}s`): string {
   return `${grouped(value)} ${value === 1 ? one : many}`;

@@ -4,7 +4,7 @@ import { FULL, hasValue, shareOf, stateOf } from "../contract/frame";
 import { blockedScale, type Painter, pixelOf, type Scale, utilizationScale } from "../draw/scale";
 import { theme } from "../draw/theme";
 import { percent } from "../model/units";
-import { h, setText } from "./dom";
+import { fillTo, h, setText } from "./dom";
 
 /** Draws a value as a bar with its number. A state without a value is a text on a hatched bar. */
 export function bar(cell: HTMLElement, code: number, scale: Painter): void {
@@ -20,11 +20,20 @@ export function barOf(cell: HTMLElement, share: number | null, text: string, sca
     cell.append(track, h("span", { class: "bar-text" }));
   }
   track.classList.toggle("unknown", share === null);
-  // A background needs no layout, unlike an element of another width.
-  const color = scale.color(share ?? 0);
-  track.style.backgroundImage = share === null ? "" : `linear-gradient(${color}, ${color})`;
-  track.style.backgroundSize = `${100 * Math.min(1, share ?? 0)}% 100%`;
+  if (share === null) track.style.backgroundImage = track.style.backgroundSize = "";
+  else fillTo(track, share, scale.color(share));
   setText(cell.lastElementChild!, text);
+}
+
+/** Writes the text beside a bar that the picture of a table draws. */
+export function barText(cell: HTMLElement, text: string): void {
+  let element = cell.firstElementChild;
+  if (element === null) {
+    cell.classList.add("cell-bar");
+    element = h("span", { class: "bar-text" });
+    cell.append(element);
+  }
+  setText(element, text);
 }
 
 /** A sparkline: one column a slot, the height and the colour are the value, gaps stay empty. */
@@ -32,6 +41,7 @@ export function spark(label: string): HTMLCanvasElement {
   return h("canvas", { class: "spark", role: "img", "aria-label": label, width: 120, height: 24 });
 }
 
+/** A size in pixels of the screen. */
 interface Size {
   width: number;
   height: number;
@@ -57,14 +67,32 @@ function sizeOf(canvas: HTMLCanvasElement, ratio: number): Size {
   return size;
 }
 
-/** Draws into pixels: a table has a sparkline in each row, and draws all of them in each slot. */
 export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: Painter): void {
   const ratio = window.devicePixelRatio || 1;
   const { width, height } = sizeOf(canvas, ratio);
   const context = canvas.getContext("2d")!;
   const image = context.createImageData(width, height);
   const pixels = new Int32Array(image.data.buffer);
-  pixels.fill(pixelOf(theme().line), (height - 1) * width);
+  paintSpark(pixels, { x: 0, width, height, stride: width }, codes, scale, ratio);
+  context.putImageData(image, 0, 0);
+}
+
+/** An area of pixels: its first column, its size, and the pixels from a line to the next one. */
+interface Area extends Size {
+  x: number;
+  stride: number;
+}
+
+/** Draws a sparkline into transparent pixels. A base line carries the gaps. */
+export function paintSpark(
+  pixels: Int32Array,
+  { x, width, height, stride }: Area,
+  codes: Uint16Array,
+  scale: Painter,
+  ratio: number,
+): void {
+  const base = (height - 1) * stride + x;
+  pixels.fill(pixelOf(theme().line), base, base + width);
   const column = width / codes.length;
   for (let index = 0; index < codes.length; index++) {
     if (!hasValue(codes[index])) continue;
@@ -72,11 +100,10 @@ export function drawSpark(canvas: HTMLCanvasElement, codes: Uint16Array, scale: 
     const size = Math.round(Math.max(ratio, share * (height - 1)));
     const color = pixelOf(scale.color(0.12 + 0.88 * share));
     const first = Math.round(index * column);
-    const end = Math.max(first + 1, Math.round((index + 1) * column));
+    const end = Math.min(width, Math.max(first + 1, Math.round((index + 1) * column)));
     for (let y = height - size; y < height; y++)
-      pixels.fill(color, y * width + first, Math.min(y * width + end, (y + 1) * width));
+      pixels.fill(color, y * stride + x + first, y * stride + x + end);
   }
-  context.putImageData(image, 0, 0);
 }
 
 /** A scale of a legend: its name, its colours and its largest value. */

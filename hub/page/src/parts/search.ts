@@ -2,6 +2,7 @@
 
 import type { App } from "../model/app";
 import { hostName } from "../model/topology";
+import { compareNames } from "../model/units";
 import { h, setText } from "./dom";
 
 const MOST = 12;
@@ -146,9 +147,7 @@ export function searchHits(app: App, text: string): Hit[] {
     const lid = device.lid === undefined || device.lid === null ? "" : `, LID ${device.lid}`;
     hits.push({ title: device.node, detail: `${device.kind}${lid}, ${device.guid}`, href, rank });
   });
-  hits.sort(
-    (x, y) => x.rank - y.rank || x.title.localeCompare(y.title, undefined, { numeric: true }),
-  );
+  hits.sort((x, y) => x.rank - y.rank || compareNames(x.title, y.title));
   const found = hits.slice(0, MOST);
   if (/^\d+(_\d+)?$/.test(text)) {
     const href = app.href({ view: "job", item: text });

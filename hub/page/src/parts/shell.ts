@@ -1,5 +1,6 @@
 //! The frame of the page: top bar, navigation, content, timeline.
 
+import { NO_ANSWER, NO_DATA, NOT_ASSIGNED } from "../contract/frame";
 import {
   applyTheme,
   darkPreference,
@@ -10,7 +11,7 @@ import {
 import type { App, Change } from "../model/app";
 import { VIEWS, type ViewName } from "../model/state";
 import { clock, count, dateTime, zone } from "../model/units";
-import { h, setText } from "./dom";
+import { h, setAttribute, setText } from "./dom";
 import { icon } from "./icons";
 import { Search } from "./search";
 import { TimelineStrip } from "./timeline";
@@ -50,6 +51,8 @@ export class Shell {
   private readonly timeline: TimelineStrip;
   private readonly search: Search;
   private player = 0;
+  /** Ports of the newest slot: each slot is counted once. */
+  private counted: Answers = { values: undefined, answered: 0, assigned: 0 };
 
   constructor(private readonly app: App) {
     this.search = new Search(app);
@@ -71,7 +74,7 @@ export class Shell {
     document.addEventListener("visibilitychange", () => app.notify("state"));
     darkPreference().addEventListener("change", () => this.retheme(themeChoice()));
     setInterval(() => this.tick(), 1000);
-    app.on((changes) => this.update(changes));
+    app.onLate((changes) => this.update(changes));
   }
 
   /** Shows a view. */
@@ -147,12 +150,7 @@ export class Shell {
 
   private update(changes: ReadonlySet<Change>): void {
     const { app } = this;
-    const view = PARENTS[app.state.view] ?? app.state.view;
-    for (const [name, link] of this.links) {
-      link.href = app.href({ view: name as ViewName });
-      if (name === view) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
-    }
+    if (changes.has("state") || changes.has("topology")) this.showView();
     if (changes.has("health") || changes.has("topology")) {
       const fabric = app.health?.fabric || "fabric";
       setText(this.fabric, app.health?.simulated === true ? `${fabric} (simulated)` : fabric);
@@ -160,6 +158,18 @@ export class Shell {
     }
     this.showStatus();
     this.timeline.update(changes);
+  }
+
+  /** Marks the entry of the view. The entries keep the shown time. */
+  private showView(): void {
+    const { app } = this;
+    const view = PARENTS[app.state.view] ?? app.state.view;
+    for (const [name, link] of this.links) {
+      setAttribute(link, "href", app.href({ view: name as ViewName }));
+      if (name === view) setAttribute(link, "aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    setAttribute(this.mark, "href", app.href({ view: "samplers" }));
   }
 
   private showStatus(): void {
@@ -176,10 +186,13 @@ export class Shell {
           ? `Paused ${clock(at)}`
           : "Live";
     setText(this.status, text);
-    this.status.title = app.isLive ? "Pause (space)" : "Return to live (L)";
-    this.play.replaceChildren(icon(this.running ? "pause" : "play"));
-    this.play.title = this.running ? "Pause (space)" : "Play (space)";
-    this.play.setAttribute("aria-label", this.play.title);
+    setAttribute(this.status, "title", app.isLive ? "Pause (space)" : "Return to live (L)");
+    const title = this.running ? "Pause (space)" : "Play (space)";
+    if (this.play.title !== title) {
+      this.play.replaceChildren(icon(this.running ? "pause" : "play"));
+      this.play.title = title;
+      this.play.setAttribute("aria-label", title);
+    }
     this.showMark();
     this.showBanner();
   }
@@ -193,18 +206,12 @@ export class Shell {
     const { app } = this;
     const values =
       app.latest === null ? undefined : app.history("xmit_utilization")?.get(app.latest)?.values;
-    let answered = 0;
-    let assigned = 0;
-    for (const code of values ?? []) {
-      if (code === 65532) continue;
-      assigned++;
-      if (code !== 65534 && code !== 65535) answered++;
-    }
+    if (values !== this.counted.values) this.counted = countAnswers(values);
+    const { answered, assigned } = this.counted;
     const late =
       app.latest !== null && Date.now() - app.timeOf(app.latest) > LATE * app.interval + 1000;
     const bad = app.connection !== "open" || late;
     this.mark.classList.toggle("bad", bad);
-    this.mark.href = app.href({ view: "samplers" });
     const text = bad ? "no new data" : `${count(answered, "port")} of ${assigned} answer`;
     if (this.mark.dataset.text !== text) {
       this.mark.dataset.text = text;
@@ -283,6 +290,25 @@ export class Shell {
     else return;
     event.preventDefault();
   }
+}
+
+interface Answers {
+  values: Uint16Array | undefined;
+  answered: number;
+  /** Ports with a sampler. */
+  assigned: number;
+}
+
+function countAnswers(values: Uint16Array | undefined): Answers {
+  const answers = { values, answered: 0, assigned: 0 };
+  if (values === undefined) return answers;
+  for (let port = 0; port < values.length; port++) {
+    const code = values[port];
+    if (code === NOT_ASSIGNED) continue;
+    answers.assigned++;
+    if (code !== NO_ANSWER && code !== NO_DATA) answers.answered++;
+  }
+  return answers;
 }
 
 function button(label: string, name: string, click: () => void): HTMLButtonElement {

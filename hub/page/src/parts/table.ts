@@ -1,7 +1,9 @@
 //! A table that sorts, and that stays fast with 40,000 rows: only visible rows are elements.
 
 import { zoom } from "../draw/theme";
-import { h, setStyle, setText } from "./dom";
+import { compareNames } from "../model/units";
+import { h, setAttribute, setStyle, setText } from "./dom";
+import { type Drawing, type Place, TablePicture } from "./tablepicture";
 
 export interface Column<Row> {
   id: string;
@@ -17,6 +19,10 @@ export interface Column<Row> {
   text?: (row: Row) => string;
   /** Draws a cell. The element is reused for other rows. */
   draw?: (cell: HTMLElement, row: Row) => void;
+  /** A bar before the text, or a sparkline instead of it. */
+  picture?: (row: Row) => Drawing;
+  /** The cells change only with their row, and with the address of the page. */
+  isFixed?: boolean;
 }
 
 interface Options<Row> {
@@ -32,9 +38,11 @@ interface Options<Row> {
   height?: number;
 }
 
-interface Line {
+interface Line<Row> {
   element: HTMLElement;
   cells: HTMLElement[];
+  /** The row that the line shows. */
+  row: Row | null;
 }
 
 /** Space between two columns, in pixels. */
@@ -53,14 +61,29 @@ function leastWidth(track: string): number {
 /** Rows above and below the visible ones that are elements too. */
 const MARGIN = 6;
 
+/** Time between the drawing of values, of their order, and of rows that are not visible. */
+const LATER = 60;
+
 export class Table<Row> {
   readonly element: HTMLElement;
   private rows: Row[] = [];
   private readonly body: HTMLElement;
   private readonly inner: HTMLElement;
+  /** The elements of the rows. It is moved as a whole when the table scrolls. */
+  private readonly block: HTMLElement;
   private readonly note: HTMLElement;
   private readonly heads = new Map<string, HTMLElement>();
-  private readonly lines: Line[] = [];
+  private readonly lines: Line<Row>[] = [];
+  /** The columns with a picture. */
+  private readonly pictured: Column<Row>[];
+  private readonly picture: TablePicture | null;
+  /** What was measured: reading it after a change makes the browser compute the layout. */
+  private seen = { top: 0, height: 0 };
+  private placed = 0;
+  /** First row that has an element, and the number of such rows. */
+  private first = 0;
+  private shown = 0;
+  private timer = 0;
   private readonly height: number;
   private sort: string;
   private descending: boolean;
@@ -77,7 +100,10 @@ export class Table<Row> {
       { class: "table-head", role: "row" },
       ...options.columns.map((c) => this.head(c)),
     );
-    this.inner = h("div", { class: "table-rows" });
+    this.block = h("div", { class: "table-block" });
+    this.inner = h("div", { class: "table-rows" }, this.block);
+    this.pictured = options.columns.filter(({ picture }) => picture !== undefined);
+    this.picture = this.pictured.length === 0 ? null : new TablePicture();
     this.note = h("p", { class: "empty" }, "Waiting for the hub…");
     this.body = h(
       "div",
@@ -89,7 +115,7 @@ export class Table<Row> {
       },
       this.inner,
     );
-    this.body.addEventListener("scroll", () => this.draw(), { passive: true });
+    this.body.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.body.addEventListener("keydown", (event) => this.key(event));
     this.element = h(
       "div",
@@ -107,12 +133,17 @@ export class Table<Row> {
       "--tracks": tracks,
       "--row": `${this.height}px`,
     });
-    this.observer = new ResizeObserver(() => this.draw());
+    this.observer = new ResizeObserver(() => {
+      this.seen.height = this.body.clientHeight;
+      this.placed = 0;
+      this.scrolled();
+    });
     this.observer.observe(this.body);
     this.marks();
   }
 
   close(): void {
+    window.clearTimeout(this.timer);
     this.observer.disconnect();
   }
 
@@ -124,7 +155,27 @@ export class Table<Row> {
     setText(this.note, rows.length === 0 ? this.options.empty : "");
     this.note.hidden = rows.length > 0;
     this.active = Math.min(this.active, rows.length - 1);
-    this.draw();
+    this.arrange();
+    this.drawVisible();
+    this.later(() => this.drawHidden());
+  }
+
+  /** Sorts the rows again by their new values. The values are drawn before the new order. */
+  sortSoon(): void {
+    this.later(() => {
+      const rows = this.ordered(this.rows);
+      requestAnimationFrame(() => {
+        if (rows.length !== this.rows.length) return;
+        this.rows = rows;
+        this.drawVisible();
+        this.later(() => this.drawHidden());
+      });
+    });
+  }
+
+  private later(work: () => void): void {
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(work, LATER);
   }
 
   /** Sets the text that an empty table shows. */
@@ -134,24 +185,19 @@ export class Table<Row> {
 
   /** Shows new values of the same rows. */
   refresh(): void {
-    this.draw();
+    this.drawVisible();
+  }
+
+  /** Makes the next drawing write all cells: addresses of links have the shown time. */
+  forget(): void {
+    for (const line of this.lines) line.row = null;
   }
 
   private ordered(rows: Row[]): Row[] {
     const column = this.options.columns.find((c) => c.id === this.sort) ?? this.options.columns[0];
-    const sign = this.descending ? -1 : 1;
-    return rows
-      .map((row) => ({ row, value: column.value(row) }))
-      .sort((x, y) => {
-        if (x.value === y.value) return 0;
-        if (x.value === null) return 1;
-        if (y.value === null) return -1;
-        if (typeof x.value === "string" && typeof y.value === "string") {
-          return sign * x.value.localeCompare(y.value, undefined, { numeric: true });
-        }
-        return x.value < y.value ? -sign : sign;
-      })
-      .map(({ row }) => row);
+    const values = rows.map((row) => column.value(row));
+    const order = orderOfCodes(values, this.descending) ?? orderOfValues(values, this.descending);
+    return Array.from(order, (index) => rows[index]);
   }
 
   private head(column: Column<Row>): HTMLElement {
@@ -182,7 +228,7 @@ export class Table<Row> {
   }
 
   private key(event: KeyboardEvent): void {
-    const page = Math.max(1, Math.floor(this.body.clientHeight / this.height) - 1);
+    const page = Math.max(1, Math.floor(this.seen.height / this.height) - 1);
     const moves: Record<string, number> = {
       ArrowDown: 1,
       ArrowUp: -1,
@@ -198,54 +244,170 @@ export class Table<Row> {
       const top = this.active * this.height;
       const bottom = top + this.height;
       if (top < this.body.scrollTop) this.body.scrollTop = top;
-      const visible = this.body.clientHeight;
+      const visible = this.seen.height;
       if (bottom > this.body.scrollTop + visible) this.body.scrollTop = bottom - visible;
-      this.draw();
+      this.scrolled();
       event.preventDefault();
       event.stopPropagation();
     }
   }
 
+  private scrolled(): void {
+    this.seen.top = this.body.scrollTop;
+    this.draw();
+  }
+
+  /** Draws all rows that are elements. */
   private draw(): void {
-    const first = Math.max(0, Math.floor(this.body.scrollTop / this.height) - MARGIN);
-    const visible = Math.ceil(this.body.clientHeight / this.height) + 2 * MARGIN;
-    const count = Math.max(0, Math.min(this.rows.length - first, visible));
+    this.arrange();
+    for (let index = 0; index < this.shown; index++) this.fill(this.lines[index], index);
+  }
+
+  /** Gives each row an element: the visible rows, and some above and below them. */
+  private arrange(): void {
+    this.first = Math.max(0, Math.floor(this.seen.top / this.height) - MARGIN);
+    const visible = Math.ceil(this.seen.height / this.height) + 2 * MARGIN;
+    const count = Math.max(0, Math.min(this.rows.length - this.first, visible));
     while (this.lines.length < count) this.lines.push(this.line());
-    this.lines.forEach((line, index) => {
-      const row = first + index;
-      line.element.hidden = index >= count;
-      if (index < count) this.fill(line, row);
+    this.block.style.transform = `translateY(${this.first * this.height}px)`;
+    this.place();
+    this.shown = count;
+    this.lines.forEach(({ element }, index) => {
+      element.hidden = index >= count;
+    });
+    if (this.picture !== null) this.picture.canvas.hidden = count === 0;
+  }
+
+  /** Draws the visible rows. The others are drawn when the browser is idle, or before they scroll in. */
+  private drawVisible(): void {
+    const { from, to } = this.visible;
+    for (let index = from; index < to; index++) this.fill(this.lines[index], index);
+  }
+
+  private drawHidden(): void {
+    requestAnimationFrame(() => {
+      const { from, to } = this.visible;
+      for (let index = 0; index < this.shown; index++)
+        if (index < from || index >= to) this.fill(this.lines[index], index);
     });
   }
 
-  private line(): Line {
+  /** The elements of the visible rows: the first one, and the one after the last one. */
+  private get visible(): { from: number; to: number } {
+    const { top, height } = this.seen;
+    return {
+      from: Math.max(0, Math.floor(top / this.height) - this.first),
+      to: Math.min(this.shown, Math.ceil((top + height) / this.height) - this.first),
+    };
+  }
+
+  /** Puts the picture over its columns. */
+  private place(): void {
+    if (this.picture === null || this.placed === this.lines.length || this.lines.length === 0)
+      return;
+    this.placed = this.lines.length;
+    const { cells } = this.lines[0];
+    this.lines[0].element.hidden = false;
+    const places: Place[] = [];
+    this.options.columns.forEach(({ picture }, index) => {
+      const { offsetLeft, offsetWidth } = cells[index];
+      if (picture !== undefined) places.push({ left: offsetLeft, width: offsetWidth });
+    });
+    this.picture.place(places, this.height, this.lines.length);
+  }
+
+  private line(): Line<Row> {
     const cells = this.options.columns.map((column) =>
-      h("div", { role: "gridcell", class: column.end ? "end" : undefined }),
+      h("div", {
+        role: "gridcell",
+        class: column.end ? "end" : undefined,
+        "aria-label": column.picture !== undefined && !hasText(column) ? column.title : undefined,
+      }),
     );
     const element = h("div", { class: "table-row", role: "row" }, ...cells);
+    element.classList.toggle("opens", this.options.open !== undefined);
     element.addEventListener("click", (event) => {
       if ((event.target as Element).closest("a, button") !== null) return;
       const row = this.rows[Number(element.dataset.row)];
       if (row !== undefined) this.options.open?.(row);
     });
-    this.inner.append(element);
-    return { element, cells };
+    this.block.append(element);
+    if (this.picture !== null) this.block.append(this.picture.canvas);
+    return { element, cells, row: null };
   }
 
-  private fill(line: Line, index: number): void {
+  private fill(line: Line<Row>, place: number): void {
+    const index = this.first + place;
     const row = this.rows[index];
-    line.element.dataset.row = String(index);
-    line.element.dataset.id = this.options.key(row);
-    line.element.setAttribute("aria-rowindex", String(index + 2));
-    line.element.classList.toggle("active", index === this.active);
-    line.element.classList.toggle("opens", this.options.open !== undefined);
-    line.element.style.transform = `translateY(${index * this.height}px)`;
-    this.options.columns.forEach((column, place) => {
-      const cell = line.cells[place];
+    const { element } = line;
+    const isNew = line.row !== row;
+    line.row = row;
+    setAttribute(element, "data-row", String(index));
+    setAttribute(element, "aria-rowindex", String(index + 2));
+    if (isNew) setAttribute(element, "data-id", this.options.key(row));
+    element.classList.toggle("active", index === this.active);
+    this.options.columns.forEach((column, at) => {
+      if (column.isFixed === true && !isNew) return;
+      const cell = line.cells[at];
       if (column.draw !== undefined) column.draw(cell, row);
-      else setText(cell, column.text?.(row) ?? String(column.value(row) ?? "–"));
+      else if (hasText(column))
+        setText(cell, column.text?.(row) ?? String(column.value(row) ?? "–"));
     });
+    this.picture?.draw(
+      place,
+      this.pictured.map((column) => column.picture!(row)),
+    );
   }
+}
+
+/** Returns whether the cells of a column have a text. A sparkline has none. */
+function hasText<Row>({ picture, text, draw }: Column<Row>): boolean {
+  return picture === undefined || text !== undefined || draw !== undefined;
+}
+
+/** Numbers of this size and this many rows fit into one exact number. */
+const LARGEST_CODE = 2 ** 31;
+const MOST_ROWS = 2 ** 21;
+
+/**
+ * Returns the order of whole numbers, or null if there are other values. Each number is sorted
+ * together with its index, which needs no comparison function: 40,000 rows are sorted in each slot.
+ */
+function orderOfCodes(
+  values: readonly (number | string | null)[],
+  descending: boolean,
+): Uint32Array | null {
+  if (values.length > MOST_ROWS) return null;
+  const keys = new Float64Array(values.length);
+  for (let index = 0; index < values.length; index++) {
+    const value = values[index];
+    let key = LARGEST_CODE;
+    if (value !== null) {
+      if (typeof value === "string" || !Number.isInteger(value)) return null;
+      if (value < 0 || value >= LARGEST_CODE) return null;
+      key = descending ? LARGEST_CODE - 1 - value : value;
+    }
+    keys[index] = key * MOST_ROWS + index;
+  }
+  keys.sort();
+  return Uint32Array.from(keys, (key) => key % MOST_ROWS);
+}
+
+/** Returns the order of any values. Null is last. */
+function orderOfValues(
+  values: readonly (number | string | null)[],
+  descending: boolean,
+): Uint32Array {
+  const sign = descending ? -1 : 1;
+  return Uint32Array.from(values, (_, index) => index).sort((first, second) => {
+    const x = values[first];
+    const y = values[second];
+    if (x === y) return first - second;
+    if (x === null) return 1;
+    if (y === null) return -1;
+    if (typeof x === "string" && typeof y === "string") return sign * compareNames(x, y);
+    return x < y ? -sign : sign;
+  });
 }
 
 /** Draws a link into a cell. */

@@ -1,10 +1,10 @@
 //! The strip at the bottom: the maximum of all ports for each slot that is kept, with marks.
 
 import { nanoseconds } from "../contract/api";
-import { NO_DATA } from "../contract/frame";
+import { FULL } from "../contract/frame";
 import type { Timeline, TimelineMark } from "../contract/types";
-import { clear, createSurface, hatch, type Surface } from "../draw/canvas";
-import { blockedScale, type Scale, utilizationScale } from "../draw/scale";
+import { clear, createSurface, hatch, putRows, type Surface } from "../draw/canvas";
+import { blockedScale, pixelOf, utilizationScale } from "../draw/scale";
 import { font, theme } from "../draw/theme";
 import { timeTicks } from "../draw/ticks";
 import type { App, Change } from "../model/app";
@@ -27,6 +27,9 @@ const MARGIN = 0.1;
 const ZOOM = 1.4;
 /** Pointer movement that makes a click a selection, in pixels. */
 const DRAG = 4;
+
+/** Changes that the strip shows. */
+const SHOWN: readonly Change[] = ["slot", "state", "topology", "health", "theme"];
 
 export class TimelineStrip {
   readonly element: HTMLElement;
@@ -72,6 +75,7 @@ export class TimelineStrip {
     if (this.app.topology === null) return;
     this.poll.refresh();
     if (changes.has("slot")) this.append();
+    if (!SHOWN.some((change) => changes.has(change))) return;
     this.draw();
     this.describe();
   }
@@ -151,26 +155,28 @@ export class TimelineStrip {
     this.selection(context, bounds);
   }
 
+  /** Draws into pixels: a strip has up to 1800 columns, and each slot moves all of them. */
   private strips(context: CanvasRenderingContext2D, bounds: { from: number; to: number }): void {
     const colors = theme();
+    const { ratio } = this.surface;
     const lower = STRIPS.top + STRIPS.height + STRIPS.gap;
-    const width = this.surface.width - LEFT - RIGHT;
-    context.fillStyle = colors.raised;
-    context.fillRect(LEFT, STRIPS.top, width, STRIPS.height);
-    context.fillRect(LEFT, lower, width, STRIPS.height);
-    const pattern = hatch(context, colors.line, colors.raised);
+    const left = Math.round(LEFT * ratio);
+    const width = Math.round((this.surface.width - RIGHT) * ratio) - left;
+    const height = Math.round(STRIPS.height * ratio);
+    if (width <= 0) return;
+    const use = new Int32Array(width).fill(pixelOf(colors.raised));
+    const wait = use.slice();
+    const gaps: { top: number; from: number; to: number }[] = [];
     const answer = this.poll.answer;
     const interval = this.app.interval;
     const column = (t: number, step: number, u: number | null, b: number | null) => {
       if (t <= bounds.from) return;
-      const start = Math.max(LEFT, this.x(t - step, bounds));
-      const size = Math.max(1, this.x(t, bounds) - start) + 0.3;
-      const paint = (share: number | null, top: number, scale: Scale) => {
-        context.fillStyle = share === null ? pattern : scale.color(share);
-        context.fillRect(start, top, size, STRIPS.height);
-      };
-      paint(u, STRIPS.top, utilizationScale);
-      paint(b, lower, blockedScale);
+      const from = Math.max(0, Math.round(this.x(t - step, bounds) * ratio) - left);
+      const to = Math.max(from + 1, Math.round(this.x(t, bounds) * ratio) - left);
+      if (u !== null) use.fill(pixelOf(utilizationScale.color(u)), from, to);
+      else gaps.push({ top: STRIPS.top, from, to });
+      if (b !== null) wait.fill(pixelOf(blockedScale.color(b)), from, to);
+      else gaps.push({ top: lower, from, to });
     };
     let last = 0;
     answer?.t.forEach((t, index) => {
@@ -179,6 +185,12 @@ export class TimelineStrip {
     });
     for (const { t, utilization, blocked } of this.extra) {
       if (t > last) column(t, interval, utilization, blocked);
+    }
+    putRows(context, use, left, Math.round(STRIPS.top * ratio), height);
+    putRows(context, wait, left, Math.round(lower * ratio), height);
+    context.fillStyle = hatch(context, colors.line, colors.raised);
+    for (const { top, from, to } of gaps) {
+      context.fillRect((left + from) / ratio, top, (to - from) / ratio, STRIPS.height);
     }
   }
 
@@ -376,7 +388,11 @@ export class TimelineStrip {
 }
 
 function maximum(values: Uint16Array | undefined): number | null {
+  if (values === undefined) return null;
   let most = -1;
-  for (const code of values ?? []) if (code <= 64000 && code > most) most = code;
-  return most < 0 || most === NO_DATA ? null : most / 64000;
+  for (let port = 0; port < values.length; port++) {
+    const code = values[port];
+    if (code <= FULL && code > most) most = code;
+  }
+  return most < 0 ? null : most / FULL;
 }

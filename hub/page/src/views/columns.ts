@@ -1,12 +1,12 @@
 //! Columns that several tables have.
 
-import { FULL } from "../contract/frame";
+import { FULL, shareOf, stateOf } from "../contract/frame";
 import type { PortName } from "../contract/types";
 import { blockedScale, utilizationScale } from "../draw/scale";
 import type { App } from "../model/app";
 import { portKey } from "../model/topology";
 import { duration, percent, scaled } from "../model/units";
-import { bar, barOf } from "../parts/meter";
+import { barOf, barText } from "../parts/meter";
 import { type Column, linkCell } from "../parts/table";
 
 /** A column with the newest value of a port as a bar. */
@@ -24,9 +24,13 @@ export function meterColumn<Row>(
     end: true,
     width: "minmax(96px, 1fr)",
     value: (row) => rank(code(row)),
+    picture: (row) => ({
+      codes: code(row),
+      scale: isBlocked ? blockedScale : utilizationScale,
+    }),
     draw: (cell, row) => {
-      cell.classList.add("cell-bar");
-      bar(cell, code(row), isBlocked ? blockedScale : utilizationScale);
+      const share = shareOf(code(row));
+      barText(cell, share === null ? stateOf(code(row)) : percent(share));
     },
   };
 }

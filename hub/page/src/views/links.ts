@@ -3,14 +3,14 @@
 import { NO_DATA } from "../contract/frame";
 import type { LinkRow, Rows } from "../contract/types";
 import { utilizationScale } from "../draw/scale";
-import type { App } from "../model/app";
+import type { App, Change } from "../model/app";
 import { Poll } from "../model/poll";
 import { BLOCKED, UTILIZATION } from "../model/state";
 import { type Link, portKey, type Topology } from "../model/topology";
 import { count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { makeFilter, orderOf } from "../parts/filter";
-import { BLOCKED_LEGEND, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
+import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
 import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
@@ -19,6 +19,9 @@ import { meterColumn, rank } from "./columns";
 const TREND_SLOTS = 60;
 /** Rows are sorted again after this many slots, so that they can be read. */
 const SORT_SLOTS = 5;
+
+/** Changes that the table shows. */
+const SHOWN: readonly Change[] = ["slot", "values", "state", "theme"];
 
 export function makeLinks(app: App, topology: Topology): View {
   let utilization: Uint16Array | null = null;
@@ -30,12 +33,15 @@ export function makeLinks(app: App, topology: Topology): View {
 
   const use = (port: number) => utilization?.[port] ?? NO_DATA;
   const wait = (port: number) => blocked?.[port] ?? NO_DATA;
+  /** Returns the end that sends more. */
+  const fuller = ({ a, b }: Link) => ((rank(use(a)) ?? -1) >= (rank(use(b)) ?? -1) ? a : b);
   const errorsOf = ({ a, b }: Link) =>
     errors.get(topology.keyOf(a)) ?? errors.get(topology.keyOf(b)) ?? null;
   const end = (id: string, title: string, port: (link: Link) => number): Column<Link> => ({
     id,
     title,
     width: "minmax(110px, 1.1fr)",
+    isFixed: true,
     value: (link) => topology.nameOf(port(link)),
     draw: (cell, link) => {
       const index = port(link);
@@ -54,6 +60,7 @@ export function makeLinks(app: App, topology: Topology): View {
       id: "link",
       title: "Link",
       width: "64px",
+      isFixed: true,
       value: ({ a }) => topology.ports[a].link,
       text: ({ a }) => topology.ports[a].link ?? "–",
     },
@@ -72,17 +79,11 @@ export function makeLinks(app: App, topology: Topology): View {
       title: "Last minute",
       hint: "Larger utilization of both directions",
       width: "minmax(80px, 0.9fr)",
-      value: ({ a, b }) => Math.max(rank(use(a)) ?? -1, rank(use(b)) ?? -1),
-      draw: (cell, { a, b }) => {
-        const canvas =
-          (cell.firstElementChild as HTMLCanvasElement | null) ??
-          cell.appendChild(spark("Utilization in the last minute"));
-        drawSpark(
-          canvas,
-          app.trace(UTILIZATION, (rank(use(a)) ?? -1) >= (rank(use(b)) ?? -1) ? a : b, TREND_SLOTS),
-          utilizationScale,
-        );
-      },
+      value: (link) => rank(use(fuller(link))),
+      picture: (link) => ({
+        codes: app.trace(UTILIZATION, fuller(link), TREND_SLOTS),
+        scale: utilizationScale,
+      }),
     },
     {
       id: "errors",
@@ -136,7 +137,7 @@ export function makeLinks(app: App, topology: Topology): View {
 
   return {
     element,
-    update() {
+    update(changes: ReadonlySet<Change>) {
       poll.refresh();
       utilization = app.values(UTILIZATION);
       blocked = app.values(BLOCKED);
@@ -147,8 +148,10 @@ export function makeLinks(app: App, topology: Topology): View {
         );
       }
       filter.update();
+      if (changes.has("state") || changes.has("theme")) table.forget();
       const slot = app.shown ?? 0;
-      if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
+      const hasOrder = sortedAt !== Number.NEGATIVE_INFINITY && app.isLive;
+      if (filtered !== app.option("q") || !hasOrder) {
         filtered = app.option("q");
         sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
         const shown = rows();
@@ -159,7 +162,13 @@ export function makeLinks(app: App, topology: Topology): View {
             ? count(shown.length, "link")
             : `${grouped(shown.length)} of ${count(topology.links.length, "link")}`,
         );
-      } else table.refresh();
+        return;
+      }
+      if (SHOWN.some((change) => changes.has(change))) table.refresh();
+      if (Math.abs(slot - sortedAt) >= SORT_SLOTS) {
+        sortedAt = slot;
+        table.sortSoon();
+      }
     },
     close() {
       table.close();

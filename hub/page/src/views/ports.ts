@@ -8,7 +8,7 @@ import type { Topology } from "../model/topology";
 import { count, grouped } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { makeFilter, orderOf } from "../parts/filter";
-import { BLOCKED_LEGEND, drawSpark, legend, spark, UTILIZATION_LEGEND } from "../parts/meter";
+import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../parts/meter";
 import { portMatches } from "../parts/search";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
@@ -119,12 +119,10 @@ export function makePorts(app: App, topology: Topology): View {
       title: "Last minute",
       width: "minmax(80px, 0.9fr)",
       value: (port) => rank(use(port)),
-      draw: (cell, port) => {
-        const canvas =
-          (cell.firstElementChild as HTMLCanvasElement | null) ??
-          cell.appendChild(spark("Utilization in the last minute"));
-        drawSpark(canvas, app.trace(UTILIZATION, port, TREND_SLOTS), utilizationScale);
-      },
+      picture: (port) => ({
+        codes: app.trace(UTILIZATION, port, TREND_SLOTS),
+        scale: utilizationScale,
+      }),
     },
     {
       id: "sampler",
@@ -197,7 +195,8 @@ export function makePorts(app: App, topology: Topology): View {
       blocked = app.values(BLOCKED);
       filter.update();
       const slot = app.shown ?? 0;
-      if (filtered !== app.option("q") || Math.abs(slot - sortedAt) >= SORT_SLOTS || !app.isLive) {
+      const hasOrder = sortedAt !== Number.NEGATIVE_INFINITY && app.isLive;
+      if (filtered !== app.option("q") || !hasOrder) {
         filtered = app.option("q");
         sortedAt = utilization === null ? Number.NEGATIVE_INFINITY : slot;
         const shown = rows();
@@ -209,7 +208,13 @@ export function makePorts(app: App, topology: Topology): View {
             ? count(all, "port")
             : `${grouped(shown.length)} of ${count(all, "port")}`,
         );
-      } else table.refresh();
+        return;
+      }
+      table.refresh();
+      if (Math.abs(slot - sortedAt) >= SORT_SLOTS) {
+        sortedAt = slot;
+        table.sortSoon();
+      }
     },
     close() {
       table.close();

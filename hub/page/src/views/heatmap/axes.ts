@@ -27,6 +27,8 @@ export interface ShownRows {
 const LARGEST_TEXT = 12;
 /** Distance between the names of two groups, in pixels. */
 const GROUP_DISTANCE = 14;
+/** Distance between the names of groups that have no line, in pixels. */
+const AXIS_DISTANCE = 40;
 /** Height of the smallest group with a line and a name, in pixels. */
 const LEAST_GROUP = 2;
 
@@ -72,7 +74,16 @@ export function drawGroups(context: CanvasRenderingContext2D, plot: Plot, shown:
     const from = y + Math.max(0, start - shown.top) * shown.height;
     const to = Math.min(y + plot.height, y + (index - shown.top) * shown.height);
     start = index;
-    if (to - from < LEAST_GROUP) continue;
+    if (to - from < LEAST_GROUP) {
+      // Groups that are too small for a line have a name here and there, as an axis has.
+      if (from - previous < AXIS_DISTANCE || from + GROUP_DISTANCE > y + plot.height) continue;
+      previous = Math.max(from, y + LARGEST_TEXT / 2);
+      context.fillStyle = colors.line;
+      context.fillRect(x - 6, from, 4, 1);
+      context.fillStyle = colors.muted;
+      context.fillText(groupAt(index - 1), x - 10, previous, x - 14);
+      continue;
+    }
     context.fillStyle = colors.line;
     context.fillRect(x - 4, from, 2, to - from - 1);
     const middle = Math.max(y + LARGEST_TEXT / 2, (from + to) / 2);

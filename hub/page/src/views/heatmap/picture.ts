@@ -1,7 +1,7 @@
 //! The pixels of the heat map. A new slot draws one column; the others stay.
 
 import { FULL, NO_ANSWER, NO_DATA } from "../../contract/frame";
-import { PixelTable, pack, scaleOf } from "../../draw/scale";
+import { pack, pixelTable, scaleOf } from "../../draw/scale";
 import type { Window } from "./source";
 
 /** Rows of pixels: each one shows one or more rows of the heat map. */
@@ -18,7 +18,7 @@ export class HeatPicture {
   private readonly canvas = document.createElement("canvas");
   private readonly context = this.canvas.getContext("2d", { willReadFrequently: false })!;
   private readonly drawn = new Map<number, Uint16Array | null>();
-  private table = new PixelTable(scaleOf(""), "dark");
+  private table = pixelTable(scaleOf(""), "dark");
   private hatchLight = 0;
   private hatchDark = 0;
   private key = "";
@@ -38,7 +38,7 @@ export class HeatPicture {
       this.drawn.clear();
       this.canvas.width = window.columns;
       this.canvas.height = Math.max(1, bins.count);
-      this.table = new PixelTable(scaleOf(window.metric), themeName);
+      this.table = pixelTable(scaleOf(window.metric), themeName);
       this.hatchLight = pack(themeName === "dark" ? [0x8a, 0x93, 0xa2] : [0x6b, 0x74, 0x82]);
       this.hatchDark = pack(themeName === "dark" ? [0x2b, 0x30, 0x3a] : [0xdd, 0xe1, 0xe8]);
     }

@@ -2,6 +2,7 @@
 
 import { FULL, NO_DATA } from "../../contract/frame";
 import { hostName, type Topology } from "../../model/topology";
+import { compareNames } from "../../model/units";
 
 export const ROW_KINDS = ["port", "link", "switch", "host"] as const;
 export type RowKind = (typeof ROW_KINDS)[number];
@@ -68,9 +69,7 @@ function hostRows(topology: Topology): HeatRow[] {
     host.ports.push(port);
   });
   return [...hosts.values()].sort(
-    (x, y) =>
-      x.group.localeCompare(y.group, undefined, { numeric: true }) ||
-      x.label.localeCompare(y.label, undefined, { numeric: true }),
+    (x, y) => compareNames(x.group, y.group) || compareNames(x.label, y.label),
   );
 }
 

@@ -14,7 +14,7 @@ const THICK = 4.2;
 /** Number of colours, so that links of similar values are one path. */
 const STEPS = 24;
 /** Largest number of links with the colours of their values. */
-export const MOST_STRONG = 200;
+export const MOST_STRONG = 120;
 /** Opacity of links without a colour. */
 const FAINT = 0.3;
 
@@ -155,7 +155,7 @@ function paintTrees({ context, marks, pixel }: Painting, links: Links): void {
     bundle.links.some(({ a, b }) => marks.waiting.has(a) || marks.waiting.has(b)),
   );
   context.setLineDash([2, 6]);
-  stroke(context, waiting, theme().ink, 1.6, pixel, 0.95);
+  stroke(context, waiting, theme().ink, pixel, pixel, 0.95);
   context.setLineDash([]);
 }
 

@@ -14,6 +14,25 @@ export interface MapData {
   waiting: Map<number, number>;
   roots: Set<number>;
   found: Set<number>;
+  theme: string;
+}
+
+/**
+ * Returns whether two pictures are equal. Answers of the hub come between the slots, and seldom
+ * change the picture.
+ */
+export function isSamePicture(a: MapData | null, b: MapData | null): boolean {
+  if (a === null || b === null) return a === b;
+  const isSame = (x: Iterable<number>, y: Iterable<number>) => [...x].join() === [...y].join();
+  return (
+    a.values === b.values &&
+    a.states === b.states &&
+    a.scale === b.scale &&
+    a.theme === b.theme &&
+    isSame(a.roots, b.roots) &&
+    isSame(a.found, b.found) &&
+    isSame(a.waiting.keys(), b.waiting.keys())
+  );
 }
 
 /** What the map marks. */

@@ -3,6 +3,7 @@
 import { nanoseconds } from "../../contract/api";
 import type { Rows, TreeRow } from "../../contract/types";
 import { scaleOf } from "../../draw/scale";
+import { theme } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
 import { Poll } from "../../model/poll";
 import { BLOCKED, UTILIZATION } from "../../model/state";
@@ -132,9 +133,9 @@ class MapView implements View {
     return this.switches > MATRIX_FROM ? "matrix" : "rows";
   }
 
-  update(_changes: ReadonlySet<Change>): void {
+  update(changes: ReadonlySet<Change>): void {
     const { app } = this;
-    for (const { update } of this.controls) update();
+    if (changes.has("state")) for (const { update } of this.controls) update();
     this.trees.refresh();
     this.selection.update();
     if (document.activeElement !== this.filter) this.filter.value = app.option("q");
@@ -143,16 +144,23 @@ class MapView implements View {
     const rows = this.picture === "rows";
     this.rowmap.show(rows ? data : null);
     this.matrix.show(rows ? null : data);
-    this.legend.replaceChildren(legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND]));
+    if (this.legend.dataset.metric !== metric) {
+      this.legend.dataset.metric = metric;
+      this.legend.replaceChildren(
+        legend([metric === BLOCKED ? BLOCKED_LEGEND : UTILIZATION_LEGEND]),
+      );
+    }
     this.showCrumbs(rows);
     const { lines } = this.rowmap;
     const limit =
       lines > MOST_STRONG
         ? ` Only the ${MOST_STRONG} fullest of ${grouped(lines)} lines are coloured.`
         : "";
+    const size = `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}.`;
+    const hosts = " The upper left of a host is data to it, the lower right is data from it.";
     const text = rows
-      ? `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}. The upper left of a host is data to it, the lower right is data from it.${limit}`
-      : "A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.";
+      ? `${size}${this.hidesHosts ? "" : hosts}${limit}`
+      : "A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down. Wheel: scroll.";
     setText(this.note, text);
   }
 
@@ -183,6 +191,7 @@ class MapView implements View {
       waiting,
       roots,
       found: this.found(),
+      theme: theme().name,
     };
   }
 

@@ -1,45 +1,27 @@
 //! The map as a matrix: rows are lower switches, columns are upper switches, a cell is the fullest
 //! cable between them. Uneven routing shows as stripes.
 
-import { FULL, hasValue, LINK_DOWN, NO_ANSWER, stateOf } from "../../contract/frame";
-import { clear, createSurface, hatch, type Surface, triangle } from "../../draw/canvas";
-import type { Scale } from "../../draw/scale";
+import { FULL, hasValue, stateOf } from "../../contract/frame";
+import { clear, createSurface, hatch, type Surface } from "../../draw/canvas";
 import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
 import type { Cable, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
 import { hideTip, showTip } from "../../parts/tooltip";
-import type { MapData } from "./data";
+import { BROKEN, type Cell, CellLooks, CellPicture, ROOT, SILENT } from "./cells";
+import { isSamePicture, type MapData } from "./data";
 import { isSilent } from "./paint";
 
 const TOP = 74;
 const LARGEST_CELL = 30;
 const MARGIN = 12;
-/** Cells of at least this size have two triangles. */
-const SPLIT = 5;
 /** Rows of at least this height have names. */
 const NAMED = 10;
-
-/** Number of colours of a cell. With fewer colours, fewer cells change with each slot. */
-const COLORS = 64;
-/** Colours of cells without a value. */
-const NONE = -1;
-const SILENT = -2;
-/** Marks of a cell. */
-const BROKEN = 1;
-const ROOT = 2;
-
-/** What a cell shows. */
-interface Look {
-  up: number;
-  down: number;
-  mark: number;
-}
 
 interface Grid {
   rows: number[];
   columns: number[];
-  cells: { row: number; column: number; cable: Cable }[];
+  cells: Cell[];
 }
 
 export class Matrix {
@@ -50,7 +32,8 @@ export class Matrix {
   private top = 0;
   /** What the picture shows, besides the colours of the cells. */
   private shown = "";
-  private looks: Look[] = [];
+  private readonly looks: CellLooks;
+  private readonly cells = new CellPicture();
   private readonly abort = new AbortController();
 
   constructor(
@@ -59,6 +42,7 @@ export class Matrix {
     frame: HTMLElement,
   ) {
     this.grid = gridOf(topology);
+    this.looks = new CellLooks(this.grid.cells);
     for (const { row, column, cable } of this.grid.cells)
       this.lookup.set(row * this.grid.columns.length + column, cable);
     this.surface = createSurface(frame, "Matrix of the links between switches", () => {
@@ -70,7 +54,9 @@ export class Matrix {
   }
 
   show(data: MapData | null): void {
+    const isSame = isSamePicture(data, this.data);
     this.data = data;
+    if (isSame) return;
     this.surface.canvas.hidden = data === null;
     this.draw();
   }
@@ -109,86 +95,58 @@ export class Matrix {
       context.fillText("No values for this time.", 20, 30);
       return;
     }
-    const cells = grid.cells.map((cell) => this.look(cell.cable, data));
-    // Only cells that changed are drawn again. A mark is wider than its cell.
-    const marks = cells.flatMap(({ mark }, index) => (mark === 0 ? [] : [index * 4 + mark]));
+    this.looks.read(data.values, data.states, data.roots);
     const silent = grid.rows.filter((device) => isSilent(this.topology, device, data.states!));
-    const place = [width, height, this.top, surface.ratio, surface.height, theme().name];
-    const shown = [...place, data.metric, ...marks, "silent", ...silent].join();
+    const { ratio } = surface;
+    const place = [width, height, this.top, ratio, surface.width, surface.height];
+    const shown = [...place, theme().name, data.metric, "silent", ...silent].join();
     const isSame = shown === this.shown;
     this.shown = shown;
+    const left = Math.round(this.left * ratio);
+    const top = Math.round(TOP * ratio);
     if (!isSame) {
       clear(surface);
-      this.looks = [];
+      this.cells.reset(surface.canvas.width - left, surface.canvas.height - top);
+      this.rowNames(context, data.states, height);
+      this.columnNames(context, width);
     }
-    context.save();
-    context.beginPath();
-    context.rect(0, TOP, surface.width, surface.height - TOP);
-    context.clip();
-    cells.forEach((look, index) => {
-      const before = this.looks[index];
-      if (before?.up === look.up && before.down === look.down) return;
-      this.drawCell(context, grid.cells[index], look, data.scale);
-    });
-    this.looks = cells;
-    if (!isSame) this.rowNames(context, data.states, height);
-    context.restore();
-    if (!isSame) this.columnNames(context, width);
+    const ground = theme().line;
+    this.cells.draw(grid.cells, this.looks, data, ground, this.cell, this.top, ratio);
+    this.cells.paint(context, left, top);
+    this.marks(context, width, height);
   }
 
-  /** Returns what a cell shows: the colours of both directions, and its mark. */
-  private look({ links }: Cable, { values, states, roots }: MapData): Look {
-    let up = -1;
-    let down = -1;
-    let broken = false;
-    let silent = true;
-    let root = false;
-    for (const { a, b } of links) {
-      if (hasValue(values![b])) up = Math.max(up, values![b]);
-      if (hasValue(values![a])) down = Math.max(down, values![a]);
-      if (states![a] === LINK_DOWN && states![b] !== NO_ANSWER) broken = true;
-      if (states![a] !== NO_ANSWER && states![b] !== NO_ANSWER) silent = false;
-      if (roots.has(a) || roots.has(b)) root = true;
-    }
-    const step = (code: number) => (code < 0 ? NONE : Math.round((code / FULL) * COLORS));
-    const mark = (broken ? BROKEN : 0) + (root ? ROOT : 0);
-    return silent ? { up: SILENT, down: SILENT, mark } : { up: step(up), down: step(down), mark };
-  }
-
-  private drawCell(
-    context: CanvasRenderingContext2D,
-    { row, column }: Grid["cells"][number],
-    { up, down, mark }: Look,
-    scale: Scale,
-  ): void {
+  /** Draws what is more than a colour: cells without an answer, links that are down, and roots. */
+  private marks(context: CanvasRenderingContext2D, width: number, height: number): void {
     const colors = theme();
-    const { width, height } = this.cell;
-    const x = this.left + column * width;
-    const y = TOP + row * height - this.top;
-    if (y < TOP - height || y > this.surface.height) return;
+    const { marks, up } = this.looks;
     const gap = height > 8 ? 1 : 0;
     const w = width - gap;
     const hgt = height - gap;
-    const color = (step: number) => (step < 0 ? colors.line : scale.color(step / COLORS));
-    if (up === SILENT) {
-      context.fillStyle = hatch(context, colors.muted, colors.surface);
-      context.fillRect(x, y, w, hgt);
-    } else {
-      const isSplit = height >= SPLIT && width >= SPLIT;
-      context.fillStyle = color(isSplit ? down : Math.max(up, down));
-      context.fillRect(x, y, w, hgt);
-      if (isSplit && up !== down) triangle(context, color(up), x, y, x + w, y, x, y + hgt);
-    }
-    if ((mark & BROKEN) !== 0) {
-      context.strokeStyle = colors.alert;
-      context.lineWidth = 2;
-      context.strokeRect(x + 1, y + 1, Math.max(1, w - 2), Math.max(1, hgt - 2));
-    }
-    if ((mark & ROOT) !== 0) {
-      context.strokeStyle = colors.ink;
-      context.lineWidth = 2;
-      context.strokeRect(x, y, w, hgt);
-    }
+    context.save();
+    context.beginPath();
+    context.rect(this.left - 1, TOP, this.surface.width, this.surface.height - TOP);
+    context.clip();
+    context.lineWidth = 2;
+    this.grid.cells.forEach(({ row, column }, index) => {
+      const mark = marks[index];
+      if (mark === 0 && up[index] !== SILENT) return;
+      const x = this.left + column * width;
+      const y = TOP + row * height - this.top;
+      if (up[index] === SILENT) {
+        context.fillStyle = hatch(context, colors.muted, colors.surface);
+        context.fillRect(x, y, w, hgt);
+      }
+      if ((mark & BROKEN) !== 0) {
+        context.strokeStyle = colors.alert;
+        context.strokeRect(x + 1, y + 1, Math.max(1, w - 2), Math.max(1, hgt - 2));
+      }
+      if ((mark & ROOT) !== 0) {
+        context.strokeStyle = colors.ink;
+        context.strokeRect(x, y, w, hgt);
+      }
+    });
+    context.restore();
   }
 
   private rowNames(context: CanvasRenderingContext2D, states: Uint16Array, height: number): void {

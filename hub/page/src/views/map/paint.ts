@@ -2,7 +2,7 @@
 
 import { FULL, hasValue, LINK_DOWN, NO_ANSWER } from "../../contract/frame";
 import { hatch, triangle } from "../../draw/canvas";
-import { PixelTable, type Scale } from "../../draw/scale";
+import { pixelTable, type Scale } from "../../draw/scale";
 import { font, theme } from "../../draw/theme";
 import type { Link, Topology } from "../../model/topology";
 import { type Links, paintCurves } from "./curves";
@@ -160,11 +160,12 @@ export function isSilent(topology: Topology, device: number, states: Uint16Array
 
 function paintPins(painting: Painting): void {
   const { layout, marks, zoom } = painting;
-  const table = new PixelTable(painting.scale, theme().name);
+  const narrow: Strip[] = [];
   for (const strip of layout.strips) {
     if (strip.step * zoom > LEAST_PIN) paintWidePins(painting, strip);
-    else paintStrip(painting, strip, table);
+    else narrow.push(strip);
   }
+  if (narrow.length > 0) paintStrips(painting, narrow);
   if (marks.roots.size === 0) return;
   for (const pin of layout.pins) if (marks.roots.has(pin.port)) paintRoot(painting.context, pin);
 }
@@ -189,23 +190,33 @@ function paintWidePins({ context, values, scale }: Painting, strip: Strip): void
   });
 }
 
-/** Many ports are drawn as one picture with a pixel for each port, which is stretched. */
-function paintStrip({ context, values }: Painting, strip: Strip, table: PixelTable): void {
-  const { x, y, step, ports } = strip;
-  const line = document.createElement("canvas");
-  line.width = ports.length;
-  line.height = 1;
-  const pen = line.getContext("2d")!;
-  const image = pen.createImageData(ports.length, 1);
+let atlas: CanvasRenderingContext2D | null = null;
+
+/**
+ * Draws strips of many ports. A line of one picture has a pixel for each port of a strip, and is
+ * stretched.
+ */
+function paintStrips({ context, values, scale }: Painting, strips: readonly Strip[]): void {
+  const table = pixelTable(scale, theme().name);
+  atlas ??= document.createElement("canvas").getContext("2d", { willReadFrequently: true })!;
+  const { canvas } = atlas;
+  const most = Math.max(...strips.map(({ ports }) => ports.length));
+  if (canvas.width < most) canvas.width = most;
+  if (canvas.height < strips.length) canvas.height = strips.length;
+  const image = atlas.createImageData(most, strips.length);
   const pixels = new Int32Array(image.data.buffer);
-  ports.forEach((port, index) => {
-    const code = values[port];
-    // The hatch of the box stays visible.
-    pixels[index] = code === NO_ANSWER ? 0 : table.pixel(code);
+  strips.forEach(({ ports }, line) => {
+    for (let index = 0; index < ports.length; index++) {
+      const code = values[ports[index]];
+      // The hatch of the box stays visible.
+      if (code !== NO_ANSWER) pixels[line * most + index] = table.pixel(code);
+    }
   });
-  pen.putImageData(image, 0, 0);
+  atlas.putImageData(image, 0, 0);
   context.imageSmoothingEnabled = false;
-  context.drawImage(line, x, y, step * ports.length, PIN);
+  strips.forEach(({ x, y, step, ports }, line) => {
+    context.drawImage(canvas, 0, line, ports.length, 1, x, y, step * ports.length, PIN);
+  });
 }
 
 function paintRoot(context: CanvasRenderingContext2D, pin: Pin): void {

@@ -8,7 +8,7 @@ import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import { Links, paintBackground } from "./curves";
-import type { MapData, Marks, Painting } from "./data";
+import { isSamePicture, type MapData, type Marks, type Painting } from "./data";
 import { layoutOf } from "./layout";
 import { fullestPort, isSilent, paintBoxes, paintMap } from "./paint";
 import type { Curve, Layout } from "./shapes";
@@ -63,7 +63,9 @@ export class Rowmap {
 
   /** Draws values; null hides the picture. */
   show(data: MapData | null): void {
+    const isSame = isSamePicture(data, this.data) && this.app.option("open") === this.open;
     this.data = data;
+    if (isSame) return;
     this.surface.canvas.hidden = data === null;
     this.background.canvas.hidden = data === null;
     const open = this.app.option("open");

@@ -1,11 +1,11 @@
 //! What is broken: devices, links, counters. The most severe fault comes first.
 
 import type { ErrorRow, Rows } from "../../contract/types";
-import type { App } from "../../model/app";
+import type { App, Change } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { portKey } from "../../model/topology";
 import { count } from "../../model/units";
-import { h, patch, setText } from "../../parts/dom";
+import { h, patch, setAttribute, setText } from "../../parts/dom";
 import { icon } from "../../parts/icons";
 import { bySeverity, faultHref, faultText, isSevere, rateText, sinceText } from "../faults";
 import { panel } from "../panel";
@@ -19,6 +19,7 @@ export class Broken {
   private readonly list = h("div", { class: "faults" });
   private readonly note: HTMLElement;
   private readonly empty = h("p", { class: "empty" });
+  private shown: { answer: unknown; error: string; height: number } | null = null;
 
   constructor(private readonly app: App) {
     const frame = panel("Broken", "broken");
@@ -27,7 +28,14 @@ export class Broken {
     this.note = frame.note;
   }
 
-  update(poll: Poll<Rows<ErrorRow>>): void {
+  update(poll: Poll<Rows<ErrorRow>>, changes: ReadonlySet<Change>): void {
+    // Only an answer and the selected time change this list; the window decides its length.
+    const { answer, error } = poll;
+    const height = innerHeight;
+    const shown = this.shown;
+    const isShown = answer === shown?.answer && error === shown.error && height === shown.height;
+    if (isShown && !changes.has("state")) return;
+    this.shown = { answer, error, height };
     const rows = [...(poll.answer?.rows ?? [])].sort(bySeverity);
     const most = rowsThatFit(MOST, MOST_LOW);
     setText(this.note, rows.length > most ? `${most} of ${count(rows.length, "fault")}` : "");
@@ -52,7 +60,7 @@ export class Broken {
 
   private fill(element: HTMLElement, row: ErrorRow): void {
     const [mark, name, text, since] = element.children;
-    element.setAttribute("href", faultHref(this.app, row));
+    setAttribute(element, "href", faultHref(this.app, row));
     const severe = isSevere(row);
     element.classList.toggle("severe", severe);
     if (mark.childElementCount === 0)

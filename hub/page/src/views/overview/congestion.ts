@@ -6,8 +6,8 @@ import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { UTILIZATION } from "../../model/state";
 import { hostName, portKey, type Topology } from "../../model/topology";
-import { clock, count, duration, percent } from "../../model/units";
-import { h, patch, setText } from "../../parts/dom";
+import { clock, compareNames, count, duration, percent } from "../../model/units";
+import { h, patch, setAttribute, setText } from "../../parts/dom";
 import { barOf, drawSpark, spark } from "../../parts/meter";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
@@ -31,6 +31,8 @@ export class Congestion {
   private readonly list = h("div", { class: "cards" });
   private readonly note: HTMLElement;
   private cards = 0;
+  /** The answer that the chains show: they change only with it. */
+  private answer: Rows<TreeRow> | null = null;
   private readonly empty = h("p", { class: "empty" });
 
   constructor(
@@ -60,12 +62,14 @@ export class Congestion {
         : "No port waits for another port.";
     setText(this.empty, rows.length === 0 ? text : "");
     this.cards = rows.length;
+    const isNew = poll.answer !== this.answer;
+    this.answer = poll.answer;
     patch(
       this.list,
       rows.slice(0, most),
       (row) => portKey(row.root.guid, row.root.port),
       (row) => this.card(row),
-      (element, row) => this.fill(element, row),
+      (element, row) => this.fill(element, row, isNew),
     );
   }
 
@@ -87,9 +91,7 @@ export class Congestion {
       ([depth]) => String(depth),
       () => h("span", { class: "step" }, h("b", {}), h("span", {})),
       (step, [, nodes]) => {
-        const names = [...nodes.keys()].sort((x, y) =>
-          x.localeCompare(y, undefined, { numeric: true }),
-        );
+        const names = [...nodes.keys()].sort(compareNames);
         setText(
           step.children[0],
           `← ${count(
@@ -133,12 +135,10 @@ export class Congestion {
     return `since ${clock(since_ns / 1e6)}`;
   }
 
-  private fill(element: HTMLElement, row: TreeRow): void {
+  private fill(element: HTMLElement, row: TreeRow, isNew: boolean): void {
     const [, sparkline, meter, text, steps] = element.children;
-    element.setAttribute(
-      "href",
-      this.app.href({ view: "tree", item: portKey(row.root.guid, row.root.port) }),
-    );
+    const item = portKey(row.root.guid, row.root.port);
+    setAttribute(element, "href", this.app.href({ view: "tree", item }));
     const slow = row.why === "slow_host";
     const share = slow ? row.blocked : row.xmit_utilization;
     barOf(meter as HTMLElement, share, percent(share), slow ? blockedScale : utilizationScale);
@@ -147,7 +147,7 @@ export class Congestion {
       text,
       `${CAUSES[row.why] ?? row.why}, ${this.when(row)}; ${count(victims, "port")} ${victims === 1 ? "waits" : "wait"} (${count(row.host_ports, "host")}); ${duration(row.held_up_seconds)} lost`,
     );
-    this.chain(steps as HTMLElement, row);
+    if (isNew) this.chain(steps as HTMLElement, row);
     const port = this.topology.indexOf(row.root.guid, row.root.port);
     if (port >= 0)
       drawSpark(

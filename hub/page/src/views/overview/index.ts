@@ -41,14 +41,14 @@ export function makeOverview(app: App, topology: Topology): View {
   );
   return {
     element,
-    update(_changes: ReadonlySet<Change>) {
+    update(changes: ReadonlySet<Change>) {
       for (const poll of polls) poll.refresh();
       verdict.update(trees, errors);
       congestion.update(trees);
-      broken.update(errors);
-      tightest.update();
+      broken.update(errors, changes);
+      tightest.update(changes);
       hosts.update(samplers);
-      tiers.update();
+      tiers.update(changes);
     },
     close() {
       for (const poll of polls) poll.close();

@@ -3,8 +3,8 @@
 import type { Rows, SamplerRow } from "../../contract/types";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
-import { count, duration, grouped, percent } from "../../model/units";
-import { h, patch, setText } from "../../parts/dom";
+import { compareNames, count, duration, grouped, percent } from "../../model/units";
+import { h, patch, setAttribute, setStyle, setText } from "../../parts/dom";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
@@ -41,7 +41,7 @@ export class Samplers {
     const rows = [...all].sort(
       (x, y) =>
         order[samplerState(this.app, x)] - order[samplerState(this.app, y)] ||
-        x.sampler.localeCompare(y.sampler, undefined, { numeric: true }),
+        compareNames(x.sampler, y.sampler),
     );
     const wrong = rows.filter((row) => samplerState(this.app, row) !== "ok").length;
     setText(
@@ -74,13 +74,13 @@ export class Samplers {
     const [name, mini, answered, time, note] = element.children;
     const state = samplerState(this.app, row);
     element.dataset.state = state;
-    (name as HTMLAnchorElement).href = this.app.href({ view: "samplers" });
+    setAttribute(name, "href", this.app.href({ view: "samplers" }));
     setText(name, row.sampler);
     const share = answeredShare(row);
-    (mini.firstElementChild as HTMLElement).style.width = `${100 * (share ?? 0)}%`;
+    setStyle(mini.firstElementChild as HTMLElement, { width: `${100 * (share ?? 0)}%` });
     setText(answered, percent(share));
     setText(time, row.duration_ns === null ? "–" : duration(row.duration_ns / 1e9));
-    (time as HTMLElement).title = "Duration of the last sweep";
+    setAttribute(time, "title", "Duration of the last sweep");
     const lost = row.lines_lost > 0 ? `${grouped(row.lines_lost)} lost` : "";
     const text = state === "lost" ? "disconnected" : state === "late" ? "no new slot" : lost;
     setText(note, text);

@@ -2,10 +2,10 @@
 //! shows that parallel links are used unevenly.
 
 import { FULL } from "../../contract/frame";
-import { clear, createSurface, type Surface } from "../../draw/canvas";
-import { scaleOf } from "../../draw/scale";
+import { clear, createSurface, putRows, type Surface, triangle } from "../../draw/canvas";
+import { blend, pixelOf, scaleOf } from "../../draw/scale";
 import { font, theme, zoom } from "../../draw/theme";
-import type { App } from "../../model/app";
+import type { App, Change } from "../../model/app";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
@@ -16,6 +16,17 @@ const ROW = 30;
 const TICK = 2;
 const LEFT = 150;
 const RIGHT = 172;
+
+/** Shares with a line. */
+const AXIS = [0, 0.25, 0.5, 0.75, 1];
+
+/** The values of the links of a strip. */
+interface Sum {
+  mean: number;
+  /** Number of values. */
+  known: number;
+  most: number;
+}
 
 interface Strip {
   name: string;
@@ -28,6 +39,8 @@ export class Tiers {
   readonly element: HTMLElement;
   private readonly surface: Surface & { close(): void };
   private readonly strips: Strip[];
+  /** The values that the picture shows. */
+  private values: Uint16Array | null = null;
   private readonly metric: { element: HTMLElement; update: () => void };
 
   constructor(
@@ -57,105 +70,130 @@ export class Tiers {
     return this.app.state.metric === BLOCKED ? BLOCKED : UTILIZATION;
   }
 
-  update(): void {
-    this.metric.update();
-    this.draw();
+  update(changes: ReadonlySet<Change>): void {
+    if (changes.has("state")) this.metric.update();
+    const values = this.app.values(this.shownMetric);
+    const isSame = values === this.values;
+    this.values = values;
+    if (changes.has("state") || changes.has("theme")) this.draw();
+    else if (!isSame) this.drawValues();
   }
 
   close(): void {
     this.surface.close();
   }
 
+  /** Draws all. */
   private draw(): void {
     if (this.surface.width === 0) return;
     const context = clear(this.surface);
-    const colors = theme();
-    const values = this.app.values(this.shownMetric);
-    const width = this.surface.width - LEFT - RIGHT;
     context.textBaseline = "middle";
-    this.strips.forEach((strip, index) => {
-      const top = index * ROW + 4;
-      context.font = font(13);
-      context.textAlign = "left";
-      context.fillStyle = colors.ink;
-      context.fillText(strip.name, 0, top + 11);
-      context.fillStyle = colors.raised;
-      context.fillRect(LEFT, top, width, ROW - 8);
-      if (values !== null) this.strip(context, strip, values, top, width);
+    context.textAlign = "left";
+    context.font = font(13);
+    context.fillStyle = theme().ink;
+    this.strips.forEach(({ name }, index) => {
+      context.fillText(name, 0, index * ROW + 15);
     });
-    this.axis(context, width);
-    this.surface.canvas.setAttribute("aria-label", this.summary(values));
+    this.axis(context);
+    this.drawValues();
   }
 
-  private strip(
-    context: CanvasRenderingContext2D,
-    strip: Strip,
-    values: Uint16Array,
-    top: number,
-    width: number,
-  ): void {
-    const colors = theme();
-    const scale = scaleOf(this.shownMetric);
-    let sum = 0;
-    let known = 0;
-    let most = 0;
+  private get width(): number {
+    return this.surface.width - LEFT - RIGHT;
+  }
+
+  /** Draws what a slot changes: the strips and the numbers at the right. */
+  private drawValues(): void {
+    const { values } = this;
+    const { context } = this.surface;
+    if (this.surface.width === 0) return;
+    const sums = this.strips.map((strip, index) => this.strip(strip, values, index * ROW + 4));
+    const right = LEFT + this.width + 10;
+    context.clearRect(right - 4, 0, RIGHT, this.strips.length * ROW);
+    context.textBaseline = "middle";
+    context.textAlign = "left";
+    context.font = font(12);
+    for (const [index, sum] of sums.entries()) this.numbers(sum, index * ROW + 4, right);
+    context.fillStyle = theme().line;
+    for (const share of AXIS) context.fillRect(this.axisAt(share), 0, 1, this.strips.length * ROW);
+    this.surface.canvas.setAttribute("aria-label", this.summary(sums));
+  }
+
+  private strip(strip: Strip, values: Uint16Array | null, top: number): Sum {
+    const sum: Sum = { mean: 0, known: 0, most: 0 };
     // Links of equal value are one tick: the more links, the stronger it is.
-    const ticks = new Uint16Array(Math.max(1, Math.floor(width / TICK)));
-    for (const port of strip.ports) {
-      if (values[port] > FULL) continue;
-      const share = values[port] / FULL;
-      ticks[Math.min(ticks.length - 1, Math.floor(share * ticks.length))]++;
-      sum += share;
-      known++;
-      most = Math.max(most, share);
+    const ticks = new Uint16Array(Math.max(1, Math.floor(this.width / TICK)));
+    if (values !== null) {
+      let total = 0;
+      for (const port of strip.ports) {
+        if (values[port] > FULL) continue;
+        const share = values[port] / FULL;
+        ticks[Math.min(ticks.length - 1, Math.floor(share * ticks.length))]++;
+        total += share;
+        sum.known++;
+        sum.most = Math.max(sum.most, share);
+      }
+      sum.mean = total / Math.max(1, sum.known);
     }
-    const weak = Math.max(0.25, Math.min(0.9, 40 / strip.ports.length));
+    this.ticks(ticks, strip.ports.length, top);
+    return sum;
+  }
+
+  /** Draws into pixels: there are hundreds of ticks, and each slot changes all of them. */
+  private ticks(ticks: Uint16Array, ports: number, top: number): void {
+    const scale = scaleOf(this.shownMetric);
+    const { context, ratio } = this.surface;
+    const row = new Int32Array(Math.max(1, Math.round(this.width * ratio)));
+    const ground = pixelOf(theme().raised);
+    row.fill(ground);
+    const place = [context, row, Math.round(LEFT * ratio)] as const;
+    putRows(...place, Math.round(top * ratio), Math.round((ROW - 8) * ratio));
+    const weak = Math.max(0.25, Math.min(0.9, 40 / ports));
     ticks.forEach((links, index) => {
       if (links === 0) return;
       const share = index / ticks.length;
-      context.globalAlpha = 1 - (1 - weak) ** links;
-      context.fillStyle = scale.color(0.15 + 0.85 * share);
-      context.fillRect(LEFT + share * width, top + 2, TICK, ROW - 12);
+      const color = pixelOf(scale.color(0.15 + 0.85 * share));
+      const first = Math.round(share * row.length);
+      row.fill(blend(ground, color, 1 - (1 - weak) ** links), first, first + TICK * ratio);
     });
-    context.globalAlpha = 1;
-    context.font = font(12);
+    putRows(...place, Math.round((top + 2) * ratio), Math.round((ROW - 12) * ratio));
+  }
+
+  /** Draws the mean as a triangle, and writes the mean and the maximum. */
+  private numbers({ mean, known, most }: Sum, top: number, right: number): void {
+    const { context } = this.surface;
+    const colors = theme();
     context.fillStyle = colors.muted;
-    const right = LEFT + width + 10;
     if (known === 0) {
       context.fillText("no values", right, top + 11);
       return;
     }
-    const x = LEFT + (sum / known) * (width - 2) + 1;
-    context.fillStyle = colors.ink;
-    context.beginPath();
-    context.moveTo(x - 4.5, top + ROW - 5);
-    context.lineTo(x + 4.5, top + ROW - 5);
-    context.lineTo(x, top + ROW - 11);
-    context.fill();
-    context.fillStyle = colors.muted;
-    context.fillText(`mean ${percent(sum / known)}, max ${percent(most)}`, right, top + 11);
+    context.fillText(`mean ${percent(mean)}, max ${percent(most)}`, right, top + 11);
+    const x = LEFT + mean * (this.width - 2) + 1;
+    const bottom = top + ROW - 8;
+    triangle(context, colors.ink, x - 4.5, bottom, x + 4.5, bottom, x, bottom - 6);
   }
 
-  private axis(context: CanvasRenderingContext2D, width: number): void {
-    const colors = theme();
+  private axisAt(share: number): number {
+    return Math.round(LEFT + share * this.width) - (share === 1 ? 1 : 0);
+  }
+
+  private axis(context: CanvasRenderingContext2D): void {
     const top = this.strips.length * ROW;
     context.font = font(11);
     context.textAlign = "center";
-    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-      const x = LEFT + share * width;
-      context.fillStyle = colors.line;
-      context.fillRect(Math.round(x) - (share === 1 ? 1 : 0), 0, 1, top + 2);
-      context.fillStyle = colors.muted;
-      context.fillText(`${100 * share} %`, x, top + 11);
+    for (const share of AXIS) {
+      context.fillStyle = theme().line;
+      context.fillRect(this.axisAt(share), 0, 1, top + 2);
+      context.fillStyle = theme().muted;
+      context.fillText(`${100 * share} %`, LEFT + share * this.width, top + 11);
     }
   }
 
-  private summary(values: Uint16Array | null): string {
-    if (values === null) return "Tiers: no values for this time";
-    const lines = this.strips.map((strip) => {
-      let most = 0;
-      for (const port of strip.ports) if (values[port] <= FULL) most = Math.max(most, values[port]);
-      return `${strip.name}: ${count(strip.links, "link")}, maximum ${percent(most / FULL)}`;
+  private summary(sums: Sum[]): string {
+    if (this.values === null) return "Tiers: no values for this time";
+    const lines = this.strips.map(({ name, links }, index) => {
+      return `${name}: ${count(links, "link")}, maximum ${percent(sums[index].most)}`;
     });
     return `Tiers. ${lines.join("; ")}`;
   }

@@ -2,11 +2,11 @@
 
 import { FULL, NO_DATA } from "../../contract/frame";
 import { blockedScale, utilizationScale } from "../../draw/scale";
-import type { App } from "../../model/app";
+import type { App, Change } from "../../model/app";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import type { Link, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
-import { h, patch, setText } from "../../parts/dom";
+import { fillTo, h, patch, setText } from "../../parts/dom";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
@@ -24,6 +24,12 @@ export class Tightest {
   readonly element: HTMLElement;
   private readonly list = h("div", { class: "tightest-list" });
   private readonly empty = h("p", { class: "empty" });
+  /** The values that the list shows. Other changes than theirs leave it as it is. */
+  private values: Record<"utilization" | "blocked", Uint16Array | null> = {
+    utilization: null,
+    blocked: null,
+  };
+  private most = 0;
 
   constructor(
     private readonly app: App,
@@ -35,20 +41,24 @@ export class Tightest {
     this.element = frame.element;
   }
 
-  update(): void {
+  update(changes: ReadonlySet<Change>): void {
     const utilization = this.app.values(UTILIZATION);
     const blocked = this.app.values(BLOCKED);
-    const rows =
-      utilization === null
-        ? []
-        : fullest(this.topology, utilization, blocked, rowsThatFit(MOST, MOST_LOW));
+    const most = rowsThatFit(MOST, MOST_LOW);
+    const isState = changes.has("state");
+    const { values } = this;
+    const isSame = utilization === values.utilization && blocked === values.blocked;
+    if (isSame && !isState && most === this.most) return;
+    this.values = { utilization, blocked };
+    this.most = most;
+    const rows = utilization === null ? [] : fullest(this.topology, utilization, blocked, most);
     setText(this.empty, rows.length === 0 ? "No values for this time." : "");
     patch(
       this.list,
       rows,
       ({ link }) => `${link.a}`,
       ({ link }) => this.create(link),
-      (element, row) => this.fill(element, row),
+      (element, row) => this.fill(element, row, isState),
     );
   }
 
@@ -74,15 +84,14 @@ export class Tightest {
     );
   }
 
-  private fill(element: HTMLElement, row: Row): void {
+  private fill(element: HTMLElement, row: Row, isState: boolean): void {
     const children = element.children;
     const ends = [row.link.a, row.link.b];
     [0, 1].forEach((side) => {
       const anchor = children[side === 0 ? 0 : 5] as HTMLAnchorElement;
-      anchor.setAttribute(
-        "href",
-        this.app.href({ view: "port", item: this.topology.keyOf(ends[side]) }),
-      );
+      // The address has the shown time.
+      if (isState || !anchor.hasAttribute("href"))
+        anchor.href = this.app.href({ view: "port", item: this.topology.keyOf(ends[side]) });
       const code = row.utilization[side];
       const share = code <= FULL ? code / FULL : null;
       setText(children[side === 0 ? 1 : 4], percent(share));
@@ -90,11 +99,9 @@ export class Tightest {
         HTMLElement,
         HTMLElement,
       ];
-      use.style.width = `${100 * Math.min(1, share ?? 0)}%`;
-      use.style.backgroundColor = utilizationScale.color(share ?? 0);
+      fillTo(use, share ?? 0, utilizationScale.color(share ?? 0));
       const waits = row.blocked[side] <= FULL ? row.blocked[side] / FULL : 0;
-      wait.style.width = `${100 * waits}%`;
-      wait.style.backgroundColor = blockedScale.color(0.35 + 0.5 * waits);
+      fillTo(wait, waits, blockedScale.color(0.35 + 0.5 * waits));
       (children[side === 0 ? 2 : 3] as HTMLElement).title =
         `${this.topology.nameOf(ends[side])} sends: utilization ${percent(share)}, blocked ${percent(row.blocked[side] <= FULL ? waits : null)}`;
     });

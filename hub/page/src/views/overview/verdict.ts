@@ -26,10 +26,18 @@ interface Totals {
   blocked: number;
 }
 
+interface Counted {
+  utilization: Uint16Array | null;
+  blocked: Uint16Array | null;
+  totals: Totals | null;
+}
+
 export class Verdict {
   readonly element: HTMLElement;
   private readonly sentence = h("p", { class: "verdict-text", role: "status" });
   private readonly mark = h("span", { class: "verdict-mark" });
+  /** The totals of the last values: an answer to a request changes none of them. */
+  private counted: Counted = { utilization: null, blocked: null, totals: null };
   private readonly figures = new Map<string, { value: HTMLElement; note: HTMLElement }>();
 
   constructor(
@@ -58,7 +66,11 @@ export class Verdict {
   }
 
   update(trees: Poll<Rows<TreeRow>>, errors: Poll<Rows<ErrorRow>>): void {
-    const totals = this.totals();
+    const utilization = this.app.values(UTILIZATION);
+    const blocked = this.app.values(BLOCKED);
+    if (utilization !== this.counted.utilization || blocked !== this.counted.blocked)
+      this.counted = { utilization, blocked, totals: this.totals(utilization, blocked) };
+    const { totals } = this.counted;
     this.figure(
       "answered",
       totals === null ? "–" : grouped(totals.answered),
@@ -131,9 +143,7 @@ export class Verdict {
     this.mark.replaceChildren(icon(state === "ok" ? "ok" : state === "wait" ? "events" : "alert"));
   }
 
-  private totals(): Totals | null {
-    const utilization = this.app.values(UTILIZATION);
-    const blocked = this.app.values(BLOCKED);
+  private totals(utilization: Uint16Array | null, blocked: Uint16Array | null): Totals | null {
     if (utilization === null) return null;
     const totals: Totals = {
       ports: 0,

@@ -1,0 +1,172 @@
+//! The cells of a matrix as pixels: each slot changes most of them, and drawing them as paths takes
+//! longer than all else.
+
+import { FULL, hasValue, LINK_DOWN, NO_ANSWER } from "../../contract/frame";
+import { pixelOf, type Scale } from "../../draw/scale";
+import type { Cable } from "../../model/topology";
+import type { MapData } from "./data";
+
+/** Number of colours of a cell. With fewer colours, fewer cells change with each slot. */
+const COLORS = 64;
+/** Colours of cells without a value. */
+const NONE = -1;
+export const SILENT = -2;
+/** Marks of a cell. */
+export const BROKEN = 1;
+export const ROOT = 2;
+/** Cells of at least this many units have two triangles. */
+const SPLIT = 5;
+
+/** A cable and its place in the grid. */
+export interface Cell {
+  row: number;
+  column: number;
+  cable: Cable;
+}
+
+/** What the cells show: the colours of both directions, and a mark. The index is that of the cell. */
+export class CellLooks {
+  readonly up: Int8Array;
+  readonly down: Int8Array;
+  readonly marks: Uint8Array;
+  /** Ports of all cells: the upper and the lower end of each link. */
+  private readonly ports: Int32Array;
+  /** Index of the first port of each cell, and of the end of the last one. */
+  private readonly starts: Int32Array;
+
+  constructor(cells: readonly Cell[]) {
+    this.up = new Int8Array(cells.length);
+    this.down = new Int8Array(cells.length);
+    this.marks = new Uint8Array(cells.length);
+    this.starts = new Int32Array(cells.length + 1);
+    const ports: number[] = [];
+    cells.forEach(({ cable }, index) => {
+      for (const { a, b } of cable.links) ports.push(a, b);
+      this.starts[index + 1] = ports.length;
+    });
+    this.ports = Int32Array.from(ports);
+  }
+
+  /** Reads the values of a slot. */
+  read(values: Uint16Array, states: Uint16Array, roots: ReadonlySet<number>): void {
+    const { up, down, marks } = this;
+    const ports = this.ports;
+    const starts = this.starts;
+    for (let cell = 0; cell < up.length; cell++) {
+      let above = -1;
+      let below = -1;
+      let broken = false;
+      let silent = true;
+      let root = false;
+      for (let place = starts[cell]; place < starts[cell + 1]; place += 2) {
+        const a = ports[place];
+        const b = ports[place + 1];
+        if (hasValue(values[b]) && values[b] > above) above = values[b];
+        if (hasValue(values[a]) && values[a] > below) below = values[a];
+        if (states[a] === LINK_DOWN && states[b] !== NO_ANSWER) broken = true;
+        if (states[a] !== NO_ANSWER && states[b] !== NO_ANSWER) silent = false;
+        if (roots.size > 0 && (roots.has(a) || roots.has(b))) root = true;
+      }
+      up[cell] = silent ? SILENT : step(above);
+      down[cell] = silent ? SILENT : step(below);
+      marks[cell] = (broken ? BROKEN : 0) + (root ? ROOT : 0);
+    }
+  }
+}
+
+function step(code: number): number {
+  return code < 0 ? NONE : Math.round((code / FULL) * COLORS);
+}
+
+/** Size of a cell, in units. */
+interface Size {
+  width: number;
+  height: number;
+}
+
+/** The pixels of all cells. Only cells that changed are drawn again. */
+export class CellPicture {
+  private image = new ImageData(1, 1);
+  private pixels = new Int32Array(1);
+  private up = new Int8Array();
+  private down = new Int8Array();
+
+  /** Starts a picture of a size in pixels of the screen. */
+  reset(width: number, height: number): void {
+    this.image = new ImageData(Math.max(1, width), Math.max(1, height));
+    this.pixels = new Int32Array(this.image.data.buffer);
+    this.up = new Int8Array();
+  }
+
+  /** Draws the cells that changed. `top` is the height that is scrolled away, in units. */
+  draw(
+    cells: readonly Cell[],
+    looks: CellLooks,
+    { scale }: MapData,
+    ground: string,
+    size: Size,
+    top: number,
+    ratio: number,
+  ): void {
+    const colors = pixelsOf(scale, ground);
+    const isNew = this.up.length !== looks.up.length;
+    const isSplit = size.height >= SPLIT && size.width >= SPLIT;
+    const gap = size.height > 8 ? Math.round(ratio) : 0;
+    const width = size.width * ratio;
+    const height = size.height * ratio;
+    for (let index = 0; index < cells.length; index++) {
+      const up = looks.up[index];
+      const down = looks.down[index];
+      if (!isNew && up === this.up[index] && down === this.down[index]) continue;
+      const { row, column } = cells[index];
+      const x = Math.round(column * width);
+      const y = Math.round(row * height - top * ratio);
+      const right = Math.round((column + 1) * width) - gap;
+      const bottom = Math.round((row + 1) * height - top * ratio) - gap;
+      // The hatch of a silent cell is drawn over the picture.
+      const above = up === SILENT ? 0 : colors[up + 1];
+      const below = up === SILENT ? 0 : colors[down + 1];
+      if (isSplit && above !== below) this.triangles(x, y, right, bottom, above, below);
+      else this.rectangle(x, y, right, bottom, up > down ? above : below);
+    }
+    this.up = looks.up.slice();
+    this.down = looks.down.slice();
+  }
+
+  paint(context: CanvasRenderingContext2D, x: number, y: number): void {
+    context.putImageData(this.image, x, y);
+  }
+
+  private rectangle(x: number, y: number, right: number, bottom: number, color: number): void {
+    const { width, height } = this.image;
+    for (let line = Math.max(0, y); line < Math.min(bottom, height); line++)
+      this.pixels.fill(color, line * width + x, line * width + Math.min(right, width));
+  }
+
+  /** Draws the upper left half in one colour, and the lower right half in another one. */
+  private triangles(
+    x: number,
+    y: number,
+    right: number,
+    bottom: number,
+    above: number,
+    below: number,
+  ): void {
+    const { width, height } = this.image;
+    const { pixels } = this;
+    const end = Math.min(right, width);
+    for (let line = Math.max(0, y); line < Math.min(bottom, height); line++) {
+      const share = 1 - (line - y + 0.5) / (bottom - y);
+      const middle = Math.min(end, x + Math.round((right - x) * share));
+      pixels.fill(above, line * width + x, line * width + middle);
+      pixels.fill(below, line * width + middle, line * width + end);
+    }
+  }
+}
+
+/** Returns the pixels of the colours of cells, beginning with the colour of `NONE`. */
+function pixelsOf(scale: Scale, ground: string): Int32Array {
+  return Int32Array.from({ length: COLORS + 2 }, (_, index) =>
+    pixelOf(index === 0 ? ground : scale.color((index - 1) / COLORS)),
+  );
+}
