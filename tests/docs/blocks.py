@@ -54,7 +54,11 @@ def whole(text: str) -> bool:
 def commands(block: Block) -> list[Command]:
     """Splits a block into commands. Text that never ends is one command: bash then reports why."""
     found, start, text = [], 0, ""
+    # With a prompt, all other lines are output.
+    has_prompt = any(line.startswith("$ ") for line in block.text)
     for number, line in enumerate(block.text):
+        if has_prompt:
+            line = line[2:] if line.startswith("$ ") else ""
         start = number if not text else start
         text = f"{text}\n{line}" if text else line
         if not text.strip() or text.lstrip().startswith("#") and "\n" not in text:
