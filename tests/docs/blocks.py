@@ -24,8 +24,8 @@ class Command:
 
     def title(self) -> str:
         """Returns the command in one line of at most 100 characters."""
-        lines = self.text.split("\n")
-        title = re.sub(r"\s+", " ", re.sub(r"(^|\s)#.*", "", lines[0].removesuffix("\\"))).strip()
+        lines = [line for line in self.text.split("\n") if not line.startswith("#")]
+        title = re.sub(r"\s+", " ", re.sub(r"\s#.*", "", lines[0].removesuffix("\\"))).strip()
         title += " ..." if len(lines) > 1 else ""
         return title if len(title) <= 100 else title[:97] + "..."
 

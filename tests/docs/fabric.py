@@ -28,10 +28,13 @@ def net() -> str:
                 connect((leaf, 24 + core_index * SPINE_LINKS + link), (core, 1 + leaf_index * SPINE_LINKS + link))
 
     switches = leaves + cores
+    # A host of the pages has two HCAs.
+    connect(("admin2-1", 1), ("leaf03", 20))
     letter = lambda name: ("S-" if name in switches else "H-") + name
     text = ""
-    for name in [*switches, *hosts()]:
+    for name in [*switches, *hosts(), "admin2-1"]:
         kind, ports, shown = ("Switch", 36, name) if name in switches else ("Hca", 1, f"{name} mlx5_0")
+        shown = "admin2 mlx5_1" if name == "admin2-1" else shown
         text += f'{kind}\t{ports} "{letter(name)}"\t\t# "{shown}"\n'
         for port in range(1, ports + 1):
             if peer := links.get((name, port)):

@@ -25,7 +25,7 @@ noon() {
 # Records the fabric: its net file, a plan of eight samplers, and 20 slots with a congested storage host.
 recording() (
     set -e
-    mkdir -p /srv/recorded/lines /srv/recorded/ldms && cd /srv/recorded
+    mkdir -p /srv/recorded/lines /srv/recorded/ldms/procnfs && cd /srv/recorded
     fabric
     ibnetdiscover -p > fabric.p
     ibnet-gen --net fabric.p --samplers 'node[001-008]' -o plan.toml --report plan.json
@@ -59,12 +59,12 @@ CSV
     mkdir -p examples target/release/examples
     cp /srv/stria.p examples/
     cp /srv/host_exporters target/release/examples/ 2>/dev/null || true
-    printf '#Time,ProducerName,numcalls\n' > ldms/procnfs
+    printf '#Time,ProducerName,numcalls\n' > ldms/procnfs/procnfs.1
     for second in $(seq 0 19); do
         for host in $(seq 1 24); do
             printf '%s.000000,node%03d,%s\n' $((noon + second)) "$host" $((second * host * 10))
         done
-    done >> ldms/procnfs
+    done >> ldms/procnfs/procnfs.1
 )
 
 # A resource manager: sacct lists the jobs of the recording.
@@ -111,7 +111,7 @@ TOML
 # Lid files of LDMS, in the places of the page.
 lid_files() {
     mkdir -p /etc/ldms
-    ibnet-gen --net fabric.p --samplers 'admin[1-2]' --format ldms -o /etc/ldms 2> /dev/null
+    ibnet-gen --net fabric.p --samplers 'admin1,admin2:mlx5_1' --format ldms -o /etc/ldms/lids
     cp /etc/ldms/lids.admin1.conf /tmp/a.lids
     cp /etc/ldms/lids.admin2.conf /tmp/b.lids
 }
@@ -121,11 +121,4 @@ cluster() {
     export PDSH_RCMD_TYPE=ssh
     mkdir -p /etc/clustershell/groups.d
     echo 'samplers: node[001-009]' > /etc/clustershell/groups.d/local.cfg
-}
-
-# A Prometheus without data of these hosts.
-exporters() {
-    printf 'scrape_configs: []\n' > /tmp/empty.yml
-    prometheus --config.file=/tmp/empty.yml --storage.tsdb.path=/tmp/data --web.listen-address=127.0.0.1:9090 > /tmp/prometheus.log 2>&1 &
-    until curl -sf http://prometheus:9090/-/ready > /dev/null; do sleep 0.3; done
 }
