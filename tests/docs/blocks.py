@@ -70,7 +70,7 @@ def commands(block: Block) -> list[Command]:
 
 
 def table_column(path: Path, name: str, title: str) -> list[Command]:
-    """Returns the commands in the column `title` of the tables of a page, one for each code span."""
+    """Returns the commands in the column `title` of the tables of a page, one for each code span with arguments."""
     found, column = [], None
     for number, line in enumerate(path.read_text().split("\n"), 1):
         if not line.startswith("|"):
@@ -80,5 +80,6 @@ def table_column(path: Path, name: str, title: str) -> list[Command]:
         if column is None:
             column = cells.index(title) if title in cells else -1
         elif column >= 0:
-            found += [Command(name, number, span) for span in re.findall(r"`([^`]+)`", cells[column])]
+            # One word is a name, and no command.
+            found += [Command(name, number, span) for span in re.findall(r"`([^`]+ [^`]+)`", cells[column])]
     return found
