@@ -83,3 +83,14 @@ def table_column(path: Path, name: str, title: str) -> list[Command]:
             # One word is a name, and no command.
             found += [Command(name, number, span) for span in re.findall(r"`([^`]+ [^`]+)`", cells[column])]
     return found
+
+
+def spans(path: Path, name: str) -> list[Command]:
+    """Returns the code spans of a page that have a program of ibnet and a flag or subcommand."""
+    found, is_code = [], False
+    for number, line in enumerate(path.read_text().split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        elif not is_code:
+            found += [Command(name, number, span) for span in re.findall(r"`(ibnet-(?:gen|sweep|view|hub) [^`]+)`", line)]
+    return found
