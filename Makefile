@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages demo test test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz run-tests torture measure-hub clean
+.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages test-docs demo test test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz run-tests torture measure-hub clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -149,6 +149,15 @@ install-hub: ## Install ibnet-hub and its service (as root, after `make build-hu
 test-packages: deps-node ## Install, upgrade and remove packages of the programs in target/debug
 	$(RUN) build --bins $(ALL)
 	./scripts/test-packages target/debug
+
+# Not a part of `make test`: it installs a Debian system and takes four minutes. DOCS="README.md
+# docs/hub.md" runs these pages only.
+DOCS ?=
+
+test-docs: deps-node tools ## Run the commands of the pages from the installed packages in a clean Debian
+	$(RUN) build --bins $(ALL)
+	$(RUN) build --example host_exporters --all-features
+	./tests/docs/run target/debug $(DOCS)
 
 packages: dist ## Build .deb and .rpm packages into out/packages; needs Node, or HUB=no; GLIBC=2.28 for RHEL 8
 	./scripts/packages $(DIST) sampler view $(if $(WITH_HUB),hub)
