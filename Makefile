@@ -151,7 +151,7 @@ test-packages: deps-node ## Install, upgrade and remove packages of the programs
 	./scripts/test-packages target/debug
 
 packages: dist ## Build .deb and .rpm packages into out/packages; needs Node, or HUB=no; GLIBC=2.28 for RHEL 8
-	./scripts/packages $(DIST) sampler view $(if $(WITH_HUB),hub)
+	GLIBC=$(GLIBC) ./scripts/packages $(DIST) sampler view $(if $(WITH_HUB),hub)
 
 demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a minute after the build
 	@mkdir -p $(DEMO)
