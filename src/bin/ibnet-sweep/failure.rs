@@ -2,6 +2,7 @@
 
 use ibnet::assignments::AssignmentsError;
 use ibnet::config::ConfigError;
+use ibnet::distribution::DistributionError;
 use ibnet::mad::transport::TransportError;
 use ibnet::output::OutputError;
 use ibnet::sweep::query::NoAnswer;
@@ -25,6 +26,12 @@ pub(super) enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Assignments(#[from] AssignmentsError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Distribution(std::sync::Arc<DistributionError>),
+    #[error("cannot take this plan: another plan came before the time of its first slot ({at})")]
+    #[diagnostic(help("nothing: the other plan is read now"))]
+    Superseded { at: String },
     #[error(transparent)]
     #[diagnostic(transparent)]
     Net(#[from] NetFileError),
