@@ -58,7 +58,11 @@ const RULES: &[Rule] = &[
     rule("output", &["limits", "record", "types"], &[]),
     rule("distribution", &["assignments", "limits", "output", "types"], &[]),
     rule("metrics", &["http_limits", "limits", "mad::pma", "record", "sweep", "types"], &[]),
-    rule("config", &["distribution", "limits", "mad::pma", "metrics", "output", "suggest", "sweep::cadence", "sweep::engine", "types"], &[]),
+    rule(
+        "config",
+        &["distribution", "limits", "mad::pma", "metrics", "output", "suggest", "sweep::cadence", "sweep::engine", "types"],
+        &[],
+    ),
     rule("cli", &["limits", "types"], &[]),
 ];
 

@@ -11,7 +11,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::error::{value, value_among};
-use super::nats_access::{NatsAccess, Names};
+use super::nats_access::{Names, NatsAccess};
 use super::{ConfigError, duration};
 use crate::output::{Address, BUFFER, Batching, Destination, FileOptions, ListenOptions, NatsOptions, Output, SpoolOptions};
 

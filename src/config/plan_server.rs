@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::error::value;
-use super::nats_access::{NatsAccess, Names};
+use super::nats_access::{Names, NatsAccess};
 use super::{ConfigError, Plan};
 use crate::distribution::PlanStore;
 use crate::output::NatsOptions;

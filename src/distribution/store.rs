@@ -74,7 +74,9 @@ mod tests {
         for short in ["nats://a:4222", "nats://a:4222/", "nats://a:4222/ibnet", "nats://a:4222/ibnet/"] {
             assert_eq!(shown(short).as_deref(), Some("nats://a:4222/ibnet/plan"), "{short}");
         }
-        for wrong in ["nats://", "nats:///ibnet", "nats://u:p@a/ibnet", "nats://a/b c", "nats://a/b/c/d", "nats://a/b/.c", "plan.toml", "a:4222"] {
+        for wrong in
+            ["nats://", "nats:///ibnet", "nats://u:p@a/ibnet", "nats://a/b c", "nats://a/b/c/d", "nats://a/b/.c", "plan.toml", "a:4222"]
+        {
             assert_eq!(shown(wrong), None, "{wrong}");
         }
         assert!(PlanStore::is_address("nats://") && !PlanStore::is_address("/etc/nats://x"));

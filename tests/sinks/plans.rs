@@ -143,7 +143,8 @@ impl<'a> Fleet<'a> {
 
 /// Returns a plan in which each sampler has the ports that the sampler before it had.
 fn rotated(plan: &str) -> String {
-    let marked = SAMPLERS.iter().fold(plan.to_owned(), |text, name| text.replace(&format!("host = \"{name}\""), &format!("host = \"<{name}>\"")));
+    let marked =
+        SAMPLERS.iter().fold(plan.to_owned(), |text, name| text.replace(&format!("host = \"{name}\""), &format!("host = \"<{name}>\"")));
     let next = SAMPLERS.iter().zip(SAMPLERS.iter().cycle().skip(1));
     next.fold(marked, |text, (name, next)| text.replace(&format!("<{name}>"), next))
 }
@@ -157,7 +158,18 @@ fn fleet_changes_to_a_published_plan_in_the_same_slot() {
     let server = Server::start(program, &folder, "");
     let mut fleet = Fleet::new(&folder, server.port, "");
     server.wait_until_ready();
-    let made = fleet.generate(&["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml", "--publish", &fleet.url, "--publish-in", "0s"]);
+    let made = fleet.generate(&[
+        "--net",
+        "net.p",
+        "--samplers",
+        &SAMPLERS.join(","),
+        "-o",
+        "plan.toml",
+        "--publish",
+        &fleet.url,
+        "--publish-in",
+        "0s",
+    ]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let plan = folder.read("plan.toml");
     assert!(!plan.contains("\nat = "), "the file is the plan without a time");
@@ -221,7 +233,10 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     server.put("ibnet", "plan", "version = 1\ncap = \"many\"\n");
     wait_for("a refused plan", || fleet.details(name).len() == 1);
     let refused = fleet.details(name).remove(0);
-    assert!(refused.starts_with("refused, all goes on as before: cannot read ") && refused.contains("/ibnet/plan revision 2:2: "), "{refused}");
+    assert!(
+        refused.starts_with("refused, all goes on as before: cannot read ") && refused.contains("/ibnet/plan revision 2:2: "),
+        "{refused}"
+    );
     fleet.stop(name);
     // The newest valid plan of the history. The faulty one is refused again.
     fleet.start(name);

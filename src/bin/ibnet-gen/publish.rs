@@ -88,7 +88,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Publishes a valid plan with the time of its first slot.
 fn publish(address: &str, config: Option<&Path>, lead: Duration, text: &str, name: &str) -> Result<(), Failure> {
-    let invalid = || DistributionError::Address { found: NatsOptions { server: address.to_owned(), ..NatsOptions::default() }.shown_server() };
+    let invalid =
+        || DistributionError::Address { found: NatsOptions { server: address.to_owned(), ..NatsOptions::default() }.shown_server() };
     let store = PlanStore::parse(address).ok_or_else(invalid)?;
     let access = config.map(config::Raw::read).transpose()?.unwrap_or_default().plan_server.check()?;
     let store = PlanStore { server: NatsOptions { server: store.server.server, ..access }, ..store };

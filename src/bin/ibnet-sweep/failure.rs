@@ -29,8 +29,8 @@ pub(super) enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Distribution(std::sync::Arc<DistributionError>),
-    #[error("cannot take this plan: another plan came before the time of its first slot ({at})")]
-    #[diagnostic(help("nothing: the other plan is read now"))]
+    #[error("cannot wait for the time of this plan ({at}): another plan or another reload came before it")]
+    #[diagnostic(help("none: the newest plan is read now"))]
     Superseded { at: String },
     #[error(transparent)]
     #[diagnostic(transparent)]

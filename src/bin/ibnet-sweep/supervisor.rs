@@ -318,7 +318,8 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         };
         let ports: u32 = same.iter().map(|(_, worker)| worker.ports()).chain(new.iter().map(|(worker, _)| worker.ports())).sum();
         let sha256 = setup.work.sha256().map(|sha256| format!(", assignments with SHA-256 {sha256}")).unwrap_or_default();
-        let mut detail = format!("taken: {ports} ports{sha256}; HCA ports that go on as before: {}, that begin anew: {}", same.len(), new.len());
+        let mut detail =
+            format!("taken: {ports} ports{sha256}; HCA ports that go on as before: {}, that begin anew: {}", same.len(), new.len());
         if same.is_empty() && new.is_empty() {
             let reason = setup.work.absent.as_ref().map_or_else(|| "the assignments have no sampler".to_owned(), ToString::to_string);
             detail = format!("stopped, waiting for assignments that name this sampler: {reason}");

@@ -143,4 +143,3 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let is_ok = !rows.is_empty() && rows.iter().all(|row| row.state(now) == row::State::Ok);
     Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
 }
-
