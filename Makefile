@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages test-packages test-docs demo test test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz run-tests torture measure-hub clean
+.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages image test-packages test-docs demo test test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz run-tests torture measure-hub clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -159,8 +159,12 @@ test-docs: deps-node tools ## Run the commands of the pages from the installed p
 	$(RUN) build --example host_exporters --all-features
 	./tests/docs/run target/debug $(DOCS)
 
+image: build-full ## Build the container images with buildah, and sweep a simulated fabric in one
+	./scripts/deps buildah mmdebstrap
+	./scripts/test-image target/release
+
 packages: dist ## Build .deb and .rpm packages into out/packages; needs Node, or HUB=no; GLIBC=2.28 for RHEL 8
-	./scripts/packages $(DIST) sampler view $(if $(WITH_HUB),hub)
+	GLIBC=$(GLIBC) ./scripts/packages $(DIST) sampler view $(if $(WITH_HUB),hub)
 
 demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a minute after the build
 	@mkdir -p $(DEMO)

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use self::error::value;
 use self::explain::Explained;
+use crate::distribution::PlanStore;
 use crate::limits;
 use crate::metrics;
 use crate::output::{Destination, Output};
@@ -24,7 +25,9 @@ mod examples;
 mod explain;
 mod groups;
 mod keys;
+mod nats_access;
 mod output;
+mod plan_server;
 mod scalars;
 mod simulated;
 #[cfg(test)]
@@ -33,6 +36,7 @@ mod tests;
 pub use error::ConfigError;
 pub use keys::show;
 pub use output::{Outputs, Table as OutputTable};
+pub use plan_server::PlanServer;
 pub use scalars::{Ca, Sl};
 pub use simulated::{Scenario, Simulated, Simulation, WideCounters};
 
@@ -45,7 +49,7 @@ pub const ALL_SAMPLERS: &str = "all";
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Raw {
-    /// Path of the assignments file.
+    /// Path of the assignments file, or address of a published one.
     pub assignments: String,
     /// Path of a net file. If it is set, this host sweeps the whole fabric, without an assignments
     /// file.
@@ -97,6 +101,8 @@ pub struct Raw {
     pub simulated: Simulated,
     /// Address and access control of the metrics.
     pub metrics: metrics::Raw,
+    /// Access to the NATS server of a published plan.
+    pub plan_server: PlanServer,
 }
 
 impl Default for Raw {
@@ -129,6 +135,7 @@ impl Default for Raw {
             simulate: String::new(),
             simulated: Simulated::default(),
             metrics: metrics::Raw::default(),
+            plan_server: PlanServer::default(),
         }
     }
 }
@@ -137,11 +144,13 @@ impl Default for Raw {
 /// interval is shorter.
 const DEFAULT_GROUPS: [&str; 4] = ["extended", "base/1s", "xmtdisc/1s", "rcverr/1s"];
 
-/// The file that lists the ports to sweep.
+/// The origin of the list of ports to sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Plan {
     /// An assignments file: the ports of this sampler.
     Assignments(PathBuf),
+    /// An assignments file in the key-value store of a NATS server.
+    Published(Box<PlanStore>),
     /// A net file: all of its linked ports.
     Net(PathBuf),
 }
@@ -149,7 +158,7 @@ pub enum Plan {
 /// A checked configuration: all values are valid and consistent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// The file that lists the ports to sweep.
+    /// The origin of the list of ports to sweep.
     pub plan: Plan,
     /// Name of this sampler, or [`ALL_SAMPLERS`]. `None` for the short name of this host.
     pub sampler: Option<String>,
@@ -185,9 +194,10 @@ impl Config {
 
     /// Returns whether the program will keep a password, a token or a private key in memory.
     pub fn has_secret(&self) -> bool {
+        let of_plan = matches!(&self.plan, Plan::Published(store) if store.server.has_secret());
         let of_metrics = self.metrics.as_ref().is_some_and(|metrics| metrics.password_file.is_some() || metrics.tls.is_some());
         let has_secret = |output: &Output| matches!(&output.to, Destination::Nats(options) if options.has_secret());
-        of_metrics || self.outputs.iter().any(has_secret)
+        of_plan || of_metrics || self.outputs.iter().any(has_secret)
     }
 }
 
@@ -220,7 +230,7 @@ impl Raw {
         let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
         let simulate = path(&self.simulate);
         let plan = match (path(&self.assignments), path(&self.net)) {
-            (Some(assignments), None) => Plan::Assignments(assignments),
+            (Some(_), None) => self.plan_server.plan(&self.assignments)?,
             (None, Some(net)) => Plan::Net(net),
             (Some(assignments), Some(_)) => {
                 return Err(value("net", &self.net, &format!("no net file, because assignments is set to {}", assignments.display())));
@@ -271,10 +281,10 @@ impl Raw {
         let expected = match plan {
             _ if self.sampler != ALL_SAMPLERS => return Ok(()),
             Plan::Net(_) => "the name of a sampler; all samplers need a plan (--assignments FILE)",
-            Plan::Assignments(_) if self.simulate.is_empty() => {
+            Plan::Assignments(_) | Plan::Published(_) if self.simulate.is_empty() => {
                 "the name of one sampler; all samplers can be swept on a simulated fabric only (--simulate FILE)"
             }
-            Plan::Assignments(_) => return Ok(()),
+            Plan::Assignments(_) | Plan::Published(_) => return Ok(()),
         };
         Err(value("sampler", &self.sampler, expected))
     }

@@ -34,6 +34,7 @@
 //! | `verify` | compares the results of ibnet with those of libibmad on the devices of a site |
 //! | [`record`] | the JSON records: writer and readers |
 //! | [`output`] | the destinations of records: files, sockets, NATS |
+//! | [`distribution`] | plans in the key-value store of a NATS server |
 //! | [`http_limits`] | limits of the connections of an HTTP server |
 //! | [`metrics`] | the results of the last interval as Prometheus metrics over HTTP |
 //! | [`cost`] | the cost of a sampler: queries, time of a sweep, size of the records |
@@ -47,6 +48,7 @@ pub mod assignments;
 pub mod cli;
 pub mod config;
 pub mod cost;
+pub mod distribution;
 pub mod drawing;
 pub mod hostlist;
 pub mod http_limits;

@@ -56,8 +56,13 @@ const RULES: &[Rule] = &[
     rule("record::reader", &["types"], &[]),
     rule("record::text", &["types"], &[]),
     rule("output", &["limits", "record", "types"], &[]),
+    rule("distribution", &["assignments", "limits", "output", "types"], &[]),
     rule("metrics", &["http_limits", "limits", "mad::pma", "record", "sweep", "types"], &[]),
-    rule("config", &["limits", "mad::pma", "metrics", "output", "suggest", "sweep::cadence", "sweep::engine", "types"], &[]),
+    rule(
+        "config",
+        &["distribution", "limits", "mad::pma", "metrics", "output", "suggest", "sweep::cadence", "sweep::engine", "types"],
+        &[],
+    ),
     rule("cli", &["limits", "types"], &[]),
 ];
 

@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_printable(&Printable(&remark.to_string()).to_string());
     }
     let (sampler, _) = ibnet::partition::whole_fabric(&net.fabric, "here");
-    let assignments = Assignments { version: VERSION, cap: 1, samplers: vec![sampler] };
+    let assignments = Assignments { version: VERSION, cap: 1, at: None, samplers: vec![sampler] };
     let toml = assignments.to_toml(&Header { sources: Vec::new(), command: String::new() });
     assert_eq!(Assignments::parse(&toml, "out.toml").expect("a written file is valid"), assignments);
 

@@ -25,6 +25,9 @@
 //! In a plan of several subnets, each sampler also has the name of its subnet after its host, such
 //! as `subnet = "rail0"`. A host with ports in two subnets has one block for each subnet.
 //!
+//! A plan that is distributed to a running fleet can have the line `at = "2026-11-22T15:00:10Z"`
+//! after `cap`: the time of its first slot, in UTC ([`Assignments::at`], [`with_time`]).
+//!
 //! [`Assignments::parse`] guarantees that the counts are correct, and that no port is assigned
 //! twice within a role. It also guarantees that each LID is a unicast LID and belongs to only one
 //! GUID within its subnet. The role is `primary` or `secondary`. [`Assignments::parse`] rejects a
@@ -47,6 +50,8 @@ use crate::types::{Guid, Lid, NodeKind, PortNum, Printable};
 mod read;
 mod write;
 
+pub use write::with_time;
+
 /// Version of the file that this program writes and reads.
 pub const VERSION: u32 = 1;
 
@@ -58,6 +63,11 @@ pub struct Assignments {
     pub version: u32,
     /// Largest number of ports that a sampler may get in one role.
     pub cap: u32,
+    /// Start of the first slot of this plan, in nanoseconds since 1970. Samplers that run another
+    /// plan change to this one in the first slot that starts at this time or later. So all of them
+    /// change in the same slot. `None`, or a time in the past: as soon as possible.
+    #[serde(default, deserialize_with = "read::time")]
+    pub at: Option<u64>,
     /// Blocks of the samplers.
     #[serde(rename = "sampler", default)]
     pub samplers: Vec<Sampler>,

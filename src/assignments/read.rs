@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{Assignments, AssignmentsError, Loaded, VERSION, sha256_hex};
 use crate::limits;
@@ -115,6 +116,17 @@ impl Assignments {
         }
         Ok(())
     }
+}
+
+/// Reads the time of the first slot, such as `2026-11-22T15:00:10Z`. Returns nanoseconds since 1970.
+pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let since_1970 = humantime::parse_rfc3339(&text).ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let at = since_1970.and_then(|time| u64::try_from(time.as_nanos()).ok());
+    at.map(Some).ok_or_else(|| {
+        let found = Printable(&text);
+        serde::de::Error::custom(format!("`at` is not a time in UTC such as 2026-11-22T15:00:10Z (found {found})"))
+    })
 }
 
 /// A table of the file, by its index among the tables of its kind.

@@ -38,7 +38,7 @@ fn all_ports() -> Assignments {
     let devices = (0..316).map(hca).chain((0..22).map(switch)).map(device).collect();
     let host = "admin1".to_owned();
     let sampler = Sampler { host, subnet: None, ca: None, ca_port: None, role: None, offset: None, port_count: 968, devices };
-    Assignments { version: VERSION, cap: 1000, samplers: vec![sampler] }
+    Assignments { version: VERSION, cap: 1000, at: None, samplers: vec![sampler] }
 }
 
 /// Replaces one place of the text and returns the error.
@@ -109,7 +109,7 @@ fn subnets_may_share_lids_and_hosts() {
         }],
     };
     let header = Header { sources: Vec::new(), command: String::new() };
-    let of = |samplers| Assignments { version: VERSION, cap: 1, samplers }.to_toml(&header);
+    let of = |samplers| Assignments { version: VERSION, cap: 1, at: None, samplers }.to_toml(&header);
     let read = Assignments::parse(&of(vec![sampler("rail0", 1), sampler("rail1", 2)]), "x").unwrap();
     assert_eq!(read.of_host("node1@rail1").unwrap()[0].devices[0].guid, Guid(2));
     assert_eq!(read.of_host("node1").unwrap().len(), 2);
@@ -126,7 +126,7 @@ fn file_text_matches_the_documented_format() {
     let (ca, ca_port) = (Some("mlx5_0".to_owned()), Some(PortNum(1)));
     let (role, offset) = (Some("secondary".to_owned()), Some(0.5));
     let sampler = Sampler { host: "node00001".to_owned(), subnet: None, ca, ca_port, role, offset, port_count: 1, devices: vec![device] };
-    let assignments = Assignments { version: 1, cap: 150, samplers: vec![sampler] };
+    let assignments = Assignments { version: 1, cap: 150, at: None, samplers: vec![sampler] };
     let header = Header { sources: vec![("net.p".to_owned(), "ab12".to_owned())], command: "ibnet-gen --net net.p".to_owned() };
     let expected = "\
 # Which sampler queries which ports. Written by ibnet-gen: change its arguments, not this file.
@@ -251,7 +251,7 @@ proptest! {
         let device = AssignedDevice { guid: Guid(1), lid: Lid(1), kind: NodeKind::Hca, name: name.clone(), hops: None, ports };
         let sampler =
             Sampler { host, subnet: None, ca: Some(ca), ca_port: None, role: None, offset: Some(offset), port_count: 2, devices: vec![device] };
-        let assignments = Assignments { version: 1, cap: 2, samplers: vec![sampler] };
+        let assignments = Assignments { version: 1, cap: 2, at: None, samplers: vec![sampler] };
         let text = assignments.to_toml(&Header { sources: vec![(name, String::new())], command });
         prop_assert_eq!(Assignments::parse(&text, "x").unwrap(), assignments);
     }
@@ -261,4 +261,20 @@ proptest! {
         let _ = Assignments::parse(&text, "x");
         let _ = Assignments::parse(&format!("version = 1\ncap = 1\n{text}"), "x");
     }
+}
+
+#[test]
+fn time_of_the_first_slot_is_added_and_replaced() {
+    let header = Header { sources: Vec::new(), command: "ibnet-gen".to_owned() };
+    let text = all_ports().to_toml(&header);
+    let second = 1_000_000_000;
+    let timed = with_time(&text, 1_763_823_610 * second);
+    assert!(timed.contains("\ncap = 1000\nat = \"2025-11-22T15:00:10Z\"\n"), "{timed}");
+    assert_eq!(timed.lines().count(), text.lines().count() + 1);
+    let again = with_time(&timed, 1_763_823_611 * second + second / 2);
+    let expected = Assignments { at: Some(1_763_823_611 * second + second / 2), ..all_ports() };
+    assert_eq!(Assignments::parse(&again, "x").unwrap(), expected);
+    assert_eq!(expected.to_toml(&header), again);
+    let wrong = Assignments::parse(&timed.replace("T15:00:10Z", " 16:00 CET"), "x").unwrap_err().to_string();
+    assert_eq!(wrong, "cannot read x:6: `at` is not a time in UTC such as 2026-11-22T15:00:10Z (found 2025-11-22 16:00 CET)");
 }

@@ -1,6 +1,7 @@
 //! Writes an assignments file.
 
 use std::fmt::{Display, Formatter, Result, Write};
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::{AssignedDevice, AssignedPeer, AssignedPort, Assignments, Header, Sampler};
 use crate::types::{Printable, misleads};
@@ -21,8 +22,36 @@ impl Assignments {
         }
         writeln!(to, "# command: {}", Printable(&header.command))?;
         writeln!(to, "\nversion = {}\ncap = {}", self.version, self.cap)?;
+        if let Some(at) = self.at {
+            writeln!(to, "{}", time_line(at))?;
+        }
         self.samplers.iter().try_for_each(|sampler| sampler.write(to))
     }
+}
+
+/// Returns the text of a plan with another time of its first slot, in nanoseconds since 1970. All
+/// other octets stay as they are. `text` is a valid plan as [`Assignments::to_toml`] writes it.
+pub fn with_time(text: &str, at: u64) -> String {
+    let is_heading = |line: &str| line.trim_start().starts_with('[');
+    let is_key = |line: &str, key: &str| line.split('=').next().is_some_and(|name| name.trim() == key);
+    let mut changed = String::with_capacity(text.len() + 64);
+    let mut is_top = true;
+    for line in text.split_inclusive('\n') {
+        is_top &= !is_heading(line);
+        if is_top && is_key(line, "at") {
+            continue;
+        }
+        changed.push_str(line);
+        if is_top && is_key(line, "cap") {
+            changed.push_str(&time_line(at));
+            changed.push('\n');
+        }
+    }
+    changed
+}
+
+fn time_line(at: u64) -> String {
+    format!("at = \"{}\"", humantime::format_rfc3339(UNIX_EPOCH + Duration::from_nanos(at)))
 }
 
 impl Sampler {

@@ -85,6 +85,13 @@ pub enum ConfigError {
         /// Index of the `[[output]]` table.
         table: usize,
     },
+    /// A published plan needs the feature `nats`.
+    #[error("{place}cannot use assignments: this ibnet-sweep was built without NATS")]
+    #[diagnostic(help("build it with `make build-full`, or install a package; or give the path of a file"))]
+    NoNatsForPlan {
+        /// Position as `FILE:LINE: `, or an empty string.
+        place: String,
+    },
     /// The table `[metrics]` is wrong.
     #[error("{place}{source}")]
     #[diagnostic(forward(source))]
@@ -119,6 +126,7 @@ impl ConfigError {
                 *place = at(keys::line_of(text, inside, *table, key));
             }
             Self::NoNats { place, table } => *place = at(keys::line_of(text, "output", Some(*table), "type")),
+            Self::NoNatsForPlan { place } => *place = at(keys::line_of(text, "", None, "assignments")),
             Self::Metrics { place, source } => {
                 use metrics::SettingsError::{Both, Families, Half, Listen, Network, Open, Unused};
                 let key = match source {

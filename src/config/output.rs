@@ -11,6 +11,7 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::error::{value, value_among};
+use super::nats_access::{Names, NatsAccess};
 use super::{ConfigError, duration};
 use crate::output::{Address, BUFFER, Batching, Destination, FileOptions, ListenOptions, NatsOptions, Output, SpoolOptions};
 
@@ -297,27 +298,18 @@ impl Table {
     }
 
     fn nats(&self) -> Result<NatsOptions, ConfigError> {
-        let path = |key: &Option<String>| text(key.as_ref()).map(PathBuf::from);
-        let certificate = match (path(&self.cert_file), path(&self.key_file)) {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (None, None) => None,
-            (certificate, _) => {
-                let (key, other) = if certificate.is_some() { ("output.key_file", "cert_file") } else { ("output.cert_file", "key_file") };
-                return Err(value(key, &"", &format!("the path of a file, because {other} is set")));
-            }
+        let access = NatsAccess {
+            user: self.user.as_deref(),
+            password_file: self.password_file.as_deref(),
+            credentials: self.credentials.as_deref(),
+            ca_file: self.ca_file.as_deref(),
+            cert_file: self.cert_file.as_deref(),
+            key_file: self.key_file.as_deref(),
         };
-        let (user, password_file) = (text(self.user.as_ref()).map(str::to_owned), path(&self.password_file));
-        if user.is_some() && password_file.is_none() {
-            return Err(value("output.password_file", &"", "the path of a file with the password, because user is set"));
-        }
+        let names = Names { password_file: "output.password_file", cert_file: "output.cert_file", key_file: "output.key_file" };
         let options = NatsOptions {
             server: text(self.server.as_ref()).unwrap_or("nats://127.0.0.1:4222").to_owned(),
             fabric: text(self.fabric.as_ref()).unwrap_or("fabric").to_owned(),
-            user,
-            password_file,
-            credentials: path(&self.credentials),
-            ca_file: path(&self.ca_file),
-            certificate,
             batching: match text(self.batch.as_ref()) {
                 None | Some("line") => Batching::Line,
                 Some("slot") => Batching::Slot,
@@ -325,6 +317,7 @@ impl Table {
             },
             compress: self.compress.unwrap_or(false),
             spool: self.spool()?,
+            ..access.check(&names)?
         };
         if options.server.contains('@') {
             return Err(value("output.server", &options.shown_server(), SERVER_WITHOUT_PASSWORD));

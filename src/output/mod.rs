@@ -20,6 +20,7 @@
 //! | `fifo` | the wait for the reader of a FIFO at the end |
 //! | `lock` | the lock of a file |
 //! | `notices` | events of the outputs themselves |
+//! | `payload` | texts that can be compressed, in payloads of a NATS server |
 //! | `secret` | the file with the password of a server |
 //! | `stdout`, `file`, `archive`, `socket`, `nats`, `subject` | the outputs |
 
@@ -49,6 +50,7 @@ mod nats;
 mod nats_guard;
 mod notices;
 pub mod options;
+mod payload;
 mod queue;
 mod result;
 mod retention;
@@ -65,7 +67,10 @@ pub use error::OutputError;
 pub use finish::{DRAIN, Running};
 #[cfg(feature = "nats")]
 pub use nats::connect as connect_nats;
+#[cfg(feature = "nats")]
+pub(crate) use nats_guard::oversized_frame;
 pub use options::{Address, BUFFER, Batching, Destination, FileOptions, Kind, ListenOptions, NatsOptions, Output, SpoolOptions};
+pub use payload::payload_text;
 pub use queue::Outlet;
 pub use result::{End, Finished};
 

@@ -20,7 +20,7 @@ pub(super) const MAX_FRAME: u64 = 16 << 20;
 const CHECK: Duration = Duration::from_millis(20);
 
 /// Waits until the server has sent more than [`MAX_FRAME`] octets without a complete message.
-pub(super) async fn oversized_frame(statistics: &Statistics) {
+pub(crate) async fn oversized_frame(statistics: &Statistics) {
     let received = || (statistics.in_messages.load(Ordering::Relaxed), statistics.in_bytes.load(Ordering::Relaxed));
     let mut check = tokio::time::interval(CHECK);
     // Counts after the last message, and at the last check.

@@ -25,12 +25,12 @@ pub fn assignments_of(plan: &Plan, fabric: &Fabric) -> Assignments {
     };
     let primary = plan.shares.iter().map(|share| block(share, (None, None)));
     let secondary = plan.secondary.iter().map(|share| block(share, (Some("secondary"), Some(SECONDARY_OFFSET))));
-    Assignments { version: VERSION, cap: plan.cap, samplers: primary.chain(secondary).collect() }
+    Assignments { version: VERSION, cap: plan.cap, at: None, samplers: primary.chain(secondary).collect() }
 }
 
 /// Combines the assignments of several subnets, each with its name. The cap is the largest one.
 pub fn assignments_of_subnets(subnets: impl IntoIterator<Item = (String, Assignments)>) -> Assignments {
-    let mut all = Assignments { version: VERSION, cap: 0, samplers: Vec::new() };
+    let mut all = Assignments { version: VERSION, cap: 0, at: None, samplers: Vec::new() };
     for (name, Assignments { cap, samplers, .. }) in subnets {
         all.cap = all.cap.max(cap);
         all.samplers.extend(samplers.into_iter().map(|sampler| Sampler { subnet: Some(name.clone()), ..sampler }));
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!((sampler.port_count, sampler.devices.len()), (968, 338));
         let hops: Vec<_> = sampler.devices.iter().filter(|device| device.name == "admin1 mlx5_0").map(|device| device.hops).collect();
         assert_eq!(hops, [Some(0), Some(0)]);
-        let assignments = Assignments { version: VERSION, cap: 1000, samplers: vec![sampler] };
+        let assignments = Assignments { version: VERSION, cap: 1000, at: None, samplers: vec![sampler] };
         let header = Header { sources: Vec::new(), command: String::new() };
         assert_eq!(Assignments::parse(&assignments.to_toml(&header), "a.toml").unwrap(), assignments);
     }

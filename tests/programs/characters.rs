@@ -63,7 +63,7 @@ fn json_line_has_every_character_and_none_is_hidden() {
 fn plan_has_every_character_and_none_is_hidden() {
     let sampler =
         |host| Sampler { host, subnet: None, ca: None, ca_port: None, role: None, offset: None, port_count: 0, devices: Vec::new() };
-    let plan = Assignments { version: 1, cap: 1, samplers: all_characters().into_iter().map(sampler).collect() };
+    let plan = Assignments { version: 1, cap: 1, at: None, samplers: all_characters().into_iter().map(sampler).collect() };
     let everything = all_characters().concat();
     let header = Header { sources: vec![(everything.clone(), String::new())], command: everything };
     let toml = plan.to_toml(&header);

@@ -91,7 +91,7 @@ fn every_block_of_a_host_is_swept_by_its_own_hca() {
     let mut blocks = all.divided(2);
     (blocks[0].ca, blocks[1].ca, blocks[1].ca_port) = (Some("rail0".to_owned()), Some("rail1".to_owned()), Some(PortNum(2)));
     let ports: Vec<usize> = blocks.iter().map(|block| block.port_count as usize).collect();
-    let plan = Assignments { version: 1, cap: 150, samplers: blocks };
+    let plan = Assignments { version: 1, cap: 150, at: None, samplers: blocks };
     let header = Header { sources: Vec::new(), command: String::new() };
     fs::write(dir.path().join("plan.toml"), plan.to_toml(&header)).unwrap();
     let args = ["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node00001", "--interval", "100ms", "--sweeps", "2"];

@@ -12,6 +12,8 @@ mod collect;
 mod faults;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "nats")]
+mod plans;
 mod readers;
 mod sampler;
 #[cfg(feature = "nats")]

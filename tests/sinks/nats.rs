@@ -109,6 +109,31 @@ impl<'a> Server<'a> {
         })
     }
 
+    /// Waits until the server accepts requests to JetStream.
+    pub(super) fn wait_until_ready(&self) {
+        self.wait_until_ready_with(ConnectOptions::new);
+    }
+
+    pub(super) fn wait_until_ready_with(&self, connect: impl Fn() -> ConnectOptions) {
+        self.query(connect, "nats", async |jetstream| {
+            for _ in 0..100 {
+                if jetstream.query_account().await.is_ok() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            panic!("JetStream is not available");
+        });
+    }
+
+    /// Writes a value of a key-value bucket.
+    pub(super) fn put(&self, bucket: &str, key: &str, value: &'static str) {
+        self.query(ConnectOptions::new, "nats", async |jetstream| {
+            let bucket = jetstream.get_key_value(bucket).await.unwrap();
+            bucket.put(key, value.into()).await.unwrap();
+        });
+    }
+
     pub(super) fn add_stream(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) {
         let config = || Config { name: "IBNET".to_owned(), subjects: vec!["ibnet.>".to_owned()], ..Config::default() };
         // JetStream may need a moment after the first connection.

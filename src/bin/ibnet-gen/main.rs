@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 use ibnet::assignments::{Assignments, AssignmentsError, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::config::ConfigError;
+use ibnet::distribution::DistributionError;
 use ibnet::limits;
 use ibnet::partition::formats::adopt::AdoptError;
 use ibnet::partition::formats::ldms::LidFileError;
@@ -29,12 +30,14 @@ use miette::Diagnostic;
 
 use files::{Named, Use};
 use plan_options::PlanArgs;
+use publish::PublishArgs;
 
 mod anonymise;
 mod cost;
 mod files;
 mod ldms;
 mod plan_options;
+mod publish;
 mod suggest;
 
 /// Assigns every linked port of an InfiniBand fabric to exactly one nearby sampler
@@ -76,9 +79,11 @@ struct Args {
     /// sampler `ibnet`. Each sampler gets a lid file OUTPUT.HOST.conf
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Toml)]
     format: Format,
-    /// Assignments file to write; `-` is standard output
-    #[arg(short, long, value_name = "FILE|-", default_value = "-")]
-    output: PathBuf,
+    /// Assignments file to write; `-` is standard output [default: -, or none with --publish]
+    #[arg(short, long, value_name = "FILE|-")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    publish: PublishArgs,
 }
 
 /// Other uses of a net file.
@@ -86,6 +91,7 @@ struct Args {
 enum Command {
     Suggest(suggest::Args),
     Anonymise(anonymise::Args),
+    Publish(publish::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -120,6 +126,8 @@ Examples:
   ibnet-gen suggest --net fabric.p
   ibnet-gen --net new.p --samplers 'node[001-009]' --previous a.toml -o a.toml
   ibnet-gen --net rail0.p --net rail1.p --samplers 'node[001-016]' -o plan.toml
+  ibnet-gen --net fabric.p --samplers 'node[001-008]' --publish nats://admin1:4222
+  ibnet-gen publish plan.toml --to nats://admin1:4222
   ibnet-gen anonymise --net fabric.p -o nameless.p
   ibnet-gen --net fabric.p --from-ldms /etc/ldms/lids.*.conf --cap 400 -o a.toml
   ibnet-gen --net fabric.p --samplers 'node[001-008]' --format ldms -o lids
@@ -170,6 +178,12 @@ enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Config(#[from] ConfigError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Distribution(#[from] DistributionError),
+    #[error("cannot publish lid files: ibnet-sweep reads assignments files only")]
+    #[diagnostic(help("give --format toml, or omit --publish"))]
+    OnlyAssignments,
     #[error("cannot write lid files: LDMS has one role only, and --redundancy 2 needs two")]
     #[diagnostic(help("give --format toml, or omit --redundancy"))]
     OneRole,
@@ -195,6 +209,7 @@ fn main() -> ExitCode {
     let done = match &args.command {
         Some(Command::Suggest(args)) => suggest::run(args),
         Some(Command::Anonymise(args)) => anonymise::run(args),
+        Some(Command::Publish(args)) => publish::run(args),
         None => run(&args),
     };
     match done {
@@ -216,7 +231,7 @@ impl Failure {
             {
                 2
             }
-            Self::OneRole => 2,
+            Self::OneRole | Self::OnlyAssignments | Self::Distribution(DistributionError::Address { .. }) => 2,
             _ => 1,
         }
     }
@@ -241,17 +256,24 @@ fn run(args: &Args) -> Result<(), Failure> {
     if args.format == Format::Ldms && args.options.redundancy > 1 {
         return Err(Failure::OneRole);
     }
+    if args.format == Format::Ldms && args.publish.is_set() {
+        return Err(Failure::OnlyAssignments);
+    }
     let files =
         args.net.iter().map(|path| Ok((cli::name_of(path), cli::read(path, limits::NET_FILE)?))).collect::<Result<Vec<_>, InputError>>()?;
     let subnets = args.planned(args.read(&files)?)?;
     let header = Header { sources: files.iter().map(|(name, bytes)| (name.clone(), sha256_hex(bytes))).collect(), command: command() };
 
-    let plans = match args.format {
-        Format::Toml => vec![(args.output.clone(), assignments(&subnets).to_toml(&header))],
-        Format::Ldms => {
-            subnets.iter().flat_map(|subnet| ldms::files(&subnet.plan, &subnet.net.fabric, &subnet.path(&args.output))).collect()
-        }
+    let output = args.output();
+    let mut plans = match args.format {
+        Format::Toml => vec![(output.to_owned(), assignments(&subnets).to_toml(&header))],
+        Format::Ldms => subnets.iter().flat_map(|subnet| ldms::files(&subnet.plan, &subnet.net.fabric, &subnet.path(output))).collect(),
     };
+    // Without -o, a published plan is written to no file.
+    let published = plans.first().map(|(_, text)| text.clone()).filter(|_| args.publish.is_set());
+    if published.is_some() && args.output.is_none() {
+        plans.clear();
+    }
     let pictures: Vec<_> = args.graph.iter().flat_map(|path| subnets.iter().map(|of| (of.picture_path(path), of.picture(path)))).collect();
     let written = plans.iter().map(|(path, _)| ("--output", &**path, Use::Write));
     let written = written.chain(pictures.iter().map(|(path, _)| ("--graph", &**path, Use::Write)));
@@ -265,6 +287,8 @@ fn run(args: &Args) -> Result<(), Failure> {
     let all = full_report.iter().chain(&pictures).chain(&plans);
     let staged: Vec<_> = all.map(|(path, text)| Staged::new(path, text.as_bytes())).collect::<Result<_, _>>()?;
     cli::note(&report(Detail::Brief));
+    // If the server does not take the plan, no file is replaced.
+    published.map_or(Ok(()), |text| args.publish.publish(&text))?;
     staged.into_iter().try_for_each(Staged::commit)?;
     if let Some((first, _)) = plans.first().filter(|(path, _)| !cli::is_dash(path)) {
         let more = if plans.len() > 1 { format!(" and {} more", plans.len() - 1) } else { String::new() };
@@ -272,7 +296,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.format == Format::Ldms {
         let written: Vec<&Path> = plans.iter().map(|(path, _)| &**path).collect();
-        for path in ldms::outdated(&args.output, &written) {
+        for path in ldms::outdated(output, &written) {
             let name = path.display().to_string();
             cli::note(&format!("outdated  {}: not in this plan, remove it or its ports are queried twice\n", Printable(&name)));
         }
@@ -378,6 +402,11 @@ impl Args {
             Subnet { name, facts, net, plan, repairs }
         };
         Ok(nets.into_iter().zip(plans).zip(names).map(planned).collect())
+    }
+
+    /// Returns the path of the plan.
+    fn output(&self) -> &Path {
+        self.output.as_deref().unwrap_or(Path::new("-"))
     }
 
     /// Returns all files of the arguments except the output. In the format of LDMS, the output is

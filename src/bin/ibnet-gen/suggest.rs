@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Output of `ibnetdiscover`, with or without `-p`; `-` is standard input
     #[arg(long, value_name = "FILE|-")]
     net: PathBuf,
-    /// Largest number of ports of a sampler [default: 150]
+    /// Largest number of ports of a sampler [default: 150, or fewer at a high --rate]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     cap: Option<u32>,
     /// Number of hosts [default: as few as the cap allows]
@@ -103,6 +103,13 @@ fn explained(suggested: &Suggested, cost: &PlanCost, args: &Args) -> String {
     let mut text = format!("\nsamplers  {samplers} with a cap of {cap} ports (lower bound {at_least})\n");
     // Writing to a String does not fail.
     let _ = write!(text, "{}", Described { cost, plan, switches });
+    if args.cap.is_none() && cap < DEFAULT_CAP {
+        let _ = writeln!(
+            text,
+            "note      the cap is below {DEFAULT_CAP}: at this rate, one sampler has the time for {} ports (a larger switch still has one sampler)",
+            cost.largest_cap_ports
+        );
+    }
     if *unnamable > 0 {
         let _ = writeln!(text, "note      skipped host names: {unnamable} (shared by several hosts, or not possible in a host list)");
     }

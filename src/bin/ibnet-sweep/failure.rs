@@ -2,6 +2,7 @@
 
 use ibnet::assignments::AssignmentsError;
 use ibnet::config::ConfigError;
+use ibnet::distribution::DistributionError;
 use ibnet::mad::transport::TransportError;
 use ibnet::output::OutputError;
 use ibnet::sweep::query::NoAnswer;
@@ -25,6 +26,12 @@ pub(super) enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Assignments(#[from] AssignmentsError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Distribution(std::sync::Arc<DistributionError>),
+    #[error("cannot wait for the time of this plan ({at}): another plan or another reload came before it")]
+    #[diagnostic(help("none: the newest plan is read now"))]
+    Superseded { at: String },
     #[error(transparent)]
     #[diagnostic(transparent)]
     Net(#[from] NetFileError),

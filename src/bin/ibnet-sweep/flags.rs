@@ -28,8 +28,8 @@ pub(super) struct Flags {
     /// Configuration file; a flag below overrides the key of the same name
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Assignments file, written by ibnet-gen
-    #[arg(long, value_name = "FILE")]
+    /// Assignments file, written by ibnet-gen; or nats://HOST:4222/BUCKET/KEY, a published one
+    #[arg(long, value_name = "FILE|URL")]
     assignments: Option<String>,
     /// Name of this sampler in the assignments file, or all with --simulate [default: short name of
     /// this host]
@@ -206,6 +206,7 @@ impl Flags {
         let mut inputs = match &config.plan {
             Source::Net(path) => vec![("net file", path)],
             Source::Assignments(path) => vec![("assignments file", path)],
+            Source::Published(store) => store.copy.iter().map(|path| ("copy of the assignments", path)).collect(),
         };
         inputs.extend(config.simulation.as_ref().map(|simulation| ("simulated net file", &simulation.net)));
         inputs.extend(self.config.as_ref().map(|path| ("configuration", path)));
@@ -215,8 +216,15 @@ impl Flags {
             inputs.extend(certificate.map(|path| ("certificate of the metrics", path)));
             inputs.extend(key.map(|path| ("key of the metrics", path)));
         }
-        for output in &config.outputs {
-            let Destination::Nats(NatsOptions { password_file, credentials, ca_file, certificate, .. }) = &output.to else { continue };
+        let of_outputs = config.outputs.iter().filter_map(|output| match &output.to {
+            Destination::Nats(options) => Some(options),
+            _ => None,
+        });
+        let of_plan = match &config.plan {
+            Source::Published(store) => Some(&store.server),
+            _ => None,
+        };
+        for NatsOptions { password_file, credentials, ca_file, certificate, .. } in of_outputs.chain(of_plan) {
             inputs.extend(password_file.as_ref().map(|path| ("password file of NATS", path)));
             inputs.extend(credentials.as_ref().map(|path| ("credentials file of NATS", path)));
             inputs.extend(ca_file.as_ref().map(|path| ("CA file of NATS", path)));

@@ -9,7 +9,6 @@
 //! Its result is still used when it comes. If the files change in the meantime, another reload
 //! starts, and the result of the older one is dropped.
 
-use std::path::PathBuf;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread;
 use std::time::Duration;
@@ -22,7 +21,7 @@ use super::cpu::check_cpu;
 use super::failure::Failure;
 use super::flags::Flags;
 use super::reload::{MakeDriver, Prepare, Setup, WorkerSetup};
-use super::watch::{self, Reader, Stage, Stamped, Watch};
+use super::watch::{self, Input, Reader, Stage, Stamped, Watch};
 
 /// Time after which a reload counts as one that hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,7 +31,7 @@ const MAX_HANGING: usize = 4;
 
 /// A result of one of the threads.
 pub(super) enum LoadEvent<T> {
-    /// The present states of the files.
+    /// The present states of the inputs.
     Looked(Vec<Stamped>),
     /// The end of a reload.
     Loaded { number: u64, read: Vec<Stamped>, result: Box<Result<Loaded<T>, Failure>> },
@@ -72,7 +71,7 @@ pub(super) struct Loader<T> {
     watch: Watch,
     events: UnboundedSender<LoadEvent<T>>,
     /// Requests to the thread that looks at the files. `None` before the first request.
-    looks: Option<SyncSender<Vec<PathBuf>>>,
+    looks: Option<SyncSender<Vec<Input>>>,
     pending: Option<Pending>,
     /// Whether another reload was requested while one was under way.
     is_requested: bool,
@@ -99,7 +98,7 @@ impl<T: Send + 'static> Loader<T> {
             },
         };
         // The channel is full while the thread has not answered the request before.
-        let _ = looks.try_send(self.watch.files());
+        let _ = looks.try_send(self.watch.inputs());
         self.looks = Some(looks);
     }
 
@@ -130,7 +129,7 @@ impl<T: Send + 'static> Loader<T> {
     /// # Errors
     /// Returns an error if the thread cannot be started.
     pub(super) fn start(&mut self, running: Running) -> Result<(), Failure> {
-        let (reader, number) = (Reader::default(), self.next);
+        let (reader, number) = (Reader::for_reload(self.watch.receiving()), self.next);
         self.hanging += usize::from(self.pending.take().is_some());
         self.next += 1;
         self.is_requested = false;
@@ -190,6 +189,7 @@ fn load<T>(flags: &Flags, prepare: &Prepare<T>, running: &Running, reader: &mut 
             }
         }
     }
+    setup.work.keep_copy();
     Ok(Loaded { setup, same, new })
 }
 
@@ -211,12 +211,12 @@ impl<T> Drop for Report<T> {
 }
 
 /// Starts the thread that looks at files.
-fn start_looking<T: Send + 'static>(events: UnboundedSender<LoadEvent<T>>) -> std::io::Result<SyncSender<Vec<PathBuf>>> {
-    let (requests, received) = mpsc::sync_channel::<Vec<PathBuf>>(1);
+fn start_looking<T: Send + 'static>(events: UnboundedSender<LoadEvent<T>>) -> std::io::Result<SyncSender<Vec<Input>>> {
+    let (requests, received) = mpsc::sync_channel::<Vec<Input>>(1);
     let look = move || {
-        for files in received {
+        for inputs in received {
             // The receiver lives as long as the program.
-            let _ = events.send(LoadEvent::Looked(watch::look(&files)));
+            let _ = events.send(LoadEvent::Looked(watch::look(inputs)));
         }
     };
     thread::Builder::new().name("look".to_owned()).spawn(look)?;

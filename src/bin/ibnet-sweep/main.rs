@@ -37,6 +37,7 @@ use self::watch::{Reader, Stamped};
 use self::workers::Share;
 
 mod check;
+mod clock;
 #[cfg(feature = "nats")]
 mod collect;
 mod cpu;
@@ -48,6 +49,7 @@ mod once;
 #[cfg(feature = "nats")]
 mod payload;
 mod query;
+mod receiving;
 mod reload;
 mod schema;
 mod service;
@@ -217,6 +219,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     let mut reader = Reader::default();
     let mut setup = Setup::load(&args.flags, &mut reader)?;
     setup.work = setup.work.present()?;
+    setup.work.keep_copy();
     let read = reader.into_read();
     if setup.config.has_secret()
         && let Err(error) = cli::forbid_core_dumps()

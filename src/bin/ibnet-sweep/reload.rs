@@ -36,8 +36,9 @@ pub(super) struct WorkerSetup {
 }
 
 /// Keys that may change while the sweep runs. All others need a restart.
-const CHANGEABLE: [&str; 17] = [
+const CHANGEABLE: [&str; 18] = [
     "assignments",
+    "plan_server",
     "net",
     "sampler",
     "interval",

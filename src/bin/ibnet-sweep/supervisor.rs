@@ -9,18 +9,19 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use ibnet::cli::Progress;
 use ibnet::config::Raw;
 use ibnet::mad::transport::Transport;
-use ibnet::metrics::Metrics;
+use ibnet::metrics::{Metrics, Peers};
 use ibnet::output::Outlet;
 use ibnet::sweep::driver::{Control, Notice, SlotReport};
 use ibnet::sweep::schedule::Schedule;
 use ibnet::types::Printable;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::clock::wall_clock;
 use super::cpu::pin;
 use super::failure::Failure;
 use super::flags::Flags;
@@ -29,6 +30,10 @@ use super::reload::{MakeDriver, Prepare, WorkerSetup};
 use super::streams::Streams;
 use super::systemd::Manager;
 use super::watch::Stamped;
+
+/// A plan with a later time than this waits for its time. Its slot border is set this long before the
+/// time, so a busy main thread does not delay the change. Until then, a newer plan can replace it.
+const SET_BORDER: Duration = Duration::from_secs(3);
 
 /// Old workers are replaced at a slot border. The border is at least this far ahead, so all workers
 /// learn of it in time.
@@ -101,6 +106,20 @@ enum Phase {
     Leaving,
 }
 
+/// A change of workers that was prepared, and takes place at a slot border.
+struct Change {
+    /// Detail of the event.
+    detail: String,
+    /// Start of the first slot of the plan, in nanoseconds since 1970. 0 means as soon as possible.
+    at: u64,
+    /// Whether it was reported that the change waits for its time.
+    is_announced: bool,
+    /// Workers that continue: the number of the worker, and its setup.
+    same: Vec<(u64, WorkerSetup)>,
+    /// Devices at the other ends of the links, for the metrics.
+    peers: Peers,
+}
+
 /// All workers, and the state that is needed to start more workers.
 pub(super) struct Supervisor<T> {
     workers: Vec<Worker>,
@@ -112,8 +131,8 @@ pub(super) struct Supervisor<T> {
     result: Result<(), Failure>,
     manager: Manager,
     reload: Option<(Loader<T>, Applied)>,
-    /// Detail of the event of the reload that is under way.
-    detail: String,
+    /// The change of workers that is prepared.
+    change: Option<Change>,
     /// Reason why no worker sweeps, although the program was not stopped.
     waiting: Option<String>,
 }
@@ -127,7 +146,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
     ) -> Self {
         let reload = reload.map(|Reload { flags, prepare, read, running }| (Loader::new(flags, prepare, read, loads), running));
         let manager = Manager::new();
-        Self { workers: Vec::new(), next: 0, events, bar, result: Ok(()), manager, reload, detail: String::new(), waiting: None }
+        Self { workers: Vec::new(), next: 0, events, bar, result: Ok(()), manager, reload, change: None, waiting: None }
     }
 
     /// Returns whether all workers have ended, and none will be started.
@@ -179,7 +198,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             }
             WorkerEvent::Ended { worker, result } => self.remove(worker, result),
         }
-        if self.is_changing() {
+        if self.change.is_some() {
             self.switch_over();
         }
         let sweeps = |worker: &&Worker| matches!(worker.phase, Phase::Sweeping | Phase::Replaced);
@@ -212,6 +231,9 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             // No slot ends, but the program is alive.
             self.manager.alive();
         }
+        if self.change.is_some() {
+            self.switch_over();
+        }
         let Some((loader, _)) = &mut self.reload else { return };
         loader.look();
         if let Some(operation) = loader.report_hanging() {
@@ -226,8 +248,13 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         let Some((loader, _)) = &mut self.reload else { return };
         match event {
             LoadEvent::Looked(now) => {
-                if loader.must_start(now) && !self.is_changing() {
-                    self.start_reload("a file changed");
+                if loader.must_start(now) {
+                    match self.waits_until() {
+                        // The next look starts the reload.
+                        Some(at) => self.reject_reload(&Failure::Superseded { at: utc(at) }),
+                        None if self.is_changing() => {}
+                        None => self.start_reload("a file or the published plan changed"),
+                    }
                 }
             }
             LoadEvent::Loaded { number, read, result } => {
@@ -244,7 +271,13 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
 
     /// Returns whether workers are being replaced.
     fn is_changing(&self) -> bool {
-        self.workers.iter().any(|worker| worker.phase != Phase::Sweeping)
+        self.change.is_some() || self.workers.iter().any(|worker| worker.phase != Phase::Sweeping)
+    }
+
+    /// Returns the time of the first slot of a plan that waits for it.
+    fn waits_until(&self) -> Option<u64> {
+        let border = wall_clock().saturating_add(nanos(SET_BORDER));
+        self.change.as_ref().map(|change| change.at).filter(|at| *at > border)
     }
 
     /// Reads the files again. If a reload is under way, the files are read again after it.
@@ -285,25 +318,20 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         };
         let ports: u32 = same.iter().map(|(_, worker)| worker.ports()).chain(new.iter().map(|(worker, _)| worker.ports())).sum();
         let sha256 = setup.work.sha256().map(|sha256| format!(", assignments with SHA-256 {sha256}")).unwrap_or_default();
-        self.detail =
+        let mut detail =
             format!("taken: {ports} ports{sha256}; HCA ports that go on as before: {}, that begin anew: {}", same.len(), new.len());
         if same.is_empty() && new.is_empty() {
             let reason = setup.work.absent.as_ref().map_or_else(|| "the assignments have no sampler".to_owned(), ToString::to_string);
-            self.detail = format!("stopped, waiting for assignments that name this sampler: {reason}");
+            detail = format!("stopped, waiting for assignments that name this sampler: {reason}");
             self.waiting = Some(format!("waiting for assignments that name this sampler: {reason}"));
         }
         for worker in &mut self.workers {
-            match same.iter().find(|(number, _)| *number == worker.number) {
-                Some((_, setup)) => {
-                    let sha256 = setup.settings().assignments_sha256.clone();
-                    if sha256 != worker.setup.settings().assignments_sha256 {
-                        worker.control.notify(Notice::Assignments(sha256));
-                    }
-                    worker.setup = setup.clone();
-                }
-                None => worker.phase = Phase::Replaced,
+            if !same.iter().any(|(number, _)| *number == worker.number) {
+                worker.phase = Phase::Replaced;
             }
         }
+        let at = setup.work.at.unwrap_or(0);
+        self.change = Some(Change { detail, at, is_announced: false, same, peers: setup.work.peers });
         let observers: Vec<_> = new.iter().map(|_| (applied.observers)()).collect();
         for (((worker, make_driver), outlet), observers) in new.into_iter().zip(outlets).zip(observers) {
             let replaced = self.workers.iter().filter(|worker| worker.phase == Phase::Replaced);
@@ -313,57 +341,70 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
         if let Some((_, applied)) = &mut self.reload {
             applied.raw = setup.raw;
-            if let Some(metrics) = &applied.metrics {
-                metrics.set_peers(setup.work.peers);
-            }
         }
         Ok(())
     }
 
-    /// If all new workers are ready, ends the old workers and starts the new workers at one slot
-    /// border.
+    /// If all new workers are ready and the time of the plan has come, ends the old workers and starts
+    /// the new workers at one slot border.
     fn switch_over(&mut self) {
         let has_phase = |phase| move |worker: &&Worker| worker.phase == phase;
         if !self.workers.iter().filter(has_phase(Phase::Preparing)).all(|worker| worker.control.is_ready()) {
             return;
         }
-        let detail = cut(self.detail.clone());
+        if let Some(at) = self.waits_until() {
+            return self.announce(at);
+        }
+        let Some(Change { detail, at, same, peers, .. }) = self.change.take() else { return };
+        let now = wall_clock();
+        let late = Duration::from_nanos(now.saturating_sub(at));
+        let detail = cut(match at {
+            0 => detail,
+            at if late.is_zero() => format!("{detail}; first slot at {}", utc(at)),
+            at => format!("{detail}; {:.1} s after the time of its first slot, {}", late.as_secs_f64(), utc(at)),
+        });
         // A worker that may leave ends at once if its slot has ended. So it gets the event before.
         let all_leave = self.workers.iter().all(|worker| worker.phase == Phase::Replaced);
-        if all_leave && !detail.is_empty() {
-            self.notify_reload(&detail);
+        if all_leave {
+            self.notify_reload(0, &detail);
         }
         let first = self.workers.iter().find(has_phase(Phase::Replaced)).or_else(|| self.workers.iter().find(has_phase(Phase::Preparing)));
-        if let Some(schedule) = first.map(Worker::schedule) {
-            let earliest = wall_clock().saturating_add(nanos(CHANGE_AHEAD));
-            let border = schedule.start(schedule.at_or_after(earliest));
-            for worker in &mut self.workers {
-                let slot = worker.schedule().at_or_after(border);
-                match worker.phase {
-                    Phase::Replaced => {
-                        worker.control.leave_before(slot);
-                        worker.phase = Phase::Leaving;
-                    }
-                    Phase::Preparing => {
-                        worker.control.begin_with(slot);
-                        worker.phase = Phase::Sweeping;
-                        self.waiting = None;
-                    }
-                    Phase::Sweeping | Phase::Leaving => {}
+        let interval = first.or(self.workers.first()).map(|worker| worker.setup.settings().interval).unwrap_or_default();
+        // A slot of a worker with an offset has the number of the slot that starts at the border.
+        let numbers = Schedule::new(interval, Duration::ZERO);
+        let border = numbers.start(numbers.at_or_after(at.max(now.saturating_add(nanos(CHANGE_AHEAD)))));
+        for worker in &mut self.workers {
+            let slot = worker.schedule().at_or_after(border);
+            match worker.phase {
+                Phase::Replaced => {
+                    worker.control.leave_before(slot);
+                    worker.phase = Phase::Leaving;
                 }
+                Phase::Preparing => {
+                    worker.control.begin_with(slot);
+                    worker.phase = Phase::Sweeping;
+                    self.waiting = None;
+                }
+                Phase::Sweeping => worker.go_on(slot, &same),
+                Phase::Leaving => {}
             }
-        } else if self.detail.is_empty() {
-            // The border is set, and the old workers have not reached it yet.
-            return;
         }
-        self.detail.clear();
-        if !detail.is_empty() {
-            tracing::info!(detail = Printable(&detail).to_string(), "reload");
-            if !all_leave {
-                self.notify_reload(&detail);
-            }
+        if let Some(metrics) = self.reload.as_ref().and_then(|(_, applied)| applied.metrics.as_ref()) {
+            metrics.set_peers(peers);
+        }
+        tracing::info!(detail = Printable(&detail).to_string(), "reload");
+        if !all_leave {
+            self.notify_reload(border, &detail);
         }
         self.report_ready();
+    }
+
+    /// Reports that a plan waits for the time of its first slot.
+    fn announce(&mut self, at: u64) {
+        let Some(change) = self.change.as_mut().filter(|change| !change.is_announced) else { return };
+        change.is_announced = true;
+        tracing::info!(first_slot = utc(at), "a new plan is ready and waits for its first slot");
+        self.manager.ready(&format!("{}; a new plan from {}", self.status(), utc(at)));
     }
 
     /// Ends the new workers, keeps the old workers, and reports the reason.
@@ -375,7 +416,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 Phase::Sweeping | Phase::Leaving => {}
             }
         }
-        self.detail.clear();
+        self.change = None;
         self.report(&format!("refused, all goes on as before: {}", failure.one_line()));
         self.report_ready();
     }
@@ -384,15 +425,15 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
     fn report(&self, detail: &str) {
         let detail = cut(detail.to_owned());
         tracing::warn!(detail = Printable(&detail).to_string(), "reload");
-        self.notify_reload(&detail);
+        self.notify_reload(0, &detail);
     }
 
-    /// The first worker that continues writes a `reload` event. If none continues, the first one
-    /// writes it before it ends.
-    fn notify_reload(&self, detail: &str) {
+    /// The first worker that continues writes a `reload` event, before its first slot at or after a
+    /// border (in nanoseconds since 1970). If none continues, the first one writes it before it ends.
+    fn notify_reload(&self, border: u64, detail: &str) {
         let continues = |worker: &&Worker| worker.phase == Phase::Sweeping;
         if let Some(first) = self.workers.iter().find(continues).or_else(|| self.workers.first()) {
-            first.control.notify(Notice::Reload(detail.to_owned()));
+            first.control.notify_before(first.schedule().at_or_after(border), Notice::Reload(detail.to_owned()));
         }
     }
 
@@ -432,6 +473,16 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
 }
 
 impl Worker {
+    /// Takes the setup of another plan that is the same for this worker, from this slot on.
+    fn go_on(&mut self, slot: u64, same: &[(u64, WorkerSetup)]) {
+        let Some((_, setup)) = same.iter().find(|(number, _)| *number == self.number) else { return };
+        let sha256 = setup.settings().assignments_sha256.clone();
+        if sha256 != self.setup.settings().assignments_sha256 {
+            self.control.notify_before(slot, Notice::Assignments(sha256));
+        }
+        self.setup = setup.clone();
+    }
+
     fn schedule(&self) -> Schedule {
         let settings = self.setup.settings();
         Schedule::new(settings.interval, settings.offset)
@@ -462,11 +513,9 @@ fn cut(mut detail: String) -> String {
     detail
 }
 
-/// Returns the wall clock in nanoseconds since 1970. Each driver has its own clock, but the slot
-/// borders are the same for all drivers.
-#[expect(clippy::disallowed_methods, reason = "programs read clocks")]
-fn wall_clock() -> u64 {
-    nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+/// Returns a time in nanoseconds since 1970 as text.
+fn utc(at: u64) -> String {
+    humantime::format_rfc3339(UNIX_EPOCH + Duration::from_nanos(at)).to_string()
 }
 
 fn nanos(duration: Duration) -> u64 {

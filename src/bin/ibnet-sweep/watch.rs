@@ -1,4 +1,5 @@
-//! Reads the files of a sweep, and detects that they have changed since they were read.
+//! Reads the inputs of a sweep, and detects that they have changed since they were read. An input is
+//! a file or a published plan.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -6,24 +7,50 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ibnet::distribution::PlanStore;
 use ibnet::limits;
 
-/// The state of a file. Works on network file systems too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stamp {
-    device: u64,
-    inode: u64,
-    /// Time of the last change of the content: seconds and nanoseconds.
-    changed: (i64, i64),
-    size: u64,
+use super::failure::Failure;
+use super::receiving::{ReceivedPlan, Receiving};
+
+/// A file or a published plan.
+#[derive(Clone, Debug)]
+pub(super) enum Input {
+    File(PathBuf),
+    Published(Receiving),
 }
 
-/// A file with its state. `None` if the file does not exist or cannot be read.
-pub(super) type Stamped = (PathBuf, Option<Stamp>);
+/// The state of an input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Stamp {
+    /// The state of a file. Works on network file systems too.
+    File {
+        device: u64,
+        inode: u64,
+        /// Time of the last change of the content: seconds and nanoseconds.
+        changed: (i64, i64),
+        size: u64,
+    },
+    /// The SHA-256 of a published plan.
+    Published(String),
+}
+
+/// An input with its state. `None` if a file does not exist or cannot be read.
+pub(super) type Stamped = (Input, Option<Stamp>);
 
 impl From<&Metadata> for Stamp {
     fn from(of: &Metadata) -> Self {
-        Self { device: of.dev(), inode: of.ino(), changed: (of.mtime(), of.mtime_nsec()), size: of.size() }
+        Self::File { device: of.dev(), inode: of.ino(), changed: (of.mtime(), of.mtime_nsec()), size: of.size() }
+    }
+}
+
+impl PartialEq for Input {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(one), Self::File(other)) => one == other,
+            (Self::Published(one), Self::Published(other)) => one.is_same_as(other),
+            _ => false,
+        }
     }
 }
 
@@ -41,7 +68,7 @@ impl Stage {
     }
 }
 
-/// Reads files and keeps their states.
+/// Reads inputs and keeps their states.
 ///
 /// The state of a file is that of the open descriptor, taken before the content is read. So a
 /// change during the reading or after it is always detected.
@@ -49,35 +76,64 @@ impl Stage {
 pub(super) struct Reader {
     pub(super) stage: Stage,
     read: Vec<Stamped>,
+    /// The connection of the sweep that runs, which is used again for the same plan.
+    receiving: Option<Receiving>,
 }
 
 impl Reader {
+    /// Returns a reader for a reload. `receiving` is the connection of the sweep that runs.
+    pub(super) fn for_reload(receiving: Option<Receiving>) -> Self {
+        Self { receiving, ..Self::default() }
+    }
+
+    /// Reads a published plan: the newest one. At a start, or at another address than before, reads
+    /// the newest one whose time has come.
+    pub(super) fn read_published(&mut self, store: &PlanStore) -> Result<ReceivedPlan, Failure> {
+        self.stage.set(format!("connecting to {}", store.server.shown_server()));
+        let known = self.receiving.as_ref().filter(|receiving| receiving.store() == store).cloned();
+        let (receiving, plan) = match known {
+            Some(receiving) => (receiving.clone(), receiving.newest()),
+            None => {
+                let receiving = Receiving::start(store)?;
+                (receiving.clone(), receiving.first())
+            }
+        };
+        let plan = plan.or_else(|_| receiving.copy());
+        let stamp = plan.as_ref().ok().map(|plan| Stamp::Published(plan.sha256()));
+        self.keep(Input::Published(receiving), stamp);
+        plan
+    }
+
     /// Reads a file of at most `longest` octets.
     pub(super) fn read(&mut self, path: &Path, longest: u64) -> io::Result<Vec<u8>> {
         self.stage.set(format!("reading {}", path.display()));
-        self.keep(path, None);
+        self.keep(Input::File(path.to_owned()), None);
         let file = File::open(path)?;
-        self.keep(path, Some(Stamp::from(&file.metadata()?)));
+        self.keep(Input::File(path.to_owned()), Some(Stamp::from(&file.metadata()?)));
         limits::read(file, longest)
     }
 
-    fn keep(&mut self, path: &Path, stamp: Option<Stamp>) {
-        self.read.retain(|(other, _)| other != path);
-        self.read.push((path.to_owned(), stamp));
+    fn keep(&mut self, input: Input, stamp: Option<Stamp>) {
+        self.read.retain(|(other, _)| *other != input);
+        self.read.push((input, stamp));
     }
 
-    /// Returns the files that were read.
+    /// Returns the inputs that were read.
     pub(super) fn into_read(self) -> Vec<Stamped> {
         self.read
     }
 }
 
-/// Returns the files with their present states. May block as long as the file system.
-pub(super) fn look(files: &[PathBuf]) -> Vec<Stamped> {
-    files.iter().map(|path| (path.clone(), fs::metadata(path).ok().as_ref().map(Stamp::from))).collect()
+/// Returns the inputs with their present states. May block as long as the file system.
+pub(super) fn look(inputs: Vec<Input>) -> Vec<Stamped> {
+    let stamp = |input: &Input| match input {
+        Input::File(path) => fs::metadata(path).ok().as_ref().map(Stamp::from),
+        Input::Published(receiving) => receiving.sha256().map(Stamp::Published),
+    };
+    inputs.into_iter().map(|input| (input.clone(), stamp(&input))).collect()
 }
 
-/// Compares the present states of files with those that were read.
+/// Compares the present states of inputs with those that were read.
 pub(super) struct Watch {
     read: Vec<Stamped>,
     /// The states at the last call of [`is_changed`](Self::is_changed).
@@ -89,15 +145,23 @@ impl Watch {
         Self { seen: read.clone(), read }
     }
 
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        self.read.iter().map(|(path, _)| path.clone()).collect()
+    pub(super) fn inputs(&self) -> Vec<Input> {
+        self.read.iter().map(|(input, _)| input.clone()).collect()
     }
 
-    /// Returns whether the files differ from those that were read, and have not changed since the
+    /// Returns the connection to the server of the published plan.
+    pub(super) fn receiving(&self) -> Option<Receiving> {
+        self.read.iter().find_map(|(input, _)| match input {
+            Input::Published(receiving) => Some(receiving.clone()),
+            Input::File(_) => None,
+        })
+    }
+
+    /// Returns whether the inputs differ from those that were read, and have not changed since the
     /// last call. So files are not read while they are still being written.
     pub(super) fn is_changed(&mut self, now: Vec<Stamped>) -> bool {
-        // The result of a look that began before the list of files changed.
-        if now.iter().map(|(path, _)| path).ne(self.read.iter().map(|(path, _)| path)) {
+        // The result of a look that began before the list of inputs changed.
+        if now.iter().map(|(input, _)| input).ne(self.read.iter().map(|(input, _)| input)) {
             return false;
         }
         let is_stable = now == self.seen;
@@ -114,12 +178,12 @@ impl Watch {
     /// Records the files that were read. If `all` is false, the reading has failed, and the other
     /// files stay watched.
     pub(super) fn end(&mut self, read: Vec<Stamped>, all: bool) {
-        let mut files = read;
+        let mut inputs = read;
         if !all {
-            let others: Vec<_> = self.read.iter().filter(|(path, _)| !files.iter().any(|(other, _)| other == path)).cloned().collect();
-            files.extend(others);
+            let others: Vec<_> = self.read.iter().filter(|(input, _)| !inputs.iter().any(|(other, _)| other == input)).cloned().collect();
+            inputs.extend(others);
         }
-        *self = Self::new(files);
+        *self = Self::new(inputs);
     }
 }
 
@@ -138,7 +202,7 @@ mod tests {
     }
 
     fn is_changed(watch: &mut Watch) -> bool {
-        let now = look(&watch.files());
+        let now = look(watch.inputs());
         watch.is_changed(now)
     }
 
@@ -177,7 +241,7 @@ mod tests {
         let mut reader = Reader::default();
         assert!(reader.read(&missing, 100).is_err());
         watch.end(reader.into_read(), false);
-        assert_eq!(watch.files(), [missing.clone(), path]);
+        assert_eq!(watch.inputs(), [Input::File(missing.clone()), Input::File(path)]);
         assert!(!is_changed(&mut watch));
         fs::write(&missing, "x").expect("written");
         assert!(!is_changed(&mut watch) && is_changed(&mut watch), "the file exists now");
@@ -194,7 +258,7 @@ mod tests {
     fn look_at_another_list_of_files_is_ignored() {
         let (_folder, path, mut watch) = watched("1");
         fs::remove_file(&path).expect("removed");
-        let others = look(&["/dev/null".into()]);
+        let others = look(vec![Input::File("/dev/null".into())]);
         assert!(!watch.is_changed(others.clone()) && !watch.is_changed(others));
     }
 }

@@ -29,6 +29,7 @@ use ibnet::types::{HcaName, PortNum, Printable};
 
 use super::failure::Failure;
 use super::metrics;
+use super::receiving::ReceivedPlan;
 use super::watch::Reader;
 
 /// The ports that this process sweeps.
@@ -40,6 +41,10 @@ pub(super) struct Work {
     pub(super) peers: Peers,
     /// The error of a plan that does not name this sampler. Then there are no blocks.
     pub(super) absent: Option<AssignmentsError>,
+    /// Start of the first slot of the plan, in nanoseconds since 1970.
+    pub(super) at: Option<u64>,
+    /// The plan, if it is a published one.
+    published: Option<ReceivedPlan>,
 }
 
 /// The share of one worker.
@@ -61,19 +66,12 @@ impl Work {
             Source::Assignments(path) => {
                 let read = reader.read(path, limits::PLAN);
                 let octets = read.map_err(|source| AssignmentsError::Io { path: path.clone(), source })?;
-                let loaded = Assignments::parse_file(&octets, &path.display().to_string())?;
-                let samplers = &loaded.assignments.samplers;
-                let found = match config.is_for_all_samplers() {
-                    true => Ok(samplers.iter().collect()),
-                    false => loaded.assignments.of_host(&host),
-                };
-                let (blocks, absent) = match found {
-                    Ok(blocks) => (blocks.into_iter().cloned().collect(), None),
-                    Err(absent) => (Vec::new(), Some(absent)),
-                };
-                check_subnets(&blocks, config)?;
-                let peers = metrics::peers(samplers);
-                Ok(Self { blocks, sha256: Some(loaded.sha256), peers, absent })
+                Self::of_assignments(&octets, &path.display().to_string(), config, &host)
+            }
+            Source::Published(store) => {
+                let plan = reader.read_published(store)?;
+                let work = Self::of_assignments(&plan.octets, &plan.name, config, &host)?;
+                Ok(Self { published: Some(plan), ..work })
             }
             Source::Net(path) => {
                 let octets = reader.read(path, limits::NET_FILE).map_err(|source| NetFileError::Io { path: path.clone(), source })?;
@@ -87,8 +85,37 @@ impl Work {
                     return Err(Failure::NothingLinked { net: path.display().to_string() });
                 }
                 let peers = metrics::peers(std::slice::from_ref(&sampler));
-                Ok(Self { blocks: vec![sampler], sha256: None, peers, absent: None })
+                Ok(Self { blocks: vec![sampler], sha256: None, peers, absent: None, at: None, published: None })
             }
+        }
+    }
+
+    /// Parses an assignments file, and takes the blocks of this sampler.
+    fn of_assignments(octets: &[u8], name: &str, config: &Config, host: &str) -> Result<Self, Failure> {
+        let loaded = Assignments::parse_file(octets, name)?;
+        let samplers = &loaded.assignments.samplers;
+        let found = match config.is_for_all_samplers() {
+            true => Ok(samplers.iter().collect()),
+            false => loaded.assignments.of_host(host),
+        };
+        let (blocks, absent) = match found {
+            Ok(blocks) => (blocks.into_iter().cloned().collect(), None),
+            Err(absent) => (Vec::new(), Some(absent)),
+        };
+        check_subnets(&blocks, config)?;
+        let (peers, at) = (metrics::peers(samplers), loaded.assignments.at);
+        Ok(Self { blocks, sha256: Some(loaded.sha256), peers, absent, at, published: None })
+    }
+
+    /// Returns the published plan.
+    pub(super) fn published(&self) -> Option<&ReceivedPlan> {
+        self.published.as_ref()
+    }
+
+    /// Keeps a published plan that is in use as the copy on the disk.
+    pub(super) fn keep_copy(&self) {
+        if let Some(plan) = &self.published {
+            plan.keep_copy();
         }
     }
 

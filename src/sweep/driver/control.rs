@@ -34,7 +34,8 @@ struct State {
     predecessor: Option<Arc<Control>>,
     is_ready: bool,
     on_ready: Option<OnReady>,
-    notices: Vec<Notice>,
+    /// Each notice with the first slot before which it may be written.
+    notices: Vec<(u64, Notice)>,
 }
 
 /// The first slot that a driver runs.
@@ -114,7 +115,12 @@ impl Control {
 
     /// Makes the driver write a notice after the current slot.
     pub fn notify(&self, notice: Notice) {
-        self.change(|state| state.notices.push(notice));
+        self.notify_before(0, notice);
+    }
+
+    /// Makes the driver write a notice before its first slot with this or a larger number.
+    pub fn notify_before(&self, slot: u64, notice: Notice) {
+        self.change(|state| state.notices.push((slot, notice)));
     }
 
     /// Returns the counter that wakes the driver between two slots.
@@ -159,9 +165,13 @@ impl Control {
         self.lock().end.is_some_and(|end| slot >= end)
     }
 
-    /// Removes and returns all notices.
-    pub(super) fn take_notices(&self) -> Vec<Notice> {
-        mem::take(&mut self.lock().notices)
+    /// Removes and returns the notices that are to be written before this slot.
+    pub(super) fn take_notices(&self, slot: u64) -> Vec<Notice> {
+        let mut state = self.lock();
+        let (due, later) = mem::take(&mut state.notices).into_iter().partition(|(first, _)| *first <= slot);
+        state.notices = later;
+        let due: Vec<(u64, Notice)> = due;
+        due.into_iter().map(|(_, notice)| notice).collect()
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -200,8 +210,17 @@ mod tests {
         let control = Control::default();
         control.notify(Notice::Reload("a".to_owned()));
         control.notify(Notice::Assignments(None));
-        assert_eq!(control.take_notices(), [Notice::Reload("a".to_owned()), Notice::Assignments(None)]);
-        assert_eq!(control.take_notices(), []);
+        assert_eq!(control.take_notices(7), [Notice::Reload("a".to_owned()), Notice::Assignments(None)]);
+        assert_eq!(control.take_notices(7), []);
+    }
+
+    #[test]
+    fn notice_of_a_later_slot_waits_for_it() {
+        let control = Control::default();
+        control.notify_before(9, Notice::Assignments(None));
+        control.notify(Notice::Reload("a".to_owned()));
+        assert_eq!(control.take_notices(8), [Notice::Reload("a".to_owned())]);
+        assert_eq!(control.take_notices(10), [Notice::Assignments(None)]);
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 
     /// Writes the notices of other threads.
     pub(super) fn take_notices(&mut self, control: &Control, slot: u64) {
-        for notice in control.take_notices() {
+        for notice in control.take_notices(slot) {
             match notice {
                 Notice::Reload(detail) => self.write_event(slot, "reload", None, &detail),
                 Notice::Assignments(sha256) => {

@@ -76,6 +76,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let work =
         report.step("assignments", Work::load(&config, &mut Reader::default()).and_then(Work::present), |work| work.describe(&config))?;
+    if let Some(problem) = work.as_ref().and_then(|work| work.published()?.problem.as_deref()) {
+        let remedy = "the sweep starts with this copy of the plan; check the server and [plan_server], so that new plans arrive";
+        report.warn("plan server", problem, remedy)?;
+    }
     let fabric = match simulation::build(&config) {
         Ok(fabric) => fabric,
         Err(failure) => {
@@ -148,8 +152,11 @@ impl Work {
             self.blocks().iter().fold((0, 0), |(ports, devices), block| (ports + block.port_count, devices + block.devices.len()));
         let hosts = self.hosts();
         let host = if hosts.len() > 1 { format!("{} samplers", hosts.len()) } else { hosts.join("") };
-        let (Source::Assignments(path) | Source::Net(path)) = &config.plan;
-        let path = path.display();
+        let path = match (&config.plan, self.published()) {
+            (_, Some(plan)) => plan.name.clone(),
+            (Source::Assignments(path) | Source::Net(path), None) => path.display().to_string(),
+            (Source::Published(store), None) => store.to_string(),
+        };
         match (self.sha256(), self.blocks().len()) {
             (None, _) => format!("{path}: all of it, {ports} ports of {devices} devices, swept by {host}"),
             (Some(sha256), 1) => format!("{path}: {ports} ports of {devices} devices for {host}, SHA-256 {sha256:.12}..."),

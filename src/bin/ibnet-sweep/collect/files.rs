@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::{self, CParameter};
 
-use crate::status::now;
+use crate::clock::wall_clock as now;
 
 /// Level of zstd: the default.
 const LEVEL: i32 = 3;

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
 
 use ibnet::assignments::Assignments;
 use ibnet::cli;
-use ibnet::config::Raw;
+use ibnet::config::{Config, Plan, Raw};
 use ibnet::output::{Destination, NatsOptions};
 
+use super::clock::wall_clock;
 use super::failure::Failure;
 use super::flags::Flags;
+use super::receiving::Receiving;
 
 mod hub;
 #[cfg(feature = "nats")]
@@ -28,9 +29,10 @@ pub(super) struct Args {
     /// Configuration file: its first NATS output has the server, and `assignments` the plan
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Plan: samplers of the plan that sent nothing are shown too
-    #[arg(long, value_name = "FILE")]
-    assignments: Option<PathBuf>,
+    /// Plan, a file or nats://HOST:4222/BUCKET/KEY: samplers of the plan that sent nothing are shown
+    /// too
+    #[arg(long, value_name = "FILE|URL")]
+    assignments: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -73,22 +75,15 @@ impl Args {
         !is_twice
     }
 
-    /// Returns the source, and the names of the samplers of the plan.
-    fn read(&self) -> Result<(Source, Vec<String>), Failure> {
+    /// Returns the source, and the plan.
+    fn read(&self) -> Result<(Source, Option<NamedPlan>), Failure> {
         let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
-        let plan = match &self.assignments {
-            Some(path) => Some(path.clone()),
-            None => Some(PathBuf::from(&raw.assignments)).filter(|path| !path.as_os_str().is_empty()),
-        };
-        let hosts = match plan {
-            Some(path) => Assignments::read(&path)?.assignments.samplers.into_iter().map(|sampler| sampler.host).collect(),
-            None => Vec::new(),
-        };
-        // Only the outputs are used. The net file that is set here is never read.
-        raw.assignments.clear();
+        raw.assignments = self.assignments.clone().unwrap_or(raw.assignments);
+        // Only the outputs and the plan are used. The net file that is set here is never read.
         raw.sampler.clear();
-        raw.net = "-".to_owned();
+        raw.net = if raw.assignments.is_empty() { "-".to_owned() } else { String::new() };
         let config = raw.check()?;
+        let plan = NamedPlan::read(&config)?;
         let output = config.outputs.into_iter().find_map(|output| match output.to {
             Destination::Nats(options) => Some(options),
             _ => None,
@@ -102,13 +97,36 @@ impl Args {
             }
             Some(from) => return Err(Failure::WrongSource { from: from.clone() }),
         };
-        Ok((source, hosts))
+        Ok((source, plan))
+    }
+}
+
+/// The plan of the samplers.
+struct NamedPlan {
+    /// Path, or address and revision.
+    name: String,
+    hosts: Vec<String>,
+}
+
+impl NamedPlan {
+    fn read(config: &Config) -> Result<Option<Self>, Failure> {
+        let (name, loaded) = match &config.plan {
+            Plan::Net(_) => return Ok(None),
+            Plan::Assignments(path) => (path.display().to_string(), Assignments::read(path)?),
+            Plan::Published(store) => {
+                let plan = Receiving::start(store)?.newest()?;
+                let loaded = Assignments::parse_file(&plan.octets, &plan.name)?;
+                (plan.name, loaded)
+            }
+        };
+        let hosts = loaded.assignments.samplers.into_iter().map(|sampler| sampler.host).collect();
+        Ok(Some(Self { name, hosts }))
     }
 }
 
 /// Prints the condition of all samplers.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let (source, hosts) = args.read()?;
+    let (source, plan) = args.read()?;
     let mut rows = match source {
         Source::Hub(url) => hub::read(&url)?,
         #[cfg(feature = "nats")]
@@ -116,17 +134,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         #[cfg(not(feature = "nats"))]
         Source::Nats(options) => return Err(Failure::NoNats { from: options.shown_server() }),
     };
-    row::add_missing(&mut rows, &hosts);
-    let now = now();
+    row::add_missing(&mut rows, plan.as_ref().map_or(&[], |plan| &plan.hosts));
+    let now = wall_clock();
     rows.sort_by(|one, other| one.key().cmp(&other.key()));
-    let text = if args.json { show::json(&rows, now) } else { show::text(&rows, now) };
+    let plan = plan.map(|plan| plan.name);
+    let text = if args.json { show::json(&rows, now, plan.as_deref()) } else { show::text(&rows, now, plan.as_deref()) };
     cli::print(text.as_bytes()).map_err(Failure::Stdout)?;
     let is_ok = !rows.is_empty() && rows.iter().all(|row| row.state(now) == row::State::Ok);
     Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
-}
-
-#[expect(clippy::disallowed_methods, reason = "the age of a slot is counted from now")]
-pub(crate) fn now() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX)
 }

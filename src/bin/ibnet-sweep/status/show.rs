@@ -9,6 +9,9 @@ use super::row::{Row, State};
 struct Document<'a> {
     /// Time at which the source was read.
     ts: u64,
+    /// Origin of the plan: path, or address and revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a str>,
     rows: Vec<JsonRow<'a>>,
 }
 
@@ -53,14 +56,14 @@ impl<'a> JsonRow<'a> {
 }
 
 /// Returns one JSON document with a line feed.
-pub(super) fn json(rows: &[Row], now: u64) -> String {
+pub(super) fn json(rows: &[Row], now: u64, plan: Option<&str>) -> String {
     let row = |row| JsonRow::of(row, now);
-    let document = Document { ts: now, rows: rows.iter().map(row).collect() };
+    let document = Document { ts: now, plan, rows: rows.iter().map(row).collect() };
     serde_json::to_string(&document).unwrap_or_default() + "\n"
 }
 
-/// Returns an aligned table and a line with the totals.
-pub(super) fn text(rows: &[Row], now: u64) -> String {
+/// Returns an aligned table, a line with the totals, and a line with the origin of the plan.
+pub(super) fn text(rows: &[Row], now: u64, plan: Option<&str>) -> String {
     if rows.is_empty() {
         return "no sampler\n".to_owned();
     }
@@ -87,7 +90,8 @@ pub(super) fn text(rows: &[Row], now: u64) -> String {
     }
     let first = 1 + usize::from(has_hca);
     let right: Vec<usize> = (first..first + heads.len() - 1).collect();
-    format!("{}\n\n{}\n", table::show(table, &right), totals(rows, now))
+    let plan = plan.map(|plan| format!("plan: {}\n", ibnet::types::Printable(plan))).unwrap_or_default();
+    format!("{}\n\n{}\n{plan}", table::show(table, &right), totals(rows, now))
 }
 
 /// Returns the number of samplers in each state, the worst first.
@@ -144,7 +148,7 @@ node4           -         -      -     -           -           -  never heard
 
 4 samplers, 300 ports: 1 never heard, 1 silent, 1 incomplete, 1 ok
 ";
-        let found = text(&rows, rows[0].last_ts + 500_000_000);
+        let found = text(&rows, rows[0].last_ts + 500_000_000, None);
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&found), words(expected), "{found}");
         let ends: Vec<_> = found.lines().take(5).map(|line| line.rfind("  ")).collect();
@@ -155,14 +159,14 @@ node4           -         -      -     -           -           -  never heard
     fn two_hca_ports_of_a_sampler_are_told_apart() {
         let rows =
             [Row { ca: "mlx5_0".to_owned(), ca_port: 1, ..example("a") }, Row { ca: "mlx5_1".to_owned(), ca_port: 1, ..example("a") }];
-        let found = text(&rows, rows[0].last_ts);
+        let found = text(&rows, rows[0].last_ts, None);
         assert!(found.contains("mlx5_0:1") && found.contains("mlx5_1:1") && found.contains("HCA port"), "{found}");
     }
 
     #[test]
     fn document_has_a_row_for_each_sampler() {
         let rows = rows();
-        let found: serde_json::Value = serde_json::from_str(&json(&rows, rows[0].last_ts + 5)).expect("JSON");
+        let found: serde_json::Value = serde_json::from_str(&json(&rows, rows[0].last_ts + 5, Some("plan.toml"))).expect("JSON");
         let states: Vec<_> = found["rows"].as_array().expect("rows").iter().map(|row| row["state"].as_str()).collect();
         assert_eq!(states, [Some("ok"), Some("incomplete"), Some("silent"), Some("never_heard")]);
         assert_eq!((found["rows"][0]["age_ns"].as_u64(), found["rows"][3]["age_ns"].as_u64()), (Some(5), None));
