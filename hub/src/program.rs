@@ -51,7 +51,10 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     }
     let spool = config.packing.as_ref().map(open_spool);
     let storage = simulated.as_ref().and_then(Prepared::storage).filter(|_| config.groups.is_empty());
-    let groups = storage.map_or(Ok(config.groups.clone()), |storage| Groups::new(vec![storage.clone()])).map_err(ConfigError::from)?;
+    let groups = match storage {
+        Some(storage) => Groups::new(vec![storage.clone()]).map_err(ConfigError::from)?,
+        None => config.groups.clone(),
+    };
     let hub = Hub::new(config.fabric.clone(), simulated.is_some(), limits, &names)
         .with_archive(config.archive.clone().map(Archive::new))
         .with_packing(spool.as_ref().map(|(status, _)| Arc::clone(status)))

@@ -41,8 +41,10 @@ struct Head<'a> {
 pub(crate) async fn serve(mut socket: WebSocket, hub: &Hub, send_timeout: Duration) {
     let mut frames = hub.frames();
     let mut next = None;
-    stream(&mut socket, hub, &mut frames, &mut next, send_timeout).await;
-    // The frames that a client missed before it was disconnected.
+    if stream(&mut socket, hub, &mut frames, &mut next, send_timeout).await {
+        return;
+    }
+    // The frames that a slow client missed before it was disconnected.
     let newest = frames.borrow().as_ref().map(|frame| frame.number);
     if let (Some(newest), Some(next)) = (newest, next) {
         hub.add_dropped((newest + 1).saturating_sub(next));
@@ -52,8 +54,9 @@ pub(crate) async fn serve(mut socket: WebSocket, hub: &Hub, send_timeout: Durati
 /// The newest frame.
 type Frames = watch::Receiver<Option<Arc<Frame>>>;
 
-/// Sends each newest frame. `next` becomes the number of the frame after the last one that was sent.
-async fn stream(socket: &mut WebSocket, hub: &Hub, frames: &mut Frames, next: &mut Option<u64>, send_timeout: Duration) {
+/// Sends each newest frame until the client disconnects. `next` becomes the number of the frame after
+/// the last one that was sent. Returns false if the client did not accept a message in time.
+async fn stream(socket: &mut WebSocket, hub: &Hub, frames: &mut Frames, next: &mut Option<u64>, send_timeout: Duration) -> bool {
     let mut metrics: Option<Vec<usize>> = None;
     let (mut generation, mut last_slot) = (None, None);
     loop {
@@ -68,15 +71,15 @@ async fn stream(socket: &mut WebSocket, hub: &Hub, frames: &mut Frames, next: &m
                     Err(reason) => {
                         let frame = CloseFrame { code: close_code::POLICY, reason: Utf8Bytes::from(reason) };
                         let _ = timeout(send_timeout, socket.send(Message::Close(Some(frame)))).await;
-                        return;
+                        return true;
                     }
                 },
                 Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return true,
             },
             changed = frames.changed(), if metrics.is_some() => {
                 if changed.is_err() {
-                    return;
+                    return true;
                 }
                 let frame = frames.borrow_and_update().clone();
                 let (Some(frame), Some(wanted)) = (frame, &metrics) else { continue };
@@ -91,7 +94,7 @@ async fn stream(socket: &mut WebSocket, hub: &Hub, frames: &mut Frames, next: &m
                     };
                     let head = serde_json::to_string(&head).unwrap_or_default();
                     if !send(socket, Message::Text(head.into()), send_timeout).await {
-                        return;
+                        return false;
                     }
                 }
                 let message = encoded(&frame, wanted, &mut last_slot);
@@ -100,7 +103,7 @@ async fn stream(socket: &mut WebSocket, hub: &Hub, frames: &mut Frames, next: &m
                 // A client that is slow must not keep an old frame in memory.
                 drop(frame);
                 if !send(socket, message, send_timeout).await {
-                    return;
+                    return false;
                 }
             }
         }
