@@ -166,7 +166,8 @@ fn prometheus_with_tls_and_a_password_is_read() {
         fs::write(dir.join(name), text).unwrap();
     }
     let target = address();
-    let _exporter = Running(start(dir, &exporter, &["--collector.disable-defaults", "--collector.loadavg", "--web.listen-address", &target]));
+    let _exporter =
+        Running(start(dir, &exporter, &["--collector.disable-defaults", "--collector.loadavg", "--web.listen-address", &target]));
     // The exporter runs on this machine, and has the name of a host of the simulated fabric.
     let job = format!("- job_name: real\n  static_configs: [{{targets: ['{target}'], labels: {{instance: 'node00001:9100'}}}}]\n");
     let prometheus = Prometheus::start_with(&prometheus, dir, &job, &["--web.config.file=web.yml"]);
@@ -183,7 +184,9 @@ fn prometheus_with_tls_and_a_password_is_read() {
         assert_cmd::Command::new(SWEEP).current_dir(dir).args(["-c", "sweep.toml", "--sweeps", "6"]).timeout(TIMEOUT).assert().success();
         let (_, rows, _) = read(&url("ada@"), &["--host-metrics-ca-file", "ca.pem", "--host-metrics-password-file", "password"]);
         let document: Value = serde_json::from_str(&rows).unwrap_or_default();
-        let row = document["rows"].as_array().and_then(|rows| rows.iter().find(|row| row["metric"] == "node_load1" && row["node"] == "node00001"));
+        let row = document["rows"]
+            .as_array()
+            .and_then(|rows| rows.iter().find(|row| row["metric"] == "node_load1" && row["node"] == "node00001"));
         row.is_some_and(|row| cells(row).iter().any(|(state, _)| *state == "value"))
     });
     assert!(is_read, "{:?}", read(&url("ada@"), &["--host-metrics-ca-file", "ca.pem", "--host-metrics-password-file", "password"]));

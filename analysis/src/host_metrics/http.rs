@@ -118,7 +118,8 @@ impl Server {
         let request = request.body(Empty::new()).map_err(|error| unreachable(error.to_string()))?;
         let Some(tls) = &self.tls else { return self.exchange(TokioIo::new(stream), request).await };
         let name = ServerName::try_from(self.host.clone()).map_err(|error| unreachable(error.to_string()))?;
-        let stream = tls.connect(name, stream).await.map_err(|error| HostMetricsError::Tls { url: self.url.clone(), why: error.to_string() })?;
+        let stream =
+            tls.connect(name, stream).await.map_err(|error| HostMetricsError::Tls { url: self.url.clone(), why: error.to_string() })?;
         self.exchange(TokioIo::new(stream), request).await
     }
 
