@@ -268,11 +268,18 @@ fn score(scenario: &Scenario, truth: &Truth, ports: &BTreeMap<PortKey, PortSumma
 
 fn report(name: &str, score: &Score) {
     let percent = |value: f64| format!("{:.1} %", value * 100.0);
-    for (which, counts) in COUNTS.into_iter().enumerate() {
-        let (precision, recall) = (percent(score.precision(which)), percent(score.recall(which)));
-        println!("{name}: shares above {}: precision {precision}, recall {recall}", percent(counts));
+    // Without routes there is no estimate.
+    if score.unexplained.is_finite() {
+        for (which, counts) in COUNTS.into_iter().enumerate() {
+            let (precision, recall) = (percent(score.precision(which)), percent(score.recall(which)));
+            println!("{name}: shares above {}: precision {precision}, recall {recall}", percent(counts));
+        }
+        println!(
+            "{name}: mean error of a share {}, not explained {}",
+            percent(score.error / score.shares as f64),
+            percent(score.unexplained)
+        );
     }
-    println!("{name}: mean error of a share {}, not explained {}", percent(score.error / score.shares as f64), percent(score.unexplained));
     for (which, bounds) in ["bounds", "bounds if jobs exchange no data"].into_iter().enumerate() {
         let [outside, width] = [score.outside[which] / score.all, score.width[which] / score.all];
         println!("{name}: {bounds}: outside {:.4} %, width {width:.2} of the octets", outside * 100.0);

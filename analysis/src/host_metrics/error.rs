@@ -133,7 +133,9 @@ pub enum HostMetricsError {
 
 /// Returns the remedy of a failed TLS handshake. rustls names the faults of a certificate.
 fn tls_help(why: &str) -> &'static str {
-    if why.contains("UnknownIssuer") || why.contains("CaUsedAsEndEntity") {
+    if why.contains("CaUsedAsEndEntity") {
+        "Prometheus uses the certificate of an authority itself; give it a certificate that is no authority (`openssl req -x509 -addext basicConstraints=CA:FALSE ...`)"
+    } else if why.contains("UnknownIssuer") {
         "give the certificate of the authority that signed the certificate of Prometheus with --host-metrics-ca-file FILE"
     } else if why.contains("not valid for name") || why.contains("NotValidForName") {
         "use a name of the certificate of Prometheus in the address, or a certificate with this name"
