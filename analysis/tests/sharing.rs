@@ -1,8 +1,10 @@
 //! Compares the shares of jobs on links with the known flows of the simulated fabric.
 //!
-//!     cargo test -p ibnet-analysis --test sharing -- --nocapture
+//!     IBNET_SEEDS=1,2,3,4,101,102,103,104,105,106 cargo test -p ibnet-analysis --test sharing -- --nocapture
 //!
-//! The output has the precision, the recall and the errors that `docs/jobs.md` states.
+//! The output has the precision, the recall and the errors that `docs/jobs.md` states. The constants of
+//! the estimate were chosen on the seeds 1 to 4. No choice used the seeds from 101 on. Without
+//! `IBNET_SEEDS`, the test takes one seed of the choice and two fresh ones.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a failed unwrap fails the test, and the figures are printed")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,13 @@ const START: u64 = 1_795_262_400;
 
 /// A job counts on a link in an interval if it has more than this share of the octets.
 const COUNTS: [f64; 2] = [0.05, 0.2];
+
+/// Seeds of the choice of constants, and fresh seeds.
+const TUNED: &[u64] = &[1];
+const FRESH: &[u64] = &[101, 102];
+
+/// Smallest precision and recall of shares above 5 %, the same above 20 %, and largest mean error.
+const LIMITS: [f64; 5] = [0.776, 0.879, 0.826, 0.797, 0.112];
 
 fn fabric() -> Fabric {
     let tree = synthetic::FatTree { leaves: 8, hosts: 16, spines: 4, trunk: 2, radix: 40 };
@@ -144,9 +153,19 @@ impl Scenario {
         JobList::new(&by_job.iter().map(run).collect::<Vec<_>>())
     }
 
+    /// Returns the jobs of each host. A host of the demonstration can have ports in several jobs.
+    fn owners(&self) -> BTreeMap<&str, String> {
+        let mut jobs: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for (host, job) in &self.jobs {
+            jobs.entry(self.fabric.device(*host).host()).or_default().insert(job.to_string());
+        }
+        jobs.into_iter().map(|(host, jobs)| (host, jobs.into_iter().collect::<Vec<_>>().join("+"))).collect()
+    }
+
     /// Returns the true octets of each job on each link between switches in each second.
-    fn truth(&self) -> BTreeMap<(PortKey, u64), BTreeMap<Option<u32>, f64>> {
-        let mut truth: BTreeMap<(PortKey, u64), BTreeMap<Option<u32>, f64>> = BTreeMap::new();
+    fn truth(&self) -> Truth {
+        let owners = self.owners();
+        let mut truth = Truth::new();
         let is_switch = |id: DeviceId| self.fabric.device(id).kind == NodeKind::Switch;
         for (id, device) in self.fabric.iter().filter(|(id, _)| is_switch(*id)) {
             for (port, peer) in device.linked() {
@@ -156,7 +175,8 @@ impl Scenario {
                 for second in 1..=SECONDS {
                     let at = |second| self.traffic.sent_by_flow(id, port.num, Instant::ZERO + Duration::from_secs(second));
                     for ((from, to, after), (_, _, before)) in at(second).into_iter().zip(at(second - 1)) {
-                        let job = self.jobs.get(&from).or_else(|| self.jobs.get(&to)).copied();
+                        let job =
+                            owners.get(self.fabric.device(from).host()).or_else(|| owners.get(self.fabric.device(to).host())).cloned();
                         let octets = (after - before) as f64;
                         *truth.entry(((device.guid, port.num), START + second - 1)).or_default().entry(job).or_default() += octets;
                     }
@@ -177,11 +197,14 @@ struct Score {
     /// Sum of the absolute errors of the shares, and number of shares.
     error: f64,
     shares: usize,
-    /// Octets outside of the bounds, octets in all, and sum of the widths of the bounds.
-    outside: f64,
+    /// Octets outside of the bounds and sum of the widths of the bounds: of the bounds that always hold,
+    /// and of those for jobs that exchange no data. Octets in all.
+    outside: [f64; 2],
+    width: [f64; 2],
     all: f64,
-    width: f64,
     unexplained: f64,
+    /// Seconds in which the counters contradict the assumption.
+    contradicted: f64,
 }
 
 impl Score {
@@ -194,28 +217,33 @@ impl Score {
     }
 }
 
-type Found = BTreeMap<(PortKey, u64), BTreeMap<Option<u32>, [f64; 3]>>;
+/// Owner of traffic: a job, or all jobs of a host with several, as `3+7`. `None` is no job.
+type Owner = Option<String>;
 
-fn score(scenario: &Scenario, ports: &BTreeMap<PortKey, PortSummary>, routes: Option<&Routes>) -> Score {
+type Found = BTreeMap<(PortKey, u64), BTreeMap<Owner, [f64; 5]>>;
+type Truth = BTreeMap<(PortKey, u64), BTreeMap<Owner, f64>>;
+
+fn score(scenario: &Scenario, truth: &Truth, ports: &BTreeMap<PortKey, PortSummary>, routes: Option<&Routes>) -> Score {
     let list = scenario.list();
     let shares = Shares::of(ports, &list, routes);
     let mut found: Found = BTreeMap::new();
     for (link, bin, job, values) in shares.all() {
-        // A server of the demonstration has two ports in different jobs: `3+7`. The first one counts.
-        let job = job.map(|job| job.split('+').next().unwrap().parse().unwrap());
-        found.entry((link, bin)).or_default().insert(job, values);
+        found.entry((link, bin)).or_default().insert(job.map(str::to_owned), values);
     }
-    let mut score = Score { unexplained: shares.unexplained().unwrap_or(f64::NAN), ..Score::default() };
-    let truth = scenario.truth();
-    for (place, truth) in &truth {
+    let (unexplained, contradicted) = (shares.unexplained().unwrap_or(f64::NAN), shares.contradicted_seconds());
+    let mut score = Score { unexplained, contradicted, ..Score::default() };
+    for (place, truth) in truth {
         let all: f64 = truth.values().sum();
         if all < 1e6 {
             continue;
         }
         let found = found.get(place).cloned().unwrap_or_default();
-        let jobs: BTreeSet<Option<u32>> = truth.keys().chain(found.keys()).copied().collect();
+        let jobs: BTreeSet<&Owner> = truth.keys().chain(found.keys()).collect();
         for job in jobs {
-            let (octets, [least, estimate, most]) = (truth.get(&job).copied().unwrap_or(0.0), found.get(&job).copied().unwrap_or_default());
+            let octets = truth.get(job).copied().unwrap_or(0.0);
+            let [least, estimate, most, least_apart, most_apart] = found.get(job).copied().unwrap_or_default();
+            // A link without an estimate has none of its jobs.
+            let estimate = if estimate.is_nan() { 0.0 } else { estimate };
             for (which, counts) in COUNTS.into_iter().enumerate() {
                 let (is_true, is_found) = (octets > counts * all, estimate > counts * all);
                 score.hits[which] += usize::from(is_true && is_found);
@@ -228,8 +256,10 @@ fn score(scenario: &Scenario, ports: &BTreeMap<PortKey, PortSummary>, routes: Op
             }
             // One packet of each flow is a rounding error of the counters.
             let rounding = 100.0 * PACKET_OCTETS as f64;
-            score.outside += (least - octets - rounding).max(0.0) + (octets - most - rounding).max(0.0);
-            score.width += most - least;
+            for (which, (least, most)) in [(least, most), (least_apart, most_apart)].into_iter().enumerate() {
+                score.outside[which] += (least - octets - rounding).max(0.0) + (octets - most - rounding).max(0.0);
+                score.width[which] += most - least;
+            }
             score.all += octets;
         }
     }
@@ -238,49 +268,74 @@ fn score(scenario: &Scenario, ports: &BTreeMap<PortKey, PortSummary>, routes: Op
 
 fn report(name: &str, score: &Score) {
     let percent = |value: f64| format!("{:.1} %", value * 100.0);
-    for (which, counts) in COUNTS.into_iter().enumerate() {
-        let (precision, recall) = (percent(score.precision(which)), percent(score.recall(which)));
-        println!("{name}: shares above {}: precision {precision}, recall {recall}", percent(counts));
+    // Without routes there is no estimate.
+    if score.unexplained.is_finite() {
+        for (which, counts) in COUNTS.into_iter().enumerate() {
+            let (precision, recall) = (percent(score.precision(which)), percent(score.recall(which)));
+            println!("{name}: shares above {}: precision {precision}, recall {recall}", percent(counts));
+        }
+        println!(
+            "{name}: mean error of a share {}, not explained {}",
+            percent(score.error / score.shares as f64),
+            percent(score.unexplained)
+        );
     }
-    let [error, outside, width] = [score.error / score.shares as f64, score.outside / score.all, score.width / score.all];
-    println!(
-        "{name}: mean error of a share {}, outside of the bounds {}, width of the bounds {width:.2} of the octets, unexplained {}",
-        percent(error),
-        percent(outside),
-        percent(score.unexplained)
-    );
+    for (which, bounds) in ["bounds", "bounds if jobs exchange no data"].into_iter().enumerate() {
+        let [outside, width] = [score.outside[which] / score.all, score.width[which] / score.all];
+        println!("{name}: {bounds}: outside {:.4} %, width {width:.2} of the octets", outside * 100.0);
+    }
+    println!("{name}: contradicted {:.0} s", score.contradicted);
+}
+
+/// Checks the shares of a seed. The limits are the worst values of the ten seeds of docs/jobs.md, with
+/// a margin of one percentage point: another order of the same sums can move a share over a threshold.
+fn check(seed: u64) {
+    let scenario = Scenario::jobs_and_servers(seed);
+    let routes = Routes::parse(&Traffic::forwarding_tables(&scenario.fabric), "simulated").unwrap();
+    let (ports, truth) = (scenario.ports(), scenario.truth());
+    let ports = equal_bins(&ports);
+    let with_routes = score(&scenario, &truth, &ports, Some(&routes));
+    report(&format!("seed {seed}"), &with_routes);
+    assert!(with_routes.precision(0) > LIMITS[0] && with_routes.recall(0) > LIMITS[1], "{with_routes:?}");
+    assert!(with_routes.precision(1) > LIMITS[2] && with_routes.recall(1) > LIMITS[3], "{with_routes:?}");
+    assert!(with_routes.error / (with_routes.shares as f64) < LIMITS[4], "{with_routes:?}");
+    assert!(with_routes.outside.iter().all(|outside| outside / with_routes.all < 1e-6), "the truth is within the bounds: {with_routes:?}");
+    assert!(with_routes.unexplained < 0.01 && with_routes.contradicted == 0.0, "{with_routes:?}");
+    let without = score(&scenario, &truth, &ports, None);
+    report(&format!("without routes, seed {seed}"), &without);
+    assert!(without.outside.iter().all(|outside| outside / without.all < 1e-6), "the truth is within the bounds: {without:?}");
+    assert!((0..2).all(|which| without.width[which] > with_routes.width[which]), "routes make the bounds narrower");
+    assert_eq!(without.hits, [0; 2], "no estimate without routes");
+}
+
+/// Returns the seeds of `IBNET_SEEDS` of one kind, or these.
+fn seeds(usual: &[u64], is_own: impl Fn(u64) -> bool) -> Vec<u64> {
+    let Ok(text) = std::env::var("IBNET_SEEDS") else { return usual.to_vec() };
+    text.split(',').map(|seed| seed.parse().unwrap()).filter(|seed| is_own(*seed)).collect()
 }
 
 #[test]
-fn shares_agree_with_the_known_flows() {
-    for seed in 1..=2 {
-        let scenario = Scenario::jobs_and_servers(seed);
-        let routes = Routes::parse(&Traffic::forwarding_tables(&scenario.fabric), "simulated").unwrap();
-        let ports = scenario.ports();
-        let ports = equal_bins(&ports);
-        let with_routes = score(&scenario, &ports, Some(&routes));
-        report(&format!("jobs and servers, seed {seed}"), &with_routes);
-        assert!(with_routes.precision(0) > 0.7 && with_routes.recall(0) > 0.85, "{with_routes:?}");
-        assert!(with_routes.outside / with_routes.all < 1e-6, "the truth is within the bounds: {with_routes:?}");
-        assert!(with_routes.unexplained < 0.05, "{with_routes:?}");
-        let without = score(&scenario, &ports, None);
-        report(&format!("without routes, seed {seed}"), &without);
-        assert!(without.outside / without.all < 1e-6, "the truth is within the bounds: {without:?}");
-        assert!(without.width > with_routes.width, "routes make the bounds tighter");
-        assert_eq!(without.hits, [0; 2], "no estimate without routes");
-    }
+fn shares_agree_with_the_known_flows_of_the_seeds_of_the_choice() {
+    seeds(TUNED, |seed| seed < 101).into_iter().for_each(check);
 }
 
 #[test]
-fn traffic_between_jobs_is_visible_as_unexplained() {
+fn shares_agree_with_the_known_flows_of_fresh_seeds() {
+    seeds(FRESH, |seed| seed >= 101).into_iter().for_each(check);
+}
+
+#[test]
+fn bounds_hold_if_jobs_exchange_data_and_the_assumption_is_contradicted() {
     let scenario = Scenario::demonstration(1);
     let routes = Routes::parse(&Traffic::forwarding_tables(&scenario.fabric), "simulated").unwrap();
-    let ports = scenario.ports();
+    let (ports, truth) = (scenario.ports(), scenario.truth());
     let ports = equal_bins(&ports);
-    let score = score(&scenario, &ports, Some(&routes));
-    report("servers that belong to a job", &score);
-    assert!(score.precision(1) > 0.3 && score.recall(1) > 0.3, "{score:?}");
-    assert!(score.unexplained > 0.0, "{score:?}");
+    for routes in [Some(&routes), None] {
+        let score = score(&scenario, &truth, &ports, routes);
+        report(&format!("servers that belong to a job, {} routes", if routes.is_some() { "with" } else { "without" }), &score);
+        assert!(score.outside[0] / score.all < 1e-6, "the bounds that assume nothing hold: {score:?}");
+        assert!(routes.is_none() || score.contradicted > 0.9 * SECONDS as f64, "the contradiction is found: {score:?}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 
 use super::prometheus::{Prometheus, Running};
@@ -134,6 +135,80 @@ fn check_errors(view: &Path, dir: &Path, url: &str) {
         let text = String::from_utf8_lossy(&done.stderr).replace('\n', " ");
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(done.status.code() == Some(1) && words(&text).contains(&words(expected)), "{expected}: {text}");
+    }
+}
+
+/// The bcrypt hash of `PASSWORD` with the smallest cost.
+const HASH: &str = "$2b$04$abcdefghijklmnopqrstuujE09iTL9IekHse/v52aT4z76Rb17j3a";
+const PASSWORD: &str = "a-password-of-the-test";
+
+/// Writes the certificate of an authority (`ca.pem`), and a certificate with its key that this
+/// authority signed for `localhost`.
+fn write_certificates(dir: &Path) {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let signing_key = KeyPair::generate().unwrap();
+    fs::write(dir.join("ca.pem"), authority.self_signed(&signing_key).unwrap().pem()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let signed = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    fs::write(dir.join("cert.pem"), signed.signed_by(&key, &Issuer::new(authority, signing_key)).unwrap().pem()).unwrap();
+    fs::write(dir.join("key.pem"), key.serialize_pem()).unwrap();
+}
+
+#[test]
+fn prometheus_with_tls_and_a_password_is_read() {
+    let (Some(prometheus), Some(view), Some(exporter)) = (tools::prometheus(), view(), tools::node_exporter()) else { return };
+    let dir = tools::small();
+    let dir = dir.path();
+    write_certificates(dir);
+    let web = format!("tls_server_config: {{cert_file: cert.pem, key_file: key.pem}}\nbasic_auth_users: {{ada: '{HASH}'}}\n");
+    for (name, text) in [("web.yml", &*web), ("password", &format!("{PASSWORD}\n")), ("wrong", "x"), ("no.pem", "no certificate\n")] {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    let target = address();
+    let _exporter =
+        Running(start(dir, &exporter, &["--collector.disable-defaults", "--collector.loadavg", "--web.listen-address", &target]));
+    // The exporter runs on this machine, and has the name of a host of the simulated fabric.
+    let job = format!("- job_name: real\n  static_configs: [{{targets: ['{target}'], labels: {{instance: 'node00001:9100'}}}}]\n");
+    let prometheus = Prometheus::start_with(&prometheus, dir, &job, &["--web.config.file=web.yml"]);
+    fs::write(dir.join("sweep.toml"), "simulate = \"net.p\"\ninterval = \"250ms\"\noutput = \"lines.jsonl\"\n").unwrap();
+    let url = |user: &str| format!("https://{user}localhost:{}", prometheus.address.port());
+    let read = |url: &str, more: &[&str]| {
+        let args = ["heatmap", "lines.jsonl", "--by", "host", "--format", "json", "--host-metric", "node_load1", "--host-metrics", url];
+        let done = Command::new(&view).current_dir(dir).args(args).args(more).output().unwrap();
+        let words = String::from_utf8_lossy(&done.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned(), words)
+    };
+    // Repeats until Prometheus has two readings in the time of the records.
+    let is_read = (0..60).any(|_| {
+        assert_cmd::Command::new(SWEEP).current_dir(dir).args(["-c", "sweep.toml", "--sweeps", "6"]).timeout(TIMEOUT).assert().success();
+        let (_, rows, _) = read(&url("ada@"), &["--host-metrics-ca-file", "ca.pem", "--host-metrics-password-file", "password"]);
+        let document: Value = serde_json::from_str(&rows).unwrap_or_default();
+        let row = document["rows"]
+            .as_array()
+            .and_then(|rows| rows.iter().find(|row| row["metric"] == "node_load1" && row["node"] == "node00001"));
+        row.is_some_and(|row| cells(row).iter().any(|(state, _)| *state == "value"))
+    });
+    assert!(is_read, "{:?}", read(&url("ada@"), &["--host-metrics-ca-file", "ca.pem", "--host-metrics-password-file", "password"]));
+    let ca = ["--host-metrics-ca-file", "ca.pem"];
+    let with_password = |file| [&ca[..], &["--host-metrics-password-file", file]].concat();
+    let refused = "it refuses the access (HTTP status 401)";
+    let plain = format!("http://localhost:{}", prometheus.address.port());
+    let by_number = format!("https://ada@127.0.0.1:{}", prometheus.address.port());
+    for (url, more, expected) in [
+        (&*url("ada@"), vec![], "UnknownIssuer"),
+        (&*url("ada@"), vec![], "with --host-metrics-ca-file FILE"),
+        (&*url("ada@"), with_password("wrong"), refused),
+        (&*url(""), with_password("password"), refused),
+        (&*url(""), ca.to_vec(), "the password with --host-metrics-password-file"),
+        (&*by_number, with_password("password"), "use a name of the certificate of Prometheus in the address"),
+        (&*url("ada@"), vec!["--host-metrics-ca-file", "no.pem"], "it has no certificate"),
+        (&*url("ada@"), vec!["--host-metrics-ca-file", "missing.pem"], "cannot use missing.pem as the certificates of an authority"),
+        (&*format!("https://{target}"), ca.to_vec(), "check that Prometheus serves TLS at this address"),
+        (&*plain, vec![], "HTTP status 400"),
+    ] {
+        let (is_ok, _, text) = read(url, &more);
+        assert!(!is_ok && text.contains(expected) && !text.contains(PASSWORD), "{url} {more:?}: {text}");
     }
 }
 

@@ -9,4 +9,5 @@ mod prometheus;
 mod recipes;
 mod recompute;
 mod schema;
+mod slurm;
 mod tools;

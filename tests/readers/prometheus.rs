@@ -65,6 +65,11 @@ pub(crate) struct Prometheus {
 
 impl Prometheus {
     pub(crate) fn start(program: &Path, dir: &Path, jobs: &str) -> Self {
+        Self::start_with(program, dir, jobs, &[])
+    }
+
+    /// Starts Prometheus with more arguments.
+    pub(crate) fn start_with(program: &Path, dir: &Path, jobs: &str, more: &[&str]) -> Self {
         fs::write(dir.join("prometheus.yml"), format!("global:\n  scrape_interval: 500ms\nscrape_configs:\n{jobs}")).unwrap();
         // Prometheus does not report the port of `:0`, so the test takes one that was free a moment
         // ago.
@@ -73,6 +78,7 @@ impl Prometheus {
             .current_dir(dir)
             .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn"])
             .arg(format!("--web.listen-address={address}"))
+            .args(more)
             .stdout(Stdio::null())
             .stderr(fs::File::create(dir.join("prometheus.log")).unwrap())
             .spawn()

@@ -109,6 +109,30 @@ fn job_has_host_metrics_of_its_nodes() {
 }
 
 #[test]
+fn row_of_a_job_has_the_host_metrics_of_its_nodes() {
+    let folder = recorded();
+    let row = rows(folder.path(), &["job", "--nodes", "c[1-2]", "--host-metrics", "hosts.jsonl"]).remove(0);
+    let metrics = row["host_metrics"].as_array().unwrap();
+    let places: Vec<_> = metrics.iter().map(|row| (row["metric"].as_str().unwrap(), row["node"].as_str().unwrap())).collect();
+    assert_eq!(places, [("ipoib", "c1"), ("ipoib", "c2")]);
+    assert_eq!((&metrics[0]["unit"], &metrics[0]["by"], &metrics[0]["bin_ns"]), (&"octets/s".into(), &"host".into(), &row["step_ns"]));
+    let states = |index: usize| -> Vec<&str> {
+        metrics[index]["cells"].as_array().unwrap().iter().map(|cell| cell["state"].as_str().unwrap()).collect()
+    };
+    // The counter was reset in the fourth second, and its last reading is one second before the end.
+    assert_eq!(states(0), ["value", "value", "unknown", "value", "no_record"]);
+    assert_eq!(states(1), ["no_record"; 5]);
+    assert_eq!(metrics[0]["cells"][1]["value"], 200.0);
+    assert_eq!(metrics[0]["cells"][0]["start_ns"], row["steps"][0]["ts"]);
+    // Without a source, the field is null. CSV has no place for it.
+    assert!(rows(folder.path(), &["job", "--nodes", "c[1-2]"])[0]["host_metrics"].is_null());
+    for args in [["--nodes", "c[1-2]", "--format", "csv"], ["--group", "s=oss*", "--format", "json"]] {
+        let (code, _, stderr) = run(folder.path(), &[&["job"], &args[..], &["--host-metrics", "hosts.jsonl"]].concat());
+        assert!(code == 2 && stderr.contains("cannot use --host-metrics without a picture"), "{stderr}");
+    }
+}
+
+#[test]
 fn group_has_flow_imbalance_and_senders() {
     let folder = recorded();
     let row = &rows(folder.path(), &["job", "--group", "storage=oss*"])[0];

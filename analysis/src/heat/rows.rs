@@ -11,7 +11,7 @@ use crate::rows::Row;
 
 /// A row of a heat map in the JSON output: one metric of a port, link, switch, host, service level
 /// or virtual lane over time.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub struct HeatRow<'a> {
     /// Name of the metric as it was given.
     pub metric: &'a str,
@@ -59,7 +59,7 @@ impl Row for HeatRow<'_> {
 
 /// The cells of a row. They are serialized one by one, because a heat map can have millions of
 /// them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cells<'a> {
     start_ns: u64,
     bin_ns: u64,

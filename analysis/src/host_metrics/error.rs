@@ -40,10 +40,39 @@ pub enum HostMetricsError {
         /// The error of the connection.
         why: String,
     },
+    /// A TLS handshake that failed.
+    #[error("cannot reach Prometheus at {}: TLS: {}", Printable(url), Printable(why))]
+    #[diagnostic(help("{}", tls_help(why)))]
+    Tls {
+        /// The address.
+        url: String,
+        /// The error of the handshake.
+        why: String,
+    },
+    /// A file of certificates that cannot be used.
+    #[error("cannot use {} as the certificates of an authority: {}", Printable(path), Printable(why))]
+    #[diagnostic(help("give a PEM file that begins with `-----BEGIN CERTIFICATE-----`, and that this user can read"))]
+    Authority {
+        /// Path of the file.
+        path: String,
+        /// The fault.
+        why: String,
+    },
+    /// A wrong or missing password or token.
+    #[error("cannot read from Prometheus at {}: it refuses the access (HTTP status {status})", Printable(url))]
+    #[diagnostic(help(
+        "give the user in the address (`https://USER@HOST:9090`) and the password with --host-metrics-password-file; without a user, the file has a bearer token"
+    ))]
+    Forbidden {
+        /// The address.
+        url: String,
+        /// Status of the response.
+        status: u16,
+    },
     /// A response that is not from the API of Prometheus.
     #[error("cannot read the response of {}: {why}", Printable(url))]
     #[diagnostic(help(
-        "give the address of Prometheus or of a server with the same API; with --web.route-prefix, add the prefix to the address; for status 401 give --host-metrics-password-file"
+        "give the address of Prometheus or of a server with the same API; with --web.route-prefix, add the prefix to the address"
     ))]
     Response {
         /// The address.
@@ -100,4 +129,19 @@ pub enum HostMetricsError {
         /// The remedy, with the metrics that exist.
         help: String,
     },
+}
+
+/// Returns the remedy of a failed TLS handshake. rustls names the faults of a certificate.
+fn tls_help(why: &str) -> &'static str {
+    if why.contains("CaUsedAsEndEntity") {
+        "Prometheus uses the certificate of an authority itself; give it a certificate that is no authority (`openssl req -x509 -addext basicConstraints=CA:FALSE ...`)"
+    } else if why.contains("UnknownIssuer") {
+        "give the certificate of the authority that signed the certificate of Prometheus with --host-metrics-ca-file FILE"
+    } else if why.contains("not valid for name") || why.contains("NotValidForName") {
+        "use a name of the certificate of Prometheus in the address, or a certificate with this name"
+    } else if why.contains("xpired") || why.contains("NotValidYet") {
+        "renew the certificate of Prometheus; check the clocks of both machines"
+    } else {
+        "check that Prometheus serves TLS at this address (`tls_server_config` in its --web.config.file); without TLS, use `http://`"
+    }
 }

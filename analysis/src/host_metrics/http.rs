@@ -1,5 +1,6 @@
 //! GET requests to Prometheus over HTTP/1.1, with TLS and a password if necessary.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::error::HostMetricsError;
@@ -27,12 +29,14 @@ const WHOLE: Duration = Duration::from_secs(300);
 /// Largest response in octets. 100,000 series of an hour at 15 s have about this size.
 const MOST: usize = 1 << 30;
 
-/// Password or token for Prometheus.
+/// What a connection to Prometheus needs besides its address.
 #[derive(Clone, Default)]
 pub struct Access {
     /// With a user in the URL, the password of this user (basic authentication). Without a user, a
     /// bearer token.
     pub secret: Option<String>,
+    /// PEM file of the certificates that are trusted, instead of those of the system.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// A server.
@@ -81,7 +85,7 @@ impl Server {
             host: authority.host().trim_matches(['[', ']']).to_owned(),
             port: authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
             prefix: uri.path().trim_end_matches('/').to_owned(),
-            tls: is_tls.then(connector),
+            tls: is_tls.then(|| connector(access.ca_file.as_deref())).transpose()?,
             authorization: authorization.map(header).transpose()?,
         })
     }
@@ -114,7 +118,8 @@ impl Server {
         let request = request.body(Empty::new()).map_err(|error| unreachable(error.to_string()))?;
         let Some(tls) = &self.tls else { return self.exchange(TokioIo::new(stream), request).await };
         let name = ServerName::try_from(self.host.clone()).map_err(|error| unreachable(error.to_string()))?;
-        let stream = tls.connect(name, stream).await.map_err(|error| unreachable(format!("TLS: {error}")))?;
+        let stream =
+            tls.connect(name, stream).await.map_err(|error| HostMetricsError::Tls { url: self.url.clone(), why: error.to_string() })?;
         self.exchange(TokioIo::new(stream), request).await
     }
 
@@ -133,11 +138,27 @@ impl Server {
     }
 }
 
-/// Returns a connector that trusts the certificates of this system, or those of `SSL_CERT_FILE`.
-fn connector() -> TlsConnector {
+/// Returns a connector that trusts the certificates of a file. Without a file it trusts those of this
+/// system, or those of `SSL_CERT_FILE`.
+fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, HostMetricsError> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    TlsConnector::from(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
+    match ca_file {
+        Some(path) => {
+            let wrong = |why: String| HostMetricsError::Authority { path: path.display().to_string(), why };
+            let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
+            for certificate in certificates {
+                let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+                roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(wrong("it has no certificate".to_owned()));
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    Ok(TlsConnector::from(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())))
 }
 
 /// Returns the URL without the user and a password.
@@ -170,7 +191,7 @@ mod tests {
             let error = Server::new(url, &Access::default()).err().unwrap().to_string();
             assert!(error.contains("cannot use") && !error.contains("secret@"), "{error}");
         }
-        let server = Server::new("https://user@[::1]/prometheus/", &Access { secret: Some("x".to_owned()) }).unwrap();
+        let server = Server::new("https://user@[::1]/prometheus/", &Access { secret: Some("x".to_owned()), ca_file: None }).unwrap();
         assert_eq!((server.url(), &*server.host, server.port, &*server.prefix), ("https://[::1]/prometheus/", "::1", 443, "/prometheus"));
         assert_eq!(server.authorization.unwrap(), "Basic dXNlcjp4");
     }

@@ -108,6 +108,9 @@ impl Reader {
         let response = |why: String| HostMetricsError::Response { url: self.server.url().to_owned(), why };
         let answer: Answer = match serde_json::from_slice(&body) {
             Ok(answer) => answer,
+            Err(_) if matches!(status, 401 | 403) => {
+                return Err(HostMetricsError::Forbidden { url: self.server.url().to_owned(), status });
+            }
             Err(_) if status != 200 => return Err(response(format!("HTTP status {status}"))),
             Err(error) => return Err(response(format!("it is not an answer of the API: {error}"))),
         };
@@ -273,7 +276,7 @@ mod tests {
                 .to_owned(),
         );
         let (url, requests) = serve(vec![matrix(&series.join(",")), nodes]);
-        let found = load_from(&url, &Access { secret: Some("token".to_owned()) }, "m_total", 10).unwrap();
+        let found = load_from(&url, &Access { secret: Some("token".to_owned()), ca_file: None }, "m_total", 10).unwrap();
         let shown: Vec<_> = found.metrics[0].series.iter().map(|(host, pieces)| (&**host, pieces[0].value)).collect();
         assert_eq!(shown, [("n1", Some(2.0)), ("n2", Some(2.0))]);
         assert!(found.notes.iter().any(|note| note.starts_with("2 readings were left out")), "{:?}", found.notes);
@@ -303,6 +306,7 @@ mod tests {
         for (status, body, expected) in [
             (422, refused, "execution: query processing would load too many samples (query `{__name__=\"m_total\"}[610s]`)"),
             (401, "Unauthorized", "HTTP status 401"),
+            (403, "Forbidden", "HTTP status 403"),
             (404, "<html>", "HTTP status 404"),
             (200, "<html>", "it is not an answer of the API"),
         ] {

@@ -7,6 +7,8 @@ use super::imbalance::Imbalance;
 use super::run::JobRun;
 use super::sharing::Sharing;
 use super::{Job, Leaf, LocalTraffic, Node, Step, Uplink};
+use crate::heat::rows::HeatRow;
+use crate::host_metrics::panels::Columns;
 use crate::rows::Row;
 
 /// A job. In CSV output each node has its own line.
@@ -53,6 +55,9 @@ pub struct JobRow<'a> {
     /// The jobs that shared links with the job, and the congestion that held it up. Null if only the
     /// nodes were given.
     pub sharing: Option<&'a Sharing>,
+    /// Metrics of the hosts of the job in the steps: one row for each metric and host. Null without a
+    /// source of host metrics.
+    pub host_metrics: Option<Vec<HeatRow<'a>>>,
 }
 
 impl Row for JobRow<'_> {
@@ -76,7 +81,14 @@ impl Row for JobRow<'_> {
 }
 
 impl Job {
-    /// Returns the row of the job, without `sharing`. `id` is its ID, and `run` has its times, if they
+    /// Returns the steps as columns of a time axis, without gaps.
+    pub fn columns(&self) -> Columns {
+        let (first, last) = (self.steps.first().map_or(0, |step| step.ts), self.steps.last().map_or(0, |step| step.ts));
+        let step_ns = self.step_ns.max(1);
+        Columns { start_ns: first, step_ns, count: ((last - first) / step_ns) as usize + usize::from(!self.steps.is_empty()) }
+    }
+
+    /// Returns the row of the job, without `sharing` and `host_metrics`. `id` is its ID, and `run` has its times, if they
     /// are known.
     pub fn row<'a>(&'a self, id: Option<&'a str>, run: Option<&'a JobRun>) -> JobRow<'a> {
         let sum = |value: fn(&Node) -> f64| self.nodes.iter().map(value).sum();
@@ -100,6 +112,7 @@ impl Job {
             blocked_ns_per_byte: self.blocked_ns_per_byte,
             imbalance: self.imbalance,
             sharing: None,
+            host_metrics: None,
         }
     }
 }

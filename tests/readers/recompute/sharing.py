@@ -8,6 +8,9 @@ from records import SECOND, first, host
 # Gb/s below which a host is idle, and the share of a link above which a job counts.
 IDLE, COUNTS = 1e-3, 0.01
 
+# Part of a link that the assumption of separate jobs may leave without an explanation.
+CONTRADICTION = 0.05
+
 
 class Fabric:
     """Hosts and links between switches."""
@@ -52,18 +55,32 @@ def owner(jobs, name, second):
     return tuple(sorted(half or [job for _, job in sorted(ran)[-1:]]))
 
 
+def by_owner(hosts, rate, second):
+    """The rates of hosts by job, without idle hosts."""
+    sums = collections.Counter()
+    for one, who in hosts:
+        if rate(one, second) > IDLE:
+            sums[who] += rate(one, second)
+    return sums
+
+
+def limits(most, load, floor):
+    """Lower and upper bounds from the most that each job can have."""
+    everything = sum(most.values())
+    return {who: (min(max(load - (everything - value), floor(who), 0.0), value), value) for who, value in most.items()}
+
+
 def bounds(fabric, link, second, owners):
+    """The load of a link, and for each job the bounds without an assumption, and those for separate jobs."""
     load = fabric.load(link, second)
     if load is None or load <= IDLE:
         return None
-    sides = []
+    sides, ends = [], []
     for switch, rate in ((link[0][0], fabric.sent), (link[1][0], fabric.received)):
         leaf = [(one, who) for one, who in owners if one[1] == switch]
+        own = by_owner(leaf or owners, rate, second)
+        ends.append(own)
         if leaf:
-            own = collections.Counter()
-            for one, who in leaf:
-                if rate(one, second) > IDLE:
-                    own[who] += rate(one, second)
             shared = own.get((), 0.0)
             possible = {who: own[who] + (shared if who else 0.0) for who in own}
             if shared > 0:
@@ -71,10 +88,18 @@ def bounds(fabric, link, second, owners):
             sides.append(possible)
     if not sides:
         return None
-    possible = {who: min(side[who] for side in sides) for who in sides[0] if all(who in side for side in sides)}
-    possible = {who: min(value, load) for who, value in possible.items()}
-    everything = sum(possible.values())
-    return load, {who: (max(load - (everything - value), 0.0), value) for who, value in possible.items()}
+    sent, received = ends
+    shared, arrived = sent.get((), 0.0), sum(received.values())
+    always = {}
+    for who in set(sent) | (set(received) if shared > 0 else set()):
+        own = min(sent.get(who, 0.0), arrived) if who else 0.0
+        always[who] = min(own + min(shared, received.get(who, 0.0)), load)
+    apart = {who: min([always[who]] + [side.get(who, 0.0) for side in sides]) for who in always}
+    certain = limits(always, load, lambda who: 0.0)
+    if sum(apart.values()) < load * (1 - CONTRADICTION):
+        return load, {who: certain[who] * 2 for who in certain}
+    narrow = limits(apart, load, lambda who: certain[who][0])
+    return load, {who: certain[who] + narrow[who] for who in certain}
 
 
 def sharing(recording, row, path, differences):
@@ -87,19 +112,19 @@ def sharing(recording, row, path, differences):
     found = {}
     owners = {second: [(one, owner(jobs, one[0], second)) for one in fabric.hosts] for second in {key[3] for key in recording.seconds}}
     for link in fabric.links:
-        sums, total, seconds = collections.defaultdict(lambda: [0.0, 0.0, 0]), 0.0, 0
+        sums, total, seconds = collections.defaultdict(lambda: [0.0] * 5), 0.0, 0
         for second in owners:
             values = bounds(fabric, link, second, owners[second])
             if not values:
                 continue
             load, possible = values
-            if sum(value for who, (_, value) in possible.items() if mine in who) <= COUNTS * load:
+            if sum(values[3] for who, values in possible.items() if mine in who) <= COUNTS * load:
                 continue
             total, seconds = total + load / 8 * SECOND, seconds + 1
-            for who, (least, value) in possible.items():
-                sums[name(who)][0] += least / 8 * SECOND
-                sums[name(who)][1] += value / 8 * SECOND
-                sums[name(who)][2] += value > COUNTS * load
+            for who, values in possible.items():
+                for place, value in enumerate(values):
+                    sums[name(who)][place] += value / 8 * SECOND
+                sums[name(who)][4] += values[3] > COUNTS * load
         found[link[0]] = (total, seconds, sums)
     listed = {(link["from"]["guid"], link["from"]["port"]): link for link in shared["links"]}
     check("links are found", set(listed) <= set(found), True)
@@ -110,8 +135,8 @@ def sharing(recording, row, path, differences):
         check(f"{key}: bytes", link["bytes"], total)
         check(f"{key}: seconds", link["seconds"], float(seconds))
         for one in link["jobs"]:
-            least, value, count = sums[one["job"]]
-            check(f"{key}: {one['job']}: least", one["least_bytes"], least)
-            check(f"{key}: {one['job']}: most", one["most_bytes"], value)
+            *octets, count = sums[one["job"]]
+            for place, field in enumerate(("least_bytes", "most_bytes", "least_if_apart_bytes", "most_if_apart_bytes")):
+                check(f"{key}: {one['job']}: {field}", one[field], octets[place])
             check(f"{key}: {one['job']}: seconds", one["seconds"], float(count))
             check(f"{key}: {one['job']}: estimate", one["estimate_bytes"], None)

@@ -38,15 +38,15 @@ fn write_neighbours(text: &mut String, sharing: &Sharing) -> fmt::Result {
     let mut table = table::new();
     table.set_header(["shared links with", "links", "time", "roots", "at least", "estimate", "at most"]);
     for Neighbour { job: id, links, seconds, roots, share } in sharing.neighbours.iter().take(MOST) {
-        let JobShare { least_bytes, estimate_bytes, most_bytes } = share;
+        let JobShare { least_if_apart_bytes, estimate_bytes, most_if_apart_bytes, .. } = share;
         table.add_row([
             job(id.as_deref()),
             links.to_string(),
             format!("{seconds:.0} s"),
             roots.to_string(),
-            octets(*least_bytes),
+            octets(*least_if_apart_bytes),
             estimate_bytes.map_or_else(|| "-".to_owned(), octets),
-            octets(*most_bytes),
+            octets(*most_if_apart_bytes),
         ]);
     }
     writeln!(text, "\n{}", table::to_text(table, &[1, 2, 3, 4, 5, 6]))?;
@@ -99,9 +99,9 @@ fn jobs(jobs: &[JobOnLink], all: f64) -> String {
         return "not known".to_owned();
     }
     let share = |one: &JobOnLink| {
-        let JobShare { least_bytes, estimate_bytes, most_bytes } = one.share;
+        let JobShare { least_if_apart_bytes, estimate_bytes, most_if_apart_bytes, .. } = one.share;
         let percent = |bytes: f64| format!("{:.0}", 100.0 * bytes / all);
-        let bounds = format!("{}-{} %", percent(least_bytes), percent(most_bytes));
+        let bounds = format!("{}-{} %", percent(least_if_apart_bytes), percent(most_if_apart_bytes));
         match estimate_bytes {
             Some(bytes) => format!("{} {} % ({bounds})", job(one.job.as_deref()), percent(bytes)),
             None => format!("{} {bounds}", job(one.job.as_deref())),
@@ -122,16 +122,26 @@ fn write_method(text: &mut String, sharing: &Sharing) -> fmt::Result {
     match sharing.method {
         Method::Routes => writeln!(
             text,
-            "\nShares are estimates from the routes, in intervals of {seconds} s, with bounds in parentheses. They assume that hosts of different\n\
-             jobs exchange no data. {} of the traffic between switches is not explained by this; above 5 %, doubt the estimates.",
+            "\nShares are estimates from the routes, in intervals of {seconds} s, with bounds in parentheses. Both assume that hosts of different\n\
+             jobs exchange no data; --format json has bounds without this assumption. {} of the traffic between switches is not explained.",
             percent(sharing.unexplained)
         ),
         Method::LeafLinks => writeln!(
             text,
             "\nShares are bounds, in intervals of {seconds} s, on the links of leaf switches only, because no routes were given (--routes). They\n\
-             assume that hosts of different jobs exchange no data, and that no traffic passes through a leaf switch to another one."
+             assume that hosts of different jobs exchange no data (--format json has bounds without this assumption), and that no traffic\n\
+             passes through a leaf switch to another one."
         ),
+    }?;
+    if sharing.contradicted_seconds > 0.0 {
+        let time = sharing.contradicted_seconds;
+        writeln!(
+            text,
+            "In {time:.0} s of this time, the counters show that hosts of different jobs did exchange data, or that the list of jobs or the routes\n\
+             are wrong. For these intervals the bounds do not assume it. Do not trust the estimates."
+        )?;
     }
+    Ok(())
 }
 
 /// Writes a table of runs of a job. The first one is the run with which the others are compared.

@@ -1,6 +1,7 @@
 //! Bounds of the shares of jobs in one bin. They need no estimate.
-
-use std::collections::BTreeSet;
+//!
+//! There are two kinds. The bounds *always* need no assumption about jobs. The bounds *apart* assume
+//! that hosts of different jobs exchange no data, and are narrower.
 
 use ibnet::types::Guid;
 use rustc_hash::FxHashMap;
@@ -26,13 +27,23 @@ pub(super) struct HostLoads {
     pub(super) receives: Vec<f64>,
 }
 
+/// Lower and upper bound of a data rate, in Gb/s.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Bounds {
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
+
 /// Share of an owner in the data rate of a link, in Gb/s.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Part {
-    pub(super) least: f64,
+    /// Bounds that hold also if hosts of different jobs exchange data.
+    pub(super) always: Bounds,
+    /// Bounds if hosts of different jobs exchange no data. Equal to `always` if the counters
+    /// contradict this assumption.
+    pub(super) apart: Bounds,
     /// `None` without routes.
     pub(super) estimate: Option<f64>,
-    pub(super) most: f64,
 }
 
 /// Shares of all owners in all links in a bin.
@@ -43,7 +54,16 @@ pub(super) struct Parts {
     pub(super) measured: f64,
     /// Sum of the differences between these data rates and the estimate.
     pub(super) unexplained: f64,
+    /// Whether the counters contradict the assumption that hosts of different jobs exchange no data.
+    pub(super) is_contradicted: bool,
 }
+
+/// Upper bounds of the owners of a link, in Gb/s.
+pub(super) type Most = FxHashMap<Owner, f64>;
+
+/// Part of a data rate that the assumption may leave without an explanation: the counters of two ports
+/// are not read at the same instant. More is a contradiction.
+pub(super) const CONTRADICTION: f64 = 0.05;
 
 /// Upper bounds of the owners of a link: the octets that their hosts sent, and that they received.
 #[derive(Clone, Copy, Default)]
@@ -52,24 +72,50 @@ pub(super) struct Limits {
     pub(super) received: f64,
 }
 
-/// Returns the bounds of each owner on each link from the limits of each owner. `loads` has the data
-/// rate of each link.
-pub(super) fn of_limits(limits: FxHashMap<(LinkIndex, Owner), Limits>, loads: &[Option<f64>]) -> Parts {
-    let mut by_link: FxHashMap<LinkIndex, Vec<(Owner, f64)>> = FxHashMap::default();
-    for ((link, owner), Limits { sent, received }) in limits {
-        by_link.entry(link).or_default().push((owner, sent.min(received)));
-    }
-    let bounded = by_link.into_iter().filter_map(|(link, most)| Some((link, bounded(most, loads[link as usize]?)))).collect();
-    Parts { by_link: bounded, ..Parts::default() }
+/// Returns the bounds of the owners of a link from the most that each can have sent: `always`, and
+/// `apart` if hosts of different jobs exchange no data. The lower bound is what the others cannot have
+/// sent.
+pub(super) fn of_most(always: &Most, apart: &Most, load: f64) -> Vec<(Owner, Part)> {
+    let mut owners: Vec<Owner> = always.keys().copied().collect();
+    owners.sort_unstable();
+    let most = |most: &Most, owner: Owner| most.get(&owner).copied().unwrap_or(0.0).min(load);
+    let apart_most = |owner: Owner| most(apart, owner).min(most(always, owner));
+    let (all, all_apart) = (sum(&owners, |owner| most(always, owner)), sum(&owners, apart_most));
+    let is_contradicted = all_apart < load * (1.0 - CONTRADICTION);
+    let bounds = |most: f64, all: f64, least: f64| Bounds { least: (load - (all - most)).clamp(least.min(most), most), most };
+    let part = |owner: Owner| {
+        let always = bounds(most(always, owner), all, 0.0);
+        let apart = if is_contradicted { always } else { bounds(apart_most(owner), all_apart, always.least) };
+        (owner, Part { always, apart, estimate: None })
+    };
+    owners.iter().copied().map(part).collect()
 }
 
-/// Returns the bounds of the owners of a link from the most that each can have sent. What the others
-/// cannot have sent is the lower bound.
-fn bounded(mut most: Vec<(Owner, f64)>, load: f64) -> Vec<(Owner, Part)> {
-    most.sort_unstable_by_key(|(owner, _)| *owner);
-    most.iter_mut().for_each(|(_, most)| *most = most.min(load));
-    let all: f64 = most.iter().map(|(_, most)| most).sum();
-    most.into_iter().map(|(owner, most)| (owner, Part { least: (load - (all - most)).clamp(0.0, most), estimate: None, most })).collect()
+fn sum(owners: &[Owner], value: impl Fn(Owner) -> f64) -> f64 {
+    owners.iter().copied().map(value).sum()
+}
+
+/// Returns what the hosts of each owner sent or received, of those in `places`, in Gb/s.
+pub(super) fn by_owner(places: &[usize], owners: &[Owner], gbps: &[f64]) -> Most {
+    let mut own = Most::default();
+    for host in places.iter().filter(|host| gbps[**host] > IDLE_GBPS) {
+        *own.entry(owners[*host]).or_default() += gbps[*host];
+    }
+    own
+}
+
+/// Returns the most that each owner can have in the traffic from some hosts to some hosts, without an
+/// assumption. Traffic belongs to the job of the sender. Traffic of a sender without a job belongs to
+/// the job of the receiver.
+pub(super) fn always(sent: &Most, received: &Most) -> Most {
+    let of = |most: &Most, owner: Owner| most.get(&owner).copied().unwrap_or(0.0);
+    let (shared, all) = (of(sent, NO_JOB), received.values().sum::<f64>());
+    let owners = sent.keys().chain(received.keys().filter(|_| shared > 0.0)).copied();
+    let most = |owner: Owner| {
+        let own = if owner == NO_JOB { 0.0 } else { of(sent, owner).min(all) };
+        (owner, own + shared.min(of(received, owner)))
+    };
+    owners.map(most).collect()
 }
 
 /// Computes bounds on the links of leaf switches without forwarding tables. A packet on a link from a
@@ -80,6 +126,9 @@ pub(super) fn without_routes(network: &Network<'_>, hosts: &HostLoads, bin: u64)
     for (index, host) in network.hosts.iter().enumerate() {
         host.leaf.into_iter().for_each(|leaf| by_leaf.entry(leaf).or_default().push(index));
     }
+    let everywhere: Vec<usize> = (0..network.hosts.len()).collect();
+    let all_sent = by_owner(&everywhere, &hosts.owners, &hosts.sends);
+    let all_received = by_owner(&everywhere, &hosts.owners, &hosts.receives);
     let mut parts = Parts::default();
     for link in 0..network.links.len() as LinkIndex {
         let Some(load) = network.load(link, bin).filter(|load| *load > IDLE_GBPS) else { continue };
@@ -87,38 +136,36 @@ pub(super) fn without_routes(network: &Network<'_>, hosts: &HostLoads, bin: u64)
             continue;
         }
         let (from, to) = (network.links[link as usize].0, network.peer(link).0);
-        let up = by_leaf.get(&from).map(|leaf| most_of(leaf, &hosts.owners, &hosts.sends));
-        let down = by_leaf.get(&to).map(|leaf| most_of(leaf, &hosts.owners, &hosts.receives));
-        let most = match (up, down) {
-            (Some(up), None) => up,
-            (None, Some(down)) => down,
+        let (up, down) = (by_leaf.get(&from), by_leaf.get(&to));
+        // A host of the leaf switch sent a packet that leaves it, and received a packet that arrives.
+        let senders = up.map(|leaf| by_owner(leaf, &hosts.owners, &hosts.sends));
+        let receivers = down.map(|leaf| by_owner(leaf, &hosts.owners, &hosts.receives));
+        let (sent, received) = (senders.as_ref().unwrap_or(&all_sent), receivers.as_ref().unwrap_or(&all_received));
+        let apart = match (senders.as_ref(), receivers.as_ref()) {
+            (Some(up), None) => most_of(up, &hosts.owners),
+            (None, Some(down)) => most_of(down, &hosts.owners),
             // A link between two leaf switches: both limits hold.
             (Some(up), Some(down)) => {
-                let down: FxHashMap<Owner, f64> = down.into_iter().collect();
-                up.into_iter().filter_map(|(owner, most)| Some((owner, most.min(*down.get(&owner)?)))).collect()
+                let down = most_of(down, &hosts.owners);
+                most_of(up, &hosts.owners).into_iter().filter_map(|(owner, most)| Some((owner, most.min(*down.get(&owner)?)))).collect()
             }
             (None, None) => continue,
         };
-        parts.by_link.insert(link, bounded(most, load));
+        parts.by_link.insert(link, of_most(&always(sent, received), &apart, load));
     }
     parts
 }
 
-/// Returns the most that each owner can have in the traffic of some hosts. Hosts without a job
-/// exchange data with every job.
-fn most_of(leaf: &[usize], owners: &[Owner], gbps: &[f64]) -> Vec<(Owner, f64)> {
-    let mut own: FxHashMap<Owner, f64> = FxHashMap::default();
-    for host in leaf.iter().filter(|host| gbps[**host] > IDLE_GBPS) {
-        *own.entry(owners[*host]).or_default() += gbps[*host];
-    }
+/// Returns the most that each owner can have in the traffic of some hosts, if hosts of different jobs
+/// exchange no data. Hosts without a job exchange data with every job.
+fn most_of(own: &Most, owners: &[Owner]) -> Most {
     let shared = own.get(&NO_JOB).copied().unwrap_or(0.0);
-    let mut most: Vec<(Owner, f64)> =
-        own.into_iter().map(|(owner, own)| (owner, if owner == NO_JOB { own } else { own + shared })).collect();
+    let mut most: Most = own.iter().map(|(owner, own)| (*owner, if *owner == NO_JOB { *own } else { own + shared })).collect();
     if shared > 0.0 {
         // A job without a host at this leaf switch can use the shared hosts.
-        let here: Vec<Owner> = most.iter().map(|(owner, _)| *owner).collect();
-        let others: BTreeSet<Owner> = owners.iter().copied().filter(|owner| !here.contains(owner)).collect();
-        most.extend(others.into_iter().map(|owner| (owner, shared)));
+        owners.iter().for_each(|owner| {
+            most.entry(*owner).or_insert(shared);
+        });
     }
     most
 }

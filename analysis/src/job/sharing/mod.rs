@@ -6,8 +6,9 @@
 //! assumptions and its measured errors.
 //!
 //! Traffic belongs to the job of the sender. If the sender has no job, it belongs to the job of the
-//! receiver. The method assumes that hosts of different jobs do not exchange data. Hosts without a
-//! job, such as storage servers, can exchange data with all.
+//! receiver. The estimate and the narrower bounds assume that hosts of different jobs do not exchange
+//! data. Hosts without a job, such as storage servers, can exchange data with all. The other bounds
+//! hold without this assumption.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +26,7 @@ use crate::routes::Routes;
 mod bounds;
 mod fit;
 mod network;
+mod reach;
 mod rows;
 
 pub use self::rows::{JobOnLink, JobShare, LinkShare, Neighbour, RootShare, Sharing};
@@ -62,6 +64,8 @@ struct Octets {
     least: f64,
     estimate: Option<f64>,
     most: f64,
+    /// Bounds if hosts of different jobs exchange no data.
+    apart: (f64, f64),
     /// Time in which the owner counted on the link, in seconds.
     seconds: f64,
 }
@@ -70,8 +74,10 @@ impl Octets {
     fn add(&mut self, part: &Part, seconds: f64, counts: bool) {
         // 1 Gb/s for 1 s is 1e9 bit.
         let octets = |gbps: f64| gbps * seconds * 1e9 / 8.0;
-        self.least += octets(part.least);
-        self.most += octets(part.most);
+        self.least += octets(part.always.least);
+        self.most += octets(part.always.most);
+        self.apart.0 += octets(part.apart.least);
+        self.apart.1 += octets(part.apart.most);
         self.estimate = part.estimate.map(|gbps| self.estimate.unwrap_or(0.0) + octets(gbps)).or(self.estimate);
         self.seconds += if counts { seconds } else { 0.0 };
     }
@@ -80,7 +86,7 @@ impl Octets {
 impl Part {
     /// Returns the estimate, or the upper bound without an estimate.
     fn likely(&self) -> f64 {
-        self.estimate.unwrap_or(self.most)
+        self.estimate.unwrap_or(self.apart.most)
     }
 }
 
@@ -161,16 +167,23 @@ impl<'a> Shares<'a> {
         (self.method == Method::Routes && measured > 0.0).then(|| sum(|parts| parts.unexplained) / measured)
     }
 
+    /// Returns the time of the intervals in which the counters show that hosts of different jobs
+    /// exchange data, in seconds.
+    pub fn contradicted_seconds(&self) -> f64 {
+        self.bins.iter().filter(|(_, parts)| parts.is_contradicted).count() as f64 * self.bin_ns as f64 / 1e9
+    }
+
     /// Returns the estimated octets of each job on each link in each bin: the sending port, the number
-    /// of the bin, the job, and the lower bound, the estimate and the upper bound. The result serves
-    /// tests that know the truth.
-    pub fn all(&self) -> Vec<(PortKey, u64, Option<&str>, [f64; 3])> {
+    /// of the bin, the job, and the values: lower bound, estimate, upper bound, and both bounds if hosts
+    /// of different jobs exchange no data. The result serves tests that know the truth.
+    pub fn all(&self) -> Vec<(PortKey, u64, Option<&str>, [f64; 5])> {
         let octets = |gbps: f64| gbps * self.bin_ns as f64 / 8.0;
         let mut all = Vec::new();
         for (bin, parts) in &self.bins {
             for (link, owners) in &parts.by_link {
                 for (owner, part) in owners {
-                    let values = [part.least, part.estimate.unwrap_or(f64::NAN), part.most].map(octets);
+                    let Part { always, apart, estimate } = part;
+                    let values = [always.least, estimate.unwrap_or(f64::NAN), always.most, apart.least, apart.most].map(octets);
                     all.push((self.network.links[*link as usize], *bin, self.owners[*owner as usize].as_deref(), values));
                 }
             }

@@ -29,6 +29,9 @@ pub struct Sharing {
     /// Part of the data on links between switches that the estimate does not explain, 0 to 1. Null
     /// without routes.
     pub unexplained: Option<f64>,
+    /// Time of the intervals in which the counters show that hosts of different jobs exchange data, in
+    /// seconds. Then the estimate is wrong, and the bounds `_if_apart` equal the others.
+    pub contradicted_seconds: f64,
     /// Whether the routes were not used, because there are too many pairs of hosts.
     pub has_too_many_pairs: bool,
     /// Jobs that shared links with the job. The job with most octets on these links comes first.
@@ -58,12 +61,16 @@ pub struct Neighbour {
 /// Octets of a job on a link, or on several.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct JobShare {
-    /// Lower bound of the octets.
+    /// Lower bound of the octets, whatever hosts exchange data.
     pub least_bytes: f64,
     /// Estimate of the octets. Null without routes.
     pub estimate_bytes: Option<f64>,
-    /// Upper bound of the octets.
+    /// Upper bound of the octets, whatever hosts exchange data.
     pub most_bytes: f64,
+    /// Lower bound of the octets if hosts of different jobs exchange no data.
+    pub least_if_apart_bytes: f64,
+    /// Upper bound of the octets if hosts of different jobs exchange no data.
+    pub most_if_apart_bytes: f64,
 }
 
 /// A job on a link.
@@ -125,14 +132,16 @@ type OctetsOfOwners = Vec<(Owner, Octets)>;
 
 impl From<Octets> for JobShare {
     fn from(octets: Octets) -> Self {
-        Self { least_bytes: octets.least, estimate_bytes: octets.estimate, most_bytes: octets.most }
+        let (least_if_apart_bytes, most_if_apart_bytes) = octets.apart;
+        let Octets { least: least_bytes, estimate: estimate_bytes, most: most_bytes, .. } = octets;
+        Self { least_bytes, estimate_bytes, most_bytes, least_if_apart_bytes, most_if_apart_bytes }
     }
 }
 
 impl JobShare {
     /// Returns the estimate, or the upper bound without an estimate.
     pub fn likely(&self) -> f64 {
-        self.estimate_bytes.unwrap_or(self.most_bytes)
+        self.estimate_bytes.unwrap_or(self.most_if_apart_bytes)
     }
 }
 
@@ -161,6 +170,7 @@ impl Shares<'_> {
                     let sum = sums.entry(owner).or_default();
                     sum.least += octets.least;
                     sum.most += octets.most;
+                    sum.apart = (sum.apart.0 + octets.apart.0, sum.apart.1 + octets.apart.1);
                     sum.estimate = octets.estimate.map(|more| sum.estimate.unwrap_or(0.0) + more).or(sum.estimate);
                 }
                 links.push((weight, shared));
@@ -179,6 +189,7 @@ impl Shares<'_> {
             method: self.method,
             interval_ns: self.bin_ns,
             unexplained: self.unexplained(),
+            contradicted_seconds: self.contradicted_seconds(),
             has_too_many_pairs: self.has_too_many_pairs,
             neighbours,
             roots,

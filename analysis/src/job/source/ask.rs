@@ -117,8 +117,13 @@ impl Ask {
             other => other,
         };
         let (entries, command) = match (self.squeue(&["-j", id]), stored) {
-            // squeue fails if it does not have the job. The answer of sacct explains more.
-            (Err(AskError::Failed { .. }), stored) => stored?,
+            // squeue fails if it does not have the job. An answer of sacct explains more.
+            (Err(AskError::Failed { .. }), Ok(stored)) => stored,
+            (Err(AskError::Failed { .. }), Err(error)) => {
+                // Without accounting, the list of squeue has all jobs that Slurm still has.
+                let (entries, command) = self.squeue(&["-a"]).map_err(|_| error)?;
+                return Ok(find_in(entries, &command, id)?);
+            }
             (answer, _) => answer?,
         };
         Ok(find_in(of_job(entries, id), &command, id)?)

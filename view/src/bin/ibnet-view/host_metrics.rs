@@ -16,7 +16,7 @@ use ibnet_view::picture::timeline::Timeline;
 use ibnet_view::terminal;
 
 use crate::Failure;
-use crate::format::Format;
+use crate::format::{Document, Format};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct HostArgs {
@@ -31,14 +31,19 @@ pub(crate) struct HostArgs {
     /// File with the password of the user in the address of Prometheus, or with a bearer token
     #[arg(long, value_name = "FILE", requires = "sources")]
     host_metrics_password_file: Option<PathBuf>,
+    /// PEM file with the certificate of the authority that signed the certificate of Prometheus, or
+    /// with the certificate of Prometheus itself. Without it, the certificates of this system
+    #[arg(long, value_name = "FILE", requires = "sources")]
+    host_metrics_ca_file: Option<PathBuf>,
 }
 
 impl HostArgs {
-    /// Refuses sources without a picture into which their metrics are drawn.
-    pub(crate) fn need_picture(&self, format: Format, output: Option<&Path>) -> Result<(), Failure> {
+    /// Refuses sources without a place for their metrics: a picture, or the JSON rows of one job.
+    pub(crate) fn need_place(&self, format: Format, output: Option<&Path>, is_one_job: bool) -> Result<(), Failure> {
         let is_json = |path: &Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
         let has_picture = format == Format::Text && output.is_some_and(|path| !is_json(path));
-        if self.sources.is_empty() || has_picture { Ok(()) } else { Err(Failure::HostMetricsWithoutPicture) }
+        let has_rows = is_one_job && format == Format::Document(Document::Json);
+        if self.sources.is_empty() || has_picture || has_rows { Ok(()) } else { Err(Failure::HostMetricsWithoutPicture) }
     }
 
     /// Reads the metrics of these hosts, and reports on standard error what was left out. Returns
@@ -50,7 +55,8 @@ impl HostArgs {
         let sources: Vec<Source> = self.sources.iter().map(|source| Source::from(&**source)).collect();
         let requests = if self.requests.is_empty() { Request::defaults() } else { self.requests.clone() };
         let secret = self.host_metrics_password_file.as_deref().map(|path| cli::read(path, limits::SECRET)).transpose()?;
-        let access = Access { secret: secret.map(|secret| String::from_utf8_lossy(&secret).trim_end_matches(['\r', '\n']).to_owned()) };
+        let secret = secret.map(|secret| String::from_utf8_lossy(&secret).trim_end_matches(['\r', '\n']).to_owned());
+        let access = Access { secret, ca_file: self.host_metrics_ca_file.clone() };
         let loaded = host_metrics::load(&sources, &access, &requests, names, range)?;
         loaded.notes.iter().for_each(|note| cli::note(&format!("hosts     {note}\n")));
         Ok(Some(loaded))
@@ -70,8 +76,9 @@ pub(crate) fn below_jobs(args: &HostArgs, picture: Timeline, traffic: &JobsTraff
     Ok(grid.iter().fold(picture, |picture, grid| picture.with_hosts_by_job(grid, traffic)))
 }
 
-/// Returns the metrics of these hosts on a time axis, and summarizes them on standard error.
-fn grid(args: &HostArgs, columns: Columns, hosts: impl Iterator<Item = String>) -> Result<Option<Grid>, Failure> {
+/// Returns the metrics of these hosts on a time axis, and summarizes them on standard error. Returns
+/// `None` if no source was given.
+pub(crate) fn grid(args: &HostArgs, columns: Columns, hosts: impl Iterator<Item = String>) -> Result<Option<Grid>, Failure> {
     let end_ns = columns.start_ns.saturating_add(columns.step_ns.saturating_mul(columns.count as u64));
     let names = HostNames::new(hosts);
     let Some(HostMetrics { metrics, .. }) = args.load(&names, Range { from: columns.start_ns, to: end_ns })? else { return Ok(None) };

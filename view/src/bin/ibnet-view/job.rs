@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use ibnet::cli::{self, OutputError};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
+use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::Inputs;
 use ibnet_analysis::job::all::{AllJobs, JobList};
+use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::when::{self, Zone};
 use ibnet_view::draw::{self, render};
@@ -93,7 +95,7 @@ Examples:
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' --host-metrics http://prometheus:9090 -o job.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    args.host_metrics.need_picture(args.format, args.output.as_deref())?;
+    args.host_metrics.need_place(args.format, args.output.as_deref(), !args.all && args.group.is_empty())?;
     match args.group.is_empty() {
         true if args.all => run_all(args),
         true => run_one(args),
@@ -149,7 +151,8 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         compared.push(evaluate(run, Some(&others))?);
     }
     if let Format::Document(document) = args.format {
-        let mut rows = vec![one.row(args.slurm.as_deref())];
+        let hosts = host_metrics::grid(&args.host_metrics, job.columns(), job.nodes.iter().map(|node| node.host.clone()))?;
+        let mut rows = vec![JobRow { host_metrics: hosts.as_ref().map(Grid::heat_rows), ..one.row(args.slurm.as_deref()) }];
         rows.extend(compared.iter().map(|other| other.row(Some(&other.run.id))));
         return document.write(common::span(summary)?, &rows, args.output.as_deref());
     }

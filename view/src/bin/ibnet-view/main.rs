@@ -130,7 +130,9 @@ enum Failure {
     #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
     NotAPicture { path: PathBuf },
     #[error("cannot use --host-metrics without a picture")]
-    #[diagnostic(help("give -o FILE.svg or FILE.png; `ibnet-view heatmap --by host --format json` has the values"))]
+    #[diagnostic(help(
+        "give -o FILE.svg or FILE.png; `--format json` has the values of one job, and `ibnet-view heatmap --by host --format json` those of all hosts"
+    ))]
     HostMetricsWithoutPicture,
     #[error("cannot use --bin for one job")]
     #[diagnostic(help("give --steps, or omit --bin; --bin is for --all and --group"))]
