@@ -91,7 +91,8 @@ def start_samplers(args, folder, fleet, port, log):
 class Hub:
     """ibnet-hub with a stream, and with an archive if it packs."""
 
-    def __init__(self, args, folder, url, log):
+    def __init__(self, args, folder, url):
+        self.log = os.path.join(folder, "hub.log")
         self.port, command = free_port(), [os.path.join(args.programs, "ibnet-hub")]
         if args.packer == "hub":
             path = os.path.join(folder, "hub.toml")
@@ -99,7 +100,8 @@ class Hub:
                 file.write(f'archive = "{folder}/archive"\narchive_every = "10s"\n')
             command += ["-c", path]
         command += ["--input", f"{url}/ibnet.>?stream=IBNET", "--listen", f"127.0.0.1:{self.port}"]
-        self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def get(self, path):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
@@ -120,7 +122,9 @@ class Hub:
         self.last = {row["sampler"]: row["last_slot"] for row in rows}
         wrong = [f"hub: {sampler} is missing" for sampler in set(expected) - {row["sampler"] for row in rows}]
         wrong += [f"hub: {lost} slots or lines lost"] if lost else []
-        return wrong + ([f"hub: {late} samplers without their last slot after {LAST} s"] if late else [])
+        wrong += [f"hub: {late} samplers without their last slot after {LAST} s"] if late else []
+        with open(self.log, errors="replace") as log:
+            return wrong + ([f"hub: its log ends with {line.rstrip()}" for line in log.readlines()[-5:]] if wrong else [])
 
 
 def wait_for_archive(archive, last):
@@ -232,7 +236,7 @@ def soak(args, folder):
     collect = [program("ibnet-sweep"), "collect", "--from", url, "-o", lines, "--every", "30s"]
     samplers = []
     try:
-        hub = Hub(args, folder, url, log)
+        hub = Hub(args, folder, url)
         others.append(("hub", hub.process))
         if args.packer == "collect":
             others.append(("collector", subprocess.Popen(collect, stdout=log, stderr=log)))
