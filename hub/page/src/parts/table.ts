@@ -43,6 +43,8 @@ interface Line<Row> {
   cells: HTMLElement[];
   /** The row that the line shows. */
   row: Row | null;
+  /** The address of the page has changed, so all cells must be written. */
+  isStale: boolean;
 }
 
 /** Space between two columns, in pixels. */
@@ -163,11 +165,16 @@ export class Table<Row> {
   /** Sorts the rows again by their new values. The values are drawn before the new order. */
   sortSoon(): void {
     this.later(() => {
-      const rows = this.ordered(this.rows);
+      const before = this.rows;
+      const rows = this.ordered(before);
       requestAnimationFrame(() => {
-        if (rows.length !== this.rows.length) return;
+        if (this.rows !== before) return;
         this.rows = rows;
-        this.drawVisible();
+        // In two pictures, because most cells change.
+        const { from, to } = this.visible;
+        const middle = Math.ceil((from + to) / 2);
+        this.fillAll(from, middle);
+        requestAnimationFrame(() => this.fillAll(middle, this.visible.to));
         this.later(() => this.drawHidden());
       });
     });
@@ -190,7 +197,7 @@ export class Table<Row> {
 
   /** Makes the next drawing write all cells: addresses of links have the shown time. */
   forget(): void {
-    for (const line of this.lines) line.row = null;
+    for (const line of this.lines) line.isStale = true;
   }
 
   private ordered(rows: Row[]): Row[] {
@@ -260,7 +267,7 @@ export class Table<Row> {
   /** Draws all rows that are elements. */
   private draw(): void {
     this.arrange();
-    for (let index = 0; index < this.shown; index++) this.fill(this.lines[index], index);
+    this.fillAll(0, this.shown);
   }
 
   /** Gives each row an element: the visible rows, and some above and below them. */
@@ -281,15 +288,19 @@ export class Table<Row> {
   /** Draws the visible rows. The others are drawn when the browser is idle, or before they scroll in. */
   private drawVisible(): void {
     const { from, to } = this.visible;
-    for (let index = from; index < to; index++) this.fill(this.lines[index], index);
+    this.fillAll(from, to);
   }
 
   private drawHidden(): void {
     requestAnimationFrame(() => {
       const { from, to } = this.visible;
-      for (let index = 0; index < this.shown; index++)
-        if (index < from || index >= to) this.fill(this.lines[index], index);
+      this.fillAll(0, from);
+      this.fillAll(to, this.shown);
     });
+  }
+
+  private fillAll(from: number, to: number): void {
+    for (let index = from; index < Math.min(to, this.shown); index++) this.fill(index);
   }
 
   /** The elements of the visible rows: the first one, and the one after the last one. */
@@ -326,23 +337,24 @@ export class Table<Row> {
     );
     const element = h("div", { class: "table-row", role: "row" }, ...cells);
     element.classList.toggle("opens", this.options.open !== undefined);
+    const line: Line<Row> = { element, cells, row: null, isStale: true };
     element.addEventListener("click", (event) => {
       if ((event.target as Element).closest("a, button") !== null) return;
-      const row = this.rows[Number(element.dataset.row)];
-      if (row !== undefined) this.options.open?.(row);
+      if (line.row !== null) this.options.open?.(line.row);
     });
     this.block.append(element);
     if (this.picture !== null) this.block.append(this.picture.canvas);
-    return { element, cells, row: null };
+    return line;
   }
 
-  private fill(line: Line<Row>, place: number): void {
+  private fill(place: number): void {
+    const line = this.lines[place];
     const index = this.first + place;
     const row = this.rows[index];
     const { element } = line;
-    const isNew = line.row !== row;
+    const isNew = line.row !== row || line.isStale;
     line.row = row;
-    setAttribute(element, "data-row", String(index));
+    line.isStale = false;
     setAttribute(element, "aria-rowindex", String(index + 2));
     if (isNew) setAttribute(element, "data-id", this.options.key(row));
     element.classList.toggle("active", index === this.active);

@@ -48,7 +48,8 @@ export function makeOverview(app: App, topology: Topology): View {
       broken.update(errors, changes);
       tightest.update(changes);
       hosts.update(samplers);
-      tiers.update(changes);
+      // In the next picture, with the timeline: the tiers are a summary of what is above them.
+      requestAnimationFrame(() => tiers.update(changes));
     },
     close() {
       for (const poll of polls) poll.close();
