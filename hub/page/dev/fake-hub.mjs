@@ -284,9 +284,10 @@ function groups() {
   ];
 }
 
-function groupDetail(row) {
-  const bins = 300;
-  const start = lastSlot() - bins;
+function groupDetail(row, query) {
+  const second = (name, other) => Math.round(Number(query.get(name) ?? other * 1e9) / 1e9);
+  const start = second("from", lastSlot() - 300);
+  const bins = second("to", lastSlot()) - start;
   const course = (most, shift) =>
     Array.from({ length: bins }, (_, bin) =>
       (start + bin) % 100 === 50 ? null : most * noiseOf(shift + Math.floor((start + bin) / 20)),
@@ -524,7 +525,7 @@ const server = createServer(async (request, response) => {
       job !== undefined
         ? jobDetail(job)
         : group !== undefined
-          ? groupDetail(group)
+          ? groupDetail(group, url.searchParams)
           : answer(path, url.searchParams);
     const body = index === undefined ? found : portDetail(index);
     response.statusCode = body === null ? 404 : 200;
