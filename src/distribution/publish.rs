@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use async_nats::jetstream;
-use async_nats::jetstream::kv::{self, Store};
+use async_nats::jetstream::kv::Store;
+use async_nats::jetstream::stream::{self, DiscardPolicy, StorageType};
 
 use super::{DistributionError, HISTORY, PlanStore};
 use crate::output::connect_nats;
 
 /// Time for each request.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time in which the server detects a value that was sent twice, as in buckets of other clients.
+const DUPLICATES: Duration = Duration::from_secs(120);
 
 /// A longer text is compressed. A shorter one can be read by every NATS client.
 const COMPRESS_ABOVE: usize = 256 << 10;
@@ -46,9 +50,24 @@ async fn bucket(jetstream: &jetstream::Context, name: &str) -> Result<Store, Str
     if let Ok(bucket) = jetstream.get_key_value(name).await {
         return Ok(bucket);
     }
-    let description = "plans of ibnet-gen for ibnet-sweep".to_owned();
-    let config = kv::Config { bucket: name.to_owned(), description, history: HISTORY, ..kv::Config::default() };
-    jetstream.create_key_value(config).await.map_err(|error| error.to_string())
+    // A bucket is a stream with these settings (NATS architecture, ADR-8). The function of the client
+    // that creates a bucket fails with servers before 2.10.
+    let config = stream::Config {
+        name: format!("KV_{name}"),
+        subjects: vec![format!("$KV.{name}.>")],
+        description: Some("plans of ibnet-gen for ibnet-sweep".to_owned()),
+        max_messages_per_subject: HISTORY,
+        discard: DiscardPolicy::New,
+        storage: StorageType::File,
+        num_replicas: 1,
+        duplicate_window: DUPLICATES,
+        allow_rollup: true,
+        deny_delete: true,
+        allow_direct: true,
+        ..stream::Config::default()
+    };
+    jetstream.create_stream(config).await.map_err(|error| error.to_string())?;
+    jetstream.get_key_value(name).await.map_err(|error| error.to_string())
 }
 
 fn payload(text: &str) -> Vec<u8> {

@@ -109,23 +109,6 @@ impl<'a> Server<'a> {
         })
     }
 
-    /// Waits until the server accepts requests to JetStream.
-    pub(super) fn wait_until_ready(&self) {
-        self.wait_until_ready_with(ConnectOptions::new);
-    }
-
-    pub(super) fn wait_until_ready_with(&self, connect: impl Fn() -> ConnectOptions) {
-        self.query(connect, "nats", async |jetstream| {
-            for _ in 0..100 {
-                if jetstream.query_account().await.is_ok() {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            panic!("JetStream is not available");
-        });
-    }
-
     /// Writes a value of a key-value bucket.
     pub(super) fn put(&self, bucket: &str, key: &str, value: &'static str) {
         self.query(ConnectOptions::new, "nats", async |jetstream| {

@@ -157,7 +157,7 @@ fn fleet_changes_to_a_published_plan_in_the_same_slot() {
     let folder = Sampler::new("");
     let server = Server::start(program, &folder, "");
     let mut fleet = Fleet::new(&folder, server.port, "");
-    server.wait_until_ready();
+    server.add_stream(ConnectOptions::new, "nats");
     let made = fleet.generate(&[
         "--net",
         "net.p",
@@ -222,7 +222,7 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     let folder = Sampler::new("");
     let mut server = Server::start(program, &folder, "");
     let mut fleet = Fleet::new(&folder, server.port, "");
-    server.wait_until_ready();
+    server.add_stream(ConnectOptions::new, "nats");
     let name = SAMPLERS[0];
     assert!(fleet.generate(&["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml"]).status.success());
     let plan = folder.read("plan.toml");
@@ -257,7 +257,7 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     assert!(text.contains("plan server") && text.contains("cannot connect to the NATS server"), "{text}");
 
     server.start_again();
-    server.wait_until_ready();
+    server.add_stream(ConnectOptions::new, "nats");
     let (second, _) = fleet.publish(&rotated(&plan), "0s");
     fleet.wait_for_plan(name, &second);
     assert!(fleet.log(name).contains("plans can be received again"), "{}", fleet.log(name));
@@ -267,7 +267,9 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     fleet.stop(name);
     assert_eq!(sha256_hex(&fs::read(folder.path(&format!("{name}.state/plan.toml"))).unwrap()), second);
     let status = fleet.command(name).args(["status", "--from", &fleet.url, "-c", &format!("{name}.toml"), "--json"]).output().unwrap();
-    assert_eq!(status.status.code(), Some(1), "there is no stream of records: {}", String::from_utf8_lossy(&status.stderr));
+    let text = String::from_utf8(status.stdout).unwrap();
+    assert!(status.status.code() == Some(3) && text.contains(&format!("\"plan\":\"{}/ibnet/plan revision 3\"", fleet.url)), "{text}");
+    assert!(SAMPLERS.iter().all(|name| text.contains(name)), "{text}");
 }
 
 #[test]
@@ -283,7 +285,7 @@ fn wrong_password_is_an_error_with_a_remedy() {
         fs::set_permissions(folder.path("password"), mode).unwrap();
     };
     let connect = || ConnectOptions::new().user_and_password("ibnet".to_owned(), "secret".to_owned());
-    server.wait_until_ready_with(connect);
+    server.add_stream(connect, "nats");
     password("secret");
     assert!(fleet.generate(&["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml"]).status.success());
     let name = SAMPLERS[0];
