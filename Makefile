@@ -150,7 +150,7 @@ test-packages: deps-node ## Install, upgrade and remove packages of the programs
 	$(RUN) build --bins $(ALL)
 	./scripts/test-packages target/debug
 
-# Not a part of `make test`: it installs a Debian system and takes four minutes. DOCS="README.md
+# Not a part of `make test`: it installs a Debian system and takes five minutes. DOCS="README.md
 # docs/hub.md" runs these pages only.
 DOCS ?=
 
