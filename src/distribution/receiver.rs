@@ -164,7 +164,7 @@ impl Shared {
         let first = if is_first { Some(first().await) } else { None };
         let mut state = self.lock();
         state.newest = Some(newest);
-        state.first = first.or(state.first.take());
+        state.first = first.or_else(|| state.first.take());
         self.set_tried(state);
     }
 
