@@ -97,7 +97,7 @@ mod tests {
     fn every_key_has_an_example_that_is_valid() {
         let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
         let mut expected = keys(&defaults, "");
-        for inner in ["simulated", "metrics"] {
+        for inner in ["simulated", "metrics", "plan_server"] {
             expected.extend(keys(defaults[inner].as_table().expect("a table"), &format!("{inner}.")));
         }
         let mut of_outputs: Vec<_> =

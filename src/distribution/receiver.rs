@@ -32,6 +32,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause before another attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
+/// Number of attempts to read the older plans.
+const TRIES: usize = 3;
+
 /// Time between two checks of the connection.
 const CHECK: Duration = Duration::from_millis(250);
 
@@ -248,7 +251,16 @@ async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &
         if time_of(&of_newest).is_some_and(|at| at <= now) {
             return of_newest;
         }
-        let mut plans = older(bucket, &store.key, of_newest.revision).await;
+        let mut plans = Vec::new();
+        for _ in 0..TRIES {
+            match older(bucket, &store.key, of_newest.revision).await {
+                Ok(older) => {
+                    plans = older;
+                    break;
+                }
+                Err(error) => tracing::warn!(plan = %store, %error, "cannot read the older plans"),
+            }
+        }
         plans.push(of_newest);
         plans.reverse();
         first_of(plans, now)
@@ -258,16 +270,17 @@ async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &
     Ok(())
 }
 
-/// Returns the older plans of a key, the oldest first. Plans that cannot be read are left out.
-async fn older(bucket: &Store, key: &str, newest: u64) -> Vec<Published> {
-    let Ok(mut history) = bucket.history(key).await else { return Vec::new() };
+/// Returns the older plans of a key, the oldest first. Damaged plans are left out.
+async fn older(bucket: &Store, key: &str, newest: u64) -> Result<Vec<Published>, String> {
+    let mut history = bucket.history(key).await.map_err(|error| with_causes(&error))?;
     let mut plans = Vec::new();
-    while let Some(Ok(entry)) = history.next().await {
+    while let Some(entry) = history.next().await {
+        let entry = entry.map_err(|error| with_causes(&error))?;
         if entry.revision < newest && entry.operation == Operation::Put {
             plans.extend(published(&entry));
         }
     }
-    plans
+    Ok(plans)
 }
 
 /// Returns the plan for a start, see [`Receiver::first`]. The newest plan comes first.

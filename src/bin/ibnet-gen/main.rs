@@ -406,7 +406,7 @@ impl Args {
 
     /// Returns the path of the plan.
     fn output(&self) -> &Path {
-        self.output.as_deref().unwrap_or(Path::new("-"))
+        self.output.as_deref().unwrap_or_else(|| Path::new("-"))
     }
 
     /// Returns all files of the arguments except the output. In the format of LDMS, the output is

@@ -369,7 +369,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             self.notify_reload(0, &detail);
         }
         let first = self.workers.iter().find(has_phase(Phase::Replaced)).or_else(|| self.workers.iter().find(has_phase(Phase::Preparing)));
-        let interval = first.or(self.workers.first()).map(|worker| worker.setup.settings().interval).unwrap_or_default();
+        let interval = first.or_else(|| self.workers.first()).map(|worker| worker.setup.settings().interval).unwrap_or_default();
         // A slot of a worker with an offset has the number of the slot that starts at the border.
         let numbers = Schedule::new(interval, Duration::ZERO);
         let border = numbers.start(numbers.at_or_after(at.max(now.saturating_add(nanos(CHANGE_AHEAD)))));
