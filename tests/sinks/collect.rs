@@ -62,7 +62,7 @@ fn status_waits_for_a_loaded_server() {
     let sampler = Sampler::new("");
     let server = Server::start(program, &sampler, "");
     server.add_stream(ConnectOptions::new, "nats");
-    sampler.configure(&with_server("batch = \"slot\"", server.port));
+    sampler.configure(&file_and_server("200ms", server.port, "batch = \"slot\""));
     let running = sampler.start();
     wait_for("messages", || server.count() > 3);
     running.stop("TERM");

@@ -92,5 +92,5 @@ pub(crate) fn with_help(error: &dyn miette::Diagnostic) -> String {
         }
         cause = error.source();
     }
-    error.help().map_or(text.clone(), |help| format!("{text}; {help}"))
+    error.help().map_or_else(|| text.clone(), |help| format!("{text}; {help}"))
 }

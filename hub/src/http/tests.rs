@@ -42,9 +42,8 @@ fn get(hub: &Arc<Hub>, path: &str) -> (u16, Vec<u8>) {
 
 fn filled() -> Arc<Hub> {
     let group = "storage=node103,node104".parse().expect("a group");
-    let hub = hub(&[lines().join("\n") + "\n"])
-        .with_packing(Some(Arc::default()))
-        .with_groups(Groups::new(vec![group]).expect("one group"));
+    let hub =
+        hub(&[lines().join("\n") + "\n"]).with_packing(Some(Arc::default())).with_groups(Groups::new(vec![group]).expect("one group"));
     hub.tick(crate::ingest::Clock::start().now());
     add_jobs(&hub);
     Arc::new(hub)

@@ -10,6 +10,7 @@ use ibnet::types::{NodeKind, Printable};
 use ibnet_analysis::groups::Group;
 use ibnet_analysis::groups::traffic::GroupTraffic;
 use ibnet_analysis::hosts::host_of;
+use ibnet_analysis::input::continued::Later;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::job::all::flows::Flows;
 use ibnet_analysis::job::all::{AllJobs, JobList};
@@ -20,6 +21,7 @@ use serde::Serialize;
 use crate::live::topology::{Topology, TopologyPort};
 use crate::query::error::ApiError;
 use crate::query::evaluated::MOST_RECORDS;
+use crate::query::memory::Memory;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 
@@ -42,9 +44,6 @@ const MOST_SENDERS: usize = 100;
 
 /// Number of passes that are kept.
 const KEPT: usize = 2;
-
-/// Number of ports whose records are read at a time, to bound the memory.
-const PORTS_AT_ONCE: usize = 1024;
 
 /// A group with its hosts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -143,15 +142,15 @@ impl Passes {
 }
 
 impl Pass {
-    /// Reads the records of a time range: those of the archive before the oldest record in memory,
-    /// then those in memory.
+    /// Reads the records of a time range: those of the archive if the range begins before the oldest
+    /// record in memory, then those in memory.
     fn over(hub: &Hub, asked: (u64, u64)) -> Result<Self, ApiError> {
         let (jobs, keys, interval_ns, first) = {
             let state = hub.read();
             let jobs: Vec<JobRun> = state.jobs.within(asked.0, asked.1).map(|known| known.run.clone()).collect();
             (jobs, host_ports(&state.topology), state.samplers.interval_ns().max(1), state.store.first_ts().unwrap_or(0))
         };
-        let archive = hub.archive.as_ref().filter(|_| asked.0 < first);
+        let archive = hub.archive.as_ref().filter(|archive| asked.0.saturating_sub(REACH_NS) < first && archive.exists());
         let range = (if archive.is_some() { asked.0 } else { asked.0.max(first).min(asked.1) }, asked.1);
         let intervals = (range.1 - range.0).div_ceil(interval_ns);
         if intervals.saturating_mul(keys.len() as u64) > MOST_RECORDS {
@@ -159,20 +158,13 @@ impl Pass {
         }
         let bin_ns = bin_intervals(intervals, keys.len() as u64) * interval_ns;
         let mut fold = AllJobs::new(JobList::new(&jobs), Some(bin_ns));
-        if let Some(archive) = archive {
-            fold = archive.read(fold, range.0, range.1.min(first))?;
-        }
-        // Times are split at the oldest record, so nothing counts twice.
-        let since = if archive.is_some() { first.min(range.1) } else { range.0 };
-        let wanted = Wanted::Named(Vec::new());
-        for keys in keys.chunks(PORTS_AT_ONCE) {
-            let (from, to) = (since.saturating_sub(REACH_NS), range.1.saturating_add(REACH_NS));
-            let chunks: Vec<_> = {
-                let state = hub.read();
-                keys.iter().filter_map(|key| state.store.chunks(*key, from, to)).collect()
-            };
-            for chunks in &chunks {
-                fold_port(chunks.records(&wanted), Some(since), Some(range.1), &mut fold);
+        let memory = Memory { hub, keys, wanted: Wanted::Named(Vec::new()), events: Vec::new(), range };
+        match archive {
+            Some(archive) => fold = archive.read(fold, range, &memory)?,
+            None => {
+                for key in &memory.keys {
+                    memory.records(*key, &mut |records| fold_port(records, Some(range.0), Some(range.1), &mut fold));
+                }
             }
         }
         let none = |_| ApiError::missing("there is no rate of a host port in the time range; give a time with records");

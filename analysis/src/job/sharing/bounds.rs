@@ -3,6 +3,8 @@
 //! There are two kinds. The bounds *always* need no assumption about jobs. The bounds *apart* assume
 //! that hosts of different jobs exchange no data, and are narrower.
 
+use std::collections::BTreeMap;
+
 use ibnet::types::Guid;
 use rustc_hash::FxHashMap;
 
@@ -59,7 +61,7 @@ pub(super) struct Parts {
 }
 
 /// Upper bounds of the owners of a link, in Gb/s.
-pub(super) type Most = FxHashMap<Owner, f64>;
+pub(super) type Most = BTreeMap<Owner, f64>;
 
 /// Part of a data rate that the assumption may leave without an explanation: the counters of two ports
 /// are not read at the same instant. More is a contradiction.
@@ -76,8 +78,7 @@ pub(super) struct Limits {
 /// `apart` if hosts of different jobs exchange no data. The lower bound is what the others cannot have
 /// sent.
 pub(super) fn of_most(always: &Most, apart: &Most, load: f64) -> Vec<(Owner, Part)> {
-    let mut owners: Vec<Owner> = always.keys().copied().collect();
-    owners.sort_unstable();
+    let owners: Vec<Owner> = always.keys().copied().collect();
     let most = |most: &Most, owner: Owner| most.get(&owner).copied().unwrap_or(0.0).min(load);
     let apart_most = |owner: Owner| most(apart, owner).min(most(always, owner));
     let (all, all_apart) = (sum(&owners, |owner| most(always, owner)), sum(&owners, apart_most));

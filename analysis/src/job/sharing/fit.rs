@@ -272,10 +272,11 @@ impl Pairs {
                 *sums.entry((*link, *owner)).or_default() += gbps;
             }
         }
+        let none = Most::default();
         for (link, load) in (0..).zip(&bin.loads) {
             let Some(load) = load.filter(|load| *load > IDLE_GBPS) else { continue };
             let sum = |owner: Owner| sums.get(&(link, owner)).copied().unwrap_or(0.0);
-            let mut owners = of_most(&reach.most(link, bin.hosts), apart.get(&link).unwrap_or(&Most::default()), load);
+            let mut owners = of_most(&reach.most(link, bin.hosts), apart.get(&link).unwrap_or(&none), load);
             let modelled: f64 = owners.iter().map(|(owner, _)| sum(*owner)).sum();
             for (owner, part) in owners.iter_mut().filter(|_| modelled > 0.0) {
                 part.estimate = Some((sum(*owner) * load / modelled).clamp(part.apart.least, part.apart.most));
