@@ -64,7 +64,7 @@ fn add_later<F: Fold>(shards: &mut [Shard<F>], later: &dyn Later, selection: &Se
             let mut of_port: Vec<Record<'_>> = events.extract_if(.., is_of_port).collect();
             later.records(key, &mut |records| {
                 // Both kinds of records live as long as this call.
-                let all = records.into_iter().chain(of_port.drain(..).map(|record| -> Record<'_> { record })).collect();
+                let all = records.into_iter().chain(of_port.drain(..)).collect();
                 shard.continue_port(Key::of_port(key.0, key.1), all, selection);
             });
         }
