@@ -31,7 +31,7 @@ pub struct InputFile {
     /// Size in octets.
     size: u64,
     /// Time of the last change in nanoseconds since 1970.
-    modified_ns: i128,
+    modified_ns: i64,
     /// Sum over the first and the last octets.
     sum: u64,
 }
@@ -74,7 +74,7 @@ impl InputFile {
             // FNV-1a.
             sum = octets.iter().fold(sum, |sum, octet| (sum ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3));
         }
-        let modified_ns = i128::from(state.mtime()) * 1_000_000_000 + i128::from(state.mtime_nsec());
+        let modified_ns = state.mtime().saturating_mul(1_000_000_000).saturating_add(state.mtime_nsec());
         Ok(Some(Self { file, size: state.len(), modified_ns, sum }))
     }
 }
@@ -129,5 +129,30 @@ impl Inputs {
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&path).map_err(|error| failed(error.error))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::create(folder.path()).unwrap();
+        let path = folder.path().join("lines");
+        fs::write(&path, "text").unwrap();
+        let input = InputFile::of(&path).unwrap().unwrap();
+        let hour = Hour(500_000);
+        let mut inputs = Inputs::load(&archive).unwrap();
+        inputs.add(input.clone(), &[(TableName::Ports, hour)].into());
+        inputs.save(&archive).unwrap();
+        let again = Inputs::load(&archive).unwrap();
+        assert!(!again.has(&input, &archive, |_, _| false), "the hour is missing");
+        assert!(again.has(&input, &archive, |_, removed| removed == hour), "retention removed the hour");
+        fs::write(&path, "next").unwrap();
+        assert!(!again.has(&InputFile::of(&path).unwrap().unwrap(), &archive, |_, _| true));
+        assert_eq!(InputFile::of(Path::new("-")).unwrap(), None);
+        assert!(InputFile::of(&folder.path().join("no file")).is_err());
     }
 }

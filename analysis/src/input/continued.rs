@@ -63,8 +63,8 @@ fn add_later<F: Fold>(shards: &mut [Shard<F>], later: &dyn Later, selection: &Se
             let is_of_port = |record: &mut Record<'_>| place(record) == (Some(key.0), Some(key.1));
             let mut of_port: Vec<Record<'_>> = events.extract_if(.., is_of_port).collect();
             later.records(key, &mut |records| {
-                let mut all = records;
-                all.extend(std::mem::take(&mut of_port));
+                // Both kinds of records live as long as this call.
+                let all = records.into_iter().chain(of_port.drain(..)).collect();
                 shard.continue_port(Key::of_port(key.0, key.1), all, selection);
             });
         }

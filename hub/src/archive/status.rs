@@ -92,5 +92,8 @@ pub(crate) fn with_help(error: &dyn miette::Diagnostic) -> String {
         }
         cause = error.source();
     }
-    error.help().map_or_else(|| text.clone(), |help| format!("{text}; {help}"))
+    match error.help() {
+        Some(help) => format!("{text}; {help}"),
+        None => text,
+    }
 }
