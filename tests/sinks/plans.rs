@@ -124,6 +124,13 @@ impl<'a> Fleet<'a> {
         spans
     }
 
+    /// Waits until a sampler has swept three more slots than before.
+    #[track_caller]
+    fn wait_for_slots(&self, name: &str) {
+        let before = self.spans(name).last().unwrap().last;
+        wait_for(&format!("slots of {name}"), || self.spans(name).last().unwrap().last > before + 2);
+    }
+
     /// Waits until a sampler has swept three slots of this plan.
     #[track_caller]
     fn wait_for_plan(&self, name: &str, sha256: &str) {
@@ -185,23 +192,30 @@ fn fleet_changes_to_a_published_plan_in_the_same_slot() {
     SAMPLERS.iter().for_each(|name| fleet.wait_for_plan(name, &second));
     let (third, last_border) = fleet.publish(&format!("{}# the same ports\n", rotated(&plan)), "20s");
     SAMPLERS.iter().for_each(|name| fleet.wait_for_plan(name, &third));
+    let mut is_any_late = false;
     for name in SAMPLERS {
-        let spans = fleet.spans(name);
+        let (spans, details) = (fleet.spans(name), fleet.details(name));
         let plans: Vec<_> = spans.iter().map(|span| span.sha256.as_str()).collect();
-        assert_eq!(plans, [&first, &second, &third], "{name}: {}", fleet.log(name));
-        for (pair, border) in spans.windows(2).zip([border, last_border]) {
-            assert!(pair[0].last < border && pair[1].first >= border, "{name}: {pair:?}, first slot {border}");
+        // On a busy machine, the third sampler can start after the time of the second plan.
+        let is_after = name == SAMPLERS[2] && spans[0].first >= border;
+        assert_eq!(plans, [&first, &second, &third][usize::from(is_after)..], "{name}: {}", fleet.log(name));
+        let borders = [border, last_border].into_iter().skip(usize::from(is_after));
+        for ((pair, border), detail) in spans.windows(2).zip(borders).zip(&details) {
+            // A sampler that was not ready in time reports this.
+            let is_late = detail.contains(" s after the time of its first slot");
+            is_any_late |= is_late;
+            assert!(is_late || detail.contains("; first slot at "), "{detail}");
+            assert!(is_late || pair[0].last < border && pair[1].first >= border, "{name}: {pair:?}, first slot {border}");
             assert_eq!(pair[1].first - pair[0].last - 1, pair[1].missed, "{name}: each slot ran or is reported as missed");
         }
-        let details = fleet.details(name);
-        assert!(details.len() == 2 && details.iter().all(|detail| detail.contains("; first slot at ")), "{details:?}");
+        assert_eq!(details.len(), spans.len() - 1, "{details:?}");
     }
     // The last slot of the old plan and the first one of the new plan have each port once.
     for slot in [border - 1, border] {
         let is_of_slot = |line: &Line| matches!(line, Line::Port(port) if port.slot == slot);
         let ports: Vec<_> = SAMPLERS.iter().flat_map(|name| fleet.lines(name)).filter(is_of_slot).collect();
         let is_missed = SAMPLERS.iter().any(|name| fleet.lines(name).iter().all(|line| !is_of_slot(line)));
-        assert!(ports.len() == 20 || is_missed, "{} ports in slot {slot}", ports.len());
+        assert!(ports.len() == 20 || is_missed || is_any_late, "{} ports in slot {slot}", ports.len());
     }
     for name in SAMPLERS {
         fleet.stop(name);
@@ -244,13 +258,11 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
 
     server.kill();
     wait_for("a warning", || fleet.log(name).contains("no newer plan can be received, the last one stays in use"));
-    let before = fleet.spans(name).last().unwrap().last;
-    wait_for("slots", || fleet.spans(name).last().unwrap().last > before + 5);
+    fleet.wait_for_slots(name);
     fleet.stop(name);
     fleet.start(name);
     wait_for("a start with the copy", || fleet.log(name).contains("the plan is the copy"));
-    let before = fleet.spans(name).last().unwrap().last;
-    wait_for("slots", || fleet.spans(name).last().unwrap().last > before + 5);
+    fleet.wait_for_slots(name);
     assert!(fleet.spans(name).iter().all(|span| span.sha256 == first));
     let check = fleet.command(name).args(["check", "-c", &format!("{name}.toml")]).output().unwrap();
     let text = String::from_utf8(check.stdout).unwrap();
@@ -309,6 +321,7 @@ fn wrong_password_is_an_error_with_a_remedy() {
     password("wrong");
     fleet.start(name);
     wait_for("a start with the copy", || fleet.log(name).contains("the plan is the copy"));
+    fleet.wait_for_slots(name);
     fleet.wait_for_plan(name, &sha256);
     fleet.stop(name);
     let run = fleet.generate(&["publish", "plan.toml", "--to", "nats://ibnet:secret@127.0.0.1", "-c", "publish.toml"]);
