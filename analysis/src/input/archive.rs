@@ -142,8 +142,12 @@ impl Archives {
         selection: &Selection,
         waits: impl FnOnce(&[Shard<F>], u64) -> bool,
     ) -> Result<(), AnalysisError> {
-        let Some((hour, numbers)) = self.hours.pop_first() else { return Ok(()) };
+        let Some((hour, mut numbers)) = self.hours.pop_first() else { return Ok(()) };
         let waits = waits(shards, hour.end());
+        self.done += numbers.iter().map(|number| size(&self.files[*number].1)).sum::<u64>();
+        // The times of a year of hours would take longer to read than the records of one of them.
+        let kind_of = |number: &usize| self.files[*number].0.kind().unwrap_or(Type::Port);
+        numbers.retain(|number| selection.needs_any(kind_of(number), hour.start(), hour.end() - 1));
         let mut lines = Vec::new();
         for number in &numbers {
             if let Some(kind) = self.files[*number].0.kind().filter(|kind| *kind != Type::Port) {
@@ -175,7 +179,6 @@ impl Archives {
             self.fold_directly(&ports, lines, shards, chunks, selection)?;
             chunks.free(hour.end());
         }
-        self.done += numbers.iter().map(|number| size(&self.files[*number].1)).sum::<u64>();
         Ok(())
     }
 
