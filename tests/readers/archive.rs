@@ -65,6 +65,21 @@ fn expected(lines: &str, title: &str) -> Vec<Vec<Value>> {
     by_port.into_iter().filter_map(row).collect()
 }
 
+/// Returns whether rows are equal. A recipe rounds means to six digits. The mean of a few rates can lie
+/// in the middle of two results, so the order of an addition decides between them.
+fn is_same(rows: &[Vec<Value>], expected: &[Vec<Value>]) -> bool {
+    let is_equal = |found: &Value, expected: &Value| match (found, expected) {
+        (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
+            a.as_f64().zip(b.as_f64()).is_some_and(|(a, b)| (a - b).abs() < 1.5e-6)
+        }
+        _ => found == expected,
+    };
+    let is_row = |(found, expected): (&Vec<Value>, &Vec<Value>)| {
+        found.len() == expected.len() && found.iter().zip(expected).all(|(found, expected)| is_equal(found, expected))
+    };
+    rows.len() == expected.len() && rows.iter().zip(expected).all(is_row)
+}
+
 fn view(program: &Path, dir: &Path, args: &[&str]) -> String {
     let output = Command::new(program).current_dir(dir).args(args).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -102,7 +117,7 @@ fn readers_of_an_archive_return_the_rows_of_the_lines() {
         };
         let expected = expected(&lines, &title);
         assert!(expected.len() > 10);
-        assert_eq!(rows, expected, "{engine}: {title}");
+        assert!(is_same(&rows, &expected), "{engine}: {title}: {rows:?}, expected {expected:?}");
     }
 }
 

@@ -187,6 +187,9 @@ fn torn_file_of_an_archive_is_named_and_kept() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && error.contains("hour=13/ports.parquet: it is damaged or not complete"), "{error}");
     }
+    // A time range in another hour does not open the file.
+    let output = view(dir.path(), &["errors", "archive", "--from", "2026-11-21T12:05:00Z", "--to", "2026-11-21T12:15:00Z"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(fs::read(&path).unwrap(), whole[..whole.len() / 2]);
     assert!(dir.path().join("a.jsonl").exists());
     fs::remove_file(&path).unwrap();

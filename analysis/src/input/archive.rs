@@ -146,8 +146,8 @@ impl Archives {
         let waits = waits(shards, hour.end());
         self.done += numbers.iter().map(|number| size(&self.files[*number].1)).sum::<u64>();
         // The times of a year of hours would take longer to read than the records of one of them.
-        let kind_of = |number: &usize| self.files[*number].0.kind().unwrap_or(Type::Port);
-        numbers.retain(|number| selection.needs_any(kind_of(number), hour.start(), hour.end() - 1));
+        let is_near = selection.is_near(hour.start(), hour.end());
+        numbers.retain(|number| is_near || self.files[*number].0 == TableName::Starts);
         let mut lines = Vec::new();
         for number in &numbers {
             if let Some(kind) = self.files[*number].0.kind().filter(|kind| *kind != Type::Port) {

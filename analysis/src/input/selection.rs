@@ -77,6 +77,13 @@ impl Selection {
         self.from.saturating_sub(before)..=self.to.saturating_add(after)
     }
 
+    /// Returns whether a time from `start` to `end`, exclusive, is in the time range or so close to it
+    /// that a port record of this time can be needed.
+    pub(super) fn is_near(&self, start: u64, end: u64) -> bool {
+        let near = self.port_times(None);
+        start <= *near.end() && end > *near.start()
+    }
+
     /// Returns whether the fold can need one of the records between two times, inclusive.
     pub(super) fn needs_any(&self, kind: Type, first: u64, last: u64) -> bool {
         self.needs(kind, first.max(self.from).min(last)) || self.needs(kind, first) || self.needs(kind, last)
