@@ -11,6 +11,7 @@ use std::{io, thread};
 use async_nats::connection::State as ConnectionState;
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::kv::{Entry, Operation, Store};
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use futures_util::StreamExt;
 use tokio::sync::Notify;
 
@@ -32,8 +33,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause before another attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
-/// Number of attempts to read the older plans.
-const TRIES: usize = 3;
+/// Number of older revisions that are searched at a start.
+const MOST_OLDER: u64 = 64;
 
 /// Time between two checks of the connection.
 const CHECK: Duration = Duration::from_millis(250);
@@ -114,7 +115,7 @@ impl Receiver {
     }
 
     /// Returns the plan for a start: the newest valid one whose time has come. If there is none,
-    /// returns the newest valid one, or else the newest one.
+    /// returns the valid one whose time comes first, or else the newest one.
     pub fn first(&self) -> Option<Published> {
         self.shared.lock().first.clone()
     }
@@ -243,7 +244,7 @@ async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &
         shared.fail(store, DistributionError::Missing { store: store.to_string() });
         return Ok(());
     };
-    let newest = published(&entry).ok_or_else(|| DistributionError::Damaged { store: store.to_string() })?;
+    let newest = published(&entry.value, entry.revision).ok_or_else(|| DistributionError::Damaged { store: store.to_string() })?;
     tracing::debug!(plan = %store, revision = newest.revision, sha256 = newest.sha256, "plan received");
     shared.recover(store);
     let of_newest = newest.clone();
@@ -251,18 +252,8 @@ async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &
         if time_of(&of_newest).is_some_and(|at| at <= now) {
             return of_newest;
         }
-        let mut plans = Vec::new();
-        for _ in 0..TRIES {
-            match older(bucket, &store.key, of_newest.revision).await {
-                Ok(older) => {
-                    plans = older;
-                    break;
-                }
-                Err(error) => tracing::warn!(plan = %store, %error, "cannot read the older plans"),
-            }
-        }
-        plans.push(of_newest);
-        plans.reverse();
+        let mut plans = vec![of_newest];
+        add_older(&mut plans, bucket, store, now).await;
         first_of(plans, now)
     };
     // A future of this function would otherwise be a large part of all futures above it.
@@ -270,24 +261,40 @@ async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &
     Ok(())
 }
 
-/// Returns the older plans of a key, the oldest first. Damaged plans are left out.
-async fn older(bucket: &Store, key: &str, newest: u64) -> Result<Vec<Published>, String> {
-    let mut history = bucket.history(key).await.map_err(|error| with_causes(&error))?;
-    let mut plans = Vec::new();
-    while let Some(entry) = history.next().await {
-        let entry = entry.map_err(|error| with_causes(&error))?;
-        if entry.revision < newest && entry.operation == Operation::Put {
-            plans.extend(published(&entry));
+/// Adds older plans of a key, the newest first, up to the first valid one whose time has come. Damaged
+/// plans are left out.
+///
+/// The values are read one by one, because usually the first one is sufficient.
+async fn add_older(plans: &mut Vec<Published>, bucket: &Store, store: &PlanStore, now: u64) {
+    let newest = plans.first().map_or(0, |plan| plan.revision);
+    let subject = format!("{}{}", bucket.prefix, store.key);
+    for revision in (newest.saturating_sub(MOST_OLDER).max(1)..newest).rev() {
+        let message = match bucket.stream.get_raw_message(revision).await {
+            Ok(message) => message,
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => continue,
+            Err(error) => {
+                let error = with_causes(&error);
+                return tracing::warn!(plan = %store, error = %Printable(&error), "cannot read the older plans");
+            }
+        };
+        if message.subject.as_str() != subject {
+            continue;
+        }
+        let Some(plan) = published(&message.payload, revision) else { continue };
+        let has_come = time_of(&plan).is_some_and(|at| at <= now);
+        plans.push(plan);
+        if has_come {
+            return;
         }
     }
-    Ok(plans)
 }
 
 /// Returns the plan for a start, see [`Receiver::first`]. The newest plan comes first.
 fn first_of(newest_first: Vec<Published>, now: u64) -> Published {
     let times: Vec<_> = newest_first.iter().map(time_of).collect();
     let has_come = times.iter().position(|at| at.is_some_and(|at| at <= now));
-    let place = has_come.or_else(|| times.iter().position(Option::is_some)).unwrap_or(0);
+    let earliest = || (0..times.len()).filter(|place| times[*place].is_some()).min_by_key(|place| times[*place]);
+    let place = has_come.or_else(earliest).unwrap_or(0);
     newest_first[place].clone()
 }
 
@@ -297,9 +304,9 @@ fn time_of(plan: &Published) -> Option<u64> {
     Some(loaded.assignments.at.unwrap_or(0))
 }
 
-fn published(entry: &Entry) -> Option<Published> {
-    let text = payload_text(&entry.value, limits::PLAN).filter(|text| text.len() as u64 <= limits::PLAN)?;
-    Some(Published { sha256: sha256_hex(&text), octets: text.into_owned().into(), revision: entry.revision })
+fn published(payload: &[u8], revision: u64) -> Option<Published> {
+    let text = payload_text(payload, limits::PLAN).filter(|text| text.len() as u64 <= limits::PLAN)?;
+    Some(Published { sha256: sha256_hex(&text), octets: text.into_owned().into(), revision })
 }
 
 /// Returns an error with its causes on one line.
@@ -334,6 +341,7 @@ mod tests {
         assert_eq!(first(vec![at(3, "10"), at(2, "05")]), 3);
         assert_eq!(first(vec![plan(3, "broken"), at(2, "20"), plan(1, head)]), 1, "a plan without a time");
         assert_eq!(first(vec![plan(3, "broken"), at(2, "20")]), 2, "the first plan of a fleet");
+        assert_eq!(first(vec![at(3, "30"), at(2, "11"), plan(1, "broken")]), 2, "the other samplers run the older one until then");
         assert_eq!(first(vec![plan(3, "broken"), plan(2, "broken")]), 3, "its error is reported");
     }
 }
