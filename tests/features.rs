@@ -33,4 +33,6 @@ fn build_without_nats_names_the_build_that_has_it() {
     let (code, log) = sweep("\n[[output]]\ntype = \"nats\"\n", &["--simulate", "net.p", "--sweeps", "1"]);
     assert!(code == Some(1) && log.contains("ibnet.toml:3: cannot use an output of type \"nats\""), "{log}");
     assert!(log.contains("make build-full"), "{log}");
+    let (code, log) = sweep("\nassignments = \"nats://127.0.0.1\"\n", &["--simulate", "net.p", "--sweeps", "1"]);
+    assert!(code == Some(1) && log.contains("ibnet.toml:2: cannot use assignments: this ibnet-sweep was built without NATS"), "{log}");
 }
