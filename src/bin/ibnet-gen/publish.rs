@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// samplers change to the plan in this slot
     #[arg(long = "in", value_name = "TIME", default_value = "10s", value_parser = lead)]
     lead: Duration,
-    /// Configuration of ibnet-sweep: its table [plan_server] has the user and the certificates
+    /// Configuration of ibnet-sweep: its table `plan_server` has the user and the certificates
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct PublishArgs {
     /// [default: 10s]
     #[arg(long, value_name = "TIME", requires = "publish", value_parser = lead)]
     publish_in: Option<Duration>,
-    /// Configuration of ibnet-sweep: its table [plan_server] has the user and the certificates
+    /// Configuration of ibnet-sweep: its table `plan_server` has the user and the certificates
     #[arg(long, value_name = "FILE", requires = "publish")]
     publish_config: Option<PathBuf>,
 }
