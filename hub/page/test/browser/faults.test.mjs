@@ -119,10 +119,13 @@ test("link_that_is_down_is_two_clicks_from_its_port", { skip: reason }, async (c
   const fault = page.locator(".fault", { hasText: "link down" }).first();
   await fault.waitFor();
   const text = await fault.textContent();
+  // Both ends report the fault, and the page shows it once.
+  assert.equal(await page.locator(".fault", { hasText: /link down|up and down/ }).count(), 1);
+  assert.match(await page.textContent(".verdict-text"), /1 link is down/);
   await fault.click();
   await page.waitForSelector(".port-page");
-  const name = await page.textContent("h1");
-  assert.ok(text.startsWith(name), `${text} opened ${name}`);
+  const title = await page.textContent("h1");
+  assert.ok(text.startsWith(title), `${text} opened ${title}`);
   await page.screenshot({ path: `${pictures}/faults-link-down.png` });
   assert.deepEqual(faults, []);
 });
@@ -156,6 +159,7 @@ test("lost_sampler_is_named_and_its_ports_have_no_values", { skip: reason }, asy
   const late = page.locator(".sampler:not([data-state=ok])", { hasText: name });
   await late.waitFor();
   assert.match(await late.textContent(), /no new slot|disconnected/);
+  await page.locator(".verdict-text", { hasText: "1 sampler sends no records" }).waitFor();
   await page.screenshot({ path: `${pictures}/faults-sampler.png` });
   const { ports } = await hub.json("topology");
   const port = ports.find(({ sampler, kind }) => sampler === name && kind === "switch");
