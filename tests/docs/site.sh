@@ -53,7 +53,7 @@ TOML
 job,user,nodes,start,end,state,name
 4650,ada,"node[001-016]",$noon,$((noon + 8)),COMPLETED,cfd
 4711,ada,"node[001-016]",$((noon + 8)),$((noon + 20)),COMPLETED,cfd
-4712,bob,"node[017-032]",$noon,$((noon + 20)),COMPLETED,md
+4712,user02,"node[017-032]",$noon,$((noon + 20)),COMPLETED,md
 CSV
     cp jobs.txt jobs.jsonl
     mkdir -p examples target/release/examples

@@ -203,7 +203,7 @@ function samplers() {
 function jobs() {
   return [4711, 4712, 4709].map((job, index) => ({
     job: String(job),
-    user: ["anna", "li", null][index],
+    user: ["user01", "user02", null][index],
     name: ["gromacs", "train-llm", "<img src=x onerror=alert(1)>"][index],
     state: index === 2 ? "completed" : "running",
     nodes: `node[${24 * index + 1}-${24 * index + 24}]`,

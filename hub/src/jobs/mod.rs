@@ -195,7 +195,7 @@ pub(crate) mod tests {
         const SECOND: u64 = 1_000_000_000;
         let run = JobRun::new(id, nodes, Some(start * SECOND), end.map(|end| end * SECOND)).expect("a host list");
         let state = if end.is_some() { "completed" } else { "running" };
-        JobRun { user: Some("alice".to_owned()), state: state.to_owned(), ..run }
+        JobRun { user: Some("user01".to_owned()), state: state.to_owned(), ..run }
     }
 
     pub(crate) fn listing(runs: Vec<JobRun>, at: u64) -> Listing {

@@ -174,7 +174,7 @@ mod tests {
         look(&hub, &source, false);
         look(&hub, &source, false);
         assert_eq!((events(&hub), hub.read().jobs.source.error.is_some()), (vec!["jobs_lost".to_owned()], true), "the file is missing");
-        std::fs::write(&path, "job,user,nodes,start,end,state\n7,anna,n[1-2],1700000100,,running\n").expect("written");
+        std::fs::write(&path, "job,user,nodes,start,end,state\n7,user01,n[1-2],1700000100,,running\n").expect("written");
         look(&hub, &source, true);
         assert_eq!((events(&hub).len(), hub.read().jobs.source.error.clone()), (2, None));
         assert_eq!(hub.read().jobs.find("7").map(|known| (known.run.user.clone(), known.run.to)), Some((None, None)), "the user is hidden");

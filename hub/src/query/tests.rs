@@ -373,7 +373,7 @@ fn traffic_of_jobs_equals_that_of_the_analysis_of_files() {
     assert_eq!(past["links_to_ns"].as_u64(), Some((START + 60) * SECOND), "the last minute of the job");
     let found = |text: &str, is_running| jobs::list(&hub, &jobs::Filter { text: text.to_owned(), is_running, ..filter.clone() }).len();
     assert_eq!(
-        (found("", Some(true)), found("node103", None), found("NODE101", None), found("alice", Some(false)), found("x", None)),
+        (found("", Some(true)), found("node103", None), found("NODE101", None), found("user01", Some(false)), found("x", None)),
         (2, 1, 1, 1, 0)
     );
 }

@@ -27,7 +27,8 @@ const FIRST_ID: u64 = 4101;
 const NEXT: u64 = 100;
 
 /// Names of jobs and users. The next group of hosts has the next name.
-const NAMES: [(&str, &str); 5] = [("climate", "yuki"), ("lattice", "amara"), ("cfd", "pavel"), ("md-run", "lucia"), ("train", "chen")];
+const NAMES: [(&str, &str); 5] =
+    [("climate", "user02"), ("lattice", "user03"), ("cfd", "user04"), ("md-run", "user05"), ("train", "user06")];
 
 /// Hosts that run one job after another.
 struct Group {
@@ -56,7 +57,7 @@ pub(super) fn of(fabric: &Fabric, seed: u64, incast: Option<&Incast>, servers: &
     Box::new(move |now| {
         let mut runs: Vec<JobRun> = Vec::new();
         if let Some((nodes, hosts)) = &writes {
-            runs.push(run(INCAST_ID, ("checkpoint", "sofia"), (nodes, hosts), start_ns - MINUTE_NS, None));
+            runs.push(run(INCAST_ID, ("checkpoint", "user01"), (nodes, hosts), start_ns - MINUTE_NS, None));
         }
         for (place, group) in groups.iter().enumerate() {
             let number = now.saturating_sub(group.first_ns) / group.length_ns;

@@ -148,7 +148,7 @@ fn jobs_of_a_file_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.csv");
     let header = "job,user,nodes,start,end,state\n";
-    fs::write(&path, format!("{header}7,anna,n[1-2],1700000100,1700000200,completed\n8,anna,n3,1700000300,,running\n")).unwrap();
+    fs::write(&path, format!("{header}7,user01,n[1-2],1700000100,1700000200,completed\n8,user01,n3,1700000300,,running\n")).unwrap();
     let config = folder.path().join("hub.toml");
     fs::write(&config, format!("jobs = \"{}\"\nhide_users = true\n", path.display())).unwrap();
     let hub = Hub::start(&["-c", config.to_str().unwrap(), "--input", &format!("file:{}/none", folder.path().display())]);

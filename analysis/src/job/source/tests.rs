@@ -125,13 +125,13 @@ fn job_name_with_a_line_feed_is_not_another_job() {
 #[test]
 fn jobs_are_found_in_the_json_of_pbs() {
     let text = r#"{"timestamp":1795264200,"pbs_version":"23.06.06","pbs_server":"s","Jobs":{
-        "7.s":{"Job_Name":"cfd","Job_Owner":"anna@login1","job_state":"F","exec_host":"n1/0*32+n2/0*16+n2/1*16",
+        "7.s":{"Job_Name":"cfd","Job_Owner":"user01@login1","job_state":"F","exec_host":"n1/0*32+n2/0*16+n2/1*16",
                "stime":"Sat Nov 21 12:00:00 2026","resources_used":{"walltime":"00:01:00"}},
         "8[1].s":{"Job_Owner":"ben@login1","job_state":"R","exec_host":"n3/0","stime":"Sat Nov 21 12:00:00 2026"},
         "9.s":{"job_state":"Q"}}}"#;
     let user = |run: JobRun, name: Option<&str>, user: &str| JobRun { name: name.map(str::to_owned), user: Some(user.to_owned()), ..run };
     let expected = [
-        user(run("7", "n1,n2", Some(NOON + 60_000_000_000), "finished"), Some("cfd"), "anna"),
+        user(run("7", "n1,n2", Some(NOON + 60_000_000_000), "finished"), Some("cfd"), "user01"),
         user(run("8[1]", "n3", None, "running"), None, "ben"),
     ];
     assert_eq!(all(text, "jobs", &Zone::utc()).unwrap(), expected);
