@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
-use axum::http::{HeaderMap, header};
+use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -15,6 +15,9 @@ use crate::query::error::ApiError;
 /// A smaller answer is not compressed.
 const COMPRESSED_FROM: usize = 2048;
 
+/// Seconds after which a client with too many requests can try again.
+const RETRY_SECONDS: &str = "5";
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         #[derive(Serialize)]
@@ -22,7 +25,11 @@ impl IntoResponse for ApiError {
             error: String,
         }
         let text = serde_json::to_vec(&Reason { error: self.reason }).unwrap_or_default();
-        (self.status, [(CONTENT_TYPE, "application/json")], text).into_response()
+        let mut response = (self.status, [(CONTENT_TYPE, "application/json")], text).into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+        }
+        response
     }
 }
 

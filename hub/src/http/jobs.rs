@@ -1,13 +1,13 @@
 //! Jobs.
 
 use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::app::{Answered, App};
+use super::app::{Answered, App, Client};
 use super::lists::{Rows, limit};
 use super::params::Params;
+use super::places::Weight;
 use super::values::kept_range;
 use crate::jobs::SourceState;
 use crate::query::error::wrong;
@@ -27,7 +27,7 @@ struct JobRows {
     source: SourceState,
 }
 
-pub(crate) async fn list(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn list(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["job", "q", "state", "limit", "from", "to"])?;
     let is_running = match params.one("state")? {
         None => None,
@@ -36,7 +36,7 @@ pub(crate) async fn list(State(app): State<App>, headers: HeaderMap, RawQuery(qu
         Some(other) => return Err(wrong("state", other, "running or ended")),
     };
     let limit = limit(&params)?;
-    app.compute(headers, move |hub| {
+    app.compute(client, move |hub| {
         let range = params.range((0, u64::MAX))?;
         let filter = Filter {
             from: range.0,
@@ -59,12 +59,13 @@ pub(crate) async fn list(State(app): State<App>, headers: HeaderMap, RawQuery(qu
     .await
 }
 
-pub(crate) async fn one(State(app): State<App>, Path(id): Path<String>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn one(State(app): State<App>, Path(id): Path<String>, client: Client, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["from", "to"])?;
     let evaluations = app.evaluations.clone();
-    app.compute(headers, move |hub| {
-        let has_range = params.one("from")?.is_some() || params.one("to")?.is_some();
-        let range = params.range(kept_range(hub))?;
+    let has_range = params.one("from")?.is_some() || params.one("to")?.is_some();
+    let range = params.range(kept_range(&app.hub))?;
+    // Without a range, the answer describes the whole job.
+    app.compute_at(Weight::of_all_ports(&app.hub, range), client, move |hub| {
         Answer::json(&jobs::one(hub, &evaluations, &id, has_range.then_some(range))?)
     })
     .await

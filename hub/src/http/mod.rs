@@ -10,6 +10,7 @@
 //! | [`groups`] | groups of hosts |
 //! | [`jobs`] | jobs |
 //! | [`app`] | state that all handlers share |
+//! | [`places`] | the places of short and of long queries |
 //! | [`params`] | parameters of a request |
 //! | [`answer`] | JSON, octets and errors |
 //! | [`live`] | the stream of slots |
@@ -24,6 +25,7 @@ mod jobs;
 pub(crate) mod lists;
 pub(crate) mod live;
 pub(crate) mod params;
+pub(crate) mod places;
 pub(crate) mod routes;
 pub(crate) mod server;
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{Path, RawQuery, State};
-use axum::http::HeaderMap;
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::app::{Answered, App, CLIENTS};
+use super::app::{Answered, App, CLIENTS, Client};
 use super::params::{Params, port_key};
+use super::places::Weight;
 use crate::archive::status::Status;
 use crate::events::Filter;
 use crate::live::timeline::Columns;
@@ -49,7 +49,7 @@ struct Health {
     metrics: &'static [HeatMetric],
 }
 
-pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn health(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
     Params::parse(query.as_deref(), &[])?;
     let archive_from_ns = app.hub.archive.as_ref().and_then(crate::archive::Archive::first_ns);
     let archive = app.hub.packing.as_ref().map(|packing| packing.lock().clone());
@@ -82,12 +82,12 @@ pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(
             metrics: &heat::METRICS,
         }
     };
-    Ok(Answer::json(&health)?.respond(&headers))
+    Ok(Answer::json(&health)?.respond(&client.headers))
 }
 
-pub(crate) async fn topology(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn topology(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
     Params::parse(query.as_deref(), &[])?;
-    app.compute(headers, |hub| {
+    app.compute(client, |hub| {
         let topology = Arc::clone(&hub.read().topology);
         Answer::json(&*topology)
     })
@@ -97,12 +97,12 @@ pub(crate) async fn topology(State(app): State<App>, headers: HeaderMap, RawQuer
 pub(crate) async fn one_port(
     State(app): State<App>,
     Path((guid, number)): Path<(String, String)>,
-    headers: HeaderMap,
+    client: Client,
     RawQuery(query): RawQuery,
 ) -> Answered {
     Params::parse(query.as_deref(), &[])?;
     let key = port_key(&format!("{guid}/{number}"))?;
-    app.compute(headers, move |hub| Answer::json(&port::find(hub, key)?)).await
+    app.compute(client, move |hub| Answer::json(&port::find(hub, key)?)).await
 }
 
 /// Largest number of series in one answer.
@@ -128,11 +128,11 @@ struct AllSeries {
     series: Vec<NamedSeries>,
 }
 
-pub(crate) async fn series(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn series(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["port", "metric", "from", "to", "step", "as"])?;
-    app.compute(headers, move |hub| {
-        let (first, last) = kept_range(hub);
-        let range = params.range((first, last))?;
+    let range = params.range(kept_range(&app.hub))?;
+    let weight = Weight::of(&app.hub, range, params.all("port").count());
+    app.compute_at(weight, client, move |hub| {
         let step = params.parsed::<u64>("step", "a time in nanoseconds")?.filter(|step| *step > 0);
         let form = series::form(params.one("as")?)?;
         let ports = params.all("port").map(|text| Ok((text, port_key(text)?))).collect::<Result<Vec<_>, ApiError>>()?;
@@ -172,9 +172,11 @@ fn heat_metric(name: Option<&str>) -> Result<HeatMetric, ApiError> {
     })
 }
 
-pub(crate) async fn heat(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn heat(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["metric", "by", "agg", "from", "to", "step"])?;
-    app.compute(headers, move |hub| {
+    let (from, to) = params.range(kept_range(&app.hub))?;
+    let weight = Weight::of_all_ports(&app.hub, (from, to));
+    app.compute_at(weight, client, move |hub| {
         let metric = heat_metric(params.one("metric")?)?;
         if let Some(by) = params.one("by")?.filter(|by| *by != "port") {
             return Err(wrong("by", by, "port; a client joins the rows of links, switches and hosts itself"));
@@ -185,7 +187,6 @@ pub(crate) async fn heat(State(app): State<App>, headers: HeaderMap, RawQuery(qu
             Some("p95") => Join::P95,
             Some(other) => return Err(wrong("agg", other, "max, mean or p95")),
         };
-        let (from, to) = params.range(kept_range(hub))?;
         let step = params.parsed::<u64>("step", "a time in nanoseconds")?.filter(|step| *step > 0);
         Ok(Answer::octets(heat::find(hub, heat::Request { metric, join, from, to, step })?))
     })
@@ -204,9 +205,9 @@ struct Timeline {
 /// Largest number of columns of the timeline.
 const MOST_COLUMNS: u64 = 900;
 
-pub(crate) async fn timeline(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn timeline(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["from", "to"])?;
-    app.compute(headers, move |hub| {
+    app.compute(client, move |hub| {
         let (first, last) = kept_range(hub);
         let (from_ns, to_ns) = params.range((first, last))?;
         let state = hub.read();

@@ -1,10 +1,9 @@
 //! Links, congestion trees and errors over a time range: the rows of `ibnet-view --format json`.
 //!
-//! The three answers come from one pass over the records. The last passes are kept, so the overview
-//! of fifty clients costs one pass for each slot.
+//! The three answers come from one pass over the records.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::errors::{Errors, Thresholds};
@@ -18,6 +17,7 @@ use ibnet_analysis::trees::{Limits, TreeRow, Trees};
 use crate::events::{self, Filter};
 use crate::query::error::ApiError;
 use crate::query::memory::Memory;
+use crate::query::passes::LastPasses;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 
@@ -39,8 +39,6 @@ const DATA: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
 /// The result of one pass.
 #[derive(Debug)]
 pub(crate) struct Evaluated {
-    /// The time range of the request.
-    asked: (u64, u64),
     /// Start and end of the time range with records, in nanoseconds since 1970.
     pub(crate) range: (u64, u64),
     ports: BTreeMap<PortKey, PortSummary>,
@@ -49,28 +47,18 @@ pub(crate) struct Evaluated {
 
 /// The last passes.
 #[derive(Debug, Default)]
-pub(crate) struct Evaluations(Mutex<VecDeque<Arc<Evaluated>>>);
+pub(crate) struct Evaluations(LastPasses<Evaluated, KEPT>);
 
 impl Evaluations {
-    /// Returns the pass over a time range. A second request for the same range waits for the first.
+    /// Returns the pass over a time range.
     pub(crate) fn find(&self, hub: &Hub, range: (u64, u64)) -> Result<Arc<Evaluated>, ApiError> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = kept.iter().find(|known| known.asked == range) {
-            return Ok(Arc::clone(known));
-        }
-        let new = Arc::new(evaluate(hub, range)?);
-        if kept.len() == KEPT {
-            kept.pop_front();
-        }
-        kept.push_back(Arc::clone(&new));
-        Ok(new)
+        self.0.find(range, || evaluate(hub, range))
     }
 }
 
 /// Evaluates the records of a time range: those of the archive if the range begins before the oldest
 /// record in memory, then those in memory. Without an archive, the range begins with the oldest record in memory.
-fn evaluate(hub: &Hub, asked: (u64, u64)) -> Result<Evaluated, ApiError> {
-    let (from, to) = asked;
+fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
     let first = hub.read().store.first_ts().unwrap_or(0);
     let archive = hub.archive.as_ref().filter(|archive| from.saturating_sub(REACH_NS) < first && archive.exists());
     let from = if archive.is_some() { from } else { from.max(first).min(to) };
@@ -89,7 +77,7 @@ fn evaluate(hub: &Hub, asked: (u64, u64)) -> Result<Evaluated, ApiError> {
         let archived = archive.event_times((from, to))?;
         let events = events.into_iter().filter(|event| !archived.contains(&event.ts)).collect();
         let (ports, devices) = archive.read(fold, (from, to), &Memory { hub, keys, wanted, events, range: (from, to) })?;
-        return Ok(Evaluated { asked, range: (from, to), ports: ports.finish(), devices });
+        return Ok(Evaluated { range: (from, to), ports: ports.finish(), devices });
     }
     let mut events_of: BTreeMap<PortKey, Vec<usize>> = BTreeMap::new();
     for (place, event) in events.iter().enumerate() {
@@ -112,7 +100,7 @@ fn evaluate(hub: &Hub, asked: (u64, u64)) -> Result<Evaluated, ApiError> {
         }
     }
     let (ports, devices) = fold;
-    Ok(Evaluated { asked, range: (from, to), ports: ports.finish(), devices })
+    Ok(Evaluated { range: (from, to), ports: ports.finish(), devices })
 }
 
 impl Evaluated {

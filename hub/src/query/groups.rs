@@ -3,8 +3,8 @@
 //! All numbers come from [`GroupTraffic`], so they are those of `ibnet-view job --group` for the same
 //! records and bins.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ibnet::types::{NodeKind, Printable};
 use ibnet_analysis::groups::Group;
@@ -22,6 +22,7 @@ use crate::live::topology::{Topology, TopologyPort};
 use crate::query::error::ApiError;
 use crate::query::evaluated::MOST_RECORDS;
 use crate::query::memory::Memory;
+use crate::query::passes::LastPasses;
 use crate::state::Hub;
 use crate::store::chunk::Wanted;
 
@@ -114,30 +115,19 @@ fn usual_range(hub: &Hub) -> (u64, u64) {
 /// The traffic of all host ports in a time range.
 #[derive(Debug)]
 struct Pass {
-    /// The time range of the request.
-    asked: (u64, u64),
-    /// The part of it that the records can cover.
+    /// The part of the requested time range that the records can cover.
     range: (u64, u64),
     flows: Flows,
 }
 
-/// The last passes over the records. All clients and all groups use them.
+/// The last passes over the records. All groups use them.
 #[derive(Debug, Default)]
-pub(crate) struct Passes(Mutex<VecDeque<Arc<Pass>>>);
+pub(crate) struct Passes(LastPasses<Pass, KEPT>);
 
 impl Passes {
-    /// Returns the pass over a time range. A second request for the same range waits for the first.
+    /// Returns the pass over a time range.
     fn find(&self, hub: &Hub, asked: (u64, u64)) -> Result<Arc<Pass>, ApiError> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = kept.iter().find(|known| known.asked == asked) {
-            return Ok(Arc::clone(known));
-        }
-        let new = Arc::new(Pass::over(hub, asked)?);
-        if kept.len() == KEPT {
-            kept.pop_front();
-        }
-        kept.push_back(Arc::clone(&new));
-        Ok(new)
+        self.0.find(asked, || Pass::over(hub, asked))
     }
 }
 
@@ -168,7 +158,7 @@ impl Pass {
             }
         }
         let none = |_| ApiError::missing("there is no rate of a host port in the time range; give a time with records");
-        Ok(Self { asked, range, flows: fold.flows().map_err(none)? })
+        Ok(Self { range, flows: fold.flows().map_err(none)? })
     }
 }
 

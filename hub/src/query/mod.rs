@@ -9,6 +9,7 @@
 //! | [`groups`] | groups of hosts with their traffic |
 //! | [`jobs`] | jobs with their traffic, links and neighbours |
 //! | [`memory`] | the records in memory behind those of an archive |
+//! | [`passes`] | the last passes over the records |
 //! | [`error`] | the errors of a query |
 //! | [`port`] | the last record of a port |
 //! | [`ports`] | the newest values of ports that match a text |
@@ -23,6 +24,7 @@ pub(crate) mod jobs;
 pub(crate) mod managers;
 pub(crate) mod marks;
 pub(crate) mod memory;
+pub(crate) mod passes;
 pub(crate) mod port;
 pub(crate) mod ports;
 pub(crate) mod series;

@@ -1,0 +1,86 @@
+//! The last passes over the records. All clients use them, so a picture of fifty clients costs one
+//! pass for each slot.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::query::error::ApiError;
+
+/// Start and end of a time range, in nanoseconds since 1970.
+type Range = (u64, u64);
+
+/// The results of the last passes, by the time range of the request. `KEPT` is their largest number.
+#[derive(Debug)]
+pub(crate) struct LastPasses<T, const KEPT: usize>(Mutex<VecDeque<Arc<Pass<T>>>>);
+
+#[derive(Debug)]
+struct Pass<T> {
+    asked: Range,
+    /// `None` until the pass ends.
+    result: Mutex<Option<Arc<T>>>,
+}
+
+impl<T, const KEPT: usize> Default for LastPasses<T, KEPT> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T, const KEPT: usize> LastPasses<T, KEPT> {
+    /// Returns the result of the pass over a time range. `make` makes it if there is none. A second
+    /// request for the same range waits for the first. A request for another range does not wait.
+    pub(crate) fn find(&self, asked: Range, make: impl FnOnce() -> Result<T, ApiError>) -> Result<Arc<T>, ApiError> {
+        let pass = self.pass(asked);
+        let mut result = lock(&pass.result);
+        if let Some(known) = &*result {
+            return Ok(Arc::clone(known));
+        }
+        let new = Arc::new(make()?);
+        *result = Some(Arc::clone(&new));
+        Ok(new)
+    }
+
+    fn pass(&self, asked: Range) -> Arc<Pass<T>> {
+        let mut passes = lock(&self.0);
+        if let Some(known) = passes.iter().find(|pass| pass.asked == asked) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(Pass { asked, result: Mutex::new(None) });
+        if passes.len() == KEPT {
+            passes.pop_front();
+        }
+        passes.push_back(Arc::clone(&new));
+        new
+    }
+}
+
+/// Locks a value. It stays valid if a thread panics.
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_are_kept_and_failed_ones_are_made_again() {
+        const KEPT: usize = 4;
+        let passes = LastPasses::<u64, KEPT>::default();
+        let fail = || Err(ApiError::missing("no records"));
+        assert!(passes.find((1, 2), fail).is_err());
+        assert_eq!(passes.find((1, 2), || Ok(7)).as_deref(), Ok(&7));
+        assert_eq!(passes.find((1, 2), fail).as_deref(), Ok(&7));
+        for to in 3..3 + KEPT as u64 {
+            assert_eq!(passes.find((1, to), || Ok(to)).as_deref(), Ok(&to));
+        }
+        assert!(passes.find((1, 2), fail).is_err(), "the oldest pass is dropped");
+    }
+
+    #[test]
+    fn pass_does_not_wait_for_a_pass_over_another_range() {
+        let passes = LastPasses::<u64, 2>::default();
+        let during = passes.find((0, 100), || passes.find((90, 100), || Ok(1)).map(|short| *short + 1));
+        assert_eq!(during.as_deref(), Ok(&2));
+    }
+}
