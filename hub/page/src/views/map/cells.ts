@@ -3,7 +3,7 @@
 
 import { FULL, hasValue, LINK_DOWN, NO_ANSWER } from "../../contract/frame";
 import { pixelOf, type Scale } from "../../draw/scale";
-import type { Cable } from "../../model/topology";
+import type { Arrangement, Cell } from "./blocks";
 import type { MapData } from "./data";
 
 /** Number of colours of a cell. With fewer colours, fewer cells change with each slot. */
@@ -16,13 +16,6 @@ export const BROKEN = 1;
 export const ROOT = 2;
 /** Cells of at least this many units have two triangles. */
 const SPLIT = 5;
-
-/** A cable and its place in the grid. */
-export interface Cell {
-  row: number;
-  column: number;
-  cable: Cable;
-}
 
 /** What the cells show: the colours of both directions, and a mark. The index is that of the cell. */
 export class CellLooks {
@@ -78,12 +71,6 @@ function step(code: number): number {
   return code < 0 ? NONE : Math.round((code / FULL) * COLORS);
 }
 
-/** Size of a cell, in units. */
-interface Size {
-  width: number;
-  height: number;
-}
-
 /** The pixels of all cells. Only cells that changed are drawn again. */
 export class CellPicture {
   private image = new ImageData(1, 1);
@@ -98,31 +85,35 @@ export class CellPicture {
     this.up = new Int8Array();
   }
 
-  /** Draws the cells that changed. `top` is the height that is scrolled away, in units. */
+  /**
+   * Draws the cells that changed. `top` is the height that is scrolled away, in units. The picture
+   * begins below the names that do not scroll.
+   */
   draw(
     cells: readonly Cell[],
     looks: CellLooks,
     { scale }: MapData,
     ground: string,
-    size: Size,
+    arrangement: Arrangement,
     top: number,
     ratio: number,
   ): void {
     const colors = pixelsOf(scale, ground);
     const isNew = this.up.length !== looks.up.length;
-    const isSplit = size.height >= SPLIT && size.width >= SPLIT;
-    const gap = size.height > 8 ? Math.round(ratio) : 0;
-    const width = size.width * ratio;
-    const height = size.height * ratio;
+    const { width, height, corners, head } = arrangement;
+    const isSplit = height >= SPLIT && width >= SPLIT;
+    const gap = height > 8 ? Math.round(ratio) : 0;
     for (let index = 0; index < cells.length; index++) {
       const up = looks.up[index];
       const down = looks.down[index];
       if (!isNew && up === this.up[index] && down === this.down[index]) continue;
-      const { row, column } = cells[index];
-      const x = Math.round(column * width);
-      const y = Math.round(row * height - top * ratio);
-      const right = Math.round((column + 1) * width) - gap;
-      const bottom = Math.round((row + 1) * height - top * ratio) - gap;
+      const { block, row, column } = cells[index];
+      const corner = corners[block];
+      const start = corner.y - head - top;
+      const x = Math.round((corner.x + column * width) * ratio);
+      const y = Math.round((start + row * height) * ratio);
+      const right = Math.round((corner.x + (column + 1) * width) * ratio) - gap;
+      const bottom = Math.round((start + (row + 1) * height) * ratio) - gap;
       // The hatch of a silent cell is drawn over the picture.
       const above = up === SILENT ? 0 : colors[up + 1];
       const below = up === SILENT ? 0 : colors[down + 1];
@@ -133,8 +124,18 @@ export class CellPicture {
     this.down = looks.down.slice();
   }
 
-  paint(context: CanvasRenderingContext2D, x: number, y: number): void {
-    context.putImageData(this.image, x, y);
+  /** Copies a rectangle of the picture. `top` is its first row of pixels on the canvas. */
+  paint(
+    context: CanvasRenderingContext2D,
+    top: number,
+    x: number,
+    y: number,
+    width: number,
+    height: number,
+  ): void {
+    const from = Math.max(0, y);
+    const lines = Math.min(y + height, this.image.height) - from;
+    if (lines > 0) context.putImageData(this.image, 0, top, x, from, width, lines);
   }
 
   private rectangle(x: number, y: number, right: number, bottom: number, color: number): void {

@@ -160,7 +160,7 @@ class MapView implements View {
     const hosts = " The upper left of a host is data to it, the lower right is data from it.";
     const text = rows
       ? `${size}${this.hidesHosts ? "" : hosts}${limit}`
-      : "A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down. Wheel: scroll.";
+      : `A cell is the fullest cable of two switches: the upper left sends up, the lower right sends down.${this.matrix.scrolls ? " Wheel: scroll." : ""}`;
     setText(this.note, text);
   }
 

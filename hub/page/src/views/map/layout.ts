@@ -52,7 +52,8 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
     strips: [],
     curves: [],
     titles: [],
-    boxesOnTop: false,
+    // The curves of a second line of boxes cross the first line.
+    boxesOnTop: lines.some((tier) => tier.length > 1),
   };
   let y = MARGIN;
   lines.forEach((tier, index) => {
@@ -79,7 +80,9 @@ export function layoutOf(topology: Topology, scene: Scene, width: number, height
 
 /** Splits the units of a tier into lines of boxes. */
 function linesOf(units: number[], width: number): number[][] {
-  const count = perLine(units.length, width);
+  const most = perLine(units.length, width);
+  // All lines have the same number of boxes, so none of them is narrower than it must be.
+  const count = Math.ceil(units.length / Math.ceil(units.length / most));
   return Array.from({ length: Math.ceil(units.length / count) }, (_, line) =>
     units.slice(line * count, (line + 1) * count),
   );

@@ -8,27 +8,20 @@ import type { App } from "../../model/app";
 import type { Cable, Topology } from "../../model/topology";
 import { percent } from "../../model/units";
 import { hideTip, showTip } from "../../parts/tooltip";
-import { BROKEN, type Cell, CellLooks, CellPicture, ROOT, SILENT } from "./cells";
+import { type Arrangement, arrange, blockName, type Grid, gridOf, LEVEL } from "./blocks";
+import { BROKEN, CellLooks, CellPicture, ROOT, SILENT } from "./cells";
 import { isSamePicture, type MapData } from "./data";
 import { isSilent } from "./paint";
-
-const TOP = 74;
-const LARGEST_CELL = 30;
-const MARGIN = 12;
-/** Rows of at least this height have names. */
-const NAMED = 10;
-
-interface Grid {
-  rows: number[];
-  columns: number[];
-  cells: Cell[];
-}
 
 export class Matrix {
   private readonly surface: Surface & { close(): void };
   private readonly grid: Grid;
-  private readonly lookup = new Map<number, Cable>();
+  /** Names of the blocks. A single block needs none. */
+  private readonly names: string[];
+  /** The cables of each block, by row and column. */
+  private readonly lookup: Map<number, Cable>[];
   private data: MapData | null = null;
+  private arrangement: Arrangement;
   private top = 0;
   /** What the picture shows, besides the colours of the cells. */
   private shown = "";
@@ -42,15 +35,41 @@ export class Matrix {
     frame: HTMLElement,
   ) {
     this.grid = gridOf(topology);
-    this.looks = new CellLooks(this.grid.cells);
-    for (const { row, column, cable } of this.grid.cells)
-      this.lookup.set(row * this.grid.columns.length + column, cable);
-    this.surface = createSurface(frame, "Matrix of the links between switches", () => {
+    const { blocks, cells } = this.grid;
+    this.looks = new CellLooks(cells);
+    this.names = blocks.length > 1 ? blocks.map((block) => blockName(topology, block)) : [];
+    this.lookup = blocks.map(() => new Map());
+    for (const { block, row, column, cable } of cells)
+      this.lookup[block].set(row * blocks[block].columns.length + column, cable);
+    this.arrangement = this.arranged(0, 0);
+    this.surface = createSurface(frame, "Matrix of the links between switches", (surface) => {
+      this.arrangement = this.arranged(surface.width, surface.height);
       this.shown = "";
       this.draw();
     });
     this.surface.canvas.hidden = true;
     this.listen(frame);
+  }
+
+  /** Returns whether the fabric has cables between switches. */
+  get isEmpty(): boolean {
+    return this.grid.cells.length === 0;
+  }
+
+  /** Returns whether the picture is higher than its frame. */
+  get scrolls(): boolean {
+    return this.arrangement.total > this.surface.height;
+  }
+
+  private arranged(width: number, height: number): Arrangement {
+    const { topology } = this;
+    return arrange(
+      this.grid,
+      width,
+      height,
+      ([lower, upper]) =>
+        `${topology.tierName(lower)} (rows) and ${topology.tierName(upper).toLowerCase()} (columns)`,
+    );
   }
 
   show(data: MapData | null): void {
@@ -66,73 +85,80 @@ export class Matrix {
     this.abort.abort();
   }
 
-  private get left(): number {
-    return this.cell.height >= NAMED ? 120 : 60;
-  }
-
-  private get cell(): { width: number; height: number } {
-    const { rows, columns } = this.grid;
-    const width = (this.surface.width - 120 - MARGIN) / Math.max(1, columns.length);
-    const height = (this.surface.height - TOP - MARGIN) / Math.max(1, rows.length);
-    return {
-      width: Math.max(2, Math.min(width, 5 * LARGEST_CELL)),
-      height: Math.max(3, Math.min(height, LARGEST_CELL)),
-    };
-  }
-
   private draw(): void {
-    const { data, surface, grid } = this;
+    const { data, surface, grid, arrangement } = this;
     if (data === null || surface.width === 0) return;
-    const { width, height } = this.cell;
-    const most = Math.max(0, grid.rows.length * height - (surface.height - TOP - MARGIN));
+    const { width, height, head } = arrangement;
+    const most = Math.max(0, arrangement.total - surface.height);
     this.top = Math.max(0, Math.min(this.top, most));
-    const { context } = surface;
-    if (data.values === null || data.states === null) {
-      this.shown = "";
-      clear(surface);
-      context.font = font(13);
-      context.fillStyle = theme().muted;
-      context.fillText("No values for this time.", 20, 30);
+    if (this.isEmpty) {
+      this.write("This fabric has no links between switches. The picture Rows shows its hosts.");
       return;
     }
-    this.looks.read(data.values, data.states, data.roots);
-    const silent = grid.rows.filter((device) => isSilent(this.topology, device, data.states!));
-    const { ratio } = surface;
+    if (data.values === null || data.states === null) {
+      this.write("No values for this time.");
+      return;
+    }
+    const { context, ratio } = surface;
+    const states = data.states;
+    this.looks.read(data.values, states, data.roots);
+    const rows = grid.blocks.flatMap(({ rows }) => rows);
+    const silent = rows.filter((device) => isSilent(this.topology, device, states));
     const place = [width, height, this.top, ratio, surface.width, surface.height];
     const shown = [...place, theme().name, data.metric, "silent", ...silent].join();
     const isSame = shown === this.shown;
     this.shown = shown;
-    const left = Math.round(this.left * ratio);
-    const top = Math.round(TOP * ratio);
+    const start = Math.round(head * ratio);
     if (!isSame) {
       clear(surface);
-      this.cells.reset(surface.canvas.width - left, surface.canvas.height - top);
-      this.rowNames(context, data.states, height);
-      this.columnNames(context, width);
+      this.cells.reset(surface.canvas.width, surface.canvas.height - start);
+      this.titles(context);
+      grid.blocks.forEach((_, block) => {
+        this.rowNames(context, states, block);
+        this.columnNames(context, block);
+      });
     }
     const ground = theme().line;
-    this.cells.draw(grid.cells, this.looks, data, ground, this.cell, this.top, ratio);
-    this.cells.paint(context, left, top);
-    this.marks(context, width, height);
+    this.cells.draw(grid.cells, this.looks, data, ground, arrangement, this.top, ratio);
+    grid.blocks.forEach(({ rows, columns }, block) => {
+      const { x, y } = arrangement.corners[block];
+      const left = Math.round(x * ratio);
+      const above = Math.round((y - head - this.top) * ratio);
+      const right = Math.ceil((x + columns.length * width) * ratio);
+      const below = Math.ceil((y - head - this.top + rows.length * height) * ratio);
+      this.cells.paint(context, start, left, above, right - left, below - above);
+    });
+    this.marks(context);
+  }
+
+  private write(text: string): void {
+    this.shown = "";
+    const context = clear(this.surface);
+    context.font = font(13);
+    context.textAlign = "left";
+    context.textBaseline = "alphabetic";
+    context.fillStyle = theme().muted;
+    context.fillText(text, 20, 30);
   }
 
   /** Draws what is more than a colour: cells without an answer, links that are down, and roots. */
-  private marks(context: CanvasRenderingContext2D, width: number, height: number): void {
+  private marks(context: CanvasRenderingContext2D): void {
     const colors = theme();
     const { marks, up } = this.looks;
+    const { width, height, corners, head } = this.arrangement;
     const gap = height > 8 ? 1 : 0;
     const w = width - gap;
     const hgt = height - gap;
     context.save();
     context.beginPath();
-    context.rect(this.left - 1, TOP, this.surface.width, this.surface.height - TOP);
+    context.rect(0, head, this.surface.width, this.surface.height - head);
     context.clip();
     context.lineWidth = 2;
-    this.grid.cells.forEach(({ row, column }, index) => {
+    this.grid.cells.forEach(({ block, row, column }, index) => {
       const mark = marks[index];
       if (mark === 0 && up[index] !== SILENT) return;
-      const x = this.left + column * width;
-      const y = TOP + row * height - this.top;
+      const x = corners[block].x + column * width;
+      const y = corners[block].y + row * height - this.top;
       if (up[index] === SILENT) {
         context.fillStyle = hatch(context, colors.muted, colors.surface);
         context.fillRect(x, y, w, hgt);
@@ -149,53 +175,77 @@ export class Matrix {
     context.restore();
   }
 
-  private rowNames(context: CanvasRenderingContext2D, states: Uint16Array, height: number): void {
+  /** Draws the titles of the tiers and of the blocks. */
+  private titles(context: CanvasRenderingContext2D): void {
+    const { arrangement, grid } = this;
     const colors = theme();
-    context.textAlign = "right";
-    context.textBaseline = "middle";
-    context.font = font(Math.min(12, Math.max(9, height)));
-    let free = TOP - 20;
-    this.grid.rows.forEach((device, row) => {
-      const y = TOP + (row + 0.5) * height - this.top;
-      if (y < TOP || y > this.surface.height || y - free < 12) return;
-      free = y;
-      const silent = isSilent(this.topology, device, states);
-      context.fillStyle = silent ? colors.alert : colors.muted;
-      context.fillText(this.topology.devices[device].node, this.left - 8, y, this.left - 12);
+    context.textAlign = "left";
+    context.textBaseline = "alphabetic";
+    context.font = font(12, 600);
+    context.fillStyle = colors.muted;
+    for (const { text, y } of arrangement.titles) context.fillText(text, 12, y - this.top);
+    context.font = font(11);
+    context.fillStyle = colors.ink;
+    const sloping = arrangement.names > 0 ? (arrangement.width < LEVEL ? 66 : 14) : 0;
+    this.names.forEach((name, block) => {
+      const { x, y } = arrangement.corners[block];
+      const width = arrangement.names + grid.blocks[block].columns.length * arrangement.width;
+      context.fillText(name, x - arrangement.names, y - this.top - 5 - sloping, width + 8);
     });
   }
 
-  private columnNames(context: CanvasRenderingContext2D, width: number): void {
+  private rowNames(context: CanvasRenderingContext2D, states: Uint16Array, block: number): void {
     const colors = theme();
+    const { height, corners, names, head } = this.arrangement;
+    if (names === 0) return;
+    const corner = corners[block];
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    context.font = font(Math.min(12, Math.max(9, height)));
+    let free = Number.NEGATIVE_INFINITY;
+    this.grid.blocks[block].rows.forEach((device, row) => {
+      const y = corner.y + (row + 0.5) * height - this.top;
+      if (y < head || y > this.surface.height || y - free < 12) return;
+      free = y;
+      const silent = isSilent(this.topology, device, states);
+      context.fillStyle = silent ? colors.alert : colors.muted;
+      context.fillText(this.topology.devices[device].node, corner.x - 8, y, names - 12);
+    });
+  }
+
+  private columnNames(context: CanvasRenderingContext2D, block: number): void {
+    const colors = theme();
+    const { width, corners, names, head } = this.arrangement;
+    if (names === 0) return;
+    const corner = corners[block];
     context.fillStyle = colors.muted;
     context.font = font(12);
     const step = Math.max(1, Math.ceil(13 / width));
-    this.grid.columns.forEach((device, column) => {
+    const y = corner.y - 8 - (head > 0 ? 0 : this.top);
+    this.grid.blocks[block].columns.forEach((device, column) => {
       if (column % step !== 0) return;
-      const x = this.left + (column + 0.5) * width;
+      const x = corner.x + (column + 0.5) * width;
       context.save();
-      context.translate(x, TOP - 8);
+      context.translate(x, y);
       const { node } = this.topology.devices[device];
-      if (width < 54) context.rotate(-Math.PI / 3);
-      context.textAlign = width < 54 ? "left" : "center";
+      if (width < LEVEL) context.rotate(-Math.PI / 3);
+      context.textAlign = width < LEVEL ? "left" : "center";
       context.textBaseline = "middle";
-      context.fillText(node, 0, 0, width < 54 ? 70 : width - 4);
+      context.fillText(node, 0, 0, width < LEVEL ? 70 : width - 4);
       context.restore();
     });
   }
 
   private find(x: number, y: number): Cable | null {
-    const { width, height } = this.cell;
-    const column = Math.floor((x - this.left) / width);
-    const row = Math.floor((y - TOP + this.top) / height);
-    if (
-      x < this.left ||
-      y < TOP ||
-      column >= this.grid.columns.length ||
-      row >= this.grid.rows.length
-    )
-      return null;
-    return this.lookup.get(row * this.grid.columns.length + column) ?? null;
+    const { width, height, corners, head } = this.arrangement;
+    if (y < head) return null;
+    for (const [block, { rows, columns }] of this.grid.blocks.entries()) {
+      const column = Math.floor((x - corners[block].x) / width);
+      const row = Math.floor((y - corners[block].y + this.top) / height);
+      if (column >= 0 && row >= 0 && column < columns.length && row < rows.length)
+        return this.lookup[block].get(row * columns.length + column) ?? null;
+    }
+    return null;
   }
 
   private listen(frame: HTMLElement): void {
@@ -272,26 +322,4 @@ export class Matrix {
     this.top += by;
     this.draw();
   }
-}
-
-/** Rows are the switches with a link to a higher switch; columns are the higher ends. */
-function gridOf(topology: Topology): Grid {
-  const cables = topology.cables.filter(
-    ({ upper, lower }) => topology.isSwitch(upper) && topology.isSwitch(lower),
-  );
-  const sorted = (devices: Set<number>) =>
-    [...devices].sort((x, y) => topology.devices[x].tier - topology.devices[y].tier || x - y);
-  const rows = sorted(new Set(cables.map(({ lower }) => lower)));
-  const columns = sorted(new Set(cables.map(({ upper }) => upper)));
-  const rowOf = new Map(rows.map((device, index) => [device, index]));
-  const columnOf = new Map(columns.map((device, index) => [device, index]));
-  return {
-    rows,
-    columns,
-    cells: cables.map((cable) => ({
-      row: rowOf.get(cable.lower)!,
-      column: columnOf.get(cable.upper)!,
-      cable,
-    })),
-  };
 }

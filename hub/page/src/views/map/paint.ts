@@ -8,6 +8,7 @@ import type { Link, Topology } from "../../model/topology";
 import { type Links, paintCurves } from "./curves";
 import type { Painting } from "./data";
 import { type Box, PIN, type Pin, type Strip } from "./shapes";
+import type { Unit } from "./units";
 
 /** Returns the fullest direction of some links: the port that sends. */
 export function fullestPort(links: readonly Link[], values: Uint16Array): number {
@@ -65,7 +66,7 @@ export function paintBoxes(painting: Painting): void {
     context.fill();
     context.stroke();
     if (unit.switches.some((device) => marks.found.has(device))) ring(context, box, colors.accent);
-    if (unit.switches.length > 1) paintGroupName(painting, box, unit.name);
+    if (unit.switches.length > 1) paintGroupName(painting, box, unit);
     else paintName(painting, box, unit.name, dead);
   }
 }
@@ -99,13 +100,12 @@ function paintName({ context, zoom }: Painting, box: Box, name: string, dead: bo
   context.fillText(text, middle, box.y + box.height / 2, room);
 }
 
-function paintGroupName({ context }: Painting, box: Box, name: string): void {
-  context.font = font(Math.min(11, Math.max(7, box.width / (0.58 * name.length))), 600);
+function paintGroupName({ context }: Painting, box: Box, { name, short }: Unit): void {
+  context.font = font(Math.min(11, Math.max(9, box.width / (0.58 * name.length))), 600);
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.fillStyle = theme().ink;
   const fits = context.measureText(name).width <= box.width - 4;
-  const short = name.replaceAll(/[A-Za-z_-]+(?=\d)/g, "");
   context.fillText(fits ? name : short, box.x + box.width / 2, box.y + 8, box.width - 4);
 }
 

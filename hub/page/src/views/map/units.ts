@@ -1,15 +1,20 @@
 //! What the map draws as one box: a switch, or a group of switches of a large fabric.
 
 import type { Link, Topology } from "../../model/topology";
+import { commonName } from "./names";
 
 /** Fabrics with more switches are drawn as groups. */
 export const MOST_SWITCHES = 60;
+/** Switches of the top tier are groups if they are more, and if there are lower tiers. */
+const MOST_TOP = 36;
 /** Switches of a group that has no natural border. */
 const CHUNK = 16;
 
 export interface Unit {
   id: string;
   name: string;
+  /** Name for a narrow box. */
+  short: string;
   /** Indices of the switches. */
   switches: number[];
   tier: number;
@@ -44,7 +49,13 @@ export function sceneOf(topology: Topology, open: string): Scene {
 
 function single(topology: Topology, index: number): Unit {
   const device = topology.devices[index];
-  return { id: device.guid, name: device.node, switches: [index], tier: device.tier };
+  return {
+    id: device.guid,
+    name: device.node,
+    short: device.node,
+    switches: [index],
+    tier: device.tier,
+  };
 }
 
 /** An opened group is its switches, and the units above that they are cabled to. */
@@ -90,8 +101,10 @@ function groups(topology: Topology, switches: number[]): Unit[] {
       alone.set(tier, [...(alone.get(tier) ?? []), members[0]]);
     }
   }
+  const isFlat = switches.every((index) => topology.devices[index].tier === topology.top);
   for (const [tier, members] of alone) {
-    const few = tier === topology.top && members.length <= 2 * MOST_SWITCHES;
+    const most = isFlat ? 2 * MOST_SWITCHES : MOST_TOP;
+    const few = tier === topology.top && members.length <= most;
     if (few) units.push(...members.map((index) => single(topology, index)));
     else for (const block of blocks(topology, members)) units.push(named(topology, block, tier));
   }
@@ -134,10 +147,13 @@ function blocks(topology: Topology, members: number[]): number[][] {
 }
 
 function named(topology: Topology, members: number[], tier: number): Unit {
-  const first = topology.devices[members[0]].node;
-  const last = topology.devices[members[members.length - 1]].node;
-  const name = members.length === 1 ? first : `${first} – ${last}`;
-  return { id: topology.devices[members[0]].guid, name, switches: members, tier };
+  const names = members
+    .filter((index) => topology.devices[index].tier === tier)
+    .map((index) => topology.devices[index].node);
+  const [first, last] = [names[0], names[names.length - 1]];
+  const name = names.length === 1 ? first : `${first} – ${last}`;
+  const short = commonName(names) ?? name.replaceAll(/[A-Za-z_-]+(?=\d)/g, "");
+  return { id: topology.devices[members[0]].guid, name, short, switches: members, tier };
 }
 
 function connect(topology: Topology, units: Unit[], grouped: boolean): Scene {
