@@ -53,6 +53,11 @@ export function shareOf(code: number): number | null {
   return code <= FULL ? code / FULL : null;
 }
 
+/** Returns the code of a share, 0 to 1. Null gives the code of no data. */
+export function codeOf(share: number | null): number {
+  return share === null ? NO_DATA : Math.round(FULL * Math.max(0, Math.min(1, share)));
+}
+
 /** Returns the meaning of a code without a value. */
 export function stateOf(code: number): string {
   switch (code) {

@@ -7,6 +7,8 @@ import type { App } from "./app";
 export class Poll<Answer> {
   answer: Answer | null = null;
   error = "";
+  /** Whether the hub does not have what the request is about. */
+  isMissing = false;
   private last = "";
   private time = 0;
   private abort: AbortController | null = null;
@@ -42,11 +44,13 @@ export class Poll<Answer> {
       .then((answer) => {
         this.answer = answer;
         this.error = "";
+        this.isMissing = false;
         this.done();
       })
       .catch((error: unknown) => {
         if (error instanceof DOMException) return;
         this.error = error instanceof ApiError ? error.message : String(error);
+        this.isMissing = error instanceof ApiError && error.status === 404;
         this.done();
       })
       .finally(() => {

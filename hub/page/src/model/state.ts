@@ -53,6 +53,12 @@ export function parseState(fragment: string): State {
   return state;
 }
 
+/** Returns the name of the view in the fragment of a URL if there is no such view, else null. */
+export function unknownView(fragment: string): string | null {
+  const name = fragment.replace(/^#?\/?/, "").split(/[/?]/, 1)[0];
+  return name === "" || isView(name) ? null : decode(name);
+}
+
 /** Writes the fragment of a URL. Defaults are left out. */
 export function formatState(state: State): string {
   const query = new URLSearchParams();

@@ -9,8 +9,8 @@ import {
   themeChoice,
 } from "../draw/theme";
 import type { App, Change } from "../model/app";
-import { VIEWS, type ViewName } from "../model/state";
-import { clock, count, dateTime, zone } from "../model/units";
+import { unknownView, VIEWS, type ViewName } from "../model/state";
+import { clock, count, dateTime, grouped, zone } from "../model/units";
 import { h, setAttribute, setText } from "./dom";
 import { icon } from "./icons";
 import { Search } from "./search";
@@ -210,9 +210,14 @@ export class Shell {
     const { answered, assigned } = this.counted;
     const late =
       app.latest !== null && Date.now() - app.timeOf(app.latest) > LATE * app.interval + 1000;
-    const bad = app.connection !== "open" || late;
+    const isFirst = app.connection === "connecting" && app.latest === null;
+    const bad = !isFirst && (app.connection !== "open" || late);
     this.mark.classList.toggle("bad", bad);
-    const text = bad ? "no new data" : `${count(answered, "port")} of ${assigned} answer`;
+    const text = isFirst
+      ? "connecting"
+      : bad
+        ? "no new data"
+        : `${count(answered, "port")} of ${grouped(assigned)} answer`;
     if (this.mark.dataset.text !== text) {
       this.mark.dataset.text = text;
       this.mark.replaceChildren(icon(bad ? "alert" : "samplers"), text);
@@ -223,6 +228,7 @@ export class Shell {
     const { app } = this;
     const last = app.latest === null ? null : app.timeOf(app.latest);
     const since = last === null ? "" : ` The last slot ended at ${dateTime(last)}.`;
+    const unknown = unknownView(location.hash);
     let text = "";
     if (app.connection === "lost")
       text = `The connection to the hub is lost.${since} The page connects again by itself.`;
@@ -233,6 +239,7 @@ export class Shell {
     ) {
       text = `The hub has no new slot.${since}`;
     } else if (app.failure !== "") text = `A request failed: ${app.failure}.`;
+    else if (unknown !== null) text = `There is no view “${unknown}”. This is the overview.`;
     setText(this.banner, text);
     this.banner.hidden = text === "";
     document.documentElement.classList.toggle("stale", text !== "" && app.connection !== "open");

@@ -31,6 +31,8 @@ interface Options<Row> {
   key: (row: Row) => string;
   /** Opens a row: click, or Enter. */
   open?: (row: Row) => void;
+  /** Chooses a row, or ends its choice: space. */
+  choose?: (row: Row) => void;
   sort: string;
   descending: boolean;
   sorted?: (id: string, descending: boolean) => void;
@@ -45,6 +47,8 @@ interface Line<Row> {
   row: Row | null;
   /** The address of the page has changed, so all cells must be written. */
   isStale: boolean;
+  /** Whether the tab key reaches the links of the line: those of the active row only. */
+  isReached: boolean;
 }
 
 /** Space between two columns, in pixels. */
@@ -246,6 +250,12 @@ export class Table<Row> {
     };
     if (event.key === "Enter" && this.active >= 0 && event.target === this.body) {
       this.options.open?.(this.rows[this.active]);
+    } else if (event.key === " " && this.options.choose !== undefined && this.active >= 0) {
+      if (event.target !== this.body) return;
+      this.options.choose(this.rows[this.active]);
+      this.draw();
+      event.preventDefault();
+      event.stopPropagation();
     } else if (event.key in moves) {
       this.active = Math.max(0, Math.min(this.rows.length - 1, this.active + moves[event.key]));
       const top = this.active * this.height;
@@ -337,7 +347,7 @@ export class Table<Row> {
     );
     const element = h("div", { class: "table-row", role: "row" }, ...cells);
     element.classList.toggle("opens", this.options.open !== undefined);
-    const line: Line<Row> = { element, cells, row: null, isStale: true };
+    const line: Line<Row> = { element, cells, row: null, isStale: true, isReached: false };
     element.addEventListener("click", (event) => {
       if ((event.target as Element).closest("a, button") !== null) return;
       if (line.row !== null) this.options.open?.(line.row);
@@ -365,6 +375,11 @@ export class Table<Row> {
       else if (hasText(column))
         setText(cell, column.text?.(row) ?? String(column.value(row) ?? "–"));
     });
+    const isReached = index === this.active;
+    if (isReached !== line.isReached) {
+      line.isReached = isReached;
+      for (const link of element.querySelectorAll("a")) link.tabIndex = isReached ? 0 : -1;
+    }
     this.picture?.draw(
       place,
       this.pictured.map((column) => column.picture!(row)),
@@ -422,11 +437,11 @@ function orderOfValues(
   });
 }
 
-/** Draws a link into a cell. */
+/** Draws a link into a cell. The tab key reaches it while its row is active. */
 export function linkCell(cell: HTMLElement, text: string, href: string, title = ""): void {
   let anchor = cell.firstElementChild as HTMLAnchorElement | null;
   if (anchor === null) {
-    anchor = h("a", { class: "name" });
+    anchor = h("a", { class: "name", tabindex: -1 });
     cell.append(anchor);
   }
   setText(anchor, text);

@@ -1,12 +1,12 @@
 //! Columns that several tables have.
 
-import { FULL, shareOf, stateOf } from "../contract/frame";
+import { codeOf, FULL, shareOf, stateOf } from "../contract/frame";
 import type { PortName } from "../contract/types";
 import { blockedScale, utilizationScale } from "../draw/scale";
 import type { App } from "../model/app";
 import { portKey } from "../model/topology";
 import { duration, percent, scaled } from "../model/units";
-import { barOf, barText } from "../parts/meter";
+import { barText } from "../parts/meter";
 import { type Column, linkCell } from "../parts/table";
 
 /** A column with the newest value of a port as a bar. */
@@ -53,13 +53,31 @@ export function shareColumn<Row>(
     title,
     hint,
     end: true,
-    width: "minmax(112px, 0.9fr)",
+    width: "minmax(104px, 0.9fr)",
     value,
-    draw: (cell, row) => {
-      cell.classList.add("cell-bar");
-      const share = value(row);
-      barOf(cell, share, percent(share), isBlocked ? blockedScale : utilizationScale);
-    },
+    picture: (row) => ({
+      codes: codeOf(value(row)),
+      scale: isBlocked ? blockedScale : utilizationScale,
+    }),
+    draw: (cell, row) => barText(cell, percent(value(row))),
+  };
+}
+
+/** A column with an amount of data. */
+export function octetsColumn<Row>(
+  id: string,
+  title: string,
+  hint: string,
+  octets: (row: Row) => number | null,
+): Column<Row> {
+  return {
+    id,
+    title,
+    hint,
+    end: true,
+    width: "76px",
+    value: octets,
+    text: (row) => scaled(octets(row), "B"),
   };
 }
 
@@ -68,24 +86,13 @@ export function trafficColumns<
   Row extends { injected_bytes: number | null; ejected_bytes: number | null },
 >(): Column<Row>[] {
   return [
-    {
-      id: "sent",
-      title: "Sent",
-      hint: "Data that the nodes sent",
-      end: true,
-      width: "84px",
-      value: (row) => row.injected_bytes,
-      text: (row) => scaled(row.injected_bytes, "B"),
-    },
-    {
-      id: "received",
-      title: "Received",
-      hint: "Data that the nodes received",
-      end: true,
-      width: "84px",
-      value: (row) => row.ejected_bytes,
-      text: (row) => scaled(row.ejected_bytes, "B"),
-    },
+    octetsColumn("sent", "Sent", "Data that the nodes sent", (row) => row.injected_bytes),
+    octetsColumn(
+      "received",
+      "Received",
+      "Data that the nodes received",
+      (row) => row.ejected_bytes,
+    ),
   ];
 }
 
@@ -107,7 +114,7 @@ export function rateColumn<Row>(
   id: string,
   title: string,
   hint: string,
-  gbps: (row: Row) => number,
+  gbps: (row: Row) => number | null,
 ): Column<Row> {
   return {
     id,
@@ -116,7 +123,22 @@ export function rateColumn<Row>(
     end: true,
     width: "84px",
     value: gbps,
-    text: (row) => scaled(gbps(row) * 1e9, "b/s"),
+    text: (row) => {
+      const rate = gbps(row);
+      return scaled(rate === null ? null : rate * 1e9, "b/s");
+    },
+  };
+}
+
+/** A column with a host that opens its ports. */
+export function hostColumn<Row extends { host: string }>(app: App, title: string): Column<Row> {
+  return {
+    id: "host",
+    title,
+    width: "minmax(90px, 1fr)",
+    value: ({ host }) => host,
+    draw: (cell, { host }) =>
+      linkCell(cell, host, app.href({ view: "ports", item: "", options: { q: host } })),
   };
 }
 

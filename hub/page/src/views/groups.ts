@@ -21,8 +21,8 @@ import { Chart } from "../parts/chart";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { shareColumn } from "./columns";
-import { choice, panel } from "./panel";
+import { hostColumn, octetsColumn, rateColumn, shareColumn } from "./columns";
+import { choice, figure, panel } from "./panel";
 
 /** Time before a paused slot that the view shows, as the hub does for the present, in milliseconds. */
 const SPAN = 300_000;
@@ -130,7 +130,10 @@ class GroupsView implements View {
       this.shown = answer;
       this.show(answer);
     }
-    if (error !== "") setText(this.text, `${error}.`);
+    const isMissing = this.poll?.isMissing === true;
+    this.element.classList.toggle("failed", answer === null && error !== "");
+    if (isMissing && !this.isKnown) setText(this.text, `There is no group ${this.name}.`);
+    else if (error !== "") setText(this.text, `${error}.`);
     else if (this.list.answer?.reason !== undefined)
       setText(this.text, `There are no groups: ${this.list.answer.reason}.`);
     else if (answer === null) setText(this.text, "Waiting for the hub…");
@@ -157,6 +160,11 @@ class GroupsView implements View {
     );
     this.choice = made;
     this.names.replaceChildren(made.element);
+  }
+
+  /** Returns whether the hub has the group. A group can have no records at some times. */
+  private get isKnown(): boolean {
+    return this.list.answer?.rows.some(({ group }) => group === this.name) === true;
   }
 
   /** Requests another group if the URL names one. Without a name it is the first group. */
@@ -245,8 +253,6 @@ function missingText({ missing }: GroupDetail): string {
 }
 
 function figures(row: GroupDetail): HTMLElement[] {
-  const figure = (title: string, value: string, note: string) =>
-    h("div", { class: "figure" }, h("span", {}, title), h("b", {}, value), h("small", {}, note));
   const seconds = (row.to_ns - row.from_ns) / 1e9;
   const mean = (bytes: number) => `mean ${scaled((8 * bytes) / seconds, "b/s")}`;
   const times = (value: number | null) => (value === null ? "–" : `${value.toFixed(2)} ×`);
@@ -267,55 +273,11 @@ function figures(row: GroupDetail): HTMLElement[] {
   ];
 }
 
-function bytesColumn<Row>(
-  id: string,
-  title: string,
-  hint: string,
-  value: (row: Row) => number,
-): Column<Row> {
-  return {
-    id,
-    title,
-    hint,
-    end: true,
-    width: "84px",
-    value,
-    text: (row) => scaled(value(row), "B"),
-  };
-}
-
-function peakColumn<Row>(
-  id: string,
-  title: string,
-  hint: string,
-  value: (row: Row) => number | null,
-): Column<Row> {
-  return {
-    id,
-    title,
-    hint,
-    end: true,
-    width: "84px",
-    value,
-    text: (row) => {
-      const gbps = value(row);
-      return scaled(gbps === null ? null : gbps * 1e9, "b/s");
-    },
-  };
-}
-
 function targetColumns(app: App, shown: () => GroupDetail | null): Column<GroupTarget>[] {
   const all = () => shown()?.in_bytes ?? 0;
   return [
-    {
-      id: "host",
-      title: "Host",
-      width: "minmax(90px, 1fr)",
-      value: ({ host }) => host,
-      draw: (cell, { host }) =>
-        linkCell(cell, host, app.href({ view: "ports", item: "", options: { q: host } })),
-    },
-    bytesColumn("in", "Received", "Data that the host received", (row) => row.in_bytes),
+    hostColumn(app, "Host"),
+    octetsColumn("in", "Received", "Data that the host received", (row) => row.in_bytes),
     shareColumn(
       "share",
       "Share",
@@ -323,14 +285,14 @@ function targetColumns(app: App, shown: () => GroupDetail | null): Column<GroupT
       (row) => (all() > 0 ? row.in_bytes / all() : null),
       false,
     ),
-    peakColumn(
+    rateColumn(
       "in-peak",
       "Peak in",
       "Largest data rate that the host received",
       (row) => row.in_peak_gbps,
     ),
-    bytesColumn("out", "Sent", "Data that the host sent", (row) => row.out_bytes),
-    peakColumn(
+    octetsColumn("out", "Sent", "Data that the host sent", (row) => row.out_bytes),
+    rateColumn(
       "out-peak",
       "Peak out",
       "Largest data rate that the host sent",
@@ -356,7 +318,7 @@ function senderColumns(app: App, shown: () => GroupDetail | null): Column<GroupS
         linkCell(cell, senderName(row), href);
       },
     },
-    bytesColumn(
+    octetsColumn(
       "estimate",
       "Estimate",
       "Estimated data to the group: what the group received, divided by what each sender sent and by its correlation",
@@ -369,13 +331,13 @@ function senderColumns(app: App, shown: () => GroupDetail | null): Column<GroupS
       (row) => (all() > 0 ? row.estimate_bytes / all() : null),
       false,
     ),
-    bytesColumn(
+    octetsColumn(
       "least",
       "Least",
       "Lower bound: what the group received and no other host sent",
       (row) => row.least_bytes,
     ),
-    bytesColumn(
+    octetsColumn(
       "most",
       "Most",
       "Upper bound: what the sender sent, or what the group received",

@@ -20,9 +20,16 @@ import { Chart } from "../parts/chart";
 import { h, setText } from "../parts/dom";
 import { type Column, linkCell, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { blockedColumn, portColumn, rateColumn, shareColumn, trafficColumns } from "./columns";
+import {
+  blockedColumn,
+  hostColumn,
+  portColumn,
+  rateColumn,
+  shareColumn,
+  trafficColumns,
+} from "./columns";
 import { CAUSES } from "./overview/congestion";
-import { panel } from "./panel";
+import { figure, panel } from "./panel";
 
 export function makeJob(app: App, _topology: Topology): View {
   return new JobView(app);
@@ -56,7 +63,7 @@ class JobView implements View {
     this.chart = new Chart({
       title: "Data rate that all nodes send, mean of 10 s",
       unit: "b/s",
-      height: 150 * zoom(),
+      height: 188 * zoom(),
       select: (from, to) => app.go({ range: { from, to }, at: null }, true),
     });
     this.trees = table(
@@ -110,7 +117,8 @@ class JobView implements View {
     this.poll.refresh();
     if (changes.has("theme")) this.chart.forget();
     const { answer, error } = this.poll;
-    if (answer === null) setText(this.text, error === "" ? "Waiting for the hub…" : `${error}.`);
+    this.element.classList.toggle("failed", answer === null && error !== "");
+    if (answer === null) this.showProblem();
     else if (answer !== this.shown) {
       this.shown = answer;
       this.show(answer);
@@ -122,6 +130,19 @@ class JobView implements View {
     this.poll.close();
     this.chart.close();
     for (const each of [this.trees, this.neighbours, this.uplinks, this.nodes]) each.close();
+  }
+
+  private showProblem(): void {
+    const { error, isMissing } = this.poll;
+    if (error === "") {
+      setText(this.text, "Waiting for the hub…");
+      return;
+    }
+    setText(this.text, isMissing ? `The hub has no job ${this.app.state.item}.` : `${error}.`);
+    if (this.links.childElementCount === 0)
+      this.links.append(
+        h("a", { class: "action", href: this.app.href({ view: "jobs" }) }, "All jobs"),
+      );
   }
 
   private show(row: JobDetail): void {
@@ -146,8 +167,6 @@ class JobView implements View {
 
   private showFigures(row: JobDetail): void {
     const seconds = jobSeconds(row, Date.now());
-    const figure = (title: string, value: string, note: string) =>
-      h("div", { class: "figure" }, h("span", {}, title), h("b", {}, value), h("small", {}, note));
     const measured = ((row.traffic_to_ns ?? 0) - (row.traffic_from_ns ?? 0)) / 1e9;
     const rate = (bytes: number | null) =>
       bytes === null || measured <= 0 ? "" : `mean ${scaled((8 * bytes) / measured, "b/s")}`;
@@ -361,16 +380,5 @@ function linkColumns(app: App): Column<JobLink>[] {
 }
 
 function nodeColumns(app: App): Column<JobNode>[] {
-  return [
-    {
-      id: "host",
-      title: "Node",
-      width: "minmax(90px, 1fr)",
-      value: ({ host }) => host,
-      draw: (cell, { host }) =>
-        linkCell(cell, host, app.href({ view: "ports", item: "", options: { q: host } })),
-    },
-    ...trafficColumns<JobNode>(),
-    blockedColumn<JobNode>(),
-  ];
+  return [hostColumn(app, "Node"), ...trafficColumns<JobNode>(), blockedColumn<JobNode>()];
 }

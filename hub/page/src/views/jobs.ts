@@ -94,7 +94,13 @@ function sourceText({ rows, running, known, source, read_ns, error, reason }: Jo
   const jobs =
     rows.length < known ? `${grouped(rows.length)} of ${count(known, "job")}` : count(known, "job");
   const when = read_ns === null ? "not read yet" : `read at ${clock(read_ns / 1e6)}`;
-  return `${jobs}, ${grouped(running)} running. Source: ${source}, ${when}.`;
+  return `${jobs}, ${grouped(running)} running; ${source}, ${when}`;
+}
+
+/** Returns the time of a start: with seconds on the present day, else with the date. */
+function startText(start: number, now: number): string {
+  const text = dateTime(start);
+  return text.slice(0, 10) === dateTime(now).slice(0, 10) ? clock(start) : text.slice(0, 16);
 }
 
 function columns(app: App): Column<JobRow>[] {
@@ -102,7 +108,7 @@ function columns(app: App): Column<JobRow>[] {
     {
       id: "job",
       title: "Job",
-      width: "minmax(76px, 0.6fr)",
+      width: "minmax(56px, 0.6fr)",
       value: ({ job }) => Number(job) || job,
       draw: (cell, { job }) =>
         linkCell(cell, job, app.href({ view: "job", item: job, options: {} })),
@@ -110,21 +116,21 @@ function columns(app: App): Column<JobRow>[] {
     {
       id: "name",
       title: "Name",
-      width: "minmax(90px, 1fr)",
+      width: "minmax(80px, 1fr)",
       value: ({ name }) => name,
       text: ({ name }) => name ?? "–",
     },
     {
       id: "user",
       title: "User",
-      width: "minmax(64px, 0.6fr)",
+      width: "minmax(58px, 0.6fr)",
       value: ({ user }) => user,
       text: ({ user }) => user ?? "–",
     },
     {
       id: "state",
       title: "State",
-      width: "90px",
+      width: "84px",
       value: ({ state }) => state,
       draw: (cell, { state, end_ns }) => {
         setText(cell, state);
@@ -136,7 +142,7 @@ function columns(app: App): Column<JobRow>[] {
       id: "nodes",
       title: "Nodes",
       end: true,
-      width: "54px",
+      width: "50px",
       value: (row) => row.node_count,
       draw: (cell, row) => {
         setText(cell, grouped(row.node_count));
@@ -146,15 +152,15 @@ function columns(app: App): Column<JobRow>[] {
     {
       id: "start",
       title: "Start",
-      width: "154px",
+      width: "126px",
       value: (row) => row.start_ns,
-      text: (row) => dateTime(row.start_ns / 1e6),
+      text: (row) => startText(row.start_ns / 1e6, Date.now()),
     },
     {
       id: "length",
       title: "Duration",
       end: true,
-      width: "92px",
+      width: "84px",
       value: (row) => jobSeconds(row, Date.now()),
       text: (row) =>
         `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(jobSeconds(row, Date.now())))}`,
@@ -172,7 +178,7 @@ function columns(app: App): Column<JobRow>[] {
       title: "Blocked / B",
       hint: "Blocked time for each octet that was sent",
       end: true,
-      width: "92px",
+      width: "84px",
       value: (row) => row.blocked_ns_per_byte,
       text: (row) =>
         row.blocked_ns_per_byte === null ? "–" : duration(row.blocked_ns_per_byte / 1e9),

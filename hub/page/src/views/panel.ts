@@ -29,11 +29,22 @@ export function panel(title: string, className = "", ...tools: Node[]): Panel {
   return { element, body, note };
 }
 
-/** A group of buttons of which one is on. */
+/** A number with its title and a note. */
+export function figure(title: string, value: string, note: string): HTMLElement {
+  return h(
+    "div",
+    { class: "figure" },
+    h("span", {}, title),
+    h("b", {}, value),
+    h("small", {}, note),
+  );
+}
+
+/** A group of buttons of which at most one is on. */
 export function choice<Value extends string>(
   label: string,
   values: readonly (readonly [Value, string])[],
-  get: () => Value,
+  get: () => Value | null,
   set: (value: Value) => void,
 ): { element: HTMLElement; update: () => void } {
   const buttons = values.map(([value, text]) => {

@@ -162,7 +162,6 @@ class PortView implements View {
       h("div", { class: "port-side" }, identity.element, counterPanel.element),
       eventPanel.element,
     );
-    if (this.port < 0) setText(this.problem, "This port is not in the topology of the hub.");
     this.drawEnds();
   }
 
@@ -209,7 +208,12 @@ class PortView implements View {
   }
 
   update(changes: ReadonlySet<Change>): void {
+    if (this.element.classList.contains("failed")) return;
     this.detail.refresh();
+    if (this.port < 0 && this.detail.answer === null) {
+      if (this.detail.error !== "") this.showProblem();
+      return;
+    }
     this.shares.refresh();
     this.counters.refresh();
     this.mode.update();
@@ -219,6 +223,13 @@ class PortView implements View {
     const { answer } = this.detail;
     if (answer !== null) this.drawDetail(answer, changes);
     else if (this.detail.error !== "") setText(this.problem, this.detail.error);
+  }
+
+  /** The hub does not know the port. A new topology makes a new view. */
+  private showProblem(): void {
+    this.element.classList.add("failed");
+    const list = h("a", { class: "action", href: this.app.href({ view: "ports" }) }, "All ports");
+    this.problem.replaceChildren("The hub has no such port. ", list);
   }
 
   close(): void {

@@ -41,9 +41,9 @@ export function makePorts(app: App, topology: Topology): View {
   const columns: Column<number>[] = [
     {
       id: "choose",
-      title: "±",
-      hint: "Choose ports to compare",
-      width: "22px",
+      title: "Compare",
+      hint: "Choose ports to compare: click, or the space key on a row",
+      width: "60px",
       value: (port) => (chosen.has(port) ? 0 : 1),
       draw: (cell, port) => {
         let box = cell.firstElementChild as HTMLInputElement | null;
@@ -97,7 +97,7 @@ export function makePorts(app: App, topology: Topology): View {
     {
       id: "link",
       title: "Link",
-      width: "64px",
+      width: "58px",
       value: (port) => topology.ports[port].link,
       text: (port) => topology.ports[port].link ?? "–",
     },
@@ -127,7 +127,7 @@ export function makePorts(app: App, topology: Topology): View {
     {
       id: "sampler",
       title: "Sampler",
-      width: "minmax(70px, 0.6fr)",
+      width: "minmax(82px, 0.6fr)",
       value: (port) => topology.ports[port].sampler,
       text: (port) => topology.ports[port].sampler ?? "none",
     },
@@ -137,6 +137,7 @@ export function makePorts(app: App, topology: Topology): View {
     columns,
     key: (port) => topology.keyOf(port),
     open: (port) => app.go({ view: "port", item: topology.keyOf(port), options: {} }, true),
+    choose: (port) => choose(port, !chosen.has(port)),
     ...(app.option("q") === "" ? orderOf(app, "use") : orderOf(app, "port", false)),
     empty: "No port matches.",
   });

@@ -1,6 +1,6 @@
 //! All samplers: how complete, how fast and how late their slots are, and what was lost.
 
-import { FULL, NO_DATA } from "../contract/frame";
+import { codeOf } from "../contract/frame";
 import type { Packing, Rows, SamplerRow } from "../contract/types";
 import { plainPainter } from "../draw/scale";
 import type { App } from "../model/app";
@@ -8,10 +8,10 @@ import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
 import { count, duration, grouped, percent, scaled } from "../model/units";
 import { h, setText } from "../parts/dom";
-import { barOf, drawSpark, spark } from "../parts/meter";
+import { barText } from "../parts/meter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { answeredShare, samplerState } from "./overview/samplers";
+import { answeredShare, samplerState, samplersText } from "./overview/samplers";
 
 export function makeSamplers(app: App, _topology: Topology): View {
   const number = (
@@ -26,7 +26,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     title,
     hint,
     end: true,
-    width: "minmax(64px, 0.7fr)",
+    width: "minmax(58px, 0.7fr)",
     value,
     draw: (cell, row) => {
       setText(cell, text(row));
@@ -61,12 +61,10 @@ export function makeSamplers(app: App, _topology: Topology): View {
       title: "Answered",
       hint: "Share of the ports that answered in the last slot",
       end: true,
-      width: "minmax(124px, 1.2fr)",
+      width: "minmax(116px, 1.2fr)",
       value: answeredShare,
-      draw: (cell, row) => {
-        cell.classList.add("cell-bar");
-        barOf(cell, answeredShare(row), percent(answeredShare(row)), plainPainter);
-      },
+      picture: (row) => ({ codes: codeOf(answeredShare(row)), scale: plainPainter }),
+      draw: (cell, row) => barText(cell, percent(answeredShare(row))),
     },
     number(
       "ports",
@@ -75,14 +73,17 @@ export function makeSamplers(app: App, _topology: Topology): View {
       (row) => row.ports,
       (row) => grouped(row.ports),
     ),
-    number(
-      "silent",
-      "Silent",
-      "Ports without an answer: timeouts, and ports of unreachable devices",
-      (row) => row.timeout + row.unreachable,
-      (row) => grouped(row.timeout + row.unreachable),
-      true,
-    ),
+    {
+      ...number(
+        "silent",
+        "No answer",
+        "Ports without an answer: timeouts, and ports of unreachable devices",
+        (row) => row.timeout + row.unreachable,
+        (row) => grouped(row.timeout + row.unreachable),
+        true,
+      ),
+      width: "70px",
+    },
     number(
       "duration",
       "Sweep",
@@ -94,19 +95,15 @@ export function makeSamplers(app: App, _topology: Topology): View {
       id: "durations",
       title: "Last minute",
       hint: "Durations of the sweeps; the longest one has the full height",
-      width: "minmax(60px, 0.9fr)",
+      width: "minmax(80px, 0.9fr)",
       value: (row) => row.duration_ns,
-      draw: (cell, row) => {
-        const canvas =
-          (cell.firstElementChild as HTMLCanvasElement | null) ??
-          cell.appendChild(spark("Duration of the sweeps"));
+      picture: (row) => {
         const values = row.durations ?? [];
         const most = Math.max(1, ...values.map((value) => value ?? 0));
-        drawSpark(
-          canvas,
-          Uint16Array.from(values, (value) => (value === null ? NO_DATA : (FULL * value) / most)),
-          plainPainter,
+        const codes = Uint16Array.from(values, (value) =>
+          codeOf(value === null ? null : value / most),
         );
+        return { codes, scale: plainPainter };
       },
     },
     number(
@@ -149,7 +146,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
     key: (row) => `${row.sampler} ${row.role}`,
     sort: "sampler",
     descending: false,
-    empty: "No sampler has sent records.",
+    empty: "Waiting for the hub…",
   });
   const note = h("span", { class: "muted", role: "status" });
   const kept = h("p", { class: "muted" });
@@ -172,15 +169,10 @@ export function makeSamplers(app: App, _topology: Topology): View {
     update() {
       poll.refresh();
       const rows = poll.answer?.rows ?? [];
+      if (poll.answer !== null) table.setEmpty("No sampler has sent records.");
       table.setRows(rows);
       const wrong = rows.filter((row) => samplerState(app, row) !== "ok").length;
-      setText(
-        note,
-        poll.error ||
-          (wrong === 0
-            ? `${count(rows.length, "sampler")}, all on time`
-            : `${wrong} of ${count(rows.length, "sampler")} late or lost`),
-      );
+      setText(note, poll.error || (poll.answer === null ? "" : samplersText(rows.length, wrong)));
       const { health } = app;
       if (health !== null && health.kept.from_ns !== null && health.kept.to_ns !== null) {
         const seconds = (health.kept.to_ns - health.kept.from_ns) / 1e9;

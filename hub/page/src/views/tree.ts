@@ -92,24 +92,27 @@ export function makeTree(app: App, topology: Topology): View {
     );
   }
 
-  return {
-    element: h(
+  const element = h(
+    "div",
+    { class: "tree-page" },
+    h("div", { class: "toolbar" }, title, h("span", { class: "space" }), links),
+    text,
+    picture,
+    h(
       "div",
-      { class: "tree-page" },
-      h("div", { class: "toolbar" }, title, h("span", { class: "space" }), links),
-      text,
-      picture,
-      h(
-        "div",
-        { class: "foot" },
-        legend([BLOCKED_LEGEND], false),
-        h("span", { class: "muted" }, "The width of a branch is the time that its ports waited."),
-      ),
+      { class: "foot" },
+      legend([BLOCKED_LEGEND], false),
+      h("span", { class: "muted" }, "The width of a branch is the time that its ports waited."),
     ),
+  );
+  return {
+    element,
     update() {
       poll.refresh();
+      element.classList.toggle("failed", drawn === null);
       const row = poll.answer?.rows.find(({ root }) => portKey(root.guid, root.port) === key);
       if (row !== undefined) {
+        element.classList.remove("failed");
         if (row !== drawn) show(row);
       } else if (poll.answer !== null) {
         setText(
@@ -118,7 +121,7 @@ export function makeTree(app: App, topology: Topology): View {
             ? "This port is not the root of a congestion tree at this time."
             : "The congestion has ended. The picture shows its last state.",
         );
-        if (drawn === null)
+        if (drawn === null && topology.indexOfKey(key) >= 0)
           links.replaceChildren(
             h(
               "a",

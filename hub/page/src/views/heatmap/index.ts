@@ -7,7 +7,7 @@ import { theme } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
 import { codeText, valueText } from "../../model/metric";
 import type { Topology } from "../../model/topology";
-import { clock, count, dateTime } from "../../model/units";
+import { clock, count, dateTime, duration } from "../../model/units";
 import { h, setText } from "../../parts/dom";
 import { legend } from "../../parts/meter";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
@@ -31,9 +31,18 @@ import { ColumnSource, type Window, windowOf } from "./source";
 const RIGHT = 16;
 const TOP = 4;
 const AXIS = 24;
-const LARGEST_ROW = 22;
+const LARGEST_ROW = 30;
 /** Rows of at least this height have labels. */
 const LABEL_ROW = 11;
+/** Lengths of time to choose from, in minutes. */
+const MINUTES = [
+  ["2", "2 min"],
+  ["5", "5 min"],
+  ["15", "15 min"],
+  ["60", "1 h"],
+  ["360", "6 h"],
+  ["1440", "24 h"],
+] as const;
 /** Shortest time that a picture shows, in milliseconds. */
 const SHORTEST = 30_000;
 
@@ -50,6 +59,9 @@ class Heatmap implements View {
   private readonly legend = h("div", {});
   private readonly note = h("span", { class: "muted" });
   private readonly metrics: HTMLSelectElement;
+  private readonly times: HTMLSelectElement;
+  /** A metric of the URL that the hub does not have. */
+  private unknown = "";
   private rows: HeatRow[] = [];
   private rowKey = "";
   private readonly selection: Selection;
@@ -95,26 +107,16 @@ class Heatmap implements View {
       ),
       choice(
         "Order",
-        [
-          ["topology", "Topology"],
-          ["value", "Largest first"],
-        ] as const,
-        () => (this.app.option("order") === "value" ? "value" : "topology"),
-        (value) => this.set("order", value, "topology"),
-      ),
-      choice(
-        "Time",
-        [
-          ["2", "2 min"],
-          ["5", "5 min"],
-          ["15", "15 min"],
-          ["60", "1 h"],
-          ["360", "6 h"],
-        ] as const,
-        () => this.minutes,
-        (value) => this.set("min", value, "5"),
+        [["value", "Largest first"]] as const,
+        () => (this.byValue ? "value" : null),
+        () => this.set("order", this.byValue ? "" : "value", ""),
       ),
     ];
+    this.times = h(
+      "select",
+      { "aria-label": "Time", on: { change: () => this.set("min", this.times.value, "5") } },
+      ...MINUTES.map(([minutes, text]) => h("option", { value: minutes }, text)),
+    );
     const frame = h("div", {
       class: "picture",
       tabindex: 0,
@@ -129,6 +131,7 @@ class Heatmap implements View {
         { class: "toolbar" },
         h("h1", {}, "Heat map"),
         this.metrics,
+        this.times,
         ...this.controls.map(({ element }) => element),
         ...this.selection.elements,
       ),
@@ -149,9 +152,13 @@ class Heatmap implements View {
     return AGGREGATES.includes(name) ? name : "max";
   }
 
-  private get minutes(): "2" | "5" | "15" | "60" | "360" {
+  private get minutes(): string {
     const text = this.app.option("min");
-    return text === "2" || text === "15" || text === "60" || text === "360" ? text : "5";
+    return MINUTES.some(([minutes]) => minutes === text) ? text : "5";
+  }
+
+  private get byValue(): boolean {
+    return this.app.option("order") === "value";
   }
 
   private set(name: string, value: string, standard: string): void {
@@ -199,12 +206,22 @@ class Heatmap implements View {
 
   private showMetrics(): void {
     const names = this.app.metrics.map(({ name }) => name);
-    if (this.metrics.options.length !== names.length) {
+    if (this.metrics.options.length < names.length) {
       this.metrics.replaceChildren(
         ...names.map((name) => h("option", { value: name }, metricName(name))),
       );
+      this.unknown = "";
+    }
+    const { metric } = this.app.state;
+    if (!names.includes(metric) && metric !== this.unknown) {
+      // The text of an address is shown as it is: the choice would be empty.
+      this.unknown = metric;
+      this.metrics.append(h("option", { value: metric, disabled: true }, `${metric}: not known`));
     }
     this.metrics.value = this.app.state.metric;
+    this.times.value = this.minutes;
+    // A selected range has its own length.
+    this.times.disabled = this.app.state.range !== null;
   }
 
   /** Computes the rows and their order again if a setting changed. */
@@ -220,7 +237,7 @@ class Heatmap implements View {
       this.top = 0;
       this.orderKey = "";
     }
-    const byValue = this.app.option("order") === "value";
+    const { byValue } = this;
     const key = `${this.rowKey} ${byValue} ${this.app.state.metric} ${this.app.state.at} ${this.app.state.range?.from}`;
     if (key === this.orderKey) return;
     const order = Uint32Array.from(this.rows, (_, index) => index);
@@ -320,7 +337,7 @@ class Heatmap implements View {
     context.restore();
     const shown = { rows: this.rows, order: this.order, top: this.top, height: row };
     if (row >= LABEL_ROW) drawRowNames(context, this.plot, shown);
-    else if (this.app.option("order") !== "value") drawGroups(context, this.plot, shown);
+    else if (!this.byValue) drawGroups(context, this.plot, shown);
     const bottom = y + Math.min(height, this.rows.length * row);
     drawTimes(context, this.plot, bottom, window);
     this.cross(context);
@@ -347,9 +364,15 @@ class Heatmap implements View {
     const kind = names[this.kind];
     const rows = count(this.rows.length, kind, kind === "switch" ? "switches" : `${kind}s`);
     const isLoading = this.source.loading && this.source.get(window.first, window) === undefined;
-    const shown = `${rows}, ${window.step / 1000} s a column`;
-    const text = this.source.error || (isLoading ? `${shown}. Older slots are loading` : shown);
-    setText(this.note, `${text}. Wheel: zoom the rows. Drag: scroll. Click: open.`);
+    const perLine = Math.max(1, Math.ceil(1 / this.row));
+    const lines = perLine === 1 ? "" : `, largest of ${perLine} to a line`;
+    const length = window.step < 60_000 ? `${window.step / 1000} s` : duration(window.step / 1000);
+    const shown = `${rows}${lines}, ${length} a column`;
+    const hasMetric = this.app.metrics.some(({ name }) => name === window.metric);
+    const error = hasMetric ? this.source.error : `The hub has no metric ${window.metric}`;
+    const hint = isLoading ? "Older slots are loading." : "Wheel zooms, a click opens.";
+    this.note.classList.toggle("alert-text", error !== "");
+    setText(this.note, error === "" ? `${shown}. ${hint}` : `${error}.`);
     this.surface.canvas.setAttribute(
       "aria-label",
       `Heat map of ${metricName(window.metric)}: ${rows}. The views Links and Ports have the same values as tables.`,

@@ -39,7 +39,7 @@ export class Congestion {
     private readonly app: App,
     private readonly topology: Topology,
   ) {
-    const frame = panel("Congestion now", "congestion");
+    const frame = panel("Congestion", "congestion");
     frame.body.append(this.list, this.empty);
     this.element = frame.element;
     this.note = frame.note;
@@ -48,14 +48,10 @@ export class Congestion {
   update(poll: Poll<Rows<TreeRow>>): void {
     const rows = poll.answer?.rows ?? [];
     const most = rowsThatFit(MOST, MOST_LOW);
-    setText(
-      this.note,
-      rows.length === 0
-        ? ""
-        : rows.length > most
-          ? `${most} of ${rows.length} roots`
-          : count(rows.length, "root"),
-    );
+    const when = this.app.state.range === null ? "in the last minute" : "in the selected time";
+    const roots =
+      rows.length > most ? `${most} of ${rows.length} roots` : count(rows.length, "root");
+    setText(this.note, rows.length === 0 ? when : `${roots} ${when}`);
     const text =
       poll.answer === null
         ? poll.error || "Waiting for the hub…"

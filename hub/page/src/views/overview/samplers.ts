@@ -23,15 +23,32 @@ export function samplerState(app: App, row: SamplerRow): "ok" | "late" | "lost" 
   return app.latest - row.last_slot > 3 ? "late" : "ok";
 }
 
+/** Describes how many samplers are late or lost. */
+export function samplersText(all: number, wrong: number): string {
+  if (all === 0) return "";
+  const samplers = count(all, "sampler");
+  return wrong === 0 ? `${samplers}, all on time` : `${wrong} of ${samplers} late or lost`;
+}
+
+const NONE = "No sampler has sent records.";
+
 export class Samplers {
   readonly element: HTMLElement;
   private readonly list = h("div", { class: "sampler-list", role: "list" });
+  private readonly head = h(
+    "div",
+    { class: "sampler sampler-head", hidden: true },
+    h("span", {}, "Host"),
+    h("span", { class: "wide" }, "Ports answered"),
+    h("span", { class: "number" }, "Sweep"),
+  );
+  private readonly empty = h("p", { class: "empty" });
   private readonly note: HTMLElement;
 
   constructor(private readonly app: App) {
     const frame = panel("Samplers", "samplers");
     this.note = frame.note;
-    frame.body.append(this.list);
+    frame.body.append(this.head, this.list, this.empty);
     this.element = frame.element;
   }
 
@@ -44,14 +61,10 @@ export class Samplers {
         compareNames(x.sampler, y.sampler),
     );
     const wrong = rows.filter((row) => samplerState(this.app, row) !== "ok").length;
-    setText(
-      this.note,
-      poll.answer === null
-        ? poll.error
-        : wrong === 0
-          ? `${count(rows.length, "sampler")}, all on time`
-          : `${wrong} of ${rows.length} late or lost`,
-    );
+    const text = poll.answer === null ? poll.error || "Waiting for the hub…" : NONE;
+    setText(this.note, rows.length === 0 ? "" : samplersText(rows.length, wrong));
+    setText(this.empty, rows.length === 0 ? text : "");
+    this.head.hidden = rows.length === 0;
     patch(
       this.list,
       rows.slice(0, rowsThatFit(MOST, MOST_LOW)),

@@ -212,8 +212,12 @@ function stripsOf(topology: Topology): Strip[] {
       let strip = strips.get(key);
       if (strip === undefined) {
         const short = (tier: number) =>
-          topology.tierName(tier).replace(" switches", "").toLowerCase();
-        const name = `${topology.tierName(from).replace(" switches", "")} → ${short(to)}`;
+          topology
+            .tierName(tier)
+            .replace(/ switches|Switches of /, "")
+            .toLowerCase();
+        const start = short(from);
+        const name = `${start.charAt(0).toUpperCase()}${start.slice(1)} → ${short(to)}`;
         strip = { name, links: 0, ports: [] };
         strips.set(key, strip);
       }
