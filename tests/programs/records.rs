@@ -206,6 +206,8 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
         peer: Some((guid, port, name())),
         link,
         link_source,
+        mtu: Some(4096),
+        vls: Some(15),
     };
     let sampler = name();
     let record = PortRecord {
