@@ -451,9 +451,12 @@ fn add_unknown<'a>(extra: &'a str, port: &mut ReadPort<'a>) {
     let mut fields: Vec<_> = fields.into_iter().collect();
     fields.sort_unstable_by_key(|(name, _)| *name);
     for (name, raw) in fields {
-        match serde_json::from_str(raw.get()) {
-            Ok(Value::Other) | Err(_) => {}
-            Ok(value) => port.counters.push((name, value)),
+        match (name, serde_json::from_str(raw.get())) {
+            // Earlier versions had no columns for these fields.
+            ("mtu", Ok(Value::One(mtu))) => port.mtu = small(Some(mtu)),
+            ("vls", Ok(Value::One(vls))) => port.vls = tiny(Some(vls)),
+            (_, Ok(Value::Other) | Err(_)) => {}
+            (_, Ok(value)) => port.counters.push((name, value)),
         }
     }
 }
