@@ -279,7 +279,6 @@ impl FaultyPort<'_> {
 #[cfg(test)]
 mod tests {
     use ibnet::types::Guid;
-    use serde_json::Value;
 
     use super::*;
     use crate::fixtures::{error_lines, event, fold, port};
@@ -396,7 +395,7 @@ mod tests {
     }
 
     /// Returns the faults of a link, of which the switch and the host have these fields.
-    fn faults_of_ends(of_switch: &[(&str, Value)], of_host: &[(&str, Value)]) -> Vec<(PortKey, Option<LinkFault>)> {
+    fn faults_of_ends(of_switch: &[(&str, serde_json::Value)], of_host: &[(&str, serde_json::Value)]) -> Vec<(PortKey, Option<LinkFault>)> {
         let (ports, devices) =
             read(&[port(1, (1, 1), "leaf", (0x101, 1, "n1"), of_switch), port(1, (0x101, 1), "n1", (1, 1, "leaf"), of_host)]);
         let errors = Errors::find(&ports, &devices, &Thresholds::default(), None);
