@@ -10,7 +10,7 @@
 use super::Mad;
 use super::header::{Header, METHOD_GET, MadStatus};
 use super::pma::{Data, Field};
-use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
+use crate::types::{DATA_VLS, Guid, Lid, LinkRate, MTUS, NodeKind, PortNum, Tid};
 
 /// The management class, routed by LID.
 pub const CLASS_SUBN_LID_ROUTED: u8 = 0x01;
@@ -162,9 +162,9 @@ pub struct PortInfo {
     pub speed_ext: u8,
     /// LinkSpeedExtActive2: 1 for XDR.
     pub speed_ext2: u8,
-    /// NeighborMTU: 1 to 5 for the MTUs in [`MTUS`](Self::MTUS).
+    /// NeighborMTU: 1 to 5 for the MTUs in [`MTUS`].
     pub neighbor_mtu: u8,
-    /// OperationalVLs: 1 to 5 for the numbers in [`DATA_VLS`](Self::DATA_VLS).
+    /// OperationalVLs: 1 to 5 for the numbers in [`DATA_VLS`].
     pub operational_vls: u8,
 }
 
@@ -201,10 +201,6 @@ impl PortInfo {
     pub const ACTIVE: u8 = 4;
     /// PortState: down.
     pub const DOWN: u8 = 1;
-    /// The MTUs of a link in octets, by their codes from 1.
-    pub const MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
-    /// The numbers of data VLs of a link, by their codes from 1: VL0, VL0-1, VL0-3, VL0-7, VL0-14.
-    pub const DATA_VLS: [u8; 5] = [1, 2, 4, 8, 15];
 
     /// Parses the attribute.
     pub fn parse(data: &Data) -> Self {
@@ -271,13 +267,13 @@ impl PortInfo {
     /// Returns the largest packet payload that the port may send on its link, in octets. Returns
     /// `None` for a reserved code.
     pub fn mtu(&self) -> Option<u16> {
-        by_code(self.neighbor_mtu, &Self::MTUS)
+        by_code(self.neighbor_mtu, &MTUS)
     }
 
     /// Returns the number of data VLs that the port uses on its link. Returns `None` for a reserved
     /// code.
     pub fn data_vls(&self) -> Option<u8> {
-        by_code(self.operational_vls, &Self::DATA_VLS)
+        by_code(self.operational_vls, &DATA_VLS)
     }
 
     /// Returns the codes of a rate, and a CapabilityMask that makes the codes valid. The code of an

@@ -17,8 +17,8 @@ use serde_json::{Error, Value as Json};
 use super::port::{PortFields, ReadCounters, WriteCounters};
 use super::{EVENTS, HISTOGRAMS, IDENTITY, LinkSource, ROLES, fields};
 use crate::mad::pma::Group;
-use crate::mad::smp::PortInfo;
 use crate::sweep::sample::Status;
+use crate::types::{DATA_VLS, MTUS};
 
 /// A record of any type.
 #[derive(Clone, PartialEq, Debug)]
@@ -124,8 +124,8 @@ pub fn parse(line: &str) -> Result<Line, Error> {
             word("status", &record.status, &Status::ALL.map(Status::as_str))?;
             word("link source", &record.link_source, &LinkSource::ALL.map(LinkSource::as_str))?;
             word("identity", &record.identity, &IDENTITY)?;
-            number("MTU", record.mtu, &PortInfo::MTUS)?;
-            number("number of VLs", record.vls, &PortInfo::DATA_VLS)?;
+            number("MTU", record.mtu, &MTUS)?;
+            number("number of VLs", record.vls, &DATA_VLS)?;
             present("kind", record.kind)?;
             Ok(Line::Port(Box::new(record)))
         }

@@ -119,7 +119,8 @@ fn file_without_a_later_column_is_read_with_newer_files() {
     };
     let earlier = tempfile::NamedTempFile::new().unwrap();
     copy_without(&["mtu", "vls"], write(PORT).path(), earlier.reopen().unwrap());
-    let columns = |file: &Path| SerializedFileReader::new(File::open(file).unwrap()).unwrap().metadata().file_metadata().schema_descr().num_columns();
+    let columns =
+        |file: &Path| SerializedFileReader::new(File::open(file).unwrap()).unwrap().metadata().file_metadata().schema_descr().num_columns();
     assert_eq!(columns(earlier.path()) + 2, columns(write(&new).path()));
     let earlier = ArchiveFile::open(earlier.path()).unwrap();
     earlier.verify().unwrap();

@@ -124,8 +124,10 @@ fn change_of_the_mtu_or_of_the_vls_makes_a_row_of_the_device() {
         of(4, json!({"mtu": 2048, "vls": 8})),
     ];
     pack(dir.path(), &text.concat(), 1000);
-    let rows: Vec<_> =
-        rows(dir.path(), TableName::Devices).iter().map(|row| (row["ts"].as_u64().unwrap() - START, row.get("mtu").cloned(), row.get("vls").cloned())).collect();
+    let rows: Vec<_> = rows(dir.path(), TableName::Devices)
+        .iter()
+        .map(|row| (row["ts"].as_u64().unwrap() - START, row.get("mtu").cloned(), row.get("vls").cloned()))
+        .collect();
     let row = |second: u64, mtu: u64, vls: u64| (second * SECOND, Some(json!(mtu)), Some(json!(vls)));
     assert_eq!(rows, [(0, None, None), row(1, 4096, 4), row(3, 2048, 4), row(4, 2048, 8)]);
 }
