@@ -40,7 +40,7 @@ fn run(file: &str) {
         .env("IBNET_NET", folder.join("../examples/stria.p"))
         .env("IBNET_OUT", folder.join("../out/hub"))
         .output()
-        .unwrap();
+        .expect("node is installed");
     let report = String::from_utf8_lossy(&tests.stdout);
     assert!(tests.status.success(), "{report}\n{}", String::from_utf8_lossy(&tests.stderr));
 }
