@@ -57,6 +57,8 @@ pub struct Packer {
     waiting: BTreeMap<(TableName, Hour), Vec<Table>>,
     /// Number of rows in `waiting`.
     rows: usize,
+    /// Number of rows that are copies of rows in the same staged file.
+    copies: u64,
     staged: BTreeMap<(TableName, Part), Vec<NamedTempFile>>,
     /// The parts of the hours with new rows.
     parts: BTreeMap<(TableName, Hour), Parts>,
@@ -107,6 +109,7 @@ impl Packer {
             part_rows: PART_ROWS,
             waiting: BTreeMap::new(),
             rows: 0,
+            copies: 0,
             staged: BTreeMap::new(),
             parts: BTreeMap::new(),
             removed,
@@ -151,7 +154,8 @@ impl Packer {
     fn flush(&mut self) -> Result<(), StoreError> {
         for ((name, hour), tables) in std::mem::take(&mut self.waiting) {
             for (part, table) in self.divide(name, hour, tables)? {
-                let file = self.write(name, |writer| writer.write(&table, &table.order()))?.0;
+                let (file, sum) = self.write(name, |writer| writer.write(&table, &table.order()))?;
+                self.copies += (table.len() as u64).saturating_sub(sum.rows);
                 self.staged.entry((name, part)).or_default().push(file);
             }
         }
@@ -203,7 +207,7 @@ impl Packer {
     /// Returns an error if a file cannot be read or written. The archive then has some of the rows,
     /// none of them twice. Packing the same lines again adds the others.
     pub fn finish(mut self, progress: &dyn Fn(u64, u64)) -> Result<Packed, StoreError> {
-        let mut packed = Packed::default();
+        let mut packed = Packed { copies: self.copies, ..Packed::default() };
         let staged = self.staged.keys().map(|(name, part)| (*name, part.hour));
         let hours: BTreeSet<(TableName, Hour)> = self.waiting.keys().copied().chain(staged).collect();
         let total = hours.len() as u64;
