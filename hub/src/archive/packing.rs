@@ -43,8 +43,9 @@ const MOST_ROWS: usize = 1 << 19;
 /// Octets of the spool that a run packs: about five million records.
 const RUN: u64 = 512 << 20;
 
-/// Priority of a run: the page comes first.
-const NICE: i32 = 15;
+/// Priority of a run: the page comes first. With 15, programs of low priority, such as compilers, left
+/// nearly no time for packing.
+const NICE: i32 = 10;
 
 /// Time beyond a period for which lines can wait until the runs have no pause and the usual priority.
 const BEHIND: Duration = Duration::from_secs(120);
@@ -92,8 +93,8 @@ pub(crate) fn start(hub: Arc<Hub>, packing: Packing, spool: Arc<Spool>, status: 
         }
     };
     thread::Builder::new().name("spool".to_owned()).spawn(sync).map_err(HubError::Thread)?;
-    let mut work = Work::new(hub, packing, spool, status, clock);
-    thread::Builder::new().name("packing".to_owned()).spawn(move || work.run(&pools)).map(drop).map_err(HubError::Thread)
+    let mut work = Work { pools: Some(pools), ..Work::new(hub, packing, spool, status, clock) };
+    thread::Builder::new().name("packing".to_owned()).spawn(move || work.run()).map(drop).map_err(HubError::Thread)
 }
 
 /// The threads of the runs.
@@ -113,11 +114,13 @@ pub(super) struct Work {
     is_failing: [bool; PARTS.len()],
     /// Octets of the spool that a run packs.
     run: u64,
+    /// Without them, the steps of a run use the thread of the caller.
+    pools: Option<Pools>,
 }
 
 impl Work {
     pub(super) const fn new(hub: Arc<Hub>, packing: Packing, spool: Arc<Spool>, status: Arc<Shared>, clock: Clock) -> Self {
-        Self { hub, packing, spool, status, clock, is_failing: [false; PARTS.len()], run: RUN }
+        Self { hub, packing, spool, status, clock, is_failing: [false; PARTS.len()], run: RUN, pools: None }
     }
 
     /// Sets the number of octets of the spool that a run packs.
@@ -126,15 +129,13 @@ impl Work {
         Self { run: octets, ..self }
     }
 
-    fn run(&mut self, pools: &Pools) {
+    fn run(&mut self) {
         // What an earlier hub left is packed at once.
         let (mut due, mut is_done) = (Duration::ZERO, true);
         loop {
             let now = self.clock.now();
-            let is_urgent = self.spool.is_half_full() || self.waiting(now.wall_ns) > self.packing.every + BEHIND;
-            if now.monotonic >= due || (is_done && is_urgent) {
-                let pool = if is_urgent { &pools.usual } else { &pools.low };
-                let result = pool.install(|| self.pack(now.wall_ns));
+            if now.monotonic >= due || (is_done && self.is_urgent(now.wall_ns)) {
+                let result = self.pack(now.wall_ns);
                 is_done = result.is_ok();
                 let is_all = *result.as_ref().unwrap_or(&true);
                 self.status.lock().set_fault(Part::Packing, result.err().map(|error| with_help(&error)));
@@ -147,6 +148,20 @@ impl Work {
             self.check(self.clock.now().wall_ns);
             self.report();
             thread::sleep(TICK);
+        }
+    }
+
+    /// Returns whether lines wait for too long.
+    fn is_urgent(&self, now_ns: u64) -> bool {
+        self.spool.is_half_full() || self.waiting(now_ns) > self.packing.every + BEHIND
+    }
+
+    /// Does a step of a run. Lines can become urgent during a run, so each step has its own priority.
+    fn step<R: Send>(&self, step: impl FnOnce() -> R + Send) -> R {
+        match &self.pools {
+            Some(pools) if self.is_urgent(self.clock.now().wall_ns) => pools.usual.install(step),
+            Some(pools) => pools.low.install(step),
+            None => step(),
         }
     }
 
@@ -209,16 +224,18 @@ impl Work {
         for path in files {
             let mut lines = Lines::open(path)?;
             while let Some(text) = lines.read() {
-                let batch = Batch::parse(&text);
-                malformed += batch.invalid.len() as u64;
-                packer.add(batch)?;
+                malformed += self.step(|| {
+                    let batch = Batch::parse(&text);
+                    let malformed = batch.invalid.len() as u64;
+                    packer.add(batch).map(|()| malformed)
+                })?;
             }
             match lines.fault {
                 None => whole.push(path.clone()),
                 Some(error) => damaged.push((path, error)),
             }
         }
-        let packed = packer.finish(&|_, _| {})?;
+        let packed = self.step(|| packer.finish(&|_, _| {}))?;
         self.status.lock().malformed += malformed;
         self.spool.remove(&whole)?;
         for (path, error) in damaged {
