@@ -82,6 +82,11 @@ fn lines(seed: u64, slots: u64) -> String {
                     "dt_ns": dt_ns, "xmit_gbps": rate, "rcv_gbps": rate, "xmit_utilization": null, "rcv_utilization": null,
                     "xmit_blocked": dt_ns.filter(|_| number % 3 == 0).map(|_| f64::from(random.u32(..1_000_000)) / 1e6),
                 });
+                // Records of an earlier version have neither an MTU nor VLs.
+                if number > slots / 3 {
+                    record["mtu"] = json!(if number % 100 < 50 { 4096 } else { 2048 });
+                    record["vls"] = json!(8);
+                }
                 if number % 3 == 0 {
                     record["xmit_blocked_dt_ns"] = json!(dt_ns.map(|dt_ns| 3 * dt_ns));
                 }
@@ -108,7 +113,7 @@ fn pack(root: &Path, text: &str) {
 fn pack_parts(root: &Path, text: &str) {
     let mut lines: Vec<(u64, &str)> = text.lines().map(|line| (ts_of(line), line)).collect();
     lines.sort_unstable();
-    for some in lines.chunks(200) {
+    for some in lines.chunks(400) {
         let mut packer = Packer::new(root, PackOptions::default()).unwrap().with_part_rows(500);
         let text: String = some.iter().map(|(_, line)| format!("{line}\n")).collect();
         packer.add(Batch::parse(text.as_bytes())).unwrap();
@@ -206,7 +211,7 @@ fn summaries_of_ports_from_columns_are_those_of_single_records() {
 
 #[test]
 fn parts_of_an_hour_give_the_cells_of_one_file() {
-    for seed in 0..3 {
+    for seed in 0..2 {
         let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let text = lines(seed, 800);
         pack(whole.path(), &text);

@@ -250,7 +250,8 @@ impl Packer {
             let other = Source::replaced(path)?;
             old.push(if parts.is_single() { other } else { other.with_times(parts.times(part)) });
         }
-        let mut staged = new.staged.iter().map(|file| Ok(Source::new(ArchiveFile::open(file.path())?))).collect::<Result<Vec<_>, StoreError>>()?;
+        let mut staged =
+            new.staged.iter().map(|file| Ok(Source::new(ArchiveFile::open(file.path())?))).collect::<Result<Vec<_>, StoreError>>()?;
         let rows_of = |sources: &[Source]| sources.iter().map(|source| source.file.sum().rows).sum::<u64>();
         let given = new.rows.len() as u64 + rows_of(&staged);
         if old.is_empty() && self.was_removed(name, part.hour) {

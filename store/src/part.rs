@@ -134,7 +134,9 @@ mod tests {
             assert_eq!(part.file_name(TableName::Ports), name);
             assert_eq!(Part::of(TableName::Ports, hour, Path::new("a/b").join(name).as_path()), Some(part));
         }
-        for name in ["ports_00.parquet", "ports_7.parquet", "ports_60.parquet", "ports_1m.parquet", "ports-07.parquet", "x.parquet", "ports"] {
+        for name in
+            ["ports_00.parquet", "ports_7.parquet", "ports_60.parquet", "ports_1m.parquet", "ports-07.parquet", "x.parquet", "ports"]
+        {
             assert_eq!(Part::of(TableName::Ports, hour, Path::new(name)), None, "{name}");
         }
         assert_eq!(Part::of(TableName::PortsMinute, hour, Path::new("ports_1m_07.parquet")), Some(Part { hour, minute: 7 }));
@@ -146,7 +148,10 @@ mod tests {
         let (first, second) = (Part::first(hour), Part { hour, minute: 20 });
         let mut parts = Parts::new(TableName::Ports, hour, vec!["ports_20.parquet".into(), "more.parquet".into()]);
         assert_eq!((parts.all().collect::<Vec<_>>(), parts.others.len()), (vec![first, second], 1));
-        assert_eq!([second.start() - 1, second.start(), hour.end() + 5, 0].map(|ts| parts.at(ts)), [first, second, second, first].map(Some));
+        assert_eq!(
+            [second.start() - 1, second.start(), hour.end() + 5, 0].map(|ts| parts.at(ts)),
+            [first, second, second, first].map(Some)
+        );
         assert_eq!(Part::after(hour, second.start() + 1), Some(Part { hour, minute: 21 }));
         assert_eq!(Part::after(hour, hour.end() - 1), None);
         parts.add(Part { hour, minute: 21 });

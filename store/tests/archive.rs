@@ -240,14 +240,19 @@ fn parts_of_an_hour_have_their_own_times_and_are_sorted() {
         }
         names.push(path.file_name().unwrap().to_str().unwrap().to_owned());
     }
-    assert_eq!(names, ["ports.parquet", "ports_10.parquet", "ports_20.parquet", "ports_30.parquet", "ports_40.parquet", "ports_50.parquet"]);
+    assert_eq!(
+        names,
+        ["ports.parquet", "ports_10.parquet", "ports_20.parquet", "ports_30.parquet", "ports_40.parquet", "ports_50.parquet"]
+    );
 }
 
 #[test]
 fn late_lines_and_copies_come_into_the_part_of_their_time() {
     let dir = tempfile::tempdir().unwrap();
     let late = |second: u64| second % 100 == 7;
-    let of = |late_ones: bool| (0..3600).filter(|second| late(*second) == late_ones).map(|second| seconds(second..second + 1)).collect::<String>();
+    let of = |late_ones: bool| {
+        (0..3600).filter(|second| late(*second) == late_ones).map(|second| seconds(second..second + 1)).collect::<String>()
+    };
     let first = of(false);
     let lines: Vec<&str> = first.split_inclusive('\n').collect();
     lines.chunks(2000).for_each(|lines| drop(pack_parts(dir.path(), &lines.concat(), 100_000)));

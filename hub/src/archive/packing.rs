@@ -212,7 +212,10 @@ impl Work {
             ))
         } else {
             free.filter(|free| *free < LEAST_FREE).map(|free| {
-                format!("the disk of the archive is nearly full (found {:.2} GiB); free space, or set archive_keep_age or archive_keep_total", gib(free))
+                format!(
+                    "the disk of the archive is nearly full (found {:.2} GiB); free space, or set archive_keep_age or archive_keep_total",
+                    gib(free)
+                )
             })
         };
         status.set_fault(Part::Backlog, fault);
