@@ -87,12 +87,7 @@ impl Changes {
     fn manage(&self, fabric: &SharedFabric, has_failed: bool) {
         let Some((first, second)) = self.managers else { return };
         let mut fabric = lock(fabric);
-        let info = |fabric: &SimFabric, id: DeviceId, state, priority| SmInfo {
-            guid: fabric.fabric().device(id).guid,
-            act_count: 0,
-            priority,
-            state,
-        };
+        let info = |fabric: &SimFabric, id: DeviceId, state, priority| SmInfo { guid: fabric.fabric().device(id).guid, act_count: 0, priority, state };
         let (own, state) = match has_failed {
             true => (None, SmState::Master),
             false => (Some(info(&fabric, first, SmState::Master, PRIORITIES.0)), SmState::Standby),
