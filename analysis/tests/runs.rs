@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::heat::HeatMap;
 use ibnet_analysis::heat::grid::{Cell, Grid};
@@ -12,8 +13,10 @@ use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::{self, Fold, Inputs, ReadSummary};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::record::{Record, Type};
+use ibnet_store::archive::Archive;
 use ibnet_store::pack::{PackOptions, Packer};
 use ibnet_store::parse::Batch;
+use ibnet_store::schema::TableName;
 use serde_json::json;
 
 /// A slot of ten seconds.
@@ -106,6 +109,46 @@ fn pack(root: &Path, text: &str) {
     packer.finish(&|_, _| {}).unwrap();
 }
 
+/// Packs records in the order of time in many runs, so that hours have several parts.
+fn pack_parts(root: &Path, text: &str) {
+    let mut lines: Vec<(u64, &str)> = text.lines().map(|line| (ts_of(line), line)).collect();
+    lines.sort_unstable();
+    for some in lines.chunks(400) {
+        let mut packer = Packer::new(root, PackOptions::default()).unwrap().with_part_rows(500);
+        let text: String = some.iter().map(|(_, line)| format!("{line}\n")).collect();
+        packer.add(Batch::parse(text.as_bytes())).unwrap();
+        packer.finish(&|_, _| {}).unwrap();
+    }
+    let files = Archive::open(root).unwrap().files(TableName::Ports).unwrap();
+    assert!(files.chunk_by(|a, b| a.0 == b.0).any(|of_hour| of_hour.len() > 1), "{files:?}");
+}
+
+fn ts_of(line: &str) -> u64 {
+    serde_json::from_str::<serde_json::Value>(line).unwrap()["ts"].as_u64().unwrap()
+}
+
+/// Records of ports and their events, in the order in which they are folded.
+#[derive(Clone, Default)]
+struct Order(Vec<(Guid, PortNum, u64, Type)>);
+
+impl Fold for Order {
+    fn uses(&self, kind: Type) -> bool {
+        matches!(kind, Type::Port | Type::Event)
+    }
+
+    fn add(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Port(port) => self.0.push((port.guid, port.port, port.ts, Type::Port)),
+            Record::Event(event) => self.0.extend(event.guid.zip(event.port).map(|(guid, port)| (guid, port, event.ts, Type::Event))),
+            _ => {}
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
 fn map(hosts: Option<&str>) -> HeatMap {
     let metrics = ["xmit_gbps", "xmit_blocked"].map(|name| name.parse().unwrap());
     HeatMap::new(metrics.to_vec(), hosts.map(|hosts| Hosts::parse(hosts).unwrap()))
@@ -163,6 +206,45 @@ fn summaries_of_ports_from_columns_are_those_of_single_records() {
                 assert_eq!((devices, summary), (expected_devices, expected_summary), "seed {seed}");
             }
         }
+    }
+}
+
+#[test]
+fn parts_of_an_hour_give_the_cells_of_one_file() {
+    for seed in 0..2 {
+        let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let text = lines(seed, 800);
+        pack(whole.path(), &text);
+        pack_parts(parts.path(), &text);
+        let of = |dir: &Path| Inputs { files: vec![dir.to_owned()], from: None, to: None };
+        let (expected, summary) = at_once(&of(whole.path()), None);
+        let (grid, parts_summary) = at_once(&of(parts.path()), None);
+        assert!(grid == expected && summary.minute_hours == parts_summary.minute_hours, "seed {seed}");
+        let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
+        let range = |dir: &Path| Inputs { from: time(100), to: time(500), ..of(dir) };
+        assert!(at_once(&range(parts.path()), Some("n8")).0 == at_once(&range(whole.path()), Some("n8")).0, "seed {seed}");
+        // With another archive of the same time, the parts are read together.
+        let both = Inputs { files: vec![parts.path().to_owned(), whole.path().to_owned()], from: None, to: None };
+        assert!(at_once(&both, None).0 == expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn records_and_events_of_parts_are_folded_in_the_order_of_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let event = |slot: u64| {
+        let record = json!({"type": "event", "ts": (FIRST + slot) * SLOT_NS + 5_000_000_000, "slot": FIRST + slot, "sampler": "a",
+            "event": "link_change", "guid": "0x0000000000000007", "port": 1, "lid": 4, "detail": ""});
+        format!("{record}\n")
+    };
+    let text = lines(1, 800) + &(0..800).step_by(50).map(event).collect::<String>();
+    pack_parts(dir.path(), &text);
+    let (order, _) = input::read(&Inputs { files: vec![dir.path().to_owned()], from: None, to: None }, &Order::default()).unwrap();
+    let events = order.0.iter().filter(|(.., kind)| *kind == Type::Event).count();
+    assert_eq!(events, 16);
+    for port in [(7, 1), (7, 2), (8, 1)] {
+        let times: Vec<u64> = order.0.iter().filter(|(guid, num, ..)| (guid.0, num.0) == port).map(|(_, _, ts, _)| *ts).collect();
+        assert!(times.len() > 700 && times.is_sorted(), "{port:?}");
     }
 }
 

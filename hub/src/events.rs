@@ -40,7 +40,8 @@ pub(crate) struct EventRow {
 }
 
 /// Events that show a fault.
-const SEVERE: [&str; 12] = [
+const SEVERE: [&str; 13] = [
+    "archive_behind",
     "archive_failed",
     "input_lost",
     "jobs_lost",

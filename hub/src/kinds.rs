@@ -41,6 +41,7 @@ const KINDS: [(&str, &[&str]); 5] = [
             "jobs_lost",
             "jobs_back",
             "archive_failed",
+            "archive_behind",
             "archive_back",
         ],
     ),
@@ -77,8 +78,17 @@ mod tests {
         assert!(described.contains("peer_changed") && described.len() > 20, "{described:?}");
         let without: Vec<&&str> = described.iter().filter(|name| of(name).is_none()).collect();
         assert!(without.is_empty(), "{without:?}");
-        let of_hub =
-            ["sampler_silent", "sampler_back", "input_lost", "input_back", "jobs_lost", "jobs_back", "archive_failed", "archive_back"];
+        let of_hub = [
+            "sampler_silent",
+            "sampler_back",
+            "input_lost",
+            "input_back",
+            "jobs_lost",
+            "jobs_back",
+            "archive_failed",
+            "archive_behind",
+            "archive_back",
+        ];
         let unknown: Vec<_> =
             KINDS.iter().flat_map(|(_, events)| *events).filter(|name| !described.contains(**name) && !of_hub.contains(name)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");

@@ -1,4 +1,5 @@
-//! The folders of an archive: `TABLE/date=YYYY-MM-DD/hour=HH/TABLE.parquet`.
+//! The folders of an archive: `TABLE/date=YYYY-MM-DD/hour=HH/TABLE.parquet`, and `TABLE_MM.parquet` for
+//! the later [parts](crate::part) of a large hour.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -9,10 +10,8 @@ use tempfile::NamedTempFile;
 
 use crate::error::StoreError;
 use crate::hour::Hour;
+use crate::part::{EXTENSION, Part, Parts};
 use crate::schema::TableName;
-
-/// Extension of the files of an archive.
-const EXTENSION: &str = "parquet";
 
 /// Folder of files in progress. It is in the archive, because a rename cannot cross file systems.
 const STAGING: &str = ".staging";
@@ -79,12 +78,21 @@ impl Archive {
         Ok(Lock { _file: file })
     }
 
-    /// Returns the file of a table and an hour.
+    /// Returns the first file of a table and an hour.
     pub fn path(&self, table: TableName, hour: Hour) -> PathBuf {
-        self.root.join(table.as_str()).join(hour.to_string()).join(table.as_str()).with_extension(EXTENSION)
+        self.path_of(table, Part::first(hour))
     }
 
-    /// Returns the files of a table in the order of their hours.
+    /// Returns the file of a table and a part of an hour.
+    pub fn path_of(&self, table: TableName, part: Part) -> PathBuf {
+        self.folder(table, part.hour).join(part.file_name(table))
+    }
+
+    fn folder(&self, table: TableName, hour: Hour) -> PathBuf {
+        self.root.join(table.as_str()).join(hour.to_string())
+    }
+
+    /// Returns the files of a table in the order of their hours and parts.
     ///
     /// # Errors
     /// Returns an error if a folder cannot be read.
@@ -157,14 +165,14 @@ impl Archive {
         sync(&self.root).map_err(failed)
     }
 
-    /// Returns the files of a table and an hour.
+    /// Returns the parts of a table and an hour.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be read.
-    pub fn files_of_hour(&self, table: TableName, hour: Hour) -> Result<Vec<PathBuf>, StoreError> {
-        let mut files = files_of(&self.root.join(table.as_str()).join(hour.to_string()))?;
+    pub(crate) fn parts(&self, table: TableName, hour: Hour) -> Result<Parts, StoreError> {
+        let mut files = files_of(&self.folder(table, hour))?;
         files.sort();
-        Ok(files)
+        Ok(Parts::new(table, hour, files))
     }
 
     /// Creates a file in progress. It is removed unless it is [published](Self::publish).
@@ -183,8 +191,8 @@ impl Archive {
     /// # Errors
     /// Returns an error if the disk is full or fails. The older file at this place is then
     /// unchanged.
-    pub(crate) fn publish(&self, file: NamedTempFile, table: TableName, hour: Hour) -> Result<PathBuf, StoreError> {
-        let path = self.path(table, hour);
+    pub(crate) fn publish(&self, file: NamedTempFile, table: TableName, part: Part) -> Result<PathBuf, StoreError> {
+        let path = self.path_of(table, part);
         let failed = |source| StoreError::Write { path: path.clone(), source };
         let folder = path.parent().unwrap_or(&self.root);
         fs::create_dir_all(folder).map_err(failed)?;

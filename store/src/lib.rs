@@ -13,6 +13,7 @@
 //! | [`inputs`] | the files that were packed |
 //! | [`retain`] | removes the oldest hours |
 //! | [`hour`] | hours of UTC, the folders of a table |
+//! | [`part`] | parts of a large hour, the files of a folder |
 //! | [`error`] | errors of the archive |
 //!
 //! An archive loses nothing of a line: the lines that it returns have the same fields with the same
@@ -31,10 +32,12 @@ pub mod lines;
 mod numbers;
 pub mod pack;
 pub mod parse;
+pub mod part;
 pub mod read;
 pub mod retain;
 pub mod schema;
 mod section;
+mod sources;
 pub mod table;
 pub mod write;
 

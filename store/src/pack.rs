@@ -1,11 +1,15 @@
 //! Packs lines into an archive.
 //!
 //! Rows are collected in memory by table and hour. If there are too many of them, they are written
-//! to staged files. At the end, the rows of each hour are merged with those that the archive has:
-//! a row with the same key is a copy, and is stored once. The file of the hour is replaced in one
-//! step. So packing the same lines again changes nothing, and a process that is killed leaves for
-//! each hour either the old or the new file.
+//! to staged files. At the end, the rows of each [part](crate::part) of an hour are merged with those
+//! that the archive has: a row with the same key is a copy, and is stored once. The file of the part is
+//! replaced in one step. So packing the same lines again changes nothing, and a process that is killed
+//! leaves for each part either the old or the new file.
+//!
+//! If the last part of an hour has many rows, rows after its last minute begin a new part. So packing
+//! an hour in many runs takes a time in proportion to its rows.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::BufWriter;
@@ -14,19 +18,24 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::archive::{Archive, Lock};
-use crate::column::Column;
 use crate::derive;
 use crate::error::StoreError;
 use crate::hour::Hour;
 use crate::inputs::{Hours, InputFile, Inputs};
 use crate::parse::Batch;
+use crate::part::{Part, Parts};
 use crate::read::ArchiveFile;
 use crate::schema::TableName;
+use crate::sources::{self, Source};
 use crate::table::{Sum, Table};
 use crate::write::FileWriter;
 
 /// Largest number of rows in memory. A row of the default groups takes about 300 octets.
 const MOST_ROWS: usize = 1 << 21;
+
+/// Number of rows from which a part of an hour is large: later rows begin a new part. A file of so many
+/// rows has 16 row groups.
+const PART_ROWS: u64 = 1 << 22;
 
 /// Octets of a writer's buffer.
 const BUFFER: usize = 1 << 20;
@@ -44,10 +53,15 @@ pub struct Packer {
     archive: Archive,
     options: PackOptions,
     most_rows: usize,
+    part_rows: u64,
     waiting: BTreeMap<(TableName, Hour), Vec<Table>>,
     /// Number of rows in `waiting`.
     rows: usize,
-    staged: BTreeMap<(TableName, Hour), Vec<NamedTempFile>>,
+    /// Number of rows that are copies of rows in the same staged file.
+    copies: u64,
+    staged: BTreeMap<(TableName, Part), Vec<NamedTempFile>>,
+    /// The parts of the hours with new rows.
+    parts: BTreeMap<(TableName, Hour), Parts>,
     /// Last hour that was removed from each table.
     removed: BTreeMap<TableName, Hour>,
     /// Files that were packed before.
@@ -66,6 +80,8 @@ pub struct Packed {
     pub copies: u64,
     /// Files that were written, with their sizes in octets.
     pub files: Vec<(PathBuf, u64)>,
+    /// Number of rows in these files: the new ones, and those that were written again.
+    pub written: u64,
     /// Number of records of hours that were removed from the archive.
     pub expired: u64,
     /// Files of derived tables that were written, with their sizes in octets.
@@ -90,9 +106,12 @@ impl Packer {
             new_inputs: Vec::new(),
             options,
             most_rows: MOST_ROWS,
+            part_rows: PART_ROWS,
             waiting: BTreeMap::new(),
             rows: 0,
+            copies: 0,
             staged: BTreeMap::new(),
+            parts: BTreeMap::new(),
             removed,
             _lock: lock,
         })
@@ -101,6 +120,11 @@ impl Packer {
     /// Sets the largest number of rows in memory.
     pub fn with_most_rows(self, rows: usize) -> Self {
         Self { most_rows: rows.max(1), ..self }
+    }
+
+    /// Sets the number of rows from which a part of an hour is large.
+    pub fn with_part_rows(self, rows: u64) -> Self {
+        Self { part_rows: rows.max(1), ..self }
     }
 
     /// Adds rows. They are in the archive after [`finish`](Self::finish).
@@ -129,12 +153,51 @@ impl Packer {
     /// Writes all rows in memory to staged files.
     fn flush(&mut self) -> Result<(), StoreError> {
         for ((name, hour), tables) in std::mem::take(&mut self.waiting) {
-            let table = joined(name, tables);
-            let file = self.write(name, |writer| writer.write(&table, &table.order()))?.0;
-            self.staged.entry((name, hour)).or_default().push(file);
+            for (part, table) in self.divide(name, hour, tables)? {
+                let (file, sum) = self.write(name, |writer| writer.write(&table, &table.order()))?;
+                self.copies += (table.len() as u64).saturating_sub(sum.rows);
+                self.staged.entry((name, part)).or_default().push(file);
+            }
         }
         self.rows = 0;
         Ok(())
+    }
+
+    /// Divides the rows of an hour by its parts.
+    fn divide(&mut self, name: TableName, hour: Hour, tables: Vec<Table>) -> Result<BTreeMap<Part, Table>, StoreError> {
+        let all = joined(name, tables);
+        let parts = self.parts(name, hour)?;
+        if parts.is_single() {
+            return Ok([(Part::first(hour), all)].into());
+        }
+        let mut rows: BTreeMap<Part, Vec<u32>> = BTreeMap::new();
+        for row in 0..all.len() {
+            rows.entry(parts.at(all.ts(row)).unwrap_or(Part::first(hour))).or_default().push(row as u32);
+        }
+        let of_rows = |rows: Vec<u32>| {
+            let mut table = Table::new(name);
+            table.append(&all, &rows);
+            table
+        };
+        Ok(rows.into_iter().map(|(part, rows)| (part, of_rows(rows))).collect())
+    }
+
+    /// Returns the parts of an hour. If the last one is large, another part follows it.
+    fn parts(&mut self, name: TableName, hour: Hour) -> Result<&Parts, StoreError> {
+        match self.parts.entry((name, hour)) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                let mut parts = self.archive.parts(name, hour)?;
+                if let Some(path) = parts.files.last_key_value().map(|(_, path)| path) {
+                    let last = ArchiveFile::open(path)?;
+                    let latest = (0..last.groups()).map(|group| last.times(group).map(|(_, latest)| latest)).max().flatten();
+                    if let Some(next) = latest.filter(|_| last.sum().rows >= self.part_rows).and_then(|ts| Part::after(hour, ts)) {
+                        parts.add(next);
+                    }
+                }
+                Ok(entry.insert(parts))
+            }
+        }
     }
 
     /// Merges all rows into the archive. Calls `progress` with the number of finished hours and the
@@ -144,12 +207,13 @@ impl Packer {
     /// Returns an error if a file cannot be read or written. The archive then has some of the rows,
     /// none of them twice. Packing the same lines again adds the others.
     pub fn finish(mut self, progress: &dyn Fn(u64, u64)) -> Result<Packed, StoreError> {
-        let mut packed = Packed::default();
-        let keys: BTreeSet<(TableName, Hour)> = self.waiting.keys().chain(self.staged.keys()).copied().collect();
-        let total = keys.len() as u64;
-        for (done, key) in (0..).zip(keys) {
+        let mut packed = Packed { copies: self.copies, ..Packed::default() };
+        let staged = self.staged.keys().map(|(name, part)| (*name, part.hour));
+        let hours: BTreeSet<(TableName, Hour)> = self.waiting.keys().copied().chain(staged).collect();
+        let total = hours.len() as u64;
+        for (done, (name, hour)) in (0..).zip(hours) {
             progress(done, total);
-            self.merge(key, &mut packed)?;
+            self.merge_hour(name, hour, &mut packed)?;
         }
         // Records that were not added are reported again by the next run.
         if packed.expired == 0 && !self.new_inputs.is_empty() {
@@ -162,34 +226,48 @@ impl Packer {
     }
 
     /// Merges the rows of an hour.
-    fn merge(&mut self, (name, hour): (TableName, Hour), packed: &mut Packed) -> Result<(), StoreError> {
-        let paths = self.archive.files_of_hour(name, hour)?;
-        let mut files = paths.iter().map(|path| writable(path)).collect::<Result<Vec<_>, _>>()?;
-        let before: Sum = files.iter().map(ArchiveFile::sum).fold(Sum::default(), added);
-        let mut given = 0;
-        // The staged files are removed when this function returns.
-        let staged = self.staged.remove(&(name, hour)).unwrap_or_default();
-        for file in &staged {
-            files.push(ArchiveFile::open(file.path())?);
+    fn merge_hour(&mut self, name: TableName, hour: Hour, packed: &mut Packed) -> Result<(), StoreError> {
+        let waiting = self.waiting.remove(&(name, hour)).unwrap_or_default();
+        let mut rows = self.divide(name, hour, waiting)?;
+        let Some(parts) = self.parts.remove(&(name, hour)) else { return Ok(()) };
+        for part in parts.all() {
+            let staged = self.staged.remove(&(name, part)).unwrap_or_default();
+            let new = New { rows: rows.remove(&part).unwrap_or_else(|| Table::new(name)), staged };
+            // Files with other names can have rows of each part.
+            if !new.rows.is_empty() || !new.staged.is_empty() || !parts.others.is_empty() {
+                self.merge(name, part, &parts, new, packed)?;
+            }
         }
-        if paths.is_empty() && self.was_removed(name, hour) {
+        // Their rows are now in the files of the parts.
+        parts.others.iter().try_for_each(|path| fs::remove_file(path).map_err(|source| StoreError::Write { path: path.clone(), source }))
+    }
+
+    /// Merges the rows of a part of an hour.
+    fn merge(&self, name: TableName, part: Part, parts: &Parts, mut new: New, packed: &mut Packed) -> Result<(), StoreError> {
+        let own = parts.files.get(&part);
+        let mut old = own.map(|path| Source::replaced(path)).into_iter().collect::<Result<Vec<_>, _>>()?;
+        for path in &parts.others {
+            let other = Source::replaced(path)?;
+            old.push(if parts.is_single() { other } else { other.with_times(parts.times(part)) });
+        }
+        let mut staged =
+            new.staged.iter().map(|file| Ok(Source::new(ArchiveFile::open(file.path())?))).collect::<Result<Vec<_>, StoreError>>()?;
+        let rows_of = |sources: &[Source]| sources.iter().map(|source| source.file.sum().rows).sum::<u64>();
+        let given = new.rows.len() as u64 + rows_of(&staged);
+        if old.is_empty() && self.was_removed(name, part.hour) {
             // These records are perhaps only a part of those that were removed.
-            packed.expired += files.iter().map(|file| file.sum().rows).sum::<u64>();
-            let waiting = self.waiting.remove(&(name, hour)).unwrap_or_default();
-            packed.expired += waiting.iter().map(|table| table.len() as u64).sum::<u64>();
+            packed.expired += given;
             return Ok(());
         }
-        given += files.iter().map(|file| file.sum().rows).sum::<u64>() - before.rows;
-        let waiting = self.waiting.remove(&(name, hour)).unwrap_or_default();
-        let in_memory: usize = waiting.iter().map(Table::len).sum();
-        self.rows -= in_memory.min(self.rows);
-        given += in_memory as u64;
-        let rows = before.rows + given;
         let mut derived = TableName::DERIVED.map(Table::new);
-        let (file, sum) = if rows <= self.most_rows as u64 || name != TableName::Ports {
-            let mut table = joined(name, waiting);
-            for file in &files {
-                append_file(&mut table, file)?;
+        let mut before = 0;
+        let (file, sum) = if rows_of(&old) + given <= self.most_rows as u64 || name != TableName::Ports {
+            let mut table = new.rows;
+            for source in &old {
+                before += source.append(&mut table)?;
+            }
+            for source in &staged {
+                source.append(&mut table)?;
             }
             let order = table.order();
             if name == TableName::Ports {
@@ -197,39 +275,38 @@ impl Packer {
             }
             self.write(name, |writer| writer.write(&table, &order))?
         } else {
-            if in_memory > 0 {
-                let table = joined(name, waiting);
-                let file = self.write(name, |writer| writer.write(&table, &table.order()))?.0;
-                files.push(ArchiveFile::open(file.path())?);
+            if !new.rows.is_empty() {
+                let file = self.write(name, |writer| writer.write(&new.rows, &new.rows.order()))?.0;
+                new.rows = Table::new(name);
+                staged.push(Source::new(ArchiveFile::open(file.path())?));
+                new.staged.push(file);
             }
             // The ranges read only parts of a file at a time.
-            files.iter().take(paths.len()).try_for_each(|file| file.verify().map(drop))?;
-            self.write_ranges(name, &files, &mut derived)?
+            old.iter().try_for_each(|source| source.file.verify().map(drop))?;
+            self.write_ranges(name, &old, &staged, &mut before, &mut derived)?
         };
-        let new = sum.rows - before.rows.min(sum.rows);
-        packed.copies += given - new.min(given);
-        if paths.len() == 1 && sum == before {
-            return if name == TableName::Ports { self.publish_derived(hour, sum, &derived, packed) } else { Ok(()) };
+        let added = sum.rows.saturating_sub(before);
+        packed.copies += given.saturating_sub(added);
+        let is_same = parts.others.is_empty() && old.first().is_some_and(|source| source.file.sum() == sum);
+        if !is_same {
+            let octets = file.as_file().metadata().map_or(0, |metadata| metadata.len());
+            let path = self.archive.publish(file, name, part)?;
+            *packed.added.entry(name).or_default() += added;
+            let hour = part.hour;
+            packed.hours = Some(packed.hours.map_or((hour, hour), |(first, last)| (first.min(hour), last.max(hour))));
+            packed.files.push((path, octets));
+            packed.written += sum.rows;
         }
-        let octets = file.as_file().metadata().map_or(0, |metadata| metadata.len());
-        let path = self.archive.publish(file, name, hour)?;
-        // Other files of this hour are part of the new one.
-        for old in paths.iter().filter(|old| **old != path) {
-            fs::remove_file(old).map_err(|source| StoreError::Write { path: old.clone(), source })?;
-        }
-        *packed.added.entry(name).or_default() += new;
-        packed.hours = Some(packed.hours.map_or((hour, hour), |(first, last)| (first.min(hour), last.max(hour))));
-        packed.files.push((path, octets));
-        if name == TableName::Ports { self.publish_derived(hour, sum, &derived, packed) } else { Ok(()) }
+        if name == TableName::Ports { self.publish_derived(part, sum, &derived, packed) } else { Ok(()) }
     }
 
-    /// Writes the derived tables of an hour, unless the archive has them. `of` is the sum of the hour of
-    /// `ports`. A reader ignores a derived table with another sum.
-    fn publish_derived(&self, hour: Hour, of: Sum, tables: &[Table; 2], packed: &mut Packed) -> Result<(), StoreError> {
+    /// Writes the derived tables of a part of an hour, unless the archive has them. `of` is the sum of the
+    /// part of `ports`. A reader ignores a derived table with another sum.
+    fn publish_derived(&self, part: Part, of: Sum, tables: &[Table; 2], packed: &mut Packed) -> Result<(), StoreError> {
         for table in tables {
             let name = table.name();
             let is_current = |path: &PathBuf| ArchiveFile::open(path).is_ok_and(|file| file.of() == Some(of));
-            if self.was_removed(name, hour) || is_current(&self.archive.path(name, hour)) {
+            if self.was_removed(name, part.hour) || is_current(&self.archive.path_of(name, part)) {
                 continue;
             }
             let order: Vec<u32> = (0..table.len() as u32).collect();
@@ -238,31 +315,34 @@ impl Packer {
                 writer.write(table, &order)
             })?;
             let octets = file.as_file().metadata().map_or(0, |metadata| metadata.len());
-            packed.derived.push((self.archive.publish(file, name, hour)?, octets));
+            packed.derived.push((self.archive.publish(file, name, part)?, octets));
         }
         Ok(())
     }
 
     /// Writes the derived tables of an hour that is in the archive, unless the archive has them.
     pub(crate) fn derive(&self, hour: Hour) -> Result<(), StoreError> {
-        let paths = self.archive.files_of_hour(TableName::Ports, hour)?;
-        let files = paths.iter().map(|path| writable(path)).collect::<Result<Vec<_>, _>>()?;
-        let [file] = &files[..] else { return Ok(()) };
+        self.archive.parts(TableName::Ports, hour)?.files.iter().try_for_each(|(part, path)| self.derive_part(*part, path))
+    }
+
+    fn derive_part(&self, part: Part, path: &Path) -> Result<(), StoreError> {
+        let source = Source::replaced(path)?;
+        let sum = source.file.sum();
         let is_current = |name: TableName| {
-            self.was_removed(name, hour)
-                || ArchiveFile::open(&self.archive.path(name, hour)).is_ok_and(|derived| derived.of() == Some(file.sum()))
+            self.was_removed(name, part.hour)
+                || ArchiveFile::open(&self.archive.path_of(name, part)).is_ok_and(|derived| derived.of() == Some(sum))
         };
         if TableName::DERIVED.into_iter().all(is_current) {
             return Ok(());
         }
-        file.verify()?;
+        source.file.verify()?;
         let mut derived = TableName::DERIVED.map(Table::new);
-        for range in &ranges(&files, self.most_rows)? {
+        for guids in &sources::ranges([&source], self.most_rows)? {
             let mut table = Table::new(TableName::Ports);
-            append_range(&mut table, file, range)?;
+            source.append_guids(&mut table, guids)?;
             add_derived(&table, &table.order(), &mut derived);
         }
-        self.publish_derived(hour, file.sum(), &derived, &mut Packed::default())
+        self.publish_derived(part, sum, &derived, &mut Packed::default())
     }
 
     fn was_removed(&self, name: TableName, hour: Hour) -> bool {
@@ -273,18 +353,30 @@ impl Packer {
         &self.archive
     }
 
-    /// Merges files that do not fit into memory: one range of GUIDs after the other.
-    fn write_ranges(&self, name: TableName, files: &[ArchiveFile], derived: &mut [Table; 2]) -> Result<(NamedTempFile, Sum), StoreError> {
-        let ranges = ranges(files, self.most_rows)?;
+    /// Merges files that do not fit into memory: one range of GUIDs after the other. Adds the number of
+    /// rows of the files that are replaced to `before`.
+    fn write_ranges(
+        &self,
+        name: TableName,
+        old: &[Source],
+        staged: &[Source],
+        before: &mut u64,
+        derived: &mut [Table; 2],
+    ) -> Result<(NamedTempFile, Sum), StoreError> {
+        let ranges = sources::ranges(old.iter().chain(staged), self.most_rows)?;
         let mut failed = None;
         let written = self.write(name, |writer| {
-            for range in &ranges {
+            for guids in &ranges {
                 let mut table = Table::new(name);
-                for file in files {
-                    if let Err(error) = append_range(&mut table, file, range) {
-                        failed = Some(error);
-                        return Ok(());
+                let mut read = || {
+                    for source in old {
+                        *before += source.append_guids(&mut table, guids)?;
                     }
+                    staged.iter().try_for_each(|source| source.append_guids(&mut table, guids).map(drop))
+                };
+                if let Err(error) = read() {
+                    failed = Some(error);
+                    return Ok(());
                 }
                 let order = table.order();
                 add_derived(&table, &order, derived);
@@ -317,19 +409,11 @@ impl Packer {
     }
 }
 
-fn added(mut sum: Sum, other: Sum) -> Sum {
-    sum += other;
-    sum
-}
-
-/// Opens a file that will be replaced. A file with more columns than this version has would lose
-/// them.
-fn writable(path: &Path) -> Result<ArchiveFile, StoreError> {
-    let file = ArchiveFile::open(path)?;
-    match file.unknown_column() {
-        Some(what) => Err(StoreError::Later { path: path.to_owned(), what: format!("column {what}") }),
-        None => Ok(file),
-    }
+/// New rows of a part of an hour.
+struct New {
+    rows: Table,
+    /// The files are removed when this value is dropped.
+    staged: Vec<NamedTempFile>,
 }
 
 fn joined(name: TableName, tables: Vec<Table>) -> Table {
@@ -341,21 +425,6 @@ fn joined(name: TableName, tables: Vec<Table>) -> Table {
     all
 }
 
-/// Adds all rows of a file, and compares them with the sum of the file. A damaged file is not
-/// replaced.
-fn append_file(table: &mut Table, file: &ArchiveFile) -> Result<(), StoreError> {
-    let columns = vec![true; table.columns.len()];
-    let mut found = Sum::default();
-    for group in 0..file.groups() {
-        let mut read = file.read(group, &columns)?;
-        read.seal();
-        found += read.sum();
-        let rows: Vec<u32> = (0..read.len() as u32).collect();
-        table.append(&read, &rows);
-    }
-    file.check(found)
-}
-
 /// Adds the derived rows of a range of GUIDs.
 fn add_derived(ports: &Table, order: &[u32], derived: &mut [Table; 2]) {
     for table in derived {
@@ -363,58 +432,4 @@ fn add_derived(ports: &Table, order: &[u32], derived: &mut [Table; 2]) {
         let rows: Vec<u32> = (0..added.len() as u32).collect();
         table.append(&added, &rows);
     }
-}
-
-/// First and last GUID of a range.
-type Range = (String, String);
-
-/// Divides all GUIDs into ranges with at most `most_rows` rows. A range has at least one GUID.
-fn ranges(files: &[ArchiveFile], most_rows: usize) -> Result<Vec<Range>, StoreError> {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for file in files {
-        let schema = file.name().schema();
-        let columns: Vec<bool> = schema.columns.iter().map(|column| column.name == "guid").collect();
-        for group in 0..file.groups() {
-            let table = file.read(group, &columns)?;
-            let Some(texts) = table.texts("guid") else { continue };
-            let mut of_id = vec![0; texts.list().len()];
-            for id in &texts.ids {
-                if let Some(count) = of_id.get_mut(*id as usize) {
-                    *count += 1;
-                }
-            }
-            for (guid, count) in texts.list().iter().zip(of_id) {
-                *counts.entry(guid.to_string()).or_default() += count;
-            }
-        }
-    }
-    let mut ranges: Vec<Range> = Vec::new();
-    let mut rows = 0;
-    for (guid, count) in counts {
-        match ranges.last_mut() {
-            Some((_, last)) if rows + count <= most_rows => (*last, rows) = (guid, rows + count),
-            _ => {
-                ranges.push((guid.clone(), guid));
-                rows = count;
-            }
-        }
-    }
-    Ok(ranges)
-}
-
-/// Adds the rows of a range of GUIDs.
-fn append_range(table: &mut Table, file: &ArchiveFile, (first, last): &Range) -> Result<(), StoreError> {
-    let columns = vec![true; table.columns.len()];
-    let is_outside = |group: usize| file.guids(group).is_some_and(|(from, to)| to < first.as_str() || from > last.as_str());
-    for group in (0..file.groups()).filter(|group| !is_outside(*group)) {
-        let mut read = file.read(group, &columns)?;
-        read.seal();
-        let Some(index) = read.schema().index("guid") else { continue };
-        let Column::Text(texts) = read.column(index) else { continue };
-        let is_inside: Vec<bool> = texts.list().iter().map(|guid| **guid >= **first && **guid <= **last).collect();
-        let is_selected = |row: &u32| is_inside.get(texts.ids[*row as usize] as usize).is_some_and(|inside| *inside);
-        let rows: Vec<u32> = (0..read.len() as u32).filter(is_selected).collect();
-        table.append(&read, &rows);
-    }
-    Ok(())
 }

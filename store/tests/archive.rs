@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use ibnet_store::archive::Archive;
 use ibnet_store::error::StoreError;
+use ibnet_store::hour::Hour;
 use ibnet_store::pack::{PackOptions, Packed, Packer};
 use ibnet_store::parse::Batch;
+use ibnet_store::part::Part;
 use ibnet_store::read::ArchiveFile;
 use ibnet_store::schema::TableName;
 use proptest::prelude::*;
@@ -65,7 +67,7 @@ fn records(root: &Path) -> Vec<String> {
         let file = ArchiveFile::open(&path).unwrap();
         file.verify().unwrap();
         let table = file.read_all().unwrap();
-        assert!((0..table.len()).all(|row| ibnet_store::hour::Hour::of(table.ts(row)) == hour));
+        assert!((0..table.len()).all(|row| Hour::of(table.ts(row)) == hour));
         (0..table.len()).map(|row| String::from_utf8(table.line(row)).unwrap()).collect::<Vec<_>>()
     };
     sorted(files.flat_map(of_file).collect())
@@ -175,6 +177,134 @@ fn interrupted_packing_is_completed_by_the_next_one() {
         assert_eq!(contents(dir.path()), complete);
         assert!(!dir.path().join(".staging/torn").exists());
         TableName::every().for_each(|table| drop(fs::remove_dir_all(dir.path().join(table.as_str()))));
+    }
+}
+
+/// Packs records with small parts.
+fn pack_parts(root: &Path, text: &str, most_rows: usize) -> Packed {
+    let mut packer = Packer::new(root, VERIFY).unwrap().with_most_rows(most_rows).with_part_rows(PART_ROWS);
+    for lines in text.split_inclusive('\n').collect::<Vec<_>>().chunks(50) {
+        packer.add(Batch::parse(lines.concat().as_bytes())).unwrap();
+    }
+    packer.finish(&|_, _| {}).unwrap()
+}
+
+/// Number of rows of a large part in the tests with parts.
+const PART_ROWS: u64 = 1000;
+
+/// Ports in the tests with parts.
+const PORTS: u64 = 4;
+
+/// First second of an hour.
+const FIRST: u64 = START / HOUR * HOUR;
+
+/// Returns the records of some seconds of an hour.
+fn seconds(range: std::ops::Range<u64>) -> String {
+    range.flat_map(|second| (0..PORTS).map(move |guid| port("a", guid, 1, FIRST + second * 1_000_000_000 + guid, second))).collect()
+}
+
+#[test]
+fn rows_that_are_written_again_do_not_grow_with_the_hour() {
+    // Number of rows that are written for each row, with a run every minute.
+    let per_row = |minutes: u64, most_rows: usize| {
+        let dir = tempfile::tempdir().unwrap();
+        let run = |minute: u64| pack_parts(dir.path(), &seconds(60 * minute..60 * minute + 60), most_rows).written;
+        let written: u64 = (0..minutes).map(run).sum();
+        assert_eq!(records(dir.path()), expected(&seconds(0..60 * minutes)));
+        written as f64 / (minutes * 60 * PORTS) as f64
+    };
+    // A part is complete after five runs. Without parts, 60 runs write each row 30 times.
+    assert_eq!([per_row(5, 100_000), per_row(20, 100_000), per_row(60, 100_000)], [3.0, 3.0, 3.0]);
+    assert_eq!(per_row(10, 300), 3.0, "more rows than memory");
+}
+
+#[test]
+fn parts_of_an_hour_have_their_own_times_and_are_sorted() {
+    let dir = tempfile::tempdir().unwrap();
+    (0..3600).step_by(600).for_each(|from| drop(pack_parts(dir.path(), &seconds(from..from + 600), 100_000)));
+    let archive = Archive::open(dir.path()).unwrap();
+    let mut before = 0;
+    let mut names = Vec::new();
+    for (hour, path) in archive.files(TableName::Ports).unwrap() {
+        let table = ArchiveFile::open(&path).unwrap().read_all().unwrap();
+        let part = Part::of(TableName::Ports, hour, &path).unwrap();
+        let times: Vec<u64> = (0..table.len()).map(|row| table.ts(row)).collect();
+        let (first, last) = (*times.iter().min().unwrap(), *times.iter().max().unwrap());
+        assert!(before < first && part.start() <= first, "the times of two parts do not overlap");
+        before = last;
+        let order = table.order();
+        assert!(order.len() == table.len() && order.is_sorted(), "by GUID, port, sampler and time, without copies");
+        for name in TableName::DERIVED {
+            let of = ArchiveFile::open(&archive.path_of(name, part)).unwrap().of();
+            assert_eq!(of, Some(ArchiveFile::open(&path).unwrap().sum()), "each part has its derived tables");
+        }
+        names.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+    }
+    assert_eq!(
+        names,
+        ["ports.parquet", "ports_10.parquet", "ports_20.parquet", "ports_30.parquet", "ports_40.parquet", "ports_50.parquet"]
+    );
+}
+
+#[test]
+fn late_lines_and_copies_come_into_the_part_of_their_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let late = |second: u64| second % 100 == 7;
+    let of = |late_ones: bool| {
+        (0..3600).filter(|second| late(*second) == late_ones).map(|second| seconds(second..second + 1)).collect::<String>()
+    };
+    let first = of(false);
+    let lines: Vec<&str> = first.split_inclusive('\n').collect();
+    lines.chunks(2000).for_each(|lines| drop(pack_parts(dir.path(), &lines.concat(), 100_000)));
+    let parts = contents(dir.path()).len();
+    assert!(parts > 6, "{parts}");
+    for most_rows in [100_000, 200] {
+        let packed = pack_parts(dir.path(), &(of(true) + &seconds(0..500)), most_rows);
+        assert_eq!(records(dir.path()), expected(&seconds(0..3600)));
+        assert_eq!(contents(dir.path()).len(), parts, "no file more");
+        let new = if most_rows == 100_000 { 36 * PORTS } else { 0 };
+        // The late lines among the first 500 seconds are there twice.
+        assert_eq!((packed.added.values().sum::<u64>(), packed.copies), (new, (36 + 500) * PORTS - new));
+    }
+}
+
+#[test]
+fn packing_of_parts_that_is_interrupted_is_completed_by_the_next_one() {
+    let (whole, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let runs = [seconds(0..600), seconds(600..1500), seconds(590..600) + &seconds(1500..2000)];
+    for (number, run) in runs.iter().enumerate() {
+        let before = if number == 0 { BTreeMap::new() } else { contents(whole.path()) };
+        pack_parts(whole.path(), run, 100_000);
+        let after = contents(whole.path());
+        let changed: Vec<_> = after.iter().filter(|(path, content)| before.get(*path) != Some(content)).collect();
+        // A process that is killed leaves some of the new files, the other old files, and staged ones.
+        for kept in 0..=changed.len() {
+            for (path, content) in before.iter().chain(changed.iter().take(kept).copied()) {
+                fs::create_dir_all(dir.path().join(path).parent().unwrap()).unwrap();
+                fs::write(dir.path().join(path), content).unwrap();
+            }
+            fs::create_dir_all(dir.path().join(".staging")).unwrap();
+            fs::write(dir.path().join(".staging/torn"), "PAR1 torn").unwrap();
+            pack_parts(dir.path(), run, 100_000);
+            assert!(contents(dir.path()) == after, "run {number}, {kept} new files");
+            TableName::every().for_each(|table| drop(fs::remove_dir_all(dir.path().join(table.as_str()))));
+        }
+    }
+    assert!(contents(whole.path()).len() > 6);
+}
+
+#[test]
+fn files_with_other_names_become_rows_of_the_parts() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    (0..1800).step_by(600).for_each(|from| drop(pack_parts(dir.path(), &seconds(from..from + 600), 100_000)));
+    pack_parts(other.path(), &seconds(300..2000), 100_000);
+    let hour = Hour::of(FIRST);
+    let copied = dir.path().join(format!("ports/{hour}/copied.parquet"));
+    for most_rows in [100_000, 200] {
+        fs::copy(Archive::open(other.path()).unwrap().path(TableName::Ports, hour), &copied).unwrap();
+        pack_parts(dir.path(), &seconds(1..2), most_rows);
+        assert!(!copied.exists());
+        assert_eq!(records(dir.path()), expected(&seconds(0..2000)));
     }
 }
 

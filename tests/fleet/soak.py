@@ -26,6 +26,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -103,9 +104,29 @@ class Hub:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
+        #: Largest size of the spool in octets, and the longest time of an answer in seconds.
+        self.spool, self.slowest = 0, 0.0
+        threading.Thread(target=self.watch, daemon=True).start()
+
     def get(self, path):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
             return answer.read()
+
+    def packing(self):
+        return json.loads(self.get("/api/v1/health"))["archive"]
+
+    def watch(self):
+        """Notes the size of the spool and the slowest answer, once a second."""
+        while self.process.poll() is None:
+            before = time.time()
+            try:
+                packing = self.packing()
+                self.slowest = max(self.slowest, time.time() - before)
+                self.spool = max(self.spool, (packing or {}).get("spool_octets", 0))
+            except OSError:
+                # The hub starts or ends.
+                pass
+            time.sleep(1)
 
     def samplers(self):
         return json.loads(self.get("/api/v1/samplers"))["rows"]
@@ -255,6 +276,7 @@ def soak(args, folder):
         lived = time.time() - begin
         used = [("fleet", sum(cpu_seconds(process.pid) for process in samplers)), ("nats-server", nats.cpu_seconds())]
         used += [(name, cpu_seconds(process.pid)) for name, process in others]
+        ended = time.time()
         for process in samplers:
             process.send_signal(signal.SIGTERM)
         codes = [process.wait() for process in samplers]
@@ -269,6 +291,11 @@ def soak(args, folder):
         before = time.time()
         if args.packer == "hub":
             wait_for_archive(archive, hub.last)
+            done, packing = time.time() - ended, hub.packing()
+            written = packing["written"] / max(packing["added"], 1)
+            print(f"packing: all records {done:.1f} s after the end, {written:.1f} rows written for each record, "
+                  f"spool of at most {hub.spool / 1e6:,.0f} MB, CPU of the hub {cpu_seconds(hub.process.pid):.1f} s")
+        print(f"hub: slowest answer {hub.slowest:.2f} s")
     finally:
         for process in samplers + [process for _, process in others]:
             if process.poll() is None:

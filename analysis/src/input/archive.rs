@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use ibnet_store::archive::Archive;
 use ibnet_store::hour::Hour;
+use ibnet_store::part::Part;
 use ibnet_store::read::ArchiveFile;
 use ibnet_store::schema::TableName;
 use rayon::prelude::*;
@@ -61,10 +62,10 @@ impl Archives {
                     all.add(hour, table, file);
                 }
             }
-            let ports: BTreeMap<Hour, usize> =
-                all.hours.iter().filter_map(|(hour, files)| Some((*hour, all.ports_of(files, folder)?))).collect();
+            let (ports, others) = all.ports_of(folder);
             for (hour, file) in archive.files(TableName::PortsMinute)? {
-                match ports.get(&hour) {
+                let of_part = Part::of(TableName::PortsMinute, hour, &file).and_then(|part| ports.get(&part));
+                match of_part.or_else(|| others.get(&hour)) {
                     Some(number) => drop(all.minutes.insert(*number, file)),
                     // The records of this hour were removed.
                     None => all.add(hour, TableName::PortsMinute, file),
@@ -80,10 +81,21 @@ impl Archives {
         self.files.push((table, file));
     }
 
-    /// Returns the number of the file of `ports` in a folder.
-    fn ports_of(&self, files: &[usize], folder: &Path) -> Option<usize> {
-        let is_ports = |number: &&usize| matches!(&self.files[**number], (TableName::Ports, file) if file.starts_with(folder));
-        files.iter().find(is_ports).copied()
+    /// Returns the numbers of the files of `ports` in a folder: those of the parts of hours, and files with
+    /// other names.
+    fn ports_of(&self, folder: &Path) -> (BTreeMap<Part, usize>, BTreeMap<Hour, usize>) {
+        let (mut parts, mut others) = (BTreeMap::new(), BTreeMap::new());
+        for (hour, number) in self.hours.iter().flat_map(|(hour, numbers)| numbers.iter().map(move |number| (*hour, *number))) {
+            if let (TableName::Ports, file) = &self.files[number]
+                && file.starts_with(folder)
+            {
+                match Part::of(TableName::Ports, hour, file) {
+                    Some(part) => drop(parts.insert(part, number)),
+                    None => drop(others.insert(hour, number)),
+                }
+            }
+        }
+        (parts, others)
     }
 
     /// Lets the fold read one-minute means, if it needs no shorter times for the whole time of the
@@ -163,10 +175,10 @@ impl Archives {
             {
                 self.files[*number] = (TableName::PortsMinute, path);
             }
-            let is_minutes = self.files[*number].0 == TableName::PortsMinute;
-            let (minutes, hours) = self.minute_hours;
-            self.minute_hours = (minutes + u64::from(is_minutes), hours + 1);
         }
+        let is_minutes = |number: &usize| self.files[*number].0 == TableName::PortsMinute;
+        let (minutes, hours) = self.minute_hours;
+        self.minute_hours = (minutes + u64::from(ports.iter().any(is_minutes)), hours + u64::from(!ports.is_empty()));
         if waits {
             for number in ports {
                 let (file, groups) = self.select(number, Type::Port, selection)?;
@@ -176,13 +188,36 @@ impl Archives {
             }
             lines.into_iter().for_each(|line| shards[line.key.shard()].put(line));
         } else {
-            self.fold_directly(&ports, lines, shards, chunks, selection)?;
+            for (ports, end) in self.steps(hour, ports) {
+                let (ready, later) = lines.into_iter().partition(|line| line.ts < end);
+                lines = later;
+                self.fold_directly(&ports, ready, shards, chunks, selection)?;
+            }
             chunks.free(hour.end());
         }
         Ok(())
     }
 
-    /// Folds the rows of an hour for which no lines wait.
+    /// Divides the files of an hour. Each part of an hour has its own times, so the parts of one archive are
+    /// folded one after the other. Returns the files, and the time at which the next ones begin.
+    fn steps(&self, hour: Hour, ports: Vec<usize>) -> Vec<(Vec<usize>, u64)> {
+        // The root of an archive has the table, the date, the hour and the file.
+        let part_of = |number: &usize| {
+            let (table, file) = &self.files[*number];
+            Some((Part::of(*table, hour, file)?, file.ancestors().nth(4)?, *number))
+        };
+        let parts: Option<Vec<_>> = ports.iter().map(part_of).collect();
+        match parts {
+            Some(mut parts) if parts.len() > 1 && parts.iter().all(|(_, root, _)| *root == parts[0].1) => {
+                parts.sort_unstable();
+                let ends = parts.iter().skip(1).map(|(part, ..)| part.start()).chain([u64::MAX]);
+                parts.iter().zip(ends).map(|((.., number), end)| (vec![*number], end)).collect()
+            }
+            _ => vec![(ports, u64::MAX)],
+        }
+    }
+
+    /// Folds the rows of an hour or of a part of it, for which no lines wait.
     fn fold_directly<F: Fold>(
         &mut self,
         ports: &[usize],

@@ -3,6 +3,10 @@
 //! A run begins when a period ends, such as every full ten minutes, and a short time later, so that
 //! late lines of the period are part of it. It also begins at the start of the hub, if an earlier hub
 //! left files, and when the spool is half full. A run that fails is repeated.
+//!
+//! A run packs a limited number of lines. The next run begins after a pause of the same duration or
+//! longer, so packing takes at most half of a core. It has a low priority: the page comes first. If
+//! lines wait for too long, there is no pause and no low priority until the spool is packed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +19,7 @@ use ibnet_store::parse::Batch;
 use ibnet_store::retain;
 use miette::Diagnostic;
 
-use super::spool::{Lines, Spool, SpoolError};
+use super::spool::{self, Lines, Oldest, Spool, SpoolError};
 use super::status::{Part, Shared, with_help};
 use crate::config::Packing;
 use crate::error::HubError;
@@ -28,7 +32,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// Time after which lines are durable. A hub that is killed loses none of them, a host without power
 /// those of this time. Files and JetStream are then read again.
-const SYNC_EVERY: u32 = 5;
+const SYNC_EVERY: Duration = Duration::from_secs(5);
 
 /// Pause before a run that failed is repeated.
 const PAUSE: Duration = Duration::from_secs(30);
@@ -36,8 +40,24 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// Rows in memory. More rows wait in files. A row takes about 300 octets.
 const MOST_ROWS: usize = 1 << 19;
 
-/// Priority of the thread: the page comes first.
-const NICE: i32 = 15;
+/// Octets of the spool that a run packs: about five million records.
+const RUN: u64 = 512 << 20;
+
+/// Priority of a run: the page comes first. With 15, programs of low priority, such as compilers, left
+/// nearly no time for packing.
+const NICE: i32 = 10;
+
+/// Time beyond a period for which lines can wait until the runs have no pause and the usual priority.
+const BEHIND: Duration = Duration::from_secs(120);
+
+/// Time beyond two periods for which lines can wait until this is reported as a fault.
+const FAULT: Duration = Duration::from_secs(300);
+
+/// Free space of the disk below which this is reported as a fault.
+const LEAST_FREE: u64 = 1 << 30;
+
+/// The parts of the packing, with the events of their faults.
+const PARTS: [(&str, &str); 3] = [("spool", "archive_failed"), ("packing", "archive_failed"), ("backlog", "archive_behind")];
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -61,11 +81,26 @@ pub(crate) fn start(hub: Arc<Hub>, packing: Packing, spool: Arc<Spool>, status: 
         // Without the right to do this, the thread has the usual priority.
         let _ = rustix::process::setpriority_process(None, NICE);
     };
-    // All steps of a run use this one thread.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(|_| "pack".to_owned()).start_handler(lower).build();
-    let pool = pool.map_err(|error| HubError::Thread(std::io::Error::other(error)))?;
-    let mut work = Work::new(hub, packing, spool, status, clock);
-    thread::Builder::new().name("packing".to_owned()).spawn(move || work.run(&pool)).map(drop).map_err(HubError::Thread)
+    // All steps of a run use one thread. A thread cannot raise its priority again, so there are two.
+    let pool = || rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(|_| "pack".to_owned());
+    let failed = |error| HubError::Thread(std::io::Error::other(error));
+    let pools = Pools { low: pool().start_handler(lower).build().map_err(failed)?, usual: pool().build().map_err(failed)? };
+    let (of_thread, of_status) = (Arc::clone(&spool), Arc::clone(&status));
+    let sync = move || loop {
+        thread::sleep(SYNC_EVERY);
+        if let Err(error) = of_thread.sync() {
+            of_status.lock().set_fault(Part::Spool, Some(with_help(&error)));
+        }
+    };
+    thread::Builder::new().name("spool".to_owned()).spawn(sync).map_err(HubError::Thread)?;
+    let mut work = Work { pools: Some(pools), ..Work::new(hub, packing, spool, status, clock) };
+    thread::Builder::new().name("packing".to_owned()).spawn(move || work.run()).map(drop).map_err(HubError::Thread)
+}
+
+/// The threads of the runs.
+struct Pools {
+    low: rayon::ThreadPool,
+    usual: rayon::ThreadPool,
 }
 
 /// What the thread does.
@@ -75,48 +110,79 @@ pub(super) struct Work {
     spool: Arc<Spool>,
     status: Arc<Shared>,
     clock: Clock,
-    /// Whether the spool and the packing failed at the last look.
-    is_failing: [bool; 2],
+    /// Whether the parts failed at the last look.
+    is_failing: [bool; PARTS.len()],
+    /// Octets of the spool that a run packs.
+    run: u64,
+    /// Without them, the steps of a run use the thread of the caller.
+    pools: Option<Pools>,
 }
 
 impl Work {
     pub(super) const fn new(hub: Arc<Hub>, packing: Packing, spool: Arc<Spool>, status: Arc<Shared>, clock: Clock) -> Self {
-        Self { hub, packing, spool, status, clock, is_failing: [false; 2] }
+        Self { hub, packing, spool, status, clock, is_failing: [false; PARTS.len()], run: RUN, pools: None }
     }
 
-    fn run(&mut self, pool: &rayon::ThreadPool) {
+    /// Sets the number of octets of the spool that a run packs.
+    #[cfg(test)]
+    pub(super) fn with_run(self, octets: u64) -> Self {
+        Self { run: octets, ..self }
+    }
+
+    fn run(&mut self) {
         // What an earlier hub left is packed at once.
         let (mut due, mut is_done) = (Duration::ZERO, true);
-        for tick in 0_u32.. {
-            if tick % SYNC_EVERY == 0
-                && let Err(error) = self.spool.sync()
-            {
-                self.status.lock().set_fault(Part::Spool, Some(with_help(&error)));
-            }
+        loop {
             let now = self.clock.now();
-            if now.monotonic >= due || (is_done && self.spool.is_half_full()) {
-                let result = pool.install(|| self.pack(now.wall_ns));
+            if now.monotonic >= due || (is_done && self.is_urgent(now.wall_ns)) {
+                let result = self.pack(now.wall_ns);
                 is_done = result.is_ok();
+                let is_all = *result.as_ref().unwrap_or(&true);
                 self.status.lock().set_fault(Part::Packing, result.err().map(|error| with_help(&error)));
+                let begin = now.monotonic;
                 let now = self.clock.now();
                 let next = until_next(now.wall_ns, self.packing.every);
-                due = now.monotonic + if is_done { next } else { PAUSE.min(next) };
+                let pause = if is_done { pause(now.monotonic.saturating_sub(begin), next, is_all) } else { PAUSE.min(next) };
+                due = now.monotonic + pause;
             }
+            self.check(self.clock.now().wall_ns);
             self.report();
             thread::sleep(TICK);
         }
     }
 
-    /// Packs the files of the spool, and removes the oldest hours of the archive.
-    pub(super) fn pack(&self, now_ns: u64) -> Result<(), PackError> {
+    /// Returns whether lines wait for too long.
+    fn is_urgent(&self, now_ns: u64) -> bool {
+        self.spool.is_half_full() || self.waiting(now_ns) > self.packing.every + BEHIND
+    }
+
+    /// Does a step of a run. Lines can become urgent during a run, so each step has its own priority.
+    fn step<R: Send>(&self, step: impl FnOnce() -> R + Send) -> R {
+        match &self.pools {
+            Some(pools) if self.is_urgent(self.clock.now().wall_ns) => pools.usual.install(step),
+            Some(pools) => pools.low.install(step),
+            None => step(),
+        }
+    }
+
+    /// Returns the time for which the oldest complete file of the spool waits.
+    fn waiting(&self, now_ns: u64) -> Duration {
+        Duration::from_nanos(self.spool.waiting_since().map_or(0, |since| now_ns.saturating_sub(since)))
+    }
+
+    /// Packs the oldest files of the spool, and removes the oldest hours of the archive. Returns whether
+    /// all lines are packed.
+    pub(super) fn pack(&self, now_ns: u64) -> Result<bool, PackError> {
         let begin = self.clock.now().monotonic;
-        let files = self.spool.close()?;
+        let Oldest { files, is_all } = self.spool.oldest(self.run)?;
+        let packed_ns = if is_all { Some(now_ns) } else { files.last().and_then(|path| spool::written_ns(path)) };
         if !files.is_empty() {
             let packed = self.pack_files(&files)?;
             let mut status = self.status.lock();
             status.added += packed.added.values().sum::<u64>();
             status.copies += packed.copies;
             status.expired += packed.expired;
+            status.written += packed.written;
         }
         if !self.packing.keep.is_empty() && !files.is_empty() {
             let removed = retain::retain(&self.packing.archive, &self.packing.keep, now_ns)?;
@@ -124,9 +190,35 @@ impl Work {
         }
         let duration = self.clock.now().monotonic.saturating_sub(begin);
         let mut status = self.status.lock();
-        status.packed_ns = Some(now_ns);
+        status.packed_ns = packed_ns.or(status.packed_ns);
         status.duration_ns = u64::try_from(duration.as_nanos()).ok();
-        Ok(())
+        Ok(is_all)
+    }
+
+    /// Checks how long lines wait, and the space on the disk.
+    pub(super) fn check(&self, now_ns: u64) {
+        let waiting = self.waiting(now_ns);
+        let free = rustix::fs::statvfs(self.spool.folder()).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        let is_half_full = self.spool.is_half_full();
+        let mut status = self.status.lock();
+        status.free_octets = free;
+        let gib = |octets: u64| octets as f64 / f64::from(1 << 30);
+        let fault = if waiting > 2 * self.packing.every + FAULT || is_half_full {
+            let waiting = humantime::format_duration(Duration::from_secs(waiting.as_secs()));
+            let (octets, most) = (gib(status.spool_octets), gib(status.spool_max_octets));
+            Some(format!(
+                "packing is slower than the records arrive: lines wait for {waiting} in the spool (found {octets:.1} GiB, limit {most:.1} GiB); \
+                 free a core for the hub, query fewer counters, or pack on another host (docs/sizing.md)"
+            ))
+        } else {
+            free.filter(|free| *free < LEAST_FREE).map(|free| {
+                format!(
+                    "the disk of the archive is nearly full (found {:.2} GiB); free space, or set archive_keep_age or archive_keep_total",
+                    gib(free)
+                )
+            })
+        };
+        status.set_fault(Part::Backlog, fault);
     }
 
     fn pack_files(&self, files: &[PathBuf]) -> Result<Packed, PackError> {
@@ -135,16 +227,18 @@ impl Work {
         for path in files {
             let mut lines = Lines::open(path)?;
             while let Some(text) = lines.read() {
-                let batch = Batch::parse(&text);
-                malformed += batch.invalid.len() as u64;
-                packer.add(batch)?;
+                malformed += self.step(|| {
+                    let batch = Batch::parse(&text);
+                    let malformed = batch.invalid.len() as u64;
+                    packer.add(batch).map(|()| malformed)
+                })?;
             }
             match lines.fault {
                 None => whole.push(path.clone()),
                 Some(error) => damaged.push((path, error)),
             }
         }
-        let packed = packer.finish(&|_, _| {})?;
+        let packed = self.step(|| packer.finish(&|_, _| {}))?;
         self.status.lock().malformed += malformed;
         self.spool.remove(&whole)?;
         for (path, error) in damaged {
@@ -157,7 +251,7 @@ impl Work {
     /// Reports parts that began to fail or work again.
     pub(super) fn report(&mut self) {
         let faults = self.status.lock().faults();
-        for ((name, fault), was_failing) in ["spool", "packing"].into_iter().zip(faults).zip(&mut self.is_failing) {
+        for (((name, event), fault), was_failing) in PARTS.into_iter().zip(faults).zip(&mut self.is_failing) {
             let is_failing = fault.is_some();
             if is_failing == std::mem::replace(was_failing, is_failing) {
                 continue;
@@ -165,11 +259,11 @@ impl Work {
             let wall_ns = self.clock.now().wall_ns;
             let row = match fault {
                 Some(fault) => {
-                    tracing::warn!(part = name, error = ?fault, "cannot archive records, trying again");
-                    EventRow::of_hub(wall_ns, "archive_failed", fault)
+                    tracing::warn!(part = name, error = ?fault, "the archive has a fault");
+                    EventRow::of_hub(wall_ns, event, fault)
                 }
                 None => {
-                    tracing::info!(part = name, "archiving records again");
+                    tracing::info!(part = name, "the archive has no fault again");
                     EventRow::of_hub(wall_ns, "archive_back", format!("the {name} works again"))
                 }
             };
@@ -178,7 +272,13 @@ impl Work {
     }
 }
 
-/// Returns the time to the next run: a tenth of the period, at most a minute, after its end.
+/// Returns the pause after a run: packing takes at most half of the time. Without more lines, it lasts
+/// up to the next period.
+fn pause(duration: Duration, next: Duration, is_all: bool) -> Duration {
+    if is_all { next.max(duration) } else { duration }
+}
+
+/// Returns the time to the next period: a tenth of the period, at most a minute, after its end.
 fn until_next(wall_ns: u64, every: Duration) -> Duration {
     let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
     let late_ns = (every_ns / 10).min(60_000_000_000);
@@ -189,6 +289,12 @@ fn until_next(wall_ns: u64, every: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packing_takes_at_most_half_of_the_time() {
+        let seconds = |duration, next, is_all| pause(Duration::from_secs(duration), Duration::from_secs(next), is_all).as_secs();
+        assert_eq!([seconds(3, 10, true), seconds(30, 10, true), seconds(3, 10, false)], [10, 30, 3]);
+    }
 
     #[test]
     fn run_begins_shortly_after_a_full_period() {

@@ -2,14 +2,15 @@
 //!
 //! Each batch of lines is one zstd frame, written with one call, so a hub that is killed loses no
 //! batch that was written. The last frame of a file can be torn after a loss of power. A file is
-//! removed when its records are in the archive.
+//! removed when its records are in the archive. A file has a limited size, so that a large spool is
+//! packed in several runs.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ibnet::types::Printable;
 use miette::Diagnostic;
@@ -27,6 +28,9 @@ const SUFFIX: &str = ".jsonl.zst";
 
 /// Level of zstd. The files live for minutes, so speed counts.
 const LEVEL: i32 = 1;
+
+/// Size of a file in octets from which lines come into another file.
+const FILE: u64 = 64 << 20;
 
 /// Pause before another attempt of an input that waits.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -58,6 +62,8 @@ pub(crate) struct Spool {
     folder: PathBuf,
     most: u64,
     writer: Mutex<Writer>,
+    /// Held by the thread that makes lines durable.
+    syncing: Mutex<()>,
     status: Arc<Shared>,
     /// The lock ends when the file is closed.
     _lock: File,
@@ -66,9 +72,19 @@ pub(crate) struct Spool {
 #[derive(Debug, Default)]
 struct Writer {
     open: Option<Open>,
-    /// Files that are complete, with their sizes.
+    /// Files that are complete, with their sizes. The oldest is the first.
     closed: Vec<(PathBuf, u64)>,
+    /// Complete files that are not durable yet.
+    unsynced: Vec<(PathBuf, Arc<File>)>,
     next: u64,
+}
+
+/// The oldest files of the spool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Oldest {
+    pub(crate) files: Vec<PathBuf>,
+    /// Whether these are all files.
+    pub(crate) is_all: bool,
 }
 
 /// The file that is written.
@@ -106,7 +122,8 @@ impl Spool {
             }
         }
         writer.closed.sort();
-        let spool = Self { folder, most, writer: Mutex::new(writer), status, _lock: lock };
+        status.lock().spool_max_octets = most;
+        let spool = Self { folder, most, writer: Mutex::new(writer), syncing: Mutex::default(), status, _lock: lock };
         spool.show(&spool.lock());
         Ok(spool)
     }
@@ -154,13 +171,17 @@ impl Spool {
             // A part of a frame would hide the frames behind it.
             match open.file.set_len(open.octets) {
                 Ok(()) => writer.open = Some(open),
-                Err(_) => writer.closed.push((open.path, open.octets)),
+                Err(_) => writer.close(open),
             }
             return Err(error);
         }
         open.octets += frame.len() as u64;
         open.is_synced = false;
-        writer.open = Some(open);
+        if open.octets < FILE {
+            writer.open = Some(open);
+        } else {
+            writer.close(open);
+        }
         self.show(&writer);
         Ok(())
     }
@@ -209,35 +230,54 @@ impl Spool {
     /// # Errors
     /// Returns the error of the disk.
     pub(crate) fn sync(&self) -> Result<(), SpoolError> {
-        let open = {
+        // A second thread returns when its lines are durable too.
+        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = {
             let mut writer = self.lock();
-            let Some(open) = writer.open.as_mut().filter(|open| !open.is_synced) else { return Ok(()) };
-            // Lines that are added from now on are made durable the next time.
-            open.is_synced = true;
-            (open.path.clone(), Arc::clone(&open.file))
-        };
-        let (path, file) = open;
-        let synced = file.sync_all().and_then(|()| File::open(&self.folder)?.sync_all());
-        synced.map_err(|source| {
-            if let Some(open) = self.lock().open.as_mut().filter(|open| open.path == path) {
-                open.is_synced = false;
+            let mut files = std::mem::take(&mut writer.unsynced);
+            if let Some(open) = writer.open.as_mut().filter(|open| !open.is_synced) {
+                // Lines that are added from now on are made durable the next time.
+                open.is_synced = true;
+                files.push((open.path.clone(), Arc::clone(&open.file)));
             }
+            files
+        };
+        let Some((path, _)) = files.last() else { return Ok(()) };
+        let path = path.clone();
+        let synced = files.iter().try_for_each(|(_, file)| file.sync_all()).and_then(|()| File::open(&self.folder)?.sync_all());
+        synced.map_err(|source| {
+            self.lock().unsynced.extend(files);
             SpoolError::Write { path, source }
         })
     }
 
-    /// Closes the file that is written. Returns all files that are complete. They stay in the spool
-    /// until they are [removed](Self::remove).
+    /// Returns the oldest files, with at most `most` octets if there are several. Closes the file that is
+    /// written if it is one of them. The files stay in the spool until they are [removed](Self::remove).
     ///
     /// # Errors
     /// Returns the error of the disk.
-    pub(crate) fn close(&self) -> Result<Vec<PathBuf>, SpoolError> {
+    pub(crate) fn oldest(&self, most: u64) -> Result<Oldest, SpoolError> {
         self.sync()?;
         let mut writer = self.lock();
-        if let Some(Open { path, octets, .. }) = writer.open.take() {
-            writer.closed.push((path, octets));
+        if writer.octets() <= most
+            && let Some(open) = writer.open.take()
+        {
+            writer.close(open);
         }
-        Ok(writer.closed.iter().map(|(path, _)| path.clone()).collect())
+        let mut octets = 0;
+        let fits = |(number, (_, size)): &(usize, &(PathBuf, u64))| {
+            octets += size;
+            *number == 0 || octets <= most
+        };
+        let files: Vec<PathBuf> = writer.closed.iter().enumerate().take_while(fits).map(|(_, (path, _))| path.clone()).collect();
+        Ok(Oldest { is_all: files.len() == writer.closed.len() && writer.open.is_none(), files })
+    }
+
+    /// Returns the time in nanoseconds since 1970 at which the last line came into the oldest of the files
+    /// that are complete. `None` if there is none.
+    pub(crate) fn waiting_since(&self) -> Option<u64> {
+        let path = self.lock().closed.first().map(|(path, _)| path.clone())?;
+        written_ns(&path)
     }
 
     /// Removes files whose records are in the archive.
@@ -266,6 +306,7 @@ impl Spool {
     fn forget(&self, path: &Path) {
         let mut writer = self.lock();
         writer.closed.retain(|(closed, _)| closed != path);
+        writer.unsynced.retain(|(unsynced, _)| unsynced != path);
         self.show(&writer);
     }
 
@@ -279,7 +320,20 @@ impl Spool {
     }
 }
 
+/// Returns the time of the last change of a file in nanoseconds since 1970.
+pub(super) fn written_ns(path: &Path) -> Option<u64> {
+    let written = fs::metadata(path).and_then(|state| state.modified()).ok()?;
+    u64::try_from(written.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos()).ok()
+}
+
 impl Writer {
+    fn close(&mut self, Open { path, file, octets, is_synced }: Open) {
+        if !is_synced {
+            self.unsynced.push((path.clone(), file));
+        }
+        self.closed.push((path, octets));
+    }
+
     fn octets(&self) -> u64 {
         self.closed.iter().map(|(_, octets)| octets).sum::<u64>() + self.open.as_ref().map_or(0, |open| open.octets)
     }

@@ -24,21 +24,28 @@ pub(crate) struct Status {
     pub(crate) expired: u64,
     /// Number of files that were removed, because of their age or the size of their table.
     pub(crate) files_removed: u64,
+    /// Number of rows that were written into the archive, with those that were written again.
+    pub(crate) written: u64,
     /// Size of the spool in octets: the lines that wait to be packed.
     pub(crate) spool_octets: u64,
+    /// Largest size of the spool in octets.
+    pub(crate) spool_max_octets: u64,
+    /// Free space of the disk of the archive in octets. `None` if it is not known.
+    pub(crate) free_octets: Option<u64>,
     /// Number of lines that did not reach the spool.
     pub(crate) lines_lost: u64,
-    /// Why the spool does not accept lines, or why the last run failed.
+    /// Why the spool does not accept lines, why the last run failed, or why lines wait too long.
     pub(crate) error: Option<String>,
     #[serde(skip)]
     faults: Faults,
 }
 
-/// The faults of the two parts.
+/// The faults of the parts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Faults {
     spool: Option<String>,
     packing: Option<String>,
+    backlog: Option<String>,
 }
 
 /// The part of the packing that failed or works again.
@@ -48,6 +55,8 @@ pub(crate) enum Part {
     Spool,
     /// Packing the spool into the archive.
     Packing,
+    /// Time for which lines wait, and space on the disk.
+    Backlog,
 }
 
 /// The condition, shared by the threads.
@@ -66,9 +75,9 @@ impl Shared {
 }
 
 impl Status {
-    /// Returns the faults of the spool and of the packing.
-    pub(crate) fn faults(&self) -> [Option<String>; 2] {
-        [self.faults.spool.clone(), self.faults.packing.clone()]
+    /// Returns the faults of the spool, of the packing and of the backlog.
+    pub(crate) fn faults(&self) -> [Option<String>; 3] {
+        [self.faults.spool.clone(), self.faults.packing.clone(), self.faults.backlog.clone()]
     }
 
     /// Sets or clears the fault of a part.
@@ -76,8 +85,9 @@ impl Status {
         match part {
             Part::Spool => self.faults.spool = fault,
             Part::Packing => self.faults.packing = fault,
+            Part::Backlog => self.faults.backlog = fault,
         }
-        self.error = self.faults.spool.clone().or_else(|| self.faults.packing.clone());
+        self.error = self.faults().into_iter().flatten().next();
     }
 }
 

@@ -165,7 +165,7 @@ fn damaged_file_of_the_spool_is_kept_aside() {
     let test = Test::new(1 << 24, &[]);
     let lines = lines();
     test.spool.add(lines[..9].join("\n").as_bytes()).expect("added");
-    test.spool.close().expect("closed");
+    test.spool.oldest(u64::MAX).expect("closed");
     let path = test.spool.folder().join("lines-000000000000.jsonl.zst");
     let mut octets = fs::read(&path).expect("read");
     octets.extend(b"this is no frame of zstd, and more than its first octets");
@@ -175,6 +175,64 @@ fn damaged_file_of_the_spool_is_kept_aside() {
     assert_eq!(archived(&test.packing.archive), parsed(&lines), "the lines before the damage");
     assert!(test.spool.folder().join("lines-000000000000.jsonl.damaged").exists());
     assert_eq!(test.status().spool_octets, 0);
+}
+
+#[test]
+fn large_spool_is_packed_in_several_runs_and_a_killed_hub_continues() {
+    let test = Test::new(1 << 24, &[]);
+    let lines = lines();
+    for some in lines.chunks(lines.len() / 4 + 1) {
+        test.spool.add((some.join("\n") + "\n").as_bytes()).expect("added");
+        assert!(test.spool.oldest(u64::MAX).expect("closed").is_all);
+    }
+    let spooled = test.status().spool_octets;
+    assert!(!test.work().with_run(1).pack(7).expect("packed"), "more lines wait");
+    let status = test.status();
+    let packed_ns = status.packed_ns.expect("a time");
+    assert!(status.spool_octets < spooled && packed_ns > 1_700_000_000_000_000_000, "the time of the last line that is packed");
+    // The hub is killed after the records are in the archive, and before their lines are removed.
+    let oldest = test.spool.oldest(1).expect("closed").files;
+    let octets = fs::read(&oldest[0]).expect("read");
+    assert!(!test.work().with_run(1).pack(8).expect("packed"));
+    fs::write(&oldest[0], octets).expect("written");
+    let Test { folder, hub, spool, status, packing } = test;
+    drop(spool);
+    let spool = Arc::new(Spool::open(&packing.archive, 1 << 24, Arc::clone(&status)).expect("a spool"));
+    let test = Test { folder, hub, spool, status, packing };
+    let runs = (1..9).find(|_| test.work().with_run(1).pack(9).expect("packed"));
+    assert_eq!(runs, Some(3));
+    assert_eq!(archived(&test.packing.archive), parsed(&lines));
+    assert_eq!((test.status().packed_ns, test.status().spool_octets), (Some(9), 0));
+    assert!(test.folder.path().exists());
+}
+
+#[test]
+fn lines_that_wait_too_long_are_reported_with_a_remedy() {
+    let test = Test::new(1 << 24, &[]);
+    test.spool.add(lines().join("\n").as_bytes()).expect("added");
+    let [path] = &test.spool.oldest(u64::MAX).expect("closed").files[..] else { panic!("a file") };
+    let now_ns = 1_700_000_000_000_000_000;
+    let written = |seconds| {
+        let time = std::time::UNIX_EPOCH + Duration::from_nanos(now_ns) - Duration::from_secs(seconds);
+        fs::File::options().write(true).open(path).expect("opened").set_modified(time).expect("set");
+    };
+    let mut work = test.work();
+    // Two periods and five minutes.
+    written(1500);
+    work.check(now_ns);
+    assert!(test.status().error.is_none_or(|error| error.contains("disk")));
+    written(1501);
+    work.check(now_ns);
+    work.report();
+    let error = test.status().error.expect("an error");
+    assert!(error.starts_with("packing is slower than the records arrive: lines wait for 25m 1s in the spool (found 0.0 GiB"), "{error}");
+    assert!(error.contains("free a core"), "{error}");
+    work.pack(now_ns).expect("packed");
+    work.check(now_ns);
+    work.report();
+    let names: Vec<String> = test.hub.read().events(&Filter::all()).into_iter().map(|row| row.event).collect();
+    assert!(names.contains(&"archive_behind".to_owned()), "{names:?}");
+    assert!(test.status().error.is_none_or(|error| error.contains("disk")));
 }
 
 #[test]

@@ -53,9 +53,13 @@ export interface Packing {
   packed_ns: number | null;
   /** Size of the lines that wait to be packed. */
   spool_octets: number;
+  /** Largest size of these lines; not from an older hub. */
+  spool_max_octets?: number;
+  /** Free space of the disk of the archive. Null if it is not known. */
+  free_octets?: number | null;
   /** Number of lines that are lost for the archive. */
   lines_lost: number;
-  /** Why lines cannot be kept or packed, with the remedy. */
+  /** Why lines cannot be kept or packed, or wait too long, with the remedy. */
   error: string | null;
 }
 

@@ -195,12 +195,14 @@ export function makeSamplers(app: App, _topology: Topology): View {
 
 /** Describes the packing into the archive. */
 function archiveText(archive: Packing, now: number): string {
-  const { packed_ns, spool_octets, lines_lost, error } = archive;
+  const { packed_ns, spool_octets, spool_max_octets, free_octets, lines_lost, error } = archive;
   const packed =
     packed_ns === null
       ? "Nothing is packed into the archive yet"
       : `The archive has all records up to ${duration((now - packed_ns) / 1e9)} ago`;
   const lost = lines_lost === 0 ? "" : ` ${count(lines_lost, "line")} did not reach it.`;
   const fault = error === null ? "" : ` Fault: ${error}.`;
-  return `${packed}; ${scaled(spool_octets, "B")} wait.${lost}${fault}`;
+  const most = spool_max_octets === undefined ? "" : ` of at most ${scaled(spool_max_octets, "B")}`;
+  const free = free_octets === undefined || free_octets === null ? "" : ` The disk has ${scaled(free_octets, "B")} free.`;
+  return `${packed}; ${scaled(spool_octets, "B")}${most} wait.${free}${lost}${fault}`;
 }

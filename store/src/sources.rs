@@ -1,0 +1,137 @@
+//! The files whose rows are merged into one file.
+
+use std::collections::BTreeMap;
+use std::ops;
+use std::path::Path;
+
+use crate::column::Column;
+use crate::error::StoreError;
+use crate::read::ArchiveFile;
+use crate::table::{Sum, Table};
+
+/// A file whose rows are merged.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) file: ArchiveFile,
+    /// Times of the rows that are taken. `None` for all rows.
+    times: Option<ops::RangeInclusive<u64>>,
+}
+
+/// First and last GUID of a range.
+pub(crate) type Guids = (String, String);
+
+impl Source {
+    /// Returns a source of all rows of a file.
+    pub(crate) const fn new(file: ArchiveFile) -> Self {
+        Self { file, times: None }
+    }
+
+    /// Opens a file that will be replaced. A file with more columns than this version has would lose
+    /// them.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, is damaged, or has more columns.
+    pub(crate) fn replaced(path: &Path) -> Result<Self, StoreError> {
+        let file = ArchiveFile::open(path)?;
+        match file.unknown_column() {
+            Some(what) => Err(StoreError::Later { path: path.to_owned(), what: format!("column {what}") }),
+            None => Ok(Self::new(file)),
+        }
+    }
+
+    /// Takes only the rows with some times.
+    pub(crate) fn with_times(self, times: ops::RangeInclusive<u64>) -> Self {
+        Self { times: Some(times), ..self }
+    }
+
+    /// Returns the rows of a table that are taken.
+    fn taken(&self, read: &Table) -> Vec<u32> {
+        let all = 0..read.len() as u32;
+        match &self.times {
+            Some(times) => all.filter(|row| times.contains(&read.ts(*row as usize))).collect(),
+            None => all.collect(),
+        }
+    }
+
+    /// Adds all rows, and compares them with the sum of the file. A damaged file is not replaced.
+    /// Returns the number of rows that were added.
+    pub(crate) fn append(&self, table: &mut Table) -> Result<u64, StoreError> {
+        let columns = vec![true; table.columns.len()];
+        let before = table.len();
+        let mut found = Sum::default();
+        for group in 0..self.file.groups() {
+            let mut read = self.file.read(group, &columns)?;
+            read.seal();
+            found += read.sum();
+            table.append(&read, &self.taken(&read));
+        }
+        self.file.check(found)?;
+        Ok((table.len() - before) as u64)
+    }
+
+    /// Adds the rows of a range of GUIDs. The rows of a file are sorted by their GUIDs, so only the pages
+    /// with these rows are decoded. Returns the number of rows that were added.
+    pub(crate) fn append_guids(&self, table: &mut Table, (first, last): &Guids) -> Result<u64, StoreError> {
+        let schema = table.schema();
+        let columns = vec![true; schema.columns.len()];
+        let is_guid: Vec<bool> = schema.columns.iter().map(|column| column.name == "guid").collect();
+        let is_outside = |group: usize| self.file.guids(group).is_some_and(|(from, to)| to < first.as_str() || from > last.as_str());
+        let before = table.len();
+        for group in (0..self.file.groups()).filter(|group| !is_outside(*group)) {
+            let guids = self.file.read(group, &is_guid)?;
+            let Some(texts) = guids.texts("guid") else { continue };
+            let is_inside: Vec<bool> = texts.list().iter().map(|guid| **guid >= **first && **guid <= **last).collect();
+            let mut ranges: Vec<ops::Range<usize>> = Vec::new();
+            let is_taken = |id: u32| is_inside.get(id as usize).is_some_and(|inside| *inside);
+            for row in (0..guids.len()).filter(|row| is_taken(texts.ids[*row])) {
+                match ranges.last_mut() {
+                    Some(range) if range.end == row => range.end += 1,
+                    _ => ranges.push(row..row + 1),
+                }
+            }
+            if ranges.is_empty() {
+                continue;
+            }
+            let mut read = self.file.read_rows(group, &columns, &ranges)?;
+            read.seal();
+            table.append(&read, &self.taken(&read));
+        }
+        Ok((table.len() - before) as u64)
+    }
+}
+
+/// Divides all GUIDs into ranges with at most `most_rows` rows. A range has at least one GUID.
+///
+/// # Errors
+/// Returns an error if a file cannot be read.
+pub(crate) fn ranges<'s>(sources: impl IntoIterator<Item = &'s Source>, most_rows: usize) -> Result<Vec<Guids>, StoreError> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for Source { file, .. } in sources {
+        let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| column.name == "guid").collect();
+        for group in 0..file.groups() {
+            let table = file.read(group, &columns)?;
+            let Some(Column::Text(texts)) = table.schema().index("guid").map(|index| table.column(index)) else { continue };
+            let mut of_id = vec![0; texts.list().len()];
+            for id in &texts.ids {
+                if let Some(count) = of_id.get_mut(*id as usize) {
+                    *count += 1;
+                }
+            }
+            for (guid, count) in texts.list().iter().zip(of_id) {
+                *counts.entry(guid.to_string()).or_default() += count;
+            }
+        }
+    }
+    let mut ranges: Vec<Guids> = Vec::new();
+    let mut rows = 0;
+    for (guid, count) in counts {
+        match ranges.last_mut() {
+            Some((_, last)) if rows + count <= most_rows => (*last, rows) = (guid, rows + count),
+            _ => {
+                ranges.push((guid.clone(), guid));
+                rows = count;
+            }
+        }
+    }
+    Ok(ranges)
+}
