@@ -19,7 +19,8 @@ def without_added_columns(path):
     """Writes a file again without the columns that an earlier version did not have."""
     import duckdb
 
-    duckdb.sql(f"COPY (SELECT * EXCLUDE ({', '.join(ADDED)}) FROM '{path}') TO 'earlier.parquet'")
+    source = f"read_parquet('{path}', hive_partitioning = false)"
+    duckdb.sql(f"COPY (SELECT * EXCLUDE ({', '.join(ADDED)}) FROM {source}) TO 'earlier.parquet'")
     os.replace("earlier.parquet", path)
 
 
