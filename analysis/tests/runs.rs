@@ -14,8 +14,10 @@ use ibnet_analysis::ports::Ports;
 use ibnet_analysis::record::{Record, Type};
 use ibnet_analysis::shares::Distributions;
 use ibnet_analysis::stat::Stat;
+use ibnet_store::archive::Archive;
 use ibnet_store::pack::{PackOptions, Packer};
 use ibnet_store::parse::Batch;
+use ibnet_store::schema::TableName;
 use serde_json::json;
 
 /// A slot of ten seconds.
@@ -209,6 +211,32 @@ fn summaries_of_ports_from_an_archive_are_those_of_the_lines() {
             }
         }
     }
+}
+
+#[test]
+fn hours_outside_of_the_time_range_are_not_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    pack(dir.path(), &lines(1, 800));
+    let time = |slot: u64| Some((FIRST + slot) * SLOT_NS);
+    let read = |from: u64, to: u64| {
+        let inputs = Inputs { files: vec![dir.path().to_owned()], from: time(from), to: time(to) };
+        let ((ports, _), summary) = input::read(&inputs, &(Ports::for_errors(), Devices::default())).unwrap();
+        (ports.finish(), summary)
+    };
+    let before = read(100, 300);
+    // The slots 360 to 719 are the second hour.
+    let archive = Archive::open(dir.path()).unwrap();
+    let files = archive.files(TableName::Ports).unwrap();
+    assert_eq!(files.len(), 3);
+    for (hour, path) in &files[1..] {
+        assert_eq!(archive.files_between(TableName::Ports, *hour..=*hour).unwrap(), [(*hour, path.clone())]);
+        std::fs::write(path, "no Parquet").unwrap();
+    }
+    assert!(read(100, 300) == before && before.0.len() == 3);
+    assert_eq!((&before.1.incomplete[..], before.1.first_invalid.is_none()), (&[][..], true), "no warning about other hours");
+    // The time range has no hour at all.
+    let (ports, summary) = read(10_000, 20_000);
+    assert_eq!((ports.len(), summary.span, summary.lines), (0, None, 0));
 }
 
 #[test]
