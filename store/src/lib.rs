@@ -30,6 +30,7 @@ mod layout;
 pub mod lines;
 mod numbers;
 pub mod pack;
+mod pages;
 pub mod parse;
 pub mod read;
 pub mod retain;
