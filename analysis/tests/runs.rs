@@ -169,8 +169,8 @@ fn summaries_of_ports_from_columns_are_those_of_single_records() {
         let all = Inputs { files: vec![dir.path().to_owned()], from: None, to: None };
         let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
         let part = Inputs { from: time(100), to: time(500), ..all.clone() };
-        // Intervals of 1 s, of 32 s, and one interval.
-        for most in [8_000, 300, 1] {
+        // Intervals of 1 s, of 32 s, one interval, and none.
+        for most in [8_000, 300, 1, 0] {
             for inputs in [&all, &part] {
                 for ports in [Ports::without_counters(most), Ports::with_bins(most), Ports::for_errors()] {
                     let shares = Distributions::for_stat(if most == 1 { Stat::Percentile(950) } else { Stat::Mean });

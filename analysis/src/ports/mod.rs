@@ -227,7 +227,8 @@ impl Fold for Ports {
 }
 
 impl Ports {
-    /// Creates an empty state. `most` is the largest number of time intervals of a port.
+    /// Creates an empty state. `most` is the largest number of time intervals of a port. With 0,
+    /// [`PortSummary::bins`] stays empty.
     pub fn with_bins(most: usize) -> Self {
         Self { most_bins: most, ..Self::default() }
     }

@@ -206,7 +206,7 @@ fn map(metric: &str, hosts: Option<&str>) -> HeatMap {
 
 /// Returns what the command `links` reads.
 fn of_links() -> (Ports, (Devices, Distributions)) {
-    (Ports::with_bins(1), (Devices::default(), Distributions::for_stat(Stat::Mean)))
+    (Ports::with_bins(0), (Devices::default(), Distributions::for_stat(Stat::Mean)))
 }
 
 /// A heat map that does not read the one-minute means.
