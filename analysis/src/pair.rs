@@ -4,6 +4,15 @@ use crate::input::Fold;
 use crate::input::run::Run;
 use crate::record::{Record, Type};
 
+/// Returns the fields of port records that a fold uses. A fold without port records uses none.
+fn fields<F: Fold>(fold: &F) -> Option<Vec<String>> {
+    if fold.uses(Type::Port) { fold.fields() } else { Some(Vec::new()) }
+}
+
+fn takes_runs<F: Fold>(fold: &F) -> bool {
+    !fold.uses(Type::Port) || fold.takes_runs()
+}
+
 impl<A: Fold, B: Fold> Fold for (A, B) {
     fn uses(&self, kind: Type) -> bool {
         self.0.uses(kind) || self.1.uses(kind)
@@ -14,16 +23,20 @@ impl<A: Fold, B: Fold> Fold for (A, B) {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        Some([self.0.fields()?, self.1.fields()?].concat())
+        Some([fields(&self.0)?, fields(&self.1)?].concat())
     }
 
     fn takes_runs(&self) -> bool {
-        self.0.takes_runs() && self.1.takes_runs()
+        takes_runs(&self.0) && takes_runs(&self.1)
     }
 
     fn add_run(&mut self, run: &Run<'_>) {
-        self.0.add_run(run);
-        self.1.add_run(run);
+        if self.0.uses(Type::Port) {
+            self.0.add_run(run);
+        }
+        if self.1.uses(Type::Port) {
+            self.1.add_run(run);
+        }
     }
 
     fn uses_every_query(&self) -> bool {

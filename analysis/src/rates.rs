@@ -60,18 +60,23 @@ pub struct LastReading {
 impl Slots {
     /// Adds a record. Records must be added in the order of time.
     pub fn add(&mut self, port: &Port<'_>) {
-        let loss = match &*port.status {
+        self.add_slot(port.slot, &port.status);
+    }
+
+    /// Adds the slot and the status of a record.
+    pub(crate) fn add_slot(&mut self, slot: u64, status: &str) {
+        let loss = match status {
             "ok" | "down" => Loss::Nothing,
             "unreachable" | "wrong_device" => Loss::Device,
             _ => Loss::Replies,
         };
         self.current = match self.current {
             // Two samplers of the port have a record each.
-            Some((slot, other)) if slot == port.slot => Some((slot, loss.max(other))),
+            Some((current, other)) if current == slot => Some((slot, loss.max(other))),
             before => {
                 self.complete = before.filter(|(_, loss)| *loss == Loss::Nothing).map(|(slot, _)| slot);
                 self.away = before.filter(|(_, loss)| *loss == Loss::Device).map(|(slot, _)| slot).or(self.away);
-                Some((port.slot, loss))
+                Some((slot, loss))
             }
         };
     }

@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::input::Fold;
+use crate::input::run::{MeasuredOver, Run};
 use crate::ports::PortKey;
 use crate::record::{Interval, Port, Record, Type};
 use crate::stat::Stat;
@@ -37,6 +38,20 @@ impl Fold for Distributions {
 
     fn uses_counters(&self) -> bool {
         false
+    }
+
+    fn fields(&self) -> Option<Vec<String>> {
+        Some(["xmit_utilization", "rcv_utilization", "xmit_blocked", "xmit_blocked_dt_ns"].map(str::to_owned).to_vec())
+    }
+
+    fn takes_runs(&self) -> bool {
+        true
+    }
+
+    fn add_run(&mut self, run: &Run<'_>) {
+        if self.is_used {
+            self.by_port.entry(run.port().key()).or_default().add_run(run);
+        }
     }
 
     fn add(&mut self, record: &Record<'_>) {
@@ -112,6 +127,19 @@ impl PortShares {
         self.xmit_utilization.add(port.xmit_utilization, port.time);
         self.rcv_utilization.add(port.rcv_utilization, port.time);
         self.blocked.add(port.xmit_blocked, port.blocked_time);
+    }
+
+    /// Adds many records, as [`add`](Self::add) does for each of them.
+    fn add_run(&mut self, run: &Run<'_>) {
+        let columns = [
+            (&mut self.xmit_utilization, "xmit_utilization", MeasuredOver::Data),
+            (&mut self.rcv_utilization, "rcv_utilization", MeasuredOver::Data),
+            (&mut self.blocked, "xmit_blocked", MeasuredOver::Blocked),
+        ];
+        for (shares, field, over) in columns {
+            let Some(values) = run.values(field) else { continue };
+            run.rows().for_each(|row| shares.add(Some(values[row]), run.time(row, over)));
+        }
     }
 
     fn merge(&mut self, later: Self) {

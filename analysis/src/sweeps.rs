@@ -209,6 +209,10 @@ impl Fold for Sweeps {
         true
     }
 
+    fn fields(&self) -> Option<Vec<String>> {
+        Some(["kind", "status", "rtt_ns", "mads"].map(str::to_owned).to_vec())
+    }
+
     fn add(&mut self, record: &Record<'_>) {
         match record {
             Record::Port(port) => self.compound.add(port),

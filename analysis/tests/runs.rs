@@ -13,6 +13,8 @@ use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::{self, Fold, Inputs, ReadSummary};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::record::{Record, Type};
+use ibnet_analysis::shares::Distributions;
+use ibnet_analysis::stat::Stat;
 use ibnet_store::archive::Archive;
 use ibnet_store::pack::{PackOptions, Packer};
 use ibnet_store::parse::Batch;
@@ -53,11 +55,18 @@ impl<F: Fold> Fold for ByRecord<F> {
 /// measured, a change of the sampler and of the peer, and a secondary sampler.
 fn lines(seed: u64, slots: u64) -> String {
     let mut random = fastrand::Rng::with_seed(seed);
+    let mut counting = fastrand::Rng::with_seed(seed + 1000);
     let mut text = String::new();
     for (guid, port) in [(7_u64, 1_u64), (7, 2), (8, 1)] {
         for sampler in ["a", "b"] {
             let mut last = None;
+            let (mut errors, mut octets) = ([counting.u64(..9); 3], [1 << 40; 2]);
             for number in 0..slots {
+                errors[0] += u64::from(counting.u8(..40) == 0) * counting.u64(..5);
+                errors[1] += counting.u64(..3);
+                errors[2] = if counting.u16(..300) == 0 { 0 } else { errors[2] + counting.u64(..2) };
+                octets = if counting.u16(..500) == 0 { [0; 2] } else { octets.map(|sum: u64| sum + counting.u64(..1 << 30)) };
+                let is_saturated = counting.u8(..100) < 3;
                 let is_queried = match (guid, sampler) {
                     (7, "b") => port == 2,
                     (8, _) => (sampler == "b") == (number > slots / 2),
@@ -89,6 +98,20 @@ fn lines(seed: u64, slots: u64) -> String {
                 }
                 if number % 3 == 0 {
                     record["xmit_blocked_dt_ns"] = json!(dt_ns.map(|dt_ns| 3 * dt_ns));
+                }
+                if is_answer {
+                    record["link_downed_counter"] = json!(if is_saturated { 255 } else { errors[0].min(255) });
+                    record["port_xmit_discards"] = json!(errors[1]);
+                    record["port_rcv_errors"] = json!(errors[2]);
+                    record["symbol_error_counter"] = json!(7);
+                    record["port_xmit_data_bytes"] = json!(octets[0]);
+                    record["port_rcv_data_bytes"] = json!(octets[1]);
+                }
+                if is_answer && number % 10 == 4 {
+                    record["vl15_dropped"] = json!(errors[1] / 7);
+                }
+                if is_answer && is_saturated {
+                    record["saturated"] = json!(["link_downed_counter"]);
                 }
                 if (guid, port, sampler) == (7, 2, "b") {
                     record["role"] = json!("secondary");
@@ -185,25 +208,28 @@ fn columns_at_once_give_the_cells_of_single_records() {
 
 #[test]
 fn summaries_of_ports_from_columns_are_those_of_single_records() {
-    for seed in 0..4 {
+    for seed in 0..2 {
         let dir = tempfile::tempdir().unwrap();
         pack(dir.path(), &lines(seed, 800));
         let all = Inputs { files: vec![dir.path().to_owned()], from: None, to: None };
         let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
         let part = Inputs { from: time(100), to: time(500), ..all.clone() };
-        // Intervals of 1 s, of 32 s, and one interval.
-        for most in [8_000, 300, 1] {
+        // Intervals of 1 s, of 32 s, one interval, and none.
+        for most in [8_000, 300, 1, 0] {
             for inputs in [&all, &part] {
-                let empty = (Ports::without_counters(most), Devices::default());
-                assert!(empty.takes_runs());
-                let ((ports, devices), summary) = input::read(inputs, &empty).unwrap();
-                let (ByRecord((expected, expected_devices)), expected_summary) = input::read(inputs, &ByRecord(empty)).unwrap();
-                let (ports, expected) = (ports.finish(), expected.finish());
-                assert_eq!(ports.len(), 3);
-                for (key, port) in &ports {
-                    assert_eq!(Some(port), expected.get(key), "seed {seed}, at most {most} intervals");
+                for ports in [Ports::without_counters(most), Ports::with_bins(most), Ports::for_errors()] {
+                    let shares = Distributions::for_stat(if most == 1 { Stat::Percentile(950) } else { Stat::Mean });
+                    let empty = (ports, (Devices::default(), shares));
+                    assert!(empty.takes_runs());
+                    let ((ports, rest), summary) = input::read(inputs, &empty).unwrap();
+                    let (ByRecord((expected, expected_rest)), expected_summary) = input::read(inputs, &ByRecord(empty)).unwrap();
+                    let (ports, expected) = (ports.finish(), expected.finish());
+                    assert_eq!(ports.len(), 3);
+                    for (key, port) in &ports {
+                        assert_eq!(Some(port), expected.get(key), "seed {seed}, at most {most} intervals");
+                    }
+                    assert_eq!((rest, summary), (expected_rest, expected_summary), "seed {seed}");
                 }
-                assert_eq!((devices, summary), (expected_devices, expected_summary), "seed {seed}");
             }
         }
     }
@@ -271,4 +297,53 @@ fn means_of_minutes_give_nearly_the_cells_of_the_records() {
         }
     }
     assert!(cells > 3000 && far * 50 < cells && (sums[0] / sums[1] - 1.0).abs() < 1e-3, "{cells} cells, {far} far, {sums:?}");
+}
+
+#[test]
+fn summaries_of_ports_from_an_archive_are_those_of_the_lines() {
+    for seed in 4..6 {
+        let dir = tempfile::tempdir().unwrap();
+        let (archive, file) = (dir.path().join("archive"), dir.path().join("lines"));
+        // Not all folds read all rates, so not all of them see values that cannot be measured.
+        let text: String = lines(seed, 800).lines().filter(|line| !line.contains("20000.0")).map(|line| format!("{line}\n")).collect();
+        pack(&archive, &text);
+        std::fs::write(&file, text).unwrap();
+        let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
+        for (from, to) in [(None, None), (time(100), time(500)), (time(399), None), (None, time(401))] {
+            for ports in [Ports::without_counters(64), Ports::with_bins(64), Ports::for_errors()] {
+                let empty = (ports, (Devices::default(), Distributions::for_stat(Stat::Percentile(500))));
+                let read = |path: &Path| {
+                    let ((ports, rest), summary) = input::read(&Inputs { files: vec![path.to_owned()], from, to }, &empty).unwrap();
+                    (ports.finish(), rest, (summary.span, summary.copies, summary.covered))
+                };
+                assert!(read(&archive) == read(&file), "seed {seed}, from {from:?} to {to:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hours_outside_of_the_time_range_are_not_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    pack(dir.path(), &lines(1, 800));
+    let time = |slot: u64| Some((FIRST + slot) * SLOT_NS);
+    let read = |from: u64, to: u64| {
+        let inputs = Inputs { files: vec![dir.path().to_owned()], from: time(from), to: time(to) };
+        let ((ports, _), summary) = input::read(&inputs, &(Ports::for_errors(), Devices::default())).unwrap();
+        (ports.finish(), summary)
+    };
+    let before = read(100, 300);
+    // The slots 360 to 719 are the second hour.
+    let archive = Archive::open(dir.path()).unwrap();
+    let files = archive.files(TableName::Ports).unwrap();
+    assert_eq!(files.len(), 3);
+    for (hour, path) in &files[1..] {
+        assert_eq!(archive.files_between(TableName::Ports, *hour..=*hour).unwrap(), [(*hour, path.clone())]);
+        std::fs::write(path, "no Parquet").unwrap();
+    }
+    assert!(read(100, 300) == before && before.0.len() == 3);
+    assert_eq!((&before.1.incomplete[..], before.1.first_invalid.is_none()), (&[][..], true), "no warning about other hours");
+    // The time range has no hour at all.
+    let (ports, summary) = read(10_000, 20_000);
+    assert_eq!((ports.len(), summary.span, summary.lines), (0, None, 0));
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -97,13 +98,24 @@ impl Archive {
     /// # Errors
     /// Returns an error if a folder cannot be read.
     pub fn files(&self, table: TableName) -> Result<Vec<(Hour, PathBuf)>, StoreError> {
+        self.files_between(table, Hour(0)..=Hour(u32::MAX))
+    }
+
+    /// Returns the files of a table for some hours, in the order of the hours. Folders of other dates are
+    /// not read.
+    ///
+    /// # Errors
+    /// Returns an error if a folder cannot be read.
+    pub fn files_between(&self, table: TableName, hours: RangeInclusive<Hour>) -> Result<Vec<(Hour, PathBuf)>, StoreError> {
         let mut files = Vec::new();
         for (date, folder) in entries(&self.root.join(table.as_str()))? {
-            if !date.starts_with("date=") {
+            let ends = ["hour=00", "hour=23"].map(|hour| Hour::parse(&date, hour));
+            let [Some(first), Some(last)] = ends else { continue };
+            if last < *hours.start() || first > *hours.end() {
                 continue;
             }
             for (hour, folder) in entries(&folder)? {
-                if let Some(hour) = Hour::parse(&date, &hour) {
+                if let Some(hour) = Hour::parse(&date, &hour).filter(|hour| hours.contains(hour)) {
                     files.extend(files_of(&folder)?.into_iter().map(|path| (hour, path)));
                 }
             }

@@ -10,11 +10,11 @@ use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 
 use crate::column::{Bits, Column, Integers, Lists, Texts, of_millionths};
 use crate::numbers::Numbers;
+use crate::pages::ColumnPages;
 use crate::schema::{ColumnSpec, Empty, Kind};
 use crate::section::{Pages, Section};
 use crate::{dictionary, numbers};
@@ -36,7 +36,7 @@ impl Chunk<'_> {
             return Ok(column);
         }
         let source = Arc::new(Section::read(self.file, metadata.byte_range())?);
-        let open = || Ok::<_, ParquetError>(Box::new(SerializedPageReader::new(Arc::clone(&source), metadata, rows, None)?));
+        let open = || Ok::<_, ParquetError>(Box::new(ColumnPages::new(Arc::clone(&source), metadata, rows)?));
         let is_required = empty == Empty::Never;
         match kind {
             Kind::Text => {
@@ -67,7 +67,7 @@ impl Chunk<'_> {
             return Ok(column);
         }
         let source = Arc::new(Pages::new(self.file, self.metadata.byte_range()));
-        self.decode(Box::new(SerializedPageReader::new(source, self.metadata, self.rows, None)?), ranges)
+        self.decode(Box::new(ColumnPages::new(source, self.metadata, self.rows)?), ranges)
     }
 
     /// Returns the values of rows that are in nearly all pages.
@@ -91,7 +91,7 @@ impl Chunk<'_> {
             return Ok(None);
         }
         let source = Arc::new(Pages::new(self.file, self.metadata.byte_range()));
-        let mut pages = SerializedPageReader::new(source, self.metadata, self.rows, None)?;
+        let mut pages = ColumnPages::new(source, self.metadata, self.rows)?;
         match pages.get_next_page()? {
             Some(Page::DictionaryPage { buf, num_values, .. }) => {
                 let mut all = Vec::with_capacity(num_values as usize);

@@ -31,6 +31,7 @@ mod layout;
 pub mod lines;
 mod numbers;
 pub mod pack;
+mod pages;
 pub mod parse;
 pub mod part;
 pub mod read;

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy};
 use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescPtr;
 use rayon::prelude::*;
 
 use crate::column::Column;
 use crate::decode::Chunk;
 use crate::error::StoreError;
-use crate::schema::{TableName, VERSION};
+use crate::schema::{ColumnSpec, TableName, VERSION};
 use crate::table::{Sum, Table};
 use crate::write::keys;
 
@@ -37,7 +38,9 @@ impl ArchiveFile {
     /// Returns an error if the file cannot be read, is torn, or is not a file of an archive.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = File::open(path).map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
-        let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Skip);
+        // The statistics of encodings take a large part of the time, and no reader uses them.
+        let options = ParquetMetaDataOptions::new().with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
+        let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Skip).with_metadata_options(Some(options));
         let metadata = reader.parse_and_finish(&file).map_err(StoreError::damaged(path))?;
         let value = |key: &str| {
             let all = metadata.file_metadata().key_value_metadata().into_iter().flatten();
@@ -60,11 +63,14 @@ impl ArchiveFile {
             let (rows, hash) = of.split_once(' ')?;
             Some(Sum { rows: rows.parse().ok()?, hash: u64::from_str_radix(hash, 16).ok()? })
         });
-        let leaf = |column: &str| {
-            let all = metadata.file_metadata().schema_descr().columns();
-            all.iter().position(|leaf| leaf.path().parts().first().is_some_and(|name| name == column))
+        let all = metadata.file_metadata().schema_descr().columns();
+        let is_named = |leaf: &ColumnDescPtr, column: &str| leaf.path().parts().first().is_some_and(|name| name == column);
+        // Files of this version have the columns in the places of the schema.
+        let leaf = |(index, column): (usize, &ColumnSpec)| match all.get(index) {
+            Some(leaf) if is_named(leaf, column.name) => Some(index),
+            _ => all.iter().position(|leaf| is_named(leaf, column.name)),
         };
-        let leaves = name.schema().columns.iter().map(|column| leaf(column.name)).collect();
+        let leaves = name.schema().columns.iter().enumerate().map(leaf).collect();
         Ok(Self { path: path.to_owned(), file: Arc::new(file), name, sum, of, leaves, metadata })
     }
 

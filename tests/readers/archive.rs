@@ -151,7 +151,9 @@ fn commands_show_the_same_for_an_archive_as_for_the_lines() {
     assert!(!dir.path().join("old.jsonl").exists());
     for command in [
         &["errors"][..],
+        &["errors", "--format", "json"],
         &["links", "--top", "3"],
+        &["links", "--stat", "p95", "--top", "3"],
         &["links", "--tree", "--top", "1"],
         &["latency"],
         &["sweeps"],

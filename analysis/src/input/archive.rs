@@ -8,10 +8,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use ibnet_store::archive::Archive;
 use ibnet_store::hour::Hour;
 use ibnet_store::part::Part;
 use ibnet_store::read::ArchiveFile;
@@ -20,22 +19,19 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::Fold;
+use super::archive_files::ArchiveFiles;
 use super::key::Key;
 use super::rows::{self, PortRows};
 use super::selection::Selection;
 use super::shard::{Chunks, KeyRows, Shard};
 use super::stream::{Chunk, LineRef, Tally, joined};
 use crate::error::AnalysisError;
-use crate::path;
 use crate::record::Type;
 
 /// The hours of all archives.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Archives {
-    hours: BTreeMap<Hour, Vec<usize>>,
-    files: Vec<(TableName, PathBuf)>,
-    /// Files with the one-minute means of a file of `ports`, by the number of that file.
-    minutes: BTreeMap<usize, PathBuf>,
+    pub(super) files: ArchiveFiles,
     /// Whether the fold needs no times shorter than a minute.
     is_coarse: bool,
     /// Number of hours of which the one-minute means are read, and number of all hours with ports.
@@ -44,102 +40,34 @@ pub(super) struct Archives {
     first_file: usize,
     /// Octets of the hours that were read.
     pub(super) done: u64,
-    /// Counts of each file.
-    pub(super) tallies: Vec<Tally>,
+    /// Counts of each file that was opened.
+    tallies: BTreeMap<usize, Tally>,
 }
 
 impl Archives {
-    /// Lists the files of archives.
-    ///
-    /// # Errors
-    /// Returns an error if a folder is not an archive or cannot be read.
-    pub(super) fn new<'p>(folders: impl Iterator<Item = &'p Path>, first_file: usize) -> Result<Self, AnalysisError> {
-        let mut all = Self { first_file, ..Self::default() };
-        for folder in folders {
-            let archive = Archive::open(folder).ok_or_else(|| AnalysisError::NotAnArchive { name: path::display_name(folder) })?;
-            for table in TableName::ALL {
-                for (hour, file) in archive.files(table)? {
-                    all.add(hour, table, file);
-                }
-            }
-            let (ports, others) = all.ports_of(folder);
-            for (hour, file) in archive.files(TableName::PortsMinute)? {
-                let of_part = Part::of(TableName::PortsMinute, hour, &file).and_then(|part| ports.get(&part));
-                match of_part.or_else(|| others.get(&hour)) {
-                    Some(number) => drop(all.minutes.insert(*number, file)),
-                    // The records of this hour were removed.
-                    None => all.add(hour, TableName::PortsMinute, file),
-                }
-            }
-        }
-        all.tallies = vec![Tally::default(); all.files.len()];
-        Ok(all)
-    }
-
-    fn add(&mut self, hour: Hour, table: TableName, file: PathBuf) {
-        self.hours.entry(hour).or_default().push(self.files.len());
-        self.files.push((table, file));
-    }
-
-    /// Returns the numbers of the files of `ports` in a folder: those of the parts of hours, and files with
-    /// other names.
-    fn ports_of(&self, folder: &Path) -> (BTreeMap<Part, usize>, BTreeMap<Hour, usize>) {
-        let (mut parts, mut others) = (BTreeMap::new(), BTreeMap::new());
-        for (hour, number) in self.hours.iter().flat_map(|(hour, numbers)| numbers.iter().map(move |number| (*hour, *number))) {
-            if let (TableName::Ports, file) = &self.files[number]
-                && file.starts_with(folder)
-            {
-                match Part::of(TableName::Ports, hour, file) {
-                    Some(part) => drop(parts.insert(part, number)),
-                    None => drop(others.insert(hour, number)),
-                }
-            }
-        }
-        (parts, others)
+    /// Prepares reading the files. `first_file` is the number of other files.
+    pub(super) fn new(files: ArchiveFiles, first_file: usize) -> Self {
+        Self { files, first_file, ..Self::default() }
     }
 
     /// Lets the fold read one-minute means, if it needs no shorter times for the whole time of the
     /// archives.
     pub(super) fn allow_minutes<F: Fold>(&mut self, fold: &F, selection: &Selection) {
-        let first = self.hours.first_key_value().map(|(hour, _)| hour.start().max(selection.from));
-        let last = self.hours.last_key_value().map(|(hour, _)| hour.end().min(selection.to));
+        let hours = &self.files.hours;
+        let first = hours.first_key_value().map(|(hour, _)| hour.start().max(selection.from));
+        let last = hours.last_key_value().map(|(hour, _)| hour.end().min(selection.to));
         self.is_coarse = first.zip(last).is_some_and(|(first, last)| last > first && fold.takes_minutes(last - first));
     }
 
-    /// Returns the size of all files in octets.
-    pub(super) fn size(&self) -> u64 {
-        self.files.iter().map(|(_, file)| size(file)).sum()
-    }
-
-    /// Returns path and counts of each file.
-    pub(super) fn into_tallies(self) -> impl Iterator<Item = (PathBuf, Tally)> {
-        self.files.into_iter().map(|(_, path)| path).zip(self.tallies)
-    }
-
-    /// Returns the longest `interval_ns` of the `start` records.
-    ///
-    /// # Errors
-    /// Returns an error if a file cannot be read.
-    pub(super) fn longest_interval_ns(&self) -> Result<Option<u64>, AnalysisError> {
-        let schema = TableName::Starts.schema();
-        let columns: Vec<bool> = schema.columns.iter().map(|column| column.name == "interval_ns").collect();
-        let starts: Vec<&PathBuf> = self.files.iter().filter(|(table, _)| *table == TableName::Starts).map(|(_, path)| path).collect();
-        let longest = starts.par_iter().map(|path| {
-            let file = ArchiveFile::open(path)?;
-            let mut longest = None;
-            for group in 0..file.groups() {
-                let table = file.read(group, &columns)?;
-                let values = table.integers("interval_ns");
-                longest = longest.max((0..table.len()).filter_map(|row| values?.get(row)).max());
-            }
-            Ok(longest)
-        });
-        longest.try_reduce(|| None, |a, b| Ok(a.max(b)))
+    /// Returns path and counts of each file that was opened.
+    pub(super) fn into_tallies(self) -> impl Iterator<Item = (usize, PathBuf, Tally)> {
+        let Self { files, tallies, first_file, .. } = self;
+        tallies.into_iter().map(move |(number, tally)| (first_file + number, files.all[number].1.clone(), tally))
     }
 
     /// Returns the start of the next hour. All further rows are at this time or later.
     pub(super) fn watermark(&self) -> Option<u64> {
-        self.hours.first_key_value().map(|(hour, _)| hour.start())
+        self.files.hours.first_key_value().map(|(hour, _)| hour.start())
     }
 
     /// Folds the rows of the next hour. If `waits` returns true for the end of the hour, lines of
@@ -154,29 +82,27 @@ impl Archives {
         selection: &Selection,
         waits: impl FnOnce(&[Shard<F>], u64) -> bool,
     ) -> Result<(), AnalysisError> {
-        let Some((hour, mut numbers)) = self.hours.pop_first() else { return Ok(()) };
+        self.files.open_ahead(self.is_coarse);
+        let Some((hour, numbers)) = self.files.hours.pop_first() else { return Ok(()) };
         let waits = waits(shards, hour.end());
-        self.done += numbers.iter().map(|number| size(&self.files[*number].1)).sum::<u64>();
-        // The times of a year of hours would take longer to read than the records of one of them.
-        let is_near = selection.is_near(hour.start(), hour.end());
-        numbers.retain(|number| is_near || self.files[*number].0 == TableName::Starts);
+        self.done += numbers.iter().map(|number| self.files.size_of(*number)).sum::<u64>();
         let mut lines = Vec::new();
         for number in &numbers {
-            if let Some(kind) = self.files[*number].0.kind().filter(|kind| *kind != Type::Port) {
+            if let Some(kind) = self.files.all[*number].0.kind().filter(|kind| *kind != Type::Port) {
                 lines.extend(self.lines_of(*number, kind, chunks, selection)?);
             }
         }
-        let is_of_ports = |number: &usize| matches!(self.files[*number].0, TableName::Ports | TableName::PortsMinute);
+        let is_of_ports = |number: &usize| matches!(self.files.all[*number].0, TableName::Ports | TableName::PortsMinute);
         let ports: Vec<usize> = numbers.iter().copied().filter(is_of_ports).collect();
         for number in &ports {
             if !waits
                 && self.is_coarse
-                && let Some(path) = self.current_minutes(*number)
+                && let Some(path) = self.files.current_minutes(*number)
             {
-                self.files[*number] = (TableName::PortsMinute, path);
+                self.files.all[*number] = (TableName::PortsMinute, path);
             }
         }
-        let is_minutes = |number: &usize| self.files[*number].0 == TableName::PortsMinute;
+        let is_minutes = |number: &usize| self.files.all[*number].0 == TableName::PortsMinute;
         let (minutes, hours) = self.minute_hours;
         self.minute_hours = (minutes + u64::from(ports.iter().any(is_minutes)), hours + u64::from(!ports.is_empty()));
         if waits {
@@ -203,7 +129,7 @@ impl Archives {
     fn steps(&self, hour: Hour, ports: Vec<usize>) -> Vec<(Vec<usize>, u64)> {
         // The root of an archive has the table, the date, the hour and the file.
         let part_of = |number: &usize| {
-            let (table, file) = &self.files[*number];
+            let (table, file) = &self.files.all[*number];
             Some((Part::of(*table, hour, file)?, file.ancestors().nth(4)?, *number))
         };
         let parts: Option<Vec<_>> = ports.iter().map(part_of).collect();
@@ -260,18 +186,10 @@ impl Archives {
         Ok(())
     }
 
-    /// Returns the file with the one-minute means of a file of `ports`, if both have the same records.
-    fn current_minutes(&self, number: usize) -> Option<PathBuf> {
-        let path = self.minutes.get(&number)?;
-        let ports = ArchiveFile::open(&self.files[number].1).ok()?;
-        let minutes = ArchiveFile::open(path).ok()?;
-        (minutes.of() == Some(ports.sum())).then(|| path.clone())
-    }
-
     /// Opens a file, counts its rows, and returns the row groups that can have selected records.
-    fn select(&mut self, number: usize, kind: Type, selection: &Selection) -> Result<(ArchiveFile, Vec<usize>), AnalysisError> {
-        let file = ArchiveFile::open(&self.files[number].1)?;
-        let tally = &mut self.tallies[number];
+    fn select(&mut self, number: usize, kind: Type, selection: &Selection) -> Result<(Arc<ArchiveFile>, Vec<usize>), AnalysisError> {
+        let file = self.files.open(&self.files.all[number].1)?;
+        let tally = self.tallies.entry(number).or_default();
         let mut groups = Vec::new();
         for group in 0..file.groups() {
             tally.lines += file.rows(group) as u64;
@@ -303,7 +221,7 @@ impl Archives {
                 let length = chunk.bytes.len() - start;
                 match Key::of(&chunk.bytes[start..], kind) {
                     Ok(key) => lines.push(LineRef { ts, key, kind, chunk: 0, start: start as u32, length: length as u32 }),
-                    Err(error) => self.tallies[number].add_invalid(row as u64 + 1, &error),
+                    Err(error) => self.tallies.entry(number).or_default().add_invalid(row as u64 + 1, &error),
                 }
                 chunk.bytes.push(b'\n');
                 chunk.latest = chunk.latest.max(ts);
@@ -428,8 +346,4 @@ fn fold_runs<F: Fold>(
         shard.fold_runs(runs, lines, chunks, selection);
         *runs = kept;
     });
-}
-
-fn size(path: &Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |file| file.len())
 }

@@ -10,6 +10,7 @@ use ibnet::types::PortNum;
 use rayon::prelude::*;
 
 use super::archive::Archives;
+use super::archive_files::ArchiveFiles;
 use super::key::Key;
 use super::selection::Selection;
 use super::shard::Shard;
@@ -37,9 +38,11 @@ pub trait Later: Sync {
 /// # Errors
 /// Returns an error if a file of the archive is unreadable.
 pub fn read_and_continue<F: Fold>(archive: &Path, (from, to): (u64, u64), empty: &F, later: &dyn Later) -> Result<F, AnalysisError> {
-    let mut archives = Archives::new(std::iter::once(archive), 0)?;
-    let reach_ns = limits::REACH_NS.max(archives.longest_interval_ns()?.unwrap_or(0).saturating_mul(4));
+    let mut files = ArchiveFiles::starts(std::iter::once(archive))?;
+    let reach_ns = limits::REACH_NS.max(files.longest_interval_ns()?.unwrap_or(0).saturating_mul(4));
     let selection = Selection::new(empty, Some(from), Some(to), reach_ns);
+    files.select(&selection)?;
+    let mut archives = Archives::new(files, 0);
     archives.allow_minutes(empty, &selection);
     let add_later = |shards: &mut [Shard<F>]| add_later(shards, later, &selection);
     let shards = fold_streams(&mut [], &mut archives, empty, &selection, &|_| {}, &add_later)?;

@@ -7,6 +7,7 @@
 //! If the counter was reset between the two readings, the value at the edge is that of the earlier
 //! reading.
 
+use super::run::Run;
 use super::selection::Selection;
 use crate::rates::{LastReading, Slots};
 use crate::record::{Interval, Port, Record, Value};
@@ -30,6 +31,16 @@ struct Reading {
 }
 
 impl Edges {
+    /// Returns whether no counter waits for its first reading in the time range.
+    pub(super) const fn is_past_start(&self) -> bool {
+        self.from.is_empty()
+    }
+
+    /// Adds many records, which are within the time range and not close to its end.
+    pub(super) fn add_run(&mut self, run: &Run<'_>) {
+        run.rows().for_each(|row| self.slots.add_slot(run.slot(row), &run.port().status));
+    }
+
     /// Cuts a record to the time range. Calls `put` with the interpolated counters at the edges.
     /// Also calls `put` with the record, if a part of its time or its reading is within the range.
     pub(super) fn cut(&mut self, record: &mut Record<'_>, selection: &Selection, put: &mut dyn FnMut(&mut Record<'_>)) {

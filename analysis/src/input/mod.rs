@@ -19,6 +19,7 @@ use crate::path;
 use crate::record::{Record, Type};
 
 mod archive;
+mod archive_files;
 pub(crate) mod archive_lines;
 pub mod blocks;
 mod bounds;
@@ -37,6 +38,7 @@ mod stream;
 mod varied;
 
 use self::archive::Archives;
+use self::archive_files::ArchiveFiles;
 use self::merge::Dropped;
 use self::run::Run;
 use self::selection::Selection;
@@ -201,13 +203,18 @@ impl Inputs {
         Ok(Self { files, from: None, to: None })
     }
 
-    /// Returns the size of all files in octets. Pipes and files that cannot be read have no size.
+    /// Returns the size of all files in octets, and of the hours of archives that the time range needs.
+    /// Pipes and files that cannot be read have no size.
     pub fn size(&self) -> u64 {
-        let file = |path: &PathBuf| match path.is_dir() {
-            true => Archives::new(std::iter::once(path.as_path()), 0).map_or(0, |archive| archive.size()),
-            false => std::fs::metadata(path).map_or(0, |file| file.len()),
+        let (first, last) =
+            (self.from.unwrap_or(0).saturating_sub(limits::REACH_NS), self.to.unwrap_or(u64::MAX).saturating_add(limits::REACH_NS));
+        let archive = |path: &PathBuf| {
+            let mut files = ArchiveFiles::starts(std::iter::once(path.as_path())).ok()?;
+            files.add_between(first, last).ok()?;
+            Some(files.size())
         };
-        self.files.iter().map(file).sum()
+        let file = |path: &PathBuf| if path.is_dir() { archive(path) } else { Some(std::fs::metadata(path).ok()?.len()) };
+        self.files.iter().filter_map(file).sum()
     }
 }
 
@@ -230,15 +237,16 @@ pub fn read_with_progress<F: Fold>(
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<(F, ReadSummary), AnalysisError> {
     let (folders, paths): (Vec<&PathBuf>, Vec<&PathBuf>) = inputs.files.iter().partition(|file| file.is_dir());
-    let archives = Archives::new(folders.into_iter().map(PathBuf::as_path), paths.len())?;
+    let mut files = ArchiveFiles::starts(folders.into_iter().map(PathBuf::as_path))?;
     let first: Vec<files::FirstLines> = paths.iter().map(|file| files::first_lines(file)).collect();
-    let longest_ns = first.iter().filter_map(|first| first.interval_ns).max().max(archives.longest_interval_ns()?).unwrap_or(0);
+    let longest_ns = first.iter().filter_map(|first| first.interval_ns).max().max(files.longest_interval_ns()?).unwrap_or(0);
     let reach_ns = limits::REACH_NS.max(longest_ns.saturating_mul(4));
     let selection = Selection::new(empty, inputs.from, inputs.to, reach_ns);
     let streams = paths.iter().zip(first).enumerate().map(|(number, (path, first))| Stream::new(number, (*path).clone(), first));
     let mut streams: Vec<Stream> = streams.collect();
-    let total = inputs.size();
-    let mut archives = archives;
+    files.select(&selection)?;
+    let total = files.size() + paths.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|file| file.len()).sum::<u64>();
+    let mut archives = Archives::new(files, paths.len());
     archives.allow_minutes(empty, &selection);
     let mut left = archives.clone();
     let shards = match fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total), &|_| {})? {
@@ -254,7 +262,9 @@ pub fn read_with_progress<F: Fold>(
     };
     let mut shards = shards;
     let counts = shards.iter_mut().map(|shard| std::mem::take(&mut shard.counts)).collect();
-    Ok((merged(shards, empty), summary(streams, left, counts)?))
+    // The files of an archive that are outside of the time range can have records.
+    let has_record = selection.is_range && !left.files.is_empty();
+    Ok((merged(shards, empty), summary(streams, left, counts, has_record)?))
 }
 
 /// Merges the folds of all parts.
@@ -336,17 +346,17 @@ fn read_round(streams: &mut [Stream], selection: &Selection) -> Result<Vec<(stre
     chosen.par_iter_mut().map(|stream| stream.read(size, selection).map_err(|source| unreadable(stream, source))).collect()
 }
 
-/// Sums the counts of all files and parts.
-fn summary(streams: Vec<Stream>, archives: Archives, counts: Vec<ShardCounts>) -> Result<ReadSummary, AnalysisError> {
+/// Sums the counts of all files and parts. `has_record` is true if there are records in files that were
+/// not opened.
+fn summary(streams: Vec<Stream>, archives: Archives, counts: Vec<ShardCounts>, mut has_record: bool) -> Result<ReadSummary, AnalysisError> {
     let mut summary = ReadSummary { minute_hours: archives.minute_hours, ..ReadSummary::default() };
     for ShardCounts { dropped: Dropped { copies, covered }, span, .. } in &counts {
         (summary.copies, summary.covered) = (summary.copies + copies, summary.covered + covered);
         summary.span = joined(summary.span, *span);
     }
-    let mut has_record = false;
-    let files = streams.into_iter().map(|Stream { path, tally, is_cut, .. }| (path, tally, is_cut));
-    let all = files.chain(archives.into_tallies().map(|(path, tally)| (path, tally, false)));
-    for (number, (path, tally, is_cut)) in all.enumerate() {
+    let files = streams.into_iter().enumerate().map(|(number, Stream { path, tally, is_cut, .. })| (number, path, tally, is_cut));
+    let all = files.chain(archives.into_tallies().map(|(number, path, tally)| (number, path, tally, false)));
+    for (number, path, tally, is_cut) in all {
         let file = path::display_name(&path);
         let (mut invalid, mut first_invalid) = (tally.invalid, tally.first_invalid);
         for (count, line, why) in counts.iter().filter_map(|counts| counts.invalid.get(&number)) {

@@ -22,7 +22,8 @@ pub enum MeasuredOver {
 }
 
 /// Consecutive records of a port and of one sampler, in the order of time and without copies. Their
-/// times are within the selected time range, and their values can have been measured.
+/// times are within the selected time range, and their values can have been measured. Their counters
+/// are not needed for the edges of the time range.
 #[derive(Debug)]
 pub struct Run<'a> {
     of: &'a PortRows,
@@ -32,6 +33,7 @@ pub struct Run<'a> {
     /// Times of all rows.
     ts: &'a [u64],
     slots: Option<&'a Integers>,
+    rtt_ns: Option<&'a Integers>,
     times: [Time<'a>; 2],
 }
 
@@ -101,14 +103,16 @@ impl<'a> Run<'a> {
     /// that is not within the selected time. Without rows, returns `None`.
     pub(super) fn new(of: &'a PortRows, rows: Range<usize>, port: &'a Port<'a>, selection: &Selection) -> Option<(Self, Ends)> {
         let ts = of.times()?;
-        let within = rows.end.min(rows.start + ts[rows.clone()].partition_point(|ts| selection.contains(*ts)));
+        // Counters close to the end of the time range can be the last ones before it.
+        let is_within = |ts: &u64| selection.contains(*ts) && !(selection.uses_counters && selection.is_near_end(*ts));
+        let within = rows.end.min(rows.start + ts[rows.clone()].partition_point(is_within));
         let rows = rows.start..within;
         if rows.is_empty() {
             return None;
         }
         let lengths = of.integers("dt_ns");
         let times = [Time::of_data(lengths), Time::of_blocked(of, lengths)];
-        let run = Self { of, rows, port, ts, slots: of.integers("slot"), times };
+        let run = Self { of, rows, port, ts, slots: of.integers("slot"), rtt_ns: of.integers("rtt_ns"), times };
         let ends = run.check(selection)?;
         Some((run, ends))
     }
@@ -203,6 +207,17 @@ impl<'a> Run<'a> {
     /// value. Returns `None` if no record has the field.
     pub fn values(&self, field: &str) -> Option<&'a [f64]> {
         self.of.floats(field)
+    }
+
+    /// Returns the sum of the round-trip times of a record. 0 if the fold uses no counters.
+    pub fn rtt_ns(&self, row: usize) -> u64 {
+        self.rtt_ns.and_then(|rtt_ns| rtt_ns.get(row)).unwrap_or(0)
+    }
+
+    /// Returns a counter by the numbers of the records. Returns `None` if no record has the counter, or
+    /// if it has several values.
+    pub fn counter(&self, name: &str) -> Option<&'a Integers> {
+        self.of.integers(name)
     }
 
     /// Returns the time that a value of a record describes.

@@ -43,6 +43,11 @@ impl Selection {
         }
     }
 
+    /// Returns whether the fold uses records of this type.
+    pub(super) const fn uses(&self, kind: Type) -> bool {
+        self.uses[kind as usize]
+    }
+
     /// Returns whether a point in time is within the time range. The last nanosecond of a `u64`
     /// belongs to a range without an end.
     pub(super) fn contains(&self, ts: u64) -> bool {

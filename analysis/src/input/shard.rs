@@ -175,10 +175,14 @@ impl<F: Fold> Shard<F> {
                 && before == Some(port.ts)
                 && !port.is_secondary()
                 && merge.is_only(&port.sampler)
+                && edges.is_past_start()
             {
                 let end = if row < change { change.min(run.rows.end) } else { row };
                 if let Some((records, ends)) = Run::new(&run.of, row..end, port, selection) {
                     fold.add_run(&records);
+                    if selection.is_range && selection.uses_counters {
+                        edges.add_run(&records);
+                    }
                     merge.continue_after(ends.covered, ends.before, ends.last.0, ends.last.1);
                     *span = joined(*span, ends.span);
                     (before, next) = (Some(ends.last.0), records.rows().end);

@@ -169,6 +169,10 @@ impl Fold for Latency {
         true
     }
 
+    fn fields(&self) -> Option<Vec<String>> {
+        Some(["node", "kind", "hops", "status", "rtt_ns", "rtt_min_ns", "mads"].map(str::to_owned).to_vec())
+    }
+
     fn add(&mut self, record: &Record<'_>) {
         match record {
             Record::Port(port) => self.add_port(port),

@@ -100,11 +100,17 @@ impl TimeBins {
 
     /// Adds the rates of a record to the intervals that overlap the time of the record.
     pub(super) fn add(&mut self, port: &Port<'_>) {
+        if self.most == 0 {
+            return;
+        }
         self.add_rates(&Rates::of(port), [port.time, port.blocked_time]);
     }
 
     /// Adds the rates of many records, as [`add`](Self::add) does for each of them.
     pub(super) fn add_run(&mut self, columns: &RateColumns<'_, '_>) {
+        if self.most == 0 {
+            return;
+        }
         for row in columns.run.rows() {
             let (rates, times) = columns.at(row);
             // Most records belong to the last interval alone.
@@ -128,7 +134,7 @@ impl TimeBins {
 
     fn add_over(&mut self, time: Option<Interval>, add: impl Fn(&mut TimeBin, u64)) {
         let Some(time) = time else { return };
-        let most = self.most.max(1);
+        let most = self.most;
         while time.length_ns() / self.width_ns() >= most as u64 {
             self.widen_to(self.shift + 1);
         }

@@ -1,5 +1,9 @@
 //! Computes the increase of a counter over the time range.
 
+use std::ops::Range;
+
+use ibnet_store::column::Integers;
+
 /// Increase of a counter over the time range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CounterChange {
@@ -25,6 +29,30 @@ impl CounterChange {
         self.increase = self.increase.saturating_add(between);
         self.is_lower_bound = self.is_lower_bound || is_saturated || was_reset;
         self.last = value;
+    }
+
+    /// Adds a reading. Without an earlier reading, it is the first one.
+    pub(super) const fn add_to(change: &mut Option<Self>, value: u64, is_saturated: bool) {
+        match change {
+            Some(change) => change.add(value, is_saturated),
+            None => *change = Some(Self::new(value, is_saturated)),
+        }
+    }
+
+    /// Adds the readings of consecutive records, as [`add_to`](Self::add_to) does for each of them.
+    pub(super) fn add_run(change: &mut Option<Self>, values: &Integers, rows: Range<usize>, is_saturated: bool) {
+        let mut add = |value: u64| Self::add_to(change, value, is_saturated);
+        match values {
+            Integers::Same { value, .. } => value.filter(|_| !rows.is_empty()).into_iter().for_each(add),
+            Integers::Each { values, present: None } => {
+                // A second reading of the same value changes nothing, and most counters of errors never
+                // change.
+                for same in values[rows].chunk_by(|a, b| a == b) {
+                    add(same[0]);
+                }
+            }
+            values => rows.filter_map(|row| values.get(row)).for_each(add),
+        }
     }
 }
 

@@ -3,7 +3,11 @@
 //! With these readings, the two ends of a link can be compared. The octets that one end sent must
 //! agree with the octets that the other end received in the same slots.
 
+use crate::input::run::Run;
 use crate::record::Port;
+
+/// The counters of octets: sent and received.
+pub(super) const COUNTERS: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
 
 /// Largest number of readings that are kept for a port.
 const MOST: usize = 32;
@@ -28,6 +32,10 @@ struct Checkpoint {
     rcv: u64,
 }
 
+fn is_saturated(port: &Port<'_>) -> bool {
+    COUNTERS.iter().any(|name| port.is_saturated(name))
+}
+
 /// Octets of both directions of a link as counted by both ends over the same slots.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EndComparison {
@@ -43,11 +51,24 @@ pub struct EndComparison {
 
 impl Checkpoints {
     pub(super) fn add(&mut self, port: &Port<'_>) {
-        let (Some(xmit), Some(rcv)) = (port.counter("port_xmit_data_bytes"), port.counter("port_rcv_data_bytes")) else { return };
-        if port.is_saturated("port_xmit_data_bytes") || port.is_saturated("port_rcv_data_bytes") {
+        let [Some(xmit), Some(rcv)] = COUNTERS.map(|name| port.counter(name)) else { return };
+        if is_saturated(port) {
             return;
         }
         self.put(Checkpoint { slot: port.slot, ts: port.ts, rtt_ns: port.rtt_ns, xmit, rcv });
+    }
+
+    /// Adds many records, as [`add`](Self::add) does for each of them.
+    pub(super) fn add_run(&mut self, run: &Run<'_>) {
+        let [Some(xmit), Some(rcv)] = COUNTERS.map(|name| run.counter(name)) else { return };
+        if is_saturated(run.port()) {
+            return;
+        }
+        for row in run.rows() {
+            if let (Some(xmit), Some(rcv)) = (xmit.get(row), rcv.get(row)) {
+                self.put(Checkpoint { slot: run.slot(row), ts: run.ts(row), rtt_ns: run.rtt_ns(row), xmit, rcv });
+            }
+        }
     }
 
     fn put(&mut self, checkpoint: Checkpoint) {

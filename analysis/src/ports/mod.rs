@@ -96,7 +96,18 @@ impl fmt::Display for PortName {
 pub struct Ports {
     by_key: FxHashMap<PortKey, PortSummary>,
     most_bins: usize,
-    has_counters: bool,
+    parts: Parts,
+}
+
+/// Which parts of [`PortSummary`] are computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Parts {
+    #[default]
+    All,
+    /// Without [`PortSummary::errors`] and [`PortSummary::checkpoints`].
+    Rates,
+    /// Without [`PortSummary::all`], [`PortSummary::bins`] and [`PortSummary::checkpoints`].
+    Errors,
 }
 
 /// Summary of the records about a port.
@@ -169,44 +180,40 @@ impl Fold for Ports {
     }
 
     fn uses_counters(&self) -> bool {
-        self.has_counters
+        self.parts != Parts::Rates
     }
 
     fn takes_runs(&self) -> bool {
-        !self.has_counters
+        true
     }
 
     fn add_run(&mut self, run: &Run<'_>) {
-        let rows = run.rows();
-        self.summary(run.port().key(), run.ts(rows.start)).add_run(run);
+        let (rows, parts) = (run.rows(), self.parts);
+        self.summary(run.port().key(), run.ts(rows.start)).add_run(run, parts);
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        const ALWAYS: [&str; 15] = [
-            "node",
-            "kind",
-            "lid",
-            "peer_guid",
-            "peer_port",
-            "peer",
-            "link",
-            "mtu",
-            "status",
-            "xmit_gbps",
-            "rcv_gbps",
-            "xmit_utilization",
-            "rcv_utilization",
-            "xmit_blocked",
-            "xmit_blocked_dt_ns",
-        ];
-        const COUNTED: [&str; 3] = ["saturated", "port_xmit_data_bytes", "port_rcv_data_bytes"];
-        let counters = COUNTED.into_iter().chain(ERRORS).filter(|_| self.has_counters);
-        Some(ALWAYS.into_iter().chain(counters).map(str::to_owned).collect())
+        // The merging of several samplers uses the times of the blocked share.
+        const ALWAYS: [&str; 11] =
+            ["node", "kind", "lid", "peer_guid", "peer_port", "peer", "link", "mtu", "status", "xmit_blocked", "xmit_blocked_dt_ns"];
+        let mut fields = ALWAYS.to_vec();
+        if self.parts != Parts::Errors {
+            fields.extend(["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization"]);
+        }
+        if self.parts != Parts::Rates {
+            fields.push("saturated");
+            fields.extend(ERRORS);
+        }
+        if self.parts == Parts::All {
+            fields.extend(checkpoints::COUNTERS);
+        }
+        Some(fields.into_iter().map(str::to_owned).collect())
     }
 
     fn add(&mut self, record: &Record<'_>) {
+        let parts = self.parts;
         match record {
-            Record::Port(port) => self.summary(port.key(), port.ts).add(port),
+            Record::Port(port) => self.summary(port.key(), port.ts).add(port, parts),
             Record::Event(event) => {
                 if let Event { guid: Some(guid), port: Some(port), .. } = event {
                     self.summary((*guid, *port), event.ts).add_event(event);
@@ -222,15 +229,23 @@ impl Fold for Ports {
 }
 
 impl Ports {
-    /// Creates an empty state. `most` is the largest number of time intervals of a port.
+    /// Creates an empty state. `most` is the largest number of time intervals of a port. With 0,
+    /// [`PortSummary::bins`] stays empty.
     pub fn with_bins(most: usize) -> Self {
-        Self { most_bins: most, has_counters: true, ..Self::default() }
+        Self { most_bins: most, ..Self::default() }
     }
 
     /// Creates an empty state without counters: [`PortSummary::errors`] and
     /// [`PortSummary::checkpoints`] stay empty. Reading an archive is then much faster.
     pub fn without_counters(most: usize) -> Self {
-        Self { most_bins: most, ..Self::default() }
+        Self { most_bins: most, parts: Parts::Rates, ..Self::default() }
+    }
+
+    /// Creates an empty state for error counters and events: [`PortSummary::all`],
+    /// [`PortSummary::bins`] and [`PortSummary::checkpoints`] stay empty. Reading an archive is then much
+    /// faster.
+    pub fn for_errors() -> Self {
+        Self { parts: Parts::Errors, ..Self::default() }
     }
 
     /// Returns each port in the order of the GUIDs.
@@ -306,8 +321,10 @@ impl PortSummary {
         all.fold(0, |sum, change| sum.saturating_add(change.increase))
     }
 
-    fn add(&mut self, port: &Port<'_>) {
-        self.add_errors(port);
+    fn add(&mut self, port: &Port<'_>, parts: Parts) {
+        if parts != Parts::Rates {
+            self.add_errors(port);
+        }
         self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
         if port.is_edge {
             return;
@@ -315,13 +332,17 @@ impl PortSummary {
         self.add_names(port);
         self.records.0 += 1;
         self.records.1 += u64::from(port.answered());
-        self.all.add(port);
-        self.bins.add(port);
-        self.checkpoints.add(port);
+        if parts != Parts::Errors {
+            self.all.add(port);
+            self.bins.add(port);
+        }
+        if parts == Parts::All {
+            self.checkpoints.add(port);
+        }
     }
 
-    /// Adds many records, whose texts are equal. Their counters are ignored.
-    fn add_run(&mut self, run: &Run<'_>) {
+    /// Adds many records, whose texts are equal.
+    fn add_run(&mut self, run: &Run<'_>, parts: Parts) {
         let rows = run.rows();
         let (Some(last), count) = (rows.clone().next_back(), rows.len() as u64) else { return };
         self.span = (self.span.0.min(run.ts(rows.start)), self.span.1.max(run.ts(last)));
@@ -332,9 +353,21 @@ impl PortSummary {
         }
         self.records.0 += count;
         self.records.1 += if port.answered() { count } else { 0 };
-        let columns = RateColumns::of(run);
-        self.all.add_run(&columns);
-        self.bins.add_run(&columns);
+        if parts != Parts::Errors {
+            let columns = RateColumns::of(run);
+            self.all.add_run(&columns);
+            self.bins.add_run(&columns);
+        }
+        if parts != Parts::Rates {
+            for (change, name) in self.errors.iter_mut().zip(ERRORS) {
+                if let Some(values) = run.counter(name) {
+                    CounterChange::add_run(change, values, run.rows(), run.port().is_saturated(name));
+                }
+            }
+        }
+        if parts == Parts::All {
+            self.checkpoints.add_run(run);
+        }
     }
 
     /// Takes the names and the link of a record.
@@ -365,11 +398,7 @@ impl PortSummary {
             let Some(place) = found else { continue };
             next = place + 1;
             if let Value::One(value) = port.counters[place].1 {
-                let is_saturated = port.is_saturated(name);
-                match change {
-                    Some(change) => change.add(value, is_saturated),
-                    None => *change = Some(CounterChange::new(value, is_saturated)),
-                }
+                CounterChange::add_to(change, value, port.is_saturated(name));
             }
         }
     }

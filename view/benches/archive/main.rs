@@ -1,6 +1,8 @@
 //! Speed and size of an archive, and the time of DuckDB for the same work in the same run.
 //!
-//!     cargo bench -p ibnet-view --bench archive -- [--hours N] [--seconds N] [--keep FOLDER]
+//!     cargo bench -p ibnet-view --bench archive -- [--hours N] [--seconds N] [--only TEXT]
+//!     cargo bench -p ibnet-view --bench archive -- --keep FOLDER [--hours N]
+//!     cargo bench -p ibnet-view --bench archive -- --archive FOLDER [--only TEXT]
 //!
 //! | part | input |
 //! |---|---|
@@ -8,11 +10,15 @@
 //! | reading | an archive of 1,000 ports and 4 hours (`--hours`), 150 MB for each hour |
 //!
 //! The files are written to `target/tmp` and removed at the end. `--keep` writes the archive of the
-//! second part to a folder, and does nothing else. DuckDB has as many threads as ibnet.
+//! second part to a folder, and does nothing else. `--archive` measures reading with such a folder, and
+//! does nothing else. `--only` measures only the rows whose names contain the text. DuckDB has as many
+//! threads as ibnet.
 #![expect(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, reason = "a benchmark prints its results")]
 
 use std::fs;
 use std::path::Path;
+
+use self::measure::Rows;
 
 mod measure;
 mod packing;
@@ -28,11 +34,19 @@ fn main() {
         reading::write(Path::new(folder), hours);
         return;
     }
+    println!("threads   {}", rayon::current_num_threads());
+    let only = after("--only").map_or("", String::as_str);
+    if let Some(root) = after("--archive") {
+        let root = fs::canonicalize(root).unwrap();
+        reading::run(&root, &Rows { folder: &root, only });
+        return;
+    }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("archive");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    println!("threads   {}", rayon::current_num_threads());
-    packing::run(&folder, number("--seconds", 300));
-    reading::run(&folder, hours);
+    packing::run(&Rows { folder: &folder, only }, number("--seconds", 300));
+    let root = folder.join("archive");
+    reading::write(&root, hours);
+    reading::run(&root, &Rows { folder: &folder, only });
     fs::remove_dir_all(&folder).unwrap();
 }

@@ -21,8 +21,35 @@ impl Times {
     }
 }
 
-/// Measures some work and the same work of DuckDB alternately, and prints a row of the table.
-pub(crate) fn compare(name: &str, folder: &Path, query: &str, mut work: impl FnMut()) {
+/// The rows of a table.
+pub(crate) struct Rows<'a> {
+    /// Folder in which DuckDB runs.
+    pub(crate) folder: &'a Path,
+    /// Only the rows whose names contain this text are measured.
+    pub(crate) only: &'a str,
+}
+
+impl Rows<'_> {
+    /// Prints the head of the table.
+    pub(crate) fn head(&self) {
+        println!("| work | ibnet wall / CPU | DuckDB wall / CPU | DuckDB / ibnet wall / CPU | memory of ibnet |");
+        println!("|---|---|---|---|---|");
+    }
+
+    /// Returns whether a row is measured.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        name.contains(self.only)
+    }
+
+    /// Measures some work and the same work of DuckDB alternately, and prints a row of the table.
+    pub(crate) fn compare(&self, name: &str, query: &str, work: impl FnMut()) {
+        if self.has(name) {
+            compare(name, self.folder, query, work);
+        }
+    }
+}
+
+fn compare(name: &str, folder: &Path, query: &str, mut work: impl FnMut()) {
     let mut least: Option<(Times, Option<Times>)> = None;
     // The highest memory of the process is counted from here.
     let _ = fs::write("/proc/self/clear_refs", "5");
@@ -37,7 +64,8 @@ pub(crate) fn compare(name: &str, folder: &Path, query: &str, mut work: impl FnM
     let Some((own, duckdb)) = least else { return };
     let of_duckdb = duckdb.map_or_else(|| "SKIPPED".to_owned(), |times| format!("{:.2} s / {:.2} s", times.wall, times.cpu));
     let ratio = duckdb.map_or_else(String::new, |times| format!("{:.1}", times.wall / own.wall));
-    println!("| {name} | {:.2} s / {:.2} s | {of_duckdb} | {ratio} | {} |", own.wall, own.cpu, most_memory());
+    let cpu_ratio = duckdb.map_or_else(String::new, |times| format!("{:.1}", times.cpu / own.cpu));
+    println!("| {name} | {:.2} s / {:.2} s | {of_duckdb} | {ratio} / {cpu_ratio} | {} |", own.wall, own.cpu, most_memory());
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

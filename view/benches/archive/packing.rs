@@ -12,10 +12,14 @@ use ibnet_store::read::ArchiveFile;
 use ibnet_store::schema::TableName;
 use rayon::prelude::*;
 
-use crate::measure::compare;
+use crate::measure::Rows;
 use crate::traffic::{FIRST_SLOT, PORTS, Traffic};
 
-pub(crate) fn run(folder: &Path, seconds: u64) {
+pub(crate) fn run(table: &Rows<'_>, seconds: u64) {
+    let (folder, name) = (table.folder, format!("pack {} lines", seconds * PORTS as u64));
+    if !table.has(&name) {
+        return;
+    }
     let lines = folder.join("lines.jsonl");
     write(&lines, seconds);
     let (rows, octets) = (seconds * PORTS as u64, fs::metadata(&lines).unwrap().len());
@@ -26,9 +30,8 @@ pub(crate) fn run(folder: &Path, seconds: u64) {
          TO '{0}/duckdb.parquet' (COMPRESSION zstd)",
         folder.display()
     );
-    println!("| work | ibnet wall / CPU | DuckDB wall / CPU | DuckDB / ibnet | memory of ibnet |");
-    println!("|---|---|---|---|---|");
-    compare(&format!("pack {rows} lines"), folder, &copy, || {
+    table.head();
+    table.compare(&name, &copy, || {
         let _ = fs::remove_dir_all(&root);
         let packed = pack(&lines, &root);
         assert_eq!(packed.added[&TableName::Ports], rows);

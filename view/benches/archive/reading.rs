@@ -5,12 +5,16 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use ibnet_analysis::devices::Devices;
+use ibnet_analysis::errors::{Errors, Thresholds};
 use ibnet_analysis::heat::HeatMap;
 use ibnet_analysis::heat::order::RowKind;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::{self, Fold, Inputs};
 use ibnet_analysis::job::Job;
-use ibnet_analysis::ports::Ports;
+use ibnet_analysis::links;
+use ibnet_analysis::ports::{ERRORS, Ports};
+use ibnet_analysis::shares::Distributions;
+use ibnet_analysis::stat::Stat;
 use ibnet_store::archive::Archive;
 use ibnet_store::derive;
 use ibnet_store::hour::Hour;
@@ -18,7 +22,7 @@ use ibnet_store::schema::TableName;
 use ibnet_store::table::Table;
 use ibnet_store::write::FileWriter;
 
-use crate::measure::compare;
+use crate::measure::Rows;
 use crate::traffic::{FIRST_SLOT, PORTS, SECOND, Traffic};
 
 const HOUR: u64 = 3600;
@@ -69,77 +73,140 @@ pub(crate) fn write(root: &Path, hours: u64) {
     }
 }
 
-pub(crate) fn run(folder: &Path, hours: u64) {
-    let root = folder.join("archive");
-    write(&root, hours);
-    let size = |table: TableName| -> u64 {
-        let files = Archive::open(&root).unwrap().files(table).unwrap();
-        files.iter().map(|(_, path)| fs::metadata(path).unwrap().len()).sum()
-    };
+/// Measures reading an archive of [`write`].
+pub(crate) fn run(root: &Path, table: &Rows<'_>) {
+    let files = |table: TableName| Archive::open(root).unwrap().files(table).unwrap();
+    let size = |table: TableName| files(table).iter().map(|(_, path)| fs::metadata(path).unwrap().len()).sum::<u64>();
+    let hours = files(TableName::Ports).len() as u64;
     let rows = hours * HOUR * PORTS as u64;
     let [records, minutes] = [TableName::Ports, TableName::PortsMinute].map(size);
     println!();
     println!("archive   {rows} records of {hours} hours, {:.2} GB, {:.1} octets each", records as f64 / 1e9, records as f64 / rows as f64);
     println!("          one-minute means: {:.1} MB, {:.1} octets for each record", minutes as f64 / 1e6, minutes as f64 / rows as f64);
-    println!("| work | ibnet wall / CPU | DuckDB wall / CPU | DuckDB / ibnet | memory of ibnet |");
-    println!("|---|---|---|---|---|");
+    table.head();
     let ports = format!("read_parquet('{}/ports/**/*.parquet')", root.display());
-    let inputs = Inputs { files: vec![root.clone()], ..Inputs::default() };
+    let archive = Measured { root, hours, inputs: Inputs { files: vec![root.to_owned()], ..Inputs::default() }, ports };
+    archive.heat_maps(table);
+    archive.hour(table);
+    archive.one_port(table);
+}
 
-    let map =
-        |metric: &str, hosts: Option<&str>| HeatMap::new(vec![metric.parse().unwrap()], hosts.map(|hosts| Hosts::parse(hosts).unwrap()));
-    let draw = |empty: HeatMap, inputs: &Inputs| drop(input::read(inputs, &empty).unwrap().0.finish(RowKind::Port).unwrap());
-    // The columns of the picture, which depend on the length of the recording.
-    let step_ns = input::read(&inputs, &map("xmit_gbps", None)).unwrap().0.finish(RowKind::Port).unwrap().step_ns;
-    let by_step = |value: &str, time: &str, from: &str| {
-        let steps =
-            format!("SELECT guid, port, ts // {step_ns} AS step, sum({value} * {time}) / sum({time}) AS mean FROM {from} GROUP BY ALL");
-        format!("SELECT count(*), max(mean) FROM ({steps})")
-    };
-    let query = by_step("xmit_gbps", "dt_ns", &ports);
-    compare(&format!("heat map of {hours} h, columns of {} s", step_ns / SECOND), folder, &query, || {
-        let (heat, _) = input::read(&inputs, &Records(map("xmit_gbps", None))).unwrap();
-        drop(heat.0.finish(RowKind::Port).unwrap());
-    });
-    let query = by_step("xmit_gbps", "dt_ns", &format!("read_parquet('{}/ports_1m/**/*.parquet')", root.display()));
-    if step_ns >= 60 * SECOND {
-        compare(&format!("heat map of {hours} h, one-minute means"), folder, &query, || draw(map("xmit_gbps", None), &inputs));
+/// An archive that is measured.
+struct Measured<'a> {
+    root: &'a Path,
+    hours: u64,
+    inputs: Inputs,
+    /// The records in SQL.
+    ports: String,
+}
+
+impl Measured<'_> {
+    fn heat_maps(&self, table: &Rows<'_>) {
+        let Self { root, hours, inputs, ports } = self;
+        // The length of a column depends on all records.
+        if !table.only.is_empty() && !table.only.contains("heat map") {
+            return;
+        }
+        let draw = |empty: HeatMap| input::read(inputs, &empty).unwrap().0.finish(RowKind::Port).unwrap();
+        // The columns of the picture, which depend on the length of the recording.
+        let step_ns = draw(map("xmit_gbps", None)).step_ns;
+        let by_step = |value: &str, time: &str, from: &str| {
+            let steps =
+                format!("SELECT guid, port, ts // {step_ns} AS step, sum({value} * {time}) / sum({time}) AS mean FROM {from} GROUP BY ALL");
+            format!("SELECT count(*), max(mean) FROM ({steps})")
+        };
+        let query = by_step("xmit_gbps", "dt_ns", ports);
+        table.compare(&format!("heat map of {hours} h, columns of {} s", step_ns / SECOND), &query, || {
+            let (heat, _) = input::read(inputs, &Records(map("xmit_gbps", None))).unwrap();
+            drop(heat.0.finish(RowKind::Port).unwrap());
+        });
+        let query = by_step("xmit_gbps", "dt_ns", &format!("read_parquet('{}/ports_1m/**/*.parquet')", root.display()));
+        if step_ns >= 60 * SECOND {
+            table.compare(&format!("heat map of {hours} h, one-minute means"), &query, || drop(draw(map("xmit_gbps", None))));
+        }
+        let query = by_step("xmit_blocked", "dt_ns", ports);
+        table.compare(&format!("heat map of {hours} h, of the blocked share"), &query, || {
+            let (heat, _) = input::read(inputs, &Records(map("xmit_blocked", None))).unwrap();
+            drop(heat.0.finish(RowKind::Port).unwrap());
+        });
     }
-    let query = by_step("xmit_blocked", "dt_ns", &ports);
-    compare("the same, of the blocked share", folder, &query, || {
-        let (heat, _) = input::read(&inputs, &Records(map("xmit_blocked", None))).unwrap();
-        drop(heat.0.finish(RowKind::Port).unwrap());
-    });
-    let (from, to) = (FIRST_SLOT * SECOND, (FIRST_SLOT + HOUR) * SECOND);
-    let hour = Inputs { from: Some(from), to: Some(to), ..inputs.clone() };
-    // As the job: mean and maximum of the five values of each port, over the hour and in steps of 8 s.
-    let times = [
-        ("xmit_gbps", "dt_ns"),
-        ("rcv_gbps", "dt_ns"),
-        ("xmit_utilization", "dt_ns"),
-        ("rcv_utilization", "dt_ns"),
-        ("xmit_blocked", "coalesce(xmit_blocked_dt_ns, dt_ns)"),
-    ];
-    let sums: Vec<String> = (times.iter().enumerate())
-        .map(|(number, (value, time))| format!("sum({value} * {time}) AS s{number}, sum({time}) AS t{number}, max({value}) AS m{number}"))
-        .collect();
-    let means: Vec<String> = (0..times.len()).map(|number| format!("sum(s{number}) / sum(t{number}), max(m{number})")).collect();
-    let query = format!(
-        "WITH steps AS (SELECT guid, port, ts // {} AS step, {} FROM {ports} WHERE ts >= {from} AND ts < {to} GROUP BY ALL) \
-         SELECT guid, port, {} FROM steps GROUP BY guid, port",
-        8 * SECOND,
-        sums.join(", "),
-        means.join(", ")
-    );
-    compare("job of 64 nodes, one hour", folder, &query, || {
-        let ((ports, _), _) = input::read(&hour, &(Ports::without_counters(600), Devices::default())).unwrap();
-        assert_eq!(Job::of(&ports.finish(), &Hosts::parse(JOB).unwrap()).nodes.len(), 64);
-    });
-    let query = format!("SELECT count(*), sum(xmit_gbps) FROM {ports} WHERE guid = '0x0000000000200002' AND port = 3");
-    compare(&format!("one port, {hours} h"), folder, &query, || {
-        let (heat, _) = input::read(&inputs, &Records(map("xmit_gbps", Some(HOST)))).unwrap();
-        assert_eq!(heat.0.finish(RowKind::Port).unwrap().rows.len(), 1);
-    });
+
+    /// Evaluations of one hour.
+    fn hour(&self, table: &Rows<'_>) {
+        let Self { inputs, ports, .. } = self;
+        let (from, to) = (FIRST_SLOT * SECOND, (FIRST_SLOT + HOUR) * SECOND);
+        let hour = Inputs { from: Some(from), to: Some(to), ..inputs.clone() };
+        // As the job: mean and maximum of the five values of each port, over the hour and in steps of 8 s.
+        let times = [
+            ("xmit_gbps", "dt_ns"),
+            ("rcv_gbps", "dt_ns"),
+            ("xmit_utilization", "dt_ns"),
+            ("rcv_utilization", "dt_ns"),
+            ("xmit_blocked", "coalesce(xmit_blocked_dt_ns, dt_ns)"),
+        ];
+        let sums: Vec<String> = (times.iter().enumerate())
+            .map(|(number, (value, time))| {
+                format!("sum({value} * {time}) AS s{number}, sum({time}) AS t{number}, max({value}) AS m{number}")
+            })
+            .collect();
+        let means: Vec<String> = (0..times.len()).map(|number| format!("sum(s{number}) / sum(t{number}), max(m{number})")).collect();
+        let query = format!(
+            "WITH steps AS (SELECT guid, port, ts // {} AS step, {} FROM {ports} WHERE ts >= {from} AND ts < {to} GROUP BY ALL) \
+             SELECT guid, port, {} FROM steps GROUP BY guid, port",
+            8 * SECOND,
+            sums.join(", "),
+            means.join(", ")
+        );
+        table.compare("job of 64 nodes, one hour", &query, || {
+            let ((ports, _), _) = input::read(&hour, &(Ports::without_counters(600), Devices::default())).unwrap();
+            assert_eq!(Job::of(&ports.finish(), &Hosts::parse(JOB).unwrap()).nodes.len(), 64);
+        });
+        // As `links`: means and maxima of the five values and increases of all counters of each port, and the
+        // two ends of each link together.
+        let increases: Vec<String> = ERRORS.iter().map(|name| format!("max({name}) - min({name}) AS {name}")).collect();
+        let means: Vec<String> = times
+            .iter()
+            .map(|(value, time)| format!("sum({value} * {time}) / sum({time}) AS {value}, max({value}) AS most_{value}"))
+            .collect();
+        let within = format!("FROM {ports} WHERE ts >= {from} AND ts < {to} GROUP BY guid, port");
+        let of_port = "guid, port, max(node) AS node, max(peer_guid) AS peer_guid, max(peer_port) AS peer_port, max(link) AS link";
+        let query = format!(
+            "WITH all_ports AS (SELECT {of_port}, {}, {}, \
+             max(port_xmit_data_bytes) - min(port_xmit_data_bytes) AS sent, max(port_rcv_data_bytes) - min(port_rcv_data_bytes) AS received {within}) \
+             SELECT * FROM all_ports LEFT JOIN all_ports AS other ON all_ports.peer_guid = other.guid AND all_ports.peer_port = other.port",
+            means.join(", "),
+            increases.join(", ")
+        );
+        table.compare("links, one hour", &query, || {
+            let ((ports, _), _) = input::read(&hour, &of_links()).unwrap();
+            assert_eq!(links::find(&ports.finish()).len(), PORTS);
+        });
+        // As `errors`: increases of all error counters of each port, and its records without an answer.
+        let query =
+            format!("SELECT {of_port}, {}, count(*) FILTER (status NOT IN ('ok', 'late')) AS silent {within}", increases.join(", "));
+        table.compare("errors, one hour", &query, || {
+            let ((ports, devices), _) = input::read(&hour, &(Ports::for_errors(), Devices::default())).unwrap();
+            assert_eq!(Errors::find(&ports.finish(), &devices, &Thresholds::default(), None).ports, PORTS);
+        });
+    }
+
+    fn one_port(&self, table: &Rows<'_>) {
+        let Self { hours, inputs, ports, .. } = self;
+        let query = format!("SELECT count(*), sum(xmit_gbps) FROM {ports} WHERE guid = '0x0000000000200002' AND port = 3");
+        table.compare(&format!("one port, {hours} h"), &query, || {
+            let (heat, _) = input::read(inputs, &Records(map("xmit_gbps", Some(HOST)))).unwrap();
+            assert_eq!(heat.0.finish(RowKind::Port).unwrap().rows.len(), 1);
+        });
+    }
+}
+
+fn map(metric: &str, hosts: Option<&str>) -> HeatMap {
+    HeatMap::new(vec![metric.parse().unwrap()], hosts.map(|hosts| Hosts::parse(hosts).unwrap()))
+}
+
+/// Returns what the command `links` reads.
+fn of_links() -> (Ports, (Devices, Distributions)) {
+    (Ports::with_bins(0), (Devices::default(), Distributions::for_stat(Stat::Mean)))
 }
 
 /// A heat map that does not read the one-minute means.

@@ -187,6 +187,14 @@ impl Fold for AllJobs {
         false
     }
 
+    fn fields(&self) -> Option<Vec<String>> {
+        Some(
+            ["node", "kind", "peer_guid", "peer_port", "peer", "xmit_gbps", "rcv_gbps", "xmit_blocked", "xmit_blocked_dt_ns"]
+                .map(str::to_owned)
+                .to_vec(),
+        )
+    }
+
     fn add(&mut self, record: &Record<'_>) {
         if let Record::Port(port) = record {
             self.add_port(port);

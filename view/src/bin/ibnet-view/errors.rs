@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     let selected = args.selection.apply(&mut inputs)?;
-    let ((ports, devices), summary) = common::read(&inputs, &(Ports::with_bins(1), Devices::default()))?;
+    let ((ports, devices), summary) = common::read(&inputs, &(Ports::for_errors(), Devices::default()))?;
     let ports = ports.finish();
     if let Some(selected) = &selected {
         selected.check(&ports)?;

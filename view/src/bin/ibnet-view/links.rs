@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     let selected = args.selection.apply(&mut inputs)?;
-    let bins = if args.tree { common::INTERVALS } else { 1 };
+    let bins = if args.tree { common::INTERVALS } else { 0 };
     let empty = (Ports::with_bins(bins), (Devices::default(), Distributions::for_stat(args.stat)));
     let ((ports, (devices, distributions)), summary) = common::read(&inputs, &empty)?;
     let (ports, span, output) = (ports.finish(), common::span(&summary)?, args.output.as_deref());
