@@ -1,5 +1,5 @@
-//! Compares the counters of a sweep with `perfquery`, run before and after it. One slot suffices if all
-//! MADs have a reply.
+//! Compares the counters of a sweep with `perfquery`, run before and after it. One slot suffices if
+//! all MADs have a reply.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
@@ -28,14 +28,15 @@ type Counters = BTreeMap<String, u64>;
 /// The counter groups of the slot: those that `perfquery` reads.
 const SLOT_GROUPS: [Group; 2] = [Group::Extended, Group::Base];
 
-/// Largest number of slots. Another slot follows if a MAD had no reply: a busy HCA, or a simulator on
-/// a busy host, can lose single MADs.
-const MAX_SLOTS: u64 = 3;
+/// Largest number of slots. Another slot follows if a MAD had no reply: a busy HCA, or a simulator
+/// on a busy host, can lose single MADs.
+const MAX_SLOTS: u32 = 3;
 
 /// The field that libibmad, and so perfquery, reads from other octets.
 const WRONG_IN_LIBIBMAD: &str = "QP1Dropped";
 
-/// The counters of the verified ports as in the MADs. With several slots, the newest of each counter.
+/// The counters of the verified ports as in the MADs. With several slots, the newest value of each
+/// counter.
 type Ports = BTreeMap<(Guid, PortNum), Counters>;
 
 /// Sweeps the verified ports, and compares the counters with those of `perfquery`.
@@ -60,7 +61,11 @@ pub(super) fn compare(
         };
         verified.iter().zip(&before).map(of_port).sum::<usize>()
     };
-    let (slots, ports) = sweep(port, pkey_index, config, fabric, verified, |ports| missing(ports) == 0)?;
+    let (mut slots, mut ports) = (0, Ports::new());
+    while slots < MAX_SLOTS && (slots == 0 || missing(&ports) > 0) {
+        sweep(port, pkey_index, config, fabric, verified, &mut ports)?;
+        slots += 1;
+    }
     let after = match read() {
         Ok(after) => after,
         Err(error) => return programs::skip(PROGRAM, Err::<Output, _>(error), steps),
@@ -101,16 +106,15 @@ fn expected(printed: &Counters) -> impl Iterator<Item = &'static str> {
     names.into_iter().filter(|name| *name != WRONG_IN_LIBIBMAD && printed.contains_key(*name))
 }
 
-/// Sweeps the ports with the engine of a sweep, until the counters are complete or [`MAX_SLOTS`] are
-/// over. Returns the number of slots and the counters.
+/// Sweeps the ports once with the engine of a sweep. Sets the counters in `ports`.
 fn sweep(
     port: &HcaPort,
     pkey_index: u16,
     config: &Config,
     fabric: &Fabric,
     verified: &[Verified],
-    is_complete: impl Fn(&Ports) -> bool,
-) -> Result<(u64, Ports), Failure> {
+    ports: &mut Ports,
+) -> Result<(), Failure> {
     let block = fabric.block(verified);
     let mut engine = config.engine.clone();
     engine.groups = GroupList::from(SLOT_GROUPS);
@@ -124,25 +128,19 @@ fn sweep(
         interval: config.interval,
         offset: std::time::Duration::ZERO,
         aligned: false,
-        sweeps: Some(MAX_SLOTS),
+        sweeps: Some(1),
         assignments_sha256: None,
         engine,
     };
     let outlet = Streams::none()?.outlet(&block.host)?;
     let transport = UmadTransport::open(port)?;
     let driver = Driver::new(SweepPlan::new(&block), settings, transport, SystemClock::start(), outlet, cli::random_seed());
-    let (mut slots, mut ports, control) = (0, Ports::new(), Control::default());
-    let run = driver.run(&control, |report| {
-        slots = report.done;
+    let run = driver.run(&Control::default(), |report| {
         for port in report.ports() {
             let counters = port.reading.counters(report.columns);
             let counters = counters.filter_map(|(field, raws)| Some((field.name.to_owned(), *raws.first().filter(|_| field.len == 1)?)));
             ports.entry((port.identity.guid, port.identity.port)).or_default().extend(counters);
         }
-        if is_complete(&ports) {
-            control.stop();
-        }
     });
-    run.map_err(Failure::TransportLost)?;
-    Ok((slots, ports))
+    run.map_err(Failure::TransportLost)
 }
