@@ -16,6 +16,16 @@ fn skip(reason: &str) {
 
 #[test]
 fn page_shows_the_simulated_fabric_in_a_browser() {
+    run("test/browser/page.test.mjs");
+}
+
+#[test]
+fn page_answers_the_questions_of_an_operator_about_known_faults() {
+    run("test/browser/faults.test.mjs");
+}
+
+/// Runs the browser tests of a file.
+fn run(file: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     if !BROWSERS.iter().any(|path| Path::new(path).exists()) {
         return skip("Chromium is not installed; the page is not tested in a browser (Debian: apt install chromium)");
@@ -23,8 +33,8 @@ fn page_shows_the_simulated_fabric_in_a_browser() {
     if !folder.join("page/node_modules/playwright-core").exists() {
         return skip("the packages of the page are not installed; run npm ci in hub/page");
     }
-    let tests = Command::new("npm")
-        .args(["run", "--silent", "test:browser"])
+    let tests = Command::new("node")
+        .args(["--test", file])
         .current_dir(folder.join("page"))
         .env("IBNET_HUB", env!("CARGO_BIN_EXE_ibnet-hub"))
         .env("IBNET_NET", folder.join("../examples/stria.p"))

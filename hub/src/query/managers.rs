@@ -58,15 +58,25 @@ pub(crate) fn find(hub: &Hub, (from, to): (u64, u64)) -> Managers {
     of(events, &state.topology)
 }
 
-/// A manager is known by its GUID, or by its LID if no event has the GUID.
+/// A manager is known by its GUID, or by its LID if no event has its GUID.
 type Key = (Option<Guid>, Option<Lid>);
 
 fn of(events: Vec<EventRow>, topology: &Topology) -> Managers {
+    // Newest first: later entries, which are older, do not replace the GUID of a LID.
+    let mut guids: BTreeMap<Lid, Guid> = BTreeMap::new();
+    for event in &events {
+        if let (Some(lid), Some(guid)) = (event.lid, event.guid) {
+            guids.entry(lid).or_insert(guid);
+        }
+    }
     let mut managers: BTreeMap<Key, ManagerRow> = BTreeMap::new();
     let (mut master, mut changes) = (None, 0);
     for event in events.iter().rev() {
         let (guid, lid) = match &*event.event {
-            "local_change" => (None, number_after(&event.detail, "subnet manager at LID").and_then(|lid| u16::try_from(lid).ok()).map(Lid)),
+            "local_change" => {
+                let lid = number_after(&event.detail, "subnet manager at LID").and_then(|lid| u16::try_from(lid).ok()).map(Lid);
+                (lid.and_then(|lid| guids.get(&lid).copied()), lid)
+            }
             _ => (event.guid, event.lid),
         };
         if guid.is_none() && lid.is_none() {
@@ -153,6 +163,26 @@ mod tests {
         let rows: Vec<_> = found.rows.iter().map(|row| (row.guid, row.is_master, row.is_present, row.priority, row.since_ns)).collect();
         assert_eq!(rows, [(Some(Guid(8)), true, true, Some(5), 12), (Some(Guid(7)), false, false, Some(14), 10)]);
         assert_eq!((found.changes, found.events.len()), (1, 5));
+    }
+
+    #[test]
+    fn one_failover_that_several_samplers_report_is_one_change() {
+        let detail = "this host is at LID 5, the subnet manager at LID 2: every device is asked who it is";
+        let mut events = vec![
+            event(1, "sm", Some(7), Some(1), "master, priority 14"),
+            event(2, "sm", Some(8), Some(2), "standby, priority 5"),
+            event(10, "local_change", None, None, detail),
+            event(11, "sm", Some(7), Some(1), "master, priority 14; it does not answer any more"),
+            event(12, "sm_change", Some(8), Some(2), "the master was 0x7 at LID 1, and is 0x8 at LID 2"),
+            event(13, "local_change", None, None, detail),
+            event(14, "sm_change", Some(8), Some(2), "the master was 0x7 at LID 1, and is 0x8 at LID 2"),
+            event(15, "sm", Some(8), Some(2), "master, priority 5"),
+        ];
+        events.reverse();
+        let found = of(events, &Topology::default());
+        let rows: Vec<_> = found.rows.iter().map(|row| (row.guid, row.is_master, row.is_present, row.since_ns)).collect();
+        assert_eq!(rows, [(Some(Guid(8)), true, true, 10), (Some(Guid(7)), false, false, 11)]);
+        assert_eq!(found.changes, 1);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use ibnet::mad::sm_info::{SmInfo, SmState};
 use ibnet::mad::smp::PortInfo;
 use ibnet::mad::transport::sim::SimFabric;
 use ibnet::topology::DeviceId;
@@ -20,6 +21,13 @@ const FLAP: std::ops::Range<u64> = 20..34;
 const FAIL_EVERY: u64 = 180;
 const FAIL: std::ops::Range<u64> = 100..120;
 
+/// Period of the failover of the subnet manager, and the seconds in which the standby is the master.
+const FAILOVER_EVERY: u64 = 240;
+const FAILOVER: std::ops::Range<u64> = 45..105;
+
+/// Priorities of the master subnet manager and of its standby.
+const PRIORITIES: (u8, u8) = (14, 13);
+
 /// Number of dead hosts if the configuration names none.
 const DEAD: usize = 2;
 
@@ -31,37 +39,62 @@ pub(crate) struct Changes {
     dead: Vec<DeviceId>,
     /// Both ends of the flapping link, and its rate.
     link: Option<([(DeviceId, PortNum); 2], LinkRate)>,
+    /// Hosts of the subnet manager and of its standby.
+    managers: Option<(DeviceId, DeviceId)>,
 }
 
 impl Changes {
     /// Chooses the devices that change. Hosts of samplers do not change.
     pub(crate) fn new<'a>(fabric: &SimFabric, samplers: impl Iterator<Item = &'a str>, dead: Vec<DeviceId>, has_own_dead: bool) -> Self {
         let samplers: Vec<&str> = samplers.collect();
+        let manager = fabric.manager();
         let fabric = fabric.fabric();
         let is_free = |id: &DeviceId| is_host(fabric, *id) && !samplers.contains(&fabric.device(*id).host()) && !dead.contains(id);
         let free: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(is_free).collect();
         let at = |share: usize| free.get(free.len() * share / 8).copied();
         let chosen: Vec<DeviceId> =
             if has_own_dead || free.len() < MANY_HOSTS { dead.clone() } else { [3, 5].into_iter().take(DEAD).filter_map(at).collect() };
+        let managers = manager.zip(at(6).filter(|id| Some(*id) != manager && !chosen.contains(id)));
         let link = at(1).filter(|_| free.len() > 1).and_then(|id| {
             let (port, peer) = fabric.device(id).linked().next()?;
             let other = fabric.find(peer.guid, peer.port)?;
             Some(([(id, port.num), (other, peer.port)], port.rate.clone()))
         });
-        Self { dead: chosen, link }
+        Self { dead: chosen, link, managers }
     }
 
     /// Changes the fabric until the process ends.
     pub(crate) fn run(self, fabric: &SharedFabric, samplers: &mut [RunningSampler]) {
         self.dead.iter().for_each(|id| lock(fabric).set_dead(*id, true));
+        self.manage(fabric, false);
         for second in 0_u64.. {
             thread::sleep(SECOND);
             self.flap(fabric, second % FLAP_EVERY);
+            match second % FAILOVER_EVERY {
+                second if second == FAILOVER.start => self.manage(fabric, true),
+                second if second == FAILOVER.end => self.manage(fabric, false),
+                _ => {}
+            }
             // A single sampler does not fail: nothing would be left.
             if samplers.len() > 1 {
                 fail(&mut samplers[1], second % FAIL_EVERY);
             }
         }
+    }
+
+    /// Makes one subnet manager the master. The other one is the standby, or does not answer after its
+    /// failover.
+    fn manage(&self, fabric: &SharedFabric, has_failed: bool) {
+        let Some((first, second)) = self.managers else { return };
+        let mut fabric = lock(fabric);
+        let info = |fabric: &SimFabric, id: DeviceId, state, priority| SmInfo { guid: fabric.fabric().device(id).guid, act_count: 0, priority, state };
+        let (own, state) = match has_failed {
+            true => (None, SmState::Master),
+            false => (Some(info(&fabric, first, SmState::Master, PRIORITIES.0)), SmState::Standby),
+        };
+        let standby = info(&fabric, second, state, PRIORITIES.1);
+        fabric.set_subnet_manager(first, own);
+        fabric.set_subnet_manager(second, Some(standby));
     }
 
     fn flap(&self, fabric: &SharedFabric, second: u64) {

@@ -1,8 +1,8 @@
 //! A simulated fabric with its samplers, in this process. The samplers are those of `ibnet-sweep`.
 //!
 //! Hosts that can cover the fabric become samplers. A thread changes the fabric from time to time:
-//! two hosts are dead, a link goes down and comes back, an incast happens every minute, and a
-//! sampler fails for a while. The storage servers are a group of hosts.
+//! two hosts are dead, a link goes down and comes back, an incast happens every minute, the subnet
+//! manager fails over, and a sampler fails for a while. The storage servers are a group of hosts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -195,7 +195,7 @@ impl RunningSampler {
         let driver = Driver::new(
             SweepPlan::new(&self.block),
             self.settings.clone(),
-            SimTransport::new(Arc::clone(&self.fabric)),
+            SimTransport::new(Arc::clone(&self.fabric)).of_host(&self.block.host),
             self.clock,
             self.outlet.clone(),
             cli::random_seed(),

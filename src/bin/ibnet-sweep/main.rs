@@ -231,7 +231,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         let prepare = move |config: &Config, share: &Share, settings| {
             let (ca, ca_port) = simulation::hca_name(&share.ca);
             let (plan, settings) = (SweepPlan::new(&share.block), DriverSettings { ca, ca_port, ..settings });
-            let transport = SimTransport::new(Arc::clone(&fabric));
+            let transport = SimTransport::new(Arc::clone(&fabric)).of_host(&share.block.host);
             let traps = (config.traps && !once).then(|| Arc::clone(&fabric));
             Ok(Box::new(move |outlet| {
                 let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());

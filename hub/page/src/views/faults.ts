@@ -55,6 +55,21 @@ export function bySeverity(x: ErrorRow, y: ErrorRow): number {
   return rank(x) - rank(y) || y.devices_behind - x.devices_behind || (y.rate ?? 0) - (x.rate ?? 0);
 }
 
+/**
+ * Returns the faults, most severe first. Both ends of a cable report what happens to the link: the
+ * second report is the same fault.
+ */
+export function faultsOf(rows: ErrorRow[]): ErrorRow[] {
+  const reported = new Set<string>();
+  return [...rows].sort(bySeverity).filter((row) => {
+    if (row.increase !== null || row.link === null || row.peer === null) return true;
+    const { guid, port } = row.peer;
+    if (reported.has(portKey(guid, port))) return false;
+    reported.add(portKey(row.guid, row.port));
+    return true;
+  });
+}
+
 /** Returns the address of the port of a fault. A device opens its only port, or the list of its ports. */
 export function faultHref(app: App, row: { guid: string; port: number }): string {
   const topology = app.topology;

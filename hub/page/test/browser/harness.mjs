@@ -58,8 +58,12 @@ async function freePort() {
   });
 }
 
-/** A hub that can stop and start again at the same address. */
+/** A hub that can stop and start again at the same address. `config` is its configuration file. */
 export class TestHub {
+  constructor(config) {
+    this.config = config;
+  }
+
   async start() {
     this.port ??= await freePort();
     if (process.env.IBNET_PROXY !== undefined) await this.startProxy();
@@ -67,8 +71,9 @@ export class TestHub {
     const [program, ...args] = isSimulated
       ? [
           process.env.IBNET_HUB,
-          "--simulate",
-          process.env.IBNET_NET,
+          ...(this.config === undefined
+            ? ["--simulate", process.env.IBNET_NET]
+            : ["--config", this.config]),
           "--listen",
           `127.0.0.1:${port}`,
         ]

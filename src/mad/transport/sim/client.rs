@@ -11,7 +11,8 @@ use crate::mad::sa::Gid;
 use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
 use crate::time::Instant;
-use crate::types::Tid;
+use crate::topology::{Device, DeviceId};
+use crate::types::{NodeKind, Tid};
 
 /// A sender on a simulated fabric, with the completions that it has not taken yet.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ impl Client {
 
     /// Returns the address of the sender, which is on the device of the subnet manager.
     pub fn local(&self) -> Local {
-        local(&self.fabric)
+        local(&self.fabric, None)
     }
 
     /// Returns the instant of the next completion.
@@ -93,18 +94,21 @@ impl Client {
     }
 }
 
-/// Returns the address of the device of the subnet manager.
-fn local(fabric: &Mutex<SimFabric>) -> Local {
+/// Returns the address of a sender. Without a device it is on the device of the subnet manager.
+fn local(fabric: &Mutex<SimFabric>, device: Option<DeviceId>) -> Local {
     let fabric = fabric.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(id) = fabric.manager else { return Local::default() };
+    let Some(manager) = fabric.manager else { return Local::default() };
+    let id = device.unwrap_or(manager);
     let gid = Gid { prefix: management::DEFAULT_PREFIX, guid: fabric.fabric.device(id).guid };
-    Local { lid: fabric.lid(id), sm_lid: fabric.lid(id), sm_sl: 0, gid, is_down: fabric.sender_down }
+    Local { lid: fabric.lid(id), sm_lid: fabric.lid(manager), sm_sl: 0, gid, is_down: fabric.sender_down }
 }
 
 /// A transport to a simulated fabric in real time: it sleeps until a completion is due.
 #[derive(Debug)]
 pub struct SimTransport {
     client: Client,
+    /// The device of the sender. `None`: the device of the subnet manager.
+    device: Option<DeviceId>,
     /// Whether the transport receives the reports of the subnet manager.
     takes_reports: bool,
 }
@@ -112,13 +116,24 @@ pub struct SimTransport {
 impl SimTransport {
     /// Creates a transport. Several transports may share a fabric.
     pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { client: Client::new(fabric), takes_reports: false }
+        Self { client: Client::new(fabric), device: None, takes_reports: false }
+    }
+
+    /// Moves the sender to the HCA of a host. It stays where it is if the fabric has no such host.
+    #[must_use]
+    pub fn of_host(mut self, host: &str) -> Self {
+        let sim = self.client.fabric.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_host = |device: &Device| device.kind == NodeKind::Hca && device.host() == host;
+        let found = sim.fabric.iter().find(|(_, device)| is_host(device)).map(|(id, _)| id);
+        drop(sim);
+        self.device = found.or(self.device);
+        self
     }
 
     /// Creates a transport that also receives the reports of the subnet manager. A report goes to
     /// only one of the transports that share a fabric.
     pub fn for_reports(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { client: Client::new(fabric), takes_reports: true }
+        Self { client: Client::new(fabric), device: None, takes_reports: true }
     }
 
     /// Takes the next report.
@@ -138,8 +153,8 @@ impl Transport for SimTransport {
     }
 
     fn locator(&self) -> Locator {
-        let fabric = Arc::clone(&self.client.fabric);
-        Box::new(move || Some(local(&fabric)))
+        let (fabric, device) = (Arc::clone(&self.client.fabric), self.device);
+        Box::new(move || Some(local(&fabric, device)))
     }
 
     fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {

@@ -7,7 +7,7 @@ import { portKey } from "../../model/topology";
 import { count } from "../../model/units";
 import { h, patch, setAttribute, setText } from "../../parts/dom";
 import { icon } from "../../parts/icons";
-import { bySeverity, faultHref, faultText, isSevere, rateText, sinceText } from "../faults";
+import { faultHref, faultsOf, faultText, isSevere, rateText, sinceText } from "../faults";
 import { panel } from "../panel";
 import { rowsThatFit } from "./room";
 
@@ -36,7 +36,7 @@ export class Broken {
     const isShown = answer === shown?.answer && error === shown.error && height === shown.height;
     if (isShown && !changes.has("state")) return;
     this.shown = { answer, error, height };
-    const rows = [...(poll.answer?.rows ?? [])].sort(bySeverity);
+    const rows = faultsOf(poll.answer?.rows ?? []);
     const most = rowsThatFit(MOST, MOST_LOW);
     setText(this.note, rows.length > most ? `${most} of ${count(rows.length, "fault")}` : "");
     const text = poll.answer === null ? poll.error || "Waiting for the hub…" : "Nothing is broken.";
@@ -67,7 +67,9 @@ export class Broken {
       mark.append(icon(row.what === "link_down" ? "down" : severe ? "alert" : "samplers"));
     const isDevice = row.link === null && row.increase === null;
     setText(name, isDevice ? row.node : `${row.node} / ${row.port}`);
-    setText(text, faultText(row));
+    const isLink = row.link !== null && row.increase === null && row.peer !== null;
+    const to = isLink ? `, to ${row.peer!.node} / ${row.peer!.port}` : "";
+    setText(text, `${faultText(row)}${to}`);
     setText(since, row.increase !== null ? rateText(row) : sinceText(row));
   }
 }

@@ -43,7 +43,7 @@ export function makeOverview(app: App, topology: Topology): View {
     element,
     update(changes: ReadonlySet<Change>) {
       for (const poll of polls) poll.refresh();
-      verdict.update(trees, errors);
+      verdict.update(trees, errors, samplers);
       congestion.update(trees);
       broken.update(errors, changes);
       tightest.update(changes);

@@ -76,10 +76,12 @@ export class Samplers {
     element.dataset.state = state;
     setAttribute(name, "href", this.app.href({ view: "samplers" }));
     setText(name, row.sampler);
-    const share = answeredShare(row);
+    // The last slot of a lost sampler says nothing about now.
+    const isOk = state === "ok";
+    const share = isOk ? answeredShare(row) : null;
     setStyle(mini.firstElementChild as HTMLElement, { width: `${100 * (share ?? 0)}%` });
     setText(answered, percent(share));
-    setText(time, row.duration_ns === null ? "–" : duration(row.duration_ns / 1e9));
+    setText(time, isOk && row.duration_ns !== null ? duration(row.duration_ns / 1e9) : "–");
     setAttribute(time, "title", "Duration of the last sweep");
     const lost = row.lines_lost > 0 ? `${grouped(row.lines_lost)} lost` : "";
     const text = state === "lost" ? "disconnected" : state === "late" ? "no new slot" : lost;

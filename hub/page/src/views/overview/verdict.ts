@@ -1,7 +1,7 @@
 //! One sentence about the state of the fabric, and its key figures.
 
 import { FULL, LINK_DOWN, NO_ANSWER, NOT_ASSIGNED } from "../../contract/frame";
-import type { ErrorRow, Rows, TreeRow } from "../../contract/types";
+import type { ErrorRow, Rows, SamplerRow, TreeRow } from "../../contract/types";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { BLOCKED, UTILIZATION } from "../../model/state";
@@ -9,7 +9,8 @@ import type { Topology } from "../../model/topology";
 import { clock, count, grouped, percent, scaled } from "../../model/units";
 import { h, setText } from "../../parts/dom";
 import { icon } from "../../parts/icons";
-import { isSevere } from "../faults";
+import { faultsOf, isSevere } from "../faults";
+import { samplerState } from "./samplers";
 
 /** A port counts as blocked above this share. It is the limit of the congestion trees. */
 const BLOCKED_LIMIT = 0.1;
@@ -65,7 +66,11 @@ export class Verdict {
     );
   }
 
-  update(trees: Poll<Rows<TreeRow>>, errors: Poll<Rows<ErrorRow>>): void {
+  update(
+    trees: Poll<Rows<TreeRow>>,
+    errors: Poll<Rows<ErrorRow>>,
+    samplers: Poll<Rows<SamplerRow>>,
+  ): void {
     const utilization = this.app.values(UTILIZATION);
     const blocked = this.app.values(BLOCKED);
     if (utilization !== this.counted.utilization || blocked !== this.counted.blocked)
@@ -90,7 +95,18 @@ export class Verdict {
       fullest === null ? "" : this.topology.shortName(fullest.fullestPort),
     );
     this.figure("blocked", totals === null ? "–" : grouped(totals.blocked), "> 10 % of the time");
-    this.say(trees.answer?.rows ?? null, errors.answer?.rows ?? null, errors.error || trees.error);
+    // The samplers of now say nothing about an earlier time.
+    const { range, at } = this.app.state;
+    const isNow = range === null && at === null;
+    const lost = (isNow ? (samplers.answer?.rows ?? []) : []).filter(
+      (row) => samplerState(this.app, row) !== "ok",
+    );
+    this.say(
+      trees.answer?.rows ?? null,
+      errors.answer?.rows ?? null,
+      lost,
+      errors.error || trees.error,
+    );
   }
 
   private figure(id: string, value: string, note: string): void {
@@ -99,7 +115,12 @@ export class Verdict {
     setText(figure.note, note);
   }
 
-  private say(trees: TreeRow[] | null, errors: ErrorRow[] | null, failure: string): void {
+  private say(
+    trees: TreeRow[] | null,
+    errors: ErrorRow[] | null,
+    lost: SamplerRow[],
+    failure: string,
+  ): void {
     if (trees === null || errors === null) {
       this.show(
         "wait",
@@ -109,13 +130,17 @@ export class Verdict {
       );
       return;
     }
-    const severe = errors.filter(isSevere);
+    const severe = faultsOf(errors).filter(isSevere);
     const devices = severe.filter((row) =>
       ["unreachable", "wrong_device"].includes(row.what),
     ).length;
     const links = severe.length - devices;
     const counters = errors.filter((row) => row.increase !== null).length;
     const parts: string[] = [];
+    if (lost.length > 0)
+      parts.push(
+        `${count(lost.length, "sampler")} ${lost.length === 1 ? "sends" : "send"} no records`,
+      );
     if (devices > 0)
       parts.push(`${count(devices, "device")} ${devices === 1 ? "does" : "do"} not answer`);
     if (links > 0)
@@ -127,7 +152,11 @@ export class Verdict {
     const when = this.when();
     if (parts.length === 0)
       this.show("ok", `All is well ${when}: every device answers, no congestion, no faults.`);
-    else this.show(severe.length > 0 ? "alert" : "note", `${upper(parts.join(", "))} ${when}.`);
+    else
+      this.show(
+        severe.length + lost.length > 0 ? "alert" : "note",
+        `${upper(parts.join(", "))} ${when}.`,
+      );
   }
 
   private when(): string {

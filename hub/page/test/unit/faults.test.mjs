@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { load } from "../load.mjs";
+
+const { faultsOf } = await load("src/views/faults.ts");
+
+const fault = (what, guid, port, peer, more = {}) => ({
+  ...{ what, guid, port, link: "4xEDR", increase: null, rate: null, devices_behind: 0 },
+  peer: peer === null ? null : { guid: peer[0], port: peer[1] },
+  ...more,
+});
+
+test("both_ends_of_a_cable_are_one_fault_and_counters_are_not", () => {
+  const rows = [
+    fault("symbol_error_counter", "0x1", 1, ["0x2", 7], { increase: 3, rate: 0.1 }),
+    fault("symbol_error_counter", "0x2", 7, ["0x1", 1], { increase: 5, rate: 0.2 }),
+    fault("flapping", "0x1", 1, ["0x2", 7]),
+    fault("link_down", "0x2", 7, ["0x1", 1]),
+    fault("link_down", "0x2", 8, null),
+    fault("unreachable", "0x3", 0, null, { link: null }),
+  ];
+  assert.deepEqual(
+    faultsOf(rows).map(({ what, guid, port }) => [what, guid, port]),
+    [
+      ["unreachable", "0x3", 0],
+      ["link_down", "0x2", 7],
+      ["link_down", "0x2", 8],
+      ["symbol_error_counter", "0x2", 7],
+      ["symbol_error_counter", "0x1", 1],
+    ],
+  );
+});
