@@ -114,6 +114,8 @@ pub struct PortSummary {
     pub peer_name: Box<str>,
     /// Last known width and speed of the link, such as `4xEDR`.
     pub link: Box<str>,
+    /// MTU of the link in octets, if the last record has it.
+    pub mtu: Option<u16>,
     /// Fastest data rate that the link ever had, according to the records and the net file, in
     /// Gb/s.
     pub fastest_gbps: f64,
@@ -151,14 +153,14 @@ pub struct LinkEvents {
     pub downs: u64,
     /// Number of `link_up` events.
     pub ups: u64,
-    /// Number of changes of width or speed.
-    pub rate_changes: u64,
+    /// Number of changes of width, speed, MTU or VLs.
+    pub changes: u64,
     /// Number of counter resets.
     pub resets: u64,
     /// Time of the last `link_down` or `link_up` event, and whether it was `link_up`.
     pub last: Option<(u64, bool)>,
-    /// Time of the last change of width or speed.
-    pub last_rate_change: Option<u64>,
+    /// Time of the last change of width, speed, MTU or VLs.
+    pub last_change: Option<u64>,
 }
 
 impl Fold for Ports {
@@ -180,7 +182,7 @@ impl Fold for Ports {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        const ALWAYS: [&str; 14] = [
+        const ALWAYS: [&str; 15] = [
             "node",
             "kind",
             "lid",
@@ -188,6 +190,7 @@ impl Fold for Ports {
             "peer_port",
             "peer",
             "link",
+            "mtu",
             "status",
             "xmit_gbps",
             "rcv_gbps",
@@ -263,6 +266,7 @@ impl PortSummary {
             peer: None,
             peer_name: "".into(),
             link: "".into(),
+            mtu: None,
             fastest_gbps: 0.0,
             fastest: "".into(),
             span: (ts, ts),
@@ -340,6 +344,7 @@ impl PortSummary {
         }
         self.kind = port.kind.or(self.kind);
         self.lid = port.lid;
+        self.mtu = port.mtu;
         if let (Some(guid), Some(number)) = (port.peer_guid, port.peer_port) {
             self.peer = Some((guid, number));
         }
@@ -375,8 +380,8 @@ impl PortSummary {
             "link_down" => self.events.add_state(event.ts, false),
             "link_up" => self.events.add_state(event.ts, true),
             "link_change" => {
-                self.events.rate_changes += 1;
-                self.events.last_rate_change = self.events.last_rate_change.max(Some(event.ts));
+                self.events.changes += 1;
+                self.events.last_change = self.events.last_change.max(Some(event.ts));
                 // The rate before the change may exist only in this text, for example if it came
                 // from the net file.
                 event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));
