@@ -87,10 +87,7 @@ impl Publisher {
             let error = self.publish_some(inbox).await;
             inbox.set_unreported(self.unacknowledged());
             match error {
-                None => {
-                    self.log_success();
-                    pause = FIRST_PAUSE;
-                }
+                None => pause = FIRST_PAUSE,
                 Some(_) if self.session.has_ended().await => return Ending::ClientStopped,
                 Some(error) => {
                     self.log_failure(&error);
@@ -286,10 +283,15 @@ impl Publisher {
 
     /// Sends the pending messages and waits for their acknowledgements. Meanwhile it takes more
     /// from the inbox. Returns the first error.
+    ///
+    /// Success is logged as soon as the messages that waited at the start are acknowledged, at most
+    /// a window of them. It does not wait until no message is pending: with a slow server, new
+    /// messages can arrive all the time.
     async fn publish_some(&mut self, inbox: &mut Inbox) -> Option<String> {
         // The acknowledgements of the first messages in `pending`.
         let mut in_flight: VecDeque<PublishAckFuture> = VecDeque::new();
         let mut error = None;
+        let mut before_success = WINDOW.min(self.pending.len());
         loop {
             while error.is_none() && in_flight.len() < WINDOW.min(self.pending.len()) {
                 match self.send(in_flight.len()).await {
@@ -307,7 +309,13 @@ impl Publisher {
                 },
             };
             match result {
-                Ok(_) => self.pending.remove_first(1),
+                Ok(_) => {
+                    self.pending.remove_first(1);
+                    before_success = before_success.saturating_sub(1);
+                    if before_success == 0 && error.is_none() {
+                        self.log_success();
+                    }
+                }
                 Err(_) if error.is_some() => return error,
                 Err(failed) => {
                     let subject = self.pending.get(0).map_or("", |message| &message.subject);

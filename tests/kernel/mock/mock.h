@@ -147,6 +147,9 @@ void traps_forget_all(void);
 
 /* faults.c */
 
+/* The requests that drop_every loses: all, those for counters, or all others. */
+enum { DROP_ALL, DROP_COUNTERS, DROP_OTHERS };
+
 struct faults {
 	unsigned long drop[BITS_TO_LONGS(LIDS)];
 	unsigned long delay[BITS_TO_LONGS(LIDS)];
@@ -155,7 +158,8 @@ struct faults {
 	unsigned long fail_send[BITS_TO_LONGS(LIDS)];
 	unsigned long redirect[BITS_TO_LONGS(LIDS)];
 	unsigned long need_pkey[BITS_TO_LONGS(LIDS)];
-	uint drop_every;	/* each n-th request is lost */
+	uint drop_every;	/* each n-th of the requests in drop_kind is lost */
+	uint drop_kind;		/* DROP_* */
 	uint delay_us;
 	uint service_us;	/* delay of all replies */
 	uint redirect_form;	/* 1: the attribute ID of the request; 2: that of ClassPortInfo */

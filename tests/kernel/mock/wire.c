@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The way of a MAD: a request is answered at once, and its reply waits until it is due. */
 #include <linux/slab.h>
+#include <rdma/ib_pma.h>
 
 #include "mock.h"
 
@@ -98,6 +99,20 @@ static void release(struct packet *packet, uint delay_us)
 	wire_enqueue(packet, delay_us);
 }
 
+/* Returns whether the request is for counters. ClassPortInfo and PortSamplesControl have none. */
+static bool is_for_counters(const struct packet *packet)
+{
+	__be16 attribute = ((const struct ib_mad_hdr *)packet->mad)->attr_id;
+
+	return packet->class == CLASS_PMA && attribute != IB_PMA_CLASS_PORT_INFO && attribute != IB_PMA_PORT_SAMPLES_CONTROL;
+}
+
+/* Returns whether drop_every applies to the request. */
+static bool can_drop(const struct packet *packet)
+{
+	return faults.drop_kind == DROP_ALL || (faults.drop_kind == DROP_COUNTERS) == is_for_counters(packet);
+}
+
 /* Returns whether a fault takes the request. */
 static bool lost(struct packet *packet, u16 dlid)
 {
@@ -107,7 +122,7 @@ static bool lost(struct packet *packet, u16 dlid)
 		statistics.mismatched++;
 		return true;
 	}
-	if (hits(faults.drop, dlid) || (faults.drop_every && ++number % faults.drop_every == 0)) {
+	if (hits(faults.drop, dlid) || (faults.drop_every && can_drop(packet) && ++number % faults.drop_every == 0)) {
 		statistics.dropped++;
 		return true;
 	}

@@ -1,7 +1,11 @@
-//! The order of the messages, without a server.
+//! The order of the messages without a server, and the log with a server that acknowledges only
+//! some messages.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::thread;
 
 use super::super::super::options::{Kind, NatsOptions, SpoolOptions};
 use super::super::super::queue::queue;
@@ -12,7 +16,12 @@ use super::*;
 const MOST: u64 = 8 * 100;
 
 fn publisher(folder: &Path) -> (Publisher, tokio::runtime::Runtime) {
-    let options = NatsOptions { server: "nats://127.0.0.1:1".to_owned(), ..NatsOptions::default() };
+    publisher_to(1, folder)
+}
+
+/// Returns a publisher to a port of this host.
+fn publisher_to(port: u16, folder: &Path) -> (Publisher, tokio::runtime::Runtime) {
+    let options = NatsOptions { server: format!("nats://127.0.0.1:{port}"), ..NatsOptions::default() };
     let runtime = new_runtime().expect("a runtime");
     let publisher = Publisher {
         server: options.shown_server(),
@@ -89,4 +98,61 @@ fn disk_with_space_again_takes_the_messages_in_order() {
     publisher.fill(&mut inbox);
     assert_eq!((ids(&publisher.pending), publisher.unspooled.is_empty()), (vec!["1", "2"], true));
     assert_eq!(publisher.unacknowledged(), 0, "both are on the disk");
+}
+
+/// Accepts one client like a NATS server with JetStream, and acknowledges the first `most` messages.
+/// Returns at the end of the connection.
+fn acknowledge(listener: &TcpListener, most: usize) {
+    let (mut to, _) = listener.accept().expect("a client");
+    let mut from = BufReader::new(to.try_clone().expect("a second handle"));
+    to.write_all(
+        b"INFO {\"server_id\":\"X\",\"version\":\"2.10.0\",\"host\":\"127.0.0.1\",\"port\":1,\"max_payload\":1048576,\"headers\":true}\r\n",
+    )
+    .expect("sent");
+    let (mut line, mut subscription, mut acknowledged) = (String::new(), String::new(), 0);
+    while from.read_line(&mut line).is_ok_and(|octets| octets > 0) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match *words {
+            ["PING"] => to.write_all(b"PONG\r\n").expect("sent"),
+            ["SUB", .., id] => subscription = id.to_owned(),
+            ["HPUB", _, reply, _, octets] => {
+                let mut message = vec![0; octets.parse::<usize>().expect("a number") + 2];
+                from.read_exact(&mut message).expect("received");
+                if acknowledged < most {
+                    acknowledged += 1;
+                    let text = format!("{{\"stream\":\"S\",\"seq\":{acknowledged}}}");
+                    to.write_all(format!("MSG {reply} {subscription} {}\r\n{text}\r\n", text.len()).as_bytes()).expect("sent");
+                }
+            }
+            _ => {}
+        }
+        line.clear();
+    }
+}
+
+#[test]
+fn success_is_logged_while_newer_messages_wait() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    for (acknowledged, is_failing) in [(1, true), (2, false)] {
+        let (mut publisher, runtime) = publisher_to(port, folder.path());
+        let (_queue, mut inbox) = queue(&"test", Kind::Nats, 1 << 20);
+        publisher.spool = None;
+        publisher.pending.extend([message("1"), message("2")]);
+        publisher.log_failure("a failure");
+        // This message is added after the first acknowledgement.
+        publisher.unspooled.extend([message("3")]);
+        thread::scope(|threads| {
+            threads.spawn(|| acknowledge(&listener, acknowledged));
+            let error = runtime.block_on(async {
+                assert!(publisher.wait_for_server(&mut inbox).await, "the client works");
+                publisher.publish_some(&mut inbox).await
+            });
+            assert_eq!(error.as_deref(), Some("no acknowledgement"));
+            // This ends the connection.
+            runtime.shutdown_background();
+        });
+        assert_eq!((publisher.pending.len(), publisher.log.is_failing), (3 - acknowledged, is_failing));
+    }
 }
