@@ -172,7 +172,7 @@ impl Packer {
         }
         let mut rows: BTreeMap<Part, Vec<u32>> = BTreeMap::new();
         for row in 0..all.len() {
-            rows.entry(parts.at(all.ts(row)).unwrap_or(Part::first(hour))).or_default().push(row as u32);
+            rows.entry(parts.at(all.ts(row)).unwrap_or_else(|| Part::first(hour))).or_default().push(row as u32);
         }
         let of_rows = |rows: Vec<u32>| {
             let mut table = Table::new(name);

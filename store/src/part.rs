@@ -118,7 +118,7 @@ impl Parts {
 
     /// Returns the part of a time. A time outside of the hour belongs to its first or last part.
     pub(crate) fn at(&self, ts: u64) -> Option<Part> {
-        self.starts.iter().rev().find(|part| part.start() <= ts).or(self.starts.first()).copied()
+        self.starts.iter().rev().find(|part| part.start() <= ts).or_else(|| self.starts.first()).copied()
     }
 }
 

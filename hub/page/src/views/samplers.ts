@@ -203,6 +203,9 @@ function archiveText(archive: Packing, now: number): string {
   const lost = lines_lost === 0 ? "" : ` ${count(lines_lost, "line")} did not reach it.`;
   const fault = error === null ? "" : ` Fault: ${error}.`;
   const most = spool_max_octets === undefined ? "" : ` of at most ${scaled(spool_max_octets, "B")}`;
-  const free = free_octets === undefined || free_octets === null ? "" : ` The disk has ${scaled(free_octets, "B")} free.`;
+  const free =
+    free_octets === undefined || free_octets === null
+      ? ""
+      : ` The disk has ${scaled(free_octets, "B")} free.`;
   return `${packed}; ${scaled(spool_octets, "B")}${most} wait.${free}${lost}${fault}`;
 }
