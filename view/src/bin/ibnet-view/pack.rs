@@ -237,7 +237,7 @@ fn removable(input: &Input) -> Result<(), String> {
 
 /// Returns the summary for standard output.
 fn report(archive: &Path, inputs: &[Input], unchanged: usize, packed: &Packed, removed: usize) -> String {
-    let Packed { added, copies, files, hours, derived, expired } = packed;
+    let Packed { added, copies, files, hours, derived, expired, .. } = packed;
     let records: u64 = inputs.iter().map(|input| input.lines - input.invalid).sum();
     let tables: BTreeMap<&str, u64> = added.iter().map(|(table, rows)| (table.as_str(), *rows)).collect();
     let tables: Vec<String> = tables.iter().map(|(table, rows)| format!("{rows} {table}")).collect();
