@@ -153,7 +153,8 @@ fn identity() -> PortIdentity {
     let peer = Some((Guid(0x10_0001), PortNum(1), "node00001 mlx5_0".to_owned()));
     let (lid, node) = (Lid(4), "rack0-leaf0".to_owned());
     let (link, link_source) = (LinkRate::new("4x", "HDR"), LinkSource::Live);
-    PortIdentity { guid: SWITCH, port: PortNum(1), lid, node, kind: NodeKind::Switch, hops: Some(1), peer, link, link_source }
+    let (mtu, vls) = (Some(4096), Some(4));
+    PortIdentity { guid: SWITCH, port: PortNum(1), lid, node, kind: NodeKind::Switch, hops: Some(1), peer, link, link_source, mtu, vls }
 }
 
 /// All replies of a port, compared with the slot before.

@@ -157,6 +157,13 @@ impl fmt::Display for NodeKind {
     }
 }
 
+/// The MTUs of a link in octets, in the order of their codes (IBA vol. 1, 14.2.5.6).
+pub const MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
+
+/// The numbers of data VLs of a link, in the order of their codes: VL0, VL0-1, VL0-3, VL0-7, VL0-14
+/// (IBA vol. 1, 14.2.5.6).
+pub const DATA_VLS: [u8; 5] = [1, 2, 4, 8, 15];
+
 /// Width and speed of a link, in the words of `ibnetdiscover`. Unknown words are kept.
 ///
 /// ```

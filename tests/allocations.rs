@@ -106,6 +106,8 @@ impl Sampler {
             peer: Some((Guid(2), PortNum(1), "node00001 mlx5_0".to_owned())),
             link: LinkRate::new("4x", "EDR"),
             link_source: LinkSource::Live,
+            mtu: Some(4096),
+            vls: Some(4),
         };
         let readings = (0..sweep.engine.ports()).map(|_| Reading::new(&columns)).collect();
         Self { sweep, columns, readings, identity, records: Vec::with_capacity(1 << 20) }

@@ -56,6 +56,8 @@ impl Day {
             peer: None,
             link: LinkRate::new("4x", "EDR"),
             link_source: LinkSource::Live,
+            mtu: Some(4096),
+            vls: Some(4),
         };
         let records = Vec::with_capacity(1 << 18);
         Self { fabric, sweep, columns, readings, identity, records, slots: 0, octets: 0, timeouts: 0 }

@@ -91,6 +91,11 @@ fn lines(seed: u64, slots: u64) -> String {
                     "dt_ns": dt_ns, "xmit_gbps": rate, "rcv_gbps": rate, "xmit_utilization": null, "rcv_utilization": null,
                     "xmit_blocked": dt_ns.filter(|_| number % 3 == 0).map(|_| f64::from(random.u32(..1_000_000)) / 1e6),
                 });
+                // Records of an earlier version have neither an MTU nor VLs.
+                if number > slots / 3 {
+                    record["mtu"] = json!(if number % 100 < 50 { 4096 } else { 2048 });
+                    record["vls"] = json!(8);
+                }
                 if number % 3 == 0 {
                     record["xmit_blocked_dt_ns"] = json!(dt_ns.map(|dt_ns| 3 * dt_ns));
                 }

@@ -426,6 +426,8 @@ fn identities(device: &DevicePlan) -> impl Iterator<Item = PortIdentity> {
         peer: Some((Guid(3), PortNum(4), "\u{2028}".to_owned())),
         link: LinkRate::new("4x", "HDR"),
         link_source: LinkSource::File,
+        mtu: None,
+        vls: None,
     })
 }
 

@@ -21,7 +21,8 @@ CREATE TABLE ibnet_nats (
   lid Nullable(UInt16), node LowCardinality(String), kind LowCardinality(String),
   hops Nullable(UInt16), peer_guid LowCardinality(Nullable(String)), peer_port Nullable(UInt8),
   peer LowCardinality(Nullable(String)), link LowCardinality(String),
-  link_source LowCardinality(String), status LowCardinality(String), rtt_ns UInt64,
+  link_source LowCardinality(String), mtu Nullable(UInt16), vls Nullable(UInt8),
+  status LowCardinality(String), rtt_ns UInt64,
   rtt_min_ns Nullable(UInt64), mads UInt32, mad_status Nullable(UInt16), errno Nullable(Int32),
   identity LowCardinality(String), port_xmit_data_bytes Nullable(UInt64),
   port_rcv_data_bytes Nullable(UInt64), port_xmit_pkts Nullable(UInt64),
@@ -61,7 +62,7 @@ CREATE TABLE ibnet_nats (
 CREATE MATERIALIZED VIEW ibnet_port_from_nats TO ibnet_port AS SELECT
   ts, slot, sampler, role, assumeNotNull(guid) AS guid, assumeNotNull(port) AS port,
   assumeNotNull(lid) AS lid, node, kind, hops, peer_guid, peer_port, peer, link, link_source,
-  status, rtt_ns, rtt_min_ns, mads, mad_status, errno, identity, port_xmit_data_bytes,
+  mtu, vls, status, rtt_ns, rtt_min_ns, mads, mad_status, errno, identity, port_xmit_data_bytes,
   port_rcv_data_bytes, port_xmit_pkts, port_rcv_pkts, port_unicast_xmit_pkts,
   port_unicast_rcv_pkts, port_multicast_xmit_pkts, port_multicast_rcv_pkts, symbol_error_counter,
   link_error_recovery_counter, link_downed_counter, port_rcv_errors,

@@ -10,7 +10,7 @@
 use super::Mad;
 use super::header::{Header, METHOD_GET, MadStatus};
 use super::pma::{Data, Field};
-use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
+use crate::types::{DATA_VLS, Guid, Lid, LinkRate, MTUS, NodeKind, PortNum, Tid};
 
 /// The management class, routed by LID.
 pub const CLASS_SUBN_LID_ROUTED: u8 = 0x01;
@@ -162,6 +162,10 @@ pub struct PortInfo {
     pub speed_ext: u8,
     /// LinkSpeedExtActive2: 1 for XDR.
     pub speed_ext2: u8,
+    /// NeighborMTU: 1 to 5 for the MTUs in [`MTUS`].
+    pub neighbor_mtu: u8,
+    /// OperationalVLs: 1 to 5 for the numbers in [`DATA_VLS`].
+    pub operational_vls: u8,
 }
 
 const MASTER_SM_LID: Field = Field::new("MasterSMLID", "master_sm_lid", 144, 16);
@@ -169,12 +173,23 @@ const CAPABILITY_MASK: Field = Field::new("CapabilityMask", "capability_mask", 1
 const WIDTH_ACTIVE: Field = Field::new("LinkWidthActive", "link_width_active", 248, 8);
 const PORT_STATE: Field = Field::new("PortState", "port_state", 260, 4);
 const SPEED_ACTIVE: Field = Field::new("LinkSpeedActive", "link_speed_active", 280, 4);
+const NEIGHBOR_MTU: Field = Field::new("NeighborMTU", "neighbor_mtu", 288, 4);
+const OPERATIONAL_VLS: Field = Field::new("OperationalVLs", "operational_vls", 344, 4);
 const SPEED_EXT2_ACTIVE: Field = Field::new("LinkSpeedExtActive2", "link_speed_ext_active2", 449, 2);
 const SPEED_EXT_ACTIVE: Field = Field::new("LinkSpeedExtActive", "link_speed_ext_active", 496, 4);
 
 /// The fields of the attribute that [`PortInfo`] contains.
-pub static PORT_INFO_FIELDS: [Field; 7] =
-    [MASTER_SM_LID, CAPABILITY_MASK, WIDTH_ACTIVE, PORT_STATE, SPEED_ACTIVE, SPEED_EXT2_ACTIVE, SPEED_EXT_ACTIVE];
+pub static PORT_INFO_FIELDS: [Field; 9] = [
+    MASTER_SM_LID,
+    CAPABILITY_MASK,
+    WIDTH_ACTIVE,
+    PORT_STATE,
+    SPEED_ACTIVE,
+    NEIGHBOR_MTU,
+    OPERATIONAL_VLS,
+    SPEED_EXT2_ACTIVE,
+    SPEED_EXT_ACTIVE,
+];
 
 /// Bit of PortInfo.CapabilityMask: LinkSpeedExtActive is valid.
 pub const IS_EXTENDED_SPEEDS_SUPPORTED: u32 = 1 << 14;
@@ -198,6 +213,8 @@ impl PortInfo {
             speed: raw(SPEED_ACTIVE),
             speed_ext: raw(SPEED_EXT_ACTIVE),
             speed_ext2: raw(SPEED_EXT2_ACTIVE),
+            neighbor_mtu: raw(NEIGHBOR_MTU),
+            operational_vls: raw(OPERATIONAL_VLS),
         }
     }
 
@@ -211,6 +228,8 @@ impl PortInfo {
             (SPEED_ACTIVE, self.speed),
             (SPEED_EXT_ACTIVE, self.speed_ext),
             (SPEED_EXT2_ACTIVE, self.speed_ext2),
+            (NEIGHBOR_MTU, self.neighbor_mtu),
+            (OPERATIONAL_VLS, self.operational_vls),
         ];
         rest.into_iter().for_each(|(field, value)| field.set_raw(data, 0, value.into()));
     }
@@ -245,8 +264,21 @@ impl PortInfo {
         LinkRate::new(width, speed)
     }
 
+    /// Returns the largest packet payload that the port may send on its link, in octets. Returns
+    /// `None` for a reserved code.
+    pub fn mtu(&self) -> Option<u16> {
+        by_code(self.neighbor_mtu, &MTUS)
+    }
+
+    /// Returns the number of data VLs that the port uses on its link. Returns `None` for a reserved
+    /// code.
+    pub fn data_vls(&self) -> Option<u8> {
+        by_code(self.operational_vls, &DATA_VLS)
+    }
+
     /// Returns the codes of a rate, and a CapabilityMask that makes the codes valid. The code of an
-    /// unknown word is 0.
+    /// unknown word is 0. The MTU is 4096 octets, and the data VLs are VL0 to VL3, as on most links
+    /// to an HCA.
     pub fn of_rate(rate: &LinkRate, state: u8) -> Self {
         let width = match &*rate.width {
             "1x" => 1,
@@ -268,8 +300,14 @@ impl PortInfo {
             _ => (0, 0, 0),
         };
         let capability_mask = IS_EXTENDED_SPEEDS_SUPPORTED | IS_CAPABILITY_MASK2_SUPPORTED;
-        Self { master_sm_lid: Lid(0), capability_mask, width, state, speed, speed_ext, speed_ext2 }
+        let (neighbor_mtu, operational_vls) = (5, 3);
+        Self { master_sm_lid: Lid(0), capability_mask, width, state, speed, speed_ext, speed_ext2, neighbor_mtu, operational_vls }
     }
+}
+
+/// Returns the value of a code. The first value has code 1.
+fn by_code<T: Copy>(code: u8, values: &[T]) -> Option<T> {
+    values.get(usize::from(code).checked_sub(1)?).copied()
 }
 
 /// PortInfoExtended.FECModeActive.
@@ -347,12 +385,37 @@ mod tests {
         let mut data = [0xa5; DATA_LEN];
         data[18..24].copy_from_slice(&[0, 4, 0, 0, 0xc0, 0]);
         (data[31], data[32], data[35], data[56], data[62]) = (2, 0x54, 0x47, 0x80, 0x2f);
-        let master_sm_lid = Lid(4);
-        let info = PortInfo { master_sm_lid, capability_mask: 0xc000, width: 2, state: 4, speed: 4, speed_ext: 2, speed_ext2: 0 };
+        (data[36], data[43]) = (0x5a, 0x4a);
+        let info = PortInfo {
+            master_sm_lid: Lid(4),
+            capability_mask: 0xc000,
+            width: 2,
+            state: 4,
+            speed: 4,
+            speed_ext: 2,
+            speed_ext2: 0,
+            neighbor_mtu: 5,
+            operational_vls: 4,
+        };
         assert_eq!(PortInfo::parse(&data), info);
         assert_eq!(info.rate(info.capability_mask).to_string(), "4xEDR");
+        assert_eq!((info.mtu(), info.data_vls()), (Some(4096), Some(8)));
+        let mut written = [0; DATA_LEN];
+        info.emit(&mut written);
+        assert_eq!(PortInfo::parse(&written), info);
         data[4..6].copy_from_slice(&[0, 4]);
         assert!(is_rs_fec(&data));
+    }
+
+    #[test]
+    fn reserved_codes_of_mtu_and_vls_have_no_value() {
+        let read = |code| {
+            let info = PortInfo { neighbor_mtu: code, operational_vls: code, ..PortInfo::default() };
+            (info.mtu(), info.data_vls())
+        };
+        let defined = [(256, 1), (512, 2), (1024, 4), (2048, 8), (4096, 15)].map(|(mtu, vls)| (Some(mtu), Some(vls)));
+        assert_eq!([1, 2, 3, 4, 5].map(read), defined);
+        assert_eq!([0, 6, 15].map(read), [(None, None); 3]);
     }
 
     #[test]

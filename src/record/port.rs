@@ -183,6 +183,10 @@ macro_rules! with_fields {
             always link: Link,
             /// Source of `link`: `file` (net file) or `live` (PortInfo).
             always link_source: Text,
+            /// MTU of the link in octets. Absent if PortInfo was not read.
+            optional mtu: Option<u16>,
+            /// Number of data VLs of the link. Absent if PortInfo was not read.
+            optional vls: Option<u8>,
             /// Status of the port in this slot.
             always status: Text,
             /// Sum of the round-trip times of the port's MADs, in nanoseconds.
@@ -333,7 +337,7 @@ macro_rules! read_by_deserialize {
     };
 }
 
-read_by_deserialize!(u64 PortNum Lid Option<u64> Option<u16> Option<i32> Option<f64> Option<PortNum> String Option<String> Vec<String>);
+read_by_deserialize!(u64 PortNum Lid Option<u64> Option<u16> Option<u8> Option<i32> Option<f64> Option<PortNum> String Option<String> Vec<String>);
 
 impl<'de> Read<'de> for Cow<'de, str> {
     fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {

@@ -32,6 +32,10 @@ pub struct PortIdentity {
     pub link: LinkRate,
     /// Source of `link`.
     pub link_source: LinkSource,
+    /// MTU of the link in octets. `None` before a PortInfo with a valid MTU.
+    pub mtu: Option<u16>,
+    /// Number of data VLs of the link. `None` before a PortInfo with a valid number.
+    pub vls: Option<u8>,
 }
 
 /// Source of a link's width and speed.
@@ -103,6 +107,8 @@ impl<'a> PortRecord<'a> {
             peer,
             link: Displayed(&identity.link),
             link_source: identity.link_source.as_str(),
+            mtu: identity.mtu,
+            vls: identity.vls,
             status: sample.status.as_str(),
             rtt_ns: nanos(sample.rtt),
             rtt_min_ns: sample.rtt_min.map(nanos),

@@ -73,7 +73,7 @@ fn port_kind(written: &str) -> Option<Kind> {
     Some(match inner(written).as_str() {
         "u64" => Kind::Unsigned(64),
         "Lid" | "u16" => Kind::Unsigned(16),
-        "PortNum" => Kind::Unsigned(8),
+        "PortNum" | "u8" => Kind::Unsigned(8),
         "i32" => Kind::Signed,
         "f64" => Kind::Float,
         "Names" => Kind::Texts,
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn every_type_of_the_list_of_port_fields_is_known() {
-        let known = ["u64", "Lid", "u16", "PortNum", "i32", "f64", "Names", "Counters", "Text", "Link", "Guid", "NodeKind"];
+        let known = ["u64", "Lid", "u16", "u8", "PortNum", "i32", "f64", "Names", "Counters", "Text", "Link", "Guid", "NodeKind"];
         for (name, written) in FIELD_TYPES {
             assert!(known.contains(&inner(written).as_str()), "{name}: {written}");
         }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::LazyLock;
 
 use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
@@ -18,6 +18,7 @@ use super::port::{PortFields, ReadCounters, WriteCounters};
 use super::{EVENTS, HISTOGRAMS, IDENTITY, LinkSource, ROLES, fields};
 use crate::mad::pma::Group;
 use crate::sweep::sample::Status;
+use crate::types::{DATA_VLS, MTUS};
 
 /// A record of any type.
 #[derive(Clone, PartialEq, Debug)]
@@ -123,6 +124,8 @@ pub fn parse(line: &str) -> Result<Line, Error> {
             word("status", &record.status, &Status::ALL.map(Status::as_str))?;
             word("link source", &record.link_source, &LinkSource::ALL.map(LinkSource::as_str))?;
             word("identity", &record.identity, &IDENTITY)?;
+            number("MTU", record.mtu, &MTUS)?;
+            number("number of VLs", record.vls, &DATA_VLS)?;
             present("kind", record.kind)?;
             Ok(Line::Port(Box::new(record)))
         }
@@ -153,6 +156,12 @@ pub fn parse(line: &str) -> Result<Line, Error> {
 /// Rejects a word that is not in the list.
 fn word(what: &str, word: &str, words: &[&str]) -> Result<(), Error> {
     if words.contains(&word) { Ok(()) } else { Err(Error::custom(format_args!("unknown {what} `{word}`"))) }
+}
+
+/// Rejects a number that is not in the list.
+fn number<T: PartialEq + Display>(what: &str, number: Option<T>, numbers: &[T]) -> Result<(), Error> {
+    let unknown = number.filter(|number| !numbers.contains(number));
+    unknown.map_or(Ok(()), |number| Err(Error::custom(format_args!("unknown {what} {number}"))))
 }
 
 /// Returns an error if a field is missing or null that this version always writes. The tolerant
@@ -213,7 +222,7 @@ mod tests {
 
     const EVENT: &str = r#"{"type":"event","ts":1,"slot":1,"sampler":"a","ca":"sim","ca_port":1,"role":"primary","event":"reset","guid":null,"port":null,"lid":null,"detail":""}"#;
 
-    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"rtt_min_ns":4,"mads":1,"mad_status":4,"errno":-1,"identity":"ok","port_xmit_pkts":18446744073709551615,"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":0.5,"xmit_blocked_dt_ns":2}"#;
+    const PORT: &str = r#"{"type":"port","ts":7,"slot":3,"sampler":"a","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","mtu":4096,"vls":8,"status":"ok","rtt_ns":5,"rtt_min_ns":4,"mads":1,"mad_status":4,"errno":-1,"identity":"ok","port_xmit_pkts":18446744073709551615,"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":0.5,"xmit_blocked_dt_ns":2}"#;
 
     /// Checks that the line is rejected with this message after a change.
     #[track_caller]
@@ -240,12 +249,17 @@ mod tests {
     fn port_record_is_read_with_its_counters() {
         let Ok(Line::Port(port)) = parse(PORT) else { panic!("{:?}", parse(PORT)) };
         assert_eq!((port.counter("port_xmit_pkts"), port.mad_status, port.errno), (Some(u64::MAX), Some(4), Some(-1)));
+        assert_eq!((port.mtu, port.vls), (Some(4096), Some(8)));
         assert_eq!((&*port.node, &port.saturated[..]), ("n\u{1b}", &["port_rcv_errors".to_owned()][..]));
     }
 
     #[test]
     fn port_record_is_rejected_unless_every_field_is_as_written() {
         rejected(PORT, "\"live\"", "\"guess\"", "unknown link source `guess`");
+        rejected(PORT, "\"mtu\":4096", "\"mtu\":1500", "unknown MTU 1500");
+        rejected(PORT, "\"vls\":8", "\"vls\":9", "unknown number of VLs 9");
+        rejected(PORT, "\"mtu\":4096", "\"mtu\":null", "`mtu`");
+        assert!(parse(&PORT.replace(",\"mtu\":4096,\"vls\":8", "")).is_ok(), "PortInfo was not read");
         rejected(PORT, "\"switch\"", "\"gateway\"", "`kind` is \"gateway\"");
         rejected(PORT, "\"secondary\"", "\"primary\"", "unknown role of a port `primary`");
         rejected(PORT, "\"rtt_min_ns\":4,", "", "missing field `rtt_min_ns`");

@@ -33,6 +33,8 @@ impl SweepPlan {
                 peer: port.peer.as_ref().map(|peer| (peer.guid, peer.port, peer.name.clone())),
                 link: LinkRate::new(&port.width, &port.speed),
                 link_source: LinkSource::File,
+                mtu: None,
+                vls: None,
             }));
         }
         plan

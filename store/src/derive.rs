@@ -8,7 +8,7 @@ use crate::table::Table;
 const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Fields of which a change makes a row of the table `devices`.
-const IDENTITY: [&str; 7] = ["lid", "node", "kind", "peer_guid", "peer_port", "peer", "link"];
+const IDENTITY: [&str; 9] = ["lid", "node", "kind", "peer_guid", "peer_port", "peer", "link", "mtu", "vls"];
 
 /// Returns the rows of a derived table. `order` are rows of `ports` in the order of the archive.
 pub fn derived(name: TableName, ports: &Table, order: &[u32]) -> Table {

@@ -166,11 +166,27 @@ impl Schema {
 }
 
 /// Fields of a port record that are absent if they have no value. Its counters are such fields too.
-const ABSENT: [&str; 5] = ["role", "mad_status", "errno", "saturated", "xmit_blocked_dt_ns"];
+const ABSENT: [&str; 7] = ["role", "mtu", "vls", "mad_status", "errno", "saturated", "xmit_blocked_dt_ns"];
 
 /// Fields of the table `devices`.
-const DEVICE: [&str; 14] =
-    ["ts", "slot", "sampler", "guid", "port", "lid", "node", "kind", "hops", "peer_guid", "peer_port", "peer", "link", "link_source"];
+const DEVICE: [&str; 16] = [
+    "ts",
+    "slot",
+    "sampler",
+    "guid",
+    "port",
+    "lid",
+    "node",
+    "kind",
+    "hops",
+    "peer_guid",
+    "peer_port",
+    "peer",
+    "link",
+    "link_source",
+    "mtu",
+    "vls",
+];
 
 /// Columns of `ports_1m` with the mean, the largest value and the 95th percentile of a rate.
 pub(crate) const MINUTE_RATES: [[&str; 3]; 5] = [
@@ -264,7 +280,8 @@ mod tests {
 
     const HEAD: &str = "ts i64!, slot u64, sampler text";
     const SOURCE: &str = "ca text, ca_port u8, role text";
-    const LINK: &str = "lid u16, node text, kind text, hops u16, peer_guid text, peer_port u8, peer text, link text, link_source text";
+    const LINK: &str = "lid u16, node text, kind text, hops u16, peer_guid text, peer_port u8, peer text, link text, link_source text, \
+                        mtu u16?, vls u8?";
 
     /// Files of earlier versions have these columns. A new field of a record is added here. The type of
     /// a column never changes.

@@ -1,5 +1,15 @@
 //! Lines to tables, to Parquet and back.
 
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::column::writer::ColumnCloseResult;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+
 use crate::parse::Batch;
 use crate::read::ArchiveFile;
 use crate::table::Table;
@@ -17,6 +27,34 @@ fn through_parquet(table: &Table) -> Table {
     assert_eq!(read.verify().unwrap(), sum);
     assert_eq!(read.unknown_column(), None);
     read.read_all().unwrap()
+}
+
+/// Copies a file without some columns, as an earlier version wrote it.
+fn copy_without(columns: &[&str], from: &Path, to: File) {
+    let source = File::open(from).unwrap();
+    let reader = SerializedFileReader::new(source.try_clone().unwrap()).unwrap();
+    let of_file = reader.metadata().file_metadata();
+    let is_kept = |name: &str| !columns.contains(&name);
+    let fields = of_file.schema().get_fields().iter().filter(|field| is_kept(field.name())).cloned().collect();
+    let schema = Type::group_type_builder(of_file.schema().name()).with_fields(fields).build().unwrap();
+    let properties = WriterProperties::builder().set_key_value_metadata(of_file.key_value_metadata().cloned()).build();
+    let mut writer = SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties)).unwrap();
+    for group in reader.metadata().row_groups() {
+        let mut copy = writer.next_row_group().unwrap();
+        for column in group.columns().iter().filter(|column| is_kept(&column.column_path().parts()[0])) {
+            let close = ColumnCloseResult {
+                bytes_written: column.compressed_size().cast_unsigned(),
+                rows_written: group.num_rows().cast_unsigned(),
+                metadata: column.clone(),
+                bloom_filter: None,
+                column_index: None,
+                offset_index: None,
+            };
+            copy.append_column(&source, close).unwrap();
+        }
+        copy.close().unwrap();
+    }
+    writer.close().unwrap();
 }
 
 fn tables(text: &str) -> Vec<Table> {
@@ -67,4 +105,27 @@ fn value_with_more_decimals_is_kept_as_text() {
         let table = tables(&line).remove(0);
         assert!(table.texts("extra").is_some_and(|extra| extra.get(0).is_some_and(|extra| extra.contains(text))), "{text}");
     }
+}
+
+#[test]
+fn file_without_a_later_column_is_read_with_newer_files() {
+    let new = PORT.replace(r#""live","#, r#""live","mtu":4096,"vls":8,"#).replace(r#""ts":1795"#, r#""ts":1796"#);
+    let write = |text: &str| {
+        let (file, table) = (tempfile::NamedTempFile::new().unwrap(), tables(text).remove(0));
+        let mut writer = FileWriter::new(file.as_file(), table.name()).unwrap();
+        writer.write(&table, &table.order()).unwrap();
+        writer.finish().unwrap();
+        file
+    };
+    let earlier = tempfile::NamedTempFile::new().unwrap();
+    copy_without(&["mtu", "vls"], write(PORT).path(), earlier.reopen().unwrap());
+    let columns =
+        |file: &Path| SerializedFileReader::new(File::open(file).unwrap()).unwrap().metadata().file_metadata().schema_descr().num_columns();
+    assert_eq!(columns(earlier.path()) + 2, columns(write(&new).path()));
+    let earlier = ArchiveFile::open(earlier.path()).unwrap();
+    earlier.verify().unwrap();
+    let mut both = earlier.read_all().unwrap();
+    both.append(&ArchiveFile::open(write(&new).path()).unwrap().read_all().unwrap(), &[0]);
+    assert_eq!([0, 1].map(|row| String::from_utf8(both.line(row)).unwrap()), [PORT, &*new]);
+    assert_eq!([0, 1].map(|row| both.integers("mtu").and_then(|mtu| mtu.get(row))), [None, Some(4096)]);
 }

@@ -112,6 +112,27 @@ fn device_has_a_row_for_its_first_record_and_for_each_change() {
 }
 
 #[test]
+fn change_of_the_mtu_or_of_the_vls_makes_a_row_of_the_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |second: u64, rest: Value| port(START + second * SECOND, rest);
+    // The sampler read PortInfo after its first slot.
+    let text = [
+        of(0, json!({})),
+        of(1, json!({"mtu": 4096, "vls": 4})),
+        of(2, json!({"mtu": 4096, "vls": 4})),
+        of(3, json!({"mtu": 2048, "vls": 4})),
+        of(4, json!({"mtu": 2048, "vls": 8})),
+    ];
+    pack(dir.path(), &text.concat(), 1000);
+    let rows: Vec<_> = rows(dir.path(), TableName::Devices)
+        .iter()
+        .map(|row| (row["ts"].as_u64().unwrap() - START, row.get("mtu").cloned(), row.get("vls").cloned()))
+        .collect();
+    let row = |second: u64, mtu: u64, vls: u64| (second * SECOND, Some(json!(mtu)), Some(json!(vls)));
+    assert_eq!(rows, [(0, None, None), row(1, 4096, 4), row(3, 2048, 4), row(4, 2048, 8)]);
+}
+
+#[test]
 fn derived_tables_belong_to_the_records_of_their_hour() {
     let dir = tempfile::tempdir().unwrap();
     let text: String = (0..200).map(|second| port(START + second * SECOND, json!({}))).collect();

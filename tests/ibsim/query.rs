@@ -201,6 +201,15 @@ fn port_info_has_the_lines_of_smpquery() {
                 assert!(theirs.lines().any(|their| their == line), "{line} is not in {theirs}");
                 compared += 1;
             }
+            let value = |name: &str| {
+                let line = theirs.lines().find(|line| line.starts_with(name)).expect("a line of smpquery");
+                line.rsplit('.').next().unwrap_or_default().to_owned()
+            };
+            let record = stdout(&ibsim, SWEEP, &["query", &lid, &port, "--groups", "base", "--json"]);
+            let Ok(Line::Port(record)) = strict::parse(record.trim_end()) else { panic!("no port record: {record}") };
+            let vls = |count: u8| if count == 1 { "VL0".to_owned() } else { format!("VL0-{}", count - 1) };
+            let found = (record.mtu.map(|mtu| mtu.to_string()), record.vls.map(vls));
+            assert_eq!(found, (Some(value("NeighborMTU:")), Some(value("OperVLs:"))), "{theirs}");
         }
     }
     assert!(compared > 100, "{compared} lines were compared");

@@ -29,7 +29,7 @@ const RENEW: &str = "cargo run --no-default-features --example counters -- docs/
 const COMMON: &str = "Common fields";
 
 /// Fields that may be missing.
-const ABSENT: [&str; 5] = ["role", "mad_status", "errno", "saturated", "xmit_blocked_dt_ns"];
+const ABSENT: [&str; 7] = ["role", "mtu", "vls", "mad_status", "errno", "saturated", "xmit_blocked_dt_ns"];
 
 /// Largest length of a line in octets with the default groups.
 const SHORT: usize = 4 << 10;
@@ -206,6 +206,8 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
         peer: Some((guid, port, name())),
         link,
         link_source,
+        mtu: Some(4096),
+        vls: Some(15),
     };
     let sampler = name();
     let record = PortRecord {

@@ -56,13 +56,24 @@ fn expected(lines: &str, title: &str) -> Vec<Vec<Value>> {
             let most = records.iter().filter_map(|record| record["xmit_gbps"].as_f64()).reduce(f64::max);
             most.map(|most| vec![json!(guid), json!(port), json!(most)])
         }
-        "Link and peer of each port, from the changes of devices" => {
+        "Link, MTU and peer of each port, from the changes of devices" => {
             let last = records.iter().max_by_key(|record| record["ts"].as_u64()).unwrap();
-            Some(vec![json!(guid), json!(port), last["link"].clone(), last["peer"].clone()])
+            Some(vec![json!(guid), json!(port), last["link"].clone(), last["mtu"].clone(), last["peer"].clone()])
         }
         _ => panic!("the test has no expected rows for the recipe: {title}"),
     };
     by_port.into_iter().filter_map(row).collect()
+}
+
+/// Returns the records as an earlier version wrote them one hour before.
+fn an_hour_earlier(lines: &str) -> String {
+    let earlier = |line: &str| {
+        let mut record: Value = serde_json::from_str(line).unwrap();
+        record["ts"] = (record["ts"].as_u64().unwrap() - 3_600_000_000_000).into();
+        record.as_object_mut().unwrap().retain(|field, _| field != "mtu" && field != "vls");
+        format!("{record}\n")
+    };
+    lines.lines().map(earlier).collect()
 }
 
 /// Returns whether rows are equal. A recipe rounds means to six digits. The mean of a few rates can lie
@@ -94,6 +105,9 @@ fn readers_of_an_archive_return_the_rows_of_the_lines() {
     fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\n[simulated]\ndead = [\"node00002\"]\n").unwrap();
     let args = ["-c", "ibnet.toml", "--groups", "extended,base,xmtsl", "--interval", "300ms", "--sweeps", "5", "-o", "lines.jsonl"];
     assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(TIMEOUT).assert().success();
+    let new = fs::read_to_string(dir.path().join("lines.jsonl")).unwrap();
+    let lines = an_hour_earlier(&new) + &new;
+    fs::write(dir.path().join("lines.jsonl"), &lines).unwrap();
     view(&program, dir.path(), &["pack", "lines.jsonl", "-o", "archive", "--verify"]);
 
     let recipes = recipes();
@@ -103,7 +117,6 @@ fn readers_of_an_archive_return_the_rows_of_the_lines() {
     fs::write(dir.path().join("recipes.json"), serde_json::to_string(&named).unwrap()).unwrap();
     let output = Command::new(python).arg(SCRIPT).arg(dir.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines = fs::read_to_string(dir.path().join("lines.jsonl")).unwrap();
     let answers = String::from_utf8(output.stdout).unwrap();
     assert_eq!(answers.lines().count(), named.len(), "{answers}");
     assert_eq!(answers.lines().last(), Some("[\"duckdb\", \"records with fields that no column has\", [[0]]]"));

@@ -131,7 +131,8 @@ fn disturbed(dir: &Path) {
 }
 
 /// Gives the ports of a leaf switch to its hosts faults: port 1 gets slower, the link of port 2 is
-/// down at the end, port 3 flaps, and port 4 was down once.
+/// down at the end, port 3 flaps, and port 4 was down once. Port 5, to a spine switch, has a smaller MTU
+/// than its peer.
 fn with_link_faults(lines: Vec<String>) -> Vec<String> {
     let all = slots(&lines);
     let (early, middle, late) = (all[all.len() / 4], all[all.len() / 2], all[all.len() / 4 * 3]);
@@ -157,6 +158,9 @@ fn with_link_faults(lines: Vec<String>) -> Vec<String> {
             faulty.extend(events);
             if record["port"] == 1 && slot >= middle {
                 record["link"] = "1xEDR".into();
+            }
+            if record["port"] == 5 && slot >= middle {
+                record["mtu"] = 2048.into();
             }
             if record["port"] == 2 && slot >= late {
                 record["status"] = "down".into();

@@ -102,15 +102,25 @@ fn link_changes_are_reported() {
     let leaf = find(&fabric(), "leaf01");
     let port = fabric().device(leaf).linked().next().expect("linked").0.num;
     let edr = PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE);
-    let lines = swept(60, &[Group::Extended], |done, sim| match done {
+    let lines = swept(70, &[Group::Extended], |done, sim| match done {
         5 => sim.set_link(leaf, port, PortInfo::of_rate(&LinkRate::new("1x", "EDR"), PortInfo::ACTIVE)),
         22 => sim.set_link(leaf, port, PortInfo { state: 1, ..PortInfo::default() }),
         40 => sim.set_link(leaf, port, edr),
+        50 => sim.set_link(leaf, port, PortInfo { neighbor_mtu: 4, operational_vls: 1, ..edr }),
         _ => {}
     });
     let found = |kind| events(&lines, kind).iter().map(|event| (event.port, event.detail.clone())).collect::<Vec<_>>();
     let change = |detail: &str| (Some(port), detail.to_owned());
-    assert_eq!(found("link_change"), [change("from 4xEDR to 1xEDR"), change("from 1xEDR to 4xEDR")]);
+    let changes = ["from 4xEDR to 1xEDR", "from 1xEDR to 4xEDR", "MTU from 4096 to 2048, data VLs from 4 to 1"].map(change);
+    assert_eq!(found("link_change"), changes);
+    let last = events(&lines, "link_change").last().expect("counted above").slot;
+    let (before, after): (Vec<&Port>, Vec<&Port>) = of_host(&lines, "leaf01")
+        // PortInfo is read after the counters. So the record of a slot can be older than the event.
+        .filter(|record| record.port == port && record.link_source == "live" && record.slot != last)
+        .partition(|record| record.slot < last);
+    assert!(before.iter().all(|record| (record.mtu, record.vls) == (Some(4096), Some(4))), "{before:?}");
+    assert!(after.iter().all(|record| (record.mtu, record.vls) == (Some(2048), Some(1))), "{after:?}");
+    assert!(!before.is_empty() && !after.is_empty());
     assert_eq!((found("link_down"), found("link_up")), (vec![change("down")], vec![change("active")]));
     let slow = of_host(&lines, "leaf01").filter(|record| record.port == port && record.link == "1xEDR" && record.xmit_gbps > Some(0.5));
     for record in slow {

@@ -61,6 +61,8 @@ fn plan() -> SweepPlan {
         peer: None,
         link: LinkRate::new("4x", "EDR"),
         link_source: LinkSource::File,
+        mtu: None,
+        vls: None,
     };
     SweepPlan { devices: vec![device(1), device(2)], ports: vec![identity(1), identity(2)] }
 }

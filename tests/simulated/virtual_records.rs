@@ -30,13 +30,13 @@ const WALL: i64 = 1_795_000_000_123_456_789;
 ///
 /// The hash changes when the engine, the simulated fabric or the format of the records changes.
 /// Check that the change is intended before you replace it.
-const SHA256: &str = "ae7189093052618937cdaf85585dceb86d37be6c8e4b8657b7b6deb41021fac5";
+const SHA256: &str = "73ef9b5c3ffe6f16cdb7a96dba26ea5662e359f613d6b9e59de66fea0458590b";
 
 /// SHA-256 of the same records without the fields of [`ADDED`]: that of the version before it.
 const SHA256_BEFORE: &str = "ab41225e28de25af833b742f74f4d93b77923f58752374042c4bb7806916d5bb";
 
 /// Fields that were added to the records of schema 1.
-const ADDED: [&str; 4] = ["role", "rtt_min_ns", "xmit_blocked_dt_ns", "down"];
+const ADDED: [&str; 6] = ["role", "mtu", "vls", "rtt_min_ns", "xmit_blocked_dt_ns", "down"];
 
 /// SHA-256 of the records without the fields of [`ADDED`], if path queries are exempt from random
 /// faults. A change of the path queries alone does not change this hash.

@@ -26,11 +26,11 @@ const LINK_DOWNED: usize = 0;
 pub enum LinkFault {
     /// The link is down at the end of the time range.
     Down,
-    /// The link went down, or changed its rate, more than once.
+    /// The link went down more than once, or changed its rate, MTU or VLs more than twice.
     Flapping,
     /// The link is slower than before, or slower than in the net file.
     Degraded,
-    /// The ends report different widths or speeds.
+    /// The ends report different rates or MTUs. This end has the smaller value.
     Mismatch,
     /// The link went down once and is up again.
     WasDown,
@@ -119,7 +119,7 @@ pub struct ErrorRow {
     /// Last value of the counter. Null for other faults.
     pub value: Option<u64>,
     /// Start of the fault, in nanoseconds since 1970. For a device, it is the time of the first
-    /// record or event without an answer. For a link that is down or changed its rate, it is the
+    /// record or event without an answer. For a link that is down or changed, it is the
     /// time of the event. For other faults, it is the time of the first record of the port.
     pub since_ns: u64,
     /// Whether the fault began within the time range. Null if this is not known.
@@ -182,7 +182,7 @@ impl<'a> Errors<'a> {
             if fault.is_some() || !counters.is_empty() {
                 let since_ns = match fault {
                     Some(LinkFault::Down) => summary.events.last.map(|(ts, _)| ts).or_else(|| devices.down_since(*key)),
-                    Some(_) => summary.events.last_rate_change.max(summary.events.last.map(|(ts, _)| ts)),
+                    Some(_) => summary.events.last_change.max(summary.events.last.map(|(ts, _)| ts)),
                     None => None,
                 };
                 found.faulty.push(FaultyPort { key: *key, summary, fault, since_ns, counters });
@@ -228,14 +228,17 @@ fn device_row(device: &FaultyDevice) -> ErrorRow {
 fn link_fault(port: &PortSummary, peer: Option<&PortSummary>, down_since: Option<u64>) -> Option<LinkFault> {
     let events = &port.events;
     let downs = events.downs.max(port.errors[LINK_DOWNED].map_or(0, |change| change.increase));
-    let is_slower = |peer: &PortSummary| port.gbps().zip(peer.gbps()).is_some_and(|(own, other)| own < other);
+    let has_less = |peer: &PortSummary| {
+        port.gbps().zip(peer.gbps()).is_some_and(|(own, other)| own < other)
+            || port.mtu.zip(peer.mtu).is_some_and(|(own, other)| own < other)
+    };
     if events.is_down() || down_since.is_some() {
         Some(LinkFault::Down)
-    } else if downs > 1 || events.rate_changes > 2 {
+    } else if downs > 1 || events.changes > 2 {
         Some(LinkFault::Flapping)
     } else if port.is_degraded() {
         Some(LinkFault::Degraded)
-    } else if peer.is_some_and(is_slower) {
+    } else if peer.is_some_and(has_less) {
         Some(LinkFault::Mismatch)
     } else if downs == 1 {
         Some(LinkFault::WasDown)
@@ -391,15 +394,26 @@ mod tests {
         assert_eq!((rows.len(), rows[0].what, rows[0].since_ns), (1, "link_down", 2_000_000_000));
     }
 
+    /// Returns the faults of a link, of which the switch and the host have these fields.
+    fn faults_of_ends(of_switch: &[(&str, serde_json::Value)], of_host: &[(&str, serde_json::Value)]) -> Vec<(PortKey, Option<LinkFault>)> {
+        let (ports, devices) =
+            read(&[port(1, (1, 1), "leaf", (0x101, 1, "n1"), of_switch), port(1, (0x101, 1), "n1", (1, 1, "leaf"), of_host)]);
+        let errors = Errors::find(&ports, &devices, &Thresholds::default(), None);
+        errors.faulty.iter().map(|port| (port.key, port.fault)).collect()
+    }
+
     #[test]
     fn port_slower_than_its_peer_is_a_mismatch() {
-        let lines =
-            [port(1, (1, 1), "leaf", (0x101, 1, "n1"), &[("link", "4xQDR".into())]), port(1, (0x101, 1), "n1", (1, 1, "leaf"), &[])];
-        let (ports, devices) = read(&lines);
-        let errors = Errors::find(&ports, &devices, &Thresholds::default(), None);
-        assert_eq!(
-            errors.faulty.iter().map(|port| (port.key, port.fault)).collect::<Vec<_>>(),
-            [((Guid(1), PortNum(1)), Some(LinkFault::Mismatch))]
-        );
+        let switch = ((Guid(1), PortNum(1)), Some(LinkFault::Mismatch));
+        assert_eq!(faults_of_ends(&[("link", "4xQDR".into())], &[]), [switch]);
+    }
+
+    #[test]
+    fn port_with_a_smaller_mtu_than_its_peer_is_a_mismatch() {
+        let mtu = |octets: u16| [("mtu", octets.into())];
+        let host = ((Guid(0x101), PortNum(1)), Some(LinkFault::Mismatch));
+        assert_eq!(faults_of_ends(&mtu(4096), &mtu(2048)), [host]);
+        assert_eq!(faults_of_ends(&mtu(4096), &mtu(4096)), []);
+        assert_eq!(faults_of_ends(&mtu(4096), &[]), [], "one end did not report it");
     }
 }

@@ -44,11 +44,13 @@ pub(super) struct PortRows {
 type SetInteger = fn(&mut Port<'_>, Option<u64>);
 type SetFloat = fn(&mut Port<'_>, Option<f64>);
 
-const INTEGERS: [(&str, SetInteger); 11] = [
+const INTEGERS: [(&str, SetInteger); 13] = [
     ("slot", |port, slot| port.slot = slot.unwrap_or(0)),
     ("lid", |port, lid| port.lid = Lid(small(lid).unwrap_or(0))),
     ("hops", |port, hops| port.hops = small(hops)),
-    ("peer_port", |port, number| port.peer_port = small(number).and_then(|number| u8::try_from(number).ok()).map(PortNum)),
+    ("peer_port", |port, number| port.peer_port = tiny(number).map(PortNum)),
+    ("mtu", |port, mtu| port.mtu = small(mtu)),
+    ("vls", |port, vls| port.vls = tiny(vls)),
     ("rtt_ns", |port, rtt_ns| port.rtt_ns = rtt_ns.unwrap_or(0)),
     ("rtt_min_ns", |port, rtt_min_ns| port.rtt_min_ns = rtt_min_ns),
     ("mads", |port, mads| port.mads = mads.unwrap_or(0)),
@@ -70,6 +72,10 @@ fn small(value: Option<u64>) -> Option<u16> {
     value.and_then(|value| u16::try_from(value).ok())
 }
 
+fn tiny(value: Option<u64>) -> Option<u8> {
+    value.and_then(|value| u8::try_from(value).ok())
+}
+
 /// Numbers of the columns. `ports` and `ports_1m` have the same columns in the same places, and
 /// `ports_1m` has more columns after them.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +95,8 @@ struct Columns {
     peer: usize,
     link: usize,
     link_source: usize,
+    mtu: usize,
+    vls: usize,
     status: usize,
     rtt_ns: usize,
     rtt_min_ns: usize,
@@ -125,6 +133,8 @@ impl Columns {
             peer: at("peer"),
             link: at("link"),
             link_source: at("link_source"),
+            mtu: at("mtu"),
+            vls: at("vls"),
             status: at("status"),
             rtt_ns: at("rtt_ns"),
             rtt_min_ns: at("rtt_min_ns"),
@@ -351,10 +361,12 @@ impl PortRows {
             kind: id(at.kind).and_then(|id| *self.kinds.get(id)?),
             hops: small(at.hops),
             peer_guid: id(at.peer_guid).and_then(|id| *self.peer_guids.get(id)?),
-            peer_port: small(at.peer_port).and_then(|port| u8::try_from(port).ok()).map(PortNum),
+            peer_port: tiny(self.integer(at.peer_port, row)).map(PortNum),
             peer: optional(at.peer),
             link: text(at.link),
             link_source: text(at.link_source),
+            mtu: small(at.mtu),
+            vls: tiny(self.integer(at.vls, row)),
             status: text(at.status),
             rtt_ns: self.integer(at.rtt_ns, row).unwrap_or(0),
             rtt_min_ns: self.integer(at.rtt_min_ns, row),
@@ -391,7 +403,7 @@ impl PortRows {
     }
 
     fn port(&self, row: usize) -> PortNum {
-        PortNum(self.integer(self.at.port, row).and_then(|port| u8::try_from(port).ok()).unwrap_or(0))
+        PortNum(tiny(self.integer(self.at.port, row)).unwrap_or(0))
     }
 
     fn integer(&self, column: usize, row: usize) -> Option<u64> {
@@ -439,9 +451,12 @@ fn add_unknown<'a>(extra: &'a str, port: &mut ReadPort<'a>) {
     let mut fields: Vec<_> = fields.into_iter().collect();
     fields.sort_unstable_by_key(|(name, _)| *name);
     for (name, raw) in fields {
-        match serde_json::from_str(raw.get()) {
-            Ok(Value::Other) | Err(_) => {}
-            Ok(value) => port.counters.push((name, value)),
+        match (name, serde_json::from_str(raw.get())) {
+            // Earlier versions had no columns for these fields.
+            ("mtu", Ok(Value::One(mtu))) => port.mtu = small(Some(mtu)),
+            ("vls", Ok(Value::One(vls))) => port.vls = tiny(Some(vls)),
+            (_, Ok(Value::Other) | Err(_)) => {}
+            (_, Ok(value)) => port.counters.push((name, value)),
         }
     }
 }

@@ -125,6 +125,8 @@ pub struct PortSummary {
     pub peer_name: Box<str>,
     /// Last known width and speed of the link, such as `4xEDR`.
     pub link: Box<str>,
+    /// MTU of the link in octets, if the last record has it.
+    pub mtu: Option<u16>,
     /// Fastest data rate that the link ever had, according to the records and the net file, in
     /// Gb/s.
     pub fastest_gbps: f64,
@@ -162,14 +164,14 @@ pub struct LinkEvents {
     pub downs: u64,
     /// Number of `link_up` events.
     pub ups: u64,
-    /// Number of changes of width or speed.
-    pub rate_changes: u64,
+    /// Number of changes of width, speed, MTU or VLs.
+    pub changes: u64,
     /// Number of counter resets.
     pub resets: u64,
     /// Time of the last `link_down` or `link_up` event, and whether it was `link_up`.
     pub last: Option<(u64, bool)>,
-    /// Time of the last change of width or speed.
-    pub last_rate_change: Option<u64>,
+    /// Time of the last change of width, speed, MTU or VLs.
+    pub last_change: Option<u64>,
 }
 
 impl Fold for Ports {
@@ -192,8 +194,8 @@ impl Fold for Ports {
 
     fn fields(&self) -> Option<Vec<String>> {
         // The merging of several samplers uses the times of the blocked share.
-        const ALWAYS: [&str; 10] =
-            ["node", "kind", "lid", "peer_guid", "peer_port", "peer", "link", "status", "xmit_blocked", "xmit_blocked_dt_ns"];
+        const ALWAYS: [&str; 11] =
+            ["node", "kind", "lid", "peer_guid", "peer_port", "peer", "link", "mtu", "status", "xmit_blocked", "xmit_blocked_dt_ns"];
         let mut fields = ALWAYS.to_vec();
         if self.parts != Parts::Errors {
             fields.extend(["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization"]);
@@ -279,6 +281,7 @@ impl PortSummary {
             peer: None,
             peer_name: "".into(),
             link: "".into(),
+            mtu: None,
             fastest_gbps: 0.0,
             fastest: "".into(),
             span: (ts, ts),
@@ -374,6 +377,7 @@ impl PortSummary {
         }
         self.kind = port.kind.or(self.kind);
         self.lid = port.lid;
+        self.mtu = port.mtu;
         if let (Some(guid), Some(number)) = (port.peer_guid, port.peer_port) {
             self.peer = Some((guid, number));
         }
@@ -405,8 +409,8 @@ impl PortSummary {
             "link_down" => self.events.add_state(event.ts, false),
             "link_up" => self.events.add_state(event.ts, true),
             "link_change" => {
-                self.events.rate_changes += 1;
-                self.events.last_rate_change = self.events.last_rate_change.max(Some(event.ts));
+                self.events.changes += 1;
+                self.events.last_change = self.events.last_change.max(Some(event.ts));
                 // The rate before the change may exist only in this text, for example if it came
                 // from the net file.
                 event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));

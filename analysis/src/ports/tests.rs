@@ -30,7 +30,7 @@ fn means_are_weighted_by_time_and_the_fastest_link_is_kept() {
     assert_eq!((port.all.xmit.mean(), port.all.xmit.peak(), port.all.xmit_utilization.mean()), (Some(28.0), Some(40.0), Some(0.28)));
     assert_eq!((&*port.node, port.peer, &*port.peer_name), ("leaf", Some((Guid(0x101), PortNum(1))), "n1 mlx5_0"));
     assert_eq!((&*port.link, &*port.fastest, port.gbps()), ("4xEDR", "4xHDR", Some(100.0)));
-    assert_eq!((port.events.downs, port.events.rate_changes, port.events.is_down()), (1, 1, true));
+    assert_eq!((port.events.downs, port.events.changes, port.events.is_down()), (1, 1, true));
     // 5 to 9, reset, and 0 to 2.
     assert_eq!((port.error_sum(), port.errors[5].map(|change| change.is_lower_bound)), (6, Some(true)));
     assert_eq!((port.records, port.seconds()), ((3, 3), 4.0));

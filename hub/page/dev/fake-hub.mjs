@@ -378,6 +378,8 @@ function portDetail(index) {
       port_state: "active",
       link_width_active: "4x",
       link_speed_active: "EDR",
+      mtu: 4096,
+      vls: 4,
       source: "live",
       lid: fabric.devices[row.device].lid,
       changed: "link_up",

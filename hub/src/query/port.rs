@@ -61,6 +61,10 @@ struct PortInfo {
     port_state: Option<&'static str>,
     link_width_active: Option<String>,
     link_speed_active: Option<String>,
+    /// NeighborMTU in octets. Null before PortInfo was read.
+    mtu: Option<u16>,
+    /// Number of data VLs in OperationalVLs. Null before PortInfo was read.
+    vls: Option<u8>,
     /// Whether the device reported width and speed (`live`), or the net file has them (`file`).
     source: String,
     lid: Lid,
@@ -81,6 +85,8 @@ impl PortInfo {
             },
             link_width_active: rate.map(|(width, _)| width.to_owned()),
             link_speed_active: rate.map(|(_, speed)| speed.to_owned()),
+            mtu: last.mtu,
+            vls: last.vls,
             source: last.link_source.to_string(),
             lid: last.lid,
             changed_ns: change.map(|event| event.ts),

@@ -55,6 +55,8 @@ pub(crate) struct Identity {
     pub(crate) peer: Option<Box<str>>,
     pub(crate) link: Box<str>,
     pub(crate) link_source: Box<str>,
+    pub(crate) mtu: Option<u16>,
+    pub(crate) vls: Option<u8>,
     pub(crate) identity: Box<str>,
 }
 
@@ -70,6 +72,8 @@ impl Identity {
             peer: port.peer.as_deref().map(Into::into),
             link: (*port.link).into(),
             link_source: (*port.link_source).into(),
+            mtu: port.mtu,
+            vls: port.vls,
             identity: (*port.identity).into(),
         }
     }
@@ -82,6 +86,7 @@ impl Identity {
             && self.peer.as_deref() == port.peer.as_deref()
             && *self.link == *port.link
             && *self.link_source == *port.link_source
+            && (self.mtu, self.vls) == (port.mtu, port.vls)
             && *self.identity == *port.identity
     }
 
@@ -268,6 +273,8 @@ impl Chunk {
                 peer: identity.peer.as_deref().map(Cow::Borrowed),
                 link: Cow::Borrowed(&identity.link),
                 link_source: Cow::Borrowed(&identity.link_source),
+                mtu: identity.mtu,
+                vls: identity.vls,
                 status: Cow::Borrowed(text(status)),
                 rtt_ns: rtt_ns.unwrap_or_default(),
                 rtt_min_ns,
@@ -324,7 +331,7 @@ mod tests {
 
     use super::*;
 
-    const LINE: &str = r#"{"type":"port","ts":TS,"slot":SLOT,"sampler":"s1","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":3,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":51234,"rtt_min_ns":40000,"mads":3,"mad_status":28,"errno":-5,"identity":"ok","port_xmit_data_bytes":BYTES,"port_xmit_pkts":18446744073709551615,"port_vl_op_packets":[1,2,BYTES],"saturated":["port_xmit_pkts","port_rcv_errors"],"dt_ns":1000000123,"xmit_gbps":1.234567,"rcv_gbps":0,"xmit_utilization":0.012346,"rcv_utilization":null,"xmit_blocked":0.333333333333,"xmit_blocked_dt_ns":5000000000}"#;
+    const LINE: &str = r#"{"type":"port","ts":TS,"slot":SLOT,"sampler":"s1","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":3,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","mtu":4096,"vls":4,"status":"ok","rtt_ns":51234,"rtt_min_ns":40000,"mads":3,"mad_status":28,"errno":-5,"identity":"ok","port_xmit_data_bytes":BYTES,"port_xmit_pkts":18446744073709551615,"port_vl_op_packets":[1,2,BYTES],"saturated":["port_xmit_pkts","port_rcv_errors"],"dt_ns":1000000123,"xmit_gbps":1.234567,"rcv_gbps":0,"xmit_utilization":0.012346,"rcv_utilization":null,"xmit_blocked":0.333333333333,"xmit_blocked_dt_ns":5000000000}"#;
 
     fn line(number: u64) -> String {
         let ts = 1_700_000_000_000_000_000 + number * 1_000_000_123;

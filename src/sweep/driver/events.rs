@@ -1,5 +1,7 @@
 //! Events of the engine. Each event becomes an `event` record. Important events also go to the log.
 
+use std::fmt::Display;
+
 use super::reconnect::Reconnected;
 use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG};
 use crate::mad::smp::PortInfo;
@@ -117,7 +119,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.first_ports[device]..end.unwrap_or(self.ports.len())
     }
 
-    /// Updates the link state and rate of a port from PortInfo, and reports changes.
+    /// Updates the state of a link, its rate, MTU and VLs from PortInfo, and reports changes.
     fn take_link(&mut self, slot: u64, port: usize) {
         let Some((info, mask)) = self.engine.link(port) else { return };
         let active = info.state == PortInfo::ACTIVE;
@@ -127,7 +129,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             self.write_event(slot, event, Some(port), state_name(info.state));
         }
         if !active {
-            // Width and speed of a link that is down have no meaning.
+            // The other fields of a link that is down have no meaning.
             return;
         }
         let identity = &mut self.ports[port];
@@ -136,15 +138,15 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         // In the interval that ends now, the link may have had either rate. The faster one is used
         // as its capacity.
         self.readings[port].capacity_gbps = [now.data_gbps(), identity.link.data_gbps()].into_iter().flatten().reduce(f64::max);
-        if now != identity.link {
-            let before = std::mem::replace(&mut identity.link, now.clone());
-            if before.data_gbps().is_none() {
-                // The rate was unknown, so this is no change.
-                return;
-            }
-            let detail = format!("from {before} to {now}");
-            let (node, before, now) = (Printable(&identity.node), before.to_string(), now.to_string());
-            tracing::info!(%node, port = %identity.port, from = %Printable(&before), to = %Printable(&now), "link rate changed");
+        let before = std::mem::replace(&mut identity.link, now.clone());
+        // A value that was unknown before has not changed.
+        let rate = (now != before && before.data_gbps().is_some()).then(|| format!("from {before} to {now}"));
+        let mtu = changed("MTU", &mut identity.mtu, info.mtu());
+        let vls = changed("data VLs", &mut identity.vls, info.data_vls());
+        let changes: Vec<String> = [rate, mtu, vls].into_iter().flatten().collect();
+        if !changes.is_empty() {
+            let detail = changes.join(", ");
+            tracing::info!(node = %Printable(&identity.node), port = %identity.port, change = %Printable(&detail), "link changed");
             self.write_event(slot, "link_change", Some(port), &detail);
         }
     }
@@ -337,6 +339,13 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 /// Keeps FDR10 of the net file, because PortInfo reports FDR10 as QDR.
 fn refined(now: LinkRate, before: &LinkRate) -> LinkRate {
     if (&*now.speed, &*before.speed) == ("QDR", "FDR10") { LinkRate { speed: before.speed.clone(), ..now } } else { now }
+}
+
+/// Stores a value of a link. Returns the detail of an event if the value was known and is another one
+/// now.
+fn changed<T: Copy + PartialEq + Display>(what: &str, known: &mut Option<T>, now: Option<T>) -> Option<String> {
+    let (before, now) = (std::mem::replace(known, now)?, now?);
+    (now != before).then(|| format!("{what} from {before} to {now}"))
 }
 
 /// Returns the name of PortInfo.PortState for event details.

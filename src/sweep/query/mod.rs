@@ -317,6 +317,8 @@ impl QueryResult {
             peer: None,
             link: self.link.map_or_else(|| LinkRate::new("??", "???"), |(link, mask)| link.rate(mask)),
             link_source: LinkSource::Live,
+            mtu: self.link.and_then(|(link, _)| link.mtu()),
+            vls: self.link.and_then(|(link, _)| link.data_vls()),
         };
         let sample = self.sample(&info);
         let columns = Columns::new(&self.query.groups);

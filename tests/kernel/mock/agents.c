@@ -177,7 +177,8 @@ static void port_info(const struct mock_node *node, u8 port, u8 in_port, u8 *dat
 	data[35] = 0x47;
 	data[36] = 0x50;		/* MTU 4096 */
 	data[37] = 0x40;		/* VL 0 to 7 */
-	data[41] = 0x05;
+	data[41] = 0x05;		/* the port can use an MTU of 4096 */
+	data[43] = 0x40;		/* VL 0 to 7 are operational */
 	data[61] = 0x02;		/* PortInfoExtended is supported */
 	data[62] = up ? 0x23 : 0x03;	/* EDR active; FDR, EDR supported */
 	data[63] = 0x03;

@@ -96,6 +96,7 @@ class Link:
         words = [word for event in port.events if event["event"] == "link_change" for word in (event["detail"] or "").replace(",", " ").split()]
         rates = [rate(link) for link in [*(r["link"] for r in port.records), *words]]
         self.now, self.fastest = rate(port.link), max((r for r in rates if r), default=0)
+        self.mtu = port.mtu
 
 
 def link_fault(link, peer):
@@ -107,7 +108,8 @@ def link_fault(link, peer):
         return "flapping", latest
     if link.now is not None and link.now < link.fastest:
         return "degraded", latest
-    if peer and link.now is not None and peer.now is not None and link.now < peer.now:
+    both = [(link.now, peer.now), (link.mtu, peer.mtu)] if peer else []
+    if any(own is not None and other is not None and own < other for own, other in both):
         return "ends_differ", latest
     return ("was_down", latest) if link.downs == 1 else None
 

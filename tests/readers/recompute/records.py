@@ -29,7 +29,7 @@ COUNTERS = [*ERRORS, *DATA, *OTHERS, *ARRAYS]
 FIELDS = {
     "type": "VARCHAR", "ts": "UBIGINT", "slot": "UBIGINT", "sampler": "VARCHAR", "role": "VARCHAR", "guid": "VARCHAR",
     "port": "UTINYINT", "node": "VARCHAR", "kind": "VARCHAR", "hops": "USMALLINT", "peer_guid": "VARCHAR", "peer_port": "UTINYINT",
-    "peer": "VARCHAR", "link": "VARCHAR", "status": "VARCHAR", "rtt_ns": "UBIGINT", "rtt_min_ns": "UBIGINT", "mads": "UBIGINT",
+    "peer": "VARCHAR", "link": "VARCHAR", "mtu": "USMALLINT", "status": "VARCHAR", "rtt_ns": "UBIGINT", "rtt_min_ns": "UBIGINT", "mads": "UBIGINT",
     "saturated": "VARCHAR[]", "dt_ns": "UBIGINT", "xmit_gbps": "DOUBLE", "rcv_gbps": "DOUBLE", "xmit_utilization": "DOUBLE",
     "rcv_utilization": "DOUBLE", "xmit_blocked": "DOUBLE", "xmit_blocked_dt_ns": "UBIGINT", "ca": "VARCHAR", "ca_port": "UTINYINT",
     "duration_ns": "UBIGINT", "decode_ns": "UBIGINT", "ports": "UINTEGER", "ok": "UINTEGER", "late": "UINTEGER", "down": "UINTEGER",
@@ -144,7 +144,7 @@ class Port:
             stamps += change.edges if change else []
         self.first, self.last = (min(stamps), max(stamps)) if stamps else (0, 0)
         newest = self.records[-1] if self.records else self.used[-1]
-        self.node, self.kind, self.link = newest["node"], newest["kind"], newest["link"]
+        self.node, self.kind, self.link, self.mtu = (newest[name] for name in ("node", "kind", "link", "mtu"))
         self.peer = next(((r["peer_guid"], r["peer_port"]) for r in reversed(self.records) if r["peer_guid"]), None)
         self.peer_name = next((r["peer"] for r in reversed(self.records) if r["peer"] is not None), "")
 

@@ -138,13 +138,16 @@ fn rows(port: &FaultyPort<'_>) -> Vec<[String; 8]> {
     rows.collect()
 }
 
-/// Returns width and speed of the link, its earlier rate if that was faster, and how often the link
-/// was down.
+/// Returns width and speed of the link, its earlier rate if that was faster, its MTU if the ends
+/// differ, and how often the link was down.
 fn link(port: &FaultyPort<'_>) -> String {
     let summary = port.summary;
     let mut text = Printable(&summary.link).to_string();
     if summary.is_degraded() {
         let _ = write!(text, ", was {}", Printable(&summary.fastest));
+    }
+    if let (Some(LinkFault::Mismatch), Some(mtu)) = (port.fault, summary.mtu) {
+        let _ = write!(text, ", MTU {mtu}");
     }
     match summary.events.downs {
         0 => {}

@@ -411,6 +411,10 @@ export interface PortDetail extends PortName {
     port_state: string | null;
     link_width_active: string | null;
     link_speed_active: string | null;
+    /** Octets. */
+    mtu: number | null;
+    /** Number of data VLs. */
+    vls: number | null;
     /** `live` if the device reported width and speed, or `file`. */
     source: string;
     /** Name and time of the last event about the link. */

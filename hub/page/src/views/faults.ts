@@ -12,7 +12,7 @@ const NAMES: Record<string, string> = {
   link_down: "link down",
   flapping: "link goes up and down",
   degraded: "link is slower than before",
-  ends_differ: "the ends report different links",
+  ends_differ: "the ends report different rates or MTUs",
   was_down: "link was down, is up again",
 };
 

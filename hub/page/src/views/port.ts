@@ -33,16 +33,24 @@ export function makePort(app: App, topology: Topology): View {
   return new PortView(app, topology);
 }
 
+/** Returns a number of data VLs with their names. */
+function lanes(vls: number): string {
+  return vls === 1 ? "1 (VL0)" : `${vls} (VL0 to VL${vls - 1})`;
+}
+
 /** Returns the rows of PortInfo. The table has the LID already. */
 function portInfoFacts(info: PortDetail["port_info"]): [string, string][] {
   if (info === undefined) return [];
   const { port_state, link_width_active, link_speed_active, source, changed, changed_ns } = info;
+  const { mtu, vls } = info;
   const when = changed_ns === null ? "" : `, ${dateTime(changed_ns / 1e6)}`;
   return [
     ["Port state", port_state ?? "unknown"],
     ["Active width", link_width_active ?? "unknown"],
     ["Active speed", link_speed_active ?? "unknown"],
     ["Source of both", source === "file" ? "net file" : "device"],
+    ["MTU", mtu === null ? "unknown" : `${mtu} octets`],
+    ["Data VLs", vls === null ? "unknown" : lanes(vls)],
     ["Last link event", changed === null ? "none kept" : `${changed.replaceAll("_", " ")}${when}`],
   ];
 }

@@ -108,6 +108,13 @@ test("page_of_a_port_shows_the_counters_of_its_last_record", { skip }, async (co
       .sort(),
   );
   assert.equal(await page.textContent("h1"), `${port.node} / ${port.port}`);
+  const fact = (name) => page.textContent(`.facts dt:text-is("${name}") + dd`);
+  const { mtu, vls } = detail.port_info;
+  assert.ok(mtu > 0 && vls > 1, JSON.stringify(detail.port_info));
+  assert.deepEqual(
+    [await fact("MTU"), await fact("Data VLs")],
+    [`${mtu} octets`, `${vls} (VL0 to VL${vls - 1})`],
+  );
   assert.deepEqual(faults, []);
   await page.screenshot({ path: `${pictures}/port.png` });
 });
