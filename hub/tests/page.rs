@@ -20,6 +20,11 @@ fn page_shows_the_simulated_fabric_in_a_browser() {
 }
 
 #[test]
+fn page_is_usable_with_a_keyboard_and_a_screen_reader() {
+    run("test/browser/access.test.mjs");
+}
+
+#[test]
 fn page_answers_the_questions_of_an_operator_about_known_faults() {
     run("test/browser/faults.test.mjs");
 }

@@ -8,6 +8,8 @@
 //! the records of a NATS server to files.
 
 use std::io::IsTerminal;
+#[cfg(feature = "umad")]
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -184,16 +186,23 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let _log = cli::log_to_stderr(args.level());
+    let log = cli::log_to_stderr(args.level());
+    let code = work(&args);
+    drop(log);
+    end(code)
+}
+
+/// Runs the command. Returns the exit code.
+fn work(args: &Args) -> u8 {
     let result = match &args.command {
-        None => run(&args).map(|()| ExitCode::SUCCESS),
+        None => run(args).map(|()| 0),
         Some(Command::Check(args)) => check::run(args),
-        Some(Command::Query(args)) => query::run(args).map(|()| ExitCode::SUCCESS),
-        Some(Command::Schema(args)) => schema::run(args).map(|()| ExitCode::SUCCESS),
+        Some(Command::Query(args)) => query::run(args).map(|()| 0),
+        Some(Command::Schema(args)) => schema::run(args).map(|()| 0),
         Some(Command::Verify(args)) => verify::run(args),
         Some(Command::Status(args)) => status::run(args),
         #[cfg(feature = "nats")]
-        Some(Command::Collect(args)) => collect::run(args).map(|()| ExitCode::SUCCESS),
+        Some(Command::Collect(args)) => collect::run(args).map(|()| 0),
     };
     let failure = match result {
         Ok(code) => return code,
@@ -208,7 +217,25 @@ fn main() -> ExitCode {
         Some(Command::Query(args)) => args.gave(&failure),
         Some(Command::Verify(args)) => args.gave(&failure),
     };
-    ExitCode::from(if is_argument { USAGE } else { failure.exit_code() })
+    if is_argument { USAGE } else { failure.exit_code() }
+}
+
+/// Ends the process. All work is done, but threads that wait in libibumad may still run.
+///
+/// ibsim replaces system calls by a preloaded library. Its exit handler frees what such a thread
+/// uses, which then fails with SIGSEGV. The handler also waits for a reply of the simulator, and for
+/// a lock that a worker in a blocking write holds. So no exit handler runs.
+#[cfg(feature = "umad")]
+fn end(code: u8) -> ExitCode {
+    // An error of standard output was reported where it was written.
+    let _ = std::io::stdout().flush();
+    ibnet::mad::transport::umad::end_process(code.into())
+}
+
+/// Ends the process.
+#[cfg(not(feature = "umad"))]
+fn end(code: u8) -> ExitCode {
+    ExitCode::from(code)
 }
 
 /// Runs a sweep.
@@ -263,27 +290,10 @@ fn run(args: &Args) -> Result<(), Failure> {
                 if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)).watching(workers::watch_devices) }
             }) as MakeDriver<_>)
         };
-        let result = sweep(args, setup, read, Arc::new(prepare));
-        end_process_soon(result.as_ref().err().map_or(0, Failure::exit_code));
-        result
+        sweep(args, setup, read, Arc::new(prepare))
     }
     #[cfg(not(feature = "umad"))]
     Err(Failure::NoUmad)
-}
-
-/// Ends the process after a while if its exit handlers hang.
-///
-/// ibsim replaces system calls by a preloaded library. The exit handler of this library waits for a
-/// reply of the simulator, and for a lock that a worker in a blocking write holds.
-#[cfg(feature = "umad")]
-fn end_process_soon(code: u8) {
-    const EXIT_HANDLERS: std::time::Duration = std::time::Duration::from_millis(500);
-    let end = move || {
-        std::thread::sleep(EXIT_HANDLERS);
-        ibnet::mad::transport::umad::end_process(code.into());
-    };
-    // If the thread cannot be started, only the exit handlers of ibsim may hang.
-    let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(end);
 }
 
 /// Sweeps with all workers. The slots go to the outputs. With `--once`, one slot is printed as a

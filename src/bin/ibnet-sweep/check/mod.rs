@@ -5,7 +5,6 @@
 //! follows a warning or a failure.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use ibnet::cli;
@@ -53,7 +52,7 @@ Exit codes: 0 nothing failed; 1 something failed; 2 the arguments are wrong.";
 /// Timeout of a MAD. A MAD is sent at most three times.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let mut report = Report::default();
     let config = args.flags.config().map_err(Failure::from);
     let is_argument = config.as_ref().err().is_some_and(|failure| args.flags.gave(failure));
@@ -61,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let Some(config) = config else {
         report.line(Verdict::Skip, "the rest", "needs a valid configuration", None)?;
         let code = report.end()?;
-        return Ok(if is_argument { ExitCode::from(USAGE) } else { code });
+        return Ok(if is_argument { USAGE } else { code });
     };
     if config.engine.path_sl {
         let remedy =

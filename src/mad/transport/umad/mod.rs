@@ -367,10 +367,10 @@ fn empty_header() -> sys::ib_user_mad {
 
 /// Ends the process at once: no exit handlers run, no destructors run, no buffer is flushed.
 ///
-/// Call it only at a stop that exceeded its time limit. With ibsim's preloaded library, a normal
-/// exit can block for ever. The exit handler of this library waits for a reply of the simulator,
-/// and for a lock that a thread inside `write` holds. With a real kernel, `std::process::exit` is
-/// sufficient.
+/// A thread that waits in libibumad does not stop for the end of the process. With ibsim's preloaded
+/// library a normal exit is then unsafe: its exit handler frees what the thread uses, waits for a
+/// reply of the simulator, and waits for a lock that a thread inside `write` holds. With a real
+/// kernel, `std::process::exit` is sufficient. The caller flushes standard output.
 #[expect(unsafe_code, reason = "_exit(2)")]
 pub fn end_process(code: i32) -> ! {
     // SAFETY: takes a number and does not return, so no state of this process is used afterwards.

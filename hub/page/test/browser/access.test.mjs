@@ -1,0 +1,195 @@
+// The page without a mouse, without a good sight, and with wrong addresses.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import { openBrowser, openPage, show, shownSlot, skip, TestHub, VIEWS } from "./harness.mjs";
+
+const axe = skip
+  ? ""
+  : await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const hub = new TestHub();
+let browser;
+let topology;
+let interval;
+
+if (skip) console.log(skip);
+
+before(async () => {
+  if (skip) return;
+  await hub.start();
+  browser = await openBrowser();
+  topology = await hub.json("topology");
+  interval = (await hub.json("health")).interval_ns;
+});
+
+after(async () => {
+  if (skip) return;
+  await browser.close();
+  await hub.end();
+});
+
+test("keyboard_alone_reaches_views_search_rows_and_time", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
+  await show(page, hub, "overview");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+  await page.keyboard.press("5");
+  await page.waitForSelector("h1:text-is('Ports')");
+  const node = topology.devices.find(({ kind }) => kind === "hca").node;
+  await page.keyboard.press("/");
+  await page.keyboard.type(node.split(" ")[0]);
+  await page.waitForSelector(".hit");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".port-page, .table-row");
+  await page.keyboard.press("4");
+  await page.waitForSelector(".table-row");
+  await page.focus(".table-body");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await page.$$eval(".table-row.active", (rows) => rows.length), 1);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".port-page");
+  const before = Number(await page.evaluate(() => document.documentElement.dataset.slot));
+  await page.evaluate(() => document.activeElement.blur());
+  await page.keyboard.press("ArrowLeft");
+  assert.ok((await shownSlot(page)) < before + 1);
+  // The mark is drawn with the next frame.
+  const mark = (text) =>
+    page.waitForFunction(
+      (text) => document.querySelector(".live").textContent.startsWith(text),
+      text,
+    );
+  await mark("Paused");
+  await page.keyboard.press("l");
+  await mark("Live");
+  assert.deepEqual(faults, []);
+});
+
+/** Returns what has the focus: where it is, and whether a person can see it. Null for nothing. */
+const focused = () => {
+  const element = document.activeElement;
+  if (element === document.body) return null;
+  const { width, top, bottom } = element.getBoundingClientRect();
+  const { outlineStyle, outlineWidth } = getComputedStyle(element);
+  return {
+    html: element.outerHTML.slice(0, 120),
+    part: element.closest("header, nav, main, footer")?.tagName,
+    isVisible: width > 0 && bottom > 0 && top < innerHeight,
+    isMarked: outlineStyle !== "none" && outlineWidth !== "0px",
+  };
+};
+
+test("focus_is_visible_and_passes_through_all_parts_of_each_view", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
+  for (const view of VIEWS) {
+    await page.goto("about:blank");
+    await show(page, hub, view);
+    const parts = new Set();
+    let stop = {};
+    for (let tabs = 0; stop !== null; tabs++) {
+      assert.ok(tabs < 300, `${view}: the focus never leaves the page`);
+      await page.keyboard.press("Tab");
+      stop = await page.evaluate(focused);
+      if (stop === null) break;
+      assert.ok(stop.isMarked, `${view}: no mark at ${stop.html}`);
+      assert.ok(stop.isVisible, `${view}: ${stop.html}`);
+      parts.add(stop.part);
+    }
+    for (const part of ["HEADER", "NAV", "MAIN", "FOOTER"])
+      assert.ok(parts.has(part), `${view}: ${part} is not reached`);
+  }
+  assert.deepEqual(faults, []);
+});
+
+test("keyboard_alone_compares_ports", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, browser, hub);
+  await show(page, hub, "ports");
+  await page.focus(".table-body");
+  for (const key of ["ArrowDown", " ", "ArrowDown", " "]) await page.keyboard.press(key);
+  await page.waitForSelector("button:text-is('Compare 2 ports')");
+  assert.equal(await page.$$eval(".table-row input:checked", (all) => all.length), 2);
+  assert.deepEqual(faults, []);
+});
+
+/** Returns the serious faults that axe-core finds on the page. */
+async function accessibilityFaults(page) {
+  // The policy of the page allows no inline script, and the debugger protocol is not bound by it.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() =>
+    window.axe.run(document, { resultTypes: ["violations"] }),
+  );
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes
+          .slice(0, 3)
+          .map(({ html }) => html.slice(0, 160))
+          .join(" | ")}`,
+    );
+}
+
+test("views_have_no_serious_accessibility_fault", { skip }, async (context) => {
+  const port = topology.ports[0];
+  const key = `${port.guid}/${port.port}`;
+  const [job] = (await hub.json("jobs")).rows;
+  const [{ group }] = (await hub.json("groups")).rows;
+  const at = new Date(((await hub.json("health")).last_ts - 5 * interval) / 1e6).toISOString();
+  const views = [
+    ...VIEWS,
+    `port/${key}`,
+    `tree/${key}`,
+    `job/${job.job}`,
+    `groups/${group}`,
+    `overview?at=${at}`,
+    "nothing",
+    "port/0x0000000000000000/1",
+    "job/none",
+    "heatmap?metric=none",
+  ];
+  const { page } = await openPage(context, browser, hub);
+  const check = async (view) => {
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      assert.deepEqual(await accessibilityFaults(page), [], `${view}, ${colorScheme}`);
+    }
+  };
+  for (const view of views) {
+    await show(page, hub, view);
+    await check(view);
+  }
+  await show(page, hub, "overview");
+  await page.keyboard.press("/");
+  await page.keyboard.type(port.node.split(" ")[0]);
+  await page.waitForSelector(".hit");
+  await check("search");
+});
+
+test("wrong_addresses_are_named", { skip }, async (context) => {
+  const { page } = await openPage(context, browser, hub);
+  for (const [view, place, text] of [
+    ["nothing", ".banner", "There is no view “nothing”"],
+    ["port/0x0000000000000000/1", "main", "The hub has no such port"],
+    ["job/none", "main", "The hub has no job none"],
+    ["groups/none", "main", "There is no group none"],
+    ["heatmap?metric=none", ".foot", "The hub has no metric none"],
+  ]) {
+    await show(page, hub, view);
+    await page.waitForFunction(
+      ([place, text]) => document.querySelector(place).textContent.includes(text),
+      [place, text],
+    );
+  }
+});
+
+test("narrow_window_at_double_zoom_has_no_horizontal_scrolling", { skip }, async (context) => {
+  const { page } = await openPage(context, browser, hub, { viewport: { width: 640, height: 400 } });
+  for (const view of ["overview", "map", "heatmap", "links", "events"]) {
+    await show(page, hub, view);
+    const wide = await page.evaluate(
+      () => document.querySelector("main").scrollWidth - document.querySelector("main").clientWidth,
+    );
+    assert.ok(wide <= 1, `${view}: ${wide} pixels too wide`);
+  }
+});
