@@ -21,7 +21,7 @@ use ibnet::config::Config;
 use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::SimTransport;
 #[cfg(feature = "umad")]
-use ibnet::mad::transport::umad::UmadTransport;
+use ibnet::mad::transport::umad::{self, UmadTransport};
 use ibnet::metrics::Metrics;
 use ibnet::output::{self, Destination};
 use ibnet::sweep::driver::{Driver, DriverSettings, Opened, SlotReport, SystemClock};
@@ -220,16 +220,26 @@ fn work(args: &Args) -> u8 {
     if is_argument { USAGE } else { failure.exit_code() }
 }
 
-/// Ends the process. All work is done, but threads that wait in libibumad may still run.
+/// Ends the process. All work is done, but threads may still use libibumad.
 ///
-/// ibsim replaces system calls by a preloaded library. Its exit handler frees what such a thread
-/// uses, which then fails with SIGSEGV. The handler also waits for a reply of the simulator, and for
-/// a lock that a worker in a blocking write holds. So no exit handler runs.
+/// ibsim replaces system calls by a preloaded library. Its exit handler disconnects from the
+/// simulator, and frees what a thread needs that still has an open port. So the ports are closed
+/// first. The handler can hang: it waits for a reply of the simulator, and for a lock that a worker in
+/// a blocking write holds. Then the process ends without it.
 #[cfg(feature = "umad")]
 fn end(code: u8) -> ExitCode {
+    /// Longest time for the ports and the exit handlers.
+    const LONGEST: std::time::Duration = std::time::Duration::from_millis(500);
     // An error of standard output was reported where it was written.
     let _ = std::io::stdout().flush();
-    ibnet::mad::transport::umad::end_process(code.into())
+    let end = move || {
+        std::thread::sleep(LONGEST);
+        umad::end_process(code.into());
+    };
+    // If the thread cannot be started, only the exit handlers of ibsim may hang.
+    let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(end);
+    umad::wait_until_closed(LONGEST);
+    ExitCode::from(code)
 }
 
 /// Ends the process.

@@ -65,6 +65,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -131,12 +132,37 @@ pub struct UmadTransport {
 #[derive(Debug)]
 struct OpenPort(c_int);
 
+/// Number of open ports of this process.
+static OPEN_PORTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Waits until all transports of this process are closed, but not longer than `limit`. Call it
+/// before the process ends: with ibsim's preloaded library, a thread that uses a port during the exit
+/// handlers fails with SIGSEGV.
+pub fn wait_until_closed(limit: Duration) {
+    const STEP: Duration = Duration::from_millis(1);
+    for _ in 0..limit.as_millis() {
+        if OPEN_PORTS.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        std::thread::sleep(STEP);
+    }
+}
+
+impl OpenPort {
+    /// Takes the number of a port that `umad_open_port` returned.
+    fn new(id: c_int) -> Self {
+        OPEN_PORTS.fetch_add(1, Ordering::AcqRel);
+        Self(id)
+    }
+}
+
 impl Drop for OpenPort {
     #[expect(unsafe_code, reason = "libibumad")]
     fn drop(&mut self) {
         // SAFETY: umad_open_port returned the number, and only this drop closes it. The kernel
         // removes the port's agents.
         unsafe { sys::umad_close_port(self.0) };
+        OPEN_PORTS.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -231,7 +257,7 @@ impl UmadTransport {
             // SAFETY: takes no argument and reads a global that the lock keeps unchanged.
             (id, unsafe { sys::umad_size() })
         };
-        let port = OpenPort(id);
+        let port = OpenPort::new(id);
         if header != size_of::<sys::ib_user_mad>() {
             return Err(UmadError::OldKernel { header });
         }
@@ -367,10 +393,10 @@ fn empty_header() -> sys::ib_user_mad {
 
 /// Ends the process at once: no exit handlers run, no destructors run, no buffer is flushed.
 ///
-/// A thread that waits in libibumad does not stop for the end of the process. With ibsim's preloaded
-/// library a normal exit is then unsafe: its exit handler frees what the thread uses, waits for a
-/// reply of the simulator, and waits for a lock that a thread inside `write` holds. With a real
-/// kernel, `std::process::exit` is sufficient. The caller flushes standard output.
+/// Call it only at a stop that exceeded its time limit. With ibsim's preloaded library, a normal
+/// exit can block for ever. The exit handler of this library waits for a reply of the simulator,
+/// and for a lock that a thread inside `write` holds. With a real kernel, `std::process::exit` is
+/// sufficient.
 #[expect(unsafe_code, reason = "_exit(2)")]
 pub fn end_process(code: i32) -> ! {
     // SAFETY: takes a number and does not return, so no state of this process is used afterwards.

@@ -34,7 +34,7 @@ fn transport(fd: impl IntoRawFd) -> UmadTransport {
         pkeys: vec![0xffff],
     };
     let record = Box::new(Record { header: empty_header(), mad: [0; MAD_LEN] });
-    UmadTransport { port: OpenPort(fd), hca, agents: [5, 6, -1, -1], fd, waiting: Waiting::of(fd), record }
+    UmadTransport { port: OpenPort::new(fd), hca, agents: [5, 6, -1, -1], fd, waiting: Waiting::of(fd), record }
 }
 
 fn pair() -> (UmadTransport, UnixDatagram) {
