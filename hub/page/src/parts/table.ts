@@ -174,11 +174,7 @@ export class Table<Row> {
       requestAnimationFrame(() => {
         if (this.rows !== before) return;
         this.rows = rows;
-        // In two pictures, because most cells change.
-        const { from, to } = this.visible;
-        const middle = Math.ceil((from + to) / 2);
-        this.fillAll(from, middle);
-        requestAnimationFrame(() => this.fillAll(middle, this.visible.to));
+        this.drawHalves();
         this.later(() => this.drawHidden());
       });
     });
@@ -196,7 +192,7 @@ export class Table<Row> {
 
   /** Shows new values of the same rows. */
   refresh(): void {
-    this.drawVisible();
+    this.drawHalves();
   }
 
   /** Makes the next drawing write all cells: addresses of links have the shown time. */
@@ -299,6 +295,14 @@ export class Table<Row> {
   private drawVisible(): void {
     const { from, to } = this.visible;
     this.fillAll(from, to);
+  }
+
+  /** Draws the visible rows in two pictures, because most cells change. */
+  private drawHalves(): void {
+    const { from, to } = this.visible;
+    const middle = Math.ceil((from + to) / 2);
+    this.fillAll(from, middle);
+    requestAnimationFrame(() => this.fillAll(middle, this.visible.to));
   }
 
   private drawHidden(): void {

@@ -13,8 +13,10 @@ const THIN = 0.7;
 const THICK = 4.2;
 /** Number of colours, so that links of similar values are one path. */
 const STEPS = 24;
-/** Largest number of links with the colours of their values. */
-export const MOST_STRONG = 120;
+/** Up to this number of lines, all lines have the colours of their values. */
+export const MOST_COLOURED = 120;
+/** In a picture of more lines, the number of lines with the colours of their values. */
+export const MOST_STRONG = 60;
 /** Opacity of links without a colour. */
 const FAINT = 0.3;
 
@@ -81,7 +83,7 @@ export class Links {
 
   /** Returns the code from which links have a colour. */
   level(codes: Uint16Array): number {
-    if (this.curves.length <= MOST_STRONG) return 0;
+    if (this.curves.length <= MOST_COLOURED) return 0;
     const ranks = this.ranks;
     for (let index = 0; index < ranks.length; index++)
       ranks[index] = codes[index] <= FULL ? codes[index] : 0;
@@ -97,7 +99,7 @@ export function paintBackground(
   pixel: number,
   alpha: number,
 ): void {
-  if (layout.curves.length <= MOST_STRONG) return;
+  if (layout.curves.length <= MOST_COLOURED) return;
   stroke(context, layout.curves, theme().faint, pixel, pixel, FAINT * alpha);
 }
 
@@ -111,7 +113,7 @@ export function paintCurves(painting: Painting, links: Links): void {
   const levels: Curve[][] = Array.from({ length: STEPS + 1 }, () => []);
   const silent: Curve[] = [];
   const strong: number[] = [];
-  let left = MOST_STRONG;
+  let left = curves.length <= MOST_COLOURED ? curves.length : MOST_STRONG;
   for (let index = 0; index < curves.length; index++) {
     const curve = curves[index];
     const code = codes[index];

@@ -14,7 +14,7 @@ import { BLOCKED_LEGEND, legend, UTILIZATION_LEGEND } from "../../parts/meter";
 import type { View } from "../../parts/view";
 import { choice } from "../panel";
 import { Selection } from "../selection";
-import { MOST_STRONG } from "./curves";
+import { MOST_COLOURED, MOST_STRONG } from "./curves";
 import type { MapData } from "./data";
 import { showsHosts } from "./layout";
 import { Matrix } from "./matrix";
@@ -153,7 +153,7 @@ class MapView implements View {
     this.showCrumbs(rows);
     const { lines } = this.rowmap;
     const limit =
-      lines > MOST_STRONG
+      lines > MOST_COLOURED
         ? ` Only the ${MOST_STRONG} fullest of ${grouped(lines)} lines are coloured.`
         : "";
     const size = `${count(this.switches, "switch", "switches")}, ${count(this.topology.links.length, "link")}.`;

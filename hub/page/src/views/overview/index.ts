@@ -46,10 +46,12 @@ export function makeOverview(app: App, topology: Topology): View {
       verdict.update(trees, errors, samplers);
       congestion.update(trees);
       broken.update(errors, changes);
-      tightest.update(changes);
       hosts.update(samplers);
-      // In the next picture, with the timeline: the tiers are a summary of what is above them.
-      requestAnimationFrame(() => tiers.update(changes));
+      // Three pictures share the work of a slot: the second one has the tiers and the timeline.
+      requestAnimationFrame(() => {
+        tiers.update(changes);
+        requestAnimationFrame(() => tightest.update(changes));
+      });
     },
     close() {
       for (const poll of polls) poll.close();
