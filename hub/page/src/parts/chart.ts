@@ -1,10 +1,11 @@
 //! A chart of values over time. Several charts share their time axis and their cursor.
 
 import uPlot from "uplot";
+import { hatch } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
 import { clock, percent, scaled } from "../model/units";
-import { h } from "./dom";
+import { h, setText } from "./dom";
 
 export interface Curve {
   label: string;
@@ -31,10 +32,13 @@ const SYNC = uPlot.sync("time");
 export class Chart {
   readonly element: HTMLElement;
   private readonly body = h("div", { class: "chart-body" });
+  private readonly note = h("span", { class: "chart-note" });
   private plot: uPlot | null = null;
   private shape = "";
   /** The values of the curves before they were added. */
   private own: (number | null | undefined)[][] = [];
+  /** Intervals in which a curve of a sum has no value, as indices of times. */
+  private partial: number[] = [];
   private readonly observer: ResizeObserver;
   private readonly options: Options;
 
@@ -43,15 +47,24 @@ export class Chart {
     this.element = h(
       "figure",
       { class: "chart", role: "group", "aria-label": options.title },
-      h("figcaption", {}, options.title),
+      h("figcaption", {}, options.title, this.note),
       this.body,
     );
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.body);
   }
 
-  /** Shows curves over a time range. Curves can have different times. */
-  show(curves: Curve[], from: number, to: number, unit = this.options.unit): void {
+  /**
+   * Shows curves over a time range. Curves can have different times. `partial` are the intervals whose
+   * sum is too low, because a part of it has no value: they are hatched.
+   */
+  show(
+    curves: Curve[],
+    from: number,
+    to: number,
+    unit = this.options.unit,
+    partial: number[] = [],
+  ): void {
     const width = this.body.clientWidth;
     if (width === 0) return;
     const shape = JSON.stringify([
@@ -61,6 +74,8 @@ export class Chart {
     ]);
     const all = joined(curves);
     this.own = all.slice(1) as (number | null | undefined)[][];
+    this.partial = partial;
+    setText(this.note, partial.length === 0 ? "" : " – hatched: some ports have no data");
     const data = this.options.stacked ? stacked(all) : all;
     if (shape !== this.shape || this.plot === null) {
       this.shape = shape;
@@ -88,6 +103,26 @@ export class Chart {
     }
   }
 
+  /** Hatches the intervals with a sum that is too low, behind the curves. */
+  private drawPartial(plot: uPlot): void {
+    const { ctx, bbox, data } = plot;
+    const times = data[0];
+    if (this.partial.length === 0 || times.length < 2) return;
+    const colors = theme();
+    const length = times[1] - times[0];
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.fillStyle = hatch(ctx, colors.line, colors.surface);
+    for (const index of this.partial) {
+      const left = plot.valToPos(times[index] - length, "x", true);
+      const right = plot.valToPos(times[index], "x", true);
+      ctx.fillRect(left, bbox.top, Math.max(1, right - left), bbox.height);
+    }
+    ctx.restore();
+  }
+
   private setup(curves: Curve[], width: number, unit: string): uPlot.Options {
     const colors = theme();
     const share = unit === "share";
@@ -110,6 +145,7 @@ export class Chart {
       },
       legend: { live: true },
       hooks: {
+        drawClear: [(plot) => this.drawPartial(plot)],
         setSelect: [
           (plot) => {
             if (plot.select.width < 3) return;

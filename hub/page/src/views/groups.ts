@@ -13,7 +13,7 @@ import type {
 import { LINES } from "../draw/lines";
 import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
-import { binEnds, largest, senderName } from "../model/group";
+import { binEnds, largest, partialBins, senderName } from "../model/group";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
 import { clock, count, grouped, percent, scaled } from "../model/units";
@@ -212,8 +212,10 @@ class GroupsView implements View {
     const senders = row.senders
       .filter(({ estimate_bytes }) => estimate_bytes > 0)
       .map((sender) => ({ port: senderName(sender), gbps: sender.estimate_gbps }));
-    this.charts.into.show(curves(row.into, "ports"), from, to);
-    this.charts.out.show(curves(row.out, "ports"), from, to);
+    const ports = (chart: Chart, rates: readonly PortRate[]) =>
+      chart.show(curves(rates, "ports"), from, to, "b/s", partialBins(rates));
+    ports(this.charts.into, row.into);
+    ports(this.charts.out, row.out);
     this.charts.senders.show(curves(senders, "senders"), from, to);
     this.charts.uneven.show([{ label: "Busiest / mean", t, v: row.in_max_to_mean }], from, to);
     this.targets.setRows(row.targets);

@@ -9,7 +9,7 @@ const { combineCodes } = await load("src/views/heatmap/rows.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { seriesCsv } = await load("src/model/csv.ts");
-const { binEnds, largest } = await load("src/model/group.ts");
+const { binEnds, largest, partialBins } = await load("src/model/group.ts");
 
 const topologyOf = (options) => new Topology({ generation: 1, ...new Fabric(options) });
 
@@ -172,4 +172,13 @@ test("courses_behind_the_largest_ones_are_added_and_gaps_stay_gaps", () => {
     binEnds({ start_ns: 2e9, bin_ns: 1e9, in_max_to_mean: [1, null] }),
     [3000, 4000],
   );
+});
+
+test("bins_without_the_values_of_all_ports_are_partial", () => {
+  const rates = [
+    { port: "a", gbps: [1, null, null, 0] },
+    { port: "b", gbps: [2, 3, null, 4] },
+  ];
+  assert.deepEqual(partialBins(rates), [1]);
+  assert.deepEqual(partialBins([]), []);
 });
