@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::ids::Ids;
 use crate::schema::Kind;
 
 /// Values of a column, one for each row. A row can have no value.
@@ -44,7 +45,7 @@ pub struct Bits(Vec<u64>);
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     /// Number of each row's text, or [`Texts::NONE`].
-    pub ids: Vec<u32>,
+    pub ids: Ids,
     by_text: FxHashMap<Box<str>, u32>,
     list: Vec<Box<str>>,
 }
@@ -154,7 +155,7 @@ impl Texts {
 
     /// Returns the text of a row.
     pub fn get(&self, row: usize) -> Option<&str> {
-        self.text(self.ids[row])
+        self.text(self.ids.get(row)?)
     }
 
     /// Returns the text with a number.
@@ -229,7 +230,7 @@ impl Column {
             Self::Integer(Integers::Same { value: None, rows: own }) => *own = (*own).max(rows),
             Self::Integer(integers) => (integers.len()..rows).for_each(|_| integers.push(None)),
             Self::Float(values) => values.resize(values.len().max(rows), f64::NAN),
-            Self::Text(texts) => texts.ids.resize(texts.ids.len().max(rows), Texts::NONE),
+            Self::Text(texts) => texts.ids.fill(Texts::NONE, rows),
             Self::List(lists) => (lists.ends.len()..rows).for_each(|_| lists.push(None)),
         }
     }
@@ -239,7 +240,7 @@ impl Column {
         match self {
             Self::Integer(integers) => integers.pop(),
             Self::Float(values) => drop(values.pop()),
-            Self::Text(texts) => drop(texts.ids.pop()),
+            Self::Text(texts) => texts.ids.pop(),
             Self::List(lists) => {
                 lists.ends.pop();
                 lists.values.truncate(lists.ends.last().map_or(0, |end| *end as usize));
@@ -254,8 +255,9 @@ impl Column {
             (Self::Float(own), Self::Float(other)) => own.extend(rows.iter().map(|row| other[*row as usize])),
             (Self::Text(own), Self::Text(other)) => {
                 let mut ids = vec![Texts::NONE; other.list.len()];
+                let all = other.ids.all();
                 for row in rows {
-                    let id = other.ids[*row as usize];
+                    let id = all[*row as usize];
                     let Some(known) = ids.get_mut(id as usize) else {
                         own.ids.push(Texts::NONE);
                         continue;
@@ -290,8 +292,9 @@ impl Column {
             }
             Self::Text(texts) => {
                 let hashes: Vec<u64> = texts.list.iter().map(|text| mix(seed ^ hash(text.as_bytes()))).collect();
-                for (sum, id) in sums.iter_mut().zip(&texts.ids) {
-                    *sum = sum.wrapping_add(hashes.get(*id as usize).copied().unwrap_or(0));
+                for (rows, id) in texts.ids.runs() {
+                    let hash = hashes.get(id as usize).copied().unwrap_or(0);
+                    sums[rows].iter_mut().for_each(|sum| *sum = sum.wrapping_add(hash));
                 }
             }
             Self::List(lists) => {

@@ -13,6 +13,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 
 use crate::column::{Bits, Column, Integers, Lists, Texts, of_millionths};
+use crate::ids::Ids;
 use crate::numbers::Numbers;
 use crate::pages::ColumnPages;
 use crate::schema::{ColumnSpec, Empty, Kind};
@@ -226,7 +227,7 @@ fn constant(chunk: &ColumnChunkMetaData, kind: Kind, rows: usize) -> Option<Colu
         (Statistics::ByteArray(range), Kind::Text) => {
             let mut texts = Texts::default();
             let id = texts.intern(std::str::from_utf8(range.min_bytes_opt()?).ok()?);
-            texts.ids = vec![id; rows];
+            texts.ids = Ids::same(id, rows);
             Some(Column::Text(texts))
         }
         _ => None,

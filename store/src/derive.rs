@@ -38,7 +38,7 @@ fn changes(ports: &Table, order: &[u32]) -> Vec<u32> {
         let (integers, texts) = (ports.integers(name), ports.texts(name));
         move |row: u32| match (integers, texts) {
             (Some(integers), _) => integers.get(row as usize),
-            (_, Some(texts)) => texts.ids.get(row as usize).map(|id| u64::from(*id)),
+            (_, Some(texts)) => texts.ids.get(row as usize).map(u64::from),
             _ => None,
         }
     };
@@ -79,7 +79,7 @@ struct Computed {
 fn minutes(ports: &Table, order: &[u32]) -> Table {
     let id = |name: &str| {
         let texts = ports.texts(name);
-        move |row: u32| texts.and_then(|texts| texts.ids.get(row as usize).copied())
+        move |row: u32| texts.and_then(|texts| texts.ids.get(row as usize))
     };
     let integer = |name: &str| {
         let integers = ports.integers(name);

@@ -10,10 +10,12 @@ use parquet::column::page::{Page, PageReader};
 use parquet::errors::{ParquetError, Result};
 
 use crate::column::Texts;
+use crate::ids::Ids;
 
 /// Reads a column, or returns `None` if a page has another encoding.
 pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) -> Result<Option<Texts>> {
     let mut texts = Texts::default();
+    texts.ids = Ids::Runs(Vec::new());
     // Numbers in `texts` of the texts of the dictionary.
     let mut dictionary = Vec::new();
     while let Some(page) = pages.get_next_page()? {
@@ -21,15 +23,13 @@ pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) 
             Page::DictionaryPage { buf, num_values, .. } => entries(&buf, num_values, |text| dictionary.push(texts.intern(text)))?,
             Page::DataPageV2 { buf, num_values, encoding: Encoding::RLE_DICTIONARY, def_levels_byte_len, rep_levels_byte_len, .. } => {
                 let (levels, values) = buf.split_at_checked((def_levels_byte_len + rep_levels_byte_len) as usize).ok_or_else(too_short)?;
-                let before = texts.ids.len();
                 let count = num_values as usize;
-                let mut present = count;
+                let (mut places, mut present) = (Vec::new(), count);
                 if !is_required {
                     present = 0;
                     hybrid(levels, 1, count, &mut |level, length| {
-                        let id = if level == 1 { 0 } else { Texts::NONE };
+                        places.push((level == 1, length));
                         present += if level == 1 { length } else { 0 };
-                        texts.ids.resize(texts.ids.len() + length, id);
                         Ok(())
                     })?;
                 }
@@ -37,28 +37,50 @@ pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) 
                     if present > 0 {
                         return Err(too_short());
                     }
+                    texts.ids.extend(Texts::NONE, count);
                     continue;
                 };
                 let text = |number: u32| dictionary.get(number as usize).copied().ok_or_else(too_short);
                 if present == count {
-                    texts.ids.truncate(before);
                     hybrid(numbers, *width, count, &mut |number, length| {
-                        texts.ids.resize(texts.ids.len() + length, text(number)?);
+                        texts.ids.extend(text(number)?, length);
                         Ok(())
                     })?;
                 } else {
-                    let mut places = texts.ids[before..].iter_mut().filter(|id| **id != Texts::NONE);
+                    let mut runs = Vec::new();
                     hybrid(numbers, *width, present, &mut |number, length| {
-                        let id = text(number)?;
-                        places.by_ref().take(length).for_each(|place| *place = id);
+                        runs.push((text(number)?, length));
                         Ok(())
                     })?;
+                    put(&mut texts.ids, &places, &runs);
                 }
             }
             _ => return Ok(None),
         }
     }
     if texts.ids.len() == rows { Ok(Some(texts)) } else { Err(too_short()) }
+}
+
+/// Adds rows with and without a text. `runs` are the numbers of the rows with a text.
+fn put(ids: &mut Ids, places: &[(bool, usize)], runs: &[(u32, usize)]) {
+    let mut runs = runs.iter().copied();
+    let (mut id, mut left) = (Texts::NONE, 0);
+    for (has_text, length) in places.iter().copied() {
+        if !has_text {
+            ids.extend(Texts::NONE, length);
+            continue;
+        }
+        let mut rest = length;
+        while rest > 0 {
+            if left == 0 {
+                let Some(next) = runs.next() else { return };
+                (id, left) = next;
+            }
+            let some = rest.min(left);
+            ids.extend(id, some);
+            (rest, left) = (rest - some, left - some);
+        }
+    }
 }
 
 /// Calls `each` with the texts of a dictionary.

@@ -5,7 +5,7 @@
 //! | [`schema`] | the tables and their columns |
 //! | [`parse`] | reads lines into tables |
 //! | [`lines`] | writes the rows of a table as lines |
-//! | [`table`], [`mod@column`] | rows in memory, as columns |
+//! | [`table`], [`mod@column`], [`ids`] | rows in memory, as columns |
 //! | [`mod@write`], [`read`] | Parquet files |
 //! | [`archive`] | the folders of an archive |
 //! | [`pack`] | packs lines into an archive |
@@ -26,6 +26,7 @@ pub mod derive;
 mod dictionary;
 pub mod error;
 pub mod hour;
+pub mod ids;
 pub mod inputs;
 mod layout;
 pub mod lines;

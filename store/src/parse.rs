@@ -165,7 +165,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
         if let Some(text) = extra.text(&absent).map_err(A::Error::custom)?
             && let Column::Text(texts) = &mut table.columns[schema.extra()]
         {
-            texts.ids.resize(row, Texts::NONE);
+            texts.ids.fill(Texts::NONE, row);
             texts.push(Some(&text));
         }
         Ok(())

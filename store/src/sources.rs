@@ -83,10 +83,10 @@ impl Source {
             let is_inside: Vec<bool> = texts.list().iter().map(|guid| **guid >= **first && **guid <= **last).collect();
             let mut ranges: Vec<ops::Range<usize>> = Vec::new();
             let is_taken = |id: u32| is_inside.get(id as usize).is_some_and(|inside| *inside);
-            for row in (0..guids.len()).filter(|row| is_taken(texts.ids[*row])) {
+            for (rows, _) in texts.ids.runs().filter(|(_, id)| is_taken(*id)) {
                 match ranges.last_mut() {
-                    Some(range) if range.end == row => range.end += 1,
-                    _ => ranges.push(row..row + 1),
+                    Some(range) if range.end == rows.start => range.end = rows.end,
+                    _ => ranges.push(rows),
                 }
             }
             if ranges.is_empty() {
@@ -112,9 +112,9 @@ pub(crate) fn ranges<'s>(sources: impl IntoIterator<Item = &'s Source>, most_row
             let table = file.read(group, &columns)?;
             let Some(Column::Text(texts)) = table.schema().index("guid").map(|index| table.column(index)) else { continue };
             let mut of_id = vec![0; texts.list().len()];
-            for id in &texts.ids {
-                if let Some(count) = of_id.get_mut(*id as usize) {
-                    *count += 1;
+            for (rows, id) in texts.ids.runs() {
+                if let Some(count) = of_id.get_mut(id as usize) {
+                    *count += rows.len();
                 }
             }
             for (guid, count) in texts.list().iter().zip(of_id) {

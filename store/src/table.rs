@@ -221,6 +221,6 @@ impl Table {
         sorted.sort_unstable_by_key(|id| texts.text(*id));
         let mut ranks = vec![0; sorted.len()];
         sorted.into_iter().enumerate().for_each(|(rank, id)| ranks[id as usize] = rank as u32 + 1);
-        texts.ids.iter().map(|id| ranks.get(*id as usize).copied().unwrap_or(0)).collect()
+        texts.ids.all().iter().map(|id| ranks.get(*id as usize).copied().unwrap_or(0)).collect()
     }
 }

@@ -177,12 +177,14 @@ fn write_column(writer: &mut ColumnWriter<'_>, column: &Column, kind: Kind, is_r
             let lists: Vec<Vec<ByteArray>> =
                 texts.list().iter().map(|text| parse(text).into_iter().map(|text| ByteArray::from(text.into_bytes())).collect()).collect();
             let mut nested = Nested::default();
-            rows().for_each(|row| nested.push(lists.get(texts.ids[row] as usize).map(|list| list.iter().cloned())));
+            let ids = texts.ids.all();
+            rows().for_each(|row| nested.push(lists.get(ids[row] as usize).map(|list| list.iter().cloned())));
             writer.write_batch(&nested.values, Some(&nested.definition), Some(&nested.repetition))?;
         }
         (ColumnWriter::ByteArrayColumnWriter(writer), Column::Text(texts)) => {
             let all: Vec<ByteArray> = texts.list().iter().map(|text| ByteArray::from(text.as_bytes().to_vec())).collect();
-            let text = |row: usize| Some(texts.ids[row]).filter(|id| *id != Texts::NONE).and_then(|id| all.get(id as usize).cloned());
+            let ids = texts.ids.all();
+            let text = |row: usize| Some(ids[row]).filter(|id| *id != Texts::NONE).and_then(|id| all.get(id as usize).cloned());
             let (values, levels) = present(rows().map(text), is_required);
             writer.write_batch(&values, levels.as_deref(), None)?;
         }

@@ -202,7 +202,7 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
     let known = texts.map(|texts| texts.map(|texts| texts.list().iter().map(|name| hosts.contains_node(name)).collect::<Vec<_>>()));
     let is_host = |row: usize| {
         texts.iter().zip(&known).any(|(texts, known)| {
-            let id = texts.and_then(|texts| texts.ids.get(row)).map(|id| *id as usize);
+            let id = texts.and_then(|texts| texts.ids.get(row)).map(|id| id as usize);
             known.as_ref().zip(id).is_some_and(|(known, id)| known.get(id).is_some_and(|is_host| *is_host))
         })
     };
@@ -422,7 +422,7 @@ impl PortRows {
 
     fn text(&self, column: usize, row: usize) -> Option<&str> {
         match self.table.column(column) {
-            Column::Text(texts) => texts.text(*texts.ids.get(row)?),
+            Column::Text(texts) => texts.text(texts.ids.get(row)?),
             _ => None,
         }
     }
@@ -430,7 +430,7 @@ impl PortRows {
     /// Returns the number of a text among the texts of its column.
     fn id(&self, column: usize, row: usize) -> Option<usize> {
         match self.table.column(column) {
-            Column::Text(texts) => texts.ids.get(row).filter(|id| **id != Texts::NONE).map(|id| *id as usize),
+            Column::Text(texts) => texts.ids.get(row).filter(|id| *id != Texts::NONE).map(|id| id as usize),
             _ => None,
         }
     }

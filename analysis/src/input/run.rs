@@ -34,6 +34,8 @@ pub struct Run<'a> {
     ts: &'a [u64],
     slots: Option<&'a Integers>,
     rtt_ns: Option<&'a Integers>,
+    /// `xmit_blocked_dt_ns` of all rows.
+    blocked_ns: Option<&'a Integers>,
     times: [Time<'a>; 2],
 }
 
@@ -63,11 +65,26 @@ impl<'a> Time<'a> {
         }
     }
 
-    /// Returns the time of the blocked share.
-    fn of_blocked(of: &'a PortRows, otherwise: Option<&'a Integers>) -> Self {
-        match of.floats("xmit_blocked") {
-            Some(values) => Self::Some { lengths: of.integers("xmit_blocked_dt_ns"), otherwise, values: Some(values) },
-            None => Self::None,
+    /// Returns the time of the blocked share of some rows.
+    fn of_blocked(values: Option<&'a [f64]>, rows: Range<usize>, lengths: Option<&'a Integers>, otherwise: Option<&'a Integers>) -> Self {
+        let Some(values) = values else { return Self::None };
+        let used = match lengths {
+            None | Some(Integers::Same { value: None, .. }) => otherwise,
+            Some(Integers::Same { value: Some(_), .. }) => None,
+            lengths @ Some(Integers::Each { .. }) => lengths,
+        };
+        match used {
+            Some(Integers::Each { values: lengths, present: None }) if !any(&values[rows], |value| value.is_nan()) => Self::Each(lengths),
+            _ => Self::Some { lengths, otherwise, values: Some(values) },
+        }
+    }
+
+    /// Returns the time that some rows describe together. `ts` are the times of the rows.
+    fn described(self, ts: &[u64], rows: Range<usize>) -> Described {
+        match self {
+            Self::None => Described::NOTHING,
+            Self::Each(lengths) => Described::of(ts.iter().zip(&lengths[rows]).map(|(ts, length_ns)| (*ts, *length_ns))),
+            Self::Some { .. } => Described::of(ts.iter().zip(rows).map(|(ts, row)| (*ts, self.length_ns(row).unwrap_or(0)))),
         }
     }
 
@@ -82,6 +99,37 @@ impl<'a> Time<'a> {
             }
         }
     }
+}
+
+/// The time that several records describe together.
+#[derive(Clone, Copy, Debug)]
+struct Described {
+    /// Length of the longest time of a record.
+    longest: u64,
+    /// Start of the earliest time, or the largest number.
+    start: u64,
+    /// End of the latest time, or 0.
+    end: u64,
+}
+
+impl Described {
+    const NOTHING: Self = Self { longest: 0, start: u64::MAX, end: 0 };
+
+    /// Joins the times of records, which are in the order of time. A record is the end and the length of
+    /// its time. The length 0 means that it describes no time.
+    fn of(records: impl Iterator<Item = (u64, u64)>) -> Self {
+        records.fold(Self::NOTHING, |Self { longest, start, end }, (ts, length_ns)| Self {
+            longest: longest.max(length_ns),
+            start: start.min(if length_ns > 0 { ts.saturating_sub(length_ns) } else { u64::MAX }),
+            end: if length_ns > 0 { ts } else { end },
+        })
+    }
+}
+
+/// Returns whether a condition is true for any value. It is computed for all values, which is faster
+/// than an end at the first one.
+fn any<T>(values: &[T], is_true: impl Fn(&T) -> bool) -> bool {
+    values.iter().fold(false, |found, value| found | is_true(value))
 }
 
 /// What the merging needs to know about the records of a run.
@@ -110,9 +158,9 @@ impl<'a> Run<'a> {
         if rows.is_empty() {
             return None;
         }
-        let lengths = of.integers("dt_ns");
-        let times = [Time::of_data(lengths), Time::of_blocked(of, lengths)];
-        let run = Self { of, rows, port, ts, slots: of.integers("slot"), rtt_ns: of.integers("rtt_ns"), times };
+        let (lengths, blocked_ns) = (of.integers("dt_ns"), of.integers("xmit_blocked_dt_ns"));
+        let times = [Time::of_data(lengths), Time::of_blocked(of.floats("xmit_blocked"), rows.clone(), blocked_ns, lengths)];
+        let run = Self { of, rows, port, ts, slots: of.integers("slot"), rtt_ns: of.integers("rtt_ns"), blocked_ns, times };
         let ends = run.check(selection)?;
         Some((run, ends))
     }
@@ -121,11 +169,9 @@ impl<'a> Run<'a> {
     fn check(&self, selection: &Selection) -> Option<Ends> {
         let Self { of, rows, port, .. } = self;
         let all = |name: &str, most: f64| {
-            let values = of.floats(name).map(|values| &values[rows.clone()]);
-            // A NaN means that the record has no value. It is neither less nor more. All values are
-            // compared, which is faster than an end at the first one.
+            // A NaN means that the record has no value. It is neither less nor more.
             let is_outside = |value: &f64| *value < 0.0 || *value > most;
-            values.is_none_or(|values| !values.iter().fold(false, |found, value| found | is_outside(value)))
+            of.floats(name).is_none_or(|values| !any(&values[rows.clone()], is_outside))
         };
         let is_measurable = ["xmit_gbps", "rcv_gbps"].into_iter().all(|name| all(name, limits::GBPS))
             && ["xmit_utilization", "rcv_utilization"].into_iter().all(|name| all(name, limits::UTILIZATION))
@@ -140,22 +186,12 @@ impl<'a> Run<'a> {
         if self.repeats_slot() {
             return None;
         }
-        let (mut covered, mut start) = ([0; 2], u64::MAX);
-        for (time, covered) in self.times.iter().zip(&mut covered) {
-            if matches!(time, Time::None) {
-                continue;
-            }
-            let mut longest = 0;
-            for row in rows.clone() {
-                let length_ns = time.length_ns(row).unwrap_or(0);
-                longest = longest.max(length_ns);
-                start = start.min(if length_ns > 0 { self.ts[row].saturating_sub(length_ns) } else { u64::MAX });
-            }
-            *covered = rows.clone().rev().find(|row| time.length_ns(*row) > Some(0)).map_or(0, |row| self.ts[row]);
-            if longest > limits::INTERVAL_NS || start < selection.from {
-                return None;
-            }
+        let described = self.times.map(|time| time.described(ts, rows.clone()));
+        let start = described.iter().map(|time| time.start).min().unwrap_or(u64::MAX);
+        if described.iter().any(|time| time.longest > limits::INTERVAL_NS) || start < selection.from {
+            return None;
         }
+        let covered = described.map(|time| time.end);
         let last = rows.end - 1;
         let before = if last > rows.start { self.ts[last - 1] } else { port.ts };
         let last = (self.ts[last], self.slot(last));
@@ -228,10 +264,7 @@ impl<'a> Run<'a> {
 
     /// Returns `dt_ns` and `xmit_blocked_dt_ns` of a record.
     pub fn lengths_ns(&self, row: usize) -> (Option<u64>, Option<u64>) {
-        let of_blocked = match self.times[MeasuredOver::Blocked as usize] {
-            Time::Some { lengths, .. } => lengths.and_then(|lengths| lengths.get(row)),
-            Time::None | Time::Each(_) => None,
-        };
+        let of_blocked = self.blocked_ns.and_then(|lengths| lengths.get(row));
         (self.times[MeasuredOver::Data as usize].length_ns(row), of_blocked)
     }
 

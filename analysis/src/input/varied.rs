@@ -23,7 +23,7 @@ pub(super) fn changes(table: &Table, port: usize) -> Vec<usize> {
     let mut changes = Vec::new();
     for index in 0..table.schema().columns.len() {
         match table.column(index) {
-            Column::Text(texts) => add_changes(&texts.ids, &mut changes),
+            Column::Text(texts) => changes.extend(texts.ids.runs().skip(1).map(|(rows, _)| rows.start)),
             Column::Integer(Integers::Each { values, .. }) if index == port => add_changes(values, &mut changes),
             _ => {}
         }

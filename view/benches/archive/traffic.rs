@@ -168,7 +168,7 @@ impl Rows {
         let text = |name: &dyn Fn(usize) -> String| {
             let mut texts = Texts::default();
             let ids: Vec<u32> = (0..PORTS).map(|port| texts.intern(&name(port))).collect();
-            texts.ids = ports.iter().map(|port| ids[*port]).collect();
+            texts.ids = ports.iter().map(|port| ids[*port]).collect::<Vec<_>>().into();
             Column::Text(texts)
         };
         let same = |value| Column::Integer(Integers::Same { value: Some(value), rows: ports.len() });
