@@ -1,6 +1,6 @@
 // Measures the hub and its page, and prints the table of docs/performance.md:
 //
-//     node dev/measure.mjs [--hub ../../target/release/ibnet-hub] [frames pixel clients cpu memory]
+//     node dev/measure.mjs [--hub ../../target/release/ibnet-hub] [--cables 1] [frames pixel clients cpu memory]
 //
 // Times of the page are CPU times of its main thread, from a trace of Chromium with software
 // rendering. Times of the hub are its user and system time. Each part has a limit of time.
@@ -22,6 +22,8 @@ const { values, positionals } = parseArgs({
     hub: { type: "string", default: `${root}../../target/release/ibnet-hub` },
     net: { type: "string", default: `${root}../../examples/stria.p` },
     seconds: { type: "string", default: "30" },
+    // Cables between two switches of the generated fabric: 2 are 7,608 links, 1 is 5,016 links.
+    cables: { type: "string", default: "2" },
   },
 });
 const seconds = Number(values.seconds);
@@ -94,7 +96,7 @@ const ms = (all, share) => `${quantile(all, share).toFixed(1)} ms`;
 
 /** Frames of each view with more than 5,000 links, from the generated fabric. */
 async function pageFrames() {
-  const size = ["--leaves", "108", "--hosts", "23", "--spines", "24"];
+  const size = ["--leaves", "108", "--hosts", "23", "--spines", "24", "--cables", values.cables];
   const fake = await start(process.execPath, [`${root}dev/fake-hub.mjs`, "--port", "0", ...size]);
   const { ports } = await json(fake, "topology");
   const links = ports.filter(({ peer }, index) => peer !== null && peer > index).length;

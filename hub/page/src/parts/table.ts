@@ -67,6 +67,9 @@ function leastWidth(track: string): number {
 /** Rows above and below the visible ones that are elements too. */
 const MARGIN = 6;
 
+/** Number of pictures in which the rows get new values. */
+const PARTS = 3;
+
 /** Time between the drawing of values, of their order, and of rows that are not visible. */
 const LATER = 60;
 
@@ -174,7 +177,7 @@ export class Table<Row> {
       requestAnimationFrame(() => {
         if (this.rows !== before) return;
         this.rows = rows;
-        this.drawHalves();
+        this.drawInParts();
         this.later(() => this.drawHidden());
       });
     });
@@ -192,7 +195,7 @@ export class Table<Row> {
 
   /** Shows new values of the same rows. */
   refresh(): void {
-    this.drawHalves();
+    this.drawInParts();
   }
 
   /** Makes the next drawing write all cells: addresses of links have the shown time. */
@@ -297,12 +300,15 @@ export class Table<Row> {
     this.fillAll(from, to);
   }
 
-  /** Draws the visible rows in two pictures, because most cells change. */
-  private drawHalves(): void {
-    const { from, to } = this.visible;
-    const middle = Math.ceil((from + to) / 2);
-    this.fillAll(from, middle);
-    requestAnimationFrame(() => this.fillAll(middle, this.visible.to));
+  /** Draws the visible rows in several pictures, because most cells change. */
+  private drawInParts(): void {
+    const draw = (part: number) => {
+      const { from, to } = this.visible;
+      const at = (part: number) => from + Math.ceil(((to - from) * part) / PARTS);
+      this.fillAll(at(part), at(part + 1));
+      if (part + 1 < PARTS) requestAnimationFrame(() => draw(part + 1));
+    };
+    draw(0);
   }
 
   private drawHidden(): void {

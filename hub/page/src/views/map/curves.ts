@@ -16,7 +16,7 @@ const STEPS = 24;
 /** Up to this number of lines, all lines have the colours of their values. */
 export const MOST_COLOURED = 120;
 /** In a picture of more lines, the number of lines with the colours of their values. */
-export const MOST_STRONG = 60;
+export const MOST_STRONG = 40;
 /** Opacity of links without a colour. */
 const FAINT = 0.3;
 
