@@ -113,18 +113,38 @@ impl TimeBins {
         }
         for row in columns.run.rows() {
             let (rates, times) = columns.at(row);
-            // Most records belong to the last interval alone.
-            let (width_ns, most) = (self.width_ns(), self.most as u64);
-            let is_within = |start: u64, time: &Interval| {
-                start <= time.from() && time.to() <= start.saturating_add(width_ns) && time.length_ns() / width_ns < most
-            };
-            match self.bins.last_mut() {
-                Some((number, bin)) if times.iter().flatten().all(|time| is_within(number.saturating_mul(width_ns), time)) => {
-                    bin.add_rates(&rates, times.map(|time| time.map(Interval::length_ns)));
-                }
-                _ => self.add_rates(&rates, times),
+            if !self.add_to_last(&rates, times) {
+                self.add_rates(&rates, times);
             }
         }
+    }
+
+    /// Adds the rates of a record to the last interval, or to the last one and a new one after it. Most
+    /// records of a run belong there. Otherwise changes nothing and returns false.
+    fn add_to_last(&mut self, rates: &Rates, times: [Option<Interval>; 2]) -> bool {
+        let (width_ns, most, count) = (self.width_ns(), self.most, self.bins.len());
+        let Some((number, last)) = self.bins.last_mut() else { return false };
+        let start = number.saturating_mul(width_ns);
+        let end = start.saturating_add(width_ns);
+        let all = |is_true: &dyn Fn(&Interval) -> bool| times.iter().flatten().all(is_true);
+        if !all(&|time| start <= time.from() && time.length_ns() / width_ns < most as u64) {
+            return false;
+        }
+        if all(&|time| time.to() <= end) {
+            last.add_rates(rates, times.map(|time| time.map(Interval::length_ns)));
+            return true;
+        }
+        if count >= most || !all(&|time| time.to() <= end.saturating_add(width_ns)) {
+            return false;
+        }
+        // The parts of the times in both intervals. A part without a length does not count.
+        let part = |from: u64, to: u64| to.checked_sub(from).filter(|length_ns| *length_ns > 0);
+        last.add_rates(rates, times.map(|time| time.and_then(|time| part(time.from(), time.to().min(end)))));
+        let mut next = TimeBin::default();
+        next.add_rates(rates, times.map(|time| time.and_then(|time| part(time.from().max(end), time.to()))));
+        let number = *number + 1;
+        self.bins.push((number, next));
+        true
     }
 
     fn add_rates(&mut self, rates: &Rates, [data, blocked]: [Option<Interval>; 2]) {
@@ -259,6 +279,26 @@ mod tests {
     }
 
     proptest! {
+        /// The short way of a run has exactly the values of single records.
+        #[test]
+        fn records_of_a_run_have_the_same_bins(
+            start in SECOND..1 << 60,
+            records in prop::collection::vec((SECOND / 20..3 * SECOND, 0_u64..2 * SECOND, 0.0..100.0_f64), 1..60),
+            most in 1_usize..20,
+        ) {
+            let (mut single, mut run, mut ts) = (TimeBins::new(most), TimeBins::new(most), start);
+            for (dt_ns, gap_ns, gbps) in records {
+                ts += gap_ns + dt_ns;
+                let rates = Rates { data: [gbps, 0.0, gbps / 100.0, f64::NAN], blocked: gbps / 200.0 };
+                let times = [Some(dt_ns), (gap_ns > SECOND / 2).then_some(dt_ns + gap_ns)].map(|dt_ns| Interval::ending_at(ts, dt_ns));
+                single.add_rates(&rates, times);
+                if !run.add_to_last(&rates, times) {
+                    run.add_rates(&rates, times);
+                }
+                prop_assert_eq!(format!("{single:?}"), format!("{run:?}"));
+            }
+        }
+
         /// 10 Hz, 1 Hz and 0.2 Hz.
         #[test]
         fn bins_add_up_to_the_whole(
