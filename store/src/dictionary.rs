@@ -58,6 +58,7 @@ pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) 
             _ => return Ok(None),
         }
     }
+    texts.ids.settle();
     if texts.ids.len() == rows { Ok(Some(texts)) } else { Err(too_short()) }
 }
 

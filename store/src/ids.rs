@@ -6,6 +6,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+/// Mean length of the runs of a column that is kept as runs.
+const LEAST_RUN: usize = 8;
+
 /// A number for each row.
 #[derive(Clone, Debug)]
 pub enum Ids {
@@ -76,6 +79,16 @@ impl Ids {
             (equal[0], end)
         });
         of_each.chain(runs.iter().copied()).map(move |(id, end)| (rows(end), id))
+    }
+
+    /// Keeps runs only if they are long. Records of two samplers of a port alternate, so that a search
+    /// for the run of a row would take longer than a look at the row.
+    pub(crate) fn settle(&mut self) {
+        if let Self::Runs(runs) = self
+            && runs.len() > self.len() / LEAST_RUN
+        {
+            *self = Self::Each(self.all().into_owned());
+        }
     }
 
     /// Adds rows with a number.
@@ -151,5 +164,17 @@ mod tests {
         assert_eq!(Ids::same(4, 3).all().as_ref(), [4, 4, 4]);
         assert_eq!(Ids::same(4, 3).runs().count(), 1);
         assert!(Ids::same(4, 0).is_empty());
+    }
+
+    #[test]
+    fn short_runs_become_single_numbers() {
+        let of = |length: usize| {
+            let mut ids = Ids::Runs(Vec::new());
+            (0..100).for_each(|run| ids.extend(run % 2, length));
+            ids.settle();
+            ids
+        };
+        assert!(matches!(of(1), Ids::Each(ids) if ids.len() == 100));
+        assert!(matches!(of(LEAST_RUN), Ids::Runs(runs) if runs.len() == 100));
     }
 }
