@@ -323,6 +323,26 @@ fn summaries_of_ports_from_an_archive_are_those_of_the_lines() {
 }
 
 #[test]
+fn heat_map_of_an_archive_is_that_of_the_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let (archive, file) = (dir.path().join("archive"), dir.path().join("lines"));
+    let text: String = lines(3, 800).lines().filter(|line| !line.contains("20000.0")).map(|line| format!("{line}\n")).collect();
+    pack(&archive, &text);
+    std::fs::write(&file, text).unwrap();
+    // The merging of two samplers uses the times of the blocked share, which not all metrics have.
+    for metric in ["xmit_gbps", "xmit_blocked", "rtt_ns", "rtt_mean_ns", "errors"] {
+        let empty = HeatMap::new(vec![metric.parse().unwrap()], None);
+        let read = |path: &Path| {
+            let (heat, summary) = input::read(&Inputs { files: vec![path.to_owned()], from: None, to: None }, &empty).unwrap();
+            (heat.finish(RowKind::Port).unwrap(), (summary.span, summary.copies, summary.covered))
+        };
+        let ((grid, counts), (expected, expected_counts)) = (read(&archive), read(&file));
+        assert_eq!(counts, expected_counts, "{metric}");
+        assert!(grid == expected && expected_counts.2 > 0, "{metric}");
+    }
+}
+
+#[test]
 fn hours_outside_of_the_time_range_are_not_opened() {
     let dir = tempfile::tempdir().unwrap();
     pack(dir.path(), &lines(1, 800));

@@ -160,7 +160,7 @@ impl Columns {
 }
 
 /// Fields that the merging of several samplers uses.
-const MERGED: [&str; 8] = ["ts", "slot", "sampler", "role", "guid", "port", "status", "dt_ns"];
+const MERGED: [&str; 10] = ["ts", "slot", "sampler", "role", "guid", "port", "status", "dt_ns", "xmit_blocked", "xmit_blocked_dt_ns"];
 
 /// Field that the merging uses if the fold uses counters.
 const MERGED_WITH_COUNTERS: &str = "rtt_ns";

@@ -193,9 +193,7 @@ impl Fold for Ports {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        // The merging of several samplers uses the times of the blocked share.
-        const ALWAYS: [&str; 11] =
-            ["node", "kind", "lid", "peer_guid", "peer_port", "peer", "link", "mtu", "status", "xmit_blocked", "xmit_blocked_dt_ns"];
+        const ALWAYS: [&str; 10] = ["node", "kind", "lid", "peer_guid", "peer_port", "peer", "link", "mtu", "status", "xmit_blocked"];
         let mut fields = ALWAYS.to_vec();
         if self.parts != Parts::Errors {
             fields.extend(["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization"]);
