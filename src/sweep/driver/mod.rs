@@ -407,8 +407,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     fn report_gap(&mut self, slot: u64, Gap { missed, stepped }: Gap) {
         if missed > 0 {
             tracing::warn!(missed, "slots could not start in time");
-            let slots = if missed == 1 { "slot" } else { "slots" };
-            self.write_event(slot, "slot_missed", None, &format!("{missed} {slots} could not start in time"));
+            self.write_event(slot, "slot_missed", None, &format!("{missed} slots could not start in time"));
         }
         if stepped != 0.0 {
             tracing::warn!(seconds = stepped, "the wall clock was set");
