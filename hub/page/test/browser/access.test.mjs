@@ -2,41 +2,23 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { after, before, test } from "node:test";
-import { openBrowser, openPage, show, shownSlot, skip, TestHub, VIEWS } from "./harness.mjs";
+import { test } from "node:test";
+import { openPage, show, shownSlot, skip, VIEWS, withHub } from "./harness.mjs";
 
 const axe = skip
   ? ""
   : await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const hub = new TestHub();
-let browser;
-let topology;
-let interval;
-
-if (skip) console.log(skip);
-
-before(async () => {
-  if (skip) return;
-  await hub.start();
-  browser = await openBrowser();
-  topology = await hub.json("topology");
-  interval = (await hub.json("health")).interval_ns;
-});
-
-after(async () => {
-  if (skip) return;
-  await browser.close();
-  await hub.end();
-});
+const shared = withHub();
+const { hub } = shared;
 
 test("keyboard_alone_reaches_views_search_rows_and_time", { skip }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   await show(page, hub, "overview");
   await page.keyboard.press("Tab");
   assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
   await page.keyboard.press("5");
   await page.waitForSelector("h1:text-is('Ports')");
-  const node = topology.devices.find(({ kind }) => kind === "hca").node;
+  const node = shared.topology.devices.find(({ kind }) => kind === "hca").node;
   await page.keyboard.press("/");
   await page.keyboard.type(node.split(" ")[0]);
   await page.waitForSelector(".hit");
@@ -81,7 +63,7 @@ const focused = () => {
 };
 
 test("focus_is_visible_and_passes_through_all_parts_of_each_view", { skip }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   for (const view of VIEWS) {
     await page.goto("about:blank");
     await show(page, hub, view);
@@ -103,7 +85,7 @@ test("focus_is_visible_and_passes_through_all_parts_of_each_view", { skip }, asy
 });
 
 test("keyboard_alone_compares_ports", { skip }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   await show(page, hub, "ports");
   await page.focus(".table-body");
   for (const key of ["ArrowDown", " ", "ArrowDown", " "]) await page.keyboard.press(key);
@@ -131,11 +113,13 @@ async function accessibilityFaults(page) {
 }
 
 test("views_have_no_serious_accessibility_fault", { skip }, async (context) => {
-  const port = topology.ports[0];
+  const port = shared.topology.ports[0];
   const key = `${port.guid}/${port.port}`;
   const [job] = (await hub.json("jobs")).rows;
   const [{ group }] = (await hub.json("groups")).rows;
-  const at = new Date(((await hub.json("health")).last_ts - 5 * interval) / 1e6).toISOString();
+  const at = new Date(
+    ((await hub.json("health")).last_ts - 5 * shared.interval) / 1e6,
+  ).toISOString();
   const views = [
     ...VIEWS,
     `port/${key}`,
@@ -148,7 +132,7 @@ test("views_have_no_serious_accessibility_fault", { skip }, async (context) => {
     "job/none",
     "heatmap?metric=none",
   ];
-  const { page } = await openPage(context, browser, hub);
+  const { page } = await openPage(context, shared.browser, hub);
   const check = async (view) => {
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
@@ -167,7 +151,7 @@ test("views_have_no_serious_accessibility_fault", { skip }, async (context) => {
 });
 
 test("wrong_addresses_are_named", { skip }, async (context) => {
-  const { page } = await openPage(context, browser, hub);
+  const { page } = await openPage(context, shared.browser, hub);
   for (const [view, place, text] of [
     ["nothing", ".banner", "There is no view “nothing”"],
     ["port/0x0000000000000000/1", "main", "The hub has no such port"],
@@ -184,7 +168,9 @@ test("wrong_addresses_are_named", { skip }, async (context) => {
 });
 
 test("narrow_window_at_double_zoom_has_no_horizontal_scrolling", { skip }, async (context) => {
-  const { page } = await openPage(context, browser, hub, { viewport: { width: 640, height: 400 } });
+  const { page } = await openPage(context, shared.browser, hub, {
+    viewport: { width: 640, height: 400 },
+  });
   for (const view of ["overview", "map", "heatmap", "links", "events"]) {
     await show(page, hub, view);
     const wide = await page.evaluate(

@@ -7,6 +7,7 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { createServer } from "node:net";
+import { after, before } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
@@ -144,6 +145,26 @@ export class TestHub {
 export async function openBrowser() {
   await mkdir(pictures, { recursive: true });
   return chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
+}
+
+/** Starts a hub and a browser before the tests of a file, and ends them after the tests. */
+export function withHub() {
+  const shared = { hub: new TestHub() };
+  if (skip) {
+    console.log(skip);
+    return shared;
+  }
+  before(async () => {
+    await shared.hub.start();
+    shared.browser = await openBrowser();
+    shared.topology = await shared.hub.json("topology");
+    shared.interval = (await shared.hub.json("health")).interval_ns;
+  });
+  after(async () => {
+    await shared.browser.close();
+    await shared.hub.end();
+  });
+  return shared;
 }
 
 /** Opens a page that collects its faults: errors, refused content, requests to other origins. */

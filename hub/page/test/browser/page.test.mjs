@@ -1,38 +1,19 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import {
   isSimulated,
-  openBrowser,
   openPage,
   pictures,
   show,
   shownSlot,
   skip,
-  TestHub,
   VIEWS,
+  withHub,
 } from "./harness.mjs";
 
-const hub = new TestHub();
-let browser;
-let topology;
-let interval;
-
-if (skip) console.log(skip);
-
-before(async () => {
-  if (skip) return;
-  await hub.start();
-  browser = await openBrowser();
-  topology = await hub.json("topology");
-  interval = (await hub.json("health")).interval_ns;
-});
-
-after(async () => {
-  if (skip) return;
-  await browser.close();
-  await hub.end();
-});
+const shared = withHub();
+const { hub } = shared;
 
 /** Returns the share of a text such as `12.3 %`, and half a unit of its last digit. */
 function parseShare(text) {
@@ -42,7 +23,7 @@ function parseShare(text) {
 }
 
 test("every_view_opens_without_faults_and_its_picture_is_kept", { skip }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   for (const view of VIEWS) {
     await show(page, hub, view);
     await page.screenshot({ path: `${pictures}/${view.replaceAll(/[^a-z]+/g, "-")}.png` });
@@ -59,8 +40,8 @@ test("answer_has_the_content_policy", { skip }, async () => {
 });
 
 test("value_on_the_page_equals_the_value_of_the_interface", { skip }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
-  const ports = topology.ports.filter(({ kind }) => kind === "switch").slice(0, 40);
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const ports = shared.topology.ports.filter(({ kind }) => kind === "switch").slice(0, 40);
   const node = ports[0].node;
   await show(page, hub, `ports?q=${node}&sort=port&order=up`);
   let compared = 0;
@@ -77,7 +58,7 @@ test("value_on_the_page_equals_the_value_of_the_interface", { skip }, async (con
     );
     assert.ok(rows.length > 3);
     for (const { key, text } of rows.slice(0, 12)) {
-      const value = await hub.value(key, "xmit_utilization", slot, interval);
+      const value = await hub.value(key, "xmit_utilization", slot, shared.interval);
       if (value === undefined || value === null || !/^\d/.test(text)) continue;
       const { share, tolerance } = parseShare(text);
       // A frame has steps of 1/64000.
@@ -91,8 +72,10 @@ test("value_on_the_page_equals_the_value_of_the_interface", { skip }, async (con
 });
 
 test("page_of_a_port_shows_the_counters_of_its_last_record", { skip }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
-  const port = topology.ports.find(({ kind, sampler }) => kind === "switch" && sampler !== null);
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const port = shared.topology.ports.find(
+    ({ kind, sampler }) => kind === "switch" && sampler !== null,
+  );
   const key = `${port.guid}/${port.port}`;
   await show(page, hub, `port/${key}`);
   await page.waitForSelector(".counter");
@@ -119,8 +102,8 @@ test("page_of_a_port_shows_the_counters_of_its_last_record", { skip }, async (co
 });
 
 test("compared_ports_are_in_one_chart_and_in_the_export", { skip }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
-  const node = topology.ports.find(
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const node = shared.topology.ports.find(
     ({ kind, sampler }) => kind === "switch" && sampler !== null,
   ).node;
   await show(page, hub, `ports?q=${node}&sort=port&order=up`);
@@ -138,7 +121,7 @@ test("compared_ports_are_in_one_chart_and_in_the_export", { skip }, async (conte
     labels.slice(1).map((label) => label.textContent),
   );
   const expected = keys.map((key) => {
-    const port = topology.ports.find(({ guid, port }) => `${guid}/${port}` === key);
+    const port = shared.topology.ports.find(({ guid, port }) => `${guid}/${port}` === key);
     return `${port.node} / ${port.port}`;
   });
   assert.deepEqual(names, expected);
@@ -156,14 +139,14 @@ test("compared_ports_are_in_one_chart_and_in_the_export", { skip }, async (conte
   const rows = exported.filter((cells) => cells[column] !== "");
   assert.ok(rows.length > 1, "the export has values");
   const last = rows[rows.length - 2];
-  const slot = Math.floor(Number(last[0]) / interval);
-  const value = await hub.value(keys[0], "xmit_utilization", slot, interval);
+  const slot = Math.floor(Number(last[0]) / shared.interval);
+  const value = await hub.value(keys[0], "xmit_utilization", slot, shared.interval);
   assert.ok(Math.abs(Number(last[column]) - value) < 1e-6, `${last[column]} and ${value}`);
   assert.deepEqual(faults, []);
 });
 
 test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   await hub.until(async () =>
     (await hub.json("jobs?state=running")).rows.some(({ injected_bytes }) => injected_bytes > 0),
   );
@@ -202,14 +185,14 @@ test("job_page_shows_its_traffic_and_marks_its_nodes", { skip }, async (context)
  * readings. So at both ends one more interval is in doubt.
  */
 async function octetsReceived(port, from, to) {
-  const range = `from=${from - 5 * interval}&to=${to + 5 * interval}`;
+  const range = `from=${from - 5 * shared.interval}&to=${to + 5 * shared.interval}`;
   const { series } = await hub.json(`series?port=${port}&metric=rcv_gbps&${range}`);
   const { t, v } = series[0];
   let [least, most] = [0, 0];
   for (let place = 1; place < t.length; place++) {
     const octets = ((t[place] - t[place - 1]) * (v[place] ?? 0)) / 8;
-    if (t[place - 1] > from + interval && t[place] < to - interval) least += octets;
-    if (t[place] > from - interval && t[place - 1] < to + interval) most += octets;
+    if (t[place - 1] > from + shared.interval && t[place] < to - shared.interval) least += octets;
+    if (t[place] > from - shared.interval && t[place - 1] < to + shared.interval) most += octets;
   }
   return { least, most };
 }
@@ -225,13 +208,15 @@ function parseOctets(text) {
 test("group_page_shows_the_octets_of_the_records_and_selects_its_hosts", {
   skip,
 }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   // A time with records: the hub of the tests has just started.
   const { kept } = await hub.json("health");
-  await hub.until(async () => (await hub.json("health")).last_ts > kept.from_ns + 35 * interval);
+  await hub.until(
+    async () => (await hub.json("health")).last_ts > kept.from_ns + 35 * shared.interval,
+  );
   const [{ group, nodes }] = (await hub.json("groups")).rows;
-  const to = Math.floor((await hub.json("health")).last_ts / interval - 3) * interval;
-  const from = to - 30 * interval;
+  const to = Math.floor((await hub.json("health")).last_ts / shared.interval - 3) * shared.interval;
+  const from = to - 30 * shared.interval;
   const iso = (time) => new Date(time / 1e6).toISOString();
   await show(page, hub, `groups/${group}?from=${iso(from)}&to=${iso(to)}`);
   await page.waitForSelector(".group-figures b");
@@ -282,7 +267,7 @@ test("group_page_shows_the_octets_of_the_records_and_selects_its_hosts", {
 });
 
 test("events_name_the_subnet_manager_or_say_why_not", { skip }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   await show(page, hub, "events?kind=sm");
   const { rows } = await hub.json("sm");
   const expected = rows.length === 0 ? "no event of the samplers has named it" : rows[0].node;
@@ -293,7 +278,7 @@ test("events_name_the_subnet_manager_or_say_why_not", { skip }, async (context) 
 test("live_page_shows_a_slot_at_most_two_intervals_after_the_hub_has_it", {
   skip,
 }, async (context) => {
-  const { page } = await openPage(context, browser, hub);
+  const { page } = await openPage(context, shared.browser, hub);
   await show(page, hub, "overview");
   for (let round = 0; round < 3; round++) {
     const { last_slot } = await hub.json("health");
@@ -309,13 +294,13 @@ test("live_page_shows_a_slot_at_most_two_intervals_after_the_hub_has_it", {
 });
 
 test("url_opens_the_same_view_again", { skip }, async (context) => {
-  const { page } = await openPage(context, browser, hub);
+  const { page } = await openPage(context, shared.browser, hub);
   await show(page, hub, "heatmap?metric=xmit_blocked&by=switch&agg=mean");
   await page.keyboard.press("ArrowLeft");
   const url = page.url();
   const at = Date.parse(/[?&]at=([^&]*)/.exec(url)[1]);
-  const slot = Math.round((at * 1e6) / interval);
-  const other = await openPage(context, browser, hub);
+  const slot = Math.round((at * 1e6) / shared.interval);
+  const other = await openPage(context, shared.browser, hub);
   await other.page.goto(url);
   await other.page.waitForSelector(".toolbar select");
   for (const each of [page, other.page]) {
@@ -332,7 +317,7 @@ test("url_opens_the_same_view_again", { skip }, async (context) => {
 });
 
 test("page_connects_again_after_the_hub_restarts", { skip }, async (context) => {
-  const { page } = await openPage(context, browser, hub);
+  const { page } = await openPage(context, shared.browser, hub);
   await show(page, hub, "overview");
   await hub.stop();
   await page.waitForSelector(".banner:not([hidden])");
