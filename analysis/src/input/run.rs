@@ -101,14 +101,14 @@ impl<'a> Time<'a> {
     }
 }
 
-/// The time that several records describe together.
+/// The time that several records describe together, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Described {
     /// Length of the longest time of a record.
     longest: u64,
-    /// Start of the earliest time, or the largest number.
+    /// Start of the earliest time since 1970, or `u64::MAX` if no record describes a time.
     start: u64,
-    /// End of the latest time, or 0.
+    /// End of the latest time since 1970, or 0 if no record describes a time.
     end: u64,
 }
 

@@ -33,7 +33,7 @@ pub(super) fn changes(table: &Table, port: usize) -> Vec<usize> {
     changes
 }
 
-fn add_changes<T: PartialEq>(values: &[T], changes: &mut Vec<usize>) {
+fn add_changes(values: &[u64], changes: &mut Vec<usize>) {
     /// Values that are compared at a time. Nearly all of them are equal.
     const AT_ONCE: usize = 64;
     for start in (1..values.len()).step_by(AT_ONCE) {

@@ -55,8 +55,9 @@ export class Chart {
   }
 
   /**
-   * Shows curves over a time range. Curves can have different times. `partial` are the intervals whose
-   * sum is too low, because a part of it has no value: they are hatched.
+   * Shows curves over a time range, in milliseconds since 1970. Curves can have different times.
+   * `partial` are the intervals whose sum is too low, because a part of it has no value: they are
+   * hatched. They are indices of the times of the curves, which then have intervals of one length.
    */
   show(
     curves: Curve[],
