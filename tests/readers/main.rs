@@ -1,5 +1,5 @@
 //! Programs that read records and metrics: Prometheus, DuckDB, ClickHouse and jq, with the queries
-//! of the documentation and of the dashboard; and `ibnet-view`, whose numbers are recomputed.
+//! of the documentation and of the dashboard.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod archive;
@@ -7,7 +7,6 @@ mod clickhouse;
 mod hosts;
 mod prometheus;
 mod recipes;
-mod recompute;
 mod schema;
 mod slurm;
 mod tools;

@@ -457,9 +457,12 @@ fn interval_of_slot(ts: u64, slot: u64, dt_ns: Option<u64>, xmit_blocked_dt_ns: 
         .map_or(1_000_000_000, |(_, unit)| *unit);
     let interval = (about + unit / 2) / unit * unit;
     let start = slot.saturating_mul(interval);
-    // At the end of a time range, `ts` is earlier by up to the time that the record describes.
+    // At the end of a time range, `ts` is earlier by up to the time that the record describes. A
+    // sampler that stopped within the slot makes it later by any time. The quotient is exact enough
+    // as long as this is a small share of `ts`.
     let described = xmit_blocked_dt_ns.max(dt_ns).unwrap_or(0).min(DAY);
-    let is_sound = (1_000_000..=DAY).contains(&interval) && slot > 2000 && ts.abs_diff(start) < 2 * interval + described;
+    let is_near = ts.abs_diff(start) < 2 * interval + described + ts / 100_000;
+    let is_sound = (1_000_000..=DAY).contains(&interval) && slot > 2000 && is_near;
     if is_sound { interval } else { dt_ns.unwrap_or(0).min(DAY) }
 }
 

@@ -138,6 +138,18 @@ fn time_between_slots_follows_from_the_slot_number() {
     }
 }
 
+/// A record without rates does not state its time: the slot number alone has to.
+#[test]
+fn sampler_that_stopped_within_a_slot_does_not_hide_the_time_between_slots() {
+    for (interval, late) in [(100_000_000, 231), (100_000_000, 60_000), (SECOND, 3_200)] {
+        let slot = 1_795_262_400 * SECOND / interval;
+        let text = line(slot, 2, "skipped", "")
+            .replace(&format!("\"ts\":{}", slot * SECOND), &format!("\"ts\":{}", slot * interval + late * 1_000_000));
+        let Record::Port(port) = Record::parse(text.as_bytes(), Type::Port).unwrap() else { panic!("a port") };
+        assert_eq!(slot_interval(&port), interval, "{late} ms");
+    }
+}
+
 #[test]
 fn end_of_the_selected_time_in_a_gap_does_not_make_columns_longer() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,10 +1,15 @@
 //! Recomputes every number of `ibnet-view` from the raw records by a script that shares no code with
-//! it (Python with DuckDB), and compares.
+//! it (plain Python), and compares.
 //!
-//! The first recording has an incast, a leaf switch that does not answer, two samplers for each
-//! port, a gap of the primaries, a change of the plan, a restart of all counters, and copies of
-//! lines. The second one has counter groups with a cadence and faults of links. It is used at 10 Hz,
-//! 1 Hz and 0.2 Hz: its times are stretched.
+//! All recordings are made in virtual time. The first one has an incast, a leaf switch that does not
+//! answer, two samplers for each port, a gap of the primaries, a change of the plan, a restart of all
+//! counters, and copies of lines. The second one has counter groups with a cadence and faults of
+//! links. It is used at 10 Hz, 1 Hz and 0.2 Hz: its times are stretched. All have lost and late
+//! replies, samplers that stop within a slot and for three slots, and a slot that is cut by the end of
+//! its file.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod recording;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,20 +17,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, UNIX_EPOCH};
 
+use ibnet::mad::transport::sim::faults::Faults;
 use ibnet::topology::synthetic::FatTree;
+use ibnet::topology::{Fabric, ports_report};
+use recording::{Recording, Stop, contents};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use super::tools::{self, SWEEP, TIMEOUT};
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recompute/script");
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/recompute");
+/// Time after which a hanging program fails the test. It is not a limit of speed.
+const HANGS: Duration = Duration::from_secs(600);
 
 /// 16 hosts on 4 leaf switches, 2 spines.
 const TREE: FatTree = FatTree { leaves: 4, hosts: 4, spines: 2, trunk: 2, radix: 10 };
 
 const DISTURBED: &str = r#"
 simulate = "net.p"
-sampler = "all"
 interval = "250ms"
 groups = ["extended", "base", "xmtdisc", "rcverr", "xmtsl"]
 [simulated]
@@ -38,7 +45,6 @@ loss = 0.001
 
 const CADENCE: &str = r#"
 simulate = "net.p"
-sampler = "all"
 interval = "100ms"
 groups = ["extended", "base/10", "xmtdisc/10", "rcverr/3", "xmtsl/2", "vlxmitcounters"]
 [simulated]
@@ -58,26 +64,38 @@ const SLOTS: usize = 13;
 /// Metrics of the heat maps.
 const METRICS: &str = "xmit_gbps,rcv_utilization,xmit_blocked,rtt_ns,rtt_mean_ns,port_rcv_data_bytes";
 
-fn run(program: &str, dir: &Path, args: &[&str]) {
-    assert_cmd::Command::new(program).current_dir(dir).args(args).timeout(TIMEOUT).assert().success();
+/// Faults of replies: some arrive after the timeout, before or after the end of the grace period, or
+/// twice.
+fn faults(delay_ms: u64) -> Faults {
+    Faults { delayed: 0.02, delay: Duration::from_millis(delay_ms), duplicated: 0.02, ..Faults::default() }
 }
 
-/// Records a run in a folder with this name.
-fn record(dir: &Path, name: &str, config: &str, plan: &[&str], sweeps: usize) {
-    let (plan_file, config_file, folder) = (format!("{name}-plan.toml"), format!("{name}.toml"), format!("{name}/"));
-    fs::write(dir.join(&config_file), config).unwrap();
-    run(env!("CARGO_BIN_EXE_ibnet-gen"), dir, &[&["--net", "net.p", "-o", &plan_file], plan].concat());
-    run(SWEEP, dir, &["-c", &config_file, "--assignments", &plan_file, "--sweeps", &sweeps.to_string(), "-o", &folder]);
+fn fabric() -> Fabric {
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "net.p").unwrap().fabric
 }
 
-fn fabric() -> TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("net.p"), TREE.blueprint().ports_report()).unwrap();
-    dir
+/// Returns the plan of these samplers, each port with two of them.
+fn plan(dir: &Path, samplers: &str) -> String {
+    fs::write(dir.join("net.p"), TREE.blueprint().ports_report()).unwrap();
+    let mut made = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-gen"));
+    made.current_dir(dir).args(["--net", "net.p", "-o", "plan.toml", "--redundancy", "2", "--samplers", samplers]);
+    made.timeout(HANGS).assert().success();
+    fs::read_to_string(dir.join("plan.toml")).unwrap()
 }
 
+/// Returns the complete lines of a file.
 fn lines(path: &Path) -> Vec<String> {
-    fs::read_to_string(path).unwrap().lines().map(|line| line.to_owned() + "\n").collect()
+    let text = fs::read_to_string(path).unwrap();
+    text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(str::to_owned).collect()
+}
+
+/// Ends a file within a line of its last slot, as after a power failure.
+fn cut(path: &Path) {
+    let text = fs::read_to_string(path).unwrap();
+    let last = slots(&lines(path)).pop().unwrap();
+    let of_slot = text.find(&format!("\"slot\":{last},")).unwrap();
+    let middle = of_slot + (text.len() - of_slot) / 2;
+    fs::write(path, &text[..middle + text[middle..].find(':').unwrap()]).unwrap();
 }
 
 fn value(line: &str) -> Value {
@@ -253,15 +271,15 @@ fn times(files: &[PathBuf]) -> (u64, u64) {
     (*times.iter().min().unwrap(), *times.iter().max().unwrap())
 }
 
-/// Returns the path of `ibnet-view`, which is in another package; `None` with a notice if it was not
-/// built.
-fn view() -> Option<PathBuf> {
-    let path = Path::new(SWEEP).with_file_name("ibnet-view");
-    tools::built(path)
+/// Returns the path of `ibnet-view`, which is in another package.
+fn view() -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_ibnet-sweep")).with_file_name("ibnet-view");
+    assert!(path.is_file(), "ibnet-view is missing; `cargo build --workspace` builds it");
+    path
 }
 
-fn recompute(python: &Path, view: &Path, options: &[String], files: &[PathBuf]) -> Output {
-    Command::new(python)
+fn recompute(view: &Path, options: &[String], files: &[PathBuf]) -> Output {
+    Command::new("python3")
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .arg(SCRIPT)
         .arg(view)
@@ -273,10 +291,11 @@ fn recompute(python: &Path, view: &Path, options: &[String], files: &[PathBuf]) 
 }
 
 /// Asserts that the script finds no difference.
-fn assert_equal(python: &Path, view: &Path, options: &[String], files: &[PathBuf]) {
-    let done = recompute(python, view, options, files);
+#[track_caller]
+fn assert_equal(view: &Path, options: &[String], files: &[PathBuf], name: &str) {
+    let done = recompute(view, options, files);
     let report = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && report.contains("differences: 0;"), "{options:?}: {report}");
+    assert!(done.status.success() && report.contains("differences: 0;"), "{name}: {options:?}: {report}");
 }
 
 fn option(name: &str, value: impl std::fmt::Display) -> String {
@@ -284,29 +303,47 @@ fn option(name: &str, value: impl std::fmt::Display) -> String {
 }
 
 /// Asserts that the script finds a difference in each view if these fields begin with another digit.
-fn assert_script_detects_wrong_numbers(python: &Path, view: &Path, dir: &Path, files: &[PathBuf]) {
+fn assert_script_detects_wrong_numbers(view: &Path, dir: &Path, files: &[PathBuf]) {
     const FIELDS: [&str; 8] = ["blocked_seconds", "xmit_utilization", "since_ns", "p50_ns", "mean", "value", "injected_bytes", "depth"];
     let wrong = dir.join("wrong-view");
     let edits: Vec<String> = FIELDS.iter().map(|field| format!("s/\"{field}\":\\([0-9]\\)/\"{field}\":1\\1/")).collect();
     fs::write(&wrong, format!("#!/bin/sh\n'{}' \"$@\" | sed '{}'\n", view.display(), edits.join(";"))).unwrap();
     fs::set_permissions(&wrong, fs::Permissions::from_mode(0o755)).unwrap();
     let options = [option("hosts", HOSTS), option("jobs", dir.join("jobs.txt").display()), option("heat", "xmit_gbps/switch")];
-    let failed = recompute(python, &wrong, &options, files);
+    let failed = recompute(&wrong, &options, files);
     let report = String::from_utf8_lossy(&failed.stdout);
     let views = "in: ['errors', 'heatmap --by switch', 'job', 'job --all', 'latency', 'links', 'map', 'sweeps', 'trees'];";
     assert!(failed.status.code() == Some(1) && report.contains(views), "{report}");
 }
 
+/// Asserts that a recording has what a loaded machine makes by accident.
+#[track_caller]
+fn assert_disturbed(files: &[PathBuf], expected: &[&str]) {
+    let found = contents(files);
+    let lacking: Vec<_> = expected.iter().filter(|name| !found.contains(&format!("{name} = "))).collect();
+    assert!(lacking.is_empty() && !found.contains("slots_missed = 0;"), "{lacking:?} are not in {found}");
+}
+
 #[test]
 fn every_number_of_the_viewer_is_recomputed_from_the_records() {
-    let (Some(python), Some(view)) = (tools::python(), view()) else { return };
-    let fabric = fabric();
-    let dir = fabric.path();
-    for (name, samplers) in [("one", "node00001,node00005"), ("two", "node00002,node00013")] {
-        record(dir, name, DISTURBED, &["--samplers", samplers, "--redundancy", "2"], SLOTS);
+    let (folder, fabric, view) = (tempfile::tempdir().unwrap(), fabric(), view());
+    let dir = folder.path();
+    let stops = [
+        Stop { host: "node00002", after: 3, into_slot_us: 300, intervals: 1.4 },
+        Stop { host: "node00005", after: 8, into_slot_us: 500, intervals: 0.6 },
+        Stop { host: "node00013", after: 5, into_slot_us: 0, intervals: 3.0 },
+    ];
+    for (name, samplers, start) in [("one", "node00001,node00005", 0), ("two", "node00002,node00013", 3700)] {
+        let plan = plan(dir, samplers);
+        let start = Duration::from_millis(start);
+        Recording { config: DISTURBED, plan: &plan, slots: SLOTS as u64, start, stops: &stops, faults: faults(9) }
+            .write(&fabric, &dir.join(name));
     }
     disturbed(dir);
+    cut(&dir.join("two/node00002.jsonl"));
     let files = files(dir, &["one", "two"]);
+    let statuses = ["status ok", "status late", "status timeout", "status skipped", "status unreachable"];
+    assert_disturbed(&files, &[&statuses[..], &["event slot_missed"]].concat());
     let (first, last) = times(&files);
     // The second window begins and ends within slots.
     let (from, to) = (first + 1_310_000_000, last - 1_470_000_001);
@@ -315,21 +352,70 @@ fn every_number_of_the_viewer_is_recomputed_from_the_records() {
     options.extend(["port", "link", "switch", "host"].map(|by| option("heat", format!("{METRICS},errors/{by}"))));
     options.push(option("group", "storage=node00013,node00016,gone2"));
     options.push(option("host-lines", host_lines(dir, first, last).display()));
-    assert_equal(&python, &view, &options, &files);
-    assert_script_detects_wrong_numbers(&python, &view, dir, &files);
+    assert_equal(&view, &options, &files, "disturbed");
+    assert_script_detects_wrong_numbers(&view, dir, &files);
+}
+
+/// Draws disturbances. The same seed gives the same recording.
+fn random_recording(dir: &Path, fabric: &Fabric, seed: u64) -> Vec<PathBuf> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let hosts = ["node00001", "node00013"];
+    let stops: Vec<Stop> = (0..rng.usize(..6))
+        .map(|_| Stop {
+            host: hosts[rng.usize(..2)],
+            after: rng.u64(..SLOTS as u64),
+            into_slot_us: if rng.bool() { rng.u64(..2000) } else { 0 },
+            intervals: f64::from(rng.u32(1..40)) / 10.0,
+        })
+        .collect();
+    let faults = Faults { delayed: rng.f64() / 10.0, duplicated: rng.f64() / 10.0, ..faults(rng.u64(1..60)) };
+    let config = [DISTURBED, CADENCE][rng.usize(..2)].replace("loss = 0.00", "loss = 0.01");
+    let plan = plan(dir, &hosts.join(","));
+    Recording { config: &config, plan: &plan, slots: SLOTS as u64, start: Duration::ZERO, stops: &stops, faults }
+        .write(fabric, &dir.join("random"));
+    let files = files(dir, &["random"]);
+    if rng.bool() {
+        cut(&files[rng.usize(..files.len())]);
+    }
+    files
+}
+
+/// Each seed is another recording. `IBNET_SEEDS=1-100` tries a range of them.
+#[test]
+fn numbers_are_recomputed_from_recordings_with_random_disturbances() {
+    let (fabric, view) = (fabric(), view());
+    let seeds = std::env::var("IBNET_SEEDS").unwrap_or_else(|_| "1-3".to_owned());
+    let (from, to) = seeds.split_once('-').unwrap();
+    for seed in from.parse().unwrap()..=to.parse().unwrap() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        let files = random_recording(dir, &fabric, seed);
+        let (first, last) = times(&files);
+        let mut options = vec![option("hosts", HOSTS), option("jobs", slurm(dir, first, last).display()), option("window", "-,-")];
+        options.push(option("window", format!("{},{}", first + (last - first) / 3, last - (last - first) / 4)));
+        options.extend(["port", "switch", "host"].map(|by| option("heat", format!("{METRICS},errors/{by}"))));
+        assert_equal(&view, &options, &files, &format!("seed {seed}"));
+    }
 }
 
 #[test]
 fn numbers_of_counters_with_a_cadence_are_recomputed_at_several_rates() {
-    let (Some(python), Some(view)) = (tools::python(), view()) else { return };
-    let fabric = fabric();
-    let dir = fabric.path();
-    record(dir, "cadence", CADENCE, &["--samplers", "node00001,node00013"], 31);
-    let all: Vec<String> = files(dir, &["cadence"]).iter().flat_map(|file| lines(file)).collect();
-    let all = with_link_faults(all);
+    let (folder, fabric, view) = (tempfile::tempdir().unwrap(), fabric(), view());
+    let dir = folder.path();
+    let stops = [
+        Stop { host: "here", after: 4, into_slot_us: 400, intervals: 1.2 },
+        Stop { host: "here", after: 12, into_slot_us: 0, intervals: 3.0 },
+        Stop { host: "here", after: 20, into_slot_us: 900, intervals: 0.5 },
+    ];
+    Recording { config: CADENCE, plan: "", slots: 31, start: Duration::ZERO, stops: &stops, faults: faults(7) }
+        .write(&fabric, &dir.join("cadence"));
+    let recorded = files(dir, &["cadence"]);
+    assert_disturbed(&recorded, &["status late", "status timeout", "status skipped", "event slot_missed"]);
+    let all = with_link_faults(recorded.iter().flat_map(|file| lines(file)).collect());
     for factor in [1, 10, 50] {
         let file = dir.join(format!("{factor}.jsonl"));
         fs::write(&file, stretched(&all, factor)).unwrap();
+        cut(&file);
         let (first, last) = times(std::slice::from_ref(&file));
         let mut options = vec![option("hosts", HOSTS), option("jobs", slurm(dir, first, last).display()), option("window", "-,-")];
         let heats = match factor {
@@ -341,6 +427,6 @@ fn numbers_of_counters_with_a_cadence_are_recomputed_at_several_rates() {
             options.push(option("compare", dir.join("1.jsonl").display()));
             options.push(option("window", format!("{},{}", first + (last - first) / 5 * 2 + 1, last - (last - first) / 7)));
         }
-        assert_equal(&python, &view, &options, std::slice::from_ref(&file));
+        assert_equal(&view, &options, std::slice::from_ref(&file), &format!("factor {factor}"));
     }
 }

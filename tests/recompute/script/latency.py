@@ -15,7 +15,6 @@ import math
 import struct
 import zlib
 
-from records import WITHIN, bounds
 
 PERCENTILES = {"p1_ns": 1, "p25_ns": 25, "p50_ns": 50, "p75_ns": 75, "p90_ns": 90, "p99_ns": 99, "p999_ns": 99.9}
 ROUNDING = 0.004
@@ -113,21 +112,17 @@ def decoded(text):
 
 def distributions(recording):
     """Returns the distributions by kind of the group, name and GUID of the device."""
-    clocks = dict(
-        recording.db.execute(
-            f"SELECT sampler, min(clock_ns) FROM lines WHERE type = 'start' OR type = 'histogram' AND {WITHIN} GROUP BY 1", bounds(recording)
-        ).fetchall()
-    )
+    clocks = {}
+    for r in recording.lines:
+        if r["clock_ns"] is not None and (r["type"] == "start" or r["type"] == "histogram" and recording.within(r)):
+            clocks[r["sampler"]] = min(clocks.get(r["sampler"], LONGEST), r["clock_ns"])
     clock = lambda sampler: clocks.get(sampler) or 0
     rtt, service, means = ({by: collections.defaultdict(Values) for by in ("kind", "sampler", "hops", "device")} for _ in range(3))
     compound, single = Values(), {}
     names, hops_of, of_service = {}, {}, collections.defaultdict(list)
     # A record of every query counts, except for copies.
-    ports = recording.rows(
-        f"SELECT * FROM lines WHERE type = 'port' AND {WITHIN} AND status IN ('ok', 'late') AND mads > 0 AND rtt_ns // mads > 0 "
-        "QUALIFY row_number() OVER (PARTITION BY guid, port, sampler, ts) = 1 ORDER BY ts",
-        bounds(recording),
-    )
+    is_answer = lambda r: r["status"] in ("ok", "late") and r["mads"] > 0 and r["rtt_ns"] // r["mads"] > 0
+    ports = [r for r in recording.port_records() if recording.within(r) and is_answer(r)]
     for r in ports:
         mean, cost = r["rtt_ns"] // r["mads"], clock(r["sampler"])
         names.setdefault(r["guid"], r["node"])
@@ -138,7 +133,7 @@ def distributions(recording):
         if r["rtt_min_ns"] is not None:
             key = r["sampler"], r["guid"]
             single[key] = min(single.get(key, LONGEST), r["rtt_min_ns"])
-    histograms = recording.rows(f"SELECT * FROM lines WHERE type = 'histogram' AND v2 IS NOT NULL AND {WITHIN}", bounds(recording))
+    histograms = [r for r in recording.lines if r["type"] == "histogram" and r["v2"] is not None and recording.within(r)]
     for h in histograms:
         kind, cost = h["device_kind"] or "other", clock(h["sampler"])
         buckets = [(max(low, 1), min(high, LONGEST), count) for low, high, count in decoded(h["v2"])]

@@ -1,14 +1,12 @@
-"""Reads the raw records with DuckDB, and merges the records of each port.
+"""Reads the raw records, and merges the records of each port.
 
-This module shares no code with ibnet-view. The rules are those of docs/viewing.md.
+This module shares no code with ibnet-view, and uses the standard library only. The rules are those of
+docs/viewing.md.
 """
 
 import collections
-import csv
+import json
 import math
-import tempfile
-
-import duckdb
 
 SECOND = 10**9
 TOP = 2**64 - 1
@@ -26,16 +24,10 @@ OTHERS = ["port_xmit_pkts", "port_rcv_pkts", "port_xmit_wait_ticks"]
 ARRAYS = ["port_xmit_data_sl_bytes", "port_vl_xmit_wait_ticks"]
 COUNTERS = [*ERRORS, *DATA, *OTHERS, *ARRAYS]
 
-FIELDS = {
-    "type": "VARCHAR", "ts": "UBIGINT", "slot": "UBIGINT", "sampler": "VARCHAR", "role": "VARCHAR", "guid": "VARCHAR",
-    "port": "UTINYINT", "node": "VARCHAR", "kind": "VARCHAR", "hops": "USMALLINT", "peer_guid": "VARCHAR", "peer_port": "UTINYINT",
-    "peer": "VARCHAR", "link": "VARCHAR", "mtu": "USMALLINT", "status": "VARCHAR", "rtt_ns": "UBIGINT", "rtt_min_ns": "UBIGINT", "mads": "UBIGINT",
-    "saturated": "VARCHAR[]", "dt_ns": "UBIGINT", "xmit_gbps": "DOUBLE", "rcv_gbps": "DOUBLE", "xmit_utilization": "DOUBLE",
-    "rcv_utilization": "DOUBLE", "xmit_blocked": "DOUBLE", "xmit_blocked_dt_ns": "UBIGINT", "ca": "VARCHAR", "ca_port": "UTINYINT",
-    "duration_ns": "UBIGINT", "decode_ns": "UBIGINT", "ports": "UINTEGER", "ok": "UINTEGER", "late": "UINTEGER", "down": "UINTEGER",
-    "slots_missed": "UBIGINT", "lines_lost": "UBIGINT", "event": "VARCHAR", "detail": "VARCHAR", "device_kind": "VARCHAR",
-    "v2": "VARCHAR", "count": "UBIGINT", "interval_ns": "UBIGINT", "clock_ns": "UBIGINT",
-} | {name: "UBIGINT[]" if name in ARRAYS else "UBIGINT" for name in COUNTERS}
+# The fields of all records that the views use. A field that a record does not have is None.
+FIELDS = """type ts slot sampler role guid port node kind hops peer_guid peer_port peer link mtu status rtt_ns rtt_min_ns mads
+    saturated dt_ns xmit_gbps rcv_gbps xmit_utilization rcv_utilization xmit_blocked xmit_blocked_dt_ns ca ca_port duration_ns
+    decode_ns ports ok late down slots_missed lines_lost event detail device_kind v2 count interval_ns clock_ns""".split() + COUNTERS
 
 RATES = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization"]
 
@@ -200,63 +192,53 @@ def increase(readings, low, high):
 
 
 class Recording:
-    """The records of all files, merged, and tables of the time that they describe."""
+    """The records of all files, merged, and the sums of the time that they describe."""
 
     def __init__(self, files, low, high):
-        self.db = duckdb.connect()
         self.window = (low, high)
-        self.db.execute("SET threads = 1")
-        self.db.execute(
-            "CREATE TABLE lines AS SELECT DISTINCT * FROM read_json($files, format = 'newline_delimited', columns = $columns)",
-            {"files": files, "columns": FIELDS},
-        )
+        self.lines = read(files)
         self.by_port = collections.defaultdict(list)
-        for r in self.rows(
-            "SELECT * FROM lines WHERE type = 'port' QUALIFY row_number() OVER (PARTITION BY guid, port, sampler, ts) = 1 "
-            "ORDER BY guid, port, ts, sampler"
-        ):
+        for r in self.port_records():
             self.by_port[r["guid"], r["port"]].append(r)
-        self.interval = self.db.execute("SELECT max(interval_ns) FROM lines WHERE type = 'start'").fetchone()[0]
-        self.all_events = self.rows(f"SELECT * FROM lines WHERE type = 'event' AND guid IS NOT NULL AND {WITHIN} ORDER BY ts", bounds(self))
+        self.interval = max(r["interval_ns"] for r in self.lines if r["type"] == "start")
+        self.all_events = sorted(
+            (r for r in self.lines if r["type"] == "event" and r["guid"] is not None and self.within(r)), key=lambda r: r["ts"]
+        )
         events = collections.defaultdict(list)
         for event in self.all_events:
             events[event["guid"], event["port"]].append(event)
         all_ports = {key: Port(key, records, events[key], (low, high)) for key, records in self.by_port.items()}
         self.ports = {key: port for key, port in all_ports.items() if port.records}
-        self.tables()
-
-    def rows(self, sql, parameters=None):
-        """Returns the rows of a query as dictionaries."""
-        found = self.db.execute(sql, parameters)
-        names = [column[0] for column in found.description]
-        return [dict(zip(names, row)) for row in found.fetchall()]
-
-    def tables(self):
-        """Makes `described`: one row for each part of a second that a record describes."""
-        rows = [
-            (kind, *key, second, max(a, second * SECOND), min(b, (second + 1) * SECOND), *(r[name] for name in RATES), r["xmit_blocked"])
+        # One row for each part of a second that a record describes.
+        self.described = [
+            ((*key, kind), second, min(b, (second + 1) * SECOND) - max(a, second * SECOND), r)
             for key, port in self.ports.items()
             for kind, pieces in port.pieces.items()
             for a, b, r in pieces
             for second in range(a // SECOND, (b - 1) // SECOND + 1)
         ]
-        columns = {"kind": "VARCHAR", "guid": "VARCHAR", "port": "UTINYINT", "second": "UBIGINT", "a": "UBIGINT", "b": "UBIGINT"}
-        columns |= dict.fromkeys([*RATES, "xmit_blocked"], "DOUBLE")
-        with tempfile.NamedTemporaryFile("w", suffix=".csv", newline="") as file:
-            # A file is read faster than rows are inserted. Python writes all digits of a number.
-            csv.writer(file).writerows(rows)
-            file.flush()
-            self.db.execute(
-                "CREATE TABLE described AS SELECT * FROM read_csv($file, auto_detect = false, delim = ',', columns = $columns)",
-                {"file": file.name, "columns": columns},
-            )
-        self.means = self.grouped(f"SELECT guid, port, kind, {SUMS} FROM described GROUP BY ALL", 3)
-        self.seconds = self.grouped(f"SELECT guid, port, kind, second, {SUMS} FROM described GROUP BY ALL", 4)
+        self.means = self.grouped(lambda key, second: key)
+        self.seconds = self.grouped(lambda key, second: (*key, second))
 
-    def grouped(self, sql, keys):
-        rows = self.db.execute(sql)
-        names = [column[0] for column in rows.description][keys:]
-        return {row[:keys]: dict(zip(names, row[keys:])) for row in rows.fetchall()}
+    def port_records(self):
+        """The records of all queries in the order of time, without copies."""
+        first_of = {}
+        for r in self.lines:
+            if r["type"] == "port":
+                first_of.setdefault((r["guid"], r["port"], r["sampler"], r["ts"]), r)
+        return sorted(first_of.values(), key=lambda r: (r["ts"], r["sampler"]))
+
+    def within(self, r):
+        """Whether a record is in the time range."""
+        low, high = self.window
+        return low <= r["ts"] and (r["ts"] < high or high == TOP)
+
+    def grouped(self, name):
+        """Sums of the described parts by a name that is made of (guid, port, kind) and the second."""
+        groups = collections.defaultdict(list)
+        for key, second, length, r in self.described:
+            groups[name(key, second)].append((length, r))
+        return {key: sums(parts) for key, parts in groups.items()}
 
     def value(self, key, name):
         """A mean, peak (NAME_peak) or sum (NAME_sum) of a port; None without values."""
@@ -275,29 +257,35 @@ class Recording:
             times = [max(t, low) for r in within for t in span(r, "data") or ()]
         else:
             times = [t for port in self.ports.values() for pieces in port.pieces.values() for a, b, _ in pieces for t in (a, b)]
-        stamps = self.db.execute(f"SELECT min(ts), max(ts) FROM lines WHERE type <> 'start' AND {WITHIN}", bounds(self)).fetchone()
-        times += [t for t in stamps if t is not None]
+        times += [r["ts"] for r in self.lines if r["type"] != "start" and self.within(r)]
         return min(times), max(times)
 
 
-WITHIN = "ts >= ? AND (ts < ? OR ?)"
+def read(files):
+    """Returns all records of some files. A line that stands twice is one record. A last line without its end was
+    only partly written."""
+    seen, records = set(), []
+    for path in files:
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                if line not in seen and line.endswith("\n"):
+                    seen.add(line)
+                    of_line = json.loads(line)
+                    records.append({name: of_line.get(name) for name in FIELDS})
+    return records
 
 
-def bounds(recording):
-    """The parameters of WITHIN."""
-    low, high = recording.window
-    return [low, min(high, 2**63), high == TOP]
-
-
-def mean(name):
-    return f"sum({name} * (b - a)) / sum(b - a) FILTER ({name} IS NOT NULL)"
-
-
-SUMS = ", ".join(
-    f"{mean(name)} AS {name}, max({name}) AS {name}_peak, sum({name} * (b - a)) AS {name}_sum, "
-    f"sum(b - a) FILTER ({name} IS NOT NULL) AS {name}_ns"
-    for name in [*RATES, "xmit_blocked"]
-)
+def sums(parts):
+    """The mean, the largest value, the sum and the length of each rate over parts (length, record)."""
+    found = {}
+    for name in [*RATES, "xmit_blocked"]:
+        known = [(length, r[name]) for length, r in parts if r[name] is not None]
+        length = sum(length for length, _ in known)
+        total = math.fsum(length * value for length, value in known)
+        found[name] = total / length if known else None
+        found[name + "_peak"] = max((value for _, value in known), default=None)
+        found[name + "_sum"], found[name + "_ns"] = (total, length) if known else (None, None)
+    return found
 
 
 def first(*values):

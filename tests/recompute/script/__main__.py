@@ -3,8 +3,8 @@
     recompute VIEW [--hosts HOSTLIST] [--window FROM,TO]... [--jobs FILE] [--heat METRICS/BY]... [--compare FILE]
               [--group NAME=HOST,...] [--host-lines FILE] FILES...
 
-FROM and TO are nanoseconds since 1970, or `-`. DuckDB reads the records and sums; this script shares no
-code with ibnet-view. The rules are those of docs/viewing.md. It prints the number of compared values of
+FROM and TO are nanoseconds since 1970, or `-`. This script shares no code with ibnet-view, and uses the
+standard library only. The rules are those of docs/viewing.md. It prints the number of compared values of
 each view, and exits with 1 if a value differs.
 """
 

@@ -3,7 +3,7 @@
 import collections
 
 from errors import Device
-from records import SECOND, SUMS, end, first
+from records import SECOND, end, first
 
 WAITS, FULL = 0.1, 0.9
 MOST_INTERVALS = 64
@@ -54,7 +54,7 @@ def intervals(recording):
     shift = 0
     while any(len({second >> shift for second in all_}) > MOST_INTERVALS for all_ in seconds.values()):
         shift += 1
-    return recording.grouped(f"SELECT guid, port, kind, second >> {shift} AS part, {SUMS} FROM described GROUP BY ALL", 4), shift
+    return recording.grouped(lambda key, second: (*key, second >> shift)), shift
 
 
 class Interval:
