@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-node node deps-browser tools build build-full build-hub live dist install install-sampler install-view install-hub packages image test-packages test-docs demo test test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz run-tests torture measure-hub clean
+.PHONY: help deps deps-build deps-all deps-node node deps-browser tools build build-full build-hub demo-programs live dist install install-sampler install-view install-hub packages image test-packages test-docs demo test test-all test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz torture measure-hub clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -8,9 +8,9 @@ CARGO ?= cargo
 # target would compile again what another has built.
 ZSTD = $(shell pkg-config --exists 'libzstd >= 1.4' 2>/dev/null && echo ZSTD_SYS_USE_PKG_CONFIG=1)
 RUN = env $(ZSTD) $(CARGO)
-# `make build` and `make demo` use the same command line, so that the second compiles nothing.
 # ibnet-hub is left out, because its page needs Node.
-BUILD = $(RUN) build --release --workspace --exclude ibnet-hub --bins
+PROGRAMS_OF = --workspace --exclude ibnet-hub --bins
+BUILD = $(RUN) build --release $(PROGRAMS_OF)
 BUILD_HUB = $(RUN) build --release -p ibnet-hub
 # With records to NATS: needs about 75 more crates.
 FULL = --features ibnet/nats
@@ -18,12 +18,11 @@ FULL_HUB = --features ibnet-hub/nats
 # Manual pages and completions, written by the programs themselves.
 PAGES_FEATURE = --features ibnet/pages
 
-# Debian packages: the first line is needed to build. The second line is needed to test with the
-# real tools and with programs that read the records.
-PACKAGES = libibumad-dev libibmad-dev libclang-dev libzstd-dev pkg-config \
-           ibsim-utils libumad2sim0 infiniband-diags opensm openssl python3-venv jq rpm lintian rpmlint
-
-# Needed to bundle the page of ibnet-hub, and to test it in a browser.
+# Debian packages: to build, for `make test`, and more for `make test-all`.
+BUILD_PACKAGES = libibumad-dev libibmad-dev libclang-dev libzstd-dev pkg-config
+TEST_PACKAGES = ibsim-utils libumad2sim0 infiniband-diags opensm python3
+ALL_PACKAGES = openssl python3-venv jq rpm lintian rpmlint
+# To bundle the page of ibnet-hub, and to test it in a browser.
 NODE_PACKAGES = nodejs npm
 BROWSER_PACKAGES = chromium
 
@@ -31,13 +30,20 @@ BROWSER_PACKAGES = chromium
 SAMPLERS = node[00001,00025,00049,00073,00097,00121,00145,00169]
 DEMO = out/demo
 
-# cargo-nextest if it is installed, else cargo's own test runner.
+# cargo-nextest if it is installed, else cargo's own test runner, which `NEXTEST=` selects.
 NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 # Many tests wait for programs or for the end of a slot: twice as many tests as cores run at a time.
 THREADS = --test-threads $(shell echo $$((2 * $$(nproc))))
-# Doc tests run apart: nextest cannot run them.
-RUN_TESTS = $(RUN) $(if $(NEXTEST),nextest run $(THREADS),test) --lib --bins --tests
 ALL = --workspace --all-features
+# All tests but the doc tests, which nextest cannot run. A failed test does not hide the others.
+TESTS = $(RUN) $(if $(NEXTEST),nextest run --no-fail-fast $(THREADS),test --no-fail-fast) $(ALL) --lib --bins --tests
+# A test that needs more than the packages of `make deps` is in a module with one of these names.
+HEAVY = with_browser with_nats with_tools
+LIGHT = $(if $(NEXTEST),-E 'not test(/$(subst $(SPACE),|,$(HEAVY:%=\b%::))/)',-- $(HEAVY:%=--skip %::))
+EMPTY =
+SPACE = $(EMPTY) $(EMPTY)
+# The hub without its page, which needs Node. The page is not a part of `make test`.
+NO_PAGE = IBNET_HUB_PAGE=$(CURDIR)/hub/src/http/placeholder
 
 # Seconds for each target of `make fuzz`.
 FUZZ_SECONDS ?= 60
@@ -47,10 +53,16 @@ FUZZ_END = -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -verbosity=0 -print_fi
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-deps: ## Install the missing Debian packages
-	@./scripts/deps $(PACKAGES)
+deps-build:
+	@./scripts/deps $(BUILD_PACKAGES)
 
-deps-node: deps
+deps: ## Install the Debian packages that `make build` and `make test` need
+	@./scripts/deps $(BUILD_PACKAGES) $(TEST_PACKAGES)
+
+deps-all: deps
+	@./scripts/deps $(ALL_PACKAGES)
+
+deps-node: deps-build
 	@command -v npm >/dev/null 2>&1 || ./scripts/deps $(NODE_PACKAGES)
 
 node: deps-node
@@ -61,20 +73,25 @@ node: deps-node
 deps-browser: deps-node
 	@command -v chromium >/dev/null 2>&1 || ./scripts/deps $(BROWSER_PACKAGES)
 
-tools: deps ## Download the programs that the tests compare with, into out/tools (1.3 GB)
+tools: deps-all ## Download the programs that the tests compare with, into out/tools (1.3 GB)
 	@./scripts/tools
 
-build: deps ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view, without NATS
+build: deps-build ## Build target/release/ibnet-gen, ibnet-sweep and ibnet-view, without NATS
 	$(BUILD)
 
-build-full: deps ## Build the same programs with NATS
+build-full: deps-build ## Build the same programs with NATS
 	$(BUILD) $(FULL)
 
 build-hub: deps-node ## Build target/release/ibnet-hub, without NATS
 	$(BUILD_HUB)
 
-live: build-hub ## Show a simulated fabric live in a browser: prints the address of the page
-	./target/release/ibnet-hub --simulate examples/stria.p
+# The profile `demo` compiles faster than `release`, and its programs are fast enough to show.
+demo-programs: deps-build
+	$(RUN) build --profile demo $(PROGRAMS_OF)
+
+live: deps-node ## Show a simulated fabric live in a browser: prints the address of the page
+	$(RUN) build --profile demo -p ibnet-hub
+	./target/demo/ibnet-hub --simulate examples/stria.p
 
 # HUB=no leaves ibnet-hub out of `make dist` and `make packages`: its page needs Node.
 HUB ?= yes
@@ -83,7 +100,7 @@ WITH_HUB = $(filter-out no,$(HUB))
 GLIBC ?=
 DIST = target/$(if $(GLIBC),x86_64-unknown-linux-gnu/)dist
 
-dist: deps $(if $(WITH_HUB),node) ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
+dist: deps-all $(if $(WITH_HUB),node) ## Build the programs for packages into target/dist: with NATS, LTO, no symbols
 	$(if $(GLIBC),./scripts/build-for-glibc $(GLIBC),$(RUN) build) --profile dist --workspace $(if $(WITH_HUB),$(FULL_HUB),--exclude ibnet-hub) --bins $(FULL) $(PAGES_FEATURE)
 
 # `make install` copies the programs of PROGRAMS to DESTDIR; packages set PROGRAMS=target/dist.
@@ -146,7 +163,7 @@ install-hub: ## Install ibnet-hub and its service (as root, after `make build-hu
 	$(call install_pages,ibnet-hub)
 	@[ -n "$(DESTDIR)" ] || ./scripts/installed
 
-test-packages: deps-node ## Install, upgrade and remove packages of the programs in target/debug
+test-packages: deps-all deps-node ## Install, upgrade and remove packages of the programs in target/debug
 	$(RUN) build --bins $(ALL)
 	./scripts/test-packages target/debug
 
@@ -166,20 +183,20 @@ image: build-full ## Build the container images with buildah, and sweep a simula
 packages: dist ## Build .deb and .rpm packages into out/packages; needs Node, or HUB=no; GLIBC=2.28 for RHEL 8
 	GLIBC=$(GLIBC) ./scripts/packages $(DIST) sampler view $(if $(WITH_HUB),hub)
 
-demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a minute after the build
+demo: demo-programs ## Plan and sweep a simulated fabric and draw its congestion: half a minute after the build
 	@mkdir -p $(DEMO)
 	@rm -f $(DEMO)/*.jsonl
-	./target/release/ibnet-gen --net examples/stria.p --samplers '$(SAMPLERS)' -o $(DEMO)/assignments.toml
+	./target/demo/ibnet-gen --net examples/stria.p --samplers '$(SAMPLERS)' -o $(DEMO)/assignments.toml
 	@echo
-	./target/release/ibnet-sweep -c examples/demo.toml --sweeps 20 --summary -o $(DEMO)/
+	./target/demo/ibnet-sweep -c examples/demo.toml --sweeps 20 --summary -o $(DEMO)/
 	@echo
-	./target/release/ibnet-view errors '$(DEMO)/*.jsonl'
+	./target/demo/ibnet-view errors '$(DEMO)/*.jsonl'
 	@echo
-	./target/release/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
-	@./target/release/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch -o $(DEMO)/heatmap.png
-	@./target/release/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
-	@./target/release/ibnet-view job '$(DEMO)/*.jsonl' --nodes 'node[00001-00008,00025-00032]' -o $(DEMO)/job.svg > $(DEMO)/job.txt
-	@./target/release/ibnet-view latency '$(DEMO)/*.jsonl' -o $(DEMO)/latency.svg > $(DEMO)/latency.txt
+	./target/demo/ibnet-view links '$(DEMO)/*.jsonl' --tree --top 1
+	@./target/demo/ibnet-view heatmap '$(DEMO)/*.jsonl' --metric xmit_utilization,xmit_blocked --by switch -o $(DEMO)/heatmap.png
+	@./target/demo/ibnet-view map '$(DEMO)/*.jsonl' -o $(DEMO)/map.svg
+	@./target/demo/ibnet-view job '$(DEMO)/*.jsonl' --nodes 'node[00001-00008,00025-00032]' -o $(DEMO)/job.svg > $(DEMO)/job.txt
+	@./target/demo/ibnet-view latency '$(DEMO)/*.jsonl' -o $(DEMO)/latency.svg > $(DEMO)/latency.txt
 	@echo
 	@echo "records   $(DEMO)/*.jsonl, one file for each sampler"
 	@echo "pictures  $(DEMO)/heatmap.png  utilization and blocked share of every switch over time"
@@ -188,17 +205,18 @@ demo: build ## Plan and sweep a simulated fabric and draw its congestion: half a
 	@echo "          $(DEMO)/latency.svg  how fast the devices answer; numbers in latency.txt"
 
 # The tests must leave no file in the checkout.
-test: deps-browser tools ## Run all tests that need no hardware, with the real tools, servers and databases
-	@./scripts/unchanged $(MAKE) --no-print-directory run-tests
+RUN_TESTS = ./scripts/unchanged ./scripts/run-tests
 
-# The suite runs once, with all features. The packages are made of its programs. The third line runs
-# only what differs in a smaller build.
-run-tests:
-	$(RUN) build --example host_exporters --all-features
-	IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN_TESTS) $(ALL)
-	./scripts/test-packages target/debug
-	$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --exclude ibnet-hub --no-default-features --test features
-	$(RUN) test --doc $(ALL)
+test: deps ## Run all tests that need only the packages of `make deps`
+	@$(RUN_TESTS) "env $(NO_PAGE) $(TESTS) $(LIGHT)"
+
+# The packages are made of the programs of the tests. The third command runs only what differs in a
+# smaller build.
+test-all: deps-browser tools ## Run these tests, and those with databases, NATS, Prometheus, Slurm, a browser and packages
+	@$(RUN) build --example host_exporters --all-features
+	@$(RUN_TESTS) "$(TESTS)" "./scripts/test-packages target/debug" \
+	    "$(RUN) $(if $(NEXTEST),nextest run,test) --workspace --exclude ibnet-hub --no-default-features --test features" \
+	    "$(RUN) test --doc $(ALL)"
 
 # The guests run the programs of `make build`. KERNEL_PROGRAMS=target/debug uses those of `cargo
 # build`, and KERNEL_SCENARIOS="10-first-light 60-plug" runs only these files.
@@ -210,7 +228,7 @@ test-kernel: $(if $(filter target/release,$(KERNEL_PROGRAMS)),build) ## Test wit
 	./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS)
 
 # A real systemd in QEMU runs the installed services. Takes two minutes with KVM.
-test-systemd: deps-node ## Test the packages and the services with a real systemd in QEMU; nothing is installed
+test-systemd: deps-all deps-node ## Test the packages and the services with a real systemd in QEMU; nothing is installed
 	$(RUN) build --bins $(ALL)
 	./tests/systemd/run target/debug
 
@@ -224,12 +242,12 @@ test-fleet: build-full deps-node tools ## 20 samplers with NATS, archive and hub
 
 # Number of repetitions of `make soak`.
 SOAK_RUNS ?= 20
-SOAK = --test ibsim --test programs --test sinks --test sweep --test readers
 
-soak: deps tools build test-systemd ## Repeat the tests of real processes and kernels SOAK_RUNS (20) times: two hours
+soak: deps-browser tools build test-systemd ## Repeat the tests on a loaded machine and the kernels SOAK_RUNS (20) times: many hours
+	./scripts/under-load --runs $(SOAK_RUNS) make test-all
+	./scripts/under-load --runs $(SOAK_RUNS) --cores one --load 0 make test
 	@for run in $$(seq $(SOAK_RUNS)); do \
 	    echo "soak: run $$run of $(SOAK_RUNS)"; \
-	    IBNET_REQUIRE_IBSIM=1 IBNET_REQUIRE_NATS=1 $(RUN) $(if $(NEXTEST),nextest run,test) -p ibnet --all-features $(SOAK) || exit 1; \
 	    ./tests/kernel/run $(KERNEL_PROGRAMS) $(KERNEL_SCENARIOS) || exit 1; \
 	    ./tests/slurm/run target/release || exit 1; \
 	done

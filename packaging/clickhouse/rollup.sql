@@ -1,5 +1,5 @@
 -- One-minute values of each port, kept for two years: mean, maximum and 95th percentile of the rates,
--- and the last value of the most used counters. Run with chdb 4.4 (ClickHouse 26.9) by `make test`.
+-- and the last value of the most used counters. Run with chdb 4.4 (ClickHouse 26.9) by `make test-all`.
 --
 -- A row that NATS delivers twice counts twice in `slots`, `answered`, the means and the percentiles.
 -- The percentile has an error of less than 1 % of its value.

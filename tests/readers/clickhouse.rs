@@ -31,7 +31,7 @@ fn file_of_tables_has_those_of_the_page() {
 #[test]
 fn files_state_what_is_not_run() {
     assert!(NATS.contains("NOT RUN") && NATS.contains("ENGINE = NATS") && CLUSTER.contains("NOT RUN"));
-    assert!([TABLES, ROLLUP].iter().all(|file| !file.contains("NOT RUN") && file.contains("`make test`")));
+    assert!([TABLES, ROLLUP].iter().all(|file| !file.contains("NOT RUN") && file.contains("`make test-all`")));
 }
 
 /// chdb parses the statements that it cannot run. It rejects the names of engines that it does not
