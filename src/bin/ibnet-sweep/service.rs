@@ -24,8 +24,8 @@ use super::supervisor::{NewWorker, Reload, Supervisor};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Shortest time that the workers get to close their slot, even if the drain time is shorter.
-/// Workers need 0.3 s.
-const CLOSE_SLOT: Duration = Duration::from_secs(1);
+/// Workers need 0.3 s, and more on a busy host.
+const CLOSE_SLOT: Duration = Duration::from_secs(4);
 
 /// The runtime, and the signals that stop the sweep.
 pub(super) struct Service {
