@@ -1,4 +1,4 @@
-//! Records of a sweep in real time on a simulated fabric that changes during the sweep.
+//! Records of a sweep in virtual time on a simulated fabric that changes during the sweep.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,16 +6,20 @@ use std::time::Duration;
 use ibnet::mad::pma::Group;
 use ibnet::mad::smp::PortInfo;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
-use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
+use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::Destination;
 use ibnet::partition::whole_fabric;
 use ibnet::record::strict::{self, Event, Line, Port};
-use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
+use ibnet::sweep::driver::{Control, Driver, DriverSettings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
+use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
 use ibnet::types::{LinkRate, NodeKind, PortNum};
+
+/// Wall clock at time zero, in nanoseconds since 1970.
+const WALL: i64 = 1_795_000_000_123_456_789;
 
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 
@@ -34,7 +38,8 @@ fn swept(slots: u64, groups: &[Group], change: impl FnMut(u64, &mut SimFabric)) 
 }
 
 fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut change: impl FnMut(u64, &mut SimFabric)) -> Vec<Line> {
-    let sim = Arc::new(Mutex::new(sim));
+    let (sim, clock) = (Arc::new(Mutex::new(sim)), VirtualClock::default());
+    clock.set_wall_offset(WALL);
     let (outlet, lines) = Destination::memory();
     let settings = DriverSettings {
         sampler: "here".to_owned(),
@@ -49,7 +54,8 @@ fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut change: impl FnMut
         engine: Config { groups: groups.into(), identity_every: Duration::from_millis(600), ..Config::default() },
     };
     let plan = SweepPlan::new(&whole_fabric(&fabric(), "here").0);
-    let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), SystemClock::start(), outlet, 1);
+    let transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), 1);
+    let driver = Driver::new(plan, settings, transport, clock, outlet, 1);
     let mut text = String::new();
     driver
         .run(&Control::default(), |report| {

@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const WALL: i64 = 1_795_000_000_123_456_789;
 
 /// Time after which a hanging test fails.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 
 fn fabric() -> Fabric {
     ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("valid ports report").fabric

@@ -13,14 +13,15 @@ use ibnet::mad::header::METHOD_GET;
 use ibnet::mad::pma::Group;
 use ibnet::mad::query::Query;
 use ibnet::mad::sa::Gid;
-use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
+use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::mad::{MAD_LEN, Mad, directed, pma, sa, smp};
 use ibnet::output::Destination;
-use ibnet::sweep::driver::{Address, Control, DeviceClient, Driver, DriverSettings, SystemClock};
+use ibnet::sweep::driver::{Address, Control, DeviceClient, Driver, DriverSettings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::query::{self, PortQuery};
+use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::ports_report;
 use ibnet::topology::synthetic::FatTree;
@@ -55,7 +56,7 @@ proptest! {
 type Sent = Arc<Mutex<BTreeSet<(u8, u8, u16)>>>;
 
 /// A transport that records the MADs that it sends.
-struct RecordingTransport(SimTransport, Sent);
+struct RecordingTransport(VirtualTransport, Sent);
 
 impl Transport for RecordingTransport {
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
@@ -72,7 +73,7 @@ impl Transport for RecordingTransport {
     }
 }
 
-/// Sweeps all groups with a silent device, two exchanged LIDs, lost MADs and path records; then
+/// Sweeps all groups in virtual time, with a silent device, two exchanged LIDs, lost MADs and path records; then
 /// queries one port.
 #[test]
 fn sweep_and_query_send_only_gets() {
@@ -85,8 +86,9 @@ fn sweep_and_query_send_only_gets() {
     let mut sim = SimFabric::new(net.fabric, Options { loss: 0.05, ..Options::default() });
     let dead = sim.fabric().iter().find(|(_, device)| device.host() == "node00005").unwrap().0;
     sim.set_dead(dead, true);
-    let (fabric, sent) = (Arc::new(Mutex::new(sim)), Sent::default());
-    let transport = || RecordingTransport(SimTransport::new(Arc::clone(&fabric)), Arc::clone(&sent));
+    let (fabric, sent, clock) = (Arc::new(Mutex::new(sim)), Sent::default(), VirtualClock::default());
+    clock.set_wall_offset(1_795_000_000_123_456_789);
+    let transport = || RecordingTransport(VirtualTransport::new(Arc::clone(&fabric), clock.clone(), 1), Arc::clone(&sent));
     let engine = Config {
         groups: Group::ALL.into(),
         path_sl: true,
@@ -107,11 +109,11 @@ fn sweep_and_query_send_only_gets() {
         engine,
     };
     let (outlet, _lines) = Destination::memory();
-    Driver::new(SweepPlan::new(&sampler), settings, transport(), SystemClock::start(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
+    Driver::new(SweepPlan::new(&sampler), settings, transport(), clock.clone(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
     let address =
         Address { lid: sampler.devices[0].lid, sl: 0, pkey_index: 0, pkey_table: Vec::new(), timeout: Duration::from_millis(100) };
     let question = PortQuery { lid: Lid(1), port: PortNum(1), groups: Group::ALL.into(), record: true };
-    query::run(question, &mut DeviceClient::new(transport(), SystemClock::start(), address, 1)).unwrap();
+    query::run(question, &mut DeviceClient::new(transport(), clock.clone(), address, 1)).unwrap();
     let sent = sent.lock().unwrap();
     assert!(sent.iter().all(|(_, method, _)| *method == METHOD_GET), "{sent:x?}");
     let classes: BTreeSet<u8> = sent.iter().map(|(class, ..)| *class).collect();

@@ -1,4 +1,4 @@
-//! The driver on a transport that fails.
+//! The driver on a transport that fails, in virtual time.
 
 use std::time::Duration;
 
@@ -9,9 +9,10 @@ use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::output::Destination;
 use ibnet::record::strict::{self, Line};
 use ibnet::record::{LinkSource, PortIdentity};
-use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
+use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings};
 use ibnet::sweep::engine::{self, DevicePlan};
 use ibnet::sweep::plan::SweepPlan;
+use ibnet::sweep::virtual_sweep::VirtualClock;
 use ibnet::time::Instant;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
@@ -23,6 +24,7 @@ struct Failing {
     accepted_lid: Lid,
     left: u32,
     pending: Vec<Completion>,
+    clock: VirtualClock,
 }
 
 impl Transport for Failing {
@@ -38,7 +40,7 @@ impl Transport for Failing {
     fn recv(&mut self, _mad: &mut Mad, wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
         let completion = self.pending.pop();
         if completion.is_none() {
-            std::thread::park_timeout(wait);
+            self.clock.sleep(wait);
         }
         Ok(completion)
     }
@@ -67,8 +69,12 @@ fn plan() -> SweepPlan {
     SweepPlan { devices: vec![device(1), device(2)], ports: vec![identity(1), identity(2)] }
 }
 
-/// Runs the driver until the transport is lost. Returns the error and the records.
-fn run_until_lost(transport: Failing) -> (TransportError, Vec<Line>) {
+/// Runs the driver on a transport that accepts `left` MADs for the first LID, until it is lost.
+/// Returns the error and the records.
+fn run_until_lost(left: u32) -> (TransportError, Vec<Line>) {
+    let clock = VirtualClock::default();
+    clock.set_wall_offset(1_795_000_000_123_456_789);
+    let transport = Failing { accepted_lid: Lid(1), left, pending: Vec::new(), clock: clock.clone() };
     let (outlet, lines) = Destination::memory();
     let settings = DriverSettings {
         sampler: "here".to_owned(),
@@ -83,7 +89,7 @@ fn run_until_lost(transport: Failing) -> (TransportError, Vec<Line>) {
         assignments_sha256: None,
         engine: engine::Config::default(),
     };
-    let driver = Driver::new(plan(), settings, transport, SystemClock::start(), outlet, 1);
+    let driver = Driver::new(plan(), settings, transport, clock, outlet, 1);
     let lost = driver.run(&Control::default(), |_| {}).expect_err("no MAD can be sent");
     (lost, lines.text().lines().map(|text| strict::parse(text).expect("a record")).collect())
 }
@@ -94,7 +100,7 @@ fn errnos(lines: &[Line]) -> Vec<Option<i32>> {
 
 #[test]
 fn transport_that_sends_nothing_is_lost_and_the_slot_is_recorded() {
-    let (lost, lines) = run_until_lost(Failing { accepted_lid: Lid(1), left: 0, pending: Vec::new() });
+    let (lost, lines) = run_until_lost(0);
     assert!(matches!(lost, TransportError::Call { call: "umad_send", .. }) && lost.errno() == EINVAL, "{lost}");
     assert_eq!(errnos(&lines), [Some(EINVAL); 2]);
     let events = lines.iter().filter(|line| matches!(line, Line::Event(event) if event.event == "send_error")).count();
@@ -104,7 +110,7 @@ fn transport_that_sends_nothing_is_lost_and_the_slot_is_recorded() {
 #[test]
 fn transport_that_refuses_one_lid_and_later_all_is_lost() {
     // The second LID is refused from the start, the first after some slots.
-    let (_, lines) = run_until_lost(Failing { accepted_lid: Lid(1), left: 12, pending: Vec::new() });
+    let (_, lines) = run_until_lost(12);
     let errnos = errnos(&lines);
     assert!(errnos.len() > 2 && errnos.contains(&None), "{errnos:?}");
     let last: Vec<_> = errnos[errnos.len() - 2..].to_vec();

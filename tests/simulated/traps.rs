@@ -16,8 +16,8 @@ use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Fabric, ports_report};
 use ibnet::types::{NodeKind, PortNum};
 
-/// Largest number of slots of a test. It is not a limit of speed.
-const SLOTS: u64 = 600;
+/// Number of slots after which a hanging test fails: ten minutes. It is not a limit of speed.
+const SLOTS: u64 = 6000;
 
 fn fabric() -> Fabric {
     let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
