@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use ibnet::topology::synthetic::Blueprint;
 
+/// Time after which a hanging test fails. It is not a limit of speed.
+pub(crate) const HANGS: Duration = Duration::from_secs(600);
+
 /// A running ibsim with assigned LIDs.
 pub(crate) struct Ibsim {
     process: Child,
@@ -92,7 +95,7 @@ impl Ibsim {
         // ibsim prints the name of an unknown command.
         const UNKNOWN: &str = "Settled";
         self.type_line(UNKNOWN);
-        let next = || self.output.recv_timeout(Duration::from_secs(60)).expect("ibsim prints a line");
+        let next = || self.output.recv_timeout(HANGS).expect("ibsim prints a line");
         std::iter::repeat_with(next).take_while(|line| !line.contains(UNKNOWN)).collect()
     }
 
@@ -136,10 +139,59 @@ pub(crate) fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<Strin
     receiver
 }
 
+/// A running program, which is killed at the end of the test.
+#[allow(dead_code, reason = "the benchmark runs programs to their ends")]
+pub(crate) struct Running(pub(crate) Child);
+
+#[allow(dead_code, reason = "the benchmark runs programs to their ends")]
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.spawn().expect("the program starts"))
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        signal(name, self.0.id());
+    }
+
+    /// Stops the program, and checks that it ends without an error.
+    #[track_caller]
+    pub(crate) fn stop(mut self) {
+        self.signal("TERM");
+        let ended = self.0.wait().expect("the program ends");
+        assert!(ended.success(), "{ended}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[allow(dead_code, reason = "the benchmark sends no signals")]
+pub(crate) fn signal(name: &str, process: u32) {
+    let sent = Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
+    assert!(sent.expect("kill is installed").success());
+}
+
+/// Repeats a look until it is successful.
+#[allow(dead_code, reason = "the benchmark waits for lines only")]
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut look: impl FnMut() -> bool) {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let mut waited = Duration::ZERO;
+    while !look() {
+        assert!(waited < HANGS, "timeout while waiting for {what}");
+        thread::sleep(PAUSE);
+        waited += PAUSE;
+    }
+}
+
 /// Waits for a line that contains `what` and returns it.
 pub(crate) fn wait_for(lines: &Receiver<String>, what: &str, whose: &str) -> String {
     loop {
-        let line = lines.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{whose} did not print {what:?}"));
+        let line = lines.recv_timeout(HANGS).unwrap_or_else(|_| panic!("{whose} did not print {what:?}"));
         if line.contains(what) {
             return line;
         }

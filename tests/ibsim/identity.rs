@@ -1,17 +1,16 @@
 //! Identity checks on libibumad and ibsim: a net file with the LIDs of two hosts exchanged, with
 //! and without a subnet manager that answers path queries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
 use ibnet::record::strict::{Event, Line, Port};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::Guid;
 
-use crate::fabric::{Ibsim, available};
-use crate::{SWEEP, discover, ports, read};
+use crate::fabric::{Ibsim, Running, available, wait_until};
+use crate::{PATIENT, SWEEP, discover, is_answered, ports, sweep_until};
 
 const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 const HOSTS: [&str; 2] = ["node00002", "node00005"];
@@ -58,15 +57,13 @@ fn mark(ibsim: &mut Ibsim) {
     for (host, errors) in HOSTS.iter().zip([111, 222]) {
         ibsim.type_line(&format!("PerformanceSet \"H-{host}\"[1] PortCounters.PortRcvErrors={errors}"));
     }
+    ibsim.settle();
 }
 
-fn sweep(ibsim: &Ibsim, sweeps: &str) -> Vec<Line> {
-    // Long timeouts: these tests do not depend on time.
-    let timeouts = ["--interval", "500ms", "--timeout", "200ms", "--grace", "400ms"];
-    let args = [&["--net", "wrong.p", "--sweeps", sweeps, "-o", "lines.jsonl"], &timeouts[..]].concat();
-    let done = ibsim.run(SENDER, SWEEP, args);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    read(ibsim, "lines.jsonl")
+/// Sweeps until the records satisfy `is_done`.
+fn sweep(ibsim: &Ibsim, what: &str, is_done: impl Fn(&[Line]) -> bool) -> Vec<Line> {
+    let mut command = ibsim.command(SENDER, SWEEP);
+    sweep_until(ibsim, command.args(["--net", "wrong.p"]).args(PATIENT), "lines.jsonl", what, is_done)
 }
 
 fn of_host<'a>(lines: &'a [Line], host: &'a str) -> impl Iterator<Item = &'a Port> {
@@ -87,16 +84,18 @@ fn wrong_device_is_reported_and_its_counters_are_withheld() {
     let mut ibsim = Ibsim::start(&TREE.blueprint(), MANAGER, preload);
     let truth = exchange(&ibsim);
     mark(&mut ibsim);
-    let lines = sweep(&ibsim, "4");
+    let lines = sweep(&ibsim, "wrong devices, and the other ones", |lines| {
+        let is_wrong = |host| of_host(lines, host).any(|record| record.status == "wrong_device");
+        let hosts: BTreeSet<_> = ports(lines).map(|port| port.guid).collect();
+        let right: BTreeSet<_> = ports(lines).filter(|port| is_right(port)).map(|port| port.guid).collect();
+        events(lines, "wrong_device").len() == 2 && HOSTS.into_iter().all(is_wrong) && right.len() + HOSTS.len() == hosts.len()
+    });
     for host in HOSTS {
-        let records: Vec<_> = of_host(&lines, host).collect();
-        assert_eq!(records.len(), 4, "{host}");
-        for record in records {
-            assert_eq!(
-                (record.status.as_str(), record.identity.as_str(), record.counters.len()),
-                ("wrong_device", "unverified", 0),
-                "{record:?}"
-            );
+        for record in of_host(&lines, host) {
+            // On a busy machine, a slot can end before the check.
+            let is_unanswered = ["timeout", "skipped"].contains(&record.status.as_str());
+            assert!(record.status == "wrong_device" || is_unanswered, "{record:?}");
+            assert_eq!((record.identity.as_str(), record.counters.len()), ("unverified", 0), "{record:?}");
         }
     }
     let found: BTreeMap<_, _> =
@@ -107,17 +106,12 @@ fn wrong_device_is_reported_and_its_counters_are_withheld() {
         assert!(detail.contains(&other.to_string()), "{detail}");
     }
     let mut others = ports(&lines).filter(|port| !HOSTS.contains(&port.node.split(' ').next().unwrap_or_default()));
-    assert!(others.all(|port| (port.identity.as_str(), port.link_source.as_str()) == ("ok", "live")));
+    assert!(others.all(|port| port.status != "wrong_device"));
 }
 
-/// A running opensm, which is killed at the end of the test.
-struct Manager(Child);
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Returns whether the record is that of a port whose device and link are verified.
+fn is_right(port: &Port) -> bool {
+    is_answered(&port) && (port.identity.as_str(), port.link_source.as_str()) == ("ok", "live")
 }
 
 #[test]
@@ -128,24 +122,22 @@ fn path_records_of_the_subnet_manager_give_the_new_lids() {
     mark(&mut ibsim);
     let log = ibsim.path("opensm2.log");
     let mut opensm = ibsim.command(MANAGER, "opensm");
-    let _manager = Manager(opensm.arg("-f").arg(&log).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("opensm starts"));
+    let _manager = Running::start(opensm.arg("-f").arg(&log).stdout(Stdio::null()).stderr(Stdio::null()));
     // opensm logs its readiness too late, so the test waits for the first answer.
     let lids: Vec<String> = truth.values().map(u16::to_string).collect();
-    let answers = |_| {
+    wait_until("a path record of opensm", || {
         let output = ibsim.run(SENDER, "saquery", ["-p", "--src-to-dst", &lids.join(":")]);
-        String::from_utf8_lossy(&output.stdout).contains("dlid") || {
-            std::thread::sleep(Duration::from_millis(200));
-            false
-        }
-    };
-    assert!((0..50).any(answers), "opensm answers no path record");
-    let lines = sweep(&ibsim, "4");
+        String::from_utf8_lossy(&output.stdout).contains("dlid")
+    });
+    let lines = sweep(&ibsim, "answers at the new LIDs", |lines| {
+        HOSTS.into_iter().all(|host| of_host(lines, host).any(|record| is_answered(&record) && record.identity == "ok"))
+    });
     for (host, errors) in HOSTS.iter().zip([111, 222]) {
-        let records: Vec<_> = of_host(&lines, host).collect();
-        assert_eq!(records.len(), 4, "{host}");
-        for record in records {
-            assert_eq!((record.lid.0, record.status.as_str(), record.identity.as_str()), (truth[&record.guid], "ok", "ok"), "{record:?}");
-            assert_eq!(record.counter("port_rcv_errors"), Some(errors), "{host} has its own counters");
+        for record in of_host(&lines, host).filter(|record| !record.counters.is_empty()) {
+            assert_eq!((record.lid.0, record.identity.as_str()), (truth[&record.guid], "ok"), "{record:?}");
+            // A record of a slot that ended too early may lack the counter.
+            let found = record.counter("port_rcv_errors");
+            assert!(found == Some(errors) || found.is_none() && !is_answered(&record), "{host} has its own counters: {record:?}");
         }
     }
     assert_eq!((events(&lines, "wrong_device").len(), events(&lines, "lid_change").len()), (2, 2));

@@ -2,7 +2,8 @@
 //! ibsim instead of the kernel.
 //!
 //! ibsim reports a lost MAD at once. So the tests in this folder check no times. Tests of times use
-//! the simulated fabric.
+//! the simulated fabric. On a busy machine ibsim answers late, so the sweeps have long timeouts, and
+//! go on until the records show what a test looks for.
 #![cfg(feature = "umad")]
 
 mod check;
@@ -17,7 +18,7 @@ mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use ibnet::assignments::Assignments;
 use ibnet::record::strict::{self, Line, Port};
@@ -25,7 +26,7 @@ use ibnet::topology::ports_report::{self, NetFile};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, PortNum};
 
-use fabric::{Ibsim, available, lines, wait_for};
+use fabric::{Ibsim, Running, available, lines, signal, wait_for, wait_until};
 
 const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
 const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
@@ -42,9 +43,32 @@ fn discover(ibsim: &Ibsim, node: &str) -> NetFile {
     ports_report::parse(&discovered.stdout, "net.p").expect("ibnetdiscover prints a valid report")
 }
 
+/// Arguments of a sweep with long timeouts: a late reply counts, however busy the machine is.
+const PATIENT: [&str; 6] = ["--interval", "500ms", "--timeout", "500ms", "--grace", "3s"];
+
 fn read(ibsim: &Ibsim, file: &str) -> Vec<Line> {
     let text = fs::read_to_string(ibsim.path(file)).expect("the sweep wrote the file");
     text.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect()
+}
+
+/// Returns the records of a file that is being written.
+fn read_now(ibsim: &Ibsim, file: &str) -> Vec<Line> {
+    let text = fs::read_to_string(ibsim.path(file)).unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect()
+}
+
+/// Starts a sweep into a file, and stops it as soon as its records satisfy `is_done`. Returns them.
+fn sweep_until(ibsim: &Ibsim, command: &mut Command, file: &str, what: &str, is_done: impl Fn(&[Line]) -> bool) -> Vec<Line> {
+    let running = Running::start(command.args(["-o", file]));
+    wait_until(what, || is_done(&read_now(ibsim, file)));
+    running.stop();
+    read(ibsim, file)
+}
+
+/// Returns whether the device has answered all queries of the record.
+fn is_answered(port: &&Port) -> bool {
+    ["ok", "late"].contains(&port.status.as_str())
 }
 
 fn ports(lines: &[Line]) -> impl Iterator<Item = &Port> {
@@ -93,41 +117,41 @@ fn four_samplers_read_every_port_of_a_fat_tree() {
         ibsim.type_line(&format!("PerformanceSet \"S-leaf03\"[5] PortCounters.{name}={value}"));
         ibsim.type_line(&format!("PerformanceSet \"H-node00042\"[1] PortCounters.{name}={}", value / 2));
     }
+    ibsim.settle();
 
     let start = |sampler: &str| {
-        let args =
-            ["--assignments", "plan.toml", "--sampler", sampler, "--interval", "250ms", "--sweeps", "8", "-o", &format!("{sampler}.jsonl")];
-        ibsim.command(sampler, SWEEP).args(args).stderr(Stdio::piped()).spawn().expect("the program starts")
+        let args = ["--assignments", "plan.toml", "--sampler", sampler, "-o", &format!("{sampler}.jsonl")];
+        Running::start(ibsim.command(sampler, SWEEP).args(args).args(PATIENT))
     };
-    let running: Vec<_> = SAMPLERS.iter().map(|sampler| start(sampler)).collect();
-    for child in running {
-        let done = child.wait_with_output().expect("the program ends");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    }
-
+    let running = SAMPLERS.map(start);
     let plan = Assignments::read(&ibsim.path("plan.toml")).expect("ibnet-gen wrote a valid file").assignments;
+    let planned = |sampler: &str| -> BTreeSet<(Guid, PortNum)> {
+        let blocks = plan.of_host(sampler).expect("the sampler is in the plan");
+        let devices = blocks.iter().flat_map(|block| &block.devices);
+        devices.flat_map(|device| device.ports.iter().map(|port| (device.guid, port.num))).collect()
+    };
+    for sampler in SAMPLERS {
+        let mut missing = planned(sampler);
+        wait_until("an answer of each port", || {
+            ports(&read_now(&ibsim, &format!("{sampler}.jsonl"))).filter(is_answered).for_each(|port| {
+                missing.remove(&(port.guid, port.port));
+            });
+            missing.is_empty()
+        });
+    }
+    running.into_iter().for_each(Running::stop);
     let mut swept: BTreeSet<(Guid, PortNum)> = BTreeSet::new();
     for sampler in SAMPLERS {
         let lines = read(&ibsim, &format!("{sampler}.jsonl"));
-        let planned: BTreeSet<_> = plan
-            .of_host(sampler)
-            .expect("the sampler is in the plan")
-            .iter()
-            .flat_map(|block| &block.devices)
-            .flat_map(|device| device.ports.iter().map(|port| (device.guid, port.num)))
-            .collect();
+        let planned = planned(sampler);
         let mut recorded: BTreeMap<u64, Vec<(Guid, PortNum)>> = BTreeMap::new();
         for port in ports(&lines) {
             recorded.entry(port.slot).or_default().push((port.guid, port.port));
         }
-        assert_eq!(recorded.len(), 8, "slots of {sampler}");
         for (slot, mut recorded) in recorded {
             recorded.sort_unstable();
             assert_eq!(recorded, planned.iter().copied().collect::<Vec<_>>(), "slot {slot} of {sampler}");
         }
-        // Most replies must be in time, otherwise the test proves nothing.
-        let ok = ports(&lines).filter(|port| port.status == "ok").count();
-        assert!(ok * 2 > planned.len() * 8, "{ok} of {} records of {sampler} are ok", planned.len() * 8);
         assert!(swept.is_disjoint(&planned));
         swept.extend(planned);
     }
@@ -137,7 +161,7 @@ fn four_samplers_read_every_port_of_a_fat_tree() {
 
     let all: Vec<Line> = SAMPLERS.iter().flat_map(|sampler| read(&ibsim, &format!("{sampler}.jsonl"))).collect();
     for (name, num, half) in [("leaf03", 5, false), ("node00042", 1, true)] {
-        let of_port = |port: &&Port| port.node.starts_with(name) && port.port == PortNum(num) && port.status == "ok";
+        let of_port = |port: &&Port| port.node.starts_with(name) && port.port == PortNum(num) && is_answered(port);
         let record = ports(&all).filter(of_port).last().unwrap_or_else(|| panic!("{name} has no complete record"));
         let printed = perfquery(&ibsim, record.lid.0, num, "");
         for (field, ours, value) in ERRORS {
@@ -165,11 +189,12 @@ fn details_and_wide_counters_agree_with_perfquery() {
     // The value is in words, a record has octets. No other MAD uses the port of this host, so the
     // value stays.
     ibsim.type_line("PerformanceSet \"H-node00002\"[1] PortCountersExtended.PortXmitData=1099511627776");
-    let args = ["--net", "net.p", "--interval", "100ms", "--groups", "extended,base,xmtdisc,rcverr", "--sweeps", "3", "-o", "lines.jsonl"];
-    let done = ibsim.run("node00001", SWEEP, args);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let all = read(&ibsim, "lines.jsonl");
-    let record = ports(&all).filter(|port| port.node.starts_with("node00002") && port.status == "ok").last().expect("a record");
+    ibsim.settle();
+    let mut command = ibsim.command("node00001", SWEEP);
+    command.args(["--net", "net.p", "--groups", "extended,base,xmtdisc,rcverr"]).args(PATIENT);
+    let of_host = |port: &&Port| port.node.starts_with("node00002") && is_answered(port);
+    let all = sweep_until(&ibsim, &mut command, "lines.jsonl", "an answer of the host", |lines| ports(lines).any(|port| of_host(&port)));
+    let record = ports(&all).filter(of_host).last().expect("a record");
     for (_, field, ours, option, value) in details {
         let output = ibsim.run("node00003", "perfquery", [option, &record.lid.to_string(), "1"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -187,21 +212,27 @@ fn dead_host_is_reported_and_other_hosts_are_swept() {
     let Some(preload) = available() else { return };
     let tree = FatTree { leaves: 2, hosts: 4, spines: 1, trunk: 1, radix: 8 };
     let mut ibsim = Ibsim::start(&tree.blueprint(), "node00008", preload);
-    discover(&ibsim, "node00001");
+    let net = discover(&ibsim, "node00001");
     ibsim.type_line("Unlink \"H-node00006\"");
-    let done = ibsim.run("node00001", SWEEP, ["--net", "net.p", "--interval", "200ms", "--sweeps", "4", "-o", "lines.jsonl"]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let all = read(&ibsim, "lines.jsonl");
-    let gone: BTreeSet<_> = ports(&all).filter(|port| port.node.starts_with("node00006")).map(|port| port.status.as_str()).collect();
-    assert_eq!(gone, BTreeSet::from(["timeout"]));
+    ibsim.settle();
+    let of_gone = |port: &&Port| port.node.starts_with("node00006");
+    let others = net.fabric.devices().iter().filter(|device| device.host() != "node00006");
+    let others: usize = others.map(|device| device.linked().count()).sum();
+    let is_reported = |line: &Line| matches!(line, Line::Event(event) if event.event == "unreachable");
+    let mut command = ibsim.command("node00001", SWEEP);
+    command.args(["--net", "net.p"]).args(PATIENT);
+    let all = sweep_until(&ibsim, &mut command, "lines.jsonl", "the event `unreachable` and answers of all others", |lines| {
+        let answered: BTreeSet<_> =
+            ports(lines).filter(|port| is_answered(port) && !of_gone(port)).map(|port| (port.guid, port.port)).collect();
+        lines.iter().any(is_reported) && answered.len() == others
+    });
+    // On a busy machine, a slot can end before the port is queried.
+    let gone: BTreeSet<_> = ports(&all).filter(of_gone).map(|port| port.status.as_str()).collect();
+    assert!(gone.contains("timeout") && gone.is_subset(&BTreeSet::from(["timeout", "skipped"])), "{gone:?}");
     assert!(
         ports(&all).filter(|port| port.node.starts_with("node00006")).all(|port| port.counters.is_empty()),
         "a port that does not answer has no counters"
     );
-    let is_reported = all.iter().any(|line| matches!(line, Line::Event(event) if event.event == "unreachable"));
-    assert!(is_reported, "no event `unreachable`");
-    let others = ports(&all).filter(|port| !port.node.starts_with("node00006"));
-    assert!(others.filter(|port| port.status == "ok").count() > 4 * 10, "too few records of other hosts");
 }
 
 #[test]
@@ -213,12 +244,11 @@ fn stop_is_clean_and_disconnects_from_the_simulator() {
     // ibsim has ten slots for clients. A client that does not disconnect keeps its slot.
     for signal in ["TERM", "INT"].iter().cycle().take(12) {
         let mut command = ibsim.command("node00001", SWEEP);
-        let mut child = command.args(["--net", "net.p", "--interval", "20ms"]).stdout(Stdio::piped()).spawn().expect("the program starts");
-        let output = lines(child.stdout.take().expect("piped"));
+        let mut running = Running::start(command.args(["--net", "net.p", "--interval", "20ms"]).stdout(Stdio::piped()));
+        let output = lines(running.0.stdout.take().expect("piped"));
         wait_for(&output, "\"sweep\"", "ibnet-sweep");
-        let killed = std::process::Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
-        assert!(killed.expect("kill is installed").success());
-        let ended = child.wait().expect("the program ends");
+        running.signal(signal);
+        let ended = running.0.wait().expect("the program ends");
         assert!(ended.success(), "{ended} after SIG{signal}");
         let last: Vec<String> = output.into_iter().collect();
         let kinds: Vec<Line> = last.iter().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
@@ -234,22 +264,17 @@ fn stop_ends_a_blocked_sender() {
     discover(&ibsim, "node00001");
     let mut command = ibsim.command("node00001", SWEEP);
     command.args(["--net", "net.p", "--interval", "50ms", "--window", "128", "--grace", "5ms", "-o", "lines.jsonl"]);
-    let mut child = command.stderr(Stdio::piped()).spawn().expect("the program starts");
-    let log = lines(child.stderr.take().expect("piped"));
-    let signal = |name: &str, process: u32| {
-        let sent = std::process::Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
-        assert!(sent.expect("kill is installed").success());
-    };
+    let mut running = Running::start(command.stderr(Stdio::piped()));
+    let log = lines(running.0.stderr.take().expect("piped"));
     // The sweep must run before the simulator is stopped. The output file shows it.
-    let is_sweeping = || fs::metadata(ibsim.path("lines.jsonl")).is_ok_and(|file| file.len() > 500_000);
-    while !is_sweeping() {
-        assert!(child.try_wait().expect("the child can be waited for").is_none(), "the program ended too early");
-        std::thread::yield_now();
-    }
+    wait_until("a sweep", || {
+        assert!(running.0.try_wait().expect("the child can be waited for").is_none(), "the program ended too early");
+        fs::metadata(ibsim.path("lines.jsonl")).is_ok_and(|file| file.len() > 500_000)
+    });
     signal("STOP", ibsim.id());
     // MADs time out until the queue is full. Then the sender blocks, or has lost the transport.
-    signal("TERM", child.id());
-    let ended = child.wait().expect("the program ends");
+    running.signal("TERM");
+    let ended = running.0.wait().expect("the program ends");
     let log: Vec<String> = log.into_iter().collect();
     signal("CONT", ibsim.id());
     assert!(matches!(ended.code(), Some(0 | 4)), "{ended}: {log:?}");
@@ -264,20 +289,15 @@ fn lost_device_does_not_end_the_sweep() {
     let tree = FatTree { leaves: 1, hosts: 2, spines: 1, trunk: 1, radix: 4 };
     let ibsim = Ibsim::start(&tree.blueprint(), "node00002", preload);
     discover(&ibsim, "node00001");
-    let signal = |name: &str, process: u32| {
-        let sent = std::process::Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
-        assert!(sent.expect("kill is installed").success());
-    };
     let mut command = ibsim.command("node00001", SWEEP);
-    let mut child = command.args(["--net", "net.p", "--interval", "50ms"]).stdout(Stdio::piped()).spawn().expect("the program starts");
-    let output = lines(child.stdout.take().expect("piped"));
+    let mut running = Running::start(command.args(["--net", "net.p", "--interval", "50ms"]).stdout(Stdio::piped()));
+    let output = lines(running.0.stdout.take().expect("piped"));
     wait_for(&output, "\"sweep\"", "ibnet-sweep");
     signal("KILL", ibsim.id());
     for what in ["\"umad_lost\"", "\"send_error\"", "\"sweep\"", "\"sweep\""] {
         wait_for(&output, what, "ibnet-sweep");
     }
-    signal("TERM", child.id());
-    assert!(child.wait().expect("the program ends").success());
+    running.stop();
     let mut rest = output.into_iter().map(|text| strict::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}")));
     assert!(rest.all(|line| !matches!(line, Line::Port(port) if port.status != "send_error")), "a MAD was sent after the loss");
 }

@@ -96,6 +96,12 @@ fn value<'a>(text: &'a str, name: &str) -> &'a str {
     line[name.len() + 1..].trim_start_matches('.')
 }
 
+/// Returns what `ibnet-sweep query` prints. Its long timeout makes it independent of the speed of
+/// ibsim.
+fn queried(ibsim: &Ibsim, lid: &str, port: &str, args: &[&str]) -> String {
+    stdout(ibsim, SWEEP, &[&["query", lid, port, "--timeout", "1m"], args].concat())
+}
+
 /// Compares the output of both programs, and both with the values that were set.
 fn compare(ibsim: &Ibsim, compared: &ComparedPort, set: &Values) {
     let ComparedPort { lid, port, groups, .. } = compared;
@@ -103,7 +109,7 @@ fn compare(ibsim: &Ibsim, compared: &ComparedPort, set: &Values) {
     for (group, option) in groups {
         let args: Vec<&str> = [*option, lid, port].into_iter().filter(|arg| !arg.is_empty()).collect();
         let theirs = stdout(ibsim, "perfquery", &args);
-        let ours = stdout(ibsim, SWEEP, &["query", lid, port, "--groups", group.as_str()]);
+        let ours = queried(ibsim, lid, port, &["--groups", group.as_str()]);
         assert_eq!(ours.lines().count(), theirs.lines().count(), "{ours}\n{theirs}");
         for (our, their) in ours.lines().zip(theirs.lines()) {
             // libibmad reads QP1Dropped at the place of VL15Dropped: `IB_PC_QP1_DROP_F` lacks the
@@ -122,14 +128,14 @@ fn compare(ibsim: &Ibsim, compared: &ComparedPort, set: &Values) {
     }
     // One run with all groups prints the same.
     let names: Vec<&str> = groups.iter().map(|(group, _)| group.as_str()).collect();
-    assert_eq!(stdout(ibsim, SWEEP, &["query", lid, port, "--groups", &names.join(",")]), all);
+    assert_eq!(queried(ibsim, lid, port, &["--groups", &names.join(",")]), all);
     compare_record(ibsim, compared, &names, set);
 }
 
 /// Checks that the record has the same values in its own units, each counter once in its widest
 /// form.
 fn compare_record(ibsim: &Ibsim, compared: &ComparedPort, names: &[&str], set: &Values) {
-    let text = stdout(ibsim, SWEEP, &["query", &compared.lid, &compared.port, "--json", "--groups", &names.join(",")]);
+    let text = queried(ibsim, &compared.lid, &compared.port, &["--json", "--groups", &names.join(",")]);
     let Line::Port(record) = strict::parse(text.trim_end()).expect("a record") else { panic!("{text}") };
     assert_eq!((record.status.as_str(), record.identity.as_str()), ("ok", "ok"));
     for (group, _) in &compared.groups {
@@ -195,7 +201,7 @@ fn port_info_has_the_lines_of_smpquery() {
     for device in fabric.devices() {
         for (port, _) in device.linked() {
             let (lid, port) = (device.lid.to_string(), port.num.to_string());
-            let ours = stdout(&ibsim, SWEEP, &["query", &lid, &port, "--portinfo"]);
+            let ours = queried(&ibsim, &lid, &port, &["--portinfo"]);
             let theirs = stdout(&ibsim, "smpquery", &["portinfo", &lid, &port]);
             for line in ours.lines().filter(|line| !line.starts_with("Link:")) {
                 assert!(theirs.lines().any(|their| their == line), "{line} is not in {theirs}");
@@ -205,7 +211,7 @@ fn port_info_has_the_lines_of_smpquery() {
                 let line = theirs.lines().find(|line| line.starts_with(name)).expect("a line of smpquery");
                 line.rsplit('.').next().unwrap_or_default().to_owned()
             };
-            let record = stdout(&ibsim, SWEEP, &["query", &lid, &port, "--groups", "base", "--json"]);
+            let record = queried(&ibsim, &lid, &port, &["--groups", "base", "--json"]);
             let Ok(Line::Port(record)) = strict::parse(record.trim_end()) else { panic!("no port record: {record}") };
             let vls = |count: u8| if count == 1 { "VL0".to_owned() } else { format!("VL0-{}", count - 1) };
             let found = (record.mtu.map(|mtu| mtu.to_string()), record.vls.map(vls));

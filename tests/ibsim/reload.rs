@@ -7,7 +7,7 @@ use std::process::Stdio;
 use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::synthetic::FatTree;
 
-use crate::fabric::{Ibsim, available, lines, wait_for};
+use crate::fabric::{Ibsim, Running, available, lines, wait_for};
 use crate::{GEN, SWEEP, discover};
 
 const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 1, trunk: 1, radix: 8 };
@@ -24,26 +24,21 @@ fn reload_takes_a_new_plan_on_the_same_hca_port() {
     plan("node00001,node00004");
     let mut command = ibsim.command("node00001", SWEEP);
     command.args(["--assignments", "plan.toml", "--sampler", "node00001", "--interval", "200ms"]).stderr(Stdio::null());
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
-    let output = lines(child.stdout.take().expect("piped"));
+    let mut running = Running::start(command.stdout(Stdio::piped()));
+    let output = lines(running.0.stdout.take().expect("piped"));
     wait_for(&output, "\"sweep\"", "ibnet-sweep");
-    let signal = |name: &str| {
-        let sent = std::process::Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status();
-        assert!(sent.expect("kill is installed").success());
-    };
     for samplers in ["node00001", "node00001,node00004", "node00001"] {
         plan(samplers);
-        signal("HUP");
+        running.signal("HUP");
         assert!(wait_for(&output, "\"reload\"", "ibnet-sweep").contains("taken: "));
         wait_for(&output, "\"sweep\"", "ibnet-sweep");
     }
     wait_for(&output, "\"sweep\"", "ibnet-sweep");
     fs::write(ibsim.path("plan.toml"), "version = 1\ncap = 1\n[[sampler]]\n").expect("written");
-    signal("HUP");
+    running.signal("HUP");
     assert!(wait_for(&output, "\"reload\"", "ibnet-sweep").contains("refused, all goes on as before: cannot read plan.toml:"));
     wait_for(&output, "\"sweep\"", "ibnet-sweep");
-    signal("TERM");
-    assert!(child.wait().expect("the program ends").success());
+    running.stop();
     let rest: Vec<Line> = output.into_iter().map(|text| strict::parse(&text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect();
     let ports: Vec<&Port> = rest.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None }).collect();
     assert!(ports.iter().all(|port| port.status != "send_error" && port.status != "wrong_device"), "{ports:?}");
