@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use super::sampler::{Received, Sampler, notice, wait_for, wait_for_some};
+use super::sampler::{Received, Sampler, notice, unwritten, wait_for, wait_for_some};
 
 const TWO_FILES: &str = "interval = \"10ms\"
     [[output]]
@@ -33,6 +33,13 @@ impl<'a> Disk<'a> {
         notice("SKIPPED: a small file system cannot be mounted (root is required); IBNET_REQUIRE_MOUNT=1 makes this an error");
         None
     }
+
+    /// Makes the file system larger, in one step. The removal of a file would free its space page by
+    /// page, and a writer in between would fill each of them.
+    pub(super) fn grow(&self) {
+        let grown = Command::new("mount").args(["-o", "remount,size=64m"]).arg(self.0.path("disk")).status();
+        assert!(grown.unwrap().success());
+    }
 }
 
 impl Drop for Disk<'_> {
@@ -47,15 +54,15 @@ fn records_dropped_by_a_full_disk_are_reported_exactly() {
     let Some(disk) = Disk::mount(&sampler) else { return };
     fs::write(sampler.path("disk/filler"), vec![0; 600 << 10]).unwrap();
     let running = sampler.start();
-    wait_for("a full disk", || slots(&sampler, "all") > slots(&sampler, "disk/lines") + 20);
-    fs::remove_file(sampler.path("disk/filler")).unwrap();
+    running.wait_for_log("No space left on device", 1);
+    disk.grow();
+    running.wait_for_log("writing again", 1);
     let full = slots(&sampler, "disk/lines");
     wait_for("records on it", || slots(&sampler, "disk/lines") > full + 3);
     let run = running.stop("TERM");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("No space left on device") && run.stderr.contains("writing again"), "{}", run.stderr);
     let (all, received) = (Received::of(&sampler.read("all")), Received::of_any(&sampler.read("disk/lines")));
-    assert!(received.lost > 0 && received.torn <= 2 && all.lost == 0, "{} lost, {} torn", received.lost, received.torn);
+    assert!(received.lost > 0 && received.torn <= 1 && all.lost == 0, "{} lost, {} torn", received.lost, received.torn);
     assert!(received.lines.is_subset(&all.lines));
     assert_eq!(received.lines.len() as u64 + received.lost, all.lines.len() as u64);
     drop(disk);
@@ -65,15 +72,17 @@ fn records_dropped_by_a_full_disk_are_reported_exactly() {
 /// file.
 #[test]
 fn records_follow_a_symbolic_link_that_changes() {
-    let sampler = Sampler::new(TWO_FILES);
+    let sampler = Sampler::new(&format!("{TWO_FILES}\nbuffer_mib = 1"));
     fs::create_dir(sampler.path("disk")).unwrap();
     std::os::unix::fs::symlink("/dev/full", sampler.path("disk/lines")).unwrap();
     let running = sampler.start();
-    wait_for("slots", || slots(&sampler, "all") > 5);
+    // More than the output can hold. So it has dropped some, however slow its thread is.
+    wait_for("2 MB of records", || fs::metadata(sampler.path("all")).is_ok_and(|file| file.len() > 2 << 20));
     std::os::unix::fs::symlink("roomy", sampler.path("disk/other")).unwrap();
     fs::rename(sampler.path("disk/other"), sampler.path("disk/lines")).unwrap();
     wait_for("records in the file", || slots(&sampler, "disk/roomy") > 3);
-    assert_eq!(running.stop("TERM").code, 0);
+    let run = running.stop("TERM");
+    assert!(run.code == 0 && run.stderr.contains("cannot write, dropping records"), "{}", run.stderr);
     let (all, received) = (Received::of(&sampler.read("all")), Received::of(&sampler.read("disk/roomy")));
     assert!(received.lost > 0 && received.starts.len() == 1);
     assert_eq!(received.lines.len() as u64 + received.lost, all.lines.len() as u64);
@@ -130,7 +139,7 @@ fn killed_sampler_leaves_at_most_one_torn_line() {
 fn stop_reports_the_records_of_stalled_outputs() {
     let sampler = Sampler::new(
         "interval = \"10ms\"
-        drain = \"300ms\"
+        drain = \"1s\"
         [[output]]
         type = \"file\"
         path = \"all\"
@@ -145,22 +154,23 @@ fn stop_reports_the_records_of_stalled_outputs() {
     let mut child = sampler.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let reader = sampler.unix("sock");
     // Neither the pipe nor the socket is read.
-    wait_for("3 MB of records", || fs::metadata(sampler.path("all")).is_ok_and(|file| file.len() > 3 << 20));
+    let size = || fs::metadata(sampler.path("all")).map_or(0, |file| file.len());
+    let begin = size();
+    wait_for("3 MB of records", || size() > begin + (3 << 20));
     super::sampler::signal(&child, "TERM");
     let status = wait_for_some("the end", || child.try_wait().unwrap());
     let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
     assert_eq!(status.code(), Some(4), "{stderr}");
-    let dropped = |output: &str| {
-        let line = stderr.lines().find(|line| line.contains("records were not written") && line.contains(output)).expect(&stderr);
-        line.split_once("dropped=").and_then(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok()).expect(line)
-    };
-    let (stdout, socket) = (dropped("output=\"standard output\""), dropped("output=\"sock\""));
+    let dropped = |output: &str| unwritten(&stderr, output);
+    let (stdout, socket) = (dropped("standard output"), dropped("sock"));
     assert!(stdout > 100 && socket > 100, "{stdout} and {socket}");
-    // The error names the output whose records are expected, and not the socket.
-    assert!(
-        stderr.contains(&format!("error: cannot write all records to standard output: {stdout} records were dropped at the end\n")),
-        "{stderr}"
-    );
+    // The error names the output whose records are expected, and not the socket. On a busy machine
+    // the file can have no time left either.
+    let (names, all) = match dropped("all") {
+        0 => ("standard output", stdout),
+        more => ("all, standard output", stdout + more),
+    };
+    assert!(stderr.contains(&format!("error: cannot write all records to {names}: {all} records were dropped at the end\n")), "{stderr}");
     let all = Received::of(&sampler.read("all"));
     assert_eq!(all.lost, 0);
     drop(reader);
@@ -208,8 +218,8 @@ fn silent_reader_delays_the_normal_end_by_the_drain_time_only() {
         let stderr = child.stderr.take().unwrap();
         || std::io::read_to_string(stderr).unwrap()
     });
-    // Longer than the sweeps and the drain time.
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    // The file of the socket is removed at the end of its output.
+    wait_for("the end of the socket", || !sampler.path("sock").exists());
     assert_eq!(child.try_wait().unwrap(), None, "standard output is not read yet");
     let all = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
     let status = wait_for_some("the end", || child.try_wait().unwrap());
@@ -309,7 +319,13 @@ fn records_left_in_a_fifo_are_reported_at_the_end() {
     // A reader that reads later receives all records.
     let mut child = sampler.command().args(["--sweeps", "1"]).stderr(Stdio::piped()).spawn().unwrap();
     let reader = fs::File::open(sampler.path("fifo")).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    // The reader begins when the sampler only waits for it: it has written, and the thread of the
+    // sweep has ended.
+    let tasks = format!("/proc/{}/task", child.id());
+    let is_sweep = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name == "mads-0\n");
+    let sweeps = || fs::read_dir(&tasks).unwrap().any(|task| is_sweep(task.unwrap()));
+    wait_for("the end of the sweep", || rustix::io::ioctl_fionread(&reader).unwrap() > 0 && !sweeps());
+    assert_eq!(child.try_wait().unwrap(), None, "the FIFO is not read yet");
     let received = Received::of(&std::io::read_to_string(reader).unwrap());
     let status = wait_for_some("the end", || child.try_wait().unwrap());
     assert_eq!((status.code(), received.slots.len()), (Some(0), 1));

@@ -3,22 +3,26 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ibnet::record::strict::{self, Line};
 use ibnet::topology::synthetic::FatTree;
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 
 /// Time after which a hanging test fails. It is not a limit of speed.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const HANGS: Duration = Duration::from_secs(600);
 
-/// Pause between two checks of a condition.
-const WAIT: Duration = Duration::from_millis(5);
+/// First and longest pause between two checks of a condition. Many checks in a row would take the
+/// CPU from the programs that the test waits for.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// 20 linked ports.
 const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
@@ -26,14 +30,21 @@ const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix:
 /// A folder with a fabric and a configuration.
 pub(crate) struct Sampler {
     folder: TempDir,
-    port: u16,
+    port: FreePort,
 }
+
+/// A TCP port of this host that no other program gets while this value lives. The port is bound by a
+/// socket that does not listen. So a server can listen at the port, and without a server connections
+/// are refused.
+pub(crate) struct FreePort(TcpSocket);
 
 /// A running sampler, which is killed on drop.
 pub(crate) struct Running {
     child: Child,
     stdout: Option<JoinHandle<String>>,
-    stderr: JoinHandle<String>,
+    /// Standard error so far.
+    log: Arc<Mutex<Vec<u8>>>,
+    log_reader: Option<JoinHandle<()>>,
 }
 
 /// Result of a run.
@@ -58,20 +69,41 @@ pub(crate) struct Received {
     pub(crate) torn: usize,
 }
 
+impl FreePort {
+    pub(crate) fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        // A server that sets the same option can use the port too.
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
+    }
+}
+
 impl Sampler {
     /// Makes a sampler. `PORT` in the configuration is replaced by a free port.
     pub(crate) fn new(config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         fs::write(folder.path().join("net.p"), TREE.blueprint().ports_report()).unwrap();
-        let sampler = Self { folder, port };
+        let sampler = Self { folder, port: FreePort::new() };
         sampler.configure(config);
         sampler
     }
 
+    /// Writes the configuration. If it does not set `drain`, a stop waits until every output has
+    /// written its records, however slow the machine is.
     pub(crate) fn configure(&self, config: &str) {
-        let config = config.replace("PORT", &self.port.to_string());
-        fs::write(self.path("ibnet.toml"), format!("simulate = \"net.p\"\nsampler = \"node00001\"\n{config}\n")).unwrap();
+        let config = self.text_of(config);
+        let drain = if config.contains("drain = ") { "" } else { "drain = \"10m\"" };
+        fs::write(self.path("ibnet.toml"), format!("simulate = \"net.p\"\nsampler = \"node00001\"\n{drain}\n{config}\n")).unwrap();
+    }
+
+    /// Returns a text of the configuration with the number of the port.
+    pub(crate) fn text_of(&self, config: &str) -> String {
+        config.replace("PORT", &self.port.number().to_string())
     }
 
     #[cfg(feature = "nats")]
@@ -103,8 +135,17 @@ impl Sampler {
     pub(crate) fn start(&self) -> Running {
         let mut child = self.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = all_of(child.stdout.take().unwrap());
-        let stderr = all_of(child.stderr.take().unwrap());
-        Running { child, stdout: Some(stdout), stderr }
+        let (log, mut stderr) = (Arc::<Mutex<Vec<u8>>>::default(), child.stderr.take().unwrap());
+        let log_reader = std::thread::spawn({
+            let log = Arc::clone(&log);
+            move || {
+                let mut octets = [0; 4096];
+                while let Ok(read @ 1..) = stderr.read(&mut octets) {
+                    log.lock().unwrap().extend_from_slice(&octets[..read]);
+                }
+            }
+        });
+        Running { child, stdout: Some(stdout), log, log_reader: Some(log_reader) }
     }
 
     pub(crate) fn command(&self) -> Command {
@@ -120,7 +161,7 @@ impl Sampler {
 
     /// Connects to the TCP port as soon as it is open.
     pub(crate) fn tcp(&self) -> TcpStream {
-        wait_for_some("a reader", || TcpStream::connect(("127.0.0.1", self.port)).ok())
+        wait_for_some("a reader", || TcpStream::connect((Ipv4Addr::LOCALHOST, self.port.number())).ok())
     }
 }
 
@@ -143,6 +184,35 @@ impl Running {
         self.child.id()
     }
 
+    /// Returns the log so far.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&self.log.lock().unwrap()).into_owned()
+    }
+
+    /// Waits until the log has this text so many times.
+    #[track_caller]
+    pub(crate) fn wait_for_log(&self, text: &str, times: usize) {
+        wait_for(text, || {
+            let has_ended = self.log_reader.as_ref().is_none_or(JoinHandle::is_finished);
+            let log = self.log();
+            let is_there = log.matches(text).count() >= times;
+            assert!(is_there || !has_ended, "the sampler ended without {text:?}: {log}");
+            is_there
+        });
+    }
+
+    /// Suspends the sampler, and waits until all of its threads stand still.
+    pub(crate) fn suspend(&self) {
+        self.signal("STOP");
+        let tasks = format!("/proc/{}/task", self.id());
+        let stands = |task: fs::DirEntry| {
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // A thread that has ended in the meantime has no file.
+            stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+        };
+        wait_for("threads that stand still", || fs::read_dir(&tasks).unwrap().all(|task| stands(task.unwrap())));
+    }
+
     /// Stops the sampler by a signal and waits for its end.
     pub(crate) fn stop(self, name: &str) -> Run {
         self.signal(name);
@@ -153,9 +223,24 @@ impl Running {
     pub(crate) fn end(mut self) -> Run {
         let status = wait_for_some("the end", || self.child.try_wait().unwrap());
         let stdout = self.stdout.take().unwrap().join().unwrap();
-        let stderr = std::mem::replace(&mut self.stderr, std::thread::spawn(String::new)).join().unwrap();
-        Run { code: status.code().unwrap_or(-1), stdout, stderr }
+        self.log_reader.take().unwrap().join().unwrap();
+        Run { code: status.code().unwrap_or(-1), stdout, stderr: self.log() }
     }
+}
+
+impl Run {
+    /// Returns the number of records that an output had not written at the end, as the log reports
+    /// it.
+    pub(crate) fn unwritten(&self, output: &str) -> u64 {
+        unwritten(&self.stderr, output)
+    }
+}
+
+/// Returns the number of records that an output had not written at the end, by the log.
+pub(crate) fn unwritten(log: &str, output: &str) -> u64 {
+    let output = format!("output={output:?}");
+    let line = log.lines().find(|line| line.contains("records were not written") && line.contains(&output));
+    line.map_or(0, |line| line.split_once("dropped=").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).expect(line))
 }
 
 impl Drop for Running {
@@ -179,11 +264,14 @@ pub(crate) fn notice(text: &str) {
 /// Waits until the function returns a value.
 #[track_caller]
 pub(crate) fn wait_for_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..TIMEOUT.as_millis() / WAIT.as_millis() {
+    let (mut pause, mut waited) = (FIRST_PAUSE, Duration::ZERO);
+    while waited < HANGS {
         if let Some(found) = look() {
             return found;
         }
-        std::thread::sleep(WAIT);
+        std::thread::sleep(pause);
+        waited += pause;
+        pause = LONGEST_PAUSE.min(pause * 5 / 4);
     }
     panic!("timeout while waiting for {what}");
 }
