@@ -9,11 +9,14 @@ use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::NodeKind;
 
-use crate::program::{GEN, run, run_program, swept};
-use crate::stream::{Key, Slot, known};
+use crate::program::{GEN, run, run_program, swept, swept_until};
+use crate::stream::{Key, Slot, Stream, known};
 use crate::{links, small, with_net};
 
 const THREE: [&str; 8] = ["--net", "net.p", "--simulate", "net.p", "--interval", "100ms", "--sweeps", "3"];
+
+/// A sweep in whose discovery every device answers: a reply counts although the machine is busy.
+const PATIENT: [&str; 6] = ["--simulate", "net.p", "--timeout", "100ms", "--grace", "10s"];
 
 #[test]
 fn every_linked_port_has_one_record_a_slot() {
@@ -28,20 +31,24 @@ fn every_linked_port_has_one_record_a_slot() {
     assert_eq!((start.groups.join(","), &start.assignments_sha256), ("extended,base,xmtdisc,rcverr".to_owned(), &None));
     assert!(start.pid > 0 && start.slot == start.ts / start.interval_ns);
     assert!(stream.slots[0].sweep.slot > start.slot);
+    // Every device, and every kind of device, has a histogram if one of its ports answered.
+    let answered = stream.slots.iter().flat_map(|slot| slot.ports.values()).filter(|port| port.rtt_ns > 0);
+    let (devices, kinds): (BTreeSet<_>, BTreeSet<_>) = answered.map(|port| (port.guid, port.kind.unwrap().as_str())).unzip();
     let of_all = stream.histograms.iter().filter(|histogram| histogram.guid.is_none());
-    let kinds: Vec<_> = of_all.map(|histogram| (histogram.kind.as_str(), histogram.device_kind.as_deref())).collect();
-    assert_eq!(kinds, [("rtt", Some("switch")), ("rtt", Some("hca")), ("sweep", None)]);
-    assert_eq!(stream.histograms[2].count, 3);
-    // Every device has a histogram.
-    let devices: BTreeSet<_> = stream.slots[0].ports.values().map(|port| port.guid).collect();
-    assert_eq!(stream.histograms.iter().filter_map(|histogram| histogram.guid).collect::<BTreeSet<_>>(), devices);
+    let found: Vec<_> = of_all.map(|histogram| (histogram.kind.as_str(), histogram.device_kind.as_deref())).collect();
+    let expected = [("rtt", Some("switch")), ("rtt", Some("hca")), ("sweep", None)];
+    assert!(expected.iter().filter(|kind| found.contains(kind)).eq(&found), "{found:?} are in another order");
+    assert!(found.contains(&expected[2]) && kinds.iter().all(|kind| found.contains(&("rtt", Some(kind)))), "{found:?} of {kinds:?}");
+    assert_eq!(stream.histograms.iter().find(|histogram| histogram.kind == "sweep").unwrap().count, 3);
+    let of_devices: BTreeSet<_> = stream.histograms.iter().filter_map(|histogram| histogram.guid).collect();
+    assert!(of_devices.is_superset(&devices), "{of_devices:?} of {devices:?}");
 }
 
 #[test]
 fn records_agree_with_the_net_file_and_with_the_port() {
     let dir = small();
     let peers = links(&dir);
-    let stream = swept(&dir, &THREE);
+    let stream = swept(&dir, &[&PATIENT[..], &["--net", "net.p", "--interval", "100ms", "--sweeps", "3"]].concat());
     for port in stream.slots.iter().flat_map(|slot| slot.ports.values()) {
         let peer = (port.peer_guid.unwrap(), port.peer_port.unwrap());
         assert_eq!(peers[&(port.guid, port.port)], peer, "{port:?}");
@@ -51,13 +58,22 @@ fn records_agree_with_the_net_file_and_with_the_port() {
     }
 }
 
+/// Returns a directory with a fabric of large jobs, so that there is traffic from the start.
+fn with_traffic() -> tempfile::TempDir {
+    let tree = FatTree { leaves: 4, hosts: 12, spines: 4, trunk: 1, radix: 16 };
+    with_net(tree.blueprint().ports_report().as_bytes())
+}
+
+/// Returns the number of slots whose ports were all answered, with the slot before.
+fn answered_pairs(stream: &Stream) -> usize {
+    stream.slots.windows(2).filter(|pair| pair.iter().all(Slot::is_answered)).count()
+}
+
 #[test]
 fn one_end_of_a_link_receives_what_the_other_sends() {
-    // Large jobs, so that there is traffic from the start.
-    let tree = FatTree { leaves: 4, hosts: 12, spines: 4, trunk: 1, radix: 16 };
-    let dir = with_net(tree.blueprint().ports_report().as_bytes());
+    let dir = with_traffic();
     let peers = links(&dir);
-    let stream = swept(&dir, &["--simulate", "net.p", "--interval", "200ms", "--sweeps", "4"]);
+    let stream = swept_until(&dir, &["--simulate", "net.p", "--interval", "200ms"], |stream| answered_pairs(stream) >= 3);
     let read = |slot: &Slot, key: Key, name: &str| slot.ports[&key].counter(name);
     let (mut compared, mut moved) = (0, 0);
     for (here, there) in &peers {
@@ -77,14 +93,13 @@ fn one_end_of_a_link_receives_what_the_other_sends() {
             }
         }
     }
-    assert!(compared > 0 && moved > 0, "{compared} pairs, {moved} moved");
+    assert!(compared >= 3 * 2 * peers.len() && moved > 0, "{compared} pairs, {moved} moved");
 }
 
 #[test]
 fn rates_are_the_differences_of_counters() {
-    let tree = FatTree { leaves: 4, hosts: 12, spines: 4, trunk: 1, radix: 16 };
-    let dir = with_net(tree.blueprint().ports_report().as_bytes());
-    let stream = swept(&dir, &["--simulate", "net.p", "--interval", "200ms", "--sweeps", "3"]);
+    let dir = with_traffic();
+    let stream = swept_until(&dir, &["--simulate", "net.p", "--interval", "200ms"], |stream| answered_pairs(stream) >= 2);
     let mut busy = 0;
     for pair in stream.slots.windows(2) {
         for (key, port) in &pair[1].ports {
@@ -95,7 +110,10 @@ fn rates_are_the_differences_of_counters() {
             assert!((gbps - expected).abs() <= 1e-6, "{gbps} instead of {expected}");
             // 4x EDR carries 100 Gb/s of data.
             let share = port.xmit_utilization.unwrap();
-            assert!((share - gbps / 100.0).abs() <= 2e-6 && (0.0..=1.01).contains(&share), "{port:?}");
+            assert!((share - gbps / 100.0).abs() <= 2e-6 && share >= 0.0, "{port:?}");
+            // The counters were read at some time before the end of the round trip.
+            let longest = (dt + before.rtt_ns) as f64 / dt as f64;
+            assert!(share <= 1.01 * longest, "{port:?} after {before:?}");
             busy += u32::from(gbps > 0.0);
         }
     }
@@ -129,9 +147,16 @@ fn timeout_and_unreachable_ports_are_distinguished() {
     let dir = small();
     fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\ngrace = \"20ms\"\n[simulated]\ndead = [\"leaf01\", \"node00005\"]\n")
         .unwrap();
-    let stream = swept(&dir, &["-c", "ibnet.toml", "--interval", "1s", "--sweeps", "2"]);
-    assert_eq!(stream.slots.len(), 2);
-    for slot in &stream.slots {
+    let is_dead = |port: &&Port| ["leaf01", "node00005 mlx5_0"].contains(&port.node.as_str());
+    // On a busy machine, a port of a live device can be without an answer, or a slot can be over
+    // before all ports were queried.
+    let is_whole = |slot: &Slot| {
+        slot.ports.values().filter(|port| !is_dead(port)).all(|port| ["ok", "late"].contains(&&*port.status))
+            && slot.count(&["skipped"]) == 0
+    };
+    let whole = |stream: &Stream| stream.slots.iter().filter(|slot| is_whole(slot)).count();
+    let stream = swept_until(&dir, &["-c", "ibnet.toml", "--interval", "400ms"], |stream| whole(stream) >= 2);
+    for slot in stream.slots.iter().filter(|slot| is_whole(slot)) {
         let of = |host: &str, status: &str| {
             slot.ports.values().filter(|port| port.node.split(' ').next() == Some(host) && port.status == status).count()
         };
@@ -140,26 +165,34 @@ fn timeout_and_unreachable_ports_are_distinguished() {
         assert_eq!([of("leaf01", "timeout"), of("leaf01", "unreachable"), of("node00005", "timeout")], [2, 3, 1], "{:?}", slot.sweep);
         assert_eq!((slot.sweep.timeout, slot.sweep.unreachable), (3, 3));
     }
-    let reported: BTreeSet<_> =
-        stream.events.iter().filter(|event| event.event == "unreachable").map(|event| event.guid.unwrap()).collect();
-    let dead = |port: &&Port| ["leaf01", "node00005 mlx5_0"].contains(&port.node.as_str());
-    assert_eq!(reported, stream.slots[0].ports.values().filter(dead).map(|port| port.guid).collect());
+    let dead: BTreeSet<_> = stream.slots[0].ports.values().filter(is_dead).map(|port| port.guid).collect();
+    let of =
+        |name: &str| stream.events.iter().filter(|event| event.event == name).map(|event| event.guid.unwrap()).collect::<BTreeSet<_>>();
+    let (lost, found) = (of("unreachable"), of("reachable"));
+    assert!(lost.is_superset(&dead) && found.is_disjoint(&dead), "{lost:?}, then {found:?}");
+    // A live device that was taken for dead answers in the whole slots.
+    assert!(lost.difference(&dead).all(|guid| found.contains(guid) || !is_whole(stream.slots.last().unwrap())), "{lost:?}, then {found:?}");
 }
 
 #[test]
 fn lost_mads_are_timeouts() {
     let dir = small();
     let config = |loss: &str| fs::write(dir.path().join("ibnet.toml"), format!("grace = \"20ms\"\n[simulated]\nloss = {loss}\n")).unwrap();
-    let args = ["-c", "ibnet.toml", "--simulate", "net.p", "--interval", "1s", "--sweeps", "2"];
+    let args = ["-c", "ibnet.toml", "--simulate", "net.p", "--interval", "400ms"];
     config("0.5");
-    let some = swept(&dir, &args);
-    assert!(some.slots.iter().all(|slot| slot.sweep.timeout > 0), "half of all MADs are lost");
-    assert!(some.slots.iter().any(|slot| slot.ports.values().any(|port| !port.counters.is_empty())));
+    let is_read = |stream: &Stream| stream.slots.iter().any(|slot| slot.ports.values().any(|port| !port.counters.is_empty()));
+    let some = swept_until(&dir, &args, |stream| stream.slots.len() >= 2 && is_read(stream));
+    for slot in some.slots.iter().filter(|slot| slot.count(&["skipped"]) == 0) {
+        assert!(slot.sweep.timeout > 0, "half of all MADs are lost");
+    }
     config("1.0");
-    let none = swept(&dir, &args);
-    for slot in &none.slots {
+    let is_whole = |slot: &&Slot| slot.count(&["skipped"]) == 0;
+    let none = swept_until(&dir, &args, |stream| stream.slots.iter().filter(is_whole).count() >= 2);
+    for slot in none.slots.iter().filter(is_whole) {
         // 6 hosts with one port, 2 leaves with 5, 2 spines with 2.
         assert_eq!((slot.sweep.timeout, slot.sweep.unreachable), (6 + 4 + 4, 6), "{:?}", slot.sweep);
+    }
+    for slot in &none.slots {
         assert_eq!((slot.sweep.rtt_p50_ns, slot.sweep.rtt_max_ns, slot.sweep.mads_late), (None, None, 0));
         assert!(slot.ports.values().all(|port| port.counters.is_empty()));
     }
@@ -198,10 +231,11 @@ fn groups_select_the_counters() {
             ],
         ),
     ] {
-        let stream = swept(&dir, &["--simulate", "net.p", "--interval", "100ms", "--sweeps", "1", "--groups", groups]);
+        let args = [&PATIENT[..], &["--interval", "100ms", "--groups", groups]].concat();
+        let stream = swept_until(&dir, &args, |stream| stream.slots.iter().any(Slot::is_answered));
         assert_eq!(stream.start.groups.join(","), listed);
         let allowed: BTreeSet<_> = attributes.iter().flat_map(|attribute| known(Some(attribute))).collect();
-        let switches = stream.slots[0].ports.values().filter(|port| port.kind == Some(NodeKind::Switch));
+        let switches = stream.slots.iter().flat_map(|slot| slot.ports.values()).filter(|port| port.kind == Some(NodeKind::Switch));
         let found: BTreeSet<_> = switches.flat_map(|port| port.counters.keys().map(String::as_str)).collect();
         assert!(found.is_subset(&allowed), "{groups}: {:?}", found.difference(&allowed));
         for attribute in attributes {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ibnet::topology::net_file;
 use ibnet::topology::synthetic::FatTree;
@@ -41,4 +42,11 @@ fn links(dir: &TempDir) -> BTreeMap<Key, Key> {
         device.linked().map(|(port, peer)| ((device.guid, port.num), (peer.guid, peer.port))).collect::<Vec<_>>()
     };
     fabric.devices().iter().flat_map(ends).collect()
+}
+
+/// Returns an interval whose next slot begins in 15 minutes or later: longer than any test.
+fn distant() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let minutes = (31..=60).max_by_key(|minutes| minutes * 60 - now % (minutes * 60)).unwrap();
+    format!("{minutes}m")
 }

@@ -1,11 +1,12 @@
 //! Runs the programs, and reads what they print.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -15,7 +16,7 @@ pub(crate) const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 pub(crate) const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
 
 /// Time after which a hanging program is stopped. It is not a limit of speed.
-pub(crate) const HANGS: Duration = Duration::from_secs(60);
+pub(crate) const HANGS: Duration = Duration::from_secs(600);
 
 /// Exit code and output of a program.
 pub(crate) struct Run {
@@ -40,6 +41,27 @@ pub(crate) fn swept(dir: &TempDir, args: &[&str]) -> Stream {
     let run = run(dir, args);
     assert_eq!(run.code, 0, "{}", run.stderr);
     Stream::read(&run.stdout)
+}
+
+/// Sweeps until the records so far are `enough`, and returns the records. Looks after each slot.
+///
+/// On a busy machine a slot can be without replies. A test that needs replies waits for them here,
+/// instead of assuming that they come in a number of slots.
+#[track_caller]
+pub(crate) fn swept_until(dir: &TempDir, args: &[&str], enough: impl Fn(&Stream) -> bool) -> Stream {
+    let running = Running::start(dir, args, usize::MAX);
+    let mut text = String::new();
+    loop {
+        let line = running.line();
+        text.push_str(&line);
+        if line.starts_with("{\"type\":\"sweep\"") && enough(&Stream::read(&text)) {
+            break;
+        }
+    }
+    running.signal("TERM");
+    let run = running.end();
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    Stream::read(&(text + &run.stdout))
 }
 
 /// Asserts exit code 1, one error with a remedy, and no record.
@@ -98,6 +120,23 @@ impl Running {
     pub(crate) fn signal(&self, name: &str) {
         let kill = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &self.child.id().to_string()]).status().unwrap();
         assert!(kill.success());
+    }
+
+    /// Returns the names of the threads of the program.
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        // A thread may end while its name is read.
+        tasks.filter_map(|task| Some(fs::read_to_string(task.ok()?.path().join("comm")).ok()?.trim_end().to_owned())).collect()
+    }
+
+    /// Waits until the program has threads, or none, whose names start with this text.
+    #[track_caller]
+    pub(crate) fn wait_for_threads(&self, name: &str, is_there: bool) {
+        let start = Instant::now();
+        while self.threads().iter().any(|thread| thread.starts_with(name)) != is_there {
+            assert!(start.elapsed() < HANGS, "the threads are {:?}", self.threads());
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Waits for the end; returns the exit code and the output that was not read yet.
