@@ -159,7 +159,8 @@ impl Connection {
         tokio::pin!(work);
         loop {
             let limits = self.visitor.gate.limits;
-            let limit = match self.visitor.standing() {
+            let standing = self.visitor.standing();
+            let limit = match standing {
                 Standing::Newcomer => Some(limits.newcomer_timeout),
                 Standing::Member => limits.member_timeout,
                 Standing::Closed => return None,
@@ -170,9 +171,11 @@ impl Connection {
                     None => std::future::pending().await,
                 }
             };
+            // The work comes first: it may end, or admit the connection, at the end of the time.
             tokio::select! {
+                biased;
                 done = &mut work => return Some(done),
-                () = expired => return None,
+                () = expired => if self.visitor.standing() == standing { return None },
                 () = self.visitor.changed.notified() => {}
             }
         }
@@ -311,14 +314,24 @@ mod tests {
 
     #[test]
     fn member_has_the_time_limit_of_members() {
-        let gate = Gate::new(Limits { newcomer_timeout: Duration::from_millis(50), member_timeout: None, ..Limits::default() });
+        // The time of newcomers is over when the work admits the connection.
+        let gate = Gate::new(Limits { newcomer_timeout: Duration::ZERO, member_timeout: None, ..Limits::default() });
         let connection = gate.connect(client(1));
         let visitor = connection.visitor();
         let work = async move {
             visitor.admit();
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         };
         assert_eq!(run(connection.run(work)), Some(()));
+    }
+
+    #[test]
+    fn crowded_server_waits_before_it_accepts_again() {
+        let gate = gate(1, 1);
+        let _connection = gate.connect(client(1));
+        let start = Instant::now();
+        run(gate.pause());
+        assert!(start.elapsed() >= CROWDED_PAUSE);
     }
 
     #[test]

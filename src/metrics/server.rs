@@ -65,6 +65,7 @@ pub struct Server {
     settings: Settings,
     secrets: Secrets,
     local: SocketAddr,
+    limits: Limits,
 }
 
 /// State shared by all connections.
@@ -86,7 +87,14 @@ impl Server {
         let listener = TcpListener::bind(settings.listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, settings: settings.clone(), secrets, local })
+        Ok(Self { listener, settings: settings.clone(), secrets, local, limits: Limits::default() })
+    }
+
+    /// Sets the limits of the connections. A test sets time limits that no slow machine exceeds.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// Returns the bound address.
@@ -122,7 +130,7 @@ impl Server {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         let plain_http = !self.settings.plain_http.is_empty();
         let endpoint = Arc::new(Endpoint { metrics, plain_http, secrets: Mutex::new(self.secrets) });
-        let gate = Gate::new(Limits::default());
+        let gate = Gate::new(self.limits);
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,

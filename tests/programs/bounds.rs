@@ -6,7 +6,6 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use assert_cmd::Command;
 use ibnet::http_limits::Limits;
@@ -14,11 +13,10 @@ use ibnet::limits;
 use ibnet::topology::synthetic::FatTree;
 use tempfile::TempDir;
 
+use crate::HANGS;
+
 const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
 const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
-
-/// Time after which a hanging program is stopped. It is not a limit of speed.
-const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn fabric() -> TempDir {
     let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
@@ -30,7 +28,7 @@ fn fabric() -> TempDir {
 /// Runs a program that must refuse its input. Returns its message.
 #[track_caller]
 fn refused(program: &str, dir: &TempDir, args: &[&str]) -> String {
-    let output = Command::new(program).current_dir(dir.path()).args(args).timeout(HANG_TIMEOUT).output().unwrap();
+    let output = Command::new(program).current_dir(dir.path()).args(args).timeout(HANGS).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
     assert!(stderr.contains("error: ") && stderr.contains("\nhelp: "), "{stderr}");

@@ -3,13 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use ibnet::topology::synthetic::FatTree;
 use tempfile::TempDir;
 
-/// Time after which a hanging program is stopped. It is not a limit of speed.
-const HANGS: Duration = Duration::from_secs(60);
+use crate::HANGS;
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
 const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };

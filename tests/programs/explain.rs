@@ -1,12 +1,16 @@
 //! Runs `ibnet-gen suggest` and the options for reports, pictures and LDMS files.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use assert_cmd::Command;
 use ibnet::assignments::Assignments;
 use ibnet::topology::synthetic::{self, FatTree};
+use serde_json::Value;
 use tempfile::TempDir;
 
 fn with_net(bytes: &[u8]) -> TempDir {
@@ -87,7 +91,7 @@ fn extension_selects_the_format_of_the_report() {
     let text = fs::read_to_string(dir.path().join("report.txt")).unwrap();
     assert_eq!(text + "written   out.toml\n", stderr);
     plan("report.JSON");
-    let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(dir.path().join("report.JSON")).unwrap()).unwrap();
+    let json: Value = serde_json::from_str(&fs::read_to_string(dir.path().join("report.JSON")).unwrap()).unwrap();
     assert_eq!(json["sources"][0]["name"], "net.p");
     assert_eq!(json["command"], "ibnet-gen --net net.p --samplers 'node[00001-00008]' --report report.JSON -o out.toml");
     let bound = json["balance"]["lower_bound_ports"].as_u64().unwrap();
@@ -183,20 +187,36 @@ fn ldms_lid_files_are_written_and_read_back() {
 
 /// Sweeps all ports of `net.p` in a simulated fabric. Returns `mads_per_slot` of the `start` record
 /// and the mean number of octets of a port record.
-fn swept(dir: &TempDir, wide_counters: &str, interval: &str, groups: &str) -> (u64, f64) {
+///
+/// The groups of a slot depend on its number. The groups of the slots repeat after `period` slots. So
+/// the sweep goes on until there are answers of each slot of a period; a busy machine misses slots.
+fn swept(dir: &TempDir, wide_counters: &str, interval: &str, groups: &str, period: u64) -> (u64, f64) {
     let config = format!("simulate = \"net.p\"\nnet = \"net.p\"\n[simulated]\nwide_counters = \"{wide_counters}\"\n");
     fs::write(dir.path().join("sweep.toml"), config).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-    let args = ["-c", "sweep.toml", "--sampler", "here", "--sweeps", "12", "--interval", interval, "--groups", groups];
-    // Long timeouts: the size of a record does not depend on the load of the machine.
-    let output = command.current_dir(dir.path()).args(args).args(["--timeout", "80ms", "--grace", "90ms"]).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let start: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    // The first slot has no rates, and queries all groups.
-    let first = start["slot"].as_u64().unwrap();
-    let is_later = |line: &&str| serde_json::from_str::<serde_json::Value>(line).unwrap()["slot"].as_u64() > Some(first + 1);
-    let ports: Vec<_> = text.lines().filter(|line| line.starts_with("{\"type\":\"port\"")).filter(is_later).collect();
-    let octets = ports.iter().map(|line| line.len() + 1).sum::<usize>() as f64 / ports.len() as f64;
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
+    // Long timeouts: every device answers before the first slot.
+    let args = ["-c", "sweep.toml", "--sampler", "here", "--interval", interval, "--groups", groups, "--timeout", "80ms", "--grace", "10s"];
+    let mut child = command.current_dir(dir.path()).args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let start: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
+    // Octets and number of the records, by the place of the slot in its period.
+    let mut sums: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    for line in lines {
+        let record: Value = serde_json::from_str(&line).unwrap();
+        let slot = record["slot"].as_u64().unwrap();
+        if record["type"] == "sweep" && sums.len() as u64 == period {
+            break;
+        }
+        // The first record of a port has no rates, and its first slot queries all groups.
+        if record["type"] == "port" && record["dt_ns"].is_u64() {
+            let (octets, records) = sums.entry(slot % period).or_default();
+            *octets += (line.len() + 1) as f64;
+            *records += 1.0;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let octets = sums.values().map(|(octets, records)| octets / records).sum::<f64>() / period as f64;
     (start["mads_per_slot"].as_u64().unwrap(), octets)
 }
 
@@ -204,17 +224,19 @@ fn swept(dir: &TempDir, wide_counters: &str, interval: &str, groups: &str) -> (u
 fn suggested_cost_is_that_of_a_sweep() {
     let net = FatTree { leaves: 4, hosts: 10, spines: 2, trunk: 1, radix: 16 }.blueprint().ports_report();
     let dir = with_net(net.as_bytes());
-    for (rate, interval, groups) in [("1", "1s", "extended,base/1s,xmtdisc/1s,rcverr/1s"), ("5", "200ms", "extended,base/2,xmtdisc/1s")] {
+    for (rate, interval, groups, period) in
+        [("1", "1s", "extended,base/1s,xmtdisc/1s,rcverr/1s", 1), ("5", "200ms", "extended,base/2,xmtdisc/1s", 10)]
+    {
         // The interval of the second sweep is that of the rate, so that a second has five slots.
         let (stdout, stderr) =
             done(&dir, &["suggest", "--net", "net.p", "--count", "1", "--rate", rate, "--groups", groups, "--report", "cost.json"]);
         assert!(!stdout.is_empty() && stderr.contains(&format!("at {rate} Hz with the counter groups {groups}")), "{stderr}");
-        let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(dir.path().join("cost.json")).unwrap()).unwrap();
+        let report: Value = serde_json::from_str(&fs::read_to_string(dir.path().join("cost.json")).unwrap()).unwrap();
         let cost = &report["cost"]["total"];
         let hertz: f64 = rate.parse().unwrap();
         let per_slot = |bound: &str| (cost[bound].as_f64().unwrap() / hertz).round() as u64;
-        let (least, _) = swept(&dir, "all", interval, groups);
-        let (most, octets) = swept(&dir, "none", interval, groups);
+        let (least, _) = swept(&dir, "all", interval, groups, period);
+        let (most, octets) = swept(&dir, "none", interval, groups, period);
         assert_eq!((per_slot("least_mads_per_second"), per_slot("most_mads_per_second")), (least, most), "{cost}");
         let records = cost["ports"].as_f64().unwrap() * hertz * 86_400.0;
         let expected = cost["raw_bytes_per_day"].as_f64().unwrap() / records;

@@ -1,6 +1,8 @@
 //! Tests that start the programs, and compare their files and pages. They are one test program,
 //! because each test program links the whole library.
 
+use std::time::Duration;
+
 mod bounds;
 mod characters;
 mod check;
@@ -18,3 +20,6 @@ mod records;
 mod reload;
 mod secrets;
 mod workers;
+
+/// Time after which a hanging program or a hanging test fails. It is not a limit of speed.
+const HANGS: Duration = Duration::from_secs(600);

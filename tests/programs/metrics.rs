@@ -6,26 +6,27 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use ibnet::assignments::Sampler;
+use ibnet::http_limits::Limits;
 use ibnet::mad::pma::Group;
-use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
+use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::metrics::{Content, Families, Metrics, Peers, Server, Settings};
 use ibnet::output::Destination;
 use ibnet::record::strict::{self, Line, Port, Sweep, Value};
-use ibnet::sweep::driver::{self, Control, Driver, SystemClock};
+use ibnet::sweep::driver::{self, Control, Driver};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
+use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use ibnet::types::{NodeKind, PortNum, Printable, misleads};
 use proptest::prelude::*;
 
-/// Time after which a hanging program is stopped. It is not a limit of speed.
-pub(crate) const HANG_TIMEOUT: Duration = Duration::from_secs(60);
+use crate::HANGS;
 
 const INTERVAL: Duration = Duration::from_millis(250);
 
@@ -94,7 +95,7 @@ fn labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
     }
 }
 
-/// Sweeps a simulated fabric and reads the metrics after each slot.
+/// Sweeps a simulated fabric in virtual time and reads the metrics after each slot.
 struct Harness {
     metrics: Arc<Metrics>,
     /// Time of the metrics' clock in nanoseconds.
@@ -147,11 +148,11 @@ impl Harness {
             aligned: slots > 1,
             sweeps: Some(slots),
             assignments_sha256: None,
-            // The timeout is as long as the slot, so that a busy machine causes no timeouts: every
-            // device answers unless it is dead.
-            engine: Config { groups: groups.into(), timeout: INTERVAL, grace: INTERVAL, ..Config::default() },
+            engine: Config { groups: groups.into(), ..Config::default() },
         };
-        let driver = Driver::new(plan, settings, SimTransport::new(Arc::clone(&sim)), SystemClock::start(), outlet, 1);
+        let clock = VirtualClock::default();
+        let transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), 1);
+        let driver = Driver::new(plan, settings, transport, clock, outlet, 1);
         let mut worker = self.metrics.worker();
         driver
             .run(&Control::default(), |report| {
@@ -377,30 +378,39 @@ fn peak_is_kept_for_one_to_two_minutes() {
 #[test]
 fn scrapes_and_slots_run_concurrently() {
     let harness = Harness::new(Peers::new());
-    let ended = Arc::new(AtomicU64::new(0));
+    let (ended, scrapes) = (Arc::new(AtomicBool::new(false)), Arc::new(<[AtomicU64; 3]>::default()));
     let scrapers: Vec<_> = (0..3)
-        .map(|_| {
-            let (metrics, ended) = (Arc::clone(&harness.metrics), Arc::clone(&ended));
+        .map(|scraper| {
+            let (metrics, ended, scrapes) = (Arc::clone(&harness.metrics), Arc::clone(&ended), Arc::clone(&scrapes));
             std::thread::spawn(move || {
                 let mut last = -1.0;
                 loop {
                     let text = metrics.text();
                     // The series of an ended worker are removed.
-                    if ended.load(Ordering::SeqCst) == 1 {
-                        return;
+                    if ended.load(Ordering::SeqCst) {
+                        return last;
                     }
                     let samples = read(std::str::from_utf8(&text).expect("UTF-8"));
                     let slots = samples.iter().find(|(name, ..)| name == "ibnet_slots_total").map_or(0.0, |(.., value)| *value);
                     assert!(slots >= last, "the number of slots does not decrease");
                     last = slots;
+                    scrapes[scraper].fetch_add(1, Ordering::SeqCst);
                 }
             })
         })
         .collect();
     harness.sweep(plan(), &Group::DEFAULT, 8, |done, _, _| {
-        ended.store(u64::from(done == 8), Ordering::SeqCst);
+        // Each slot is seen: the second scrape that ends from now on begins after the slot.
+        let before: Vec<u64> = scrapes.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+        let is_seen = || scrapes.iter().zip(&before).all(|(count, before)| count.load(Ordering::SeqCst) >= before + 2);
+        while !is_seen() && !scrapers.iter().any(std::thread::JoinHandle::is_finished) {
+            std::thread::yield_now();
+        }
+        ended.store(done == 8, Ordering::SeqCst);
     });
-    scrapers.into_iter().for_each(|scraper| scraper.join().unwrap());
+    for scraper in scrapers {
+        assert_eq!(scraper.join().unwrap(), 8.0, "the scraper has seen the last slot");
+    }
 }
 
 proptest! {
@@ -469,7 +479,7 @@ fn uplink_info_describes_the_peer_as_in_the_plan() {
 /// Sends a request and returns the whole answer.
 pub(crate) fn ask(address: SocketAddr, request: impl AsRef<[u8]>) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(HANG_TIMEOUT)).unwrap();
+    stream.set_read_timeout(Some(HANGS)).unwrap();
     // The server may close the connection before the request is complete.
     let _ = stream.write_all(request.as_ref());
     let mut answer = Vec::new();
@@ -507,7 +517,9 @@ pub(crate) fn serve_networks(tls: Option<(&str, &str)>, password: Option<&str>, 
         plain_http: networks.iter().map(|network| network.parse().unwrap()).collect(),
         content: Content::default(),
     };
-    let server = Server::bind(&settings).unwrap();
+    // A slow machine exceeds no time limit.
+    let limits = Limits { newcomer_timeout: Duration::from_secs(3600), member_timeout: None, ..Limits::default() };
+    let server = Server::bind(&settings).unwrap().with_limits(limits);
     let address = server.address();
     server.start(Harness::new(Peers::new()).metrics).unwrap();
     (address, folder)

@@ -9,7 +9,8 @@ use std::process::{Child, Stdio};
 
 use ibnet::metrics::{Content, Server, Settings};
 
-use super::metrics::{HANG_TIMEOUT, TREE, ask, get, serve, serve_networks, status};
+use super::metrics::{TREE, ask, get, serve, serve_networks, status};
+use crate::HANGS;
 
 const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
@@ -143,7 +144,7 @@ fn refused(metrics: &str) -> String {
     fs::set_permissions(dir.path().join("weak"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\n[metrics]\n{metrics}\n")).unwrap();
     let args = ["-c", "ibnet.toml", "--sweeps", "1"];
-    let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(HANG_TIMEOUT).output().unwrap();
+    let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(HANGS).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{stderr}");
     assert!(stderr.contains("error: ") && stderr.contains("\nhelp: ") && !stderr.contains("panicked"), "{stderr}");

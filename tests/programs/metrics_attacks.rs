@@ -1,84 +1,69 @@
 //! Scrapes of the metrics with a valid password while other clients hold many connections.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::metrics::{serve, status};
+use crate::HANGS;
 
 const PASSWORD: &str = "sixteen-letters!";
-
-/// Time after which a scrape fails: the default `scrape_timeout` of Prometheus.
-const SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Number of connections that an attack holds: more than the server has places.
 const CONNECTIONS: usize = 200;
 
-/// Holds connections until it is dropped. A closed connection is opened again at once.
+/// An attack with many connections. Each sends `first`, and then `again` without end and slowly.
 struct Attack {
-    is_over: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
+    address: SocketAddr,
+    first: &'static [u8],
+    again: &'static [u8],
+    streams: Vec<TcpStream>,
 }
 
 impl Attack {
-    /// Starts an attack. Each connection sends `first`, and then `again` without end and slowly.
     fn start(address: SocketAddr, first: &'static [u8], again: &'static [u8]) -> Self {
-        let is_over = Arc::<AtomicBool>::default();
-        let rounds = Arc::<AtomicU64>::default();
-        let (over, counter) = (Arc::clone(&is_over), Arc::clone(&rounds));
-        let thread = thread::spawn(move || {
-            let open = || {
-                let mut stream = TcpStream::connect(address).ok()?;
-                stream.set_nonblocking(true).ok()?;
-                stream.write_all(first).ok()?;
-                Some(stream)
+        Self { address, first, again, streams: (0..CONNECTIONS).map(|_| open(address, first)).collect() }
+    }
+
+    /// Sends `again` on each connection. Opens a connection again that was closed.
+    fn go_on(&mut self) {
+        let Self { address, first, again, ref mut streams } = *self;
+        for stream in streams {
+            let is_open = match stream.read(&mut [0; 64]) {
+                Ok(read) => read > 0,
+                Err(error) => error.kind() == ErrorKind::WouldBlock,
             };
-            let mut streams: Vec<Option<TcpStream>> = (0..CONNECTIONS).map(|_| None).collect();
-            while !over.load(Ordering::Relaxed) {
-                for stream in &mut streams {
-                    let is_alive = stream.as_mut().is_some_and(|stream| {
-                        let is_open =
-                            stream.read(&mut [0; 64]).map_or_else(|error| error.kind() == std::io::ErrorKind::WouldBlock, |read| read > 0);
-                        is_open && stream.write_all(again).is_ok()
-                    });
-                    if !is_alive {
-                        *stream = open();
-                    }
-                }
-                counter.fetch_add(1, Ordering::Relaxed);
-                thread::sleep(Duration::from_millis(5));
+            if !is_open || stream.write_all(again).is_err() {
+                *stream = open(address, first);
             }
-        });
-        while rounds.load(Ordering::Relaxed) < 2 {
-            thread::sleep(Duration::from_millis(5));
         }
-        Self { is_over, thread: Some(thread) }
     }
 }
 
-impl Drop for Attack {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(thread::JoinHandle::join);
-    }
+fn open(address: SocketAddr, first: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    // The server may have closed the connection already.
+    let _ = stream.write_all(first);
+    stream
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(SCRAPE_TIMEOUT)).unwrap();
-    stream.set_write_timeout(Some(SCRAPE_TIMEOUT)).unwrap();
+    stream.set_read_timeout(Some(HANGS)).unwrap();
+    stream.set_write_timeout(Some(HANGS)).unwrap();
     stream
 }
 
-/// Scrapes once with the password. Returns the answer, which is empty after [`SCRAPE_TIMEOUT`].
+/// Scrapes once with the password. Returns the answer, which is empty after [`HANGS`].
+///
+/// The attack does not go on meanwhile: a client that the machine delays for longer than the attack
+/// needs for as many connections as there are places may lose its place.
 fn scrape(mut stream: impl Read + Write) -> String {
     let request = format!(
         "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\nAuthorization: Bearer {PASSWORD}\r\n\r\n"
@@ -103,8 +88,9 @@ fn scrapes_with_the_password_work_during_attacks() {
         ("no password", b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", b""),
         ("wrong password, slow body", b"POST /metrics HTTP/1.1\r\nAuthorization: Bearer wrong\r\nContent-Length: 9999999\r\n\r\n", b"x"),
     ] {
-        let _attack = Attack::start(address, first, again);
+        let mut attack_on = Attack::start(address, first, again);
         for _ in 0..5 {
+            attack_on.go_on();
             assert_complete(&scrape(connect(address)), attack);
         }
     }
@@ -124,8 +110,9 @@ fn scrapes_over_tls_work_during_attacks() {
         // The header of a record of 512 octets: a ClientHello, which then arrives octet by octet.
         ("slow handshake", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00"),
     ] {
-        let _attack = Attack::start(address, first, again);
+        let mut attack_on = Attack::start(address, first, again);
         for _ in 0..5 {
+            attack_on.go_on();
             let client = ClientConnection::new(Arc::clone(&config), "localhost".try_into().unwrap()).unwrap();
             assert_complete(&scrape(StreamOwned::new(client, connect(address))), attack);
         }

@@ -282,7 +282,7 @@ const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
 /// and standard error.
 fn run(program: &str, dir: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = assert_cmd::Command::new(program);
-    let output = command.current_dir(dir).args(args).env("RUST_LOG", "trace").timeout(Duration::from_secs(60)).output().unwrap();
+    let output = command.current_dir(dir).args(args).env("RUST_LOG", "trace").timeout(crate::HANGS).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let (stdout, stderr) = (text(output.stdout), text(output.stderr));
     assert_visible(&stderr);

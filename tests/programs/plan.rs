@@ -34,7 +34,9 @@ fn assigned(dir: &TempDir, name: &str) -> Assignments {
 
 /// Sweeps the simulated fabric from one host of `out.toml` and returns the records.
 fn sweep(dir: &Path, host: &str) -> Vec<Line> {
-    let args = ["--assignments", "out.toml", "--sampler", host, "--simulate", "net.p", "--sweeps", "2", "-o", "lines.jsonl"];
+    let plan = ["--assignments", "out.toml", "--sampler", host, "--simulate", "net.p", "--sweeps", "2", "-o", "lines.jsonl"];
+    // Long timeouts: on a busy machine, a reply would be dropped.
+    let args = [&plan[..], &["--timeout", "1s", "--grace", "10s"]].concat();
     Command::new(env!("CARGO_BIN_EXE_ibnet-sweep")).current_dir(dir).args(args).assert().success();
     fs::read_to_string(dir.join("lines.jsonl")).unwrap().lines().map(|text| strict::parse(text).unwrap()).collect()
 }
@@ -96,7 +98,10 @@ fn samplers_on_one_leaf_are_rejected_with_redundancy() {
 fn recorded_service_times_weight_the_next_plan() {
     let dir = stria();
     assert_eq!(generate(&dir, EIGHT, &[]).0, 0);
-    sweep(dir.path(), "node00001");
+    let is_measured = |line: &&Line| matches!(line, Line::Histogram(histogram) if histogram.kind == "service");
+    let measured = sweep(dir.path(), "node00001").iter().filter(is_measured).count();
+    // All of the sampler, unless the machine is so busy that a device did not answer within a slot.
+    assert!((1..=27).contains(&measured), "{measured} devices");
     let mut lines = fs::read(dir.path().join("lines.jsonl")).unwrap();
     lines.extend(b"torn\n{\"type\":\"hist");
     fs::write(dir.path().join("lines.jsonl"), lines).unwrap();
@@ -104,7 +109,8 @@ fn recorded_service_times_weight_the_next_plan() {
     assert_eq!(code, 0, "{stderr}");
     let devices = assigned(&dir, "out.toml").samplers.iter().map(|sampler| sampler.devices.len()).sum::<usize>();
     assert_eq!(devices, 338);
-    assert!(stderr.contains("\nweights   27 of 338 devices were measured; the others count as the median of their kind\n"), "{stderr}");
+    let sentence = format!("\nweights   {measured} of 338 devices were measured; the others count as the median of their kind\n");
+    assert!(stderr.contains(&sentence), "{stderr}");
     assert!(stderr.contains("          unreadable: 2 lines\n            lines.jsonl line "), "{stderr}");
     assert!(
         stderr.contains("\nload      largest: ") && stderr.contains(" ms (lower bound ") && stderr.contains("            node00001: "),

@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
-use std::time::Duration;
 
 use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::synthetic::FatTree;
@@ -10,8 +9,7 @@ use ibnet::topology::{Device, Fabric, ports_report};
 use ibnet::types::NodeKind;
 use tempfile::TempDir;
 
-/// Time after which a program is taken to hang.
-const HANG_TIMEOUT: Duration = Duration::from_secs(60);
+use crate::HANGS;
 
 const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 
@@ -38,7 +36,7 @@ struct Run {
 /// Runs the program in a directory.
 fn run(dir: &TempDir, args: &[&str]) -> Run {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-    let output = command.current_dir(dir).args(args).timeout(HANG_TIMEOUT).output().unwrap();
+    let output = command.current_dir(dir).args(args).timeout(HANGS).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
@@ -171,7 +169,7 @@ fn lost_requests_are_sent_again() {
     let complete_despite_loss = (1..=8).any(|seed| {
         fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\n[simulated]\nloss = 0.2\nseed = {seed}\n")).unwrap();
         let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-        command.current_dir(&dir).env("RUST_LOG", "ibnet=trace").timeout(HANG_TIMEOUT);
+        command.current_dir(&dir).env("RUST_LOG", "ibnet=trace").timeout(HANGS);
         let output = command.args(["query", &lid, "1", "-c", "ibnet.toml", "--timeout", "20ms"]).output().unwrap();
         let (text, log) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         let sent = log.lines().filter(|line| line.contains(" send ")).count();

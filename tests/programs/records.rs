@@ -136,7 +136,7 @@ fn records_of_a_sweep_have_exactly_the_documented_fields() {
         let run = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"))
             .current_dir(dir.path())
             .args([&args[..], groups].concat())
-            .timeout(Duration::from_secs(60))
+            .timeout(crate::HANGS)
             .output()
             .unwrap();
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));

@@ -80,24 +80,41 @@ fn password_goes_to_the_server_only() {
     let dir = folder();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
+    // Returns the first line of the first client that sends one.
     let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let info = r#"INFO {"server_id":"X","server_name":"X","version":"2.10.0","go":"go1","host":"127.0.0.1","port":1,"max_payload":1048576,"proto":1,"client_id":1,"headers":true,"auth_required":true}"#;
-        stream.write_all(format!("{info}\r\n").as_bytes()).unwrap();
-        let mut connect = String::new();
-        BufReader::new(&stream).read_line(&mut connect).unwrap();
-        stream.write_all(b"-ERR 'Authorization Violation'\r\n").unwrap();
-        connect
+        loop {
+            let (mut stream, _) = listener.accept().unwrap();
+            let info = r#"INFO {"server_id":"X","server_name":"X","version":"2.10.0","go":"go1","host":"127.0.0.1","port":1,"max_payload":1048576,"proto":1,"client_id":1,"headers":true,"auth_required":true}"#;
+            // The client may have given up.
+            let _ = stream.write_all(format!("{info}\r\n").as_bytes());
+            let mut connect = String::new();
+            let _ = BufReader::new(&stream).read_line(&mut connect);
+            let _ = stream.write_all(b"-ERR 'Authorization Violation'\r\n");
+            if connect.ends_with('\n') {
+                return connect;
+            }
+        }
     });
-    for user in ["user = \"someone\"\n", ""] {
-        let config = format!(
+    let config = |user: &str| {
+        format!(
             "simulate = \"net.p\"\ninterval = \"50ms\"\ndrain = \"500ms\"\n[[output]]\ntype = \"nats\"\nserver = \"nats://127.0.0.1:{port}\"\n{user}password_file = \"secret\"\n"
-        );
-        let text = run(dir.path(), &config, &["--sweeps", "3"]);
+        )
+    };
+    fs::write(dir.path().join("ibnet.toml"), config("user = \"someone\"\n")).unwrap();
+    let log = fs::File::create(dir.path().join("log")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
+    command.current_dir(dir.path()).args(["-c", "ibnet.toml"]).env("RUST_LOG", "trace");
+    let mut child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+    let connect = server.join().unwrap();
+    assert!(Command::new("sh").args(["-c", "kill -s TERM \"$0\"", &child.id().to_string()]).status().unwrap().success());
+    child.wait().unwrap();
+    assert!(connect.contains(&format!("\"user\":\"someone\",\"pass\":\"{CANARY}-password\"")), "{connect}");
+    let with_user = fs::read_to_string(dir.path().join("log")).unwrap();
+    // Without a user, and without the server.
+    let without_user = run(dir.path(), &config(""), &["--sweeps", "3"]);
+    for text in [with_user, without_user] {
         assert!(text.contains("nats://127.0.0.1") && !text.contains(CANARY), "{text}");
     }
-    let connect = server.join().unwrap();
-    assert!(connect.contains(&format!("\"user\":\"someone\",\"pass\":\"{CANARY}-password\"")), "{connect}");
 }
 
 /// Starts a sweep without a limit of core dumps, waits for its first record, and aborts it.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ibnet::assignments::{Assignments, Header};
 use ibnet::record::strict::{self, Line};
@@ -13,10 +13,9 @@ use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, PortNum};
 use tempfile::TempDir;
 
-const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
+use crate::HANGS;
 
-/// Time after which a hanging program is stopped.
-const LIMIT: Duration = Duration::from_secs(60);
+const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
 /// Time between two reads of the threads of a process.
 const WAIT: Duration = Duration::from_millis(10);
@@ -46,7 +45,7 @@ fn directory() -> TempDir {
 /// Sweeps, and returns the records by HCA port, and the ports of each slot.
 #[track_caller]
 fn sweep(dir: &TempDir, args: &[&str]) -> (ByPort, BTreeMap<u64, Vec<(Guid, PortNum)>>) {
-    let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(LIMIT).output().unwrap();
+    let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(HANGS).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (mut by_port, mut slots): (ByPort, BTreeMap<_, Vec<_>>) = Default::default();
     for text in String::from_utf8(output.stdout).unwrap().lines() {
@@ -103,8 +102,8 @@ fn every_block_of_a_host_is_swept_by_its_own_hca() {
 #[test]
 fn once_prints_one_table_for_all_hca_ports() {
     let dir = directory();
-    let args = ["--simulate", "net.p", "--ca", "a,b", "--once", "--interval", "10s", "--timeout", "2s", "--grace", "3s"];
-    let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(LIMIT).output().unwrap();
+    let args = ["--simulate", "net.p", "--ca", "a,b", "--once", "--interval", "1h", "--timeout", "10s", "--grace", "10s"];
+    let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(HANGS).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("\n20 of 20 ports ok, "), "{text}");
     assert_eq!(text.lines().filter(|line| line.contains("  4xEDR  ok  ")).count(), 20, "{text}");
@@ -130,10 +129,8 @@ fn workers_are_pinned_to_the_configured_cpus() {
             |status: &str| status.lines().any(|line| line.strip_prefix("Cpus_allowed_list:").is_some_and(|list| list.trim() == cpu));
         tasks.filter(|(name, status)| name.starts_with("mads-") && is_pinned(status)).count()
     };
-    for _ in 0..LIMIT.as_millis() / WAIT.as_millis() {
-        if pinned() == 2 {
-            break;
-        }
+    let start = Instant::now();
+    while pinned() != 2 && start.elapsed() < HANGS {
         std::thread::sleep(WAIT);
     }
     let found = pinned();
@@ -148,7 +145,7 @@ fn cpu_that_cannot_be_used_is_an_error() {
     // The second number is larger than the kernel's CPU sets.
     for cpu in [1000, 100_000] {
         fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\ncpus = [{cpu}]\n")).unwrap();
-        let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(["-c", "ibnet.toml"]).timeout(LIMIT).output().unwrap();
+        let output = assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(["-c", "ibnet.toml"]).timeout(HANGS).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         let error = format!("error: cannot use cpus: a thread cannot run on CPU {cpu}");
         assert!(output.status.code() == Some(1) && text.contains(&error), "{text}");
