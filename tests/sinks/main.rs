@@ -5,19 +5,11 @@
 //! with this file, line by line.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-#[cfg(feature = "nats")]
-mod batches;
-#[cfg(feature = "nats")]
-mod collect;
 mod faults;
-#[cfg(feature = "nats")]
-mod nats;
-#[cfg(feature = "nats")]
-mod plans;
 mod readers;
 mod sampler;
 #[cfg(feature = "nats")]
-mod spool;
+mod with_nats;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use async_nats::ConnectOptions;
 
-use super::faults::Disk;
-use super::nats::{Server, available, complete, dropped_at_the_end, file_and_server, same, slots};
-use super::sampler::{Received, Sampler, wait_for};
+use crate::faults::Disk;
+use super::server::{Server, available, complete, dropped_at_the_end, file_and_server, same, slots};
+use crate::sampler::{Received, Sampler, wait_for};
 
 /// Starts a server with a stream and kills it. Configures a sampler with a spool.
 fn away<'a>(program: PathBuf, sampler: &'a Sampler, drain: &str, keys: &str) -> Server<'a> {

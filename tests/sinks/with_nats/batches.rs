@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use async_nats::ConnectOptions;
 
-use super::nats::{Server, available, complete, file_and_server, same, slots};
-use super::sampler::{Received, Sampler, wait_for};
+use super::server::{Server, available, complete, file_and_server, same, slots};
+use crate::sampler::{Received, Sampler, wait_for};
 
 /// Removes the messages of a fabric and returns them.
 fn of_fabric(messages: &mut BTreeMap<String, Vec<String>>, fabric: &str) -> BTreeMap<String, Vec<String>> {

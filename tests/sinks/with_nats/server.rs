@@ -13,10 +13,10 @@ use async_nats::ConnectOptions;
 use async_nats::jetstream::stream::Config;
 use tokio::task::JoinSet;
 
-use super::sampler::{FreePort, HANGS, Received, Run, Sampler, notice, signal, wait_for};
+use crate::sampler::{FreePort, HANGS, Received, Run, Sampler, notice, signal, wait_for};
 
 /// Returns the path of the server; `None` with a notice if it is not installed.
-pub(super) fn available() -> Option<PathBuf> {
+pub(crate) fn available() -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     // `make tools` unpacks the server there.
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("out/tools");
@@ -31,7 +31,7 @@ pub(super) fn available() -> Option<PathBuf> {
 
 /// Returns the configuration of a sampler that writes the file `lines` and to the server on a port of
 /// this host. `keys` are more lines of the NATS output.
-pub(super) fn file_and_server(interval: &str, port: u16, keys: &str) -> String {
+pub(crate) fn file_and_server(interval: &str, port: u16, keys: &str) -> String {
     format!(
         "interval = \"{interval}\"
         [[output]]
@@ -51,10 +51,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 const READERS: usize = 32;
 
 /// A server, which is killed on drop.
-pub(super) struct Server<'a> {
+pub(crate) struct Server<'a> {
     program: PathBuf,
     folder: &'a Path,
-    pub(super) port: u16,
+    pub(crate) port: u16,
     /// Keeps the port while the server does not run.
     _kept: FreePort,
     /// Configuration without the port and the store.
@@ -63,7 +63,7 @@ pub(super) struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    pub(super) fn start(program: PathBuf, sampler: &'a Sampler, config: &str) -> Self {
+    pub(crate) fn start(program: PathBuf, sampler: &'a Sampler, config: &str) -> Self {
         Self::start_at(FreePort::new(), program, sampler, config)
     }
 
@@ -87,16 +87,16 @@ impl<'a> Server<'a> {
     }
 
     /// Kills the server without notice to its clients.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    pub(super) fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         signal(&self.child, name);
     }
 
-    pub(super) fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         self.child = Self::spawn(&self.program, self.folder, self.port, &self.config);
     }
 
@@ -124,14 +124,14 @@ impl<'a> Server<'a> {
     }
 
     /// Writes a value of a key-value bucket.
-    pub(super) fn put(&self, bucket: &str, key: &str, value: &'static str) {
+    pub(crate) fn put(&self, bucket: &str, key: &str, value: &'static str) {
         self.query(ConnectOptions::new, "nats", async |jetstream| {
             let bucket = jetstream.get_key_value(bucket).await.unwrap();
             bucket.put(key, value.into()).await.unwrap();
         });
     }
 
-    pub(super) fn add_stream(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) {
+    pub(crate) fn add_stream(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) {
         let config = || Config { name: "IBNET".to_owned(), subjects: vec!["ibnet.>".to_owned()], ..Config::default() };
         // JetStream may need a moment after the first connection.
         self.query(connect, scheme, async |jetstream| {
@@ -145,7 +145,7 @@ impl<'a> Server<'a> {
     }
 
     /// Returns all messages of the stream by subject, decompressed and without their last line feed.
-    pub(super) fn messages(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) -> BTreeMap<String, Vec<String>> {
+    pub(crate) fn messages(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) -> BTreeMap<String, Vec<String>> {
         self.query(connect, scheme, async |jetstream| {
             let mut stream = jetstream.get_stream("IBNET").await.unwrap();
             let state = stream.info().await.unwrap().state.clone();
@@ -175,7 +175,7 @@ impl<'a> Server<'a> {
         })
     }
 
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.query(ConnectOptions::new, "nats", async |jetstream| match jetstream.get_stream("IBNET").await {
             Ok(mut stream) => stream.info().await.map_or(0, |info| info.state.messages),
             Err(_) => 0,
@@ -190,21 +190,21 @@ impl Drop for Server<'_> {
     }
 }
 
-pub(super) fn slots(sampler: &Sampler) -> usize {
+pub(crate) fn slots(sampler: &Sampler) -> usize {
     sampler.read_now("lines").matches("{\"type\":\"sweep\"").count()
 }
 
 /// Checks that the sampler ended without a loss: by its end, the server had acknowledged every
 /// record.
 #[track_caller]
-pub(super) fn complete(run: &Run) {
+pub(crate) fn complete(run: &Run) {
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
 
 /// Returns the number of records that the output had dropped after the last record that could report
 /// it, or had not published at its end.
 #[track_caller]
-pub(super) fn dropped_at_the_end(run: &Run, server: &Server<'_>) -> u64 {
+pub(crate) fn dropped_at_the_end(run: &Run, server: &Server<'_>) -> u64 {
     let dropped = run.unwritten(&format!("nats://127.0.0.1:{}", server.port));
     assert_eq!(run.code, if dropped > 0 { 4 } else { 0 }, "{}", run.stderr);
     dropped
@@ -213,7 +213,7 @@ pub(super) fn dropped_at_the_end(run: &Run, server: &Server<'_>) -> u64 {
 /// Checks that the messages are the records of the file, each once, except for those of which an
 /// event reports the loss, and for those dropped at the end.
 #[track_caller]
-pub(super) fn same(messages: BTreeMap<String, Vec<String>>, file: &Received, dropped: u64) -> Received {
+pub(crate) fn same(messages: BTreeMap<String, Vec<String>>, file: &Received, dropped: u64) -> Received {
     let text: String = messages.into_values().flatten().map(|line| line + "\n").collect();
     let received = Received::of(&text);
     assert!(received.starts.len() == 1 && received.lines.is_subset(&file.lines));
@@ -473,7 +473,7 @@ mod jwt {
     }
 
     /// Returns the server's configuration.
-    pub(super) fn server(operator: &KeyPair, account: &KeyPair) -> String {
+    pub(crate) fn server(operator: &KeyPair, account: &KeyPair) -> String {
         let own = signed(operator, operator, "operator", &json!({"type": "operator", "version": 2}));
         let system = KeyPair::new_account();
         let limits = json!({"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1,
@@ -493,7 +493,7 @@ mod jwt {
     }
 
     /// Returns the credentials file of the user.
-    pub(super) fn credentials(account: &KeyPair, user: &KeyPair) -> String {
+    pub(crate) fn credentials(account: &KeyPair, user: &KeyPair) -> String {
         let jwt = signed(account, user, "sampler", &json!({"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1}));
         format!(
             "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n{}\n------END USER NKEY SEED------\n",

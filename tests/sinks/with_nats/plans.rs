@@ -7,8 +7,8 @@ use async_nats::ConnectOptions;
 use ibnet::assignments::{Assignments, sha256_hex};
 use ibnet::record::strict::Line;
 
-use super::nats::{Server, available};
-use super::sampler::{Sampler, record, signal, wait_for};
+use super::server::{Server, available};
+use crate::sampler::{Sampler, record, signal, wait_for};
 
 const SAMPLERS: [&str; 3] = ["node00001", "node00004", "node00006"];
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_nats::ConnectOptions;
 use serde_json::Value;
 
-use super::nats::{Server, available, complete, file_and_server, slots};
-use super::sampler::{Received, Sampler, wait_for};
+use super::server::{Server, available, complete, file_and_server, slots};
+use crate::sampler::{Received, Sampler, wait_for};
 
 fn ibnet(sampler: &Sampler, server: &Server<'_>, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
