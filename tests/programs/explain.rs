@@ -186,7 +186,7 @@ fn ldms_lid_files_are_written_and_read_back() {
 }
 
 /// Sweeps all ports of `net.p` in a simulated fabric. Returns `mads_per_slot` of the `start` record
-/// and the mean number of octets of a port record.
+/// and the mean number of octets of a port record; 0 octets without a period.
 ///
 /// The groups of a slot depend on its number. The groups of the slots repeat after `period` slots. So
 /// the sweep goes on until there are answers of each slot of a period; a busy machine misses slots.
@@ -201,22 +201,21 @@ fn swept(dir: &TempDir, wide_counters: &str, interval: &str, groups: &str, perio
     let start: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
     // Octets and number of the records, by the place of the slot in its period.
     let mut sums: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
-    for line in lines {
-        let record: Value = serde_json::from_str(&line).unwrap();
-        let slot = record["slot"].as_u64().unwrap();
-        if record["type"] == "sweep" && sums.len() as u64 == period {
+    for line in lines.take_while(|_| period > 0) {
+        if line.starts_with("{\"type\":\"sweep\"") && sums.len() as u64 == period {
             break;
         }
         // The first record of a port has no rates, and its first slot queries all groups.
-        if record["type"] == "port" && record["dt_ns"].is_u64() {
-            let (octets, records) = sums.entry(slot % period).or_default();
+        if line.starts_with("{\"type\":\"port\"") && !line.contains("\"dt_ns\":null") {
+            let slot = line.split_once("\"slot\":").unwrap().1.split(',').next().unwrap();
+            let (octets, records) = sums.entry(slot.parse::<u64>().unwrap() % period).or_default();
             *octets += (line.len() + 1) as f64;
             *records += 1.0;
         }
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let octets = sums.values().map(|(octets, records)| octets / records).sum::<f64>() / period as f64;
+    let octets = sums.values().map(|(octets, records)| octets / records).sum::<f64>() / period.max(1) as f64;
     (start["mads_per_slot"].as_u64().unwrap(), octets)
 }
 
@@ -235,7 +234,7 @@ fn suggested_cost_is_that_of_a_sweep() {
         let cost = &report["cost"]["total"];
         let hertz: f64 = rate.parse().unwrap();
         let per_slot = |bound: &str| (cost[bound].as_f64().unwrap() / hertz).round() as u64;
-        let (least, _) = swept(&dir, "all", interval, groups, period);
+        let (least, _) = swept(&dir, "all", interval, groups, 0);
         let (most, octets) = swept(&dir, "none", interval, groups, period);
         assert_eq!((per_slot("least_mads_per_second"), per_slot("most_mads_per_second")), (least, most), "{cost}");
         let records = cost["ports"].as_f64().unwrap() * hertz * 86_400.0;

@@ -3,8 +3,10 @@
 //! These tests hold on a busy machine: slots are consecutive, and missed slots are counted.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -29,6 +31,8 @@ const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix:
 struct Service {
     dir: TempDir,
     child: Child,
+    /// Octets of the file that were read, and their records.
+    records: RefCell<(u64, Vec<Line>)>,
 }
 
 impl Drop for Service {
@@ -59,7 +63,7 @@ impl Service {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
         let command = command.current_dir(dir.path()).args(["-c", "ibnet.toml"]).envs(environment.iter().cloned());
         let child = command.stderr(fs::File::create(dir.path().join("log")).unwrap()).stdin(Stdio::null()).spawn().unwrap();
-        Self { dir, child }
+        Self { dir, child, records: RefCell::default() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -68,9 +72,20 @@ impl Service {
 
     /// Returns all complete records so far.
     fn lines(&self) -> Vec<Line> {
-        let text = fs::read_to_string(self.path("lines")).unwrap_or_default();
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))).collect()
+        self.read();
+        self.records.borrow().1.clone()
+    }
+
+    /// Reads the records that are new in the file, up to the last complete line.
+    fn read(&self) {
+        let (end, records) = &mut *self.records.borrow_mut();
+        let Ok(mut file) = fs::File::open(self.path("lines")) else { return };
+        file.seek(SeekFrom::Start(*end)).unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        let whole = text.rfind('\n').map_or("", |last| &text[..=last]);
+        *end += whole.len() as u64;
+        records.extend(whole.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))));
     }
 
     /// Waits until a condition holds, and returns the records.
@@ -78,9 +93,9 @@ impl Service {
     fn wait(&self, what: &str, holds: impl Fn(&[Line]) -> bool) -> Vec<Line> {
         let start = Instant::now();
         while start.elapsed() < HANGS {
-            let lines = self.lines();
-            if holds(&lines) {
-                return lines;
+            self.read();
+            if holds(&self.records.borrow().1) {
+                return self.records.borrow().1.clone();
             }
             std::thread::sleep(WAIT);
         }

@@ -231,6 +231,8 @@ mod tests {
     use std::net::TcpListener;
     use std::thread::{self, JoinHandle};
 
+    use tokio::net::TcpSocket;
+
     use super::super::{HostMetrics, Source, load};
     use super::*;
     use crate::hosts::HostNames;
@@ -315,7 +317,10 @@ mod tests {
             assert!(error.contains(expected) && error.contains(&url), "{error}");
             requests.join().unwrap();
         }
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // The port belongs to this socket, which does not listen.
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let closed = socket.local_addr().unwrap();
         let error = load_from(&format!("http://{closed}"), &Access::default(), "m_total", 10).unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot reach Prometheus at http://{closed}: Connection refused")), "{error}");
     }
