@@ -39,7 +39,7 @@ const LARGE: Size = Size { leaves: 8, seconds: 60, limits: [0.776, 0.879, 0.826,
 const SMALL: Size = Size { leaves: 4, seconds: 20, limits: [0.742, 0.950, 0.865, 0.849, 0.105] };
 
 /// Seconds of the recording of the demonstration.
-const SECONDS_OF_DEMONSTRATION: u64 = 10;
+const SECONDS_OF_DEMONSTRATION: u64 = 6;
 
 const START: u64 = 1_795_262_400;
 
