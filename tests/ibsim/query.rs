@@ -184,6 +184,9 @@ fn query_prints_what_perfquery_prints() {
     for compared in &ports {
         let random = set(&mut ibsim, compared, |field| rng.u64(..=field.all_ones()));
         compare(&ibsim, compared, &random);
+    }
+    // The limits of the counters do not depend on the port, and this one has all groups.
+    for compared in &ports[..1] {
         let full = set(&mut ibsim, compared, Field::all_ones);
         compare(&ibsim, compared, &full);
         let none = set(&mut ibsim, compared, |_| 0);

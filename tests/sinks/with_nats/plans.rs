@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_nats::ConnectOptions;
 use ibnet::assignments::{Assignments, sha256_hex};
@@ -151,6 +152,12 @@ impl<'a> Fleet<'a> {
     }
 }
 
+/// Returns the number of the slot of this moment.
+#[expect(clippy::disallowed_methods, reason = "a plan has a time of the wall clock")]
+fn slot_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 / INTERVAL
+}
+
 /// Returns a plan in which each sampler has the ports that the sampler before it had.
 fn rotated(plan: &str) -> String {
     let marked =
@@ -183,7 +190,9 @@ fn fleet_changes_to_a_published_plan_in_the_same_slot() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let plan = folder.read("plan.toml");
     assert!(!plan.contains("\nat = "), "the file is the plan without a time");
-    let (first, _) = fleet.publish(&plan, "0s");
+    let (first, begin) = fleet.publish(&plan, "0s");
+    // The time of a plan is a whole second. Before it, a sampler begins with the older plan.
+    wait_for("the time of the plan", || slot_now() >= begin);
     for name in &SAMPLERS[..2] {
         fleet.start(name);
     }
