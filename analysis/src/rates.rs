@@ -12,12 +12,14 @@
 //!    `ok` has all counters that were due. A port with the status `down` was not queried.
 //! 2. If the slot before a reading is complete, no reading was lost, because `ibnet-sweep` repeats a
 //!    query without a reply in every slot until it has a reply. The rate is known. The distance
-//!    from the last reading, in slots, is the *cadence* of the counter at this port.
+//!    from the last reading, in slots, is the *cadence* of the counter at this port. The records
+//!    that count are those before the reading in time: two samplers of a port can be in different
+//!    slots. If the last reading is of the same slot or a later one, no reading was lost either.
 //! 3. If the slot before a reading is not complete, or has no record, the rate is known only if the
 //!    distance from the last reading is not longer than the cadence. The counter was then not due
 //!    in between. Before rule 2 applied for the first time, the cadence is one slot.
-//! 4. In all other cases there is a *gap*: a reading was lost, and the rate is not known. A slot
-//!    with the status `unreachable` or `wrong_device` is always a gap.
+//! 4. In all other cases there is a *gap*: a reading was lost, and the rate is not known. A record
+//!    with the status `unreachable` or `wrong_device` between two readings is always a gap.
 //!
 //! A rate is also not known if one of the two values is saturated, or if a counter of the metric
 //! decreased: its device was reset, or its counters were cleared.
@@ -28,11 +30,10 @@ use crate::record::{Interval, Port, Value};
 /// The slots of a port so far. They show where readings of its counters can be missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slots {
-    /// The current slot, and what its records lack.
-    current: Option<(u64, Loss)>,
-    /// The slot before the current one, if it is complete.
-    complete: Option<u64>,
-    /// Last slot before the current one in which the device did not answer at all.
+    /// The slots of the last records and what they lack, the newest record first. Of two samplers,
+    /// one can be several slots behind the other: two entries for each.
+    last: [Option<(u64, Loss)>; 4],
+    /// Time of the last record of a device that did not answer at all.
     away: Option<u64>,
 }
 
@@ -60,37 +61,37 @@ pub struct LastReading {
 impl Slots {
     /// Adds a record. Records must be added in the order of time.
     pub fn add(&mut self, port: &Port<'_>) {
-        self.add_slot(port.slot, &port.status);
+        self.add_slot(port.ts, port.slot, &port.status);
     }
 
-    /// Adds the slot and the status of a record.
-    pub(crate) fn add_slot(&mut self, slot: u64, status: &str) {
+    /// Adds the time, the slot and the status of a record.
+    pub(crate) fn add_slot(&mut self, ts: u64, slot: u64, status: &str) {
         let loss = match status {
             "ok" | "down" => Loss::Nothing,
             "unreachable" | "wrong_device" => Loss::Device,
             _ => Loss::Replies,
         };
-        self.current = match self.current {
-            // Two samplers of the port have a record each.
-            Some((current, other)) if current == slot => Some((slot, loss.max(other))),
-            before => {
-                self.complete = before.filter(|(_, loss)| *loss == Loss::Nothing).map(|(slot, _)| slot);
-                self.away = before.filter(|(_, loss)| *loss == Loss::Device).map(|(slot, _)| slot).or(self.away);
-                Some((slot, loss))
-            }
-        };
+        if loss == Loss::Device {
+            self.away = Some(ts);
+        }
+        // Two samplers of the port have a record each.
+        let known = self.last.iter().position(|last| last.is_some_and(|(other, _)| other == slot));
+        let place = known.unwrap_or(self.last.len() - 1);
+        let other = known.and_then(|place| self.last[place]).map_or(Loss::Nothing, |(_, loss)| loss);
+        self.last.copy_within(..place, 1);
+        self.last[0] = Some((slot, loss.max(other)));
     }
 
     /// Returns whether a reading was lost between an earlier reading of a counter and its reading
     /// in the current slot.
     pub fn has_gap(&self, before: &LastReading, slot: u64) -> bool {
-        let Some(distance) = slot.checked_sub(before.slot) else { return true };
-        self.away > Some(before.slot) || (distance > before.cadence && !self.is_joined(slot, distance))
+        let distance = slot.saturating_sub(before.slot);
+        self.away > Some(before.ts) || (distance > before.cadence && !self.is_joined(slot, distance))
     }
 
     /// Returns whether no reading can have been lost, whatever the cadence of the counter is.
     fn is_joined(&self, slot: u64, distance: u64) -> bool {
-        distance <= 1 || (self.complete.is_some() && self.complete == slot.checked_sub(1))
+        distance <= 1 || slot.checked_sub(1).is_some_and(|before| self.last.contains(&Some((before, Loss::Nothing))))
     }
 }
 
@@ -264,6 +265,20 @@ mod tests {
         assert_eq!(errors.add(7, "ok", &symbols(112)), [(1, 7, 2.0)]);
         (8..17).for_each(|slot| assert_eq!(errors.add(slot, if slot == 12 { "down" } else { "ok" }, &[]), []));
         assert_eq!(errors.add(17, "ok", &symbols(142)), [(7, 17, 3.0)]);
+    }
+
+    #[test]
+    fn sampler_that_is_slots_behind_the_other_one_leaves_no_gap() {
+        let mut errors = Recording::of("symbol_error_counter");
+        let reading = |ts: u64, value: u64| vec![("symbol_error_counter", value.into()), ("ts", (ts * SECOND).into())];
+        errors.add(7, "ok", &reading(10, 0));
+        assert_eq!(errors.add(9, "ok", &reading(12, 2)), [], "slot 8 has no record yet");
+        assert_eq!(errors.add(8, "ok", &reading(13, 4)), [(12, 13, 2.0)], "no reading is between the two");
+        errors.add(9, "timeout", &[("ts", (14 * SECOND).into())]);
+        assert_eq!(errors.add(10, "ok", &reading(15, 8)), [], "slot 9 lacks a reply of one sampler");
+        assert_eq!(errors.add(10, "ok", &reading(16, 9)), [(15, 16, 1.0)]);
+        errors.add(11, "ok", &[("ts", (17 * SECOND).into())]);
+        assert_eq!(errors.add(12, "ok", &reading(18, 11)), [(16, 18, 1.0)], "slot 11 is complete");
     }
 
     #[test]

@@ -360,14 +360,15 @@ fn every_number_of_the_viewer_is_recomputed_from_the_records() {
 fn random_recording(dir: &Path, fabric: &Fabric, seed: u64) -> Vec<PathBuf> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let hosts = ["node00001", "node00013"];
-    let stops: Vec<Stop> = (0..rng.usize(..6))
-        .map(|_| Stop {
-            host: hosts[rng.usize(..2)],
-            after: rng.u64(..SLOTS as u64),
-            into_slot_us: if rng.bool() { rng.u64(..2000) } else { 0 },
-            intervals: f64::from(rng.u32(1..40)) / 10.0,
-        })
-        .collect();
+    // Few long stops, or many short ones.
+    let (share, longest) = if rng.bool() { (0.15, 40) } else { (0.6, 15) };
+    let mut stops = Vec::new();
+    for (host, after) in hosts.into_iter().flat_map(|host| (0..SLOTS as u64).map(move |after| (host, after))) {
+        if rng.f64() < share {
+            let into_slot_us = if rng.bool() { rng.u64(..3000) } else { 0 };
+            stops.push(Stop { host, after, into_slot_us, intervals: f64::from(rng.u32(1..longest)) / 10.0 });
+        }
+    }
     let faults = Faults { delayed: rng.f64() / 10.0, duplicated: rng.f64() / 10.0, ..faults(rng.u64(1..60)) };
     let config = [DISTURBED, CADENCE][rng.usize(..2)].replace("loss = 0.00", "loss = 0.01");
     let plan = plan(dir, &hosts.join(","));

@@ -38,7 +38,7 @@ impl Edges {
 
     /// Adds many records, which are within the time range and not close to its end.
     pub(super) fn add_run(&mut self, run: &Run<'_>) {
-        run.rows().for_each(|row| self.slots.add_slot(run.slot(row), &run.port().status));
+        run.rows().for_each(|row| self.slots.add_slot(run.ts(row), run.slot(row), &run.port().status));
     }
 
     /// Cuts a record to the time range. Calls `put` with the interpolated counters at the edges.

@@ -137,22 +137,27 @@ class Rates:
         self.port, self.metric = port, metric
         # The last reading of each counter: ts, slot, value, cadence, and cadence as far as the range shows it.
         self.last = {}
-        self.slots = collections.defaultdict(list)
-        for r in port.used:
-            self.slots[r["slot"]].append(r["status"])
+        # The statuses of each slot so far, and the times at which the device did not answer.
+        self.slots, self.away = collections.defaultdict(set), [0]
         self.covered = []
+
+    def add(self, r):
+        """Adds a record, in the order of time."""
+        self.slots[r["slot"]].add(r["status"])
+        if r["status"] in ("unreachable", "wrong_device"):
+            self.away.append(r["ts"])
 
     def is_joined(self, one, slot):
         """Whether no reading can have been lost: the slot before the reading is complete."""
-        return slot - one[1] <= 1 or set(self.slots.get(slot - 1, ["no record"])) <= {"ok", "down"}
+        return slot - one[1] <= 1 or self.slots.get(slot - 1, {"no record"}) <= {"ok", "down"}
 
     def has_gap(self, one, slot, cadence):
         """Whether a reading was lost since an earlier one, or the device was away in between."""
-        statuses = {status for s in range(one[1] + 1, slot) for status in self.slots.get(s, [])}
-        return bool(statuses & {"unreachable", "wrong_device"}) or slot - one[1] > cadence and not self.is_joined(one, slot)
+        return self.away[-1] > one[0] or slot - one[1] > cadence and not self.is_joined(one, slot)
 
     def between(self, r):
         """Yields the rates since the last readings, cut to the range."""
+        self.add(r)
         if not r["counts"]:
             return
         low, high = self.port.window
@@ -165,7 +170,9 @@ class Rates:
             if one:
                 is_within = low <= one[0] and r["ts"] < high
                 known = one[4] if is_within else one[3]
-                cadence, in_range = (max(r["slot"] - one[1], 1),) * 2 if self.is_joined(one, r["slot"]) else one[3:]
+                # Another sampler's reading of the same slot, or of an earlier one, shows no cadence.
+                is_cadence = r["slot"] > one[1] and self.is_joined(one, r["slot"])
+                cadence, in_range = (r["slot"] - one[1],) * 2 if is_cadence else one[3:]
                 in_range = in_range if low <= one[0] else 1
                 start, end = max(one[0], low), min(r["ts"], high)
                 if start < end:
