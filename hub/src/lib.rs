@@ -38,3 +38,6 @@ mod store;
 pub mod config;
 pub mod error;
 pub mod program;
+
+#[doc(hidden)]
+pub use simulate::{Recording, record};

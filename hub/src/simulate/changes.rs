@@ -65,20 +65,30 @@ impl Changes {
 
     /// Changes the fabric until the process ends.
     pub(crate) fn run(self, fabric: &SharedFabric, samplers: &mut [RunningSampler]) {
-        self.dead.iter().for_each(|id| lock(fabric).set_dead(*id, true));
-        self.manage(fabric, false);
+        self.begin(fabric);
         for second in 0_u64.. {
             thread::sleep(SECOND);
-            self.flap(fabric, second % FLAP_EVERY);
-            match second % FAILOVER_EVERY {
-                second if second == FAILOVER.start => self.manage(fabric, true),
-                second if second == FAILOVER.end => self.manage(fabric, false),
-                _ => {}
-            }
+            self.pass(second, fabric);
             // A single sampler does not fail: nothing would be left.
             if samplers.len() > 1 {
-                fail(&mut samplers[1], second % FAIL_EVERY);
+                fail(&mut samplers[1], second);
             }
+        }
+    }
+
+    /// Changes the fabric at the start.
+    pub(super) fn begin(&self, fabric: &SharedFabric) {
+        self.dead.iter().for_each(|id| lock(fabric).set_dead(*id, true));
+        self.manage(fabric, false);
+    }
+
+    /// Changes the fabric in a second after the start. Each second must be passed once, in order.
+    pub(super) fn pass(&self, second: u64, fabric: &SharedFabric) {
+        self.flap(fabric, second % FLAP_EVERY);
+        match second % FAILOVER_EVERY {
+            second if second == FAILOVER.start => self.manage(fabric, true),
+            second if second == FAILOVER.end => self.manage(fabric, false),
+            _ => {}
         }
     }
 
@@ -115,11 +125,40 @@ impl Changes {
 }
 
 fn fail(sampler: &mut RunningSampler, second: u64) {
+    let second = second % FAIL_EVERY;
     if second == FAIL.start {
         sampler.stop();
     } else if second == FAIL.end
         && let Err(error) = sampler.start()
     {
         tracing::warn!(%error, "cannot start a simulated sampler again");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ibnet::config::Simulated;
+    use ibnet::sweep::driver::SystemClock;
+    use ibnet::topology::synthetic::FatTree;
+
+    use super::super::Prepared;
+    use super::*;
+
+    #[test]
+    fn sampler_that_fails_runs_again_after_its_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let net = folder.path().join("net.p");
+        let tree = FatTree { leaves: 2, hosts: 2, spines: 1, trunk: 1, radix: 4 };
+        std::fs::write(&net, tree.blueprint().ports_report()).expect("written");
+        let prepared = Prepared::read(&net, &Simulated::default(), "1s").expect("a fabric");
+        let (mut sampler, lines) = prepared.sampler(&prepared.blocks[0], SystemClock::start());
+        sampler.start().expect("a thread");
+        for second in 0..FAIL_EVERY {
+            fail(&mut sampler, second);
+            assert_eq!(sampler.is_running(), !FAIL.contains(&second), "second {second}");
+        }
+        fail(&mut sampler, FAIL_EVERY + FAIL.start);
+        assert!(!sampler.is_running(), "it fails again");
+        assert_eq!(lines.text().matches(r#""type":"start""#).count(), 2, "two runs");
     }
 }

@@ -4,8 +4,6 @@
 //! running and past jobs. The hosts of the incast are one job that runs all the time and writes its
 //! results to one server every minute. Storage servers run no job.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use ibnet::hostlist;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::topology::{DeviceId, Fabric};
@@ -39,9 +37,9 @@ struct Group {
     length_ns: u64,
 }
 
-/// Returns the jobs of a fabric with this traffic.
-pub(super) fn of(fabric: &Fabric, seed: u64, incast: Option<&Incast>, servers: &[DeviceId]) -> Simulated {
-    let start_ns = now_ns();
+/// Returns the jobs of a fabric with this traffic. `start_ns` is the start of the traffic, in
+/// nanoseconds since 1970.
+pub(super) fn of(fabric: &Fabric, seed: u64, incast: Option<&Incast>, servers: &[DeviceId], start_ns: u64) -> Simulated {
     let senders: Vec<DeviceId> = incast.map(|incast| incast.from.clone()).unwrap_or_default();
     let is_free = |id: &DeviceId| !senders.contains(id) && !servers.contains(id);
     let writes = named(fabric, &senders);
@@ -92,10 +90,4 @@ pub(super) fn named(fabric: &Fabric, devices: &[DeviceId]) -> Option<(String, Ho
     let nodes = hostlist::fold(devices.iter().map(|id| fabric.device(*id).host()));
     let hosts = Hosts::parse(&nodes).ok()?;
     Some((nodes, hosts))
-}
-
-#[expect(clippy::disallowed_methods, reason = "simulated jobs run now")]
-fn now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ibnet::assignments::Sampler;
 use ibnet::cli;
@@ -34,6 +34,9 @@ use crate::jobs::source::Simulated;
 
 mod changes;
 mod jobs;
+mod record;
+
+pub use record::{Recording, record};
 
 /// Largest number of ports of a sampler, as in `ibnet-gen`.
 const CAP: u32 = 150;
@@ -82,8 +85,14 @@ pub(crate) struct RunningSampler {
 }
 
 impl Prepared {
-    /// Reads the net file and plans the samplers.
+    /// Reads the net file and plans the samplers. The simulation starts now.
     pub(crate) fn read(net: &Path, simulated: &config::Simulated, interval: &str) -> Result<Self, HubError> {
+        Self::starting(net, simulated, interval, now_ns())
+    }
+
+    /// Reads the net file and plans the samplers. `start_ns` is the start of the simulation, in
+    /// nanoseconds since 1970.
+    fn starting(net: &Path, simulated: &config::Simulated, interval: &str, start_ns: u64) -> Result<Self, HubError> {
         let raw = Raw {
             simulate: net.display().to_string(),
             simulated: simulated.clone(),
@@ -105,7 +114,7 @@ impl Prepared {
         let incast = incast(&fabric, &simulation);
         let traffic = traffic(&fabric, &simulation, incast.as_ref());
         let servers = servers(&fabric, &simulation, incast.as_ref());
-        let jobs = jobs::of(&fabric, simulation.seed, incast.as_ref(), &servers);
+        let jobs = jobs::of(&fabric, simulation.seed, incast.as_ref(), &servers, start_ns);
         let storage = jobs::named(&fabric, &servers).map(|(text, hosts)| Group { name: STORAGE.to_owned(), hosts, text });
         let mut dead = Vec::new();
         for name in &simulation.dead {
@@ -136,26 +145,20 @@ impl Prepared {
         self.storage.as_ref()
     }
 
+    /// Returns a sampler that does not run yet, and its records.
+    fn sampler(&self, block: &Sampler, clock: SystemClock) -> (RunningSampler, Lines) {
+        let (outlet, lines) = Destination::memory();
+        let settings = settings(block, self.interval, &self.engine);
+        let (block, fabric) = (block.clone(), Arc::clone(&self.fabric));
+        (RunningSampler { block, settings, fabric, clock, outlet, running: None }, lines)
+    }
+
     /// Starts the samplers and the changes of the fabric. All records go to `sender`.
     pub(crate) fn start(self, sender: Sender) -> std::io::Result<()> {
         let clock = SystemClock::start();
         let (mut samplers, mut outlets) = (Vec::new(), Vec::new());
-        for block in self.blocks {
-            let (outlet, lines) = Destination::memory();
-            let settings = DriverSettings {
-                sampler: block.host.clone(),
-                ca: "sim".to_owned(),
-                ca_port: PortNum(1),
-                is_secondary: block.is_secondary(),
-                interval: self.interval,
-                offset: self.interval.mul_f64(block.offset.unwrap_or(0.0)),
-                aligned: true,
-                sweeps: None,
-                assignments_sha256: None,
-                engine: self.engine.clone(),
-            };
-            let (fabric, clock) = (Arc::clone(&self.fabric), clock);
-            let mut sampler = RunningSampler { block, settings, fabric, clock, outlet, running: None };
+        for block in &self.blocks {
+            let (mut sampler, lines) = self.sampler(block, clock);
             sampler.start()?;
             samplers.push(sampler);
             outlets.push(lines);
@@ -164,6 +167,21 @@ impl Prepared {
         let fabric = self.fabric;
         thread::Builder::new().name("scenario".to_owned()).spawn(move || changes.run(&fabric, &mut samplers))?;
         thread::Builder::new().name("simulated".to_owned()).spawn(move || forward(&outlets, &sender)).map(drop)
+    }
+}
+
+fn settings(block: &Sampler, interval: Duration, engine: &engine::Config) -> DriverSettings {
+    DriverSettings {
+        sampler: block.host.clone(),
+        ca: "sim".to_owned(),
+        ca_port: PortNum(1),
+        is_secondary: block.is_secondary(),
+        interval,
+        offset: interval.mul_f64(block.offset.unwrap_or(0.0)),
+        aligned: true,
+        sweeps: None,
+        assignments_sha256: None,
+        engine: engine.clone(),
     }
 }
 
@@ -187,6 +205,12 @@ impl RunningSampler {
     /// Returns the name of the sampler.
     pub(crate) fn name(&self) -> &str {
         &self.settings.sampler
+    }
+
+    /// Returns whether the sampler was started and not stopped.
+    #[cfg(test)]
+    const fn is_running(&self) -> bool {
+        self.running.is_some()
     }
 
     /// Starts the sampler.
@@ -292,4 +316,10 @@ pub(crate) fn lock(fabric: &SharedFabric) -> std::sync::MutexGuard<'_, SimFabric
 pub(crate) fn is_host(fabric: &Fabric, id: DeviceId) -> bool {
     let device = fabric.device(id);
     device.kind == NodeKind::Hca && device.linked_ports() > 0
+}
+
+#[expect(clippy::disallowed_methods, reason = "the simulated fabric exists now")]
+fn now_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
