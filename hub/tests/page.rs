@@ -1,11 +1,37 @@
-//! The page in a real browser, on a simulated fabric. `page/test/browser` has the tests.
+//! The page in a real browser. `page/test/browser` has the tests.
+//!
+//! The records are those of a simulated fabric in virtual time. The tests send them to a hub slot by
+//! slot, so that the page has a certain slot until a test sends the next one.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
+use ibnet::topology::synthetic::FatTree;
+use ibnet_hub::config::Raw;
+
 /// Paths of Chromium in Debian and in other distributions.
 const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+/// 48 hosts. All links are up at the end of the records, and the subnet manager has failed over.
+const TREE: FatTree = FatTree { leaves: 8, hosts: 6, spines: 4, trunk: 1, radix: 12 };
+const SLOTS: u64 = 90;
+
+/// Slots of the records of known faults: a link is down from second 20 on, and the subnet manager
+/// fails over in second 45.
+const SLOTS_OF_FAULTS: u64 = 67;
+
+/// Start of the records in nanoseconds since 1970.
+const START_NS: u64 = 1_795_000_000_000_000_000;
+
+/// A host that is neither dead nor a sampler, and gets the hostile name.
+const RENAMED: &str = "node00150";
+const HOSTILE: &str = "<img src=x onerror=window.attacked=1>";
+
+/// The switch that does not answer. Its hosts do not answer either.
+const DEAD: &str = "leaf08";
 
 /// Prints why the test is skipped, so that the test runner does not capture it. With
 /// `IBNET_REQUIRE_BROWSER` the test fails instead.
@@ -16,21 +42,55 @@ fn skip(reason: &str) {
 
 #[test]
 fn page_shows_the_simulated_fabric_in_a_browser() {
-    run("test/browser/page.test.mjs");
+    run("test/browser/page.test.mjs", healthy);
 }
 
 #[test]
 fn page_is_usable_with_a_keyboard_and_a_screen_reader() {
-    run("test/browser/access.test.mjs");
+    run("test/browser/access.test.mjs", healthy);
 }
 
 #[test]
 fn page_answers_the_questions_of_an_operator_about_known_faults() {
-    run("test/browser/faults.test.mjs");
+    run("test/browser/faults.test.mjs", faulty);
 }
 
-/// Runs the browser tests of a file.
-fn run(file: &str) {
+/// Records a small fabric.
+fn healthy(folder: &Path) {
+    record(folder, &TREE.blueprint().ports_report(), &Raw::default(), SLOTS);
+}
+
+/// Records a fabric with a congested port, a switch that does not answer, and a hostile name.
+fn faulty(folder: &Path) {
+    let net = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/stria.p")).unwrap();
+    // Lines such as: CA 43 1 0x...1 4x EDR - SW 8 24 0x...80 ( 'node00192 mlx5_0' - 'leaf08' )
+    let hosts = net.lines().filter(|line| line.starts_with("CA ") && line.contains(&format!("'{DEAD}'")));
+    let hosts: Vec<String> = hosts.map(|line| line.split(['\'', ' ']).find(|word| word.starts_with("node")).unwrap().to_owned()).collect();
+    assert_eq!(hosts.len(), 24);
+    let mut raw = Raw::default();
+    raw.simulated.scenario_start = "2s".to_owned();
+    raw.simulated.scenario_length = "1h".to_owned();
+    raw.simulated.dead = std::iter::once(DEAD.to_owned()).chain(hosts).collect();
+    record(folder, &net.replace(RENAMED, HOSTILE), &raw, SLOTS_OF_FAULTS);
+}
+
+/// Writes the records of each sampler, and the configuration of a hub without its input.
+fn record(folder: &Path, net: &str, raw: &Raw, slots: u64) {
+    let file = folder.join("fabric.p");
+    fs::write(&file, net).unwrap();
+    let recording = ibnet_hub::record(&file, &raw.simulated, slots, START_NS).unwrap();
+    for (sampler, lines) in &recording.samplers {
+        fs::write(folder.join(format!("{sampler}.jsonl")), lines).unwrap();
+    }
+    let jobs = folder.join("jobs.csv");
+    fs::write(&jobs, &recording.jobs).unwrap();
+    let groups = recording.storage.iter().map(|group| format!("{group:?}")).collect::<String>();
+    let config = format!("fabric = \"tree\"\njobs = {jobs:?}\ngroups = [{groups}]\n");
+    fs::write(folder.join("hub.toml"), config).unwrap();
+}
+
+/// Runs the browser tests of a file with records that `record` writes into a folder.
+fn run(file: &str, record: fn(&Path)) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     if !BROWSERS.iter().any(|path| Path::new(path).exists()) {
         return skip("Chromium is not installed; the page is not tested in a browser (Debian: apt install chromium)");
@@ -38,11 +98,13 @@ fn run(file: &str) {
     if !folder.join("page/node_modules/playwright-core").exists() {
         return skip("the packages of the page are not installed; run npm ci in hub/page");
     }
+    let records = tempfile::tempdir().unwrap();
+    record(records.path());
     let tests = Command::new("node")
         .args(["--test", file])
         .current_dir(folder.join("page"))
         .env("IBNET_HUB", env!("CARGO_BIN_EXE_ibnet-hub"))
-        .env("IBNET_NET", folder.join("../examples/stria.p"))
+        .env("IBNET_RECORDS", records.path())
         .env("IBNET_OUT", folder.join("../out/hub"))
         .output()
         .expect("node is installed");

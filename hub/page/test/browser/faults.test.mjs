@@ -1,84 +1,45 @@
 // The questions of an operator, on a simulated fabric with known faults: a congested port, a switch
 // that does not answer, a link that goes down, a failover of the subnet manager, a lost sampler, and
-// a hostile name.
+// a hostile name. The tests run in order, each at its time of the records.
 import assert from "node:assert/strict";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { after, before, test } from "node:test";
-import {
-  isSimulated,
-  openBrowser,
-  openPage,
-  pictures,
-  show,
-  skip,
-  TestHub,
-  VIEWS,
-} from "./harness.mjs";
+import { test } from "node:test";
+import { isSimulated, openPage, pictures, show, skip, VIEWS, withHub } from "./harness.mjs";
 
+// These names are also in `hub/tests/page.rs`.
 const HOSTILE = "<img src=x onerror=window.attacked=1>";
-/** A host that is neither dead nor a sampler, and gets the hostile name. */
-const RENAMED = "node00150";
-/** The switch that does not answer. Its hosts do not answer either. */
+/** The switch that does not answer, and the number of its hosts. They do not answer either. */
 const DEAD = "leaf08";
+const HOSTS = 24;
 /** The server of the incast, and the switch port that sends to it, by the net file. */
 const SERVER = "oss6";
 const ROOT = { node: "io04", port: 7 };
 
+/** Slots in which a link is down and has not gone up again. */
+const LINK_DOWN = 31;
+/** Slots after the failover of the subnet manager. */
+const FAILOVER = 60;
+/** Slots that the lost sampler does not send: the page names it after four. */
+const LOST = 6;
+
 const reason = isSimulated ? skip : "SKIPPED: IBNET_HUB does not name the program ibnet-hub";
-let folder;
-let hub;
-let browser;
-let hosts;
-
 if (reason) console.log(reason);
-
-before(async () => {
-  if (reason) return;
-  folder = await mkdtemp(`${tmpdir()}/ibnet-faults-`);
-  const net = (await readFile(process.env.IBNET_NET, "utf8")).replaceAll(RENAMED, HOSTILE);
-  await writeFile(`${folder}/fabric.p`, net);
-  // Lines such as: CA 43 1 0x...1 4x EDR - SW 8 24 0x...80 ( 'node00192 mlx5_0' - 'leaf08' )
-  const cables = net.matchAll(/^CA .*\( '(\S+) .*' - '(.*)' \)$/gm);
-  hosts = [...cables].filter(([, , leaf]) => leaf === DEAD).map(([, host]) => host);
-  assert.equal(hosts.length, 24);
-  const dead = [DEAD, ...hosts].map((name) => JSON.stringify(name)).join(", ");
-  await writeFile(
-    `${folder}/hub.toml`,
-    `simulate = "${folder}/fabric.p"
-[simulated]
-scenario = "incast"
-scenario_start = "2s"
-scenario_length = "1h"
-dead = [${dead}]
-`,
-  );
-  hub = new TestHub(`${folder}/hub.toml`);
-  await hub.start();
-  browser = await openBrowser();
-});
-
-after(async () => {
-  if (reason) return;
-  await browser.close();
-  await hub.end();
-  await rm(folder, { recursive: true });
-});
+const shared = reason ? { hub: {} } : withHub(LINK_DOWN);
+const { hub } = shared;
 
 test("overview_names_the_congested_port_and_puts_the_dead_switch_first", {
   skip: reason,
 }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   await show(page, hub, "overview");
   await page.waitForSelector(".card");
   assert.equal(await page.textContent(".card-title b"), `${ROOT.node} / ${ROOT.port}`);
   assert.match(await page.textContent(".card"), new RegExp(SERVER));
   await page.waitForFunction(
     (text) => document.querySelector(".fault")?.textContent.includes(text),
-    `${hosts.length} devices`,
+    `${HOSTS} devices`,
   );
   const first = await page.textContent(".fault");
-  assert.match(first, new RegExp(`${DEAD}.*no answer; ${hosts.length} devices behind it`));
+  assert.match(first, new RegExp(`${DEAD}.*no answer; ${HOSTS} devices behind it`));
   await page.screenshot({ path: `${pictures}/faults-overview.png` });
   await page.click(".card");
   await page.waitForFunction(() => document.location.hash.startsWith("#/tree"));
@@ -87,7 +48,7 @@ test("overview_names_the_congested_port_and_puts_the_dead_switch_first", {
 });
 
 test("hostile_name_is_only_text", { skip: reason }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   const { ports } = await hub.json("topology");
   const port = ports.find(({ node }) => node.startsWith(HOSTILE));
   for (const view of [
@@ -114,7 +75,7 @@ test("hostile_name_is_only_text", { skip: reason }, async (context) => {
 });
 
 test("link_that_is_down_is_two_clicks_from_its_port", { skip: reason }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   await show(page, hub, "overview");
   const fault = page.locator(".fault", { hasText: "link down" }).first();
   await fault.waitFor();
@@ -132,11 +93,12 @@ test("link_that_is_down_is_two_clicks_from_its_port", { skip: reason }, async (c
 });
 
 test("failover_is_in_the_events_of_the_subnet_manager", { skip: reason }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
-  await hub.until(async () => (await hub.json("sm")).master_changes > 0, 120);
+  await hub.sendUntil(FAILOVER);
+  const { page, faults } = await openPage(context, shared.browser, hub);
   const { rows, master_changes } = await hub.json("sm");
   const [master] = rows;
   assert.ok(master.is_master);
+  assert.equal(master_changes, 1);
   await show(page, hub, "events?kind=sm");
   const named = page.locator(".manager-text", { hasText: `${master.node} (LID ${master.lid}` });
   await named.waitFor();
@@ -146,30 +108,32 @@ test("failover_is_in_the_events_of_the_subnet_manager", { skip: reason }, async 
 });
 
 test("lost_sampler_is_named_and_its_ports_have_no_values", { skip: reason }, async (context) => {
-  const { page, faults } = await openPage(context, browser, hub);
-  const samplers = async () => (await hub.json("samplers")).rows;
-  // The simulation stops its second sampler.
-  const { sampler: name } = (await samplers())[1];
-  const { interval_ns } = await hub.json("health");
-  const behind = async () => {
-    const { last_slot } = (await samplers()).find(({ sampler }) => sampler === name);
-    return (await hub.json("health")).last_slot - last_slot;
-  };
+  await hub.sendUntil(FAILOVER);
+  const { page, faults } = await openPage(context, shared.browser, hub);
+  const name = hub.feed.samplers[1];
+  const { ports } = await hub.json("topology");
+  const port = ports.find(({ sampler, kind }) => sampler === name && kind === "switch");
+  const key = `${port.guid}/${port.port}`;
+  const cells = page.locator(`.table-row[data-id="${key}"] [role=gridcell]`);
+  const portView = `ports?q=${encodeURIComponent(port.node)}&sort=port&order=up`;
+  await show(page, hub, portView);
+  assert.match(await cells.nth(5).textContent(), /^\d/, "the sampler is not lost yet");
+  const lost = hub.feed.last + 1;
+  hub.feed.lost.add(name);
+  await hub.send(LOST);
+  // The hub marks the sampler when nothing has arrived for a time. Its ports have no value before.
+  await show(page, hub, portView);
+  assert.equal(await cells.nth(4).textContent(), "no data");
+  assert.doesNotMatch(await cells.nth(5).textContent(), /^\d/);
   await show(page, hub, "overview");
-  await hub.until(async () => (await behind()) > 5, 150);
   const late = page.locator(".sampler:not([data-state=ok])", { hasText: name });
   await late.waitFor();
   assert.match(await late.textContent(), /no new slot|disconnected/);
   await page.locator(".verdict-text", { hasText: "1 sampler sends no records" }).waitFor();
   await page.screenshot({ path: `${pictures}/faults-sampler.png` });
-  const { ports } = await hub.json("topology");
-  const port = ports.find(({ sampler, kind }) => sampler === name && kind === "switch");
-  const key = `${port.guid}/${port.port}`;
-  await show(page, hub, `ports?q=${encodeURIComponent(port.node)}&sort=port&order=up`);
-  const cell = page.locator(`.table-row[data-id="${key}"] [role=gridcell]`).nth(5);
-  assert.doesNotMatch(await cell.textContent(), /^\d/);
-  const { last_slot } = (await samplers()).find(({ sampler }) => sampler === name);
-  const slot = last_slot + 3;
-  assert.equal(await hub.value(key, "xmit_utilization", slot, interval_ns), undefined);
+  const { interval_ns } = await hub.json("health");
+  const value = (slot) => hub.value(key, "xmit_utilization", slot, interval_ns);
+  assert.equal(typeof (await value(lost - 1)), "number");
+  for (let slot = lost; slot <= hub.feed.last; slot++) assert.equal(await value(slot), undefined);
   assert.deepEqual(faults, []);
 });

@@ -5,14 +5,18 @@ import {
   isSimulated,
   openPage,
   pictures,
+  settled,
   show,
   shownSlot,
   skip,
+  stepBack,
   VIEWS,
   withHub,
 } from "./harness.mjs";
 
-const shared = withHub();
+/** Slots that the hub has at the start. The records have more. */
+const SLOTS = 80;
+const shared = withHub(SLOTS);
 const { hub } = shared;
 
 /** Returns the share of a text such as `12.3 %`, and half a unit of its last digit. */
@@ -39,35 +43,55 @@ test("answer_has_the_content_policy", { skip }, async () => {
   assert.doesNotMatch(policy, /unsafe/);
 });
 
+/** Sends a slot, and waits until the page has it. Returns the newest slot of the hub. */
+async function sendNext(page) {
+  await hub.send(1);
+  const { last_slot } = await hub.json("health");
+  await page.waitForFunction(
+    (slot) => Number(document.documentElement.dataset.slot) >= slot,
+    last_slot,
+  );
+  await settled(page);
+  return last_slot;
+}
+
+/** Compares the values in a table of ports with the records of the shown slot. */
+async function compareWithRecords(page) {
+  const slot = await shownSlot(page);
+  const rows = await page.$$eval(".table-row:not([hidden])", (elements) =>
+    elements.map((row) => ({
+      key: row.dataset.id,
+      text: row.querySelectorAll("[role=gridcell]")[5].textContent,
+    })),
+  );
+  assert.ok(rows.length > 3);
+  let compared = 0;
+  for (const { key, text } of rows.slice(0, 12)) {
+    const value = await hub.value(key, "xmit_utilization", slot, shared.interval);
+    // A dead host has no value.
+    assert.equal(/^\d/.test(text), typeof value === "number", `${key}: ${text}, record ${value}`);
+    if (typeof value !== "number") continue;
+    const { share, tolerance } = parseShare(text);
+    // A frame has steps of 1/64000.
+    const difference = Math.abs(share - Math.min(1, value));
+    assert.ok(difference <= tolerance + 1 / 64000, `${key}: ${text}, record ${value}`);
+    compared++;
+  }
+  assert.ok(compared > 3);
+}
+
 test("value_on_the_page_equals_the_value_of_the_interface", { skip }, async (context) => {
   const { page, faults } = await openPage(context, shared.browser, hub);
   const ports = shared.topology.ports.filter(({ kind }) => kind === "switch").slice(0, 40);
-  const node = ports[0].node;
-  await show(page, hub, `ports?q=${node}&sort=port&order=up`);
-  let compared = 0;
-  // A sampler can miss a slot, which then has no values: an earlier one has.
-  for (let step = 0; step < 10 && compared <= 3; step++) {
-    await page.keyboard.press("ArrowLeft");
-    await page.waitForTimeout(1500);
-    const slot = await shownSlot(page);
-    const rows = await page.$$eval(".table-row:not([hidden])", (elements) =>
-      elements.map((row) => ({
-        key: row.dataset.id,
-        text: row.querySelectorAll("[role=gridcell]")[5].textContent,
-      })),
-    );
-    assert.ok(rows.length > 3);
-    for (const { key, text } of rows.slice(0, 12)) {
-      const value = await hub.value(key, "xmit_utilization", slot, shared.interval);
-      if (value === undefined || value === null || !/^\d/.test(text)) continue;
-      const { share, tolerance } = parseShare(text);
-      // A frame has steps of 1/64000.
-      const difference = Math.abs(share - Math.min(1, value));
-      assert.ok(difference <= tolerance + 1 / 64000, `${key}: ${text}, record ${value}`);
-      compared++;
-    }
+  await show(page, hub, `ports?q=${ports[0].node}&sort=port&order=up`);
+  if (isSimulated) {
+    // The page has this slot from the stream. The generated fabric would go on meanwhile.
+    await sendNext(page);
+    await compareWithRecords(page);
+    assert.equal(await shownSlot(page), (await hub.json("health")).last_slot);
   }
-  assert.ok(compared > 3);
+  await stepBack(page);
+  await compareWithRecords(page);
   assert.deepEqual(faults, []);
 });
 
@@ -126,8 +150,7 @@ test("compared_ports_are_in_one_chart_and_in_the_export", { skip }, async (conte
   });
   assert.deepEqual(names, expected);
   await page.screenshot({ path: `${pictures}/compared.png` });
-  await page.keyboard.press("ArrowLeft");
-  await page.waitForTimeout(1500);
+  await stepBack(page);
   const download = page.waitForEvent("download");
   await page.click("text=Export CSV");
   const lines = (await readFile(await (await download).path(), "utf8")).trim().split("\n");
@@ -209,7 +232,7 @@ test("group_page_shows_the_octets_of_the_records_and_selects_its_hosts", {
   skip,
 }, async (context) => {
   const { page, faults } = await openPage(context, shared.browser, hub);
-  // A time with records: the hub of the tests has just started.
+  // The generated fabric has just started.
   const { kept } = await hub.json("health");
   await hub.until(
     async () => (await hub.json("health")).last_ts > kept.from_ns + 35 * shared.interval,
@@ -275,28 +298,37 @@ test("events_name_the_subnet_manager_or_say_why_not", { skip }, async (context) 
   assert.deepEqual(faults, []);
 });
 
-test("live_page_shows_a_slot_at_most_two_intervals_after_the_hub_has_it", {
-  skip,
-}, async (context) => {
-  const { page } = await openPage(context, shared.browser, hub);
+test("live_page_shows_each_slot_that_the_hub_receives", { skip }, async (context) => {
+  const { page, faults } = await openPage(context, shared.browser, hub);
   await show(page, hub, "overview");
-  for (let round = 0; round < 3; round++) {
-    const { last_slot } = await hub.json("health");
-    await page.waitForFunction(
-      (slot) => Number(document.documentElement.dataset.slot) >= slot,
-      last_slot,
+  await page.evaluate(() => {
+    const slots = [];
+    new MutationObserver(() => slots.push(document.documentElement.dataset.slot)).observe(
+      document.documentElement,
+      { attributeFilter: ["data-slot"] },
     );
-    const now = (await hub.json("health")).last_slot;
-    const shown = Number(await page.evaluate(() => document.documentElement.dataset.slot));
-    assert.ok(now - shown <= 2, `the hub has slot ${now}, the page shows ${shown}`);
-    await page.waitForTimeout(1000);
+    window.slots = slots;
+  });
+  let { last_slot } = await hub.json("health");
+  for (let round = 0; round < 3; round++) {
+    const now = await sendNext(page);
+    assert.ok(now > last_slot);
+    last_slot = now;
+    if (isSimulated) assert.equal(await shownSlot(page), last_slot);
   }
+  const slots = (await page.evaluate(() => window.slots)).map(Number);
+  assert.deepEqual(
+    slots,
+    [...slots].sort((x, y) => x - y),
+    "the time of the page goes forward",
+  );
+  assert.deepEqual(faults, []);
 });
 
 test("url_opens_the_same_view_again", { skip }, async (context) => {
   const { page } = await openPage(context, shared.browser, hub);
   await show(page, hub, "heatmap?metric=xmit_blocked&by=switch&agg=mean");
-  await page.keyboard.press("ArrowLeft");
+  await stepBack(page);
   const url = page.url();
   const at = Date.parse(/[?&]at=([^&]*)/.exec(url)[1]);
   const slot = Math.round((at * 1e6) / shared.interval);
@@ -324,11 +356,11 @@ test("page_connects_again_after_the_hub_restarts", { skip }, async (context) => 
   assert.match(await page.textContent(".banner"), /connection to the hub is lost.*last slot/i);
   await page.screenshot({ path: `${pictures}/lost.png` });
   await hub.start();
+  await hub.send(1);
   const { last_slot } = await hub.json("health");
   await page.waitForFunction(
     (slot) => Number(document.documentElement.dataset.slot) >= slot,
     last_slot,
-    { timeout: 60_000 },
   );
   await page.waitForSelector(".banner", { state: "hidden" });
 });
