@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Time after which a test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time after which a test that hangs fails. It is no limit of speed.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A running hub.
 pub(super) struct Hub {

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -24,6 +25,18 @@ fn available() -> Option<PathBuf> {
         let _ = writeln!(std::io::stderr(), "SKIPPED: nats-server is not installed; `make tools` fetches it");
     }
     found
+}
+
+/// Returns a port that no program uses. It is below the ports that the system hands out, so that no
+/// other test gets it while the server does not run.
+fn port() -> u16 {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 10_000;
+    // Tests that run at the same time begin at different ports, in other processes and in this one.
+    static TESTS: AtomicU32 = AtomicU32::new(0);
+    let begin = ((std::process::id() + 1000 * TESTS.fetch_add(1, Ordering::Relaxed)) % u32::from(COUNT)) as u16;
+    let mut all = (0..COUNT).map(|place| FIRST + (begin + place) % COUNT);
+    all.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 /// A server, which is killed on drop.
@@ -75,7 +88,7 @@ impl Drop for Server {
 fn records_of_a_stream_are_read_from_the_past_on() {
     let Some(program) = available() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = port();
     let server = Server::start(&program, folder.path(), port);
     server.publish(&(start_line("s", 1) + &lines("s", 100, 0.5)));
     let url = format!("nats://127.0.0.1:{port}/ibnet.test.>");
@@ -105,7 +118,7 @@ fn records_of_a_stream_are_read_from_the_past_on() {
 fn stream_is_archived_although_the_hub_is_killed() {
     let Some(program) = available() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = port();
     let server = Server::start(&program, folder.path(), port);
     let mut sent = start_line("s", 1) + &lines("s", 100, 0.5) + &lines("s", 101, 0.5);
     server.publish(&sent);
