@@ -37,6 +37,10 @@ struct Args {
     /// Time from the start of this program to the start of the scenario
     #[arg(long, default_value = "5s", value_parser = humantime::parse_duration)]
     start: Duration,
+    /// The time of the scenario begins with the last change of this file, not with this program.
+    /// Before the file exists, nothing happens
+    #[arg(long)]
+    begin: Option<PathBuf>,
     /// Length of the flood and of the storm
     #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
     length: Duration,
@@ -60,6 +64,7 @@ struct Args {
 /// The hosts and their counters.
 struct Fleet {
     started: Instant,
+    begin: Option<PathBuf>,
     fabric: Fabric,
     storms: StormHosts,
     traffic: Traffic,
@@ -81,9 +86,20 @@ impl Fleet {
         hosts
     }
 
+    /// Returns the time of the scenario.
+    fn now(&self) -> Duration {
+        match &self.begin {
+            None => self.started.elapsed(),
+            Some(file) => {
+                let begin = std::fs::metadata(file).and_then(|file| file.modified()).ok();
+                begin.and_then(|begin| begin.elapsed().ok()).unwrap_or_default()
+            }
+        }
+    }
+
     /// Returns the counters of a host. Each HCA has an IPoIB interface.
     fn counters(&self, hcas: &[DeviceId]) -> Vec<Counter> {
-        let now = self.started.elapsed();
+        let now = self.now();
         let seconds = now.as_secs();
         let mut all = Vec::new();
         let mut octets = |device: String, received: u64, sent: u64| {
@@ -187,13 +203,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let storms = order.storms(&fabric, time::Instant::ZERO + args.start, args.length).ok_or("the fabric is too small")?;
     let (storms, traffic) = StormHosts::with_traffic(&fabric, args.seed, &storms);
-    let fleet = Arc::new(Fleet { started, fabric, storms, traffic });
+    let fleet = Arc::new(Fleet { started, begin: args.begin, fabric, storms, traffic });
     if let (Some(path), Some(seconds)) = (&args.lines, args.seconds) {
         return Ok(fleet.write_lines(path, seconds)?);
     }
     let listener = TcpListener::bind(&args.listen)?;
     if let Some(path) = &args.prometheus {
-        std::fs::write(path, fleet.configuration(&listener.local_addr()?.to_string()))?;
+        // A reader never finds a part of the file.
+        let part = path.with_extension("part");
+        std::fs::write(&part, fleet.configuration(&listener.local_addr()?.to_string()))?;
+        std::fs::rename(part, path)?;
     }
     for stream in listener.incoming() {
         let (stream, fleet) = (stream?, Arc::clone(&fleet));
