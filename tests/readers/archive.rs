@@ -9,7 +9,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::tools::{self, SWEEP, TIMEOUT};
+use super::recorded;
+use super::tools::{self, SWEEP};
+
+const CONFIG: &str = "groups = [\"extended\", \"base\", \"xmtsl\"]\n[simulated]\ndead = [\"node00002\"]\n";
 
 const DOCUMENT: &str = include_str!("../../docs/stores.md");
 
@@ -102,10 +105,7 @@ fn readers_of_an_archive_return_the_rows_of_the_lines() {
     let Some(python) = tools::python() else { return };
     let Some(program) = tools::built(Path::new(SWEEP).with_file_name("ibnet-view")) else { return };
     let dir = tools::small();
-    fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\n[simulated]\ndead = [\"node00002\"]\n").unwrap();
-    let args = ["-c", "ibnet.toml", "--groups", "extended,base,xmtsl", "--interval", "300ms", "--sweeps", "5", "-o", "lines.jsonl"];
-    assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(TIMEOUT).assert().success();
-    let new = fs::read_to_string(dir.path().join("lines.jsonl")).unwrap();
+    let new = recorded::record(dir.path(), CONFIG, 5, recorded::START_NS);
     let lines = an_hour_earlier(&new) + &new;
     fs::write(dir.path().join("lines.jsonl"), &lines).unwrap();
     view(&program, dir.path(), &["pack", "lines.jsonl", "-o", "archive", "--verify"]);
@@ -138,10 +138,7 @@ fn readers_of_an_archive_return_the_rows_of_the_lines() {
 fn commands_show_the_same_for_an_archive_as_for_the_lines() {
     let Some(program) = tools::built(Path::new(SWEEP).with_file_name("ibnet-view")) else { return };
     let dir = tools::small();
-    fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\n[simulated]\ndead = [\"node00002\"]\n").unwrap();
-    let args = ["-c", "ibnet.toml", "--interval", "300ms", "--sweeps", "8", "-o", "lines.jsonl"];
-    assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(TIMEOUT).assert().success();
-    let text = fs::read_to_string(dir.path().join("lines.jsonl")).unwrap();
+    let text = recorded::record(dir.path(), CONFIG, 8, recorded::START_NS);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     // One half is in the archive, the other half in a file, and some lines are in both.
     fs::write(dir.path().join("old.jsonl"), lines[..lines.len() * 2 / 3].concat()).unwrap();

@@ -3,30 +3,46 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 
 use super::prometheus::{Prometheus, Running};
+use super::recorded;
 use super::tools::{self, SWEEP, TIMEOUT};
 
 const DOCUMENTATION: &str = include_str!("../../docs/hosts.md");
 
-const STORMS: &str = "simulate = \"net.p\"\ninterval = \"250ms\"\noutput = \"lines.jsonl\"\n\
-                      [simulated]\nscenario = \"storms\"\nscenario_start = \"5s\"\nscenario_length = \"2s\"\n";
+/// Slots with the scenario of the fleet.
+const STORMS: &str = "interval = \"250ms\"\n[simulated]\nscenario = \"storms\"\nscenario_start = \"1s\"\nscenario_length = \"2s\"\n";
+
+/// Seconds after which the storms are over.
+const STORMS_SECONDS: u64 = 7;
+
+/// Host that does not accept connections: no program listens on this port.
+const CLOSED: &str = "127.0.0.1:1";
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 fn view() -> Option<PathBuf> {
     tools::built(Path::new(SWEEP).with_file_name("ibnet-view"))
 }
 
-/// Returns an address that was free a moment ago.
-fn address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+/// Repeats until a condition is true.
+fn until(what: &str, is_true: impl Fn() -> bool) {
+    const WAIT: Duration = Duration::from_millis(50);
+    let is_in_time = (0..TIMEOUT.as_millis() / WAIT.as_millis()).any(|_| {
+        let is_true = is_true();
+        if !is_true {
+            thread::sleep(WAIT);
+        }
+        is_true
+    });
+    assert!(is_in_time, "{what} did not happen");
 }
 
 fn start(dir: &Path, program: &Path, args: &[&str]) -> Child {
@@ -54,6 +70,11 @@ fn total(row: &Value) -> f64 {
     cells(row).iter().filter_map(|(_, value)| *value).sum::<f64>() * seconds
 }
 
+#[expect(clippy::disallowed_methods, reason = "Prometheus reads now, and the records have the same time")]
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos().try_into().unwrap()
+}
+
 #[test]
 fn prometheus_has_the_storms_of_the_fabric_on_the_hosts() {
     let fleet = tools::built(Path::new(SWEEP).with_file_name("examples").join("host_exporters"));
@@ -61,21 +82,26 @@ fn prometheus_has_the_storms_of_the_fabric_on_the_hosts() {
     let Some(exporter) = tools::node_exporter() else { return };
     let dir = tools::small();
     let dir = dir.path();
-    fs::write(dir.join("storms.toml"), STORMS).unwrap();
-    let (pages, real) = (address(), address());
-    let scenario = ["--net", "net.p", "--start", "5s", "--length", "2s", "--listen", &pages, "--prometheus", "fleet.yml"];
-    let _fleet = Running(start(dir, &fleet, &scenario));
-    let mut sweep = Running(start(dir, Path::new(SWEEP), &["-c", "storms.toml", "--sweeps", "52"]));
-    let _exporter = Running(start(dir, &exporter, &["--collector.mountstats", "--web.listen-address", &real]));
-    while !dir.join("fleet.yml").exists() {
-        thread::sleep(Duration::from_millis(20));
-    }
+    let scenario = ["--net", "net.p", "--start", "1s", "--length", "2s", "--begin", "begin"];
+    let files = ["--listen", "127.0.0.1:0", "--prometheus", "fleet.yml"];
+    let _fleet = Running(start(dir, &fleet, &[&scenario[..], &files].concat()));
+    let mut exporter = Running(start(dir, &exporter, &["--collector.mountstats", "--web.listen-address", "127.0.0.1:0"]));
+    until("the fleet", || dir.join("fleet.yml").exists());
     let jobs = fs::read_to_string(dir.join("fleet.yml")).unwrap();
     let jobs = jobs.split_once("scrape_configs:\n").unwrap().1;
-    let real = format!("- job_name: real\n  static_configs: [{{targets: ['{real}']}}]\n");
+    let real = format!("- job_name: real\n  static_configs: [{{targets: ['{}']}}]\n", exporter.address());
     let prometheus = Prometheus::start(&prometheus, dir, &(jobs.to_owned() + &real));
-    assert!(sweep.0.wait().unwrap().success());
     prometheus.wait("node_uname_info{job='real'}", |series| series.len() == 1);
+    // Prometheus has read each host before the storms begin, and again when they are over.
+    prometheus.wait("up{job='node'} == 1", |series| series.len() == 6);
+    fs::write(dir.join("begin"), "").unwrap();
+    let begin = fs::metadata(dir.join("begin")).unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
+    let over = (begin + Duration::from_secs(STORMS_SECONDS)).as_secs_f64();
+    let read = prometheus.wait("timestamp(up{job='node'} == 1)", |series| series.len() == 6 && series.iter().all(|(_, time)| *time > over));
+    // The records have the storms at the same time, and end after the last of these readings.
+    let begin_ns = u64::try_from(begin.as_nanos()).unwrap();
+    let last = read.iter().map(|(_, time)| *time).fold(0.0, f64::max) - begin.as_secs_f64();
+    recorded::record(dir, STORMS, 4 * (last as u64 + 3), begin_ns);
 
     let url = format!("http://{}", prometheus.address);
     let (found, notes) = rows(&view, dir, &url, &[]);
@@ -122,13 +148,13 @@ fn check_long_range(view: &Path, dir: &Path, url: &str) {
 }
 
 fn check_errors(view: &Path, dir: &Path, url: &str) {
-    let closed = format!("http://{}", address());
+    let closed = format!("http://{CLOSED}");
     for (source, metric, expected) in [
         (&*closed, "nfs", "cannot reach Prometheus"),
         (&*format!("{url}/wrong"), "nfs", "HTTP status 404"),
         (url, "node_nfs_request_total", "did you mean --host-metric node_nfs_requests_total?"),
         (url, "lustre", "queries without a result: {__name__=\"lustre_read_bytes_total\"}"),
-        ("storms.toml", "nfs", "cannot read storms.toml:1: "),
+        ("net.p", "nfs", "cannot read net.p:1: "),
     ] {
         let args = ["heatmap", "lines.jsonl", "-o", "x.png", "--host-metrics", source, "--host-metric", metric];
         let done = Command::new(view).current_dir(dir).args(args).output().unwrap();
@@ -165,13 +191,14 @@ fn prometheus_with_tls_and_a_password_is_read() {
     for (name, text) in [("web.yml", &*web), ("password", &format!("{PASSWORD}\n")), ("wrong", "x"), ("no.pem", "no certificate\n")] {
         fs::write(dir.join(name), text).unwrap();
     }
-    let target = address();
-    let _exporter =
-        Running(start(dir, &exporter, &["--collector.disable-defaults", "--collector.loadavg", "--web.listen-address", &target]));
+    let mut exporter =
+        Running(start(dir, &exporter, &["--collector.disable-defaults", "--collector.loadavg", "--web.listen-address", "127.0.0.1:0"]));
+    let target = exporter.address();
     // The exporter runs on this machine, and has the name of a host of the simulated fabric.
     let job = format!("- job_name: real\n  static_configs: [{{targets: ['{target}'], labels: {{instance: 'node00001:9100'}}}}]\n");
     let prometheus = Prometheus::start_with(&prometheus, dir, &job, &["--web.config.file=web.yml"]);
-    fs::write(dir.join("sweep.toml"), "simulate = \"net.p\"\ninterval = \"250ms\"\noutput = \"lines.jsonl\"\n").unwrap();
+    let begin_ns = now_ns();
+    recorded::record(dir, "interval = \"1s\"\n", 3, begin_ns);
     let url = |user: &str| format!("https://{user}localhost:{}", prometheus.address.port());
     let read = |url: &str, more: &[&str]| {
         let args = ["heatmap", "lines.jsonl", "--by", "host", "--format", "json", "--host-metric", "node_load1", "--host-metrics", url];
@@ -179,9 +206,9 @@ fn prometheus_with_tls_and_a_password_is_read() {
         let words = String::from_utf8_lossy(&done.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
         (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned(), words)
     };
-    // Repeats until Prometheus has two readings in the time of the records.
-    let is_read = (0..60).any(|_| {
-        assert_cmd::Command::new(SWEEP).current_dir(dir).args(["-c", "sweep.toml", "--sweeps", "6"]).timeout(TIMEOUT).assert().success();
+    // The records end now. Repeats until Prometheus has two readings in their time.
+    until("a value of Prometheus", || {
+        recorded::record(dir, "interval = \"1s\"\n", 3 + (now_ns() - begin_ns) / SECOND_NS, begin_ns);
         let (_, rows, _) = read(&url("ada@"), &["--host-metrics-ca-file", "ca.pem", "--host-metrics-password-file", "password"]);
         let document: Value = serde_json::from_str(&rows).unwrap_or_default();
         let row = document["rows"]
@@ -189,7 +216,6 @@ fn prometheus_with_tls_and_a_password_is_read() {
             .and_then(|rows| rows.iter().find(|row| row["metric"] == "node_load1" && row["node"] == "node00001"));
         row.is_some_and(|row| cells(row).iter().any(|(state, _)| *state == "value"))
     });
-    assert!(is_read, "{:?}", read(&url("ada@"), &["--host-metrics-ca-file", "ca.pem", "--host-metrics-password-file", "password"]));
     let ca = ["--host-metrics-ca-file", "ca.pem"];
     let with_password = |file| [&ca[..], &["--host-metrics-password-file", file]].concat();
     let refused = "it refuses the access (HTTP status 401)";
@@ -217,16 +243,25 @@ fn collector_of_the_documentation_writes_what_the_viewer_reads() {
     let Some(view) = view() else { return };
     let dir = tools::small();
     let dir = dir.path();
-    let config = "simulate = \"net.p\"\ninterval = \"250ms\"\noutput = \"lines.jsonl\"\n";
-    fs::write(dir.join("jobs.toml"), config).unwrap();
     let start_of = DOCUMENTATION.find("cat > host-lines").unwrap();
     let script = &DOCUMENTATION[start_of..];
     let script = &script[..script.find("srun").unwrap()];
     // This machine has the name of a host of the simulated fabric.
     fs::write(dir.join("run"), format!("{script}\nhostname() {{ echo node00001.example; }}\n. ./host-lines > hosts.jsonl\n")).unwrap();
     let collector = Running(start(dir, Path::new("sh"), &["run"]));
-    assert_cmd::Command::new(SWEEP).current_dir(dir).args(["-c", "jobs.toml", "--sweeps", "16"]).timeout(TIMEOUT).assert().success();
+    // The collector has written three times, and the last line is whole.
+    let times = || -> Vec<f64> {
+        let text = fs::read_to_string(dir.join("hosts.jsonl")).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut times: Vec<f64> = lines.map(|line| line["time"].as_f64().unwrap()).collect();
+        times.dedup();
+        times
+    };
+    until("three readings of the collector", || times().len() > 2);
     drop(collector);
+    let times = times();
+    let (first, last) = (times[0] as u64, times[times.len() - 1] as u64);
+    recorded::record(dir, "interval = \"1s\"\n", last - first + 2, first * SECOND_NS);
     let metrics = ["--host-metric", "node_network_receive_bytes_total"];
     let (found, notes) = rows(&view, dir, "hosts.jsonl", &metrics);
     let row = &found[&("node_network_receive_bytes_total".to_owned(), "node00001".to_owned())];

@@ -7,6 +7,7 @@ mod clickhouse;
 mod hosts;
 mod prometheus;
 mod recipes;
+mod recorded;
 mod schema;
 mod slurm;
 mod tools;

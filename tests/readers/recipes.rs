@@ -1,4 +1,4 @@
-//! The recipes of `docs/outputs.md`, run on records of `ibnet-sweep`. The results are compared with
+//! The recipes of `docs/outputs.md`, run on records of a simulated fabric. The results are compared with
 //! sums over the records.
 
 use std::collections::BTreeMap;
@@ -12,14 +12,17 @@ use ibnet::record::strict::{self, Line, Port, Value as Counter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::tools::{self, SWEEP, TIMEOUT};
+use super::{recorded, tools};
 
 const DOCUMENT: &str = include_str!("../../docs/outputs.md");
 
 const SQL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/sql.py");
 
-/// Counter groups with columns in the tables.
-const GROUPS: &str = "extended,base,xmtdisc,rcverr,xmtsl,rcvsl";
+/// All counter groups that have columns in the tables, and a dead host.
+const CONFIG: &str = "groups = [\"extended\", \"base\", \"xmtdisc\", \"rcverr\", \"xmtsl\", \"rcvsl\"]
+[simulated]
+dead = [\"node00002\"]
+";
 
 /// Types of records with a table.
 pub(super) const KINDS: [&str; 4] = ["port", "sweep", "event", "histogram"];
@@ -68,10 +71,7 @@ impl Recorded {
     /// value.
     pub(super) fn new() -> Self {
         let dir = tools::small();
-        fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\n[simulated]\ndead = [\"node00002\"]\n").unwrap();
-        let args = ["-c", "ibnet.toml", "--groups", GROUPS, "--interval", "300ms", "--sweeps", "5", "-o", "lines.jsonl"];
-        assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(TIMEOUT).assert().success();
-        let text = fs::read_to_string(dir.path().join("lines.jsonl")).unwrap();
+        let text = recorded::record(dir.path(), CONFIG, 5, recorded::START_NS);
         let (before, rest) = text.rsplit_once("\"port_rcv_data_bytes\":").unwrap();
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         let text = format!("{before}\"port_rcv_data_bytes\":{}{after}", u64::MAX);

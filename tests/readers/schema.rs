@@ -9,7 +9,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::tools::{self, SWEEP, TIMEOUT};
+use super::recorded;
+use super::tools::{self, SWEEP};
 
 const DOCUMENT: &str = include_str!("../../docs/operations.md");
 
@@ -36,10 +37,8 @@ fn schema(format: &str, record: &str) -> String {
 /// bits. A torn line is in the middle, and another one at the end. Returns the whole records too.
 fn recorded() -> (TempDir, Vec<Value>) {
     let dir = tools::small();
-    fs::write(dir.path().join("ibnet.toml"), "simulate = \"net.p\"\n[simulated]\ndead = [\"node00002\"]\n").unwrap();
-    let args = ["-c", "ibnet.toml", "--groups", "extended,base/3,xmtsl", "--interval", "300ms", "--sweeps", "5", "-o", "lines.jsonl"];
-    assert_cmd::Command::new(SWEEP).current_dir(dir.path()).args(args).timeout(TIMEOUT).assert().success();
-    let text = fs::read_to_string(dir.path().join("lines.jsonl")).unwrap();
+    let config = "groups = [\"extended\", \"base/3\", \"xmtsl\"]\n[simulated]\ndead = [\"node00002\"]\n";
+    let text = recorded::record(dir.path(), config, 5, recorded::START_NS);
     let (before, rest) = text.rsplit_once("\"port_rcv_data_bytes\":").unwrap();
     let text = format!("{before}\"port_rcv_data_bytes\":{}{}", u64::MAX, rest.trim_start_matches(|c: char| c.is_ascii_digit()));
     let middle = text[..text.len() / 2].rfind('\n').unwrap() + 1;
