@@ -40,19 +40,23 @@ fn skip(reason: &str) {
     let _ = std::io::stderr().write_all(format!("SKIPPED: {reason}\n").as_bytes());
 }
 
-#[test]
-fn page_shows_the_simulated_fabric_in_a_browser() {
-    run("test/browser/page.test.mjs", healthy);
-}
+mod with_browser {
+    use super::{faulty, healthy, run};
 
-#[test]
-fn page_is_usable_with_a_keyboard_and_a_screen_reader() {
-    run("test/browser/access.test.mjs", healthy);
-}
+    #[test]
+    fn page_shows_the_simulated_fabric_in_a_browser() {
+        run("test/browser/page.test.mjs", healthy);
+    }
 
-#[test]
-fn page_answers_the_questions_of_an_operator_about_known_faults() {
-    run("test/browser/faults.test.mjs", faulty);
+    #[test]
+    fn page_is_usable_with_a_keyboard_and_a_screen_reader() {
+        run("test/browser/access.test.mjs", healthy);
+    }
+
+    #[test]
+    fn page_answers_the_questions_of_an_operator_about_known_faults() {
+        run("test/browser/faults.test.mjs", faulty);
+    }
 }
 
 /// Records a small fabric.

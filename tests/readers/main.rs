@@ -2,12 +2,6 @@
 //! of the documentation and of the dashboard.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-mod archive;
-mod clickhouse;
-mod hosts;
-mod prometheus;
-mod recipes;
 mod recorded;
-mod schema;
-mod slurm;
 mod tools;
+mod with_tools;

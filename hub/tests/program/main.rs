@@ -17,7 +17,7 @@ use self::hub::Hub;
 mod archive;
 mod hub;
 #[cfg(feature = "nats")]
-mod nats;
+mod with_nats;
 
 fn number(octets: &[u8], at: usize, length: usize) -> u64 {
     octets[at..at + length].iter().rev().fold(0, |number, octet| number << 8 | u64::from(*octet))

@@ -6,12 +6,12 @@ use std::fs;
 use serde_json::json;
 
 use super::recipes::{KINDS, Recorded, recipes, sql};
-use super::tools;
+use crate::tools;
 
-const TABLES: &str = include_str!("../../packaging/clickhouse/tables.sql");
-const ROLLUP: &str = include_str!("../../packaging/clickhouse/rollup.sql");
-const NATS: &str = include_str!("../../packaging/clickhouse/nats.sql");
-const CLUSTER: &str = include_str!("../../packaging/clickhouse/cluster.sql");
+const TABLES: &str = include_str!("../../../packaging/clickhouse/tables.sql");
+const ROLLUP: &str = include_str!("../../../packaging/clickhouse/rollup.sql");
+const NATS: &str = include_str!("../../../packaging/clickhouse/nats.sql");
+const CLUSTER: &str = include_str!("../../../packaging/clickhouse/cluster.sql");
 
 /// Returns the statements of a file without comments.
 fn statements(file: &str) -> Vec<String> {

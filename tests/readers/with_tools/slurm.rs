@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use super::tools::{self, SWEEP};
+use crate::tools::{self, SWEEP};
 
 #[test]
 fn jobs_of_a_real_slurm_are_found_by_squeue() {

@@ -9,12 +9,12 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::recorded;
-use super::tools::{self, SWEEP};
+use crate::recorded;
+use crate::tools::{self, SWEEP};
 
 const CONFIG: &str = "groups = [\"extended\", \"base\", \"xmtsl\"]\n[simulated]\ndead = [\"node00002\"]\n";
 
-const DOCUMENT: &str = include_str!("../../docs/stores.md");
+const DOCUMENT: &str = include_str!("../../../docs/stores.md");
 
 /// Returns the number of records with fields that no column has. If it is not 0, the schema of the
 /// archive lacks a new field of the records.

@@ -9,10 +9,10 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::recorded;
-use super::tools::{self, SWEEP};
+use crate::recorded;
+use crate::tools::{self, SWEEP};
 
-const DOCUMENT: &str = include_str!("../../docs/operations.md");
+const DOCUMENT: &str = include_str!("../../../docs/operations.md");
 
 /// Types of records.
 const TYPES: [&str; 5] = ["port", "sweep", "event", "histogram", "start"];

@@ -12,9 +12,9 @@ use ibnet::record::strict::{self, Line, Port, Value as Counter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{recorded, tools};
+use crate::{recorded, tools};
 
-const DOCUMENT: &str = include_str!("../../docs/outputs.md");
+const DOCUMENT: &str = include_str!("../../../docs/outputs.md");
 
 const SQL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers/sql.py");
 

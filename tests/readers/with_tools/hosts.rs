@@ -12,10 +12,10 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 
 use super::prometheus::{Prometheus, Running};
-use super::recorded;
-use super::tools::{self, SWEEP, TIMEOUT};
+use crate::recorded;
+use crate::tools::{self, SWEEP, TIMEOUT};
 
-const DOCUMENTATION: &str = include_str!("../../docs/hosts.md");
+const DOCUMENTATION: &str = include_str!("../../../docs/hosts.md");
 
 /// Slots with the scenario of the fleet.
 const STORMS: &str = "interval = \"250ms\"\n[simulated]\nscenario = \"storms\"\nscenario_start = \"1s\"\nscenario_length = \"2s\"\n";

@@ -14,10 +14,10 @@ use std::time::Duration;
 use ibnet::record::strict::{self, Line};
 use serde_json::Value;
 
-use super::tools::{self, SWEEP, TIMEOUT};
+use crate::tools::{self, SWEEP, TIMEOUT};
 
 /// Alert rules for Prometheus.
-const RULES: &str = include_str!("../../packaging/prometheus/ibnet.rules.yml");
+const RULES: &str = include_str!("../../../packaging/prometheus/ibnet.rules.yml");
 
 /// Folder of the dashboards.
 const DASHBOARDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/grafana");
