@@ -67,7 +67,8 @@ impl Recording<'_> {
         hosts.dedup();
         for host in hosts {
             let blocks = samplers.iter().zip(1..).filter(|(sampler, _)| sampler.host == host);
-            let mut batches: Vec<(Instant, String)> = blocks.flat_map(|(sampler, seed)| self.sweep(fabric, &config, sampler, seed)).collect();
+            let mut batches: Vec<(Instant, String)> =
+                blocks.flat_map(|(sampler, seed)| self.sweep(fabric, &config, sampler, seed)).collect();
             // The workers of a sampler write into one file, each after its slots.
             batches.sort_by_key(|(at, _)| *at);
             let text: String = batches.into_iter().map(|(_, text)| text).collect();

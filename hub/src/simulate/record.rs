@@ -71,10 +71,9 @@ fn sweep(prepared: &Prepared, sampler: usize, slots: u64, start_ns: u64) -> Resu
     let (mut text, mut passed) = (String::new(), 0);
     let done = driver.run(&Control::default(), |report| {
         text += &lines.text();
-        for second in passed..=(report.ts.saturating_sub(start_ns) / SECOND_NS) {
-            changes.pass(second, fabric);
-            passed = second + 1;
-        }
+        let next = report.ts.saturating_sub(start_ns) / SECOND_NS + 1;
+        (passed..next).for_each(|second| changes.pass(second, fabric));
+        passed = passed.max(next);
     });
     text += &lines.text();
     match done {

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use async_nats::ConnectOptions;
 
-use crate::faults::Disk;
 use super::server::{Server, available, complete, dropped_at_the_end, file_and_server, same, slots};
+use crate::faults::Disk;
 use crate::sampler::{Received, Sampler, wait_for};
 
 /// Starts a server with a stream and kills it. Configures a sampler with a spool.
