@@ -85,9 +85,10 @@ build-full: deps-build ## Build the same programs with NATS
 build-hub: deps-node ## Build target/release/ibnet-hub, without NATS
 	$(BUILD_HUB)
 
-# The profile `demo` compiles faster than `release`, and its programs are fast enough to show.
-demo-programs: deps-build
-	$(RUN) build --profile demo $(PROGRAMS_OF)
+# The profile `demo` compiles faster than `release`, and its programs are fast enough to show. They have
+# no libibumad: the demo needs no system package. `make build` compiles again.
+demo-programs:
+	$(RUN) build --profile demo $(PROGRAMS_OF) --no-default-features
 
 live: deps-node ## Show a simulated fabric live in a browser: prints the address of the page
 	$(RUN) build --profile demo -p ibnet-hub
