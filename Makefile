@@ -32,8 +32,8 @@ DEMO = out/demo
 
 # cargo-nextest if it is installed, else cargo's own test runner, which `NEXTEST=` selects.
 NEXTEST = $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
-# Many tests wait for programs or for the end of a slot: twice as many tests as cores run at a time.
-THREADS = --test-threads $(shell echo $$((2 * $$(nproc))))
+# Many tests wait for programs or for the end of a slot: three tests for each core run at a time.
+THREADS = --test-threads $(shell echo $$((3 * $$(nproc))))
 ALL = --workspace --all-features
 # All tests but the doc tests, which nextest cannot run. A failed test does not hide the others.
 TESTS = $(RUN) $(if $(NEXTEST),nextest run --no-fail-fast $(THREADS),test --no-fail-fast) $(ALL) --lib --bins --tests

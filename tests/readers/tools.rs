@@ -9,7 +9,7 @@ use ibnet::topology::synthetic::FatTree;
 pub(crate) const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
 /// Time after which a hanging test fails. It is not a limit of speed.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
 pub(crate) const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };

@@ -1,5 +1,4 @@
 //! Runs `ibnet-view jobs` and `ibnet-view job` with commands that print recorded output of Slurm.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

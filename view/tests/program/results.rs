@@ -1,6 +1,5 @@
 //! Compares the results for programs with the tables for people and with docs/viewing.md, on a
 //! fabric with a dead leaf switch and a dead host.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeSet;
 use std::fs;

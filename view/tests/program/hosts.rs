@@ -1,5 +1,4 @@
 //! Runs `ibnet-view` with metrics of hosts and with groups of hosts.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fmt::Write;
 use std::fs;

@@ -1,6 +1,5 @@
 //! Runs the commands of `ibnet-view` that explain congestion, on a simulated incast with known
 //! traffic.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! Runs `ibnet-view latency` and `sweeps` on records whose modes, causes and shifts are known.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! Runs `ibnet-view heatmap`, `latency` and `replay` on records with congestion, a silent port and
 //! hostile names.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::fs;
 use std::io::Cursor;

@@ -1,6 +1,5 @@
 //! Runs `ibnet-view pack` with faults: a killed process, a full disk, torn and repeated files, a wrong
 //! clock, and the removal of old hours.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::collections::BTreeMap;
 use std::fs;
