@@ -202,6 +202,7 @@ impl Running {
     }
 
     /// Suspends the sampler, and waits until all of its threads stand still.
+    #[cfg(feature = "nats")]
     pub(crate) fn suspend(&self) {
         self.signal("STOP");
         let tasks = format!("/proc/{}/task", self.id());
@@ -231,6 +232,7 @@ impl Running {
 impl Run {
     /// Returns the number of records that an output had not written at the end, as the log reports
     /// it.
+    #[cfg(feature = "nats")]
     pub(crate) fn unwritten(&self, output: &str) -> u64 {
         unwritten(&self.stderr, output)
     }
