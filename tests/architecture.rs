@@ -63,6 +63,8 @@ const RULES: &[Rule] = &[
         &["distribution", "limits", "mad::pma", "metrics", "output", "suggest", "sweep::cadence", "sweep::engine", "types"],
         &[],
     ),
+    // The simulated fabric of the configuration.
+    rule("config::simulated", &["mad::transport::sim", "time", "topology"], &[]),
     rule("cli", &["limits", "types"], &[]),
 ];
 

@@ -8,6 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{value, value_among};
 use super::{ConfigError, duration};
+use crate::mad::transport::sim;
+use crate::mad::transport::sim::storms::{Storm, StormHosts, StormKind, StormOrder};
+use crate::mad::transport::sim::traffic::{Incast, Traffic};
+use crate::time::Instant;
+use crate::topology::{DeviceId, Fabric};
+
+/// Largest number of senders of the scenario `incast`.
+const INCAST_SENDERS: usize = 32;
 
 /// The table `[simulated]` as in the file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -121,6 +129,69 @@ pub struct Simulation {
     pub dead: Vec<String>,
     /// Seed of all random values.
     pub seed: u64,
+}
+
+impl Simulation {
+    /// Returns the options of the simulated fabric.
+    pub fn options(&self) -> sim::Options {
+        sim::Options {
+            loss: self.loss,
+            wide_switches: self.wide_counters != WideCounters::None,
+            wide_adapters: self.wide_counters == WideCounters::All,
+            seed: self.seed,
+            ..sim::Options::default()
+        }
+    }
+
+    /// Returns the incast of the scenario `incast`, which happens once. Returns `None` for another
+    /// scenario, and for a fabric with two hosts.
+    pub fn incast(&self, fabric: &Fabric) -> Option<Incast> {
+        if self.scenario != Scenario::Incast {
+            return None;
+        }
+        // A small fabric has fewer hosts, so the number of senders is halved until it fits.
+        let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
+        senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, Instant::ZERO + self.start, self.length)).next()
+    }
+
+    /// Returns the storms of a scenario with storms. Returns `None` for another scenario, and for a
+    /// fabric that is too small.
+    pub fn storms(&self, fabric: &Fabric) -> Option<Vec<Storm>> {
+        let order = match self.scenario {
+            Scenario::IpoibFlood => StormOrder::Only(StormKind::IpoibFlood),
+            Scenario::NfsStorm => StormOrder::Only(StormKind::NfsStorm),
+            Scenario::Storms => StormOrder::FloodThenStorm,
+            Scenario::Jobs | Scenario::Incast => return None,
+        };
+        order.storms(fabric, Instant::ZERO + self.start, self.length)
+    }
+
+    /// Returns the traffic of the scenario, with this incast or these storms. Returns `None` if the
+    /// scenario needs one of them and both are `None`.
+    pub fn traffic(&self, fabric: &Fabric, incast: Option<&Incast>, storms: Option<&[Storm]>) -> Option<Traffic> {
+        match (self.scenario, incast, storms) {
+            (Scenario::Jobs, ..) => Some(Traffic::jobs(fabric, self.seed)),
+            (_, Some(incast), _) => Some(Traffic::incast(fabric, self.seed, incast)),
+            (_, None, Some(storms)) => Some(StormHosts::with_traffic(fabric, self.seed, storms).1),
+            (_, None, None) => None,
+        }
+    }
+
+    /// Returns the devices that do not answer.
+    ///
+    /// # Errors
+    /// Returns the first name that no device has.
+    pub fn dead_devices(&self, fabric: &Fabric) -> Result<Vec<DeviceId>, String> {
+        let mut dead = Vec::new();
+        for name in &self.dead {
+            let before = dead.len();
+            dead.extend(fabric.iter().filter(|(_, device)| device.name == *name || device.host() == name).map(|(id, _)| id));
+            if dead.len() == before {
+                return Err(name.clone());
+            }
+        }
+        Ok(dead)
+    }
 }
 
 impl Simulated {

@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ibnet::assignments::Sampler;
 use ibnet::cli;
-use ibnet::config::{self, Raw, Scenario, Simulation, WideCounters};
-use ibnet::mad::transport::sim::storms::{Storm, StormHosts, StormKind, StormOrder};
+use ibnet::config::{self, Raw, Scenario, Simulation};
+use ibnet::mad::transport::sim::storms::Storm;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
-use ibnet::mad::transport::sim::{self, SimFabric, SimTransport};
+use ibnet::mad::transport::sim::{SimFabric, SimTransport};
 use ibnet::output::{Destination, Lines, Outlet};
 use ibnet::partition;
 use ibnet::partition::report::suggest::{SuggestOptions, suggest};
@@ -24,7 +24,7 @@ use ibnet::sweep::engine;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, net_file};
-use ibnet::types::{NodeKind, PortNum};
+use ibnet::types::NodeKind;
 use ibnet_analysis::groups::Group;
 
 use self::changes::Changes;
@@ -48,9 +48,8 @@ const IDENTITY: &str = "5s";
 /// Time between two looks at the records of the samplers.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Time between two incasts, and the largest number of senders.
+/// Time between two incasts.
 const INCAST_EVERY: Duration = Duration::from_secs(60);
-const INCAST_SENDERS: usize = 32;
 
 /// Name of the group of the storage servers, and the largest number of them with an incast.
 const STORAGE: &str = "storage";
@@ -104,28 +103,16 @@ impl Prepared {
         let simulation = config.simulation.ok_or(HubError::NoInput)?;
         let fabric = net_file::read(net)?.fabric;
         let blocks = samplers(&fabric)?;
-        let options = sim::Options {
-            loss: simulation.loss,
-            wide_switches: simulation.wide_counters != WideCounters::None,
-            wide_adapters: simulation.wide_counters == WideCounters::All,
-            seed: simulation.seed,
-            ..sim::Options::default()
-        };
         let incast = incast(&fabric, &simulation);
-        let traffic = traffic(&fabric, &simulation, incast.as_ref());
+        // A fabric with one leaf switch has no flood.
+        let traffic = simulation.traffic(&fabric, incast.as_ref(), simulation.storms(&fabric).as_deref());
+        let traffic = traffic.unwrap_or_else(|| Traffic::jobs(&fabric, simulation.seed));
         let servers = servers(&fabric, &simulation, incast.as_ref());
         let jobs = jobs::of(&fabric, simulation.seed, incast.as_ref(), &servers, start_ns);
         let storage = jobs::named(&fabric, &servers).map(|(text, hosts)| Group { name: STORAGE.to_owned(), hosts, text });
-        let mut dead = Vec::new();
-        for name in &simulation.dead {
-            let of_name = |(_, device): &(DeviceId, &ibnet::topology::Device)| device.name == *name || device.host() == name;
-            let found: Vec<_> = fabric.iter().filter(of_name).map(|(id, _)| id).collect();
-            if found.is_empty() {
-                return Err(HubError::NoSuchDevice { name: name.clone(), net: PathBuf::from(net) });
-            }
-            dead.extend(found);
-        }
-        let fabric = Arc::new(Mutex::new(SimFabric::with_traffic(fabric, options, traffic)));
+        let no_device = |name| HubError::NoSuchDevice { name, net: PathBuf::from(net) };
+        let dead = simulation.dead_devices(&fabric).map_err(no_device)?;
+        let fabric = Arc::new(Mutex::new(SimFabric::with_traffic(fabric, simulation.options(), traffic)));
         let has_own_dead = !dead.is_empty();
         Ok(Self { fabric, blocks, engine: config.engine, interval: config.interval, dead, has_own_dead, jobs, storage })
     }
@@ -170,18 +157,12 @@ impl Prepared {
     }
 }
 
+/// Returns the settings of a sampler.
 fn settings(block: &Sampler, interval: Duration, engine: &engine::Config) -> DriverSettings {
     DriverSettings {
-        sampler: block.host.clone(),
-        ca: "sim".to_owned(),
-        ca_port: PortNum(1),
         is_secondary: block.is_secondary(),
-        interval,
         offset: interval.mul_f64(block.offset.unwrap_or(0.0)),
-        aligned: true,
-        sweeps: None,
-        assignments_sha256: None,
-        engine: engine.clone(),
+        ..DriverSettings::simulated(&block.host, interval, engine.clone())
     }
 }
 
@@ -257,33 +238,11 @@ fn samplers(fabric: &Fabric) -> Result<Vec<Sampler>, HubError> {
     }
 }
 
-/// Returns the traffic of the scenario.
-fn traffic(fabric: &Fabric, simulation: &Simulation, incast: Option<&Incast>) -> Traffic {
-    let storms = |order: StormOrder| match order.storms(fabric, Instant::ZERO + simulation.start, simulation.length) {
-        Some(storms) => StormHosts::with_traffic(fabric, simulation.seed, &storms).1,
-        // A fabric with one leaf switch has no flood.
-        None => Traffic::jobs(fabric, simulation.seed),
-    };
-    match simulation.scenario {
-        Scenario::IpoibFlood => storms(StormOrder::Only(StormKind::IpoibFlood)),
-        Scenario::NfsStorm => storms(StormOrder::Only(StormKind::NfsStorm)),
-        Scenario::Storms => storms(StormOrder::FloodThenStorm),
-        Scenario::Jobs | Scenario::Incast => {
-            incast.map_or_else(|| Traffic::jobs(fabric, simulation.seed), |incast| Traffic::incast(fabric, simulation.seed, incast))
-        }
-    }
-}
-
 /// Returns the incast of the scenario, which is repeated every minute. `None` for a scenario without
 /// an incast, and for a fabric with two hosts.
 fn incast(fabric: &Fabric, simulation: &Simulation) -> Option<Incast> {
-    if simulation.scenario != Scenario::Incast {
-        return None;
-    }
-    let start = Instant::ZERO + simulation.start;
-    let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
-    let found = senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, start, simulation.length)).next();
-    found.map(|incast| Incast { every: Some(INCAST_EVERY.max(simulation.length)), ..incast })
+    let every = Some(INCAST_EVERY.max(simulation.length));
+    simulation.incast(fabric).map(|incast| Incast { every, ..incast })
 }
 
 /// Returns the storage servers: the hosts whose names begin with `nfs`, `oss` or `mds`. Without such

@@ -96,6 +96,23 @@ pub struct DriverSettings {
 }
 
 impl DriverSettings {
+    /// Returns the settings of a primary on the simulated fabric: aligned slots without an offset,
+    /// until the driver is stopped.
+    pub fn simulated(sampler: &str, interval: Duration, engine: engine::Config) -> Self {
+        Self {
+            sampler: sampler.to_owned(),
+            ca: "sim".to_owned(),
+            ca_port: PortNum(1),
+            is_secondary: false,
+            interval,
+            offset: Duration::ZERO,
+            aligned: true,
+            sweeps: None,
+            assignments_sha256: None,
+            engine,
+        }
+    }
+
     /// Returns the value of `role` in the records.
     pub fn role(&self) -> &'static str {
         record::ROLES[usize::from(self.is_secondary)]
