@@ -3,5 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod recorded;
+#[path = "../recording/mod.rs"]
+mod recording;
 mod tools;
 mod with_tools;

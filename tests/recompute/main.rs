@@ -9,8 +9,10 @@
 //! its file.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+#[path = "../recording/mod.rs"]
 mod recording;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use ibnet::mad::transport::sim::faults::Faults;
 use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Fabric, ports_report};
-use recording::{Recording, Stop, contents};
+use recording::Recording;
 use serde_json::{Value, json};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recompute/script");
@@ -32,7 +34,6 @@ const HANGS: Duration = Duration::from_secs(600);
 const TREE: FatTree = FatTree { leaves: 4, hosts: 4, spines: 2, trunk: 2, radix: 10 };
 
 const DISTURBED: &str = r#"
-simulate = "net.p"
 interval = "250ms"
 groups = ["extended", "base", "xmtdisc", "rcverr", "xmtsl"]
 [simulated]
@@ -44,7 +45,6 @@ loss = 0.001
 "#;
 
 const CADENCE: &str = r#"
-simulate = "net.p"
 interval = "100ms"
 groups = ["extended", "base/10", "xmtdisc/10", "rcverr/3", "xmtsl/2", "vlxmitcounters"]
 [simulated]
@@ -63,6 +63,35 @@ const SLOTS: usize = 13;
 
 /// Metrics of the heat maps.
 const METRICS: &str = "xmit_gbps,rcv_utilization,xmit_blocked,rtt_ns,rtt_mean_ns,port_rcv_data_bytes";
+
+/// Time at which the fabric starts, in nanoseconds since 1970: 2026-11-18T10:13:20Z.
+const FABRIC_NS: u64 = 1_795_000_400_000_000_000;
+
+/// A time in which a sampler stands still.
+#[derive(Clone, Copy)]
+struct Stop {
+    host: &'static str,
+    /// Number of slots after which the sampler stops.
+    after: u64,
+    /// Time from the start of the next slot to the stop, in microseconds. A stop within a slot leaves
+    /// ports without a query (`skipped`) or replies that come too late.
+    into_slot_us: u64,
+    /// Length in intervals.
+    intervals: f64,
+}
+
+/// Records a fabric, and writes a file for each sampler into a folder.
+fn record(folder: &Path, config: &str, plan: Option<&str>, slots: u64, start: Duration, faults: Faults, stops: &[Stop]) {
+    let stops = |host: &str, done: u64| {
+        let stop = stops.iter().rfind(|stop| stop.host == host && stop.after == done)?;
+        Some((Duration::from_micros(stop.into_slot_us), stop.intervals))
+    };
+    let recording = Recording { config, plan, slots, fabric_ns: FABRIC_NS, start, faults, stops: &stops };
+    fs::create_dir_all(folder).unwrap();
+    for (host, text) in recording.lines(&fabric()) {
+        fs::write(folder.join(format!("{host}.jsonl")), text).unwrap();
+    }
+}
 
 /// Faults of replies: some arrive after the timeout, before or after the end of the grace period, or
 /// twice.
@@ -316,6 +345,20 @@ fn assert_script_detects_wrong_numbers(view: &Path, dir: &Path, files: &[PathBuf
     assert!(failed.status.code() == Some(1) && report.contains(views), "{report}");
 }
 
+/// Returns the statuses and events of some files with their counts, and the number of missed slots.
+fn contents(files: &[PathBuf]) -> String {
+    let mut counts = BTreeMap::<String, u64>::new();
+    for record in files.iter().flat_map(|file| lines(file)).map(|line| value(&line)) {
+        for field in ["status", "event"] {
+            if let Some(name) = record[field].as_str() {
+                *counts.entry(format!("{field} {name}")).or_default() += 1;
+            }
+        }
+        *counts.entry("slots_missed".to_owned()).or_default() += record["slots_missed"].as_u64().unwrap_or(0);
+    }
+    counts.iter().map(|(name, count)| format!("{name} = {count}; ")).collect()
+}
+
 /// Asserts that a recording has what a loaded machine makes by accident.
 #[track_caller]
 fn assert_disturbed(files: &[PathBuf], expected: &[&str]) {
@@ -326,7 +369,7 @@ fn assert_disturbed(files: &[PathBuf], expected: &[&str]) {
 
 #[test]
 fn every_number_of_the_viewer_is_recomputed_from_the_records() {
-    let (folder, fabric, view) = (tempfile::tempdir().unwrap(), fabric(), view());
+    let (folder, view) = (tempfile::tempdir().unwrap(), view());
     let dir = folder.path();
     let stops = [
         Stop { host: "node00002", after: 3, into_slot_us: 300, intervals: 1.4 },
@@ -334,10 +377,8 @@ fn every_number_of_the_viewer_is_recomputed_from_the_records() {
         Stop { host: "node00013", after: 5, into_slot_us: 0, intervals: 3.0 },
     ];
     for (name, samplers, start) in [("one", "node00001,node00005", 0), ("two", "node00002,node00013", 3700)] {
-        let plan = plan(dir, samplers);
-        let start = Duration::from_millis(start);
-        Recording { config: DISTURBED, plan: &plan, slots: SLOTS as u64, start, stops: &stops, faults: faults(9) }
-            .write(&fabric, &dir.join(name));
+        let (plan, start) = (plan(dir, samplers), Duration::from_millis(start));
+        record(&dir.join(name), DISTURBED, Some(&plan), SLOTS as u64, start, faults(9), &stops);
     }
     disturbed(dir);
     cut(&dir.join("two/node00002.jsonl"));
@@ -357,7 +398,7 @@ fn every_number_of_the_viewer_is_recomputed_from_the_records() {
 }
 
 /// Draws disturbances. The same seed gives the same recording.
-fn random_recording(dir: &Path, fabric: &Fabric, seed: u64) -> Vec<PathBuf> {
+fn random_recording(dir: &Path, seed: u64) -> Vec<PathBuf> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let hosts = ["node00001", "node00013"];
     // Few long stops, or many short ones.
@@ -372,8 +413,7 @@ fn random_recording(dir: &Path, fabric: &Fabric, seed: u64) -> Vec<PathBuf> {
     let faults = Faults { delayed: rng.f64() / 10.0, duplicated: rng.f64() / 10.0, ..faults(rng.u64(1..60)) };
     let config = [DISTURBED, CADENCE][rng.usize(..2)].replace("loss = 0.00", "loss = 0.01");
     let plan = plan(dir, &hosts.join(","));
-    Recording { config: &config, plan: &plan, slots: SLOTS as u64, start: Duration::ZERO, stops: &stops, faults }
-        .write(fabric, &dir.join("random"));
+    record(&dir.join("random"), &config, Some(&plan), SLOTS as u64, Duration::ZERO, faults, &stops);
     let files = files(dir, &["random"]);
     if rng.bool() {
         cut(&files[rng.usize(..files.len())]);
@@ -384,13 +424,13 @@ fn random_recording(dir: &Path, fabric: &Fabric, seed: u64) -> Vec<PathBuf> {
 /// Each seed is another recording. `IBNET_SEEDS=1-100` tries a range of them.
 #[test]
 fn numbers_are_recomputed_from_recordings_with_random_disturbances() {
-    let (fabric, view) = (fabric(), view());
+    let view = view();
     let seeds = std::env::var("IBNET_SEEDS").unwrap_or_else(|_| "1-3".to_owned());
     let (from, to) = seeds.split_once('-').unwrap();
     for seed in from.parse().unwrap()..=to.parse().unwrap() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
-        let files = random_recording(dir, &fabric, seed);
+        let files = random_recording(dir, seed);
         let (first, last) = times(&files);
         let mut options = vec![option("hosts", HOSTS), option("jobs", slurm(dir, first, last).display()), option("window", "-,-")];
         options.push(option("window", format!("{},{}", first + (last - first) / 3, last - (last - first) / 4)));
@@ -401,15 +441,14 @@ fn numbers_are_recomputed_from_recordings_with_random_disturbances() {
 
 #[test]
 fn numbers_of_counters_with_a_cadence_are_recomputed_at_several_rates() {
-    let (folder, fabric, view) = (tempfile::tempdir().unwrap(), fabric(), view());
+    let (folder, view) = (tempfile::tempdir().unwrap(), view());
     let dir = folder.path();
     let stops = [
         Stop { host: "here", after: 4, into_slot_us: 400, intervals: 1.2 },
         Stop { host: "here", after: 12, into_slot_us: 0, intervals: 3.0 },
         Stop { host: "here", after: 20, into_slot_us: 900, intervals: 0.5 },
     ];
-    Recording { config: CADENCE, plan: "", slots: 31, start: Duration::ZERO, stops: &stops, faults: faults(7) }
-        .write(&fabric, &dir.join("cadence"));
+    record(&dir.join("cadence"), CADENCE, None, 31, Duration::ZERO, faults(7), &stops);
     let recorded = files(dir, &["cadence"]);
     assert_disturbed(&recorded, &["status late", "status timeout", "status skipped", "event slot_missed"]);
     let all = with_link_faults(recorded.iter().flat_map(|file| lines(file)).collect());
