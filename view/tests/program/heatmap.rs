@@ -4,12 +4,10 @@
 use std::fs;
 use std::io::Cursor;
 use std::path::Path;
-use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// Time after which a hanging program is stopped. It is not a limit of speed.
-const HANGS: Duration = Duration::from_secs(600);
+use super::run;
 
 const SECOND: u64 = 1_000_000_000;
 const SLOT: u64 = 1_795_262_400;
@@ -52,19 +50,6 @@ fn recorded() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("lines.jsonl"), lines()).unwrap();
     dir
-}
-
-struct Run {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-fn run(dir: &TempDir, args: &[&str]) -> Run {
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-view"));
-    let output = command.current_dir(dir).env("TZ", "UTC").env("NO_COLOR", "1").args(args).timeout(HANGS).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 /// Returns width, height and pixels of a PNG.

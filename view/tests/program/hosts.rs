@@ -4,8 +4,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
 use serde_json::{Value, json};
+
+use super::on_lines as run;
 
 const START: u64 = 1_795_262_400;
 const SECONDS: u64 = 5;
@@ -46,15 +47,6 @@ fn recorded() -> tempfile::TempDir {
     fs::write(folder.path().join("lines.jsonl"), lines()).unwrap();
     fs::write(folder.path().join("hosts.jsonl"), host_lines()).unwrap();
     folder
-}
-
-/// Runs a command on the recording; returns its exit code, its output and its messages.
-fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
-    let mut all = args.to_vec();
-    all.insert(1, "lines.jsonl");
-    let output = Command::cargo_bin("ibnet-view").unwrap().env("TZ", "UTC").current_dir(folder).args(&all).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
 fn rows(folder: &Path, args: &[&str]) -> Vec<Value> {

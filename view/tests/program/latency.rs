@@ -1,12 +1,10 @@
 //! Runs `ibnet-view latency` and `sweeps` on records whose modes, causes and shifts are known.
 
 use std::fs;
-use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// Time after which a hanging program is stopped. It is not a limit of speed.
-const HANGS: Duration = Duration::from_secs(600);
+use super::{Run, run};
 
 const SECOND: u64 = 1_000_000_000;
 const SLOT: u64 = 1_795_262_400;
@@ -57,19 +55,6 @@ fn recorded() -> TempDir {
     fs::write(dir.path().join("monday.jsonl"), lines(0)).unwrap();
     fs::write(dir.path().join("tuesday.jsonl"), lines(40_000)).unwrap();
     dir
-}
-
-struct Run {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-fn run(dir: &TempDir, args: &[&str]) -> Run {
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-view"));
-    let output = command.current_dir(dir).env("TZ", "UTC").env("NO_COLOR", "1").args(args).timeout(HANGS).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 fn json(run: &Run) -> serde_json::Value {

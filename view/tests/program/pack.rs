@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -11,6 +12,8 @@ use tempfile::TempDir;
 
 const VIEW: &str = env!("CARGO_BIN_EXE_ibnet-view");
 const SECOND: u64 = 1_000_000_000;
+/// The signal of a write beyond the largest size of a file.
+const SIGXFSZ: i32 = 25;
 /// 2026-11-21 12:00:00 UTC.
 const START: u64 = 1_795_262_400;
 
@@ -107,6 +110,31 @@ fn process_that_is_killed_at_any_time_loses_and_repeats_nothing() {
     if dir.path().join("a.jsonl").exists() {
         pack(dir.path(), &["a.jsonl", "-o", "archive", "--remove-inputs"]);
     }
+    assert!(!dir.path().join("a.jsonl").exists());
+    assert!(contents(&dir.path().join("archive")) == whole);
+}
+
+#[test]
+fn process_that_is_killed_in_a_write_loses_and_repeats_nothing() {
+    let dir = folder();
+    pack(dir.path(), &["a.jsonl", "-o", "whole"]);
+    let whole = contents(&dir.path().join("whole"));
+    let mut killed = 0;
+    for blocks in (1..).map(|number| number * 4) {
+        // The kernel kills the process in the write that makes a file too large.
+        let script = format!("ulimit -c 0; ulimit -f {blocks}; exec \"$0\" pack a.jsonl -o archive --remove-inputs");
+        let output = Command::new("sh").current_dir(dir.path()).args(["-c", &script, VIEW]).output().unwrap();
+        if output.status.success() {
+            break;
+        }
+        assert_eq!(output.status.signal(), Some(SIGXFSZ), "{}", String::from_utf8_lossy(&output.stderr));
+        killed += 1;
+        for (path, octets) in contents(&dir.path().join("archive")) {
+            assert!(octets == whole[&path], "{}", path.display());
+        }
+        assert_eq!(fs::read_to_string(dir.path().join("a.jsonl")).unwrap(), lines(START), "no input was removed");
+    }
+    assert!(killed > 1, "killed {killed} times");
     assert!(!dir.path().join("a.jsonl").exists());
     assert!(contents(&dir.path().join("archive")) == whole);
 }

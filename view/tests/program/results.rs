@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use assert_cmd::Command;
 use ibnet_analysis::errors::ErrorRow;
 use ibnet_analysis::heat::rows::HeatRow;
 use ibnet_analysis::job::all::JobTotal;
@@ -16,6 +15,8 @@ use ibnet_analysis::rows::Row;
 use ibnet_analysis::sweeps::SweepRow;
 use ibnet_analysis::trees::TreeRow;
 use serde_json::{Value, json};
+
+use super::on_lines as run;
 
 /// Length of the recording in seconds. The leaf switch and a host are dead from this second on.
 const SECONDS: u64 = 6;
@@ -64,15 +65,6 @@ fn recorded() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("lines.jsonl"), lines()).unwrap();
     folder
-}
-
-/// Runs a command on the recording; returns its exit code, its output and its messages.
-fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
-    let mut all = args.to_vec();
-    all.insert(1, "lines.jsonl");
-    let output = Command::cargo_bin("ibnet-view").unwrap().env("TZ", "UTC").current_dir(folder).args(&all).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
 fn json(folder: &Path, args: &[&str]) -> Value {
