@@ -308,9 +308,9 @@ fn report(name: &str, score: &Score) {
     println!("{name}: contradicted {:.0} s", score.contradicted);
 }
 
-/// Checks the shares of a seed. The limits are the worst values of the ten seeds of docs/jobs.md in the
-/// size of the run, with a margin of one percentage point: another order of the same sums can move a share over a
-/// threshold.
+/// Checks the shares of a seed. The limits are the worst values of the ten seeds of docs/jobs.md in
+/// the size of the run, with a margin of one percentage point: another order of the same sums can
+/// move a share over a threshold.
 fn check(seed: u64) {
     let Size { limits, .. } = size();
     let scenario = Scenario::jobs_and_servers(size(), seed);

@@ -73,8 +73,8 @@ impl Transport for RecordingTransport {
     }
 }
 
-/// Sweeps all groups in virtual time, with a silent device, two exchanged LIDs, lost MADs and path records; then
-/// queries one port.
+/// Sweeps all groups in virtual time, with a silent device, two exchanged LIDs, lost MADs and path
+/// records; then queries one port.
 #[test]
 fn sweep_and_query_send_only_gets() {
     let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
