@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ibnet::record::ERROR_COUNTERS;
+use ibnet::record::{ERROR_COUNTERS, summed_error_counters};
 use ibnet::types::ParseError;
 
 use crate::input::run::MeasuredOver;
@@ -49,7 +49,7 @@ const DERIVED: [(&str, Derived); 7] = [
     ("rtt_mean_ns", Derived::MeanRtt),
 ];
 
-/// Name of the metric that is the sum of the counters in [`ERROR_COUNTERS`].
+/// Name of the metric that is the sum of [`summed_error_counters`].
 const ERRORS: &str = "errors";
 
 /// Kind of the elements of an array of counters.
@@ -231,7 +231,7 @@ impl Metric {
 
     /// Returns whether the metric counts errors, which are rare.
     pub fn counts_errors(&self) -> bool {
-        matches!(&self.source, Source::Rate { counters, .. } if counters.iter().any(|name| crate::ports::ERRORS.contains(&&**name)))
+        matches!(&self.source, Source::Rate { counters, .. } if counters.iter().any(|name| ERROR_COUNTERS.contains(&&**name)))
     }
 
     /// Returns the title for pictures and tables.
@@ -308,7 +308,7 @@ impl FromStr for Metric {
         }
         let derived = DERIVED.iter().find(|(known, _)| *known == name).map(|(_, derived)| Source::Derived(*derived));
         let source = derived.unwrap_or_else(|| Source::Rate {
-            counters: if name == ERRORS { ERROR_COUNTERS.map(str::to_owned).to_vec() } else { vec![name.to_owned()] },
+            counters: if name == ERRORS { summed_error_counters().map(str::to_owned).collect() } else { vec![name.to_owned()] },
             element,
         });
         Ok(Self { name: text_name.to_owned(), source })
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn names_parse_as_metrics() {
         assert_eq!("xmit_gbps".parse::<Metric>().unwrap().unit(), Unit::Gbps);
-        assert_eq!("errors".parse::<Metric>().unwrap().counters().len(), ERROR_COUNTERS.len());
+        assert_eq!("errors".parse::<Metric>().unwrap().counters().len(), summed_error_counters().count());
         let counter: Metric = "port_xmit_data_bytes".parse().unwrap();
         assert_eq!((counter.unit(), counter.counters()), (Unit::OctetsPerSecond, &["port_xmit_data_bytes".to_owned()][..]));
         assert!("".parse::<Metric>().is_err() && "Xmit".parse::<Metric>().is_err() && "a\u{1b}".parse::<Metric>().is_err());

@@ -47,18 +47,46 @@ pub const ROLES: [&str; 2] = ["primary", "secondary"];
 /// Values of `kind` in a `histogram` record.
 pub const HISTOGRAMS: [&str; 3] = ["rtt", "service", "sweep"];
 
-/// Counters whose sum is the metric `errors` of tables and pictures.
-pub const ERROR_COUNTERS: [&str; 9] = [
-    "symbol_error_counter",
-    "link_error_recovery_counter",
+/// The error counters, the most important first. All tables, pictures and sums of errors use this
+/// list. Some counters are the sum of others, their *parts*. The parts follow the sum.
+pub const ERROR_COUNTERS: [&str; 23] = [
     "link_downed_counter",
+    "link_error_recovery_counter",
+    "symbol_error_counter",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
     "port_rcv_errors",
+    "port_local_physical_errors",
+    "port_malformed_packet_errors",
+    "port_buffer_overrun_errors",
+    "port_dlid_mapping_errors",
+    "port_vl_mapping_errors",
+    "port_looping_errors",
     "port_rcv_remote_physical_errors",
     "port_rcv_switch_relay_errors",
     "port_xmit_discards",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
+    "port_inactive_discards",
+    "port_neighbor_mtu_discards",
+    "port_sw_lifetime_limit_discards",
+    "port_sw_hoq_lifetime_limit_discards",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+    "vl15_dropped",
+    "qp1_dropped",
 ];
+
+/// Indices in [`ERROR_COUNTERS`] of the counters that are parts of another counter. They are not summed.
+const ERROR_PARTS: [std::ops::Range<usize>; 2] = [6..12, 15..19];
+
+/// Returns whether the counter at this index of [`ERROR_COUNTERS`] is a part of another counter.
+pub fn is_error_part(index: usize) -> bool {
+    ERROR_PARTS.iter().any(|range| range.contains(&index))
+}
+
+/// Returns the counters whose sum is the number of all errors: [`ERROR_COUNTERS`] without the parts.
+pub fn summed_error_counters() -> impl Iterator<Item = &'static str> {
+    ERROR_COUNTERS.into_iter().enumerate().filter(|(index, _)| !is_error_part(*index)).map(|(_, name)| name)
+}
 
 /// Names of events with their subjects.
 pub const EVENTS: [(&str, Of); 29] = [

@@ -5,20 +5,21 @@
 
 use std::collections::BTreeMap;
 
+use ibnet::record::ERROR_COUNTERS;
 use ibnet::types::PortNum;
 use serde::Serialize;
 
 use crate::devices::{Devices, FaultyDevice};
 use crate::hosts::Hosts;
 use crate::ports::change::CounterChange;
-use crate::ports::{ERRORS, PortKey, PortName, PortSummary};
+use crate::ports::{PortKey, PortName, PortSummary};
 use crate::rows::Row;
 
 mod thresholds;
 
 pub use thresholds::{ThresholdError, Thresholds};
 
-/// Index of `link_downed_counter` in [`ERRORS`].
+/// Index of `link_downed_counter` in [`ERROR_COUNTERS`].
 const LINK_DOWNED: usize = 0;
 
 /// Fault of a link. The faults are listed by severity, worst first.
@@ -71,7 +72,7 @@ pub struct FaultyPort<'a> {
     pub fault: Option<LinkFault>,
     /// Start of the fault, if the records show it, in nanoseconds since 1970.
     pub since_ns: Option<u64>,
-    /// Indices in [`ERRORS`] of the counters whose increase exceeds the threshold.
+    /// Indices in [`ERROR_COUNTERS`] of the counters whose increase exceeds the threshold.
     pub counters: Vec<usize>,
 }
 
@@ -170,7 +171,7 @@ impl<'a> Errors<'a> {
             let is_unreachable = devices.is_unreachable(key.0);
             let is_at_unreachable = is_unreachable || summary.peer.is_some_and(|peer| devices.is_unreachable(peer.0));
             let increase = |index: &usize| summary.errors[*index].map_or(0, |change| change.increase);
-            let mut counters: Vec<usize> = (0..ERRORS.len()).filter(|index| increase(index) > thresholds.of(*index)).collect();
+            let mut counters: Vec<usize> = (0..ERROR_COUNTERS.len()).filter(|index| increase(index) > thresholds.of(*index)).collect();
             let peer = summary.peer.and_then(|peer| ports.get(&peer));
             let mut fault = link_fault(summary, peer, devices.down_since(*key));
             if is_at_unreachable && (fault.take().is_some() | counters.contains(&LINK_DOWNED)) {
@@ -187,7 +188,7 @@ impl<'a> Errors<'a> {
                 };
                 found.faulty.push(FaultyPort { key: *key, summary, fault, since_ns, counters });
             } else if !is_at_unreachable {
-                found.below += usize::from((0..ERRORS.len()).any(|index| increase(&index) > 0));
+                found.below += usize::from((0..ERROR_COUNTERS.len()).any(|index| increase(&index) > 0));
             }
         }
         // Ports without a link fault come last. Equal ports stay in the order of their GUIDs.
@@ -271,7 +272,7 @@ impl FaultyPort<'_> {
             behind: Vec::new(),
         };
         let of_link = fault.map(|fault| row(fault.what(), None, *since_ns));
-        let of_counters = self.changes().map(|(index, change)| row(ERRORS[index], Some(change), None));
+        let of_counters = self.changes().map(|(index, change)| row(ERROR_COUNTERS[index], Some(change), None));
         of_link.into_iter().chain(of_counters).collect()
     }
 }

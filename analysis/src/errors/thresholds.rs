@@ -1,15 +1,14 @@
 //! Thresholds of error counters, and their names in arguments.
 
+use ibnet::record::ERROR_COUNTERS;
 use ibnet::suggest;
 use ibnet::types::Printable;
 
-use crate::ports::ERRORS;
-
-/// Thresholds of the counters in [`ERRORS`]. An increase above the threshold is reported.
+/// Thresholds of the counters in [`ERROR_COUNTERS`]. An increase above the threshold is reported.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Thresholds([u64; ERRORS.len()]);
+pub struct Thresholds([u64; ERROR_COUNTERS.len()]);
 
-/// Index of `port_rcv_switch_relay_errors` in [`ERRORS`].
+/// Index of `port_rcv_switch_relay_errors` in [`ERROR_COUNTERS`].
 const SWITCH_RELAY_ERRORS: usize = 13;
 
 impl Default for Thresholds {
@@ -17,7 +16,7 @@ impl Default for Thresholds {
     /// counter, switches also count packets that they discard by design. An example is a multicast
     /// packet whose only output is the port that received it.
     fn default() -> Self {
-        let mut thresholds = Self([0; ERRORS.len()]);
+        let mut thresholds = Self([0; ERROR_COUNTERS.len()]);
         thresholds.0[SWITCH_RELAY_ERRORS] = 100;
         thresholds
     }
@@ -35,7 +34,7 @@ pub enum ThresholdError {
     },
     /// No error counter has this name.
     #[error("cannot set a threshold for `{}`: there is no error counter of this name", Printable(found))]
-    #[diagnostic(help("{}the counters are {}", nearest.map_or_else(String::new, |name| format!("did you mean `{name}`? ")), ERRORS.join(", ")))]
+    #[diagnostic(help("{}the counters are {}", nearest.map_or_else(String::new, |name| format!("did you mean `{name}`? ")), ERROR_COUNTERS.join(", ")))]
     Name {
         /// The name.
         found: String,
@@ -45,7 +44,7 @@ pub enum ThresholdError {
 }
 
 impl Thresholds {
-    /// Returns the threshold of the counter at this index of [`ERRORS`].
+    /// Returns the threshold of the counter at this index of [`ERROR_COUNTERS`].
     pub(super) const fn of(&self, index: usize) -> u64 {
         self.0[index]
     }
@@ -62,11 +61,11 @@ impl Thresholds {
         let plain = |name: &str| name.replace('_', "").to_lowercase();
         let matches = |known: &str| [plain(name), plain(name) + "counter", plain(name) + "errors"].contains(&plain(known));
         if name == "all" {
-            self.0 = [number; ERRORS.len()];
-        } else if let Some(index) = ERRORS.iter().position(|known| matches(known)) {
+            self.0 = [number; ERROR_COUNTERS.len()];
+        } else if let Some(index) = ERROR_COUNTERS.iter().position(|known| matches(known)) {
             self.0[index] = number;
         } else {
-            return Err(ThresholdError::Name { found: name.to_owned(), nearest: suggest::nearest(&snake_case(name), &ERRORS) });
+            return Err(ThresholdError::Name { found: name.to_owned(), nearest: suggest::nearest(&snake_case(name), &ERROR_COUNTERS) });
         }
         Ok(())
     }
@@ -103,7 +102,7 @@ mod tests {
             assert!(thresholds.0[index] >= 30, "{text}");
         }
         thresholds.set("all=7").expect("all of them");
-        assert_eq!(thresholds, Thresholds([7; ERRORS.len()]));
+        assert_eq!(thresholds, Thresholds([7; ERROR_COUNTERS.len()]));
         for (found, nearest) in [
             ("symbols", Some("symbol_error_counter")),
             ("SymbolErrs", Some("symbol_error_counter")),

@@ -178,6 +178,21 @@ fn counter_with_a_cadence_does_not_make_columns_longer() {
 }
 
 #[test]
+fn errors_are_those_of_the_table_of_errors() {
+    for (index, name) in ibnet::record::ERROR_COUNTERS.iter().enumerate() {
+        let lines: Vec<_> = (0..=3).map(|slot| line(SLOT + slot, 2, "ok", &format!(r#","{name}":{}"#, 9 * slot))).collect();
+        let ports = crate::fixtures::fold(crate::ports::Ports::for_errors(), &lines).finish();
+        let increase = ports.into_values().map(|port| port.error_sum()).sum::<u64>();
+        assert_eq!(increase, if ibnet::record::is_error_part(index) { 0 } else { 27 }, "{name}");
+        if increase == 0 {
+            continue;
+        }
+        let found: Vec<_> = cells(heat(&["errors"], &lines))[0].concat().into_iter().filter(|cell| matches!(cell, Value(_))).collect();
+        assert_eq!(found, [Value(9.0); 3], "{name}");
+    }
+}
+
+#[test]
 fn rate_continues_over_a_change_of_the_sampler() {
     let lines = (0..4).map(|slot| {
         let text = line(SLOT + slot, 2, "ok", &format!(r#","port_rcv_errors":{}"#, 10 * slot));

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ibnet::record::{ERROR_COUNTERS, is_error_part};
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Printable};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -26,42 +27,6 @@ use self::checkpoints::Checkpoints;
 
 /// GUID of the device and number of the port.
 pub type PortKey = (Guid, PortNum);
-
-/// Error counters, the most important first. Some counters are the sum of others, their *parts*.
-/// The parts follow the sum.
-pub const ERRORS: [&str; 23] = [
-    "link_downed_counter",
-    "link_error_recovery_counter",
-    "symbol_error_counter",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "port_rcv_errors",
-    "port_local_physical_errors",
-    "port_malformed_packet_errors",
-    "port_buffer_overrun_errors",
-    "port_dlid_mapping_errors",
-    "port_vl_mapping_errors",
-    "port_looping_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "port_xmit_discards",
-    "port_inactive_discards",
-    "port_neighbor_mtu_discards",
-    "port_sw_lifetime_limit_discards",
-    "port_sw_hoq_lifetime_limit_discards",
-    "port_xmit_constraint_errors",
-    "port_rcv_constraint_errors",
-    "vl15_dropped",
-    "qp1_dropped",
-];
-
-/// Indices in [`ERRORS`] of the counters that are parts of another counter. They are not summed.
-pub const PARTS: [std::ops::Range<usize>; 2] = [6..12, 15..19];
-
-/// Returns whether the counter at this index of [`ERRORS`] is a part of another counter.
-pub fn is_part(index: usize) -> bool {
-    PARTS.iter().any(|range| range.contains(&index))
-}
 
 /// A port in the rows of the JSON output. Its text form is `leaf01 port 3`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -141,8 +106,8 @@ pub struct PortSummary {
     pub all: TimeBin,
     /// Means of each time interval.
     pub bins: TimeBins,
-    /// Changes of the counters in [`ERRORS`]. `None` for a counter that the device does not have.
-    pub errors: [Option<CounterChange>; ERRORS.len()],
+    /// Changes of the counters in [`ERROR_COUNTERS`]. `None` for a counter that the device does not have.
+    pub errors: [Option<CounterChange>; ERROR_COUNTERS.len()],
     /// Octets that had been sent and received at certain slots.
     pub checkpoints: Checkpoints,
     /// Link events.
@@ -200,7 +165,7 @@ impl Fold for Ports {
         }
         if self.parts != Parts::Rates {
             fields.push("saturated");
-            fields.extend(ERRORS);
+            fields.extend(ERROR_COUNTERS);
         }
         if self.parts == Parts::All {
             fields.extend(checkpoints::COUNTERS);
@@ -286,7 +251,7 @@ impl PortSummary {
             records: (0, 0),
             all: TimeBin::default(),
             bins: TimeBins::new(most_bins),
-            errors: [None; ERRORS.len()],
+            errors: [None; ERROR_COUNTERS.len()],
             checkpoints: Checkpoints::default(),
             events: LinkEvents::default(),
         }
@@ -315,7 +280,7 @@ impl PortSummary {
 
     /// Returns the sum of the increases of all error counters, without the parts of other counters.
     pub fn error_sum(&self) -> u64 {
-        let all = self.errors.iter().enumerate().filter(|(index, _)| !is_part(*index)).filter_map(|(_, change)| change.as_ref());
+        let all = self.errors.iter().enumerate().filter(|(index, _)| !is_error_part(*index)).filter_map(|(_, change)| change.as_ref());
         all.fold(0, |sum, change| sum.saturating_add(change.increase))
     }
 
@@ -357,7 +322,7 @@ impl PortSummary {
             self.bins.add_run(&columns);
         }
         if parts != Parts::Rates {
-            for (change, name) in self.errors.iter_mut().zip(ERRORS) {
+            for (change, name) in self.errors.iter_mut().zip(ERROR_COUNTERS) {
                 if let Some(values) = run.counter(name) {
                     CounterChange::add_run(change, values, run.rows(), run.port().is_saturated(name));
                 }
@@ -391,7 +356,7 @@ impl PortSummary {
     fn add_errors(&mut self, port: &Port<'_>) {
         // Records have the counters mostly in the order of the list.
         let (mut next, count) = (0, port.counters.len());
-        for (change, name) in self.errors.iter_mut().zip(ERRORS) {
+        for (change, name) in self.errors.iter_mut().zip(ERROR_COUNTERS) {
             let found = (next..count).chain(0..next).find(|place| port.counters[*place].0 == name);
             let Some(place) = found else { continue };
             next = place + 1;

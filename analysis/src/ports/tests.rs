@@ -50,7 +50,7 @@ fn counter_grows_over_a_change_of_the_sampler() {
 
 #[test]
 fn parts_of_a_counter_are_not_summed_twice() {
-    for (index, name) in ERRORS.iter().enumerate() {
+    for (index, name) in ERROR_COUNTERS.iter().enumerate() {
         let prefixes_of_parts = [
             "port_local",
             "port_malformed",
@@ -62,6 +62,6 @@ fn parts_of_a_counter_are_not_summed_twice() {
             "port_neigh",
             "port_sw",
         ];
-        assert_eq!(is_part(index), prefixes_of_parts.iter().any(|start| name.starts_with(start)), "{name}");
+        assert_eq!(is_error_part(index), prefixes_of_parts.iter().any(|start| name.starts_with(start)), "{name}");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The three answers come from one pass over the records.
 
+use ibnet::record::ERROR_COUNTERS;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use ibnet_analysis::errors::{Errors, Thresholds};
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::links::{self, LinkOrder, LinkRow};
-use ibnet_analysis::ports::{ERRORS, PortKey, PortSummary, Ports};
+use ibnet_analysis::ports::{PortKey, PortSummary, Ports};
 use ibnet_analysis::stat::Stat;
 use ibnet_analysis::trees::{Limits, TreeRow, Trees};
 
@@ -71,7 +72,7 @@ fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
     if (to - from) / interval_ns * keys.len() as u64 > MOST_RECORDS {
         return Err(ApiError::wrong(format!("the time range has more than {MOST_RECORDS} records; give a shorter one")));
     }
-    let wanted = Wanted::Named(ERRORS.iter().chain(&DATA).map(ToString::to_string).collect());
+    let wanted = Wanted::Named(ERROR_COUNTERS.iter().chain(&DATA).map(ToString::to_string).collect());
     let mut fold = (Ports::with_bins(INTERVALS), Devices::default());
     if let Some(archive) = archive {
         let archived = archive.event_times((from, to))?;

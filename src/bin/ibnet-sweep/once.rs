@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ibnet::record::ERROR_COUNTERS;
+use ibnet::record::summed_error_counters;
 use ibnet::sweep::driver::{PortReport, SlotReport};
 use ibnet::sweep::sample::Status;
 use ibnet::types::{Guid, PortNum, Printable};
@@ -87,7 +87,7 @@ impl Row {
                 "port_xmit_data_bytes" => xmit = Some(value),
                 "port_rcv_data_bytes" => rcv = Some(value),
                 "port_xmit_wait_ticks" => wait = Some(value),
-                name if ERROR_COUNTERS.contains(&name) => errors = Some(value.saturating_add(errors.unwrap_or(0))),
+                name if summed_error_counters().any(|summed| summed == name) => errors = Some(value.saturating_add(errors.unwrap_or(0))),
                 _ => {}
             }
         }

@@ -3,7 +3,8 @@
 import collections
 import re
 
-from records import ARRAYS, SECOND, end, grown, host
+from records import ARRAYS, PARTS, SECOND, end, grown, host
+from records import ERRORS as ALL_ERRORS
 
 MS = 10**6
 LENGTHS = [MS * n for n in (1, 2, 10, 20, 100, 200)] + [
@@ -14,10 +15,8 @@ MOST_BINS = 2000
 UNITS = {"xmit_gbps": "Gb/s", "rcv_gbps": "Gb/s", "rtt_ns": "ns", "rtt_mean_ns": "ns"} | dict.fromkeys(
     ["xmit_utilization", "rcv_utilization", "xmit_blocked"], "share of 1"
 )
-# The counters of the metric `errors`: those of PortCounters.
-ERRORS = """symbol_error_counter link_error_recovery_counter link_downed_counter port_rcv_errors
-    port_rcv_remote_physical_errors port_rcv_switch_relay_errors port_xmit_discards local_link_integrity_errors
-    excessive_buffer_overrun_errors""".split()
+# The counters of the metric `errors`.
+ERRORS = [name for name in ALL_ERRORS if name not in PARTS]
 # States of a port in a bin, and states of a row of several ports: the first one wins.
 OF_PORT = ["value", "no_answer", "down", "unknown"]
 OF_ROW = ["value", "unknown", "no_answer", "down"]

@@ -1,13 +1,14 @@
 //! Writes the report on devices that do not answer, and the table of link faults and error
 //! counters.
 
+use ibnet::record::{ERROR_COUNTERS, is_error_part};
 use std::fmt::Write;
 
 use ibnet::types::{NodeKind, Printable};
 use ibnet_analysis::devices::{DeviceFault, FaultyDevice};
 use ibnet_analysis::errors::{Errors, FaultyPort, LinkFault};
+use ibnet_analysis::ports::PortName;
 use ibnet_analysis::ports::change::CounterChange;
-use ibnet_analysis::ports::{ERRORS, PortName, is_part};
 use ibnet_analysis::when::Zone;
 
 use super::{count, table};
@@ -160,7 +161,7 @@ fn link(port: &FaultyPort<'_>) -> String {
 /// Returns name, increase, rate and value of each counter. Parts of a counter are indented.
 fn counters(port: &FaultyPort<'_>) -> Vec<[String; 4]> {
     let cells = |(index, change): (usize, CounterChange)| {
-        let name = if is_part(index) { format!("  {}", ERRORS[index]) } else { ERRORS[index].to_owned() };
+        let name = if is_error_part(index) { format!("  {}", ERROR_COUNTERS[index]) } else { ERROR_COUNTERS[index].to_owned() };
         let increase = if change.is_lower_bound { format!("\u{2265} {}", change.increase) } else { change.increase.to_string() };
         [name, increase, rate(change.increase, port.summary.seconds()), change.last.to_string()]
     };
