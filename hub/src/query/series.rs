@@ -166,12 +166,13 @@ fn series(
 ) -> Result<Series, ApiError> {
     let is_counter = !metric.counters().is_empty() && metric.form == As::Total;
     let Some(step) = step else {
+        // A value has the time of its end.
         if old.len() + samples.len() > MOST_VALUES {
             return Err(ApiError::wrong(format!("the answer has more than {MOST_VALUES} values; give a step or a shorter range")));
         }
         let real = |value: &Option<(f64, f64)>| value.map(|(mean, _)| Number::Real(mean));
         let all = old.iter().map(|(time, value)| (time.to(), real(value))).chain(samples.iter().map(|(time, value)| (time.to(), *value)));
-        let mut all: Vec<(u64, Option<Number>)> = all.collect();
+        let mut all: Vec<(u64, Option<Number>)> = all.filter(|(end, _)| (from..=to).contains(end)).collect();
         // The minutes lie between the records of the archive and those in memory.
         all.sort_by_key(|(time, _)| *time);
         let (t, v) = all.into_iter().unzip();
@@ -241,7 +242,8 @@ impl Fold for Samples {
             let found = metric.samples(readings, &self.slots, port);
             for (time, value, is_addition) in found {
                 let Some(time) = time.or_else(|| Interval::new(port.ts.saturating_sub(1), port.ts)) else { continue };
-                if !(self.range.0..=self.range.1).contains(&time.to()) {
+                // The last step needs the record after the range, whose time begins in the range.
+                if time.to() < self.range.0 || time.from() > self.range.1 {
                     continue;
                 }
                 match samples.last_mut() {

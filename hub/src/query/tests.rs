@@ -209,7 +209,10 @@ fn raw(lines: &[String], (guid, port): (u64, u8), field: &str) -> Vec<(u64, Json
 }
 
 fn find(hub: &Hub, key: (u64, u8), metric: &str, form: As, step: Option<u64>) -> Json {
-    let range = (START * SECOND, (START + SLOTS) * SECOND);
+    find_in(hub, key, metric, form, step, (START * SECOND, (START + SLOTS) * SECOND))
+}
+
+fn find_in(hub: &Hub, key: (u64, u8), metric: &str, form: As, step: Option<u64>, range: (u64, u64)) -> Json {
     let found = series::find(hub, (Guid(key.0), PortNum(key.1)), &[SeriesMetric::parse(metric, form).expect("a metric")], range, step);
     serde_json::to_value(&found.expect("found")[0]).expect("JSON")
 }
@@ -227,6 +230,41 @@ fn series_equal_the_records() {
     }
     let rates = find(&hub, (0x104, 1), "port_xmit_data_bytes", As::Rate, None);
     assert_eq!((&rates["v"][0], rates["v"][1].as_f64(), rates["v"][199].as_f64()), (&Json::Null, Some(8000.0), Some(8000.0)));
+}
+
+#[test]
+fn no_value_of_a_series_depends_on_the_range() {
+    const STEPS: usize = 19;
+    let lines = lines();
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("archive");
+    pack(&root, &lines);
+    let last = format!(r#""slot":{},"#, START + SLOTS - 1);
+    let of_last_slot: Vec<_> = lines.iter().filter(|line| line.contains(&last)).cloned().collect();
+    let archived = hub(&[of_last_slot.join("\n") + "\n"]).with_archive(Some(Archive::new(root)));
+    let (start, step) = (START * SECOND + SECOND / 3, 10 * SECOND);
+    for hub in [hub(&[lines.join("\n") + "\n"]), archived] {
+        for (a, b) in LINKS {
+            for key in [a, b] {
+                for (metric, form) in [
+                    ("xmit_utilization", As::Total),
+                    ("xmit_blocked", As::Total),
+                    ("port_xmit_data_bytes", As::Total),
+                    ("port_xmit_data_bytes", As::Rate),
+                    ("symbol_error_counter", As::Rate),
+                ] {
+                    let steps = |range: std::ops::Range<usize>| {
+                        let [from, to] = [range.start, range.end].map(|number| start + number as u64 * step);
+                        find_in(&hub, key, metric, form, Some(step), (from, to))["v"].as_array().expect("values").clone()
+                    };
+                    let whole = steps(0..STEPS);
+                    for range in [0..1, 0..7, 3..4, 5..10, 6..STEPS, 9..12, 13..14] {
+                        assert_eq!(steps(range.clone()), whole[range.clone()], "{metric} ({form:?}) of {key:?}, steps {range:?}");
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]
