@@ -90,7 +90,7 @@ impl Bins {
         let mut bins: Vec<Bin> = (0..count).map(|bin| Bin { from: edge(bin), to: edge(bin + 1), share: 0.0, density: 0.0 }).collect();
         let at = |ns: f64| (index(ns) - first).max(0.0) as usize;
         for step in values.steps() {
-            let share = step.count as f64 / values.count() as f64;
+            let share = step.count / values.count() as f64;
             let begin = at(step.from).min(count);
             let end = (at(step.to) + 1).clamp(begin, count);
             for bin in &mut bins[begin..end] {

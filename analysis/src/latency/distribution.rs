@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 /// as its buckets.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
+    /// Number of values in each bucket, multiplied by [`UNIT`].
     buckets: BTreeMap<u32, u64>,
     sums: Sums,
     least: u64,
@@ -27,6 +28,11 @@ const DIGITS: u32 = 10;
 
 /// Number of buckets from one power of two to the next.
 const PER_OCTAVE: u64 = 1 << (DIGITS - 1);
+
+/// Count of one value. A value of a histogram is spread over the buckets of this module that its
+/// bucket covers, so they have fractions of it. Rounded to whole values, most values of small
+/// histograms would be in the middles of their buckets, which look like modes.
+const UNIT: u64 = 1 << 20;
 
 /// The values of a bucket: from `low` (inclusive) to `low + width` (exclusive).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,15 +124,15 @@ pub struct Step {
     pub from: f64,
     /// Largest value in nanoseconds, exclusive.
     pub to: f64,
-    /// Number of values in this range.
-    pub count: u64,
+    /// Number of values in this range. It is a fraction if wider buckets of a histogram cover it.
+    pub count: f64,
 }
 
 impl Distribution {
     /// Adds a value. 0 counts as 1 ns.
     pub fn record(&mut self, ns: u64) {
         let ns = ns.clamp(1, LONGEST_NS);
-        *self.buckets.entry(Bucket::index_of(ns)).or_default() += 1;
+        *self.buckets.entry(Bucket::index_of(ns)).or_default() += UNIT;
         self.extend(ns, ns);
         self.sums = self.sums.merged(Sums::of(ns as f64, 1));
     }
@@ -146,16 +152,14 @@ impl Distribution {
             let (low, high) = (other.lowest_equivalent(ns).max(1), other.highest_equivalent(ns).min(LONGEST_NS));
             let (first, last) = (Bucket::index_of(low), Bucket::index_of(high.max(low)));
             let (count, parts) = (value.count_at_value(), u64::from(last - first) + 1);
-            // The result is rounded to the nearest number, so a single value is in the middle.
-            let below = |part: u64| ((u128::from(count) * u128::from(part) + u128::from(parts) / 2) / u128::from(parts)) as u64;
+            // No unit is lost: the parts add up to the count.
+            let below = |part: u64| (u128::from(count) * u128::from(UNIT) * u128::from(part) / u128::from(parts)) as u64;
             for (part, index) in (0..parts).zip(first..=last) {
-                let here = below(part + 1) - below(part);
-                if here > 0 {
-                    *self.buckets.entry(index).or_default() += here;
-                    let middle = Bucket::at(index).middle() as u64;
-                    self.extend(middle, middle);
-                }
+                *self.buckets.entry(index).or_default() += below(part + 1) - below(part);
             }
+            // The first and the last of the values that are spread evenly.
+            let margin = (high.max(low) - low) / (2 * count.max(1));
+            self.extend(low + margin, high.max(low) - margin);
             self.sums = self.sums.merged(Sums::of((low + high) as f64 / 2.0, count));
         }
     }
@@ -222,7 +226,7 @@ impl Distribution {
         let mut below = 0.0;
         for (index, count) in &self.buckets {
             let bucket = Bucket::at(*index);
-            let count = *count as f64;
+            let count = counted(*count);
             if below + count >= rank {
                 // The values of a bucket are spread evenly.
                 let within = (rank - below - 0.5) / count * bucket.width as f64;
@@ -237,24 +241,24 @@ impl Distribution {
     pub fn steps(&self) -> impl DoubleEndedIterator<Item = Step> + Clone {
         self.buckets.iter().map(|(index, count)| {
             let Bucket { low, width } = Bucket::at(*index);
-            Step { from: low as f64, to: (low + width) as f64, count: *count }
+            Step { from: low as f64, to: (low + width) as f64, count: counted(*count) }
         })
     }
 
     /// Returns the number of values from `from` (inclusive) to `to` (exclusive). The values of a
     /// bucket count as spread evenly over the bucket.
     pub fn between(&self, from: f64, to: f64) -> f64 {
-        self.steps().map(|step| step.count as f64 * overlap(step, from, to)).sum()
+        self.steps().map(|step| step.count * overlap(step, from, to)).sum()
     }
 
     /// Returns the ends of all ranges with values, each with the share of values below it.
     pub fn cumulative(&self) -> Vec<(f64, f64)> {
-        let mut below = 0;
+        let mut below = 0.0;
         let mut points = Vec::with_capacity(2 * self.buckets.len());
         for Step { from, to, count } in self.steps() {
-            points.push((from, below as f64 / self.sums.count));
+            points.push((from, below / self.sums.count));
             below += count;
-            points.push((to, below as f64 / self.sums.count));
+            points.push((to, below / self.sums.count));
         }
         points
     }
@@ -278,9 +282,14 @@ impl Distribution {
             };
             below[0] += ours.next_if(|(index, _)| **index == next).map_or(0, |(_, count)| *count);
             below[1] += theirs.next_if(|(index, _)| **index == next).map_or(0, |(_, count)| *count);
-            most = most.max((below[0] as f64 / self.sums.count - below[1] as f64 / other.sums.count).abs());
+            most = most.max((counted(below[0]) / self.sums.count - counted(below[1]) / other.sums.count).abs());
         }
     }
+}
+
+/// Returns the number of values of a count in units.
+fn counted(units: u64) -> f64 {
+    units as f64 / UNIT as f64
 }
 
 /// Returns the share of a step that is between `from` and `to`.
@@ -297,6 +306,7 @@ pub(super) fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
 
 #[cfg(test)]
 mod tests {
+    use super::super::modes::modes;
     use super::*;
 
     #[test]
@@ -355,6 +365,23 @@ mod tests {
         coarse.record(65_000).unwrap();
         single.add(&coarse);
         assert!((single.moments().mean - (low + high) / 2.0).abs() < 100.0, "a single value is in the middle");
+    }
+
+    #[test]
+    fn small_histograms_invent_no_modes() {
+        let (mut values, mut random) = (Distribution::default(), fastrand::Rng::with_seed(7));
+        for _ in 0..3_000 {
+            let mut coarse = Histogram::<u64>::new_with_bounds(1_000, 10_000_000_000, 1).unwrap();
+            for _ in 0..random.u32(1..4) {
+                // One peak at 90 us.
+                coarse.record(60_000 + random.u64(0..30_000) + random.u64(0..30_000)).unwrap();
+            }
+            values.add(&coarse);
+        }
+        for bins in ["log", "fixed", "fixed:5us", "fixed:1us"] {
+            let found = modes(&values, bins.parse().unwrap());
+            assert!(found.len() == 1 && (80_000.0..100_000.0).contains(&found[0].at), "{bins}: {found:?}");
+        }
     }
 
     #[test]
