@@ -217,7 +217,7 @@ fn summaries_of_ports_from_columns_are_those_of_single_records() {
         // Intervals of 1 s, of 32 s, one interval, and none.
         for most in [8_000, 300, 1, 0] {
             for inputs in [&all, &part] {
-                for ports in [Ports::without_counters(most), Ports::with_bins(most), Ports::for_errors()] {
+                for ports in [Ports::for_jobs(most), Ports::with_bins(most), Ports::for_errors()] {
                     let shares = Distributions::for_stat(if most == 1 { Stat::Percentile(950) } else { Stat::Mean });
                     let empty = (ports, (Devices::default(), shares));
                     assert!(empty.takes_runs());
@@ -310,7 +310,7 @@ fn summaries_of_ports_from_an_archive_are_those_of_the_lines() {
         std::fs::write(&file, text).unwrap();
         let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
         for (from, to) in [(None, None), (time(100), time(500)), (time(399), None), (None, time(401))] {
-            for ports in [Ports::without_counters(64), Ports::with_bins(64), Ports::for_errors()] {
+            for ports in [Ports::for_jobs(64), Ports::with_bins(64), Ports::for_errors()] {
                 let empty = (ports, (Devices::default(), Distributions::for_stat(Stat::Percentile(500))));
                 let read = |path: &Path| {
                     let ((ports, rest), summary) = input::read(&Inputs { files: vec![path.to_owned()], from, to }, &empty).unwrap();

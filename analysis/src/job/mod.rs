@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::hosts::{Hosts, host_of};
 use crate::ports::bins::TimeBins;
-use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
+use crate::ports::{Mean, PortKey, PortName, PortSummary, Total, with_equal_bins};
 
 pub mod all;
 pub mod imbalance;
@@ -42,6 +42,8 @@ pub struct Job {
     pub nodes: Vec<Node>,
     /// Names of hosts without records.
     pub missing: Vec<String>,
+    /// Longest time between the first and the last reading of a port, in seconds.
+    pub recorded_seconds: f64,
     /// Differences between the octets that the nodes sent.
     pub imbalance: Imbalance,
     /// Blocked time per octet that was sent, in nanoseconds. Null without traffic.
@@ -73,6 +75,8 @@ pub struct Node {
     pub injected_bytes: f64,
     /// Octets that the host received.
     pub ejected_bytes: f64,
+    /// Time in which the octets are known, in seconds: the mean of the ports.
+    pub covered_seconds: f64,
     /// Mean share of the time in which a port had data to send and no credit, 0 to 1. Null without
     /// records.
     pub blocked: Option<f64>,
@@ -80,6 +84,8 @@ pub struct Node {
     pub blocked_peak: Option<f64>,
     /// Time for which the ports were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
+    /// Time in which the blocked time is known, in seconds: the mean of the ports.
+    pub blocked_covered_seconds: f64,
 }
 
 /// Traffic of all nodes in one step of time.
@@ -168,8 +174,8 @@ struct HostPort<'a> {
     leaf: Option<Guid>,
     /// The port of the leaf switch.
     leaf_port: Option<PortName>,
-    injected: Mean,
-    ejected: Mean,
+    /// Octets that the host sent and received.
+    total: Total,
     /// Records of the HCA.
     hca: Option<&'a PortSummary>,
     /// Records of the switch port at the other end.
@@ -190,6 +196,7 @@ impl Job {
         let steps = steps(&own);
         Self {
             missing: hosts.iter().filter(|name| !found.contains(&name.to_lowercase())).map(str::to_owned).collect(),
+            recorded_seconds: own.iter().flat_map(|port| [port.hca, port.switch]).flatten().map(PortSummary::seconds).fold(0.0, f64::max),
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
             blocked_ns_per_byte: blocked_ns_per_byte(
                 nodes.iter().map(|node| node.blocked_seconds).sum(),
@@ -223,29 +230,24 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
         if port.kind == Some(NodeKind::Hca) {
             let switch = peer.filter(|peer| peer.peer == Some(*key));
             let leaf = port.peer.map(|(guid, _)| guid);
-            let pick = |own: Mean, other: Option<Mean>| if own.mean().is_some() { own } else { other.unwrap_or(own) };
-            let injected = pick(port.all.xmit, switch.map(|switch| switch.all.rcv));
-            let ejected = pick(port.all.rcv, switch.map(|switch| switch.all.xmit));
+            let total = if port.total.time_ns > 0 { port.total } else { switch.map(|switch| switch.total.reversed()).unwrap_or_default() };
             found.push(HostPort {
                 key: *key,
                 host: host_of(&port.node),
                 leaf,
                 leaf_port: port.peer_port(),
-                injected,
-                ejected,
+                total,
                 hca: Some(port),
                 switch,
             });
         } else if peer.is_none() && is_leaf_port(ports, port) {
-            let (injected, ejected) = (port.all.rcv, port.all.xmit);
             let Some(hca) = port.peer else { continue };
             found.push(HostPort {
                 key: hca,
                 host: host_of(&port.peer_name),
                 leaf: Some(key.0),
                 leaf_port: Some(PortName::new(&port.node, *key)),
-                injected,
-                ejected,
+                total: port.total.reversed(),
                 hca: None,
                 switch: Some(port),
             });
@@ -289,15 +291,19 @@ fn nodes(own: &[HostPort<'_>]) -> Vec<Node> {
     let node = |(host, ports): (&str, Vec<&HostPort<'_>>)| {
         let blocked: Vec<Mean> =
             ports.iter().filter_map(|port| Some(port.hca?.all.blocked)).filter(|blocked| blocked.mean().is_some()).collect();
+        let mean_of_ports =
+            |seconds: &dyn Fn(&HostPort<'_>) -> f64| ports.iter().map(|port| seconds(port)).sum::<f64>() / ports.len() as f64;
         let means: Vec<f64> = blocked.iter().filter_map(Mean::mean).collect();
         Node {
             host: host.to_owned(),
             ports: ports.len(),
-            injected_bytes: ports.iter().map(|port| port.injected.octets()).sum(),
-            ejected_bytes: ports.iter().map(|port| port.ejected.octets()).sum(),
+            injected_bytes: ports.iter().map(|port| port.total.xmit).sum(),
+            ejected_bytes: ports.iter().map(|port| port.total.rcv).sum(),
+            covered_seconds: mean_of_ports(&|port| port.total.time_ns as f64 / 1e9),
             blocked: mean(&means),
             blocked_peak: blocked.iter().filter_map(Mean::peak).reduce(f64::max),
             blocked_seconds: blocked.iter().filter_map(|blocked| Some(blocked.mean()? * blocked.seconds())).sum(),
+            blocked_covered_seconds: mean_of_ports(&|port| port.hca.map_or(0.0, |hca| hca.all.blocked.seconds())),
         }
     };
     by_host.into_iter().map(node).collect()
@@ -361,7 +367,7 @@ fn leaves(ports: &BTreeMap<PortKey, PortSummary>, own: &[HostPort<'_>], others: 
         let here = |all: &'_ [HostPort<'_>]| {
             let here: Vec<_> = all.iter().filter(|port| port.leaf == Some(guid)).collect();
             let sum = |value: fn(&HostPort<'_>) -> f64| here.iter().map(|port| value(port)).sum::<f64>();
-            (here.len(), sum(|port| port.injected.octets()), sum(|port| port.ejected.octets()))
+            (here.len(), sum(|port| port.total.xmit), sum(|port| port.total.rcv))
         };
         let ((job_ports, injected, ejected), (other_ports, other_injected, other_ejected)) = (here(own), here(others));
         let name = own.iter().filter(|port| port.leaf == Some(guid)).find_map(|port| match (port.switch, port.hca) {
@@ -377,7 +383,7 @@ fn leaves(ports: &BTreeMap<PortKey, PortSummary>, own: &[HostPort<'_>], others: 
             ejected_bytes: ejected,
             all_injected_bytes: injected + other_injected,
             all_ejected_bytes: ejected + other_ejected,
-            up_bytes: up_ports(ports, guid).map(|(_, port)| port.all.xmit.octets()).sum(),
+            up_bytes: up_ports(ports, guid).map(|(_, port)| port.total.xmit).sum(),
         }
     };
     guids.into_iter().map(leaf).collect()

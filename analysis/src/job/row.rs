@@ -6,7 +6,7 @@ use super::all::PortRate;
 use super::imbalance::Imbalance;
 use super::run::JobRun;
 use super::sharing::Sharing;
-use super::{Job, Leaf, LocalTraffic, Node, Step, Uplink};
+use super::{Job, Leaf, LocalTraffic, Node, Step, Uplink, mean};
 use crate::heat::rows::HeatRow;
 use crate::host_metrics::panels::Columns;
 use crate::rows::Row;
@@ -28,8 +28,12 @@ pub struct JobRow<'a> {
     pub injected_bytes: f64,
     /// Octets that all nodes received.
     pub ejected_bytes: f64,
+    /// Time in which the octets are known, in seconds: the mean of the nodes.
+    pub covered_seconds: f64,
     /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
+    /// Time in which the blocked time is known, in seconds: the mean of the nodes.
+    pub blocked_covered_seconds: f64,
     /// Blocked time per octet that was sent, in nanoseconds. Null without traffic.
     pub blocked_ns_per_byte: Option<f64>,
     /// Differences between the octets that the nodes sent.
@@ -65,7 +69,9 @@ impl Row for JobRow<'_> {
         "job",
         "injected_bytes",
         "ejected_bytes",
+        "covered_seconds",
         "blocked_seconds",
+        "blocked_covered_seconds",
         "blocked_ns_per_byte",
         "imbalance_max_to_mean",
         "imbalance_variation",
@@ -74,9 +80,11 @@ impl Row for JobRow<'_> {
         "nodes_ports",
         "nodes_injected_bytes",
         "nodes_ejected_bytes",
+        "nodes_covered_seconds",
         "nodes_blocked",
         "nodes_blocked_peak",
         "nodes_blocked_seconds",
+        "nodes_blocked_covered_seconds",
     ];
 }
 
@@ -86,6 +94,16 @@ impl Job {
         let (first, last) = (self.steps.first().map_or(0, |step| step.ts), self.steps.last().map_or(0, |step| step.ts));
         let step_ns = self.step_ns.max(1);
         Columns { start_ns: first, step_ns, count: ((last - first) / step_ns) as usize + usize::from(!self.steps.is_empty()) }
+    }
+
+    /// Returns the time in which the octets are known, in seconds: the mean of the nodes.
+    pub fn covered_seconds(&self) -> f64 {
+        mean(&self.nodes.iter().map(|node| node.covered_seconds).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+
+    /// Returns the time in which the blocked time is known, in seconds: the mean of the nodes.
+    pub fn blocked_covered_seconds(&self) -> f64 {
+        mean(&self.nodes.iter().map(|node| node.blocked_covered_seconds).collect::<Vec<_>>()).unwrap_or(0.0)
     }
 
     /// Returns the row of the job, without `sharing` and `host_metrics`. `id` is its ID, and `run` has its times, if they
@@ -100,7 +118,9 @@ impl Job {
             end_ns: run.and_then(|run| run.to),
             injected_bytes: sum(|node| node.injected_bytes),
             ejected_bytes: sum(|node| node.ejected_bytes),
+            covered_seconds: self.covered_seconds(),
             blocked_seconds: sum(|node| node.blocked_seconds),
+            blocked_covered_seconds: self.blocked_covered_seconds(),
             nodes: &self.nodes,
             missing: &self.missing,
             stays: self.stays,

@@ -3,11 +3,9 @@
 //! With these readings, the two ends of a link can be compared. The octets that one end sent must
 //! agree with the octets that the other end received in the same slots.
 
+use super::DATA_COUNTERS;
 use crate::input::run::Run;
 use crate::record::Port;
-
-/// The counters of octets: sent and received.
-pub(super) const COUNTERS: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
 
 /// Largest number of readings that are kept for a port.
 const MOST: usize = 32;
@@ -33,7 +31,7 @@ struct Checkpoint {
 }
 
 fn is_saturated(port: &Port<'_>) -> bool {
-    COUNTERS.iter().any(|name| port.is_saturated(name))
+    DATA_COUNTERS.iter().any(|name| port.is_saturated(name))
 }
 
 /// Octets of both directions of a link as counted by both ends over the same slots.
@@ -51,7 +49,7 @@ pub struct EndComparison {
 
 impl Checkpoints {
     pub(super) fn add(&mut self, port: &Port<'_>) {
-        let [Some(xmit), Some(rcv)] = COUNTERS.map(|name| port.counter(name)) else { return };
+        let [Some(xmit), Some(rcv)] = DATA_COUNTERS.map(|name| port.counter(name)) else { return };
         if is_saturated(port) {
             return;
         }
@@ -60,7 +58,7 @@ impl Checkpoints {
 
     /// Adds many records, as [`add`](Self::add) does for each of them.
     pub(super) fn add_run(&mut self, run: &Run<'_>) {
-        let [Some(xmit), Some(rcv)] = COUNTERS.map(|name| run.counter(name)) else { return };
+        let [Some(xmit), Some(rcv)] = DATA_COUNTERS.map(|name| run.counter(name)) else { return };
         if is_saturated(run.port()) {
             return;
         }

@@ -14,19 +14,24 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::input::Fold;
-use crate::input::run::Run;
+use crate::input::run::{MeasuredOver, Run};
 use crate::record::{Event, Port, Record, Type, Value};
 
 pub mod bins;
 pub mod change;
 pub mod checkpoints;
+pub(crate) mod growth;
 
 use self::bins::{RateColumns, TimeBin, TimeBins};
 use self::change::CounterChange;
 use self::checkpoints::Checkpoints;
+use self::growth::{Growth, Moved};
 
 /// GUID of the device and number of the port.
 pub type PortKey = (Guid, PortNum);
+
+/// The counters of octets: sent and received.
+pub const DATA_COUNTERS: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
 
 /// A port in the rows of the JSON output. Its text form is `leaf01 port 3`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -108,10 +113,39 @@ pub struct PortSummary {
     pub bins: TimeBins,
     /// Changes of the counters in [`ERROR_COUNTERS`]. `None` for a counter that the device does not have.
     pub errors: [Option<CounterChange>; ERROR_COUNTERS.len()],
+    /// Octets that were sent and received in all, with the time in which they are known.
+    pub total: Total,
+    growth: Growth,
     /// Octets that had been sent and received at certain slots.
     pub checkpoints: Checkpoints,
     /// Link events.
     pub events: LinkEvents,
+}
+
+/// Octets that a port sent and received.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Total {
+    /// Octets sent.
+    pub xmit: f64,
+    /// Octets received.
+    pub rcv: f64,
+    /// Time in which the octets are known, in nanoseconds.
+    pub time_ns: u64,
+}
+
+impl Total {
+    /// Returns the octets as the other end of the link sees them.
+    pub const fn reversed(self) -> Self {
+        Self { xmit: self.rcv, rcv: self.xmit, time_ns: self.time_ns }
+    }
+
+    fn add(&mut self, moved: Option<Moved>) {
+        if let Some(Moved { time, octets: [xmit, rcv] }) = moved {
+            self.xmit += xmit.unwrap_or(0.0);
+            self.rcv += rcv.unwrap_or(0.0);
+            self.time_ns += time.length_ns();
+        }
+    }
 }
 
 /// A mean that is weighted by time.
@@ -144,10 +178,6 @@ impl Fold for Ports {
         matches!(kind, Type::Port | Type::Event)
     }
 
-    fn uses_counters(&self) -> bool {
-        self.parts != Parts::Rates
-    }
-
     fn takes_runs(&self) -> bool {
         true
     }
@@ -158,17 +188,15 @@ impl Fold for Ports {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        const ALWAYS: [&str; 10] = ["node", "kind", "lid", "peer_guid", "peer_port", "peer", "link", "mtu", "status", "xmit_blocked"];
+        const ALWAYS: [&str; 11] =
+            ["node", "kind", "lid", "peer_guid", "peer_port", "peer", "link", "mtu", "status", "saturated", "xmit_blocked"];
         let mut fields = ALWAYS.to_vec();
         if self.parts != Parts::Errors {
             fields.extend(["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization"]);
+            fields.extend(DATA_COUNTERS);
         }
         if self.parts != Parts::Rates {
-            fields.push("saturated");
             fields.extend(ERROR_COUNTERS);
-        }
-        if self.parts == Parts::All {
-            fields.extend(checkpoints::COUNTERS);
         }
         Some(fields.into_iter().map(str::to_owned).collect())
     }
@@ -198,14 +226,14 @@ impl Ports {
         Self { most_bins: most, ..Self::default() }
     }
 
-    /// Creates an empty state without counters: [`PortSummary::errors`] and
+    /// Creates an empty state without counters of errors: [`PortSummary::errors`] and
     /// [`PortSummary::checkpoints`] stay empty. Reading an archive is then much faster.
-    pub fn without_counters(most: usize) -> Self {
+    pub fn for_jobs(most: usize) -> Self {
         Self { most_bins: most, parts: Parts::Rates, ..Self::default() }
     }
 
     /// Creates an empty state for error counters and events: [`PortSummary::all`],
-    /// [`PortSummary::bins`] and [`PortSummary::checkpoints`] stay empty. Reading an archive is then much
+    /// [`PortSummary::bins`], [`PortSummary::total`] and [`PortSummary::checkpoints`] stay empty. Reading an archive is then much
     /// faster.
     pub fn for_errors() -> Self {
         Self { parts: Parts::Errors, ..Self::default() }
@@ -252,6 +280,8 @@ impl PortSummary {
             all: TimeBin::default(),
             bins: TimeBins::new(most_bins),
             errors: [None; ERROR_COUNTERS.len()],
+            total: Total::default(),
+            growth: Growth::default(),
             checkpoints: Checkpoints::default(),
             events: LinkEvents::default(),
         }
@@ -287,6 +317,9 @@ impl PortSummary {
     fn add(&mut self, port: &Port<'_>, parts: Parts) {
         if parts != Parts::Rates {
             self.add_errors(port);
+        }
+        if parts != Parts::Errors {
+            self.total.add(self.growth.add(port));
         }
         self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
         if port.is_edge {
@@ -328,8 +361,23 @@ impl PortSummary {
                 }
             }
         }
+        if parts != Parts::Errors {
+            self.add_growth(run);
+        }
         if parts == Parts::All {
             self.checkpoints.add_run(run);
+        }
+    }
+
+    /// Adds the octets of many records, as [`Growth::add`] does for each of them.
+    fn add_growth(&mut self, run: &Run<'_>) {
+        let (port, rates) = (run.port(), ["xmit_gbps", "rcv_gbps"].map(|field| run.values(field)));
+        let counters = DATA_COUNTERS.map(|name| run.counter(name).filter(|_| !port.is_saturated(name)));
+        for row in run.rows() {
+            let values = counters.map(|counter| counter?.get(row));
+            let gbps = rates.map(|column| Some(column?[row]).filter(|gbps| gbps.is_finite()));
+            let rated = run.time(row, MeasuredOver::Data);
+            self.total.add(self.growth.add_reading((run.ts(row), run.rtt_ns(row)), values, rated, gbps, &port.link));
         }
     }
 
@@ -418,7 +466,8 @@ impl Mean {
     }
 
     /// Returns the number of octets: the mean in Gb/s multiplied by its time.
-    pub fn octets(&self) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn octets(&self) -> f64 {
         // 1 Gb/s for 1 ns is 1 bit.
         self.sum / 8.0
     }

@@ -9,7 +9,7 @@ use ibnet_analysis::hosts::host_of;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::job::all::{AllJobs, JobList, JobsTraffic};
 use ibnet_analysis::job::run::JobRun;
-use ibnet_analysis::ports::PortKey;
+use ibnet_analysis::ports::{DATA_COUNTERS, PortKey};
 
 use crate::live::topology::Topology;
 use crate::state::Hub;
@@ -63,7 +63,7 @@ fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
         (JobList::new(&jobs), keys_of(&state.topology, &hosts))
     };
     let mut fold = AllJobs::new(list, Some(BIN_NS));
-    let wanted = Wanted::Named(Vec::new());
+    let wanted = Wanted::Named(DATA_COUNTERS.map(str::to_owned).to_vec());
     for keys in keys.chunks(PORTS_AT_ONCE) {
         let chunks: Vec<_> = {
             let state = hub.read();

@@ -11,7 +11,7 @@ use ibnet_analysis::errors::{Errors, Thresholds};
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::links::{self, LinkOrder, LinkRow};
-use ibnet_analysis::ports::{PortKey, PortSummary, Ports};
+use ibnet_analysis::ports::{DATA_COUNTERS, PortKey, PortSummary, Ports};
 use ibnet_analysis::stat::Stat;
 use ibnet_analysis::trees::{Limits, TreeRow, Trees};
 
@@ -33,9 +33,6 @@ pub(crate) const MOST_RECORDS: u64 = 10_000_000;
 
 /// Number of ports whose records are read at a time, to bound the memory.
 const PORTS_AT_ONCE: usize = 4096;
-
-/// Counters that the evaluation needs, besides the errors.
-const DATA: [&str; 2] = ["port_xmit_data_bytes", "port_rcv_data_bytes"];
 
 /// The result of one pass.
 #[derive(Debug)]
@@ -72,7 +69,7 @@ fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
     if (to - from) / interval_ns * keys.len() as u64 > MOST_RECORDS {
         return Err(ApiError::wrong(format!("the time range has more than {MOST_RECORDS} records; give a shorter one")));
     }
-    let wanted = Wanted::Named(ERROR_COUNTERS.iter().chain(&DATA).map(ToString::to_string).collect());
+    let wanted = Wanted::Named(ERROR_COUNTERS.iter().chain(&DATA_COUNTERS).map(ToString::to_string).collect());
     let mut fold = (Ports::with_bins(INTERVALS), Devices::default());
     if let Some(archive) = archive {
         let archived = archive.event_times((from, to))?;

@@ -15,7 +15,7 @@ use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::job::all::flows::Flows;
 use ibnet_analysis::job::all::{AllJobs, JobList};
 use ibnet_analysis::job::run::JobRun;
-use ibnet_analysis::ports::PortKey;
+use ibnet_analysis::ports::{DATA_COUNTERS, PortKey};
 use serde::Serialize;
 
 use crate::live::topology::{Topology, TopologyPort};
@@ -148,7 +148,7 @@ impl Pass {
         }
         let bin_ns = bin_intervals(intervals, keys.len() as u64) * interval_ns;
         let mut fold = AllJobs::new(JobList::new(&jobs), Some(bin_ns));
-        let memory = Memory { hub, keys, wanted: Wanted::Named(Vec::new()), events: Vec::new(), range };
+        let memory = Memory { hub, keys, wanted: Wanted::Named(DATA_COUNTERS.map(str::to_owned).to_vec()), events: Vec::new(), range };
         match archive {
             Some(archive) => fold = archive.read(fold, range, &memory)?,
             None => {

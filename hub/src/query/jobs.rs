@@ -49,7 +49,10 @@ pub(crate) struct JobRow {
     injected_bytes: Option<f64>,
     ejected_bytes: Option<f64>,
     /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
+    /// Times in which the octets and the blocked time are known.
+    covered_seconds: Option<f64>,
     blocked_seconds: Option<f64>,
+    blocked_covered_seconds: Option<f64>,
     /// Blocked time per octet that was sent, in nanoseconds.
     blocked_ns_per_byte: Option<f64>,
     imbalance: Imbalance,
@@ -91,7 +94,9 @@ impl JobRow {
             traffic_to_ns: total.map(|_| known.traffic_to_ns),
             injected_bytes: total.map(|total| total.injected_bytes),
             ejected_bytes: total.map(|total| total.ejected_bytes),
+            covered_seconds: total.map(|total| total.covered_seconds),
             blocked_seconds: total.map(|total| total.blocked_seconds),
+            blocked_covered_seconds: total.map(|total| total.blocked_covered_seconds),
             blocked_ns_per_byte: total.and_then(|total| total.blocked_ns_per_byte),
             imbalance: total.map(|total| total.imbalance).unwrap_or_default(),
             hosts: has_nodes.then(|| total.map(|total| total.nodes.clone()).unwrap_or_default()),

@@ -384,16 +384,22 @@ fn traffic_of_jobs_equals_that_of_the_analysis_of_files() {
             [("injected_bytes", job.injected_bytes), ("ejected_bytes", job.ejected_bytes), ("blocked_seconds", job.blocked_seconds)]
         {
             let found = row[name].as_f64().expect("a sum");
-            assert!((found - value).abs() <= 1e-9 * value && found > 0.0, "{name} of {}: {found} and {value}", row["job"]);
+            // A counter has whole octets at the edges of the slices in which the hub adds the traffic.
+            assert!(
+                (found - value).abs() <= 1e-9 * value + (SLOTS / 10) as f64 && found > 0.0,
+                "{name} of {}: {found} and {value}",
+                row["job"]
+            );
         }
     }
     let one = serde_json::to_value(jobs::one(&hub, &Evaluations::default(), "7", None).expect("found")).expect("JSON");
     let bins = &expected.iter().find(|job| job.job.as_deref() == Some("7")).expect("the job").injected_gbps;
     let found: Vec<Option<f64>> = serde_json::from_value(one["injected_gbps"].clone()).expect("rates");
     assert_eq!((one["bins_from_ns"].as_u64(), found.len()), (Some(START * SECOND), 19));
-    // The files have a bin with the half second before the first slot.
+    // The files have a bin with the half second before the first slot. The edges of a slice have whole
+    // octets: 5 in 10 s are 4e-9 Gb/s.
     assert!(
-        found.iter().zip(&bins[bins.len() - 19..]).all(|(a, b)| (a.unwrap_or(0.0) - b.unwrap_or(0.0)).abs() < 1e-9),
+        found.iter().zip(&bins[bins.len() - 19..]).all(|(a, b)| (a.unwrap_or(0.0) - b.unwrap_or(0.0)).abs() < 4e-9),
         "{found:?} {bins:?}"
     );
     assert_eq!(one["missing"], json!(["gone"]));

@@ -14,7 +14,7 @@ def groups(recording, shown, group, path, differences):
     jobs = Jobs(path) if path else None
     flows = list(host_flows(recording, jobs or NoJobs()))
     row = shown[0]
-    times = [t for port in recording.ports.values() for pieces in port.pieces.values() for a, b, _ in pieces for t in (a, b)]
+    times = [t for port in recording.ports.values() for t in port.times()]
     low, high = min(times), max(times)
     seconds = range(low // SECOND, (high - 1) // SECOND + 1)
     length = [(min(high, (s + 1) * SECOND) - max(low, s * SECOND)) / SECOND for s in seconds]

@@ -17,8 +17,11 @@ def job(recording, shown, hosts, differences):
         def __init__(self, hca, switch, node):
             self.hca, self.switch, self.host = hca, switch, host(node).lower()
 
-        def moved(self, own, far):
-            return first(recording.value(self.hca, own), recording.value(self.switch, far), 0.0) / 8
+        def moved(self, direction):
+            """Octets sent (0) or received (1) by the host, or the time in which they are known (2)."""
+            mine = total(ports.get(self.hca))
+            far = total(ports.get(self.switch))
+            return (mine if mine[2] else (far[1], far[0], far[2]))[direction]
 
         def at(self, second):
             pick = lambda own, far: first(recording.at(self.hca, second, own), recording.at(self.switch, second, far))
@@ -45,8 +48,9 @@ def job(recording, shown, hosts, differences):
         blocked = [b for b in blocked if b[0] is not None]
         expected = {
             "ports": len(of),
-            "injected_bytes": sum(p.moved("xmit_gbps_sum", "rcv_gbps_sum") for p in of),
-            "ejected_bytes": sum(p.moved("rcv_gbps_sum", "xmit_gbps_sum") for p in of),
+            "injected_bytes": sum(p.moved(0) for p in of),
+            "ejected_bytes": sum(p.moved(1) for p in of),
+            "covered_seconds": sum(p.moved(2) for p in of) / len(of) / SECOND,
             "blocked": sum(b[0] for b in blocked) / len(blocked) if blocked else None,
             "blocked_peak": max((b[1] for b in blocked), default=None),
             "blocked_seconds": sum(b[2] for b in blocked) / SECOND,
@@ -64,6 +68,12 @@ def job(recording, shown, hosts, differences):
     check("gini", row["imbalance"]["gini"], sum(abs(a - b) for a in sent for b in sent) / (2 * len(sent) ** 2 * mean))
     steps(recording, row, own, check)
     leaves(recording, row, own, all_ports, check)
+
+
+def total(port):
+    """Octets sent and received by a port, and the time in which they are known."""
+    moved = port.moved if port else []
+    return sum(m[2] for m in moved), sum(m[3] for m in moved), sum(b - a for a, b, *_ in moved)
 
 
 def steps(recording, row, own, check):
@@ -86,8 +96,8 @@ def steps(recording, row, own, check):
 def leaves(recording, row, own, all_ports, check):
     ports = recording.ports
     hosts = {port.hca for port in all_ports} | {ports[port.switch].peer for port in all_ports if port.switch}
-    injected = lambda some: sum(p.moved("xmit_gbps_sum", "rcv_gbps_sum") for p in some)
-    ejected = lambda some: sum(p.moved("rcv_gbps_sum", "xmit_gbps_sum") for p in some)
+    injected = lambda some: sum(p.moved(0) for p in some)
+    ejected = lambda some: sum(p.moved(1) for p in some)
     stays = collections.Counter()
     check("leaves", {leaf["guid"] for leaf in row["leaves"]}, {port.leaf for port in own if port.leaf})
     uplinks = {}
@@ -97,7 +107,7 @@ def leaves(recording, row, own, all_ports, check):
         expected = {
             "job_ports": len(mine), "host_ports": len(everyone), "injected_bytes": injected(mine), "ejected_bytes": ejected(mine),
             "all_injected_bytes": injected(everyone), "all_ejected_bytes": ejected(everyone),
-            "up_bytes": sum((recording.value(key, "xmit_gbps_sum") or 0) / 8 for key in up),
+            "up_bytes": sum(total(ports[key])[0] for key in up),
         }
         for name, value in expected.items():
             check(f"{leaf['name']}: {name}", leaf[name], value)
@@ -156,17 +166,16 @@ def flows(recording, jobs):
     """Octets sent and received, and seconds blocked, of each port by second and job; None if not known."""
     found = collections.defaultdict(lambda: collections.defaultdict(lambda: [None, None, None]))
     for key, port in recording.ports.items():
-        for kind, pieces in port.pieces.items():
-            for a, b, r in pieces:
-                name = host(r["node"] if r["kind"] == "hca" else r["peer"] or "")
-                values = [(0, r["xmit_gbps"], 8), (1, r["rcv_gbps"], 8)] if kind == "data" else [(2, r["xmit_blocked"], SECOND)]
-                for owner, start, stop, share in jobs.split(name, a, b):
-                    for second in range(start // SECOND, (stop - 1) // SECOND + 1):
-                        length = min(stop, (second + 1) * SECOND) - max(start, second * SECOND)
-                        flow = found[key][second, owner]
-                        for index, value, per in values:
-                            if value is not None:
-                                flow[index] = (flow[index] or 0.0) + share * value * length / per
+        parts = [(a, b, r, [(0, sent / (b - a)), (1, received / (b - a))]) for a, b, sent, received, r in port.moved]
+        parts += [(a, b, r, [(2, r["xmit_blocked"] / SECOND)]) for a, b, r in port.pieces["blocked"]]
+        for a, b, r, values in parts:
+            name = host(r["node"] if r["kind"] == "hca" else r["peer"] or "")
+            for owner, start, stop, share in jobs.split(name, a, b):
+                for second in range(start // SECOND, (stop - 1) // SECOND + 1):
+                    length = min(stop, (second + 1) * SECOND) - max(start, second * SECOND)
+                    flow = found[key][second, owner]
+                    for index, per_ns in values:
+                        flow[index] = (flow[index] or 0.0) + share * per_ns * length
     return found
 
 
@@ -199,7 +208,7 @@ def all_jobs(recording, shown, path, differences):
                 totals[owner][name][index + 1] += value or 0.0
             if flow[0] is not None:
                 injected[owner][second] = injected[owner].get(second, 0.0) + flow[0]
-    times = [t for port in ports.values() for pieces in port.pieces.values() for a, b, _ in pieces for t in (a, b)]
+    times = [t for port in ports.values() for t in port.times()]
     low, high = min(times), max(times)
     seconds = range(low // SECOND, (high - 1) // SECOND + 1)
     length = lambda second: (min(high, (second + 1) * SECOND) - max(low, second * SECOND)) / SECOND

@@ -121,6 +121,7 @@ class Port:
             is_before = any(r["spans"].values()) and id(r) not in described and r["ts"] > low
             if self.within(r["ts"]) and not is_before or id(r) in described:
                 self.records.append(r)
+        self.moved = list(self.octets())
         self.events = [e for e in self.events if self.within(e["ts"])]
         stamps = [min(r["ts"], high) for r in self.records] + [e["ts"] for e in self.events]
         self.change = {}
@@ -139,6 +140,33 @@ class Port:
         self.node, self.kind, self.link, self.mtu = (newest[name] for name in ("node", "kind", "link", "mtu"))
         self.peer = next(((r["peer_guid"], r["peer_port"]) for r in reversed(self.records) if r["peer_guid"]), None)
         self.peer_name = next((r["peer"] for r in reversed(self.records) if r["peer"] is not None), "")
+
+    def octets(self):
+        """The octets between readings of any sampler: (from, to, sent, received, record). Before the first reading,
+        the rates stand for them."""
+        low, high = self.window
+        last = None
+        for r in self.used:
+            values = [r[name] for name in DATA]
+            is_reading = r["counts"] and None not in values and not set(DATA) & set(r["saturated"] or [])
+            if last is None and r["spans"]["data"]:
+                a, b = max(r["spans"]["data"][0], low), min(r["spans"]["data"][1], high)
+                if a < b and None not in (r["xmit_gbps"], r["rcv_gbps"]):
+                    yield a, b, r["xmit_gbps"] * (b - a) / 8, r["rcv_gbps"] * (b - a) / 8, r
+            if not is_reading:
+                continue
+            if last is not None:
+                times = [last["ts"], *(edge for edge in (low, high) if last["ts"] < edge < r["ts"]), r["ts"]]
+                points = [(t, [grown((last["ts"], last[name]), (r["ts"], r[name]), t) for name in DATA]) for t in times]
+                for (a, before), (b, after) in zip(points, points[1:]):
+                    sent, received = (y - x for x, y in zip(before, after))
+                    if low <= a < b <= high and all(last[name] <= r[name] for name in DATA):
+                        yield a, b, sent, received, r
+            last = r
+
+    def times(self):
+        """The starts and ends of the times with known octets or blocked time."""
+        return [t for a, b, *_ in (*self.moved, *self.pieces["blocked"]) for t in (a, b)]
 
     def within(self, ts):
         low, high = self.window

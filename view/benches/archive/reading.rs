@@ -158,7 +158,7 @@ impl Measured<'_> {
             means.join(", ")
         );
         table.compare("job of 64 nodes, one hour", &query, || {
-            let ((ports, _), _) = input::read(&hour, &(Ports::without_counters(600), Devices::default())).unwrap();
+            let ((ports, _), _) = input::read(&hour, &(Ports::for_jobs(600), Devices::default())).unwrap();
             assert_eq!(Job::of(&ports.finish(), &Hosts::parse(JOB).unwrap()).nodes.len(), 64);
         });
         // As `links`: means and maxima of the five values and increases of all counters of each port, and the

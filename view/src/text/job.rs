@@ -35,6 +35,13 @@ fn write_sums(text: &mut String, job: &Job) -> fmt::Result {
     writeln!(text, "injected  {}", octets(sum(|node| node.injected_bytes)))?;
     writeln!(text, "ejected   {}", octets(sum(|node| node.ejected_bytes)))?;
     writeln!(text, "blocked   {:.1} s, summed over the ports", sum(|node| node.blocked_seconds))?;
+    let of = |covered: f64| (covered < 0.999 * job.recorded_seconds).then(|| format!("{covered:.1} of {:.1} s", job.recorded_seconds));
+    if let Some(part) = of(job.covered_seconds()) {
+        writeln!(text, "covered   {part}: the octets of the other time are not known")?;
+    }
+    if let Some(part) = of(job.blocked_covered_seconds()) {
+        writeln!(text, "covered   {part}: the blocked time of the other time is not known")?;
+    }
     if let Some(wait) = job.blocked_ns_per_byte {
         writeln!(text, "wait      {wait:.4} ns blocked for each octet that was sent")?;
     }
@@ -127,8 +134,18 @@ pub fn report_all(traffic: &JobsTraffic, zone: &Zone) -> String {
         let [injected, ejected] = [sum(|job| job.injected_bytes, is_in), sum(|job| job.ejected_bytes, is_in)].map(octets);
         table.add_row([name, "", "", "", &injected, &ejected, &seconds(sum(|job| job.blocked_seconds, is_in))]);
     }
+    let mut known = String::new();
+    for job in traffic.jobs.iter().filter(|job| job.job.is_some()) {
+        let whole = job.recorded_seconds(traffic.recorded_ns);
+        if job.covered_seconds.min(job.blocked_covered_seconds) < 0.999 * whole {
+            let name = Printable(job.job.as_deref().unwrap_or_default()).to_string();
+            let (octets, blocked) = (job.covered_seconds, job.blocked_covered_seconds);
+            // Writing to a String does not fail.
+            let _ = writeln!(known, "job {name}: of {whole:.1} s, octets are known for {octets:.1} s and blocked time for {blocked:.1} s");
+        }
+    }
     format!(
-        "{}\n\n\
+        "{}\n{known}\n\
          Values are those within the time of each job. \"blocked\" is summed over the ports of its nodes; \"ns/octet\" is blocked\n\
          time for each octet that was sent. \"max/mean\", \"variation\" and \"Gini\" compare the octets that the nodes sent: 1, 0\n\
          and 0 if all sent the same. If jobs share a node at the same time, each gets an equal part of its traffic.\n",

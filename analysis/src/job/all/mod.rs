@@ -25,7 +25,8 @@ use crate::error::AnalysisError;
 use crate::hosts::{Hosts, host_of};
 use crate::input::Fold;
 use crate::job::HCA_PORTS;
-use crate::ports::{PortKey, PortName};
+use crate::ports::growth::{Growth, Moved};
+use crate::ports::{DATA_COUNTERS, PortKey, PortName};
 use crate::record::{Port, Record, Type};
 
 /// Possible lengths of a bin in seconds, if no length is given. Each length is a multiple of the
@@ -60,6 +61,7 @@ struct PortTraffic {
     kind: Option<NodeKind>,
     peer: Option<PortKey>,
     peer_name: Box<str>,
+    growth: Growth,
     /// Traffic by bin and job.
     bins: BTreeMap<(u64, Owner), Flow>,
 }
@@ -72,6 +74,8 @@ struct Flow {
     rcv: Option<f64>,
     /// Time for which the port was blocked, in seconds.
     blocked: Option<f64>,
+    /// Times in which the octets and the blocked time are known, in seconds.
+    covered: [f64; 2],
 }
 
 fn add(sum: &mut Option<f64>, more: Option<f64>) {
@@ -85,16 +89,18 @@ impl Flow {
         add(&mut self.xmit, other.xmit);
         add(&mut self.rcv, other.rcv);
         add(&mut self.blocked, other.blocked);
+        self.covered = [0, 1].map(|of| self.covered[of] + other.covered[of]);
     }
 
     /// Returns the traffic as the other end of the link sees it.
     const fn reversed(self) -> Self {
-        Self { xmit: self.rcv, rcv: self.xmit, blocked: None }
+        Self { xmit: self.rcv, rcv: self.xmit, blocked: None, covered: [self.covered[0], 0.0] }
     }
 
     /// Fills missing values from the other end of the link.
     fn or(self, other: Self) -> Self {
-        Self { xmit: self.xmit.or(other.xmit), rcv: self.rcv.or(other.rcv), blocked: self.blocked.or(other.blocked) }
+        let covered = [self.xmit.map_or(other.covered[0], |_| self.covered[0]), self.covered[1]];
+        Self { xmit: self.xmit.or(other.xmit), rcv: self.rcv.or(other.rcv), blocked: self.blocked.or(other.blocked), covered }
     }
 }
 
@@ -133,35 +139,48 @@ impl AllJobs {
     }
 
     fn add_port(&mut self, port: &Port<'_>) {
-        let times = [port.time, port.blocked_time];
-        for time in times.into_iter().flatten() {
-            self.extend(time.from(), time.to());
-        }
         let entry = self.ports.entry(port.key()).or_insert_with(|| PortTraffic {
             node: "".into(),
             kind: None,
             peer: None,
             peer_name: "".into(),
+            growth: Growth::default(),
             bins: BTreeMap::new(),
         });
         entry.identify(port);
+        let moved = entry.growth.add(port);
+        for time in [moved.map(|moved| moved.time), port.blocked_time].into_iter().flatten() {
+            self.extend(time.from(), time.to());
+        }
+        let Some(entry) = self.ports.get_mut(&port.key()) else { return };
         if self.is_too_long {
             return;
         }
         let peer = port.peer.as_deref().unwrap_or_default();
         let host = host_of(if port.kind == Some(NodeKind::Hca) { &port.node } else { peer });
         let (list, bin_ns) = (&self.list, self.bin_ns);
-        let mut spread = |time: Option<Interval>, flow: &dyn Fn(f64) -> Flow| {
+        // `flow` gets the part of the traffic that belongs to a job, and the time of this part, both in
+        // nanoseconds.
+        let mut spread = |time: Option<Interval>, flow: &dyn Fn(f64, f64) -> Flow| {
             for (owner, part, share) in time.into_iter().flat_map(|time| list.split(host, time)) {
                 for (bin, part) in part.split(bin_ns) {
-                    entry.bins.entry((bin, owner)).or_default().add(flow(share * part.length_ns() as f64));
+                    let ns = part.length_ns() as f64;
+                    entry.bins.entry((bin, owner)).or_default().add(flow(share * ns, ns));
                 }
             }
         };
-        // 1 Gb/s for 1 ns is 1 bit.
-        let octets = |gbps: Option<f64>, ns: f64| gbps.map(|gbps| gbps * ns / 8.0);
-        spread(port.time, &|ns| Flow { xmit: octets(port.xmit_gbps, ns), rcv: octets(port.rcv_gbps, ns), blocked: None });
-        spread(port.blocked_time, &|ns| Flow { blocked: port.xmit_blocked.map(|blocked| blocked * ns / 1e9), ..Flow::default() });
+        if let Some(Moved { time, octets }) = moved {
+            let part = |octets: Option<f64>, ns: f64| Some(octets? * ns / time.length_ns() as f64);
+            spread(Some(time), &|own, ns| Flow {
+                xmit: part(octets[0], own),
+                rcv: part(octets[1], own),
+                blocked: None,
+                covered: [ns / 1e9, 0.0],
+            });
+        }
+        if let Some(blocked) = port.xmit_blocked {
+            spread(port.blocked_time, &|own, ns| Flow { blocked: Some(blocked * own / 1e9), covered: [0.0, ns / 1e9], ..Flow::default() });
+        }
     }
 }
 
@@ -184,14 +203,28 @@ impl Fold for AllJobs {
     }
 
     fn uses_counters(&self) -> bool {
-        false
+        true
     }
 
     fn fields(&self) -> Option<Vec<String>> {
         Some(
-            ["node", "kind", "peer_guid", "peer_port", "peer", "xmit_gbps", "rcv_gbps", "xmit_blocked", "xmit_blocked_dt_ns"]
-                .map(str::to_owned)
-                .to_vec(),
+            [
+                "node",
+                "kind",
+                "peer_guid",
+                "peer_port",
+                "peer",
+                "link",
+                "saturated",
+                "xmit_gbps",
+                "rcv_gbps",
+                "xmit_blocked",
+                "xmit_blocked_dt_ns",
+            ]
+            .into_iter()
+            .chain(DATA_COUNTERS)
+            .map(str::to_owned)
+            .collect(),
         )
     }
 
@@ -299,6 +332,7 @@ impl AllJobs {
             start_ns: first * bin_ns,
             bin_ns,
             bins,
+            recorded_ns: (from, to),
             jobs,
             total: rates(all),
             into: flows.into_iter().map(|(_, rate)| rate).collect(),

@@ -67,6 +67,37 @@ fn result_does_not_depend_on_the_chunks_and_gaps_are_not_zero() {
     }
 }
 
+/// Returns the record of a port of n1 with its counter of sent octets. With a rate, it has sent 1 GB in
+/// the second before.
+fn counted(slot: u64, has_rate: bool, gigabytes: u64) -> String {
+    let rate = |value: f64| if has_rate { value.into() } else { serde_json::Value::Null };
+    let values = [
+        ("xmit_gbps", rate(8.0)),
+        ("rcv_gbps", rate(0.0)),
+        ("xmit_blocked", rate(0.5)),
+        ("dt_ns", if has_rate { 1_000_000_000_u64.into() } else { serde_json::Value::Null }),
+        ("port_xmit_data_bytes", (gigabytes * 1_000_000_000).into()),
+        ("port_rcv_data_bytes", 0.into()),
+    ];
+    port(slot, HOST, "n1 mlx5_0", (1, 1, "leaf"), &values)
+}
+
+#[test]
+fn octets_of_missed_slots_are_those_of_the_counters() {
+    // After the slots 4 and 5, which were missed, there is no rate. The counter grew by 3 GB.
+    let lines: Vec<String> = [(1, false, 10), (2, true, 11), (3, true, 12), (6, false, 15), (7, true, 16), (8, true, 17)]
+        .map(|(slot, has_rate, gigabytes)| counted(slot, has_rate, gigabytes))
+        .to_vec();
+    let all = traffic(&[job("7", "n1", 2000, 8000)], &lines, None);
+    let total = &all.jobs[0];
+    assert_eq!((total.injected_bytes, total.covered_seconds, total.recorded_seconds(all.recorded_ns)), (6e9, 6.0, 6.0));
+    assert_eq!((total.blocked_seconds, total.blocked_covered_seconds), (1.5, 3.0));
+    let one = crate::job::Job::of(&fold(crate::ports::Ports::with_bins(8), &lines).finish(), &Hosts::parse("n1").unwrap());
+    let node = &one.nodes[0];
+    assert_eq!((node.injected_bytes, node.covered_seconds, one.recorded_seconds), (7e9, 7.0, 7.0));
+    assert_eq!((node.blocked_seconds, node.blocked_covered_seconds), (2.0, 4.0));
+}
+
 #[test]
 fn totals_of_two_time_ranges_add_up() {
     const SECOND: u64 = 1_000_000_000;

@@ -20,6 +20,8 @@ pub struct JobsTraffic {
     pub bin_ns: u64,
     /// Number of bins.
     pub bins: usize,
+    /// Start of the first and end of the last interval of the records in nanoseconds since 1970.
+    pub recorded_ns: (u64, u64),
     /// Jobs with records. The job that injected most comes first. The last entry is the traffic
     /// without a job.
     pub jobs: Vec<JobTotal>,
@@ -42,8 +44,12 @@ pub struct JobTotal {
     pub injected_bytes: f64,
     /// Octets that all nodes received.
     pub ejected_bytes: f64,
+    /// Time in which the octets are known, in seconds: the mean of the nodes.
+    pub covered_seconds: f64,
     /// Time for which the ports of all nodes were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
+    /// Time in which the blocked time is known, in seconds: the mean of the nodes.
+    pub blocked_covered_seconds: f64,
     /// Blocked time per octet that was sent, in nanoseconds. Null without traffic.
     pub blocked_ns_per_byte: Option<f64>,
     /// Differences between the octets that the nodes sent.
@@ -63,7 +69,9 @@ impl Row for JobTotal {
         "end_ns",
         "injected_bytes",
         "ejected_bytes",
+        "covered_seconds",
         "blocked_seconds",
+        "blocked_covered_seconds",
         "blocked_ns_per_byte",
         "imbalance_max_to_mean",
         "imbalance_variation",
@@ -72,11 +80,19 @@ impl Row for JobTotal {
         "nodes_ports",
         "nodes_injected_bytes",
         "nodes_ejected_bytes",
+        "nodes_covered_seconds",
         "nodes_blocked_seconds",
+        "nodes_blocked_covered_seconds",
     ];
 }
 
 impl JobTotal {
+    /// Returns the recorded time of the job in seconds. `recorded_ns` is that of all records.
+    pub fn recorded_seconds(&self, (from, to): (u64, u64)) -> f64 {
+        let (from, to) = (self.start_ns.unwrap_or(0).max(from), self.end_ns.unwrap_or(u64::MAX).min(to));
+        to.saturating_sub(from) as f64 / 1e9
+    }
+
     /// Adds the traffic of a later time range, which begins where this one ends or after it. The
     /// bins of both have the same length. `gap` is the number of bins between the two.
     pub fn extend(&mut self, later: Self, gap: usize) {
@@ -86,13 +102,17 @@ impl JobTotal {
             own.ports = own.ports.max(node.ports);
             own.injected_bytes += node.injected_bytes;
             own.ejected_bytes += node.ejected_bytes;
+            own.covered_seconds += node.covered_seconds;
             own.blocked_seconds += node.blocked_seconds;
+            own.blocked_covered_seconds += node.blocked_covered_seconds;
         }
         self.nodes = nodes.into_values().collect();
         (self.start_ns, self.end_ns) = (later.start_ns, later.end_ns);
         self.injected_bytes += later.injected_bytes;
         self.ejected_bytes += later.ejected_bytes;
+        self.covered_seconds += later.covered_seconds;
         self.blocked_seconds += later.blocked_seconds;
+        self.blocked_covered_seconds += later.blocked_covered_seconds;
         self.blocked_ns_per_byte = blocked_ns_per_byte(self.blocked_seconds, self.injected_bytes);
         self.imbalance = Imbalance::of(self.nodes.iter().map(|node| node.injected_bytes));
         self.missing.retain(|host| later.missing.contains(host));
@@ -112,8 +132,12 @@ pub struct NodeTotal {
     pub injected_bytes: f64,
     /// Octets that the host received.
     pub ejected_bytes: f64,
+    /// Time in which the octets are known, in seconds: the mean of the ports.
+    pub covered_seconds: f64,
     /// Time for which the ports were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
+    /// Time in which the blocked time is known, in seconds: the mean of the ports.
+    pub blocked_covered_seconds: f64,
 }
 
 /// Data rate through a port over time.
@@ -146,6 +170,8 @@ impl Builder {
         node.injected_bytes += flow.xmit.unwrap_or(0.0);
         node.ejected_bytes += flow.rcv.unwrap_or(0.0);
         node.blocked_seconds += flow.blocked.unwrap_or(0.0);
+        node.covered_seconds += flow.covered[0];
+        node.blocked_covered_seconds += flow.covered[1];
     }
 
     pub(super) fn count_port(&mut self, host: &str) {
@@ -155,7 +181,16 @@ impl Builder {
     /// Returns the results of the job with this `window`. Without `window`, returns the results of
     /// the traffic without a job.
     pub(super) fn finish(self, window: Option<&Window>, rates: &impl Fn(Vec<Option<f64>>) -> Vec<Option<f64>>) -> JobTotal {
-        let nodes: Vec<NodeTotal> = self.nodes.into_values().collect();
+        let of_ports = |node: NodeTotal| {
+            let ports = node.ports.max(1) as f64;
+            NodeTotal {
+                covered_seconds: node.covered_seconds / ports,
+                blocked_covered_seconds: node.blocked_covered_seconds / ports,
+                ..node
+            }
+        };
+        let nodes: Vec<NodeTotal> = self.nodes.into_values().map(of_ports).collect();
+        let mean = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>() / nodes.len().max(1) as f64;
         let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
         let sum = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>();
         let (injected_bytes, blocked_seconds) = (sum(|node| node.injected_bytes), sum(|node| node.blocked_seconds));
@@ -166,7 +201,9 @@ impl Builder {
             end_ns: window.map(|window| window.to).filter(|to| *to < u64::MAX),
             injected_bytes,
             ejected_bytes: sum(|node| node.ejected_bytes),
+            covered_seconds: mean(|node| node.covered_seconds),
             blocked_seconds,
+            blocked_covered_seconds: mean(|node| node.blocked_covered_seconds),
             blocked_ns_per_byte: blocked_ns_per_byte(blocked_seconds, injected_bytes),
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
             missing: hosts.filter(|host| !found.contains(&host.to_lowercase())).cloned().collect(),

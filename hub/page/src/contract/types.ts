@@ -229,7 +229,9 @@ export interface JobNode {
   ports: number;
   injected_bytes: number;
   ejected_bytes: number;
+  covered_seconds: number;
   blocked_seconds: number;
+  blocked_covered_seconds: number;
 }
 
 export interface JobRow {
@@ -249,7 +251,10 @@ export interface JobRow {
   traffic_to_ns: number | null;
   injected_bytes: number | null;
   ejected_bytes: number | null;
+  /** Time in which the octets are known, in seconds. */
+  covered_seconds: number | null;
   blocked_seconds: number | null;
+  blocked_covered_seconds: number | null;
   blocked_ns_per_byte: number | null;
   imbalance: Imbalance;
   /** Nodes with and without records. Only in an answer about one job. */

@@ -170,6 +170,10 @@ class JobView implements View {
     const measured = ((row.traffic_to_ns ?? 0) - (row.traffic_from_ns ?? 0)) / 1e9;
     const rate = (bytes: number | null) =>
       bytes === null || measured <= 0 ? "" : `mean ${scaled((8 * bytes) / measured, "b/s")}`;
+    const known = (covered: number | null) =>
+      covered === null || covered >= 0.999 * measured
+        ? ""
+        : `, known for ${duration(covered)} of ${duration(measured)}`;
     const uneven = row.imbalance.max_to_mean;
     this.figures.replaceChildren(
       figure(
@@ -184,12 +188,22 @@ class JobView implements View {
         `${row.end_is_lower_bound ? "≥ " : ""}${duration(Math.round(seconds))}`,
         sinceText(row.start_ns / 1e6),
       ),
-      figure("Sent", scaled(row.injected_bytes, "B"), rate(row.injected_bytes)),
-      figure("Received", scaled(row.ejected_bytes, "B"), rate(row.ejected_bytes)),
+      figure(
+        "Sent",
+        scaled(row.injected_bytes, "B"),
+        rate(row.injected_bytes) + known(row.covered_seconds),
+      ),
+      figure(
+        "Received",
+        scaled(row.ejected_bytes, "B"),
+        rate(row.ejected_bytes) + known(row.covered_seconds),
+      ),
       figure(
         "Blocked",
         percent(jobBlocked(row)),
-        row.blocked_seconds === null ? "" : `${duration(row.blocked_seconds)}, all nodes`,
+        row.blocked_seconds === null
+          ? ""
+          : `${duration(row.blocked_seconds)}, all nodes${known(row.blocked_covered_seconds)}`,
       ),
       figure(
         "Largest sender",

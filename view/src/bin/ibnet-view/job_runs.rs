@@ -44,7 +44,7 @@ pub(crate) fn evaluate(
 ) -> Result<Evaluated, Failure> {
     let mut inputs = inputs.clone();
     selection::limit_to(&mut inputs, &run);
-    let empty = (Ports::without_counters(usize::from(steps)), Devices::default());
+    let empty = (Ports::for_jobs(usize::from(steps)), Devices::default());
     let ((ports, devices), summary) = common::read(&inputs, &empty)?;
     let ports = ports.finish();
     let job = Job::of(&ports, &run.hosts);
