@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
 
+use ibnet::record::ERROR_COUNTERS;
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::errors::{Errors, Thresholds};
 use ibnet_analysis::heat::HeatMap;
@@ -12,7 +13,7 @@ use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::{self, Fold, Inputs};
 use ibnet_analysis::job::Job;
 use ibnet_analysis::links;
-use ibnet_analysis::ports::{ERRORS, Ports};
+use ibnet_analysis::ports::Ports;
 use ibnet_analysis::shares::Distributions;
 use ibnet_analysis::stat::Stat;
 use ibnet_store::archive::Archive;
@@ -163,7 +164,7 @@ impl Measured<'_> {
         });
         // As `links`: means and maxima of the five values and increases of all counters of each port, and the
         // two ends of each link together.
-        let increases: Vec<String> = ERRORS.iter().map(|name| format!("max({name}) - min({name}) AS {name}")).collect();
+        let increases: Vec<String> = ERROR_COUNTERS.iter().map(|name| format!("max({name}) - min({name}) AS {name}")).collect();
         let means: Vec<String> = times
             .iter()
             .map(|(value, time)| format!("sum({value} * {time}) / sum({time}) AS {value}, max({value}) AS most_{value}"))
