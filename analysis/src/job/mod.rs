@@ -194,13 +194,14 @@ impl Job {
         let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
         let leaves = leaves(&ports, &own, &others);
         let steps = steps(&own);
+        let sum = |value: fn(&Node) -> f64| nodes.iter().map(value).sum::<f64>();
         Self {
             missing: hosts.iter().filter(|name| !found.contains(&name.to_lowercase())).map(str::to_owned).collect(),
             recorded_seconds: own.iter().flat_map(|port| [port.hca, port.switch]).flatten().map(PortSummary::seconds).fold(0.0, f64::max),
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
             blocked_ns_per_byte: blocked_ns_per_byte(
-                nodes.iter().map(|node| node.blocked_seconds).sum(),
-                nodes.iter().map(|node| node.injected_bytes).sum(),
+                (sum(|node| node.blocked_seconds), sum(|node| node.blocked_covered_seconds)),
+                (sum(|node| node.injected_bytes), sum(|node| node.covered_seconds)),
             ),
             step_ns: own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1_000_000_000),
             into: into(&own, &steps),
@@ -334,9 +335,11 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
 }
 
 /// Returns the blocked time per octet that was sent, in nanoseconds: the ratio of waiting time to
-/// data, as in Aguilar's thesis (2015). `None` without traffic.
-fn blocked_ns_per_byte(blocked_seconds: f64, injected_bytes: f64) -> Option<f64> {
-    (injected_bytes > 0.0).then(|| blocked_seconds * 1e9 / injected_bytes)
+/// data, as in Aguilar's thesis (2015). Both come with the time in which they are known: the rest of
+/// the time counts as like this time. `None` without traffic, and if the blocked time is not known.
+fn blocked_ns_per_byte((blocked_seconds, blocked_covered): (f64, f64), (injected_bytes, covered): (f64, f64)) -> Option<f64> {
+    let is_known = injected_bytes > 0.0 && blocked_covered > 0.0 && covered > 0.0;
+    is_known.then(|| blocked_seconds / blocked_covered * covered * 1e9 / injected_bytes)
 }
 
 /// Returns the data rates into the nodes by switch port.

@@ -40,7 +40,7 @@ def job(recording, shown, hosts, differences):
     wanted = {name.lower() for name in hosts}
     own = [port for port in all_ports if port.host in wanted]
     row = shown[0]
-    sums = collections.Counter()
+    sums, covered = collections.Counter(), collections.Counter()
     check("nodes", {node["host"].lower() for node in row["nodes"]}, {port.host for port in own})
     for node in row["nodes"]:
         of = [port for port in own if port.host == node["host"].lower()]
@@ -54,13 +54,18 @@ def job(recording, shown, hosts, differences):
             "blocked": sum(b[0] for b in blocked) / len(blocked) if blocked else None,
             "blocked_peak": max((b[1] for b in blocked), default=None),
             "blocked_seconds": sum(b[2] for b in blocked) / SECOND,
+            "blocked_covered_seconds": sum(waited(ports.get(p.hca)) for p in of) / len(of) / SECOND,
         }
         for name, value in expected.items():
             check(f"{node['host']}: {name}", node[name], value)
         sums.update({name: expected[name] for name in ("injected_bytes", "ejected_bytes", "blocked_seconds")})
+        covered.update({name: expected[name] for name in ("covered_seconds", "blocked_covered_seconds")})
     for name, value in sums.items():
         check(name, row[name], value)
-    check("blocked_ns_per_byte", row["blocked_ns_per_byte"], sums["blocked_seconds"] * 1e9 / sums["injected_bytes"])
+    for name, value in covered.items():
+        check(name, row[name], value / len(row["nodes"]))
+    per_second = sums["blocked_seconds"] / covered["blocked_covered_seconds"], sums["injected_bytes"] / covered["covered_seconds"]
+    check("blocked_ns_per_byte", row["blocked_ns_per_byte"], per_second[0] * 1e9 / per_second[1])
     sent = [node["injected_bytes"] for node in row["nodes"]]
     mean = sum(sent) / len(sent)
     check("max_to_mean", row["imbalance"]["max_to_mean"], max(sent) / mean)
@@ -74,6 +79,11 @@ def total(port):
     """Octets sent and received by a port, and the time in which they are known."""
     moved = port.moved if port else []
     return sum(m[2] for m in moved), sum(m[3] for m in moved), sum(b - a for a, b, *_ in moved)
+
+
+def waited(port):
+    """The time in which the blocked share of a port is known."""
+    return sum(b - a for a, b, r in port.pieces["blocked"] if r["xmit_blocked"] is not None) if port else 0
 
 
 def steps(recording, row, own, check):
@@ -164,10 +174,10 @@ def nanoseconds(text):
 
 def flows(recording, jobs):
     """Octets sent and received, and seconds blocked, of each port by second and job; None if not known."""
-    found = collections.defaultdict(lambda: collections.defaultdict(lambda: [None, None, None]))
+    found = collections.defaultdict(lambda: collections.defaultdict(lambda: [None, None, None, 0, 0]))
     for key, port in recording.ports.items():
         parts = [(a, b, r, [(0, sent / (b - a)), (1, received / (b - a))]) for a, b, sent, received, r in port.moved]
-        parts += [(a, b, r, [(2, r["xmit_blocked"] / SECOND)]) for a, b, r in port.pieces["blocked"]]
+        parts += [(a, b, r, [(2, r["xmit_blocked"] / SECOND)]) for a, b, r in port.pieces["blocked"] if r["xmit_blocked"] is not None]
         for a, b, r, values in parts:
             name = host(r["node"] if r["kind"] == "hca" else r["peer"] or "")
             for owner, start, stop, share in jobs.split(name, a, b):
@@ -176,6 +186,7 @@ def flows(recording, jobs):
                     flow = found[key][second, owner]
                     for index, per_ns in values:
                         flow[index] = (flow[index] or 0.0) + share * per_ns * length
+                    flow[3 if values[0][0] == 0 else 4] += length
     return found
 
 
@@ -187,18 +198,19 @@ def host_flows(recording, jobs):
         own, far = by_port[key], by_port[port.peer] if port.peer in ports else {}
         if port.kind == "hca":
             of = {part: list(flow) for part, flow in own.items()}
-            for part, (xmit, rcv, _) in far.items():
-                mine = of.setdefault(part, [None, None, None])
+            for part, (xmit, rcv, _, known, _) in far.items():
+                mine = of.setdefault(part, [None, None, None, 0, 0])
+                mine[3] = known if mine[0] is None else mine[3]
                 mine[:2] = first(mine[0], rcv), first(mine[1], xmit)
             yield host(port.node), of
         elif port.peer and port.peer not in ports and port.peer[0] not in switches and port.peer[1] <= 2:
-            yield host(port.peer_name), {part: [rcv, xmit, None] for part, (xmit, rcv, _) in own.items()}
+            yield host(port.peer_name), {part: [rcv, xmit, None, known, 0] for part, (xmit, rcv, _, known, _) in own.items()}
 
 
 def all_jobs(recording, shown, path, differences):
     check = lambda what, a, b: differences.check("job --all", what, a, b)
     jobs, ports = Jobs(path), recording.ports
-    totals = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0]))  # job, host
+    totals = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0, 0, 0]))  # job, host
     injected = collections.defaultdict(dict)  # job, second
     for name, of in host_flows(recording, jobs):
         for owner in {owner for _, owner in of}:
@@ -220,11 +232,13 @@ def all_jobs(recording, shown, path, differences):
         sent = [values[1] for values in hosts.values()]
         whole, blocked = sum(sent), sum(values[3] for values in hosts.values())
         mean = whole / len(sent)
+        covered_ns, waited_ns = (sum(values[index] / values[0] for values in hosts.values()) for index in (4, 5))
         start, stop = (None, None) if owner is None else jobs.times[owner]
         known = {one.lower() for one in hosts}
         for field, value in {
             "start_ns": start, "end_ns": stop, "injected_bytes": whole, "ejected_bytes": sum(values[2] for values in hosts.values()),
-            "blocked_seconds": blocked, "blocked_ns_per_byte": blocked * SECOND / whole if whole else None,
+            "blocked_seconds": blocked, "covered_seconds": covered_ns / len(sent) / SECOND, "blocked_covered_seconds": waited_ns / len(sent) / SECOND,
+            "blocked_ns_per_byte": blocked / waited_ns * covered_ns * SECOND / whole if whole and waited_ns else None,
             "missing": [] if owner is None else sorted(one for one in jobs.hosts[owner] if one.lower() not in known),
         }.items():
             check(f"{name}: {field}", row[field], value)

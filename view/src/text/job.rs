@@ -34,12 +34,16 @@ fn write_sums(text: &mut String, job: &Job) -> fmt::Result {
     }
     writeln!(text, "injected  {}", octets(sum(|node| node.injected_bytes)))?;
     writeln!(text, "ejected   {}", octets(sum(|node| node.ejected_bytes)))?;
-    writeln!(text, "blocked   {:.1} s, summed over the ports", sum(|node| node.blocked_seconds))?;
+    if job.blocked_covered_seconds() > 0.0 {
+        writeln!(text, "blocked   {:.1} s, summed over the ports", sum(|node| node.blocked_seconds))?;
+    } else {
+        writeln!(text, "blocked   not known")?;
+    }
     let of = |covered: f64| (covered < 0.999 * job.recorded_seconds).then(|| format!("{covered:.1} of {:.1} s", job.recorded_seconds));
     if let Some(part) = of(job.covered_seconds()) {
         writeln!(text, "covered   {part}: the octets of the other time are not known")?;
     }
-    if let Some(part) = of(job.blocked_covered_seconds()) {
+    if let Some(part) = of(job.blocked_covered_seconds()).filter(|_| job.blocked_covered_seconds() > 0.0) {
         writeln!(text, "covered   {part}: the blocked time of the other time is not known")?;
     }
     if let Some(wait) = job.blocked_ns_per_byte {

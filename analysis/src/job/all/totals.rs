@@ -113,7 +113,8 @@ impl JobTotal {
         self.covered_seconds += later.covered_seconds;
         self.blocked_seconds += later.blocked_seconds;
         self.blocked_covered_seconds += later.blocked_covered_seconds;
-        self.blocked_ns_per_byte = blocked_ns_per_byte(self.blocked_seconds, self.injected_bytes);
+        self.blocked_ns_per_byte =
+            blocked_ns_per_byte((self.blocked_seconds, self.blocked_covered_seconds), (self.injected_bytes, self.covered_seconds));
         self.imbalance = Imbalance::of(self.nodes.iter().map(|node| node.injected_bytes));
         self.missing.retain(|host| later.missing.contains(host));
         self.injected_gbps.extend(std::iter::repeat_n(None, gap));
@@ -194,6 +195,7 @@ impl Builder {
         let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
         let sum = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>();
         let (injected_bytes, blocked_seconds) = (sum(|node| node.injected_bytes), sum(|node| node.blocked_seconds));
+        let (covered_seconds, blocked_covered_seconds) = (mean(|node| node.covered_seconds), mean(|node| node.blocked_covered_seconds));
         let hosts = window.iter().flat_map(|window| &window.hosts);
         JobTotal {
             job: window.map(|window| window.id.clone()),
@@ -201,10 +203,10 @@ impl Builder {
             end_ns: window.map(|window| window.to).filter(|to| *to < u64::MAX),
             injected_bytes,
             ejected_bytes: sum(|node| node.ejected_bytes),
-            covered_seconds: mean(|node| node.covered_seconds),
+            covered_seconds,
             blocked_seconds,
-            blocked_covered_seconds: mean(|node| node.blocked_covered_seconds),
-            blocked_ns_per_byte: blocked_ns_per_byte(blocked_seconds, injected_bytes),
+            blocked_covered_seconds,
+            blocked_ns_per_byte: blocked_ns_per_byte((blocked_seconds, blocked_covered_seconds), (injected_bytes, covered_seconds)),
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
             missing: hosts.filter(|host| !found.contains(&host.to_lowercase())).cloned().collect(),
             injected_gbps: rates(self.injected),
