@@ -75,7 +75,8 @@ pub const ERROR_COUNTERS: [&str; 23] = [
     "qp1_dropped",
 ];
 
-/// Indices in [`ERROR_COUNTERS`] of the counters that are parts of another counter. They are not summed.
+/// Indices in [`ERROR_COUNTERS`] of the counters that are parts of another counter. They are not
+/// summed.
 const ERROR_PARTS: [std::ops::Range<usize>; 2] = [6..12, 15..19];
 
 /// Returns whether the counter at this index of [`ERROR_COUNTERS`] is a part of another counter.
