@@ -16,7 +16,7 @@ use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
-use ibnet::types::{LinkRate, NodeKind, PortNum};
+use ibnet::types::{LinkRate, NodeKind};
 
 /// Wall clock at time zero, in nanoseconds since 1970.
 const WALL: i64 = 1_795_000_000_123_456_789;
@@ -41,18 +41,8 @@ fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut change: impl FnMut
     let (sim, clock) = (Arc::new(Mutex::new(sim)), VirtualClock::default());
     clock.set_wall_offset(WALL);
     let (outlet, lines) = Destination::memory();
-    let settings = DriverSettings {
-        sampler: "here".to_owned(),
-        ca: "sim".to_owned(),
-        ca_port: PortNum(1),
-        is_secondary: false,
-        interval: Duration::from_millis(60),
-        offset: Duration::ZERO,
-        aligned: true,
-        sweeps: Some(slots),
-        assignments_sha256: None,
-        engine: Config { groups: groups.into(), identity_every: Duration::from_millis(600), ..Config::default() },
-    };
+    let engine = Config { groups: groups.into(), identity_every: Duration::from_millis(600), ..Config::default() };
+    let settings = DriverSettings { sweeps: Some(slots), ..DriverSettings::simulated("here", Duration::from_millis(60), engine) };
     let plan = SweepPlan::new(&whole_fabric(&fabric(), "here").0);
     let transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), 1);
     let driver = Driver::new(plan, settings, transport, clock, outlet, 1);

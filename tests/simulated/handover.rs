@@ -14,7 +14,6 @@ use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{Pause, VirtualClock, VirtualTransport};
 use ibnet::topology::{Fabric, ports_report, synthetic};
-use ibnet::types::PortNum;
 
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 
@@ -35,18 +34,8 @@ fn driver(sim: &Arc<Mutex<SimFabric>>, sweeps: Option<u64>) -> (Driver<VirtualTr
     let clock = VirtualClock::default();
     clock.set_wall_offset(WALL);
     let (outlet, lines) = Destination::memory();
-    let settings = DriverSettings {
-        sampler: "here".to_owned(),
-        ca: "sim".to_owned(),
-        ca_port: PortNum(1),
-        is_secondary: false,
-        interval: INTERVAL,
-        offset: Duration::ZERO,
-        aligned: true,
-        sweeps,
-        assignments_sha256: None,
-        engine: Config::default(),
-    };
+    let engine = Config::default();
+    let settings = DriverSettings { sweeps, ..DriverSettings::simulated("here", INTERVAL, engine) };
     let plan = SweepPlan::new(&ibnet::partition::whole_fabric(&fabric(), "here").0);
     let transport = VirtualTransport::new(Arc::clone(sim), clock.clone(), 1);
     (Driver::new(plan, settings, transport, clock.clone(), outlet, 1), clock, lines)

@@ -96,18 +96,7 @@ fn sweep_and_query_send_only_gets() {
         verify_peers: true,
         ..Config::default()
     };
-    let settings = DriverSettings {
-        sampler: "node00001".to_owned(),
-        ca: "sim".to_owned(),
-        ca_port: PortNum(1),
-        is_secondary: false,
-        interval: Duration::from_millis(100),
-        offset: Duration::ZERO,
-        aligned: true,
-        sweeps: Some(8),
-        assignments_sha256: None,
-        engine,
-    };
+    let settings = DriverSettings { sweeps: Some(8), ..DriverSettings::simulated("node00001", Duration::from_millis(100), engine) };
     let (outlet, _lines) = Destination::memory();
     Driver::new(SweepPlan::new(&sampler), settings, transport(), clock.clone(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
     let address =

@@ -14,7 +14,7 @@ use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Fabric, ports_report};
-use ibnet::types::{NodeKind, PortNum};
+use ibnet::types::NodeKind;
 
 /// Number of slots after which a hanging test fails: ten minutes. It is not a limit of speed.
 const SLOTS: u64 = 6000;
@@ -28,19 +28,9 @@ fn fabric() -> Fabric {
 /// Returns the events.
 fn sweep(sim: &Arc<Mutex<SimFabric>>, mut on_slot: impl FnMut(u64, &mut SimFabric), is_last: impl Fn(&Event) -> bool) -> Vec<Event> {
     let (sampler, _) = ibnet::partition::whole_fabric(&fabric(), "node00001");
-    let settings = DriverSettings {
-        sampler: "node00001".to_owned(),
-        ca: "sim".to_owned(),
-        ca_port: PortNum(1),
-        is_secondary: false,
-        interval: Duration::from_millis(100),
-        offset: Duration::ZERO,
-        aligned: true,
-        sweeps: Some(SLOTS),
-        assignments_sha256: None,
-        // Without traps, the links are read again after an hour.
-        engine: Config { identity_every: Duration::from_secs(3600), ..Config::default() },
-    };
+    // Without traps, the links are read again after an hour.
+    let engine = Config { identity_every: Duration::from_secs(3600), ..Config::default() };
+    let settings = DriverSettings { sweeps: Some(SLOTS), ..DriverSettings::simulated("node00001", Duration::from_millis(100), engine) };
     let (outlet, lines) = Destination::memory();
     let mut events: Vec<Event> = Vec::new();
     let reports = Arc::clone(sim);

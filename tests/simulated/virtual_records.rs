@@ -13,7 +13,6 @@ use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{Pause, VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::{Fabric, ports_report, synthetic};
-use ibnet::types::PortNum;
 use sha2::{Digest, Sha256};
 
 /// 320 linked ports.
@@ -85,18 +84,8 @@ fn sweep(seed: u64, spare_sa: bool) -> String {
         forged: Some(Forgery { share: 0.02, defect: Defect::Length, instead: true }),
         receive_queue: Some(ReceiveQueue { capacity: 28, within: Duration::from_micros(50) }),
     };
-    let settings = DriverSettings {
-        sampler: "here".to_owned(),
-        ca: "sim".to_owned(),
-        ca_port: PortNum(1),
-        is_secondary: false,
-        interval: INTERVAL,
-        offset: Duration::ZERO,
-        aligned: true,
-        sweeps: Some(SLOTS),
-        assignments_sha256: None,
-        engine: Config::default(),
-    };
+    let engine = Config::default();
+    let settings = DriverSettings { sweeps: Some(SLOTS), ..DriverSettings::simulated("here", INTERVAL, engine) };
     let (outlet, lines) = Destination::memory();
     let driver = Driver::new(plan, settings, transport, clock.clone(), outlet, seed);
     let mut text = String::new();
