@@ -128,14 +128,17 @@ pub struct UmadTransport {
     record: Box<Record>,
 }
 
-/// The number of a port that libibumad opened. Dropping it closes the port.
+/// The number of a port that libibumad opened. Dropping it closes the port of a kernel. A port of ibsim
+/// stays open until the process ends: a reply that arrives after the close of the last port for its
+/// class ends the process with SIGSEGV, because the receiving thread of the preloaded library locks
+/// the descriptor before it checks that there is one (ibsim 0.10).
 #[derive(Debug)]
 struct OpenPort(c_int);
 
-/// Number of open ports of this process.
+/// Number of ports that transports of this process use.
 static OPEN_PORTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits until all transports of this process are closed, but not longer than `limit`. Call it
+/// Waits until no transport of this process uses a port, but not longer than `limit`. Call it
 /// before the process ends: with ibsim's preloaded library, a thread that uses a port during the exit
 /// handlers fails with SIGSEGV.
 pub fn wait_until_closed(limit: Duration) {
@@ -159,9 +162,13 @@ impl OpenPort {
 impl Drop for OpenPort {
     #[expect(unsafe_code, reason = "libibumad")]
     fn drop(&mut self) {
-        // SAFETY: umad_open_port returned the number, and only this drop closes it. The kernel
-        // removes the port's agents.
-        unsafe { sys::umad_close_port(self.0) };
+        // SAFETY: the port is open. The call returns its argument and touches no memory.
+        let fd = unsafe { sys::umad_get_fd(self.0) };
+        if Waiting::of(fd) == Waiting::Precise {
+            // SAFETY: umad_open_port returned the number, and only this drop closes it. The kernel
+            // removes the port's agents.
+            unsafe { sys::umad_close_port(self.0) };
+        }
         OPEN_PORTS.fetch_sub(1, Ordering::AcqRel);
     }
 }
