@@ -197,6 +197,26 @@ mod tests {
     }
 
     #[test]
+    fn time_whose_values_are_not_known_is_stated() {
+        let mut job = Job::of(&fold(Ports::with_bins(8), &job_lines(true)).finish(), &Hosts::parse("n1,n2").unwrap());
+        assert!(!report(&job).contains("covered"), "all of the time is known");
+        job.nodes.iter_mut().for_each(|node| (node.covered_seconds, node.blocked_covered_seconds) = (1.75, 1.0));
+        job.recorded_seconds = 2.0;
+        let text = report(&job);
+        assert!(text.contains("covered   1.8 of 2.0 s: the octets of the other time are not known\n"), "{text}");
+        assert!(text.contains("covered   1.0 of 2.0 s: the blocked time of the other time is not known\n"), "{text}");
+        job.nodes.iter_mut().for_each(|node| node.blocked_covered_seconds = 0.0);
+        assert!(report(&job).contains("blocked   not known\n"), "{}", report(&job));
+
+        let run = JobRun::new("7", "n1", Some(0), None).unwrap();
+        let mut all = fold(AllJobs::new(JobList::new(&[run]), None), &job_lines(true)).finish(None).unwrap();
+        assert!(!report_all(&all, &Zone::utc()).contains("known for"), "all of the time is known");
+        all.jobs[0].blocked_covered_seconds = 0.5;
+        let text = report_all(&all, &Zone::utc());
+        assert!(text.contains("job 7: of 2.0 s, octets are known for 2.0 s and blocked time for 0.5 s\n"), "{text}");
+    }
+
+    #[test]
     fn all_jobs_are_in_a_table_with_the_rest_and_the_total() {
         let job = |id: &str, nodes: &str| JobRun::new(id, nodes, Some(0), None).unwrap();
         let jobs = [job("8\u{202e}", "n[2,4]"), job("7", "n1")];
