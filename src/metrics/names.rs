@@ -81,6 +81,19 @@ mod tests {
         assert!(names.iter().all(|name| name.chars().all(allowed) && !name.ends_with("_total")), "{names:?}");
     }
 
+    /// A part of a counter has no alert, because the counter that contains it fires.
+    #[test]
+    fn alert_rules_have_every_error_counter_of_switches_and_hcas() {
+        let rules = include_str!("../../packaging/prometheus/ibnet.rules.yml");
+        for counter in crate::record::summed_error_counters() {
+            let name = of(fields().find(|field| field.json == counter).expect("it is there"));
+            for kind in ["switch", "hca"] {
+                let metric = format!("(infiniband_{kind}_{name}_total[");
+                assert_eq!(rules.matches(&metric).count(), 1, "{metric}");
+            }
+        }
+    }
+
     #[test]
     fn index_label_of_arrays_matches_the_tables() {
         let document = tables::markdown();

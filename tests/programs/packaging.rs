@@ -9,6 +9,8 @@ use std::process::{Command, Output};
 
 const UNIT: &str = include_str!("../../packaging/ibnet-sweep.service");
 const INSTANCES: &str = include_str!("../../packaging/ibnet-sweep@.service");
+const ALERTS: &str = include_str!("../../packaging/prometheus/ibnet.rules.yml");
+const RUNBOOK: &str = include_str!("../../docs/runbook.md");
 const RULE: &str = include_str!("../../packaging/60-ibnet-umad.rules");
 
 /// Runs `systemd-analyze`. Prints SKIPPED and returns `None` where it is not installed.
@@ -191,4 +193,36 @@ fn topology_timer_replaces_the_plan_only_by_a_valid_and_different_one() {
     assert_eq!(read("distributed"), read("plan.toml"));
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".topology")), "{left:?}");
+}
+
+/// Returns the rest of each line of a text that starts with `prefix`.
+fn rests<'a>(text: &'a str, prefix: &'a str) -> Vec<&'a str> {
+    text.lines().filter_map(|line| line.trim_start().strip_prefix(prefix)).collect()
+}
+
+#[test]
+fn every_alert_has_a_complete_section_of_the_runbook_and_its_address() {
+    let alerts = rests(ALERTS, "- alert: ");
+    assert!(alerts.len() > 20, "{alerts:?}");
+    let addresses: Vec<_> =
+        alerts.iter().map(|alert| format!("'file:///usr/share/doc/ibnet/docs/runbook.md#{}'", alert.to_lowercase())).collect();
+    assert_eq!(rests(ALERTS, "runbook_url: "), addresses);
+    let sections: Vec<(&str, &str)> =
+        RUNBOOK.split("\n### ").skip(1).map(|section| section.split("\n## ").next().unwrap().split_once('\n').unwrap()).collect();
+    let (mut of_page, mut of_rules): (Vec<_>, Vec<_>) = (sections.iter().map(|(title, _)| *title).collect(), alerts);
+    of_page.sort_unstable();
+    of_rules.sort_unstable();
+    assert_eq!(of_page, of_rules, "sections of the runbook, and alerts");
+    for (title, text) in sections {
+        for part in ["Means", "First", "Act", "Ignore"] {
+            assert_eq!(text.matches(&format!("\n- **{part}:** ")).count(), 1, "{title} has no part {part}, or several");
+        }
+    }
+}
+
+#[test]
+fn runbook_names_every_error_counter() {
+    for counter in ibnet::record::ERROR_COUNTERS {
+        assert!(RUNBOOK.contains(&format!("`{counter}`")), "{counter}");
+    }
 }

@@ -19,6 +19,9 @@ use crate::tools::{self, SWEEP, TIMEOUT};
 /// Alert rules for Prometheus.
 const RULES: &str = include_str!("../../../packaging/prometheus/ibnet.rules.yml");
 
+/// Metric of the rules that simulated HCAs do not have. Its name is checked beside the names of metrics.
+const NOT_SIMULATED: &str = "infiniband_hca_port_qp1_dropped_total";
+
 /// Folder of the dashboards.
 const DASHBOARDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/grafana");
 
@@ -218,7 +221,7 @@ fn prometheus_scrapes_samplers_and_answers_every_query_of_the_dashboards() {
         run_queries(&prometheus, &dashboard);
     }
     check_with_promtool(plain);
-    for metric in metrics_of_the_rules() {
+    for metric in metrics_of_the_rules().into_iter().filter(|metric| metric != NOT_SIMULATED) {
         prometheus.wait(&format!("count({metric}{{job='plain'}})"), |series| series.len() == 1);
     }
     check_values_against_records(&prometheus, dir.path());
