@@ -206,6 +206,19 @@ impl Sampling<'_> {
     }
 }
 
+impl PlanCost {
+    /// Returns the smallest number of hosts that can sample the fabric with two samplers for each
+    /// port. It is at least 2. `None` if one sampler does not have the time for a single port.
+    pub fn fewest_hosts_in_pairs(&self) -> Option<u32> {
+        (self.largest_cap_ports > 0).then(|| (2 * self.total.ports).div_ceil(self.largest_cap_ports).max(2))
+    }
+
+    /// Returns the largest number of ports of a sampler.
+    pub fn most_ports(&self) -> u32 {
+        self.samplers.iter().map(|cost| cost.ports).max().unwrap_or(0)
+    }
+}
+
 impl Cost {
     /// Returns the cost of all samplers together.
     pub fn total<'a>(costs: impl IntoIterator<Item = &'a Self>) -> Self {

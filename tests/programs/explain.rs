@@ -259,3 +259,27 @@ fn cap_follows_a_high_rate_and_the_report_states_what_does_not_fit() {
         assert!(code != 0 && stderr.contains(message), "{stderr}");
     }
 }
+
+#[test]
+fn suggestion_states_the_cost_of_a_failure_and_when_fewer_hosts_are_better() {
+    let dir = stria();
+    let line = |label: &str, args: &[&str]| {
+        let (_, stderr) = done(&dir, &[&["suggest", "--net", "net.p"], args].concat());
+        stderr.lines().find_map(|line| line.strip_prefix(label).map(str::to_owned))
+    };
+    let failure = line("failure   ", &[]).unwrap();
+    assert!(failure.starts_with("if one host fails, up to 144 of 968 ports (15 %) have no records"), "{failure}");
+    let choice = line("choice    ", &[]).unwrap();
+    assert!(choice.starts_with("prefer 2 hosts that run no jobs") && choice.contains("--cap 6000 --redundancy 2"), "{choice}");
+    // The printed options make a plan in which each port has two samplers.
+    done(&dir, &["--net", "net.p", "--samplers", "admin[1-2]", "--cap", "6000", "--redundancy", "2", "-o", "out.toml"]);
+    let plan = Assignments::read(&dir.path().join("out.toml")).unwrap().assignments;
+    assert_eq!(plan.samplers.iter().map(|sampler| sampler.port_count).sum::<u32>(), 2 * 968);
+    // At 10 Hz, one host has the time for 790 ports in both roles together.
+    assert!(line("choice    ", &["--rate", "10"]).unwrap().starts_with("prefer 3 hosts"));
+    // At 25 Hz, pairs need more hosts than the suggestion has.
+    for chosen in [&["--rate", "25"][..], &["--cap", "600"], &["--count", "12"], &["--among", "node[00001-00048]"]] {
+        assert_eq!(line("choice    ", chosen), None, "{chosen:?}");
+        assert!(line("failure   ", chosen).is_some());
+    }
+}

@@ -110,6 +110,15 @@ fn explained(suggested: &Suggested, cost: &PlanCost, args: &Args) -> String {
             cost.largest_cap_ports
         );
     }
+    let _ = writeln!(text, "failure   {}", of_a_failure(cost));
+    let is_free = args.cap.is_none() && args.count.is_none() && args.among.is_none();
+    if let Some(pairs) = cost.fewest_hosts_in_pairs().filter(|pairs| is_free && (*pairs as usize) < samplers) {
+        let _ = writeln!(
+            text,
+            "choice    prefer {pairs} hosts that run no jobs, on different leaf switches: with --cap {} --redundancy 2, the failure of one loses no port; else the {samplers} hosts above",
+            cost.largest_cap_ports
+        );
+    }
     if *unnamable > 0 {
         let _ = writeln!(text, "note      skipped host names: {unnamable} (shared by several hosts, or not possible in a host list)");
     }
@@ -118,6 +127,16 @@ fn explained(suggested: &Suggested, cost: &PlanCost, args: &Args) -> String {
     let net = quoted(&net.to_string_lossy());
     let _ = writeln!(text, "next      ibnet-gen --net {}{cap} --samplers {} -o plan.toml", Printable(&net), quoted(list));
     text
+}
+
+/// Returns what the failure of one host costs.
+fn of_a_failure(cost: &PlanCost) -> String {
+    let (all, most) = (cost.total.ports, cost.most_ports());
+    let share = 100.0 * f64::from(most) / f64::from(all.max(1));
+    let digits = usize::from(share < 9.95);
+    format!(
+        "if one host fails, up to {most} of {all} ports ({share:.digits$} %) have no records until it runs again or the plan changes; with --redundancy 2, none"
+    )
 }
 
 impl Args {
