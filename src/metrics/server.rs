@@ -144,11 +144,10 @@ impl Server {
                 tracing::warn!(client = %peer.ip().to_canonical(), "rejected a client of the metrics: it is not in a network of metrics.plain_http");
                 continue;
             }
-            let connection = gate.connect(peer.ip());
+            let connection = gate.connect(peer.ip()).await;
             let work = Arc::clone(&endpoint).handle_connection(stream, connection.visitor());
             // Clients that are too slow or do not use TLS are dropped without a log message.
             tokio::spawn(connection.run(work));
-            gate.pause().await;
         }
     }
 }

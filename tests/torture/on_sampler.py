@@ -266,7 +266,9 @@ class Http:
 
     def scrape(self, host=b"localhost"):
         password = f"Authorization: Bearer {self.password}\r\n".encode() if self.password else b""
-        return self.ask(b"GET /metrics HTTP/1.1\r\nHost: " + host + b"\r\n" + password + b"\r\n")
+        # OpenMetrics has an end, `# EOF`.
+        accept = b"Accept: application/openmetrics-text\r\n"
+        return self.ask(b"GET /metrics HTTP/1.1\r\nHost: " + host + b"\r\n" + accept + password + b"\r\n")
 
 
 def metrics_held(place):

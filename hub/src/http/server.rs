@@ -83,12 +83,11 @@ impl Server {
                     continue;
                 }
             };
-            let connection = gate.connect(peer.ip());
+            let connection = gate.connect(peer.ip()).await;
             let router = router.clone().layer(Extension(connection.visitor())).layer(Extension(Peer(peer.ip())));
             let access = self.access.clone();
             // Clients that are too slow or do not use TLS are dropped without a log message.
             tokio::spawn(connection.run(async move { handle(stream, router, &access).await }));
-            gate.pause().await;
         }
     }
 }
