@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::error::AnalysisError;
 use crate::input::archive_lines::ArchiveLines;
 use crate::input::files::{self, Lines};
-use crate::input::{FileFault, IncompleteFile, Inputs};
+use crate::input::{ArchiveNotes, FileFault, IncompleteFile, Inputs};
 use crate::path;
 use crate::record::{Head, Record, Type};
 
@@ -135,6 +135,17 @@ impl Replay {
             }
         }
         Ok(None)
+    }
+
+    /// Returns what is not usual about the files of archives that were read.
+    pub fn archive_notes(&self) -> ArchiveNotes {
+        let mut notes = ArchiveNotes::default();
+        for file in &self.files {
+            if let RecordLines::Archive(lines) = &file.lines {
+                notes.merge(&lines.notes);
+            }
+        }
+        notes
     }
 
     fn schedule(&mut self, ts: u64, line: &[u8], index: usize) -> ReplayLine {

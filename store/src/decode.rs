@@ -1,6 +1,5 @@
 //! Decodes a column of a row group.
 
-use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,12 +16,12 @@ use crate::ids::Ids;
 use crate::numbers::Numbers;
 use crate::pages::ColumnPages;
 use crate::schema::{ColumnSpec, Empty, Kind};
-use crate::section::{Pages, Section};
+use crate::section::{Pages, Place, Section};
 use crate::{dictionary, numbers};
 
 /// A column of a row group.
 pub(crate) struct Chunk<'a> {
-    pub(crate) file: &'a Arc<File>,
+    pub(crate) place: Place,
     pub(crate) metadata: &'a ColumnChunkMetaData,
     pub(crate) spec: &'a ColumnSpec,
     /// Number of rows of the row group.
@@ -36,7 +35,7 @@ impl Chunk<'_> {
         if let Some(column) = self.without_pages(rows) {
             return Ok(column);
         }
-        let source = Arc::new(Section::read(self.file, metadata.byte_range())?);
+        let source = Arc::new(Section::read(&self.place)?);
         let open = || Ok::<_, ParquetError>(Box::new(ColumnPages::new(Arc::clone(&source), metadata, rows)?));
         let is_required = empty == Empty::Never;
         match kind {
@@ -67,7 +66,7 @@ impl Chunk<'_> {
         if let Some(column) = self.without_pages(count) {
             return Ok(column);
         }
-        let source = Arc::new(Pages::new(self.file, self.metadata.byte_range()));
+        let source = Arc::new(Pages::new(self.place.clone()));
         self.decode(Box::new(ColumnPages::new(source, self.metadata, self.rows)?), ranges)
     }
 
@@ -91,7 +90,7 @@ impl Chunk<'_> {
         if self.spec.kind != Kind::Text || !self.metadata.encodings().all(is_complete) {
             return Ok(None);
         }
-        let source = Arc::new(Pages::new(self.file, self.metadata.byte_range()));
+        let source = Arc::new(Pages::new(self.place.clone()));
         let mut pages = ColumnPages::new(source, self.metadata, self.rows)?;
         match pages.get_next_page()? {
             Some(Page::DictionaryPage { buf, num_values, .. }) => {

@@ -39,6 +39,13 @@ pub enum StoreError {
         /// What is missing or different.
         why: String,
     },
+    /// A folder of an archive that is a symbolic link.
+    #[error("cannot change {}: it is a symbolic link, and packing and retention do not follow links", shown(path))]
+    #[diagnostic(help("replace the link by a folder with its files; to use another disk, put the whole archive there"))]
+    Link {
+        /// Path of the link.
+        path: PathBuf,
+    },
     /// A file of a later version.
     #[error("cannot use {}: a later version of ibnet wrote it ({})", shown(path), Printable(what))]
     #[diagnostic(help("use that version; this file was not changed"))]
@@ -103,7 +110,7 @@ impl StoreError {
 }
 
 /// Returns the error of the operating system that a Parquet error contains.
-fn io_error(error: ParquetError) -> io::Error {
+pub(crate) fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
             Ok(error) => *error,

@@ -78,6 +78,8 @@ pub(crate) enum Variation {
 pub(crate) fn properties(kind: Kind, variation: Variation) -> Result<WriterPropertiesPtr> {
     let builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
+        // The octets between the columns and the footer are the checksums.
+        .set_offset_index_disabled(true)
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_write_batch_size(PAGE_ROWS)

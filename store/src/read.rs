@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 use rayon::prelude::*;
 
+use crate::checksums::{self, Checksums, End};
 use crate::column::Column;
 use crate::decode::Chunk;
 use crate::error::StoreError;
-use crate::schema::{ColumnSpec, TableName, VERSION};
+use crate::schema::{ColumnSpec, Empty, TableName, VERSION};
+use crate::section::Place;
 use crate::table::{Sum, Table};
 use crate::write::keys;
 
@@ -24,6 +26,8 @@ pub struct ArchiveFile {
     path: PathBuf,
     file: Arc<File>,
     metadata: ParquetMetaData,
+    /// `None` for a file of an earlier version.
+    checksums: Option<Arc<Checksums>>,
     name: TableName,
     sum: Sum,
     of: Option<Sum>,
@@ -40,8 +44,11 @@ impl ArchiveFile {
         let file = File::open(path).map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
         // The statistics of encodings take a large part of the time, and no reader uses them.
         let options = ParquetMetaDataOptions::new().with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
-        let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Skip).with_metadata_options(Some(options));
-        let metadata = reader.parse_and_finish(&file).map_err(StoreError::damaged(path))?;
+        let end = End::read(&file).map_err(StoreError::damaged(path))?;
+        let metadata =
+            ParquetMetaDataReader::decode_metadata_with_options(&end.footer, Some(&options)).map_err(StoreError::damaged(path))?;
+        checksums::check_ranges(&metadata, end.columns).map_err(StoreError::damaged(path))?;
+        let checksums = end.list.map(|list| Checksums::new(list, &metadata)).transpose().map_err(StoreError::damaged(path))?;
         let value = |key: &str| {
             let all = metadata.file_metadata().key_value_metadata().into_iter().flatten();
             all.into_iter().find(|pair| pair.key == key).and_then(|pair| pair.value.as_deref())
@@ -54,6 +61,9 @@ impl ArchiveFile {
         }
         let name = value(keys::TABLE).and_then(|name| TableName::every().find(|table| table.as_str() == name));
         let name = name.ok_or_else(|| foreign("no name of the table"))?;
+        if checksums.is_none() && value(keys::CHECKSUMS).is_some() {
+            return Err(StoreError::damaged(path)(checksums::damaged("the checksums are missing")));
+        }
         let sum = || {
             let hash = u64::from_str_radix(value(keys::SUM)?, 16).ok()?;
             Some(Sum { rows: value(keys::ROWS)?.parse().ok()?, hash })
@@ -70,8 +80,13 @@ impl ArchiveFile {
             Some(leaf) if is_named(leaf, column.name) => Some(index),
             _ => all.iter().position(|leaf| is_named(leaf, column.name)),
         };
-        let leaves = name.schema().columns.iter().enumerate().map(leaf).collect();
-        Ok(Self { path: path.to_owned(), file: Arc::new(file), name, sum, of, leaves, metadata })
+        let leaves: Vec<Option<usize>> = name.schema().columns.iter().enumerate().map(leaf).collect();
+        let missing = name.schema().columns.iter().zip(&leaves).find(|(column, leaf)| column.empty == Empty::Never && leaf.is_none());
+        if let Some((ColumnSpec { name, .. }, _)) = missing {
+            return Err(foreign(&format!("no column `{name}`")));
+        }
+        let checksums = checksums.map(Arc::new);
+        Ok(Self { path: path.to_owned(), file: Arc::new(file), name, sum, of, leaves, metadata, checksums })
     }
 
     /// Returns the table of which the file is a part.
@@ -99,12 +114,18 @@ impl ArchiveFile {
         usize::try_from(self.metadata.row_group(group).num_rows()).unwrap_or(0)
     }
 
-    /// Returns the name of a column that this version does not have.
-    pub fn unknown_column(&self) -> Option<String> {
+    /// Returns whether damage to the file is detected when it is read. A file of an earlier version has
+    /// no checksums.
+    pub const fn has_checksums(&self) -> bool {
+        self.checksums.is_some()
+    }
+
+    /// Returns the names of columns that this version does not have. They are not read.
+    pub fn unknown_columns(&self) -> impl Iterator<Item = &str> {
         let schema = self.name.schema();
         let all = self.metadata.file_metadata().schema_descr().columns();
         let names = all.iter().filter_map(|leaf| leaf.path().parts().first());
-        names.into_iter().find(|name| schema.index(name).is_none()).cloned()
+        names.map(String::as_str).filter(|name| schema.index(name).is_none())
     }
 
     /// Returns the compressed size of each column in octets.
@@ -186,12 +207,20 @@ impl ArchiveFile {
         let selected = table.columns.par_iter_mut().enumerate().filter(|(index, _)| columns.get(*index).is_some_and(|read| *read));
         let done: ParquetResult<()> = selected.try_for_each(|(index, column)| {
             let Some(leaf) = self.leaves[index] else { return Ok(()) };
-            let metadata = self.metadata.row_group(group).column(leaf);
-            *column = read(&Chunk { file: &self.file, metadata, spec: &specs[index], rows: self.rows(group) })?;
+            *column = read(&self.chunk(group, leaf, &specs[index]))?;
             if column.len() == rows { Ok(()) } else { Err(ParquetError::General("a column has too few rows".to_owned())) }
         });
         done.map_err(StoreError::damaged(&self.path))?;
         Ok(table)
+    }
+
+    fn chunk<'a>(&'a self, group: usize, leaf: usize, spec: &'a ColumnSpec) -> Chunk<'a> {
+        let metadata = self.metadata.row_group(group).column(leaf);
+        let (start, length) = metadata.byte_range();
+        // All row groups have the same columns.
+        let number = group * self.metadata.file_metadata().schema_descr().num_columns() + leaf;
+        let checksums = self.checksums.as_ref().map(|checksums| (Arc::clone(checksums), checksums.first(number)));
+        Chunk { place: Place { file: Arc::clone(&self.file), start, length, checksums }, metadata, spec, rows: self.rows(group) }
     }
 
     /// Returns the texts that occur in a column of a row group, or `None` if the file has no list of
@@ -202,13 +231,7 @@ impl ArchiveFile {
     pub fn dictionary(&self, group: usize, column: &str) -> Result<Option<Vec<String>>, StoreError> {
         let Some(index) = self.name.schema().index(column) else { return Ok(None) };
         let Some(leaf) = self.leaves[index] else { return Ok(None) };
-        let chunk = Chunk {
-            file: &self.file,
-            metadata: self.metadata.row_group(group).column(leaf),
-            spec: &self.name.schema().columns[index],
-            rows: self.rows(group),
-        };
-        chunk.dictionary().map_err(StoreError::damaged(&self.path))
+        self.chunk(group, leaf, &self.name.schema().columns[index]).dictionary().map_err(StoreError::damaged(&self.path))
     }
 
     /// Reads all rows.

@@ -1,4 +1,4 @@
-//! The octets of one column of a row group.
+//! The octets of one column of a row group, compared with their checksums.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,6 +9,21 @@ use bytes::{Buf, Bytes};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
+use crate::checksums::Checksums;
+use crate::error::io_error;
+
+/// Where the octets of a column are.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) file: Arc<File>,
+    /// Offset of the first octet in the file.
+    pub(crate) start: u64,
+    /// Number of octets. All of them are in the file.
+    pub(crate) length: u64,
+    /// Checksums of the file, and the number of the first one of this column.
+    pub(crate) checksums: Option<(Arc<Checksums>, usize)>,
+}
+
 /// A column of a row group that is read at once.
 pub(crate) struct Section {
     /// Offset of the first octet in the file.
@@ -17,22 +32,19 @@ pub(crate) struct Section {
 }
 
 /// A column of a row group of which only some pages are read.
-pub(crate) struct Pages {
-    file: Arc<File>,
-    end: u64,
-}
+pub(crate) struct Pages(Place);
 
 /// Reads the header of a page.
 pub(crate) struct Header {
-    file: Arc<File>,
+    place: Place,
     offset: u64,
     octets: Bytes,
 }
 
 /// Octets that are read for the header of a page. Most headers are shorter.
-const HEADER: usize = 256;
+const HEADER: u64 = 256;
 
-fn failed(error: io::Error) -> ParquetError {
+pub(crate) fn failed(error: io::Error) -> ParquetError {
     ParquetError::External(Box::new(error))
 }
 
@@ -40,15 +52,30 @@ fn outside() -> ParquetError {
     ParquetError::EOF("a page is outside of its column".to_owned())
 }
 
+impl Place {
+    const fn end(&self) -> u64 {
+        self.start + self.length
+    }
+
+    /// Reads at least `length` octets from `start`: with checksums, up to the end of the last block.
+    fn read(&self, start: u64, length: u64) -> Result<Bytes> {
+        let offset = start.checked_sub(self.start).ok_or_else(outside)?;
+        let end = offset.checked_add(length).filter(|end| *end <= self.length).ok_or_else(outside)?;
+        let block = self.checksums.as_ref().map_or(1, |(checksums, _)| checksums.block);
+        let (from, to) = (offset - offset % block, end.next_multiple_of(block).min(self.length));
+        let mut octets = vec![0; usize::try_from(to - from).map_err(|_| outside())?];
+        self.file.read_exact_at(&mut octets, self.start + from).map_err(failed)?;
+        if let Some((checksums, first)) = &self.checksums {
+            checksums.check(first.saturating_add((from / block) as usize), &octets)?;
+        }
+        Ok(Bytes::from(octets).slice((offset - from) as usize..))
+    }
+}
+
 impl Section {
-    /// Reads `length` octets from `start`.
-    pub(crate) fn read(file: &File, (start, length): (u64, u64)) -> Result<Self> {
-        // A damaged file can have any length here.
-        let is_inside = file.metadata().map_err(failed)?.len().checked_sub(start).is_some_and(|rest| length <= rest);
-        let length = usize::try_from(length).ok().filter(|_| is_inside).ok_or_else(outside)?;
-        let mut octets = vec![0; length];
-        file.read_exact_at(&mut octets, start).map_err(failed)?;
-        Ok(Self { start, octets: octets.into() })
+    /// Reads a column.
+    pub(crate) fn read(place: &Place) -> Result<Self> {
+        Ok(Self { start: place.start, octets: place.read(place.start, place.length)? })
     }
 
     fn from(&self, offset: u64) -> Result<Bytes> {
@@ -77,15 +104,15 @@ impl ChunkReader for Section {
 }
 
 impl Pages {
-    /// Returns the pages of a column with `length` octets from `start`.
-    pub(crate) fn new(file: &Arc<File>, (start, length): (u64, u64)) -> Self {
-        Self { file: Arc::clone(file), end: start.saturating_add(length) }
+    /// Returns the pages of a column.
+    pub(crate) const fn new(place: Place) -> Self {
+        Self(place)
     }
 }
 
 impl Length for Pages {
     fn len(&self) -> u64 {
-        self.end
+        self.0.end()
     }
 }
 
@@ -93,25 +120,20 @@ impl ChunkReader for Pages {
     type T = Header;
 
     fn get_read(&self, start: u64) -> Result<Header> {
-        Ok(Header { file: Arc::clone(&self.file), offset: start, octets: Bytes::new() })
+        Ok(Header { place: self.0.clone(), offset: start, octets: Bytes::new() })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        if start.saturating_add(length as u64) > self.end {
-            return Err(outside());
-        }
-        Ok(Section::read(&self.file, (start, length as u64))?.octets)
+        Ok(self.0.read(start, length as u64)?.slice(..length))
     }
 }
 
 impl Read for Header {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.octets.is_empty() {
-            let mut octets = vec![0; HEADER];
-            let read = self.file.read_at(&mut octets, self.offset)?;
-            octets.truncate(read);
-            self.offset += read as u64;
-            self.octets = octets.into();
+            let rest = self.place.end().saturating_sub(self.offset);
+            self.octets = self.place.read(self.offset, rest.min(HEADER)).map_err(io_error)?;
+            self.offset += self.octets.len() as u64;
         }
         let length = self.octets.len().min(into.len());
         self.octets.copy_to_slice(&mut into[..length]);

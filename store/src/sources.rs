@@ -33,8 +33,9 @@ impl Source {
     /// Returns an error if the file cannot be read, is damaged, or has more columns.
     pub(crate) fn replaced(path: &Path) -> Result<Self, StoreError> {
         let file = ArchiveFile::open(path)?;
-        match file.unknown_column() {
-            Some(what) => Err(StoreError::Later { path: path.to_owned(), what: format!("column {what}") }),
+        let unknown = file.unknown_columns().next().map(|column| format!("column {column}"));
+        match unknown {
+            Some(what) => Err(StoreError::Later { path: path.to_owned(), what }),
             None => Ok(Self::new(file)),
         }
     }

@@ -10,10 +10,11 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
+use crate::error::StoreError;
 use crate::parse::Batch;
 use crate::read::ArchiveFile;
 use crate::table::Table;
-use crate::write::FileWriter;
+use crate::write::{FileWriter, keys};
 
 const PORT: &str = r#"{"type":"port","ts":1795000000000000007,"slot":3,"sampler":"a","role":"secondary","guid":"0x00000000000000ab","port":2,"lid":9,"node":"n\u001b","kind":"switch","hops":null,"peer_guid":"0x0000000000000001","peer_port":4,"peer":"p","link":"4xEDR","link_source":"live","status":"ok","rtt_ns":5,"rtt_min_ns":4,"mads":1,"identity":"ok","port_xmit_pkts":18446744073709551615,"port_vl_op_packets":[1,2],"saturated":["port_rcv_errors"],"dt_ns":1,"xmit_gbps":1.5,"rcv_gbps":0.0,"xmit_utilization":null,"rcv_utilization":null,"xmit_blocked":0.5,"xmit_blocked_dt_ns":2}"#;
 
@@ -25,7 +26,7 @@ fn through_parquet(table: &Table) -> Table {
     let (_, sum) = writer.finish().unwrap();
     let read = ArchiveFile::open(file.path()).unwrap();
     assert_eq!(read.verify().unwrap(), sum);
-    assert_eq!(read.unknown_column(), None);
+    assert_eq!(read.unknown_columns().count(), 0);
     read.read_all().unwrap()
 }
 
@@ -37,7 +38,9 @@ fn copy_without(columns: &[&str], from: &Path, to: File) {
     let is_kept = |name: &str| !columns.contains(&name);
     let fields = of_file.schema().get_fields().iter().filter(|field| is_kept(field.name())).cloned().collect();
     let schema = Type::group_type_builder(of_file.schema().name()).with_fields(fields).build().unwrap();
-    let properties = WriterProperties::builder().set_key_value_metadata(of_file.key_value_metadata().cloned()).build();
+    // An earlier version wrote no checksums.
+    let values = of_file.key_value_metadata().into_iter().flatten().filter(|pair| pair.key != keys::CHECKSUMS).cloned();
+    let properties = WriterProperties::builder().set_key_value_metadata(Some(values.collect())).build();
     let mut writer = SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties)).unwrap();
     for group in reader.metadata().row_groups() {
         let mut copy = writer.next_row_group().unwrap();
@@ -105,6 +108,37 @@ fn value_with_more_decimals_is_kept_as_text() {
         let table = tables(&line).remove(0);
         assert!(table.texts("extra").is_some_and(|extra| extra.get(0).is_some_and(|extra| extra.contains(text))), "{text}");
     }
+}
+
+/// Replaces all occurrences of a name in a file by another one of the same length.
+fn rename(path: &Path, from: &str, to: &str) {
+    let mut octets = std::fs::read(path).unwrap();
+    let places: Vec<usize> = memchr::memmem::find_iter(&octets, from).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|place| octets[place..place + to.len()].copy_from_slice(to.as_bytes()));
+    std::fs::write(path, octets).unwrap();
+}
+
+#[test]
+fn unknown_column_is_named_and_a_missing_required_one_is_refused() {
+    let table = tables(PORT).swap_remove(0);
+    let (file, copy) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let mut writer = FileWriter::new(file.as_file(), table.name()).unwrap();
+    writer.write(&table, &table.order()).unwrap();
+    writer.finish().unwrap();
+    copy_without(&[], file.path(), copy.reopen().unwrap());
+    assert!(!ArchiveFile::open(copy.path()).unwrap().has_checksums());
+    rename(copy.path(), "peer_guid", "peer_guix");
+    let read = ArchiveFile::open(copy.path()).unwrap();
+    assert_eq!(read.unknown_columns().collect::<Vec<_>>(), ["peer_guix"]);
+    let line = String::from_utf8(read.read_all().unwrap().line(0)).unwrap();
+    assert_eq!(line, PORT.replace("\"0x0000000000000001\"", "null"));
+    rename(copy.path(), "guid", "guix");
+    let error = ArchiveFile::open(copy.path()).unwrap_err();
+    assert!(matches!(&error, StoreError::Foreign { why, .. } if why == "no column `guid`"), "{error:?}");
+    // The checksums show that a file was changed.
+    rename(file.path(), "peer_guid", "peer_guix");
+    assert!(matches!(ArchiveFile::open(file.path()).unwrap_err(), StoreError::Damaged { .. }));
 }
 
 #[test]

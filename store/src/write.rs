@@ -1,6 +1,6 @@
 //! Writes tables as Parquet files.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedW
 use parquet::schema::types::SchemaDescPtr;
 use rayon::prelude::*;
 
+use crate::checksums;
 use crate::column::{Column, Integers, Texts, millionths};
 use crate::layout::{self, ROW_GROUP, Variation};
 use crate::schema::{Empty, Kind, TableName, VERSION};
@@ -30,19 +31,42 @@ pub(crate) mod keys {
     pub(crate) const SUM: &str = "ibnet.sum";
     /// Number and sum of the rows of `ports` from which a table was computed.
     pub(crate) const OF: &str = "ibnet.of";
+    /// Algorithm of the checksums before the footer. A file of an earlier version has none.
+    pub(crate) const CHECKSUMS: &str = "ibnet.checksums";
 }
 
 /// A file in progress.
 pub struct FileWriter<W: Write + Send> {
     name: TableName,
     descriptors: SchemaDescPtr,
-    file: SerializedFileWriter<W>,
+    file: SerializedFileWriter<Output<W>>,
+    /// Checksums of the columns.
+    checksums: Vec<u32>,
     sum: Sum,
     of: Option<Sum>,
 }
 
-/// A row group that is encoded and compressed.
-type Encoded = Vec<(Bytes, ColumnCloseResult)>;
+/// A row group that is encoded and compressed: the octets of each column with their checksums.
+type Encoded = Vec<(Bytes, Vec<u32>, ColumnCloseResult)>;
+
+/// Retains the footer, because its checksum is written before it.
+struct Output<W> {
+    output: W,
+    footer: Option<Vec<u8>>,
+}
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        match &mut self.footer {
+            Some(footer) => footer.write(octets),
+            None => self.output.write(octets),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
 
 impl<W: Write + Send> FileWriter<W> {
     /// Starts a file.
@@ -61,9 +85,10 @@ impl<W: Write + Send> FileWriter<W> {
         let properties = WriterProperties::builder()
             .set_writer_version(WriterVersion::PARQUET_2_0)
             .set_sorting_columns(Some(sorting))
+            .set_offset_index_disabled(true)
             .set_created_by(concat!("ibnet ", env!("CARGO_PKG_VERSION")).to_owned());
-        let file = SerializedFileWriter::new(output, layout::file_type(schema)?, Arc::new(properties.build()))?;
-        Ok(Self { name, descriptors: layout::descriptors(schema)?, file, sum: Sum::default(), of: None })
+        let file = SerializedFileWriter::new(Output { output, footer: None }, layout::file_type(schema)?, Arc::new(properties.build()))?;
+        Ok(Self { name, descriptors: layout::descriptors(schema)?, file, checksums: Vec::new(), sum: Sum::default(), of: None })
     }
 
     /// Writes rows of a table in the given order.
@@ -80,7 +105,8 @@ impl<W: Write + Send> FileWriter<W> {
             let encoded: Vec<Result<Encoded>> = some.par_iter().map(|rows| encode(&self.descriptors, table, rows)).collect();
             for columns in encoded {
                 let mut group = self.file.next_row_group()?;
-                for (octets, close) in columns? {
+                for (octets, checksums, close) in columns? {
+                    self.checksums.extend(checksums);
                     group.append_column(&octets, close)?;
                 }
                 group.close()?;
@@ -108,10 +134,18 @@ impl<W: Write + Send> FileWriter<W> {
             (keys::TABLE, name.as_str().to_owned()),
             (keys::ROWS, sum.rows.to_string()),
             (keys::SUM, format!("{:016x}", sum.hash)),
+            (keys::CHECKSUMS, "crc32".to_owned()),
         ] {
             self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
         }
-        Ok((self.file.into_inner()?, sum))
+        // What is written from here on is the footer.
+        self.file.flush()?;
+        self.file.inner_mut().footer = Some(Vec::new());
+        let Output { mut output, footer } = self.file.into_inner()?;
+        let footer = footer.unwrap_or_default();
+        output.write_all(&checksums::before_footer(&self.checksums, &footer))?;
+        output.write_all(&footer)?;
+        Ok((output, sum))
     }
 }
 
@@ -127,7 +161,9 @@ fn encode(descriptors: &SchemaDescPtr, table: &Table, rows: &[u32]) -> Result<En
         let mut writer = get_column_writer(descriptors.column(index), properties, pages);
         write_column(&mut writer, column, kind, is_required, rows)?;
         let close = writer.close()?;
-        Ok((Bytes::from(sink.into_inner()?), close))
+        let octets = Bytes::from(sink.into_inner()?);
+        let checksums = checksums::of_column(&octets);
+        Ok((octets, checksums, close))
     });
     columns.collect()
 }

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::Fold;
-use super::archive_files::ArchiveFiles;
+use super::archive_files::{ArchiveFiles, ArchiveNotes};
 use super::key::Key;
 use super::rows::{self, PortRows};
 use super::selection::Selection;
@@ -42,6 +42,8 @@ pub(super) struct Archives {
     pub(super) done: u64,
     /// Counts of each file that was opened.
     tallies: BTreeMap<usize, Tally>,
+    /// What is not usual about these files.
+    pub(super) notes: ArchiveNotes,
 }
 
 impl Archives {
@@ -189,6 +191,7 @@ impl Archives {
     /// Opens a file, counts its rows, and returns the row groups that can have selected records.
     fn select(&mut self, number: usize, kind: Type, selection: &Selection) -> Result<(Arc<ArchiveFile>, Vec<usize>), AnalysisError> {
         let file = self.files.open(&self.files.all[number].1)?;
+        self.notes.add(&file);
         let tally = self.tallies.entry(number).or_default();
         let mut groups = Vec::new();
         for group in 0..file.groups() {

@@ -1,6 +1,6 @@
 //! The files of archives: those that a time range needs, opened ahead of their use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +20,28 @@ use crate::record::Type;
 
 /// Largest number of hours whose files are open at a time.
 const MOST_OPEN: usize = 8;
+
+/// What is not usual about the files of archives that were read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ArchiveNotes {
+    /// Number of files without checksums, as earlier versions wrote them. Damage to them is not always
+    /// detected.
+    pub without_checksums: u64,
+    /// Names of columns that this version does not have. They were not read.
+    pub unknown_columns: BTreeSet<String>,
+}
+
+impl ArchiveNotes {
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.without_checksums += other.without_checksums;
+        self.unknown_columns.extend(other.unknown_columns.iter().cloned());
+    }
+
+    pub(super) fn add(&mut self, file: &ArchiveFile) {
+        self.without_checksums += u64::from(!file.has_checksums());
+        self.unknown_columns.extend(file.unknown_columns().map(str::to_owned));
+    }
+}
 
 /// The files of all archives.
 #[derive(Clone, Debug, Default)]

@@ -10,6 +10,7 @@ use ibnet_store::schema::TableName;
 use ibnet_store::table::Table;
 use rayon::prelude::*;
 
+use super::archive_files::ArchiveNotes;
 use crate::error::AnalysisError;
 use crate::path;
 
@@ -20,6 +21,8 @@ pub(crate) struct ArchiveLines {
     tables: Vec<Table>,
     /// Time, table and row of each line of the hour, the latest first.
     order: Vec<(u64, u32, u32)>,
+    /// What is not usual about the files.
+    pub(crate) notes: ArchiveNotes,
 }
 
 impl ArchiveLines {
@@ -35,7 +38,7 @@ impl ArchiveLines {
                 hours.entry(hour).or_default().push(file);
             }
         }
-        Ok(Self { hours, tables: Vec::new(), order: Vec::new() })
+        Ok(Self { hours, tables: Vec::new(), order: Vec::new(), notes: ArchiveNotes::default() })
     }
 
     /// Reads the next line without its line feed. Returns false at the end of the archive.
@@ -45,8 +48,9 @@ impl ArchiveLines {
     pub(crate) fn read(&mut self, line: &mut Vec<u8>) -> Result<bool, AnalysisError> {
         while self.order.is_empty() {
             let Some((_, files)) = self.hours.pop_first() else { return Ok(false) };
-            let tables: Result<Vec<Table>, AnalysisError> = files.par_iter().map(|file| Ok(ArchiveFile::open(file)?.read_all()?)).collect();
-            self.tables = tables?;
+            let opened: Vec<ArchiveFile> = files.iter().map(|path| ArchiveFile::open(path)).collect::<Result<_, _>>()?;
+            opened.iter().for_each(|file| self.notes.add(file));
+            self.tables = opened.par_iter().map(ArchiveFile::read_all).collect::<Result<_, _>>()?;
             // A `start` record is before the others of its time, as in a file.
             self.tables.sort_by_key(|table| (table.name() != TableName::Starts, table.name()));
             let rows = self

@@ -10,7 +10,7 @@ use ibnet::types::PortNum;
 use rayon::prelude::*;
 
 use super::archive::Archives;
-use super::archive_files::ArchiveFiles;
+use super::archive_files::{ArchiveFiles, ArchiveNotes};
 use super::key::Key;
 use super::selection::Selection;
 use super::shard::Shard;
@@ -33,11 +33,16 @@ pub trait Later: Sync {
 }
 
 /// Folds the records of an archive, and then those in memory. `from` and `to` are the time range, as in
-/// [`Inputs`](super::Inputs).
+/// [`Inputs`](super::Inputs). Also returns what is not usual about the files of the archive.
 ///
 /// # Errors
 /// Returns an error if a file of the archive is unreadable.
-pub fn read_and_continue<F: Fold>(archive: &Path, (from, to): (u64, u64), empty: &F, later: &dyn Later) -> Result<F, AnalysisError> {
+pub fn read_and_continue<F: Fold>(
+    archive: &Path,
+    (from, to): (u64, u64),
+    empty: &F,
+    later: &dyn Later,
+) -> Result<(F, ArchiveNotes), AnalysisError> {
     let mut files = ArchiveFiles::starts(std::iter::once(archive))?;
     let reach_ns = limits::REACH_NS.max(files.longest_interval_ns()?.unwrap_or(0).saturating_mul(4));
     let selection = Selection::new(empty, Some(from), Some(to), reach_ns);
@@ -46,7 +51,7 @@ pub fn read_and_continue<F: Fold>(archive: &Path, (from, to): (u64, u64), empty:
     archives.allow_minutes(empty, &selection);
     let add_later = |shards: &mut [Shard<F>]| add_later(shards, later, &selection);
     let shards = fold_streams(&mut [], &mut archives, empty, &selection, &|_| {}, &add_later)?;
-    Ok(merged(shards.unwrap_or_default(), empty))
+    Ok((merged(shards.unwrap_or_default(), empty), archives.notes))
 }
 
 fn add_later<F: Fold>(shards: &mut [Shard<F>], later: &dyn Later, selection: &Selection) {

@@ -39,6 +39,7 @@ mod varied;
 
 use self::archive::Archives;
 use self::archive_files::ArchiveFiles;
+pub use self::archive_files::ArchiveNotes;
 use self::merge::Dropped;
 use self::run::Run;
 use self::selection::Selection;
@@ -137,6 +138,8 @@ pub struct ReadSummary {
     /// Number of hours of archives of which one-minute means were read, and number of all hours of
     /// archives with port records.
     pub minute_hours: (u64, u64),
+    /// What is not usual about the files of archives.
+    pub archive: ArchiveNotes,
     /// Time that the records describe within the time range, without `start` records: start and end
     /// in nanoseconds since 1970.
     pub span: Option<(u64, u64)>,
@@ -349,7 +352,7 @@ fn read_round(streams: &mut [Stream], selection: &Selection) -> Result<Vec<(stre
 /// Sums the counts of all files and parts. `has_record` is true if there are records in files that were
 /// not opened.
 fn summary(streams: Vec<Stream>, archives: Archives, counts: Vec<ShardCounts>, mut has_record: bool) -> Result<ReadSummary, AnalysisError> {
-    let mut summary = ReadSummary { minute_hours: archives.minute_hours, ..ReadSummary::default() };
+    let mut summary = ReadSummary { minute_hours: archives.minute_hours, archive: archives.notes.clone(), ..ReadSummary::default() };
     for ShardCounts { dropped: Dropped { copies, covered }, span, .. } in &counts {
         (summary.copies, summary.covered) = (summary.copies + copies, summary.covered + covered);
         summary.span = joined(summary.span, *span);

@@ -5,6 +5,7 @@
 //! counters and the records of two samplers are joined across the border.
 
 use std::path::PathBuf;
+use std::sync::Once;
 
 use ibnet_analysis::hosts::{Hosts, host_of};
 use ibnet_analysis::input::Fold;
@@ -45,7 +46,14 @@ impl Archive {
 
     /// Folds the records of a time range: those of the archive, and then those in memory.
     pub(crate) fn read<F: Fold>(&self, empty: F, range: (u64, u64), later: &dyn Later) -> Result<F, ApiError> {
-        continued::read_and_continue(&self.folder, range, &empty, later).map_err(failed)
+        let (fold, notes) = continued::read_and_continue(&self.folder, range, &empty, later).map_err(failed)?;
+        if notes.without_checksums > 0 {
+            static NOTED: Once = Once::new();
+            NOTED.call_once(|| {
+                tracing::info!(folder = %self.folder.display(), "files of the archive have no checksums, so damage to them is not always detected");
+            });
+        }
+        Ok(fold)
     }
 
     /// Returns the times of the events of a time range, in nanoseconds since 1970.

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use ibnet::cli::{self, Progress};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
-use ibnet_analysis::input::{self, Fold, IncompleteFile, Inputs, InvalidLine, ReadSummary};
+use ibnet_analysis::input::{self, ArchiveNotes, Fold, IncompleteFile, Inputs, InvalidLine, ReadSummary};
 use ibnet_analysis::record::{Record, Type};
 use ibnet_analysis::when::Zone;
 
@@ -68,7 +68,7 @@ pub(crate) fn bar(total: u64) -> Progress {
 
 /// Reports on standard error what was left out of the input.
 fn note_summary(summary: &ReadSummary) {
-    let ReadSummary { lines, invalid, first_invalid, copies, covered, incomplete, minute_hours, .. } = summary;
+    let ReadSummary { lines, invalid, first_invalid, copies, covered, incomplete, minute_hours, archive, .. } = summary;
     if let Some(InvalidLine { file, line, why }) = first_invalid {
         let (file, why) = (Printable(file), Printable(why));
         cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {file}:{line}: {why}\n"));
@@ -84,7 +84,22 @@ fn note_summary(summary: &ReadSummary) {
     if let (minutes @ 1.., hours) = minute_hours {
         cli::note(&format!("minutes   one-minute means of the archive (ports_1m) were read for {minutes} of {hours} hours\n"));
     }
+    note_archive(archive);
     incomplete.iter().for_each(note_incomplete);
+}
+
+/// Reports on standard error what is not usual about the files of archives.
+pub(crate) fn note_archive(ArchiveNotes { without_checksums, unknown_columns }: &ArchiveNotes) {
+    if *without_checksums > 0 {
+        cli::note(&format!(
+            "unchecked {without_checksums} files of the archive have no checksums, so damage to them is not always detected; \
+             `ibnet-view replay ARCHIVE --speed 0 --keep-times | ibnet-view pack - -o NEW` writes an archive with checksums\n"
+        ));
+    }
+    if !unknown_columns.is_empty() {
+        let names = unknown_columns.iter().map(|name| Printable(name).to_string()).collect::<Vec<_>>().join(", ");
+        cli::note(&format!("ignored   {} columns of the archive that this version does not have: {names}\n", unknown_columns.len()));
+    }
 }
 
 /// Reports on standard error that a file was not read completely.

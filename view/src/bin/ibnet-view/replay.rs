@@ -72,6 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         done => done.map_err(failed)?,
     }
+    common::note_archive(&replay.archive_notes());
     replay.incomplete.iter().for_each(common::note_incomplete);
     if replay.skipped > 0 {
         cli::note(&format!("skipped   {} lines are not records\n", replay.skipped));
