@@ -235,6 +235,19 @@ impl Column {
         }
     }
 
+    /// Returns whether two rows have the same value.
+    pub(crate) fn is_equal(&self, a: usize, b: usize) -> bool {
+        match self {
+            Self::Integer(integers) => integers.get(a) == integers.get(b),
+            Self::Float(values) => {
+                let value = |row: usize| values.get(row).filter(|value| !value.is_nan()).map(|value| value.to_bits());
+                value(a) == value(b)
+            }
+            Self::Text(texts) => texts.ids.get(a) == texts.ids.get(b),
+            Self::List(lists) => lists.get(a) == lists.get(b),
+        }
+    }
+
     /// Removes the last row.
     pub(crate) fn pop(&mut self) {
         match self {

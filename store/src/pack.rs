@@ -2,7 +2,7 @@
 //!
 //! Rows are collected in memory by table and hour. If there are too many of them, they are written
 //! to staged files. At the end, the rows of each [part](crate::part) of an hour are merged with those
-//! that the archive has: a row with the same key is a copy, and is stored once. The file of the part is
+//! that the archive has: a row with the same values is a copy, and is stored once. The file of the part is
 //! replaced in one step. So packing the same lines again changes nothing, and a process that is killed
 //! leaves for each part either the old or the new file.
 //!
@@ -78,6 +78,9 @@ pub struct Packed {
     pub added: BTreeMap<TableName, u64>,
     /// Number of records that were copies of others.
     pub copies: u64,
+    /// Number of rows in the parts that were merged with sampler, port and time of another row, and with
+    /// other values. All of them are kept.
+    pub conflicts: u64,
     /// Files that were written, with their sizes in octets.
     pub files: Vec<(PathBuf, u64)>,
     /// Number of rows in these files: the new ones, and those that were written again.
@@ -263,13 +266,12 @@ impl Packer {
         let mut before = 0;
         let (file, sum) = if rows_of(&old) + given <= self.most_rows as u64 || name != TableName::Ports {
             let mut table = new.rows;
-            for source in &old {
-                before += source.append(&mut table)?;
-            }
+            before = add_old(&old, &mut table, &Source::append)?;
             for source in &staged {
                 source.append(&mut table)?;
             }
             let order = table.order();
+            packed.conflicts += table.conflicts(&order);
             if name == TableName::Ports {
                 derived = TableName::DERIVED.map(|name| derive::derived(name, &table, &order));
             }
@@ -283,7 +285,8 @@ impl Packer {
             }
             // The ranges read only parts of a file at a time.
             old.iter().try_for_each(|source| source.file.verify().map(drop))?;
-            self.write_ranges(name, &old, &staged, &mut before, &mut derived)?
+            let (before, conflicts) = (&mut before, &mut packed.conflicts);
+            self.write_ranges(name, &old, &staged, Counts { before, conflicts }, &mut derived)?
         };
         let added = sum.rows.saturating_sub(before);
         packed.copies += given.saturating_sub(added);
@@ -305,8 +308,7 @@ impl Packer {
     fn publish_derived(&self, part: Part, of: Sum, tables: &[Table; 2], packed: &mut Packed) -> Result<(), StoreError> {
         for table in tables {
             let name = table.name();
-            let is_current = |path: &PathBuf| ArchiveFile::open(path).is_ok_and(|file| file.of() == Some(of));
-            if self.was_removed(name, part.hour) || is_current(&self.archive.path_of(name, part)) {
+            if self.has_derived(name, part, of) {
                 continue;
             }
             let order: Vec<u32> = (0..table.len() as u32).collect();
@@ -328,11 +330,7 @@ impl Packer {
     fn derive_part(&self, part: Part, path: &Path) -> Result<(), StoreError> {
         let source = Source::replaced(path)?;
         let sum = source.file.sum();
-        let is_current = |name: TableName| {
-            self.was_removed(name, part.hour)
-                || ArchiveFile::open(&self.archive.path_of(name, part)).is_ok_and(|derived| derived.of() == Some(sum))
-        };
-        if TableName::DERIVED.into_iter().all(is_current) {
+        if TableName::DERIVED.into_iter().all(|name| self.has_derived(name, part, sum)) {
             return Ok(());
         }
         source.file.verify()?;
@@ -345,6 +343,13 @@ impl Packer {
         self.publish_derived(part, sum, &derived, &mut Packed::default())
     }
 
+    /// Returns whether the archive has a derived table of a part without damage, or retention removed it.
+    /// The records can be removed afterwards, and the table cannot be computed again.
+    fn has_derived(&self, name: TableName, part: Part, of: Sum) -> bool {
+        let is_current = |path: &Path| ArchiveFile::open(path).is_ok_and(|file| file.of() == Some(of) && file.verify().is_ok());
+        self.was_removed(name, part.hour) || is_current(&self.archive.path_of(name, part))
+    }
+
     fn was_removed(&self, name: TableName, hour: Hour) -> bool {
         self.removed.get(&name).is_some_and(|last| hour <= *last)
     }
@@ -353,14 +358,13 @@ impl Packer {
         &self.archive
     }
 
-    /// Merges files that do not fit into memory: one range of GUIDs after the other. Adds the number of
-    /// rows of the files that are replaced to `before`.
+    /// Merges files that do not fit into memory: one range of GUIDs after the other.
     fn write_ranges(
         &self,
         name: TableName,
         old: &[Source],
         staged: &[Source],
-        before: &mut u64,
+        counts: Counts<'_>,
         derived: &mut [Table; 2],
     ) -> Result<(NamedTempFile, Sum), StoreError> {
         let ranges = sources::ranges(old.iter().chain(staged), self.most_rows)?;
@@ -369,9 +373,7 @@ impl Packer {
             for guids in &ranges {
                 let mut table = Table::new(name);
                 let mut read = || {
-                    for source in old {
-                        *before += source.append_guids(&mut table, guids)?;
-                    }
+                    *counts.before += add_old(old, &mut table, &|source, table| source.append_guids(table, guids))?;
                     staged.iter().try_for_each(|source| source.append_guids(&mut table, guids).map(drop))
                 };
                 if let Err(error) = read() {
@@ -379,6 +381,7 @@ impl Packer {
                     return Ok(());
                 }
                 let order = table.order();
+                *counts.conflicts += table.conflicts(&order);
                 add_derived(&table, &order, derived);
                 writer.write(&table, &order)?;
             }
@@ -414,6 +417,28 @@ struct New {
     rows: Table,
     /// The files are removed when this value is dropped.
     staged: Vec<NamedTempFile>,
+}
+
+/// Numbers of rows, to which a merge adds.
+struct Counts<'a> {
+    /// Different rows of the files that are replaced.
+    before: &'a mut u64,
+    conflicts: &'a mut u64,
+}
+
+/// Adds the rows of the files that are replaced, and returns their number without copies.
+fn add_old(old: &[Source], table: &mut Table, read: &dyn Fn(&Source, &mut Table) -> Result<u64, StoreError>) -> Result<u64, StoreError> {
+    // Only several files can have copies.
+    if let [only] = old {
+        return read(only, table);
+    }
+    let mut all = Table::new(table.name());
+    for source in old {
+        read(source, &mut all)?;
+    }
+    let order = all.order();
+    table.append(&all, &order);
+    Ok(order.len() as u64)
 }
 
 fn joined(name: TableName, tables: Vec<Table>) -> Table {

@@ -160,18 +160,16 @@ impl Table {
 
     /// Returns the rows in the order of the archive, without copies.
     ///
-    /// Ports are sorted by `guid`, `port`, `sampler` and `ts`; of several rows with the same key one
-    /// remains. All other tables are sorted by `ts`; a row is a copy only if all of its fields are
-    /// equal.
+    /// Ports are sorted by `guid`, `port`, `sampler` and `ts`, all other tables by `ts`. A row is a copy
+    /// only if all of its fields are equal.
     pub fn order(&self) -> Vec<u32> {
+        let is_copy = |hash: u64, row: u32, later_hash: u64, later: u32| hash == later_hash && self.is_equal(row as usize, later as usize);
         let hashes = self.hashes();
         let ts = |row: usize| self.ts_column().and_then(|ts| ts.get(row)).unwrap_or(0);
         if self.name != TableName::Ports {
             let mut order: Vec<(u64, u64, u32)> = (0..self.rows).map(|row| (ts(row), hashes[row], row as u32)).collect();
             order.par_sort_unstable();
-            order.dedup_by(|(_, later_hash, later), (_, hash, row)| {
-                *later_hash == *hash && self.line(*later as usize) == self.line(*row as usize)
-            });
+            order.dedup_by(|(_, later_hash, later), (_, hash, row)| is_copy(*hash, *row, *later_hash, *later));
             return order.into_iter().map(|(_, _, row)| row).collect();
         }
         let (guids, samplers) = (self.ranks("guid"), self.ranks("sampler"));
@@ -184,8 +182,21 @@ impl Table {
         let mut order: Vec<((u64, u32, u64), u64, u32)> =
             (0..self.rows).into_par_iter().map(|row| (key(row), hashes[row], row as u32)).collect();
         order.par_sort_unstable();
-        order.dedup_by_key(|(key, _, _)| *key);
+        order.dedup_by(|(later_key, later_hash, later), (key, hash, row)| key == later_key && is_copy(*hash, *row, *later_hash, *later));
         order.into_iter().map(|(_, _, row)| row).collect()
+    }
+
+    fn is_equal(&self, a: usize, b: usize) -> bool {
+        self.columns.iter().all(|column| column.is_equal(a, b))
+    }
+
+    /// Returns the number of rows with the key of a row before and other values. `order` are the rows in
+    /// the [order](Self::order) of the archive. Only the table `ports` has a key.
+    pub(crate) fn conflicts(&self, order: &[u32]) -> u64 {
+        let columns = ["ts", "sampler", "port", "guid"].map(|name| self.schema().index(name));
+        let is_same_key =
+            |rows: &&[u32]| columns.into_iter().flatten().all(|column| self.columns[column].is_equal(rows[0] as usize, rows[1] as usize));
+        if self.name == TableName::Ports { order.windows(2).filter(is_same_key).count() as u64 } else { 0 }
     }
 
     /// Divides sorted rows into groups with at most `most` rows. If possible, all rows of a port are in

@@ -134,6 +134,60 @@ fn same_records_are_stored_once() {
     assert_eq!(contents(dir.path()), before, "no file changed");
 }
 
+/// Returns records that differ from a record in one field that does not belong to the key.
+fn with_other_values(line: &str) -> Vec<String> {
+    let others = [
+        json!({"port_xmit_data_bytes": 1}),
+        json!({"port_xmit_pkts": null}),
+        json!({"role": "secondary"}),
+        json!({"slot": 1}),
+        json!({"node": "n2"}),
+        json!({"xmit_gbps": null}),
+        json!({"unknown": [1]}),
+    ];
+    let changed = |fields: Value| {
+        let mut record: Map<String, Value> = serde_json::from_str(line).unwrap();
+        record.extend(fields.as_object().unwrap().clone());
+        format!("{}\n", Value::Object(record))
+    };
+    others.into_iter().map(changed).collect()
+}
+
+#[test]
+fn records_with_one_key_and_other_values_are_kept() {
+    let (first, text) = (port("a", 7, 1, START, 5), lines());
+    let others = with_other_values(&first);
+    let all = text.clone() + &first + &others.concat();
+    for most_rows in [1, 10, 1000] {
+        let dir = tempfile::tempdir().unwrap();
+        pack(dir.path(), &(text.clone() + &first), most_rows).unwrap();
+        let packed = pack(dir.path(), &others.concat(), most_rows).unwrap();
+        // The archive has two records with this key before: `lines` has one too.
+        let (added, conflicts) = (others.len() as u64, others.len() as u64 + 1);
+        assert_eq!((packed.added[&TableName::Ports], packed.copies, packed.conflicts), (added, 0, conflicts), "{most_rows} rows");
+        assert_eq!(records(dir.path()), expected(&all), "{most_rows} rows");
+        let before = contents(dir.path());
+        let again = pack(dir.path(), &others.concat(), most_rows).unwrap();
+        assert_eq!((again.added.len(), again.copies, again.conflicts), (0, added, conflicts));
+        assert_eq!(contents(dir.path()), before, "no file changed");
+    }
+}
+
+#[test]
+fn copies_in_a_file_with_another_name_are_not_counted_as_new() {
+    let text = lines();
+    for most_rows in [10, 1000] {
+        let dir = tempfile::tempdir().unwrap();
+        pack(dir.path(), &text, most_rows).unwrap();
+        let (_, path) = Archive::open(dir.path()).unwrap().files(TableName::Ports).unwrap().swap_remove(0);
+        fs::copy(&path, path.with_file_name("backup.parquet")).unwrap();
+        let late = port("a", 7, 1, START + 1, 5);
+        let packed = pack(dir.path(), &(port("a", 3, 2, START, 1) + &late), most_rows).unwrap();
+        assert_eq!((packed.added[&TableName::Ports], packed.copies), (1, 1), "{most_rows} rows");
+        assert_eq!(records(dir.path()), expected(&(text.clone() + &late)));
+    }
+}
+
 #[test]
 fn late_lines_are_merged_into_their_hour() {
     let text = lines();
