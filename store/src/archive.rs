@@ -73,7 +73,11 @@ impl Archive {
             Err(TryLockError::Error(source)) => return Err(failed(&path, source)),
         }
         let staging = self.root.join(STAGING);
+        check_link(&staging)?;
         for old in fs::read_dir(&staging).map_err(|source| failed(&staging, source))?.filter_map(Result::ok) {
+            if old.file_type().is_ok_and(|kind| kind.is_dir()) {
+                return Err(StoreError::Foreign { path: old.path(), why: "a folder among files in progress".to_owned() });
+            }
             fs::remove_file(old.path()).map_err(|source| failed(&old.path(), source))?;
         }
         Ok(Lock { _file: file })
@@ -129,12 +133,24 @@ impl Archive {
     /// # Errors
     /// Returns an error if a folder cannot be read.
     pub fn first_hour(&self, table: TableName) -> Result<Option<Hour>, StoreError> {
+        self.end_hour(table, <[_]>::sort)
+    }
+
+    /// Returns the last hour of a table. `None` if the table has no file.
+    ///
+    /// # Errors
+    /// Returns an error if a folder cannot be read.
+    pub fn last_hour(&self, table: TableName) -> Result<Option<Hour>, StoreError> {
+        self.end_hour(table, |folders| folders.sort_by(|a, b| b.cmp(a)))
+    }
+
+    fn end_hour(&self, table: TableName, sort: fn(&mut [(String, PathBuf)])) -> Result<Option<Hour>, StoreError> {
         let mut dates = entries(&self.root.join(table.as_str()))?;
         // The names of the folders are in the order of time.
-        dates.sort();
+        sort(&mut dates);
         for (date, folder) in dates.iter().filter(|(date, _)| date.starts_with("date=")) {
             let mut hours = entries(folder)?;
-            hours.sort();
+            sort(&mut hours);
             for (name, folder) in hours {
                 if let Some(hour) = Hour::parse(date, &name).filter(|_| files_of(&folder).is_ok_and(|files| !files.is_empty())) {
                     return Ok(Some(hour));
@@ -187,6 +203,14 @@ impl Archive {
         Ok(Parts::new(table, hour, files))
     }
 
+    /// Checks that the folders of an hour are in the archive. Those that do not exist are.
+    ///
+    /// # Errors
+    /// Returns an error if one of them is a symbolic link: other programs may own the files behind it.
+    pub(crate) fn check_folder(&self, table: TableName, hour: Hour) -> Result<(), StoreError> {
+        self.folder(table, hour).ancestors().take_while(|folder| *folder != self.root).try_for_each(check_link)
+    }
+
     /// Creates a file in progress. It is removed unless it is [published](Self::publish).
     ///
     /// # Errors
@@ -205,6 +229,7 @@ impl Archive {
     /// unchanged.
     pub(crate) fn publish(&self, file: NamedTempFile, table: TableName, part: Part) -> Result<PathBuf, StoreError> {
         let path = self.path_of(table, part);
+        self.check_folder(table, part.hour)?;
         let failed = |source| StoreError::Write { path: path.clone(), source };
         let folder = path.parent().unwrap_or(&self.root);
         fs::create_dir_all(folder).map_err(failed)?;
@@ -214,6 +239,11 @@ impl Archive {
         folder.ancestors().take_while(|folder| folder.starts_with(&self.root)).try_for_each(sync).map_err(failed)?;
         Ok(path)
     }
+}
+
+fn check_link(folder: &Path) -> Result<(), StoreError> {
+    let is_link = fs::symlink_metadata(folder).is_ok_and(|folder| folder.is_symlink());
+    if is_link { Err(StoreError::Link { path: folder.to_owned() }) } else { Ok(()) }
 }
 
 fn sync(folder: &Path) -> io::Result<()> {

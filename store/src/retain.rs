@@ -1,7 +1,8 @@
 //! Removes the oldest hours of an archive.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ibnet::types::Printable;
 
@@ -11,7 +12,7 @@ use crate::hour::Hour;
 use crate::pack::{PackOptions, Packer};
 use crate::schema::TableName;
 
-/// How much of a table is kept. The newest hour is always kept.
+/// How much of a table is kept. The newest hour that is not in the future is always kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Keep {
     /// The table.
@@ -61,35 +62,50 @@ pub struct Removed {
     pub files: u64,
     /// Size of the files in octets.
     pub octets: u64,
+    /// Number of hours.
+    pub number: u64,
     /// First and last hour.
     pub hours: (Hour, Hour),
+    /// Number of further hours that the rules would remove, but not in this run.
+    pub left: u64,
 }
+
+/// Number of hours of a table that a run can remove, however few the table has.
+const FEW_HOURS: usize = 48;
 
 /// Removes the hours of each table that are older than its age, and then the oldest hours until the
 /// table has its size. Before an hour of `ports` is removed, its derived tables are written if they
-/// are missing. Records of removed hours are not added again. `now` is the time in nanoseconds since 1970.
+/// are missing. Records of removed hours are not added again.
+///
+/// `clock` is the time of this host in nanoseconds since 1970. If it is later than all hours of the
+/// archive, ages count from the end of the newest hour. An hour that begins after `clock` is never
+/// removed, and is not the newest one. Because clock and records can both be wrong, a run removes at
+/// most a tenth of the hours of a table, or 48 hours if that is more, unless `is_forced` is true.
 ///
 /// # Errors
-/// Returns an error if another process packs, or if a file cannot be read, written or removed. The
-/// hours that were not removed are complete.
-pub fn retain(root: &Path, keep: &[Keep], now: u64) -> Result<Vec<Removed>, StoreError> {
+/// Returns an error if another process packs, if a folder of the archive is a symbolic link, or if a file
+/// cannot be read, written or removed. The hours that were not removed are complete.
+pub fn retain(root: &Path, keep: &[Keep], clock: u64, is_forced: bool) -> Result<Vec<Removed>, StoreError> {
     let packer = Packer::new(root, PackOptions::default())?;
     let archive = packer.archive();
+    let mut newest = None;
+    for table in TableName::every() {
+        newest = newest.max(archive.last_hour(table)?);
+    }
+    let now = newest.map_or(clock, |hour| hour.end().min(clock));
     let mut all = Vec::new();
-    for rule in keep {
-        let files = archive.files(rule.table)?;
-        let newest = files.last().map(|(hour, _)| *hour);
-        let sizes: Vec<u64> = files.iter().map(|(_, path)| fs::metadata(path).map_or(0, |file| file.len())).collect();
-        let mut total: u64 = sizes.iter().sum();
+    for rule in &by_table(keep) {
+        let mut hours: BTreeMap<Hour, Vec<(PathBuf, u64)>> = BTreeMap::new();
+        for (hour, path) in archive.files(rule.table)? {
+            let octets = fs::metadata(&path).map_or(0, |file| file.len());
+            hours.entry(hour).or_default().push((path, octets));
+        }
+        let chosen = rule.choose(&hours, now, clock);
+        let most = if is_forced { usize::MAX } else { FEW_HOURS.max(hours.len() / 10) };
         let mut removed: Option<Removed> = None;
         let mut list = archive.removed()?;
-        for ((hour, path), octets) in files.iter().zip(sizes).filter(|((hour, _), _)| Some(*hour) != newest) {
-            let is_old = rule.age_ns.is_some_and(|age_ns| hour.end().saturating_add(age_ns) <= now);
-            let is_beyond = rule.octets.is_some_and(|most| total > most);
-            // The files are in the order of time.
-            if !is_old && !is_beyond {
-                break;
-            }
+        for hour in chosen.iter().take(most) {
+            archive.check_folder(rule.table, *hour)?;
             if rule.table == TableName::Ports {
                 packer.derive(*hour)?;
             }
@@ -98,14 +114,45 @@ pub fn retain(root: &Path, keep: &[Keep], now: u64) -> Result<Vec<Removed>, Stor
                 list.insert(rule.table, *hour);
                 archive.set_removed(&list)?;
             }
-            remove(archive, path)?;
-            total -= octets;
-            let before = removed.unwrap_or(Removed { table: rule.table, files: 0, octets: 0, hours: (*hour, *hour) });
-            removed = Some(Removed { files: before.files + 1, octets: before.octets + octets, hours: (before.hours.0, *hour), ..before });
+            let left = chosen.len().saturating_sub(most) as u64;
+            let removed = removed.get_or_insert(Removed { table: rule.table, files: 0, octets: 0, number: 0, hours: (*hour, *hour), left });
+            for (path, octets) in hours.remove(hour).unwrap_or_default() {
+                remove(archive, &path)?;
+                (removed.files, removed.octets) = (removed.files + 1, removed.octets + octets);
+            }
+            (removed.number, removed.hours.1) = (removed.number + 1, *hour);
         }
         all.extend(removed);
     }
     Ok(all)
+}
+
+/// Joins the rules of each table: the shortest age and the smallest size count.
+fn by_table(keep: &[Keep]) -> Vec<Keep> {
+    let mut rules: BTreeMap<TableName, Keep> = BTreeMap::new();
+    for rule in keep {
+        let all = rules.entry(rule.table).or_insert(*rule);
+        let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        (all.age_ns, all.octets) = (least(all.age_ns, rule.age_ns), least(all.octets, rule.octets));
+    }
+    rules.into_values().collect()
+}
+
+impl Keep {
+    /// Returns the hours that are too old or too many, in the order of time.
+    fn choose(&self, hours: &BTreeMap<Hour, Vec<(PathBuf, u64)>>, now: u64, clock: u64) -> Vec<Hour> {
+        let last = hours.range(..=Hour::of(clock)).next_back().or_else(|| hours.last_key_value());
+        let Some((newest, _)) = last else { return Vec::new() };
+        let size = |files: &Vec<(PathBuf, u64)>| files.iter().map(|(_, octets)| octets).sum::<u64>();
+        let mut total: u64 = hours.values().map(size).sum();
+        let is_chosen = |(hour, files): &(&Hour, &Vec<(PathBuf, u64)>)| {
+            let is_old = self.age_ns.is_some_and(|age_ns| hour.end().saturating_add(age_ns) <= now);
+            let is_beyond = self.octets.is_some_and(|most| total > most);
+            total -= size(files);
+            is_old || is_beyond
+        };
+        hours.range(..newest).take_while(is_chosen).map(|(hour, _)| *hour).collect()
+    }
 }
 
 /// Removes a file, and the folders of its hour and its date if they are now empty.

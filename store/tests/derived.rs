@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use ibnet_store::archive::Archive;
+use ibnet_store::error::StoreError;
 use ibnet_store::hour::{HOUR_NS, Hour};
 use ibnet_store::pack::{PackOptions, Packed, Packer};
 use ibnet_store::parse::Batch;
@@ -176,14 +177,14 @@ fn old_hours_are_removed_and_their_means_stay() {
     fs::remove_file(Archive::open(dir.path()).unwrap().path(TableName::PortsMinute, Hour::of(START))).unwrap();
     let keep = [Keep { table: TableName::Ports, age_ns: Some(2 * HOUR_NS), octets: None }];
     // The third hour ended two hours ago.
-    let removed = retain(dir.path(), &keep, START + 5 * HOUR_NS).unwrap();
+    let removed = retain(dir.path(), &keep, START + 5 * HOUR_NS, false).unwrap();
     let octets = removed[0].octets;
     let first = Hour::of(START);
-    assert_eq!(removed, [Removed { table: TableName::Ports, files: 3, octets, hours: (first, Hour(first.0 + 2)) }]);
+    assert_eq!(removed, [Removed { table: TableName::Ports, files: 3, octets, number: 3, hours: (first, Hour(first.0 + 2)), left: 0 }]);
     assert_eq!(hours(dir.path(), TableName::Ports), [3, 4]);
     assert_eq!(hours(dir.path(), TableName::PortsMinute), [0, 1, 2, 3, 4], "missing means were computed");
     assert!(!dir.path().join(format!("ports/{first}")).exists());
-    assert_eq!(retain(dir.path(), &keep, START + 5 * HOUR_NS).unwrap(), []);
+    assert_eq!(retain(dir.path(), &keep, START + 5 * HOUR_NS, false).unwrap(), []);
     // The same lines do not come back, and do not replace the means.
     let means = rows(dir.path(), TableName::PortsMinute);
     let packed = pack(dir.path(), text.lines().next().map(|line| format!("{line}\n")).unwrap().as_str(), 1000);
@@ -199,13 +200,119 @@ fn oldest_hours_are_removed_until_a_table_has_its_size() {
     let all = Archive::open(dir.path()).unwrap().files(TableName::PortsMinute).unwrap();
     let sizes: Vec<u64> = all.iter().map(|(_, path)| fs::metadata(path).unwrap().len()).collect();
     let keep = |octets: u64| [Keep { table: TableName::PortsMinute, age_ns: None, octets: Some(octets) }];
-    assert_eq!(retain(dir.path(), &keep(sizes.iter().sum()), 0).unwrap(), []);
-    let removed = retain(dir.path(), &keep(sizes[3] + sizes[4]), 0).unwrap();
+    assert_eq!(retain(dir.path(), &keep(sizes.iter().sum()), 0, false).unwrap(), []);
+    let removed = retain(dir.path(), &keep(sizes[3] + sizes[4]), 0, false).unwrap();
     assert_eq!((removed[0].files, removed[0].octets), (3, sizes[..3].iter().sum()));
     assert_eq!(hours(dir.path(), TableName::PortsMinute), [3, 4]);
     assert_eq!(hours(dir.path(), TableName::Ports), [0, 1, 2, 3, 4], "other tables stay");
-    retain(dir.path(), &keep(0), 0).unwrap();
+    retain(dir.path(), &keep(0), 0, false).unwrap();
     assert_eq!(hours(dir.path(), TableName::PortsMinute), [4], "the newest hour stays");
+}
+
+/// Packs a number of hours with an event in each of them.
+fn hours_with_events(root: &Path, count: u64) {
+    let event = |hour: u64| json!({"type": "event", "ts": START + hour * HOUR_NS, "slot": hour, "sampler": "a", "event": "link_down"});
+    pack(root, &(0..count).map(|hour| format!("{}\n", event(hour))).collect::<String>(), 1000);
+}
+
+/// Ten years.
+const YEARS: u64 = 10 * 365 * 24 * HOUR_NS;
+
+#[test]
+fn clock_that_is_ahead_makes_no_hour_older() {
+    let dir = tempfile::tempdir().unwrap();
+    hours_with_events(dir.path(), 50);
+    let keep = |age: &str| [Keep::of_age(age).unwrap()];
+    let clock = START + YEARS;
+    assert_eq!(retain(dir.path(), &keep("events=30d"), clock, true).unwrap(), []);
+    assert_eq!(retain(dir.path(), &keep("events=50h"), clock, true).unwrap(), []);
+    assert_eq!(retain(dir.path(), &keep("events=40h"), clock, true).unwrap()[0].number, 10);
+    // The records of another table show the time too.
+    pack(dir.path(), &port(START + 100 * HOUR_NS, json!({})), 1000);
+    assert_eq!(retain(dir.path(), &keep("events=70h"), clock, true).unwrap()[0].number, 21);
+}
+
+#[test]
+fn record_of_the_future_protects_no_other_hour_and_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    five_hours(dir.path());
+    pack(dir.path(), &port(START + YEARS, json!({})), 1000);
+    let now = START + 4 * HOUR_NS + HOUR_NS / 2;
+    let keep = [Keep { table: TableName::Ports, age_ns: Some(HOUR_NS), octets: Some(0) }];
+    assert_eq!(retain(dir.path(), &keep, now, true).unwrap()[0].number, 4);
+    assert_eq!(hours(dir.path(), TableName::Ports), [4, (YEARS / HOUR_NS) as u32]);
+    let packed = pack(dir.path(), &port(now + 1, json!({})), 1000);
+    assert_eq!((packed.expired, packed.added[&TableName::Ports]), (0, 1), "records of the current hour are added");
+}
+
+#[test]
+fn run_removes_at_most_a_tenth_of_the_hours_or_two_days() {
+    let numbers = |count: u64, is_forced: bool| {
+        let dir = tempfile::tempdir().unwrap();
+        hours_with_events(dir.path(), count);
+        let keep = [Keep::of_age("events=1h").unwrap(), Keep::of_total("events=0").unwrap()];
+        let removed = retain(dir.path(), &keep, START + count * HOUR_NS, is_forced).unwrap();
+        let next = retain(dir.path(), &keep, START + count * HOUR_NS, is_forced).unwrap();
+        let of = |removed: &[Removed]| removed.iter().map(|removed| (removed.number, removed.left)).collect::<Vec<_>>();
+        assert_eq!(removed[0].hours.0, Hour::of(START), "the oldest hours");
+        (of(&removed), of(&next))
+    };
+    assert_eq!(numbers(49, false), (vec![(48, 0)], vec![]));
+    assert_eq!(numbers(101, false), (vec![(48, 52)], vec![(48, 4)]));
+    assert_eq!(numbers(101, true), (vec![(100, 0)], vec![]));
+    assert_eq!(numbers(500, false), (vec![(50, 449)], vec![(48, 401)]));
+}
+
+#[test]
+fn damaged_means_are_computed_again_before_the_records_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    five_hours(dir.path());
+    let path = Archive::open(dir.path()).unwrap().path(TableName::PortsMinute, Hour::of(START));
+    let whole = fs::read(&path).unwrap();
+    let mut damaged = whole.clone();
+    // The first column is `ts`.
+    damaged[20] ^= 1;
+    fs::write(&path, damaged).unwrap();
+    retain(dir.path(), &[Keep::of_total("ports=0").unwrap()], START + 5 * HOUR_NS, true).unwrap();
+    assert!(fs::read(&path).unwrap() == whole);
+}
+
+#[test]
+fn folder_behind_a_symbolic_link_is_not_changed() {
+    for depth in ["events", "events/date=2026-11-18", "events/date=2026-11-18/hour=13", ".staging"] {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        hours_with_events(dir.path(), 30);
+        let (folder, moved) = (dir.path().join(depth), other.path().join("moved"));
+        fs::rename(&folder, &moved).unwrap();
+        fs::write(moved.join("other"), "text").unwrap();
+        std::os::unix::fs::symlink(&moved, &folder).unwrap();
+        assert_eq!(hours(dir.path(), TableName::Events).len(), 30, "a reader follows the link");
+        let late = json!({"type": "event", "ts": START + 1, "slot": 1, "sampler": "a", "event": "link_up"});
+        let packed = Packer::new(dir.path(), PackOptions::default()).and_then(|mut packer| {
+            packer.add(Batch::parse(late.to_string().as_bytes()))?;
+            packer.finish(&|_, _| {})
+        });
+        let removed = retain(dir.path(), &[Keep::of_total("events=0").unwrap()], START + 30 * HOUR_NS, true);
+        for error in [packed.unwrap_err(), removed.unwrap_err()] {
+            assert!(matches!(&error, StoreError::Link { path } if *path == folder), "{error:?}");
+        }
+        assert!(moved.join("other").exists());
+        if depth != ".staging" {
+            assert!(files(dir.path(), TableName::Events).iter().any(|file| file.times(0).unwrap().0 == START));
+        }
+    }
+}
+
+#[test]
+fn folder_among_files_in_progress_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    hours_with_events(dir.path(), 1);
+    let folder = dir.path().join(".staging/folder");
+    fs::create_dir(&folder).unwrap();
+    let error = Packer::new(dir.path(), PackOptions::default()).unwrap_err();
+    assert!(matches!(&error, StoreError::Foreign { path, .. } if *path == folder), "{error:?}");
+    fs::remove_dir(&folder).unwrap();
+    Packer::new(dir.path(), PackOptions::default()).unwrap();
 }
 
 #[test]

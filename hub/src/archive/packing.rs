@@ -16,7 +16,7 @@ use std::time::Duration;
 use ibnet_store::error::StoreError;
 use ibnet_store::pack::{PackOptions, Packed, Packer};
 use ibnet_store::parse::Batch;
-use ibnet_store::retain;
+use ibnet_store::retain::{self, Removed};
 use miette::Diagnostic;
 
 use super::spool::{self, Lines, Oldest, Spool, SpoolError};
@@ -185,7 +185,14 @@ impl Work {
             status.written += packed.written;
         }
         if !self.packing.keep.is_empty() && !files.is_empty() {
-            let removed = retain::retain(&self.packing.archive, &self.packing.keep, now_ns)?;
+            let removed = retain::retain(&self.packing.archive, &self.packing.keep, now_ns, false)?;
+            for Removed { table, left, .. } in removed.iter().filter(|removed| removed.left > 0) {
+                tracing::warn!(
+                    table = table.as_str(),
+                    hours = left,
+                    "retention has many hours of the archive to remove, and removes the oldest ones in each run; check the clock of this host"
+                );
+            }
             self.status.lock().files_removed += removed.iter().map(|removed| removed.files).sum::<u64>();
         }
         let duration = self.clock.now().monotonic.saturating_sub(begin);

@@ -502,7 +502,7 @@ fn hours_with_only_means_of_minutes_are_shown() {
     let root = folder.path().join("archive");
     pack(&root, &[&old[..], &new].concat());
     let keep = [ibnet_store::retain::Keep::of_age("ports=1h").expect("a rule")];
-    let removed = ibnet_store::retain::retain(&root, &keep, (START + 86_400) * SECOND).expect("removed");
+    let removed = ibnet_store::retain::retain(&root, &keep, (START + 86_400) * SECOND, false).expect("removed");
     assert_eq!(removed.iter().map(|removed| removed.files).sum::<u64>(), 1);
     let hub = hub(&[new.join("\n") + "\n"]).with_archive(Some(Archive::new(root)));
     hub.tick(Clock::start().now());

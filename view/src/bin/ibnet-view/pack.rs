@@ -49,6 +49,10 @@ pub(crate) struct Args {
     /// Then remove the oldest hours of a table until its files have at most SIZE: ports=500GiB
     #[arg(long, value_name = "TABLE=SIZE", value_delimiter = ',', value_parser = Keep::of_total)]
     keep_total: Vec<Keep>,
+    /// Let --keep-age and --keep-total remove any number of hours. Without this flag, a run removes at
+    /// most a tenth of the hours of a table, or 48 hours if that is more
+    #[arg(long)]
+    force: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -80,10 +84,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if keep.is_empty() {
         return Ok(());
     }
-    let removed = retain::retain(&args.output, &keep, common::now())?;
-    let line = |Removed { table, files, octets, hours: (first, last) }: &Removed| {
+    let removed = retain::retain(&args.output, &keep, common::now(), args.force)?;
+    for Removed { table, left, .. } in removed.iter().filter(|removed| removed.left > 0) {
+        let table = table.as_str();
+        cli::note(&format!(
+            "warning   {left} more hours of {table} are beyond --keep-age or --keep-total: a run removes at most a tenth of the hours, or 48; \
+             check the clock of this host, and give --force to remove them\n"
+        ));
+    }
+    let line = |Removed { table, number, octets, hours: (first, last), .. }: &Removed| {
         let size = *octets as f64 / f64::from(1 << 20);
-        format!("removed   {} of {files} hours, {size:.1} MiB, {first} to {last} (UTC)\n", table.as_str())
+        format!("removed   {} of {number} hours, {size:.1} MiB, {first} to {last} (UTC)\n", table.as_str())
     };
     let text: String = removed.iter().map(line).collect();
     cli::print(text.as_bytes()).map_err(|source| cli::OutputError { path: "-".into(), source })?;
@@ -237,7 +248,7 @@ fn removable(input: &Input) -> Result<(), String> {
 
 /// Returns the summary for standard output.
 fn report(archive: &Path, inputs: &[Input], unchanged: usize, packed: &Packed, removed: usize) -> String {
-    let Packed { added, copies, files, hours, derived, expired, .. } = packed;
+    let Packed { added, copies, conflicts, files, hours, derived, expired, .. } = packed;
     let records: u64 = inputs.iter().map(|input| input.lines - input.invalid).sum();
     let tables: BTreeMap<&str, u64> = added.iter().map(|(table, rows)| (table.as_str(), *rows)).collect();
     let tables: Vec<String> = tables.iter().map(|(table, rows)| format!("{rows} {table}")).collect();
@@ -251,6 +262,12 @@ fn report(archive: &Path, inputs: &[Input], unchanged: usize, packed: &Packed, r
     }
     if *copies > 0 {
         text += &format!("copies    {copies} records that the archive already has, or that occur twice\n");
+    }
+    if *conflicts > 0 {
+        text += &format!(
+            "conflicts {conflicts} records have sampler, port and time of another record and other values: all are kept; \
+             give each sampler its own name\n"
+        );
     }
     if let Some((first, last)) = hours {
         let files = files.len() + derived.len();
