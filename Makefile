@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-build deps-all deps-node node deps-browser tools build build-full build-hub demo-programs live dist install install-sampler install-view install-hub packages image test-packages test-docs demo test test-all test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz torture measure-hub clean
+.PHONY: help deps deps-build deps-all deps-node node deps-browser tools build build-full build-hub demo-programs live dist install install-sampler install-view install-hub packages image release test-packages test-docs demo test test-all test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz torture measure-hub clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -164,7 +164,7 @@ install-hub: ## Install ibnet-hub and its service (as root, after `make build-hu
 	$(call install_pages,ibnet-hub)
 	@[ -n "$(DESTDIR)" ] || ./scripts/installed
 
-test-packages: deps-all deps-node ## Install, upgrade and remove packages of the programs in target/debug
+test-packages: deps-all deps-node ## Install, upgrade, downgrade and remove packages of the programs in target/debug
 	$(RUN) build --bins $(ALL)
 	./scripts/test-packages target/debug
 
@@ -183,6 +183,13 @@ image: build-full ## Build the container images with buildah, and sweep a simula
 
 packages: dist ## Build .deb and .rpm packages into out/packages; needs Node, or HUB=no; GLIBC=2.28 for RHEL 8
 	GLIBC=$(GLIBC) ./scripts/packages $(DIST) sampler view $(if $(WITH_HUB),hub)
+
+# SIGN_KEY is a secret key of gpg. UNSIGNED=yes makes a release without a signature.
+SIGN_KEY ?=
+UNSIGNED ?=
+
+release: ## Make signed packages and images from a clean checkout, in out/release: SIGN_KEY=KEY, or UNSIGNED=yes
+	@SIGN_KEY='$(SIGN_KEY)' UNSIGNED='$(UNSIGNED)' ./scripts/release $(DIST)
 
 demo: demo-programs ## Plan and sweep a simulated fabric and draw its congestion: 2 minutes with the build
 	@mkdir -p $(DEMO)

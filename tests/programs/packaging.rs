@@ -226,3 +226,94 @@ fn runbook_names_every_error_counter() {
         assert!(RUNBOOK.contains(&format!("`{counter}`")), "{counter}");
     }
 }
+
+/// A repository with `scripts/release`, in which packages and images are short texts.
+struct Repository(tempfile::TempDir);
+
+impl Repository {
+    fn new() -> Self {
+        let repository = Self(tempfile::tempdir().unwrap());
+        let script = |name: &str, text: &str| {
+            fs::write(repository.0.path().join(name), text).unwrap();
+            fs::set_permissions(repository.0.path().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        fs::create_dir(repository.0.path().join("scripts")).unwrap();
+        script("scripts/release", include_str!("../../scripts/release"));
+        script("scripts/unchanged", include_str!("../../scripts/unchanged"));
+        script("scripts/packages", "#!/bin/sh\nmkdir -p out/packages && echo deb >out/packages/a.deb && echo rpm >out/packages/a.rpm\n");
+        script("scripts/test-image", "#!/bin/sh\necho image >\"$IMAGES/a.oci.tar\"\n");
+        for (name, text) in [(".gitignore", "/out\n"), ("CHANGELOG.md", "text\n"), ("Cargo.toml", "version = \"1.2.3\"\nversion = \"4\"\n")]
+        {
+            fs::write(repository.0.path().join(name), text).unwrap();
+        }
+        let git = "git init -q && git add . && git -c user.name=n -c user.email=e commit -q -m text";
+        assert!(Command::new("sh").args(["-c", git]).current_dir(repository.0.path()).status().unwrap().success());
+        repository
+    }
+
+    /// Makes a release. Returns the exit code, and all output.
+    fn release(&self, variables: &[(&str, &str)]) -> (i32, String) {
+        let mut command = Command::new("./scripts/release");
+        command.current_dir(self.0.path()).arg("target/debug").env_remove("UNSIGNED").env_remove("SIGN_KEY");
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    }
+
+    fn shell(&self, text: &str) -> bool {
+        Command::new("sh").args(["-c", text]).current_dir(self.0.path()).status().unwrap().success()
+    }
+}
+
+#[test]
+fn release_needs_a_clean_tree_and_a_key_or_unsigned_yes() {
+    let repository = Repository::new();
+    let (code, text) = repository.release(&[]);
+    assert!(code == 1 && text.contains("cannot sign: SIGN_KEY is not set"), "{text}");
+    let (code, text) = repository.release(&[("SIGN_KEY", "nobody@ibnet.example"), ("GNUPGHOME", "/nonexistent")]);
+    assert!(code == 1 && text.contains("found SIGN_KEY=nobody@ibnet.example"), "{text}");
+    fs::write(repository.0.path().join("new.rs"), "").unwrap();
+    let (code, text) = repository.release(&[("UNSIGNED", "yes")]);
+    assert!(code == 1 && text.contains("a tree with changes (found ?? new.rs)"), "{text}");
+    assert!(!repository.0.path().join("out").exists(), "nothing was built");
+}
+
+#[test]
+fn release_has_packages_images_and_checksums() {
+    let repository = Repository::new();
+    let (code, text) = repository.release(&[("UNSIGNED", "yes")]);
+    assert!(code == 0 && text.contains("NOT SIGNED"), "{text}");
+    assert!(
+        repository
+            .shell("cd out/release/ibnet-1.2.3 && sha256sum --quiet -c SHA256SUMS && [ \"$(cat COMMIT)\" = \"$(git rev-parse HEAD)\" ]")
+    );
+    let mut names: Vec<_> =
+        fs::read_dir(repository.0.path().join("out/release/ibnet-1.2.3")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["CHANGELOG.md", "COMMIT", "SHA256SUMS", "a.deb", "a.oci.tar", "a.rpm"]);
+    let sums = fs::read_to_string(repository.0.path().join("out/release/ibnet-1.2.3/SHA256SUMS")).unwrap();
+    assert_eq!(sums.lines().count(), 5, "{sums}");
+}
+
+#[test]
+fn signature_of_a_release_is_that_of_the_key() {
+    let repository = Repository::new();
+    // The socket of the agent has a short path.
+    let keys = tempfile::Builder::new().prefix("k").tempdir_in("/tmp").unwrap();
+    let home = [("GNUPGHOME", keys.path().to_str().unwrap())];
+    fs::set_permissions(keys.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let gpg = |args: &[&str]| Command::new("gpg").envs(home).args(["--batch", "--quiet"]).args(args).output();
+    let Ok(made) = gpg(&["--passphrase", "", "--quick-generate-key", "release@ibnet.example", "ed25519", "sign"]) else {
+        let _ = std::io::stderr().write_all(b"SKIPPED: gpg is not installed; the signature of a release is not checked\n");
+        return;
+    };
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let (code, text) = repository.release(&[home[0], ("SIGN_KEY", "release@ibnet.example")]);
+    assert!(code == 0 && !text.contains("NOT SIGNED"), "{text}");
+    let folder = repository.0.path().join("out/release/ibnet-1.2.3");
+    let [signature, sums] = ["SHA256SUMS.asc", "SHA256SUMS"].map(|name| folder.join(name).to_str().unwrap().to_owned());
+    let is_valid = || gpg(&["--verify", &signature, &sums]).unwrap().status.success();
+    assert!(is_valid());
+    fs::write(&sums, "other").unwrap();
+    assert!(!is_valid());
+    let _ = Command::new("gpgconf").envs(home).args(["--kill", "gpg-agent"]).status();
+}
