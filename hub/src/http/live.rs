@@ -234,7 +234,7 @@ mod tests {
         hub.write().add_fabric(&net_file::parse(net().as_bytes(), "net").expect("a net file").fabric);
         let address = serve_hub(Arc::clone(&hub));
         let clock = Clock::start();
-        let add = |slot: u64| ingest::handle(&hub, Input { input: 0, what: What::Lines(slot_lines(slot)) }, clock);
+        let add = |slot: u64| ingest::handle(&hub, Input { input: 0, live_ns: None, what: What::Lines(slot_lines(slot)) }, clock);
         let start = 1_700_000_000;
         add(start);
         let (mut slow, mut fast) = (client(address), client(address));

@@ -1,36 +1,36 @@
 //! Files that samplers write, followed while they grow.
 //!
-//! A pattern is expanded again every second, so new files are found. A file that was renamed by the
-//! rotation is read to its end under its old handle, and is not read again under its new name. A
-//! compressed file whose content was read before its compression is not read again either. A file
-//! that became shorter was truncated, and is read from its beginning.
+//! A pattern is expanded again every second, so new files are found. A file is read when it changes,
+//! whatever its age. A file that was renamed by the rotation is read to its end under its old handle, and is
+//! not read again under its new name unless it grows. A compressed file whose content was read before its
+//! compression is not read again either. A file that became shorter was truncated, and is read from its
+//! beginning.
 //!
 //! At the start of the hub, a file is read from the first record that is younger than `recent`. The
-//! place is found by bisection, so a file of many hours costs a few reads. The reader for the archive
-//! instead continues each file where an earlier hub stopped.
+//! place is found by bisection, so a file of many hours costs a few reads. A file that did not change in this
+//! time waits for its next change. The reader for the archive instead continues each file where an earlier
+//! hub stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read as _, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ibnet_analysis::record::Head;
 
-use super::lines::{Splitter, read_all};
+use super::compressed::{MAGIC, Place};
+use super::lines::Splitter;
 use super::positions::{FileId, Positions};
-use super::{READ, Sender, Stopped, What};
+use super::{READ, Sender, Stopped, What, wall_ns};
 
 /// Time between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Number of looks after which the pattern is expanded again.
 const EXPAND_EVERY: u32 = 10;
-
-/// First octets of a file compressed by zstd (RFC 8878, 3.1.1).
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Where the reading starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,6 +50,31 @@ struct Followed {
     /// Octets that were read.
     offset: u64,
     splitter: Splitter,
+    /// Whether its next lines were written before it was opened.
+    is_recorded: bool,
+}
+
+/// Length and time of the last change.
+type Change = (u64, i64, i64);
+
+/// A file of the pattern that is not open.
+struct Known {
+    change: Change,
+    read: Read,
+    /// Why it could not be read to its end.
+    fault: Option<String>,
+    is_reported: bool,
+}
+
+/// How far a file was read.
+enum Read {
+    /// It did not change recently, and was not read.
+    Nothing,
+    /// These octets of a file that is not compressed.
+    Octets(u64),
+    Compressed(Place),
+    /// It is the compressed form of a file that was read.
+    Copy,
 }
 
 /// The files of one pattern.
@@ -57,8 +82,8 @@ struct Files<'a> {
     pattern: &'a str,
     start: Start,
     open: Vec<Followed>,
-    /// Files that were read, or are read, with the octets that were read when they were closed.
-    known: BTreeMap<FileId, u64>,
+    /// Files that are not open.
+    known: BTreeMap<FileId, Known>,
     /// Names of these files, also under which they were compressed.
     read_names: BTreeSet<PathBuf>,
     is_connected: bool,
@@ -66,7 +91,7 @@ struct Files<'a> {
 
 /// Returns the start for the records of the last time.
 pub(crate) fn recent(recent: Duration) -> Start {
-    Start::Since(now_ns().saturating_sub(u64::try_from(recent.as_nanos()).unwrap_or(u64::MAX)))
+    Start::Since(wall_ns().saturating_sub(u64::try_from(recent.as_nanos()).unwrap_or(u64::MAX)))
 }
 
 /// Reads the files until the hub stops.
@@ -93,12 +118,18 @@ impl<'a> Files<'a> {
 
     /// Returns how far each file was read. A line that is not complete counts as not read.
     fn positions(&self) -> Positions {
-        let mut positions = self.known.clone();
+        let position = |(id, known): (&FileId, &Known)| match &known.read {
+            Read::Nothing => None,
+            Read::Octets(octets) => Some((*id, *octets)),
+            Read::Compressed(place) => Some((*id, place.durable)),
+            Read::Copy => Some((*id, Positions::WHOLE)),
+        };
+        let mut positions: BTreeMap<FileId, u64> = self.known.iter().filter_map(position).collect();
         positions.extend(self.open.iter().map(|followed| (followed.id, followed.offset - followed.splitter.pending() as u64)));
         Positions(positions)
     }
 
-    /// Opens the new files of the pattern, in the order of their last changes.
+    /// Opens the new files of the pattern and those that have changed, in the order of their last changes.
     fn expand(&mut self, sender: &Sender) -> Result<(), Stopped> {
         let path = Path::new(self.pattern);
         let paths: Vec<PathBuf> = match path.exists() {
@@ -113,37 +144,119 @@ impl<'a> Files<'a> {
         }
         // A new file can get the number of a removed one.
         let present: BTreeSet<FileId> = found.iter().map(|(file, _)| FileId::of(file)).collect();
-        self.known.retain(|id, _| present.contains(id) || self.open.iter().any(|followed| followed.id == *id));
+        self.known.retain(|id, _| present.contains(id));
         for (file, path) in found {
             let id = FileId::of(&file);
-            let changed_ns = u64::try_from(file.mtime()).unwrap_or(0).saturating_mul(1_000_000_000);
-            let is_old = match &self.start {
-                Start::Since(since_ns) => changed_ns < *since_ns,
-                Start::Behind(positions) => positions.0.get(&id) == Some(&Positions::WHOLE),
-            };
             let uncompressed = path.to_str().and_then(|path| path.strip_suffix(".zst")).map(PathBuf::from);
             let was_read = uncompressed.is_some_and(|path| self.read_names.contains(&path));
             // A renamed file keeps its number. Its new name is noted for its compressed form.
-            let is_new = !self.known.contains_key(&id);
-            self.known.entry(id).or_insert(Positions::WHOLE);
             self.read_names.insert(path.clone());
-            if !is_new || was_read || is_old {
+            if self.open.iter().any(|followed| followed.id == id) {
                 continue;
             }
-            match Followed::open(&path, id, &self.start, sender)? {
-                Ok(followed) => {
-                    if !std::mem::replace(&mut self.is_connected, true) {
+            let change = (file.len(), file.mtime(), file.mtime_nsec());
+            let was_reported = self.known.get(&id).is_some_and(|known| known.is_reported);
+            let (read, is_recorded) = match self.known.remove(&id) {
+                Some(mut known) if known.change == change || matches!(known.read, Read::Copy) => {
+                    // A frame that is written just now is no fault.
+                    if let Some(fault) = known.fault.as_ref().filter(|_| !known.is_reported) {
+                        known.is_reported = true;
+                        sender.send(What::Failed(fault.clone()))?;
+                    }
+                    self.known.insert(id, known);
+                    continue;
+                }
+                Some(known) => (known.read, false),
+                None => (self.first(&file, was_read), true),
+            };
+            let is_waiting = is_recorded && matches!(read, Read::Copy | Read::Nothing) && !self.is_due(&file, &read);
+            if is_waiting {
+                self.known.insert(id, Known { change, read, fault: None, is_reported: false });
+                continue;
+            }
+            let lines = if is_recorded { sender.of_recording() } else { sender.clone() };
+            match self.read_changed(&path, id, change, (read, is_recorded), &lines)? {
+                Ok(()) => {
+                    let is_right = self.known.get(&id).is_none_or(|known| known.fault.is_none());
+                    if !std::mem::replace(&mut self.is_connected, true) || (was_reported && is_right) {
                         sender.send(What::Connected)?;
                     }
-                    self.open.extend(followed);
                 }
-                Err(error) => {
-                    self.known.remove(&id);
-                    sender.send(What::Failed(format!("{}: {error}", path.display())))?;
-                }
+                Err(error) => sender.send(What::Failed(format!("{}: {error}", path.display())))?,
             }
         }
         Ok(())
+    }
+
+    /// Returns how far a file was read that is found for the first time.
+    fn first(&self, file: &fs::Metadata, was_read: bool) -> Read {
+        let position = match &self.start {
+            Start::Since(_) => None,
+            Start::Behind(positions) => positions.0.get(&FileId::of(file)).copied(),
+        };
+        match position {
+            _ if was_read => Read::Copy,
+            Some(Positions::WHOLE) => Read::Copy,
+            Some(octets) => Read::Octets(octets),
+            None => Read::Nothing,
+        }
+    }
+
+    /// Returns whether a file that was not read yet is read now, or when it changes.
+    fn is_due(&self, file: &fs::Metadata, read: &Read) -> bool {
+        let changed_ns = u64::try_from(file.mtime()).unwrap_or(0).saturating_mul(1_000_000_000);
+        match &self.start {
+            _ if matches!(read, Read::Copy) => false,
+            Start::Since(since_ns) => changed_ns >= *since_ns,
+            Start::Behind(_) => true,
+        }
+    }
+
+    /// Opens a file that is new or has changed. A compressed file is read at once.
+    fn read_changed(
+        &mut self,
+        path: &Path,
+        id: FileId,
+        change: Change,
+        (read, is_recorded): (Read, bool),
+        sender: &Sender,
+    ) -> Result<io::Result<()>, Stopped> {
+        let opened = File::open(path).and_then(|mut file| {
+            let mut magic = Vec::new();
+            file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
+            file.rewind()?;
+            Ok((file, magic))
+        });
+        let (mut file, magic) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Err(error)),
+        };
+        if magic.len() < MAGIC.len() && MAGIC.starts_with(&magic) {
+            // Its first octets will show whether it is compressed.
+            self.known.insert(id, Known { change: Change::default(), read, fault: None, is_reported: false });
+            return Ok(Ok(()));
+        }
+        if magic == MAGIC {
+            let mut place = match read {
+                Read::Compressed(place) => place,
+                Read::Octets(octets) => Place::at(octets),
+                Read::Nothing | Read::Copy => Place::default(),
+            };
+            let fault = place.read(file, sender)?.err().map(|error| format!("{}: {error}", path.display()));
+            self.known.insert(id, Known { change, read: Read::Compressed(place), fault, is_reported: false });
+            return Ok(Ok(()));
+        }
+        let offset = match (read, &self.start) {
+            (Read::Octets(octets), _) => Ok(octets),
+            (_, Start::Since(since_ns)) => start_of(&mut file, *since_ns),
+            (_, Start::Behind(_)) => Ok(0),
+        };
+        let offset = match offset {
+            Ok(offset) => offset,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.open.push(Followed { path: path.to_owned(), id, file, offset, splitter: Splitter::default(), is_recorded });
+        Ok(Ok(()))
     }
 
     /// Reads what was appended. Closes the files that have another name and are read to their ends.
@@ -159,7 +272,13 @@ impl<'a> Files<'a> {
             }
         }
         let has_ended = !ended.is_empty();
-        ended.into_iter().rev().for_each(|place| drop(self.open.remove(place)));
+        for place in ended.into_iter().rev() {
+            let Followed { id, file, offset, .. } = self.open.remove(place);
+            // Under its new name, it is read again if it grows.
+            let change = file.metadata().map(|file| (file.len(), file.mtime(), file.mtime_nsec())).unwrap_or_default();
+            let change = if change.0 == offset { change } else { Change::default() };
+            self.known.insert(id, Known { change, read: Read::Octets(offset), fault: None, is_reported: false });
+        }
         if has_ended {
             self.expand(sender)?;
         }
@@ -168,39 +287,9 @@ impl<'a> Files<'a> {
 }
 
 impl Followed {
-    /// Opens a file. Reads a compressed file at once, and returns `None`.
-    fn open(path: &Path, id: FileId, start: &Start, sender: &Sender) -> Result<io::Result<Option<Self>>, Stopped> {
-        let opened = File::open(path).and_then(|mut file| {
-            let mut magic = Vec::new();
-            file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut magic)?;
-            file.rewind()?;
-            Ok((file, magic == ZSTD))
-        });
-        let (mut file, is_compressed) = match opened {
-            Ok(opened) => opened,
-            Err(error) => return Ok(Err(error)),
-        };
-        let mut splitter = Splitter::default();
-        if is_compressed {
-            let read = match zstd::Decoder::new(file) {
-                Ok(mut text) => read_all(&mut text, &mut splitter, sender)?,
-                Err(error) => Err(error),
-            };
-            splitter.finish(sender)?;
-            return Ok(read.map(|()| None));
-        }
-        let offset = match start {
-            Start::Since(since_ns) => start_of(&mut file, *since_ns),
-            Start::Behind(positions) => Ok(positions.0.get(&id).copied().unwrap_or(0)),
-        };
-        let offset = match offset {
-            Ok(offset) => offset,
-            Err(error) => return Ok(Err(error)),
-        };
-        Ok(Ok(Some(Self { path: path.to_owned(), id, file, offset, splitter })))
-    }
-
     fn read(&mut self, sender: &Sender) -> Result<(), Stopped> {
+        let recording = std::mem::take(&mut self.is_recorded).then(|| sender.of_recording());
+        let sender = recording.as_ref().unwrap_or(sender);
         let length = self.file.metadata().map_or(self.offset, |file| file.len());
         if length < self.offset {
             self.offset = 0;
@@ -258,11 +347,6 @@ fn line_after(file: &mut File, from: u64, to: u64) -> io::Result<Option<(u64, u6
         }
         start += octets as u64;
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "files are read from a time before now")]
-fn now_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -351,12 +435,126 @@ mod tests {
         fs::rename(path("lines.jsonl"), path("lines-2.jsonl")).expect("renamed");
         test.append("lines-3.jsonl", "copied\n");
         let old = File::options().append(true).open(path("lines-3.jsonl")).expect("opened");
-        old.set_modified(UNIX_EPOCH).expect("set");
+        old.set_modified(std::time::UNIX_EPOCH).expect("set");
         test.append("lines.jsonl", "4\n");
         let mut files = Files::new(&pattern, Start::Behind(positions));
         let mut lines: Vec<String> = test.look(&mut files).lines().map(str::to_owned).collect();
         lines.sort();
         assert_eq!(lines, ["3", "4", "copied", "torn"]);
+    }
+
+    fn frame(text: &str) -> Vec<u8> {
+        zstd::encode_all(text.as_bytes(), 0).expect("compressed")
+    }
+
+    fn append_octets(path: &Path, octets: &[u8]) {
+        File::options().create(true).append(true).open(path).expect("opened").write_all(octets).expect("written");
+    }
+
+    #[test]
+    fn old_file_that_grows_again_is_followed() {
+        let test = Test::new();
+        let path = test.folder.path().join("a");
+        let line = |second: u64| format!("{{\"type\":\"event\",\"ts\":{},\"event\":\"reset\"}}\n", second * 1_000_000_000);
+        test.append("a", &line(1));
+        File::options().append(true).open(&path).expect("opened").set_modified(std::time::UNIX_EPOCH).expect("set");
+        let pattern = path.display().to_string();
+        let mut files = Files::new(&pattern, Start::Since(100_000_000_000));
+        assert_eq!(test.look(&mut files), "");
+        test.append("a", &line(200));
+        assert!(test.look(&mut files).ends_with(&line(200)));
+        test.append("a", &line(201));
+        assert_eq!(test.look(&mut files), line(201));
+    }
+
+    #[test]
+    fn compressed_file_is_followed_while_frames_are_appended() {
+        let test = Test::new();
+        let path = test.folder.path().join("a.zst");
+        let pattern = path.display().to_string();
+        let mut files = Files::new(&pattern, Start::Behind(Positions::default()));
+        append_octets(&path, &frame("1\n"));
+        assert_eq!(test.look(&mut files), "1\n");
+        append_octets(&path, &frame("2\n3"));
+        assert_eq!(test.look(&mut files), "2\n");
+        let positions = files.positions();
+        append_octets(&path, &[frame("3\n"), frame("4\n")].concat());
+        assert_eq!(test.look(&mut files), "33\n4\n");
+        assert_eq!(test.look(&mut files), "");
+        let mut again = Files::new(&pattern, Start::Behind(positions));
+        assert_eq!(test.look(&mut again), "2\n33\n4\n", "a cut line is not lost");
+        let mut again = Files::new(&pattern, Start::Behind(files.positions()));
+        assert_eq!(test.look(&mut again), "");
+        append_octets(&path, &frame("5\n"));
+        assert_eq!(test.look(&mut again), "5\n");
+    }
+
+    #[test]
+    fn cut_compressed_file_is_read_once_and_again_when_it_is_complete() {
+        let test = Test::new();
+        let path = test.folder.path().join("a.zst");
+        let pattern = path.display().to_string();
+        let mut files = files(&pattern);
+        let text: String = (0..200_000).map(|number| format!("{{\"number\":{number}}}\n")).collect();
+        let whole = frame(&text);
+        append_octets(&path, &whole[..whole.len() - 9]);
+        let first = test.look(&mut files);
+        assert!(!first.is_empty() && text.starts_with(&first));
+        for _ in 0..3 {
+            assert_eq!(test.look(&mut files), "", "it did not change");
+        }
+        append_octets(&path, &whole[whole.len() - 9..]);
+        assert_eq!(first + &test.look(&mut files), text);
+    }
+
+    #[test]
+    fn compressed_file_is_found_when_it_has_its_first_octets() {
+        let test = Test::new();
+        let path = test.folder.path().join("a.zst");
+        let pattern = path.display().to_string();
+        let (mut files, whole) = (files(&pattern), frame("1\n"));
+        for part in [&whole[..0], &whole[..3], &whole[3..7]] {
+            append_octets(&path, part);
+            assert_eq!(test.look(&mut files), "");
+        }
+        append_octets(&path, &whole[7..]);
+        assert_eq!(test.look(&mut files), "1\n");
+    }
+
+    #[test]
+    fn fault_of_a_file_is_reported_once_until_it_is_complete() {
+        let test = Test::new();
+        let path = test.folder.path().join("a.zst");
+        let pattern = path.display().to_string();
+        let (mut files, whole) = (files(&pattern), frame("1\n"));
+        append_octets(&path, &whole[..whole.len() - 1]);
+        let reports = |files: &mut Files<'_>| -> Vec<&str> {
+            files.expand(&test.sender).expect("the receiver is there");
+            let name = |what| match what {
+                What::Failed(_) => "failed",
+                What::Connected => "connected",
+                _ => "lines",
+            };
+            test.receiver.try_iter().map(|message| name(message.what)).collect()
+        };
+        let all: Vec<_> = (0..4).map(|_| reports(&mut files)).collect();
+        assert_eq!(all.iter().filter(|reports| reports.contains(&"failed")).count(), 1, "{all:?}");
+        append_octets(&path, &whole[whole.len() - 1..]);
+        assert!(reports(&mut files).contains(&"connected"));
+        assert!(reports(&mut files).is_empty());
+    }
+
+    #[test]
+    fn renamed_file_that_grows_is_read_under_its_new_name() {
+        let test = Test::new();
+        let pattern = test.folder.path().join("a*").display().to_string();
+        let mut files = files(&pattern);
+        test.append("a", "1\n");
+        assert_eq!(test.look(&mut files), "1\n");
+        fs::rename(test.folder.path().join("a"), test.folder.path().join("a-1")).expect("renamed");
+        assert_eq!(test.look(&mut files), "");
+        test.append("a-1", "2\n");
+        assert_eq!(test.look(&mut files) + &test.look(&mut files), "2\n");
     }
 
     #[test]

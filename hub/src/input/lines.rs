@@ -45,6 +45,11 @@ impl Splitter {
         if rest.is_empty() { Ok(()) } else { sender.send(What::Lines(rest)) }
     }
 
+    /// Returns whether the octets without a line feed are probably a whole record.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.rest.last() == Some(&b'}')
+    }
+
     /// Returns the octets of a line that is not complete.
     pub(crate) const fn pending(&self) -> usize {
         self.rest.len()

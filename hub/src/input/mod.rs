@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`lines`] | cuts a stream of octets into batches of whole lines |
 //! | [`socket`] | TCP and Unix sockets of samplers, with reconnection |
-//! | [`file`] | files that samplers append to, across rotation |
+//! | [`file`], [`compressed`] | files that samplers append to, across rotation |
 //! | [`positions`] | how far files were read |
 
 use std::fmt;
@@ -16,10 +16,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ibnet::types::ParseError;
 
+mod compressed;
 pub(crate) mod file;
 pub(crate) mod lines;
 #[cfg(feature = "nats")]
@@ -67,6 +68,9 @@ pub(crate) struct NatsInput {
 pub(crate) struct Message {
     /// Index of the input.
     pub(crate) input: usize,
+    /// Clock of the hub in nanoseconds since 1970 when lines arrived. `None` for lines that were written
+    /// earlier: their times do not show whether the clock of their sampler is right.
+    pub(crate) live_ns: Option<u64>,
     pub(crate) what: What,
 }
 
@@ -94,6 +98,7 @@ pub(crate) enum What {
 pub(crate) struct Sender {
     input: usize,
     to: SyncSender<Message>,
+    is_live: bool,
     /// Gets a copy of all lines first.
     spool: Option<Arc<Spool>>,
 }
@@ -108,12 +113,18 @@ impl Sender {
         Self { spool: Some(spool), ..self }
     }
 
+    /// Returns a sender for lines that were written earlier.
+    pub(crate) fn of_recording(&self) -> Self {
+        Self { is_live: false, ..self.clone() }
+    }
+
     /// Sends a report. Waits while the queue is full.
     pub(crate) fn send(&self, what: What) -> Result<(), Stopped> {
         if let (Some(spool), What::Lines(lines)) = (&self.spool, &what) {
             spool.offer(lines);
         }
-        self.to.send(Message { input: self.input, what }).map_err(|_| Stopped)
+        let live_ns = self.is_live.then(wall_ns);
+        self.to.send(Message { input: self.input, live_ns, what }).map_err(|_| Stopped)
     }
 }
 
@@ -127,7 +138,7 @@ pub(crate) struct Options {
 /// Creates the queue of all inputs. Returns one sender for each of `count` inputs.
 pub(crate) fn queue(count: usize) -> (Vec<Sender>, Receiver<Message>) {
     let (to, receiver) = sync_channel(QUEUE);
-    ((0..count).map(|input| Sender { input, to: to.clone(), spool: None }).collect(), receiver)
+    ((0..count).map(|input| Sender { input, to: to.clone(), is_live: true, spool: None }).collect(), receiver)
 }
 
 /// Starts the thread of an input.
@@ -152,7 +163,15 @@ pub(crate) fn start(input: Input, sender: Sender, options: Options) -> io::Resul
     thread::Builder::new().name(name).spawn(work).map(drop)
 }
 
+/// Returns the clock of the hub in nanoseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "the clocks of samplers are compared with that of the hub")]
+pub(crate) fn wall_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+}
+
 fn read_stdin(sender: &Sender) -> Result<(), Stopped> {
+    // Standard input is a pipe from a sampler, or a recording.
+    let sender = &sender.of_recording();
     sender.send(What::Connected)?;
     let mut splitter = Splitter::default();
     let end = lines::read_all(&mut io::stdin().lock(), &mut splitter, sender)?;

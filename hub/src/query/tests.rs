@@ -130,7 +130,7 @@ pub(crate) fn hub(batches: &[String]) -> Hub {
     let hub = Hub::new("test".to_owned(), false, limits, &[Arc::from("a")]);
     let clock = Clock::start();
     for batch in batches {
-        ingest::handle(&hub, Message { input: 0, what: What::Lines(batch.clone().into_bytes()) }, clock);
+        ingest::handle(&hub, Message { input: 0, live_ns: None, what: What::Lines(batch.clone().into_bytes()) }, clock);
     }
     hub
 }
@@ -332,7 +332,7 @@ fn topology_has_the_ports_that_came_after_the_last_frame() {
     hub.tick(now);
     assert_eq!(ports(&hub), 8);
     let without_sums: String = rest.iter().map(|line| format!("{line}\n")).collect();
-    ingest::handle(&hub, Message { input: 0, what: What::Lines(without_sums.into_bytes()) }, Clock::start());
+    ingest::handle(&hub, Message { input: 0, live_ns: None, what: What::Lines(without_sums.into_bytes()) }, Clock::start());
     now.monotonic = Duration::from_secs(20);
     hub.tick(now);
     assert_eq!((ports(&hub), hub.read().topology.ports.len()), (12, 12));
@@ -532,18 +532,4 @@ fn range_before_the_records_begins_with_the_oldest_one() {
     };
     assert_eq!(range(100, 600), (START * SECOND, (START + 100) * SECOND));
     assert_eq!(range(100, 200), ((START - 300) * SECOND, (START - 300) * SECOND), "nothing is left of the range");
-}
-
-#[test]
-fn record_of_a_wrong_clock_is_refused() {
-    let clock = Clock::start();
-    let now = clock.now().wall_ns;
-    let line = |number: u64, ts: u64| {
-        let mut line: Json = serde_json::from_str(&record(number, (1, 1), (0x101, 1), START, false).expect("a record")).expect("JSON");
-        line["ts"] = json!(ts);
-        line.to_string() + "\n"
-    };
-    let hub = hub(&[line(0, now) + &line(0, now + 7_200 * SECOND)]);
-    let counts = hub.read().store.counts();
-    assert_eq!((counts.added, counts.refused), (1, 1));
 }

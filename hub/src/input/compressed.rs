@@ -1,0 +1,86 @@
+//! Files compressed by zstd, read frame by frame, also while frames are appended.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+
+use super::lines::Splitter;
+use super::{READ, Sender, Stopped};
+
+/// First octets of a file compressed by zstd (RFC 8878, 3.1.1).
+pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// How far a compressed file was read.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    /// Compressed octets of the frames that were read.
+    octets: u64,
+    /// Octets of the text of the next frame that were read. The frame is not complete yet.
+    of_frame: u64,
+    /// Compressed octets before the first line that is not complete.
+    pub(super) durable: u64,
+    splitter: Splitter,
+}
+
+impl Place {
+    pub(super) fn at(octets: u64) -> Self {
+        Self { octets, durable: octets, ..Self::default() }
+    }
+
+    /// Reads what was appended. Text that was read is not read again, also that of a frame that is cut.
+    ///
+    /// # Errors
+    /// Returns the error of the file, or that of a frame which is damaged or cut.
+    pub(super) fn read(&mut self, mut file: File, sender: &Sender) -> Result<io::Result<()>, Stopped> {
+        let length = match file.metadata() {
+            Ok(state) => state.len(),
+            Err(error) => return Ok(Err(error)),
+        };
+        if length < self.octets {
+            // The file was truncated.
+            *self = Self::default();
+        }
+        if let Err(error) = file.seek(SeekFrom::Start(self.octets)) {
+            return Ok(Err(error));
+        }
+        let (mut reader, mut buffer) = (BufReader::new(file), vec![0; READ]);
+        loop {
+            match reader.fill_buf() {
+                Ok([]) => break,
+                Ok(_) => {}
+                Err(error) => return Ok(Err(error)),
+            }
+            let mut decoder = match zstd::Decoder::with_buffer(reader) {
+                Ok(decoder) => decoder.single_frame(),
+                Err(error) => return Ok(Err(error)),
+            };
+            let mut passed = 0;
+            loop {
+                let octets = match decoder.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(octets) => octets,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => return Ok(Err(error)),
+                };
+                let known = self.of_frame.saturating_sub(passed).min(octets as u64);
+                passed += octets as u64;
+                self.of_frame = self.of_frame.max(passed);
+                self.splitter.add(&buffer[known as usize..octets], sender)?;
+            }
+            reader = decoder.finish();
+            self.octets = match reader.stream_position() {
+                Ok(octets) => octets,
+                Err(error) => return Ok(Err(error)),
+            };
+            self.of_frame = 0;
+            if self.splitter.pending() == 0 {
+                self.durable = self.octets;
+            }
+        }
+        // The last line may have no line feed. A cut line continues in the next frame.
+        if self.splitter.is_whole() {
+            self.splitter.finish(sender)?;
+            self.durable = self.octets;
+        }
+        Ok(Ok(()))
+    }
+}
