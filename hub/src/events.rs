@@ -40,7 +40,7 @@ pub(crate) struct EventRow {
 }
 
 /// Events that show a fault.
-const SEVERE: [&str; 13] = [
+const SEVERE: [&str; 14] = [
     "archive_behind",
     "archive_failed",
     "input_lost",
@@ -53,12 +53,13 @@ const SEVERE: [&str; 13] = [
     "sm_change",
     "umad_lost",
     "unreachable",
+    "wrong_clock",
     "wrong_device",
 ];
 
-/// All events, in the order of their arrival.
+/// All events, in the order of their arrival, each with the time from which its age counts.
 #[derive(Debug, Default)]
-pub(crate) struct Events(VecDeque<EventRow>);
+pub(crate) struct Events(VecDeque<(u64, EventRow)>);
 
 /// Events that are selected.
 #[derive(Clone, Debug)]
@@ -135,20 +136,23 @@ impl EventRow {
 impl Events {
     /// Adds an event, unless it is a copy.
     pub(crate) fn add(&mut self, row: EventRow) {
-        if self.0.iter().rev().take(COPIES).any(|known| *known == row) {
+        self.add_at(row.ts, row);
+    }
+
+    /// Adds an event of a sampler with a wrong clock. Its age counts from `now`.
+    pub(crate) fn add_at(&mut self, now: u64, row: EventRow) {
+        if self.0.iter().rev().take(COPIES).any(|(_, known)| *known == row) {
             return;
         }
         if self.0.len() == MOST {
             self.0.pop_front();
         }
-        self.0.push_back(row);
+        self.0.push_back((now, row));
     }
 
     /// Drops the events before a time.
     pub(crate) fn drop_before(&mut self, before: u64) {
-        while self.0.front().is_some_and(|row| row.ts < before) {
-            self.0.pop_front();
-        }
+        self.0.retain(|(ts, _)| *ts >= before);
     }
 
     /// Returns the selected events, newest first.
@@ -159,7 +163,7 @@ impl Events {
                 && filter.guid.is_none_or(|guid| row.guid == Some(guid))
                 && (filter.port.is_none() || row.port.is_none() || row.port == filter.port)
         };
-        let mut rows: Vec<EventRow> = self.0.iter().filter(is_selected).cloned().collect();
+        let mut rows: Vec<EventRow> = self.0.iter().map(|(_, row)| row).filter(is_selected).cloned().collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.ts));
         rows.truncate(filter.limit);
         rows

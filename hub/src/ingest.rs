@@ -54,7 +54,7 @@ pub(crate) fn run(hub: &Hub, messages: &Receiver<Message>, clock: Clock) {
 pub(crate) fn handle(hub: &Hub, message: Message, clock: Clock) {
     let input = message.input;
     match message.what {
-        What::Lines(lines) => add_lines(hub, input, &lines, clock),
+        What::Lines(lines) => add_lines(hub, input, &lines, message.live_ns, clock),
         What::TooLong => count(hub, input, 1, 1, Some("the line is longer than 1 MiB".to_owned())),
         What::Connected => {
             let wall_ns = clock.now().wall_ns;
@@ -95,7 +95,7 @@ fn disconnected(hub: &Hub, input: usize, reason: String, was_connected: bool, cl
     }
 }
 
-fn add_lines(hub: &Hub, input: usize, lines: &[u8], clock: Clock) {
+fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock: Clock) {
     let (mut total, mut malformed, mut first) = (0, 0, None);
     let mut records = Vec::with_capacity(AT_ONCE);
     for line in lines.split(|octet| *octet == b'\n') {
@@ -113,11 +113,11 @@ fn add_lines(hub: &Hub, input: usize, lines: &[u8], clock: Clock) {
             }
         }
         if records.len() == AT_ONCE {
-            hub.add(input, &records, clock.now());
+            hub.add(input, &records, live_ns, clock.now());
             records.clear();
         }
     }
-    hub.add(input, &records, clock.now());
+    hub.add(input, &records, live_ns, clock.now());
     count(hub, input, total, malformed, first);
 }
 

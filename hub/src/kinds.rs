@@ -36,6 +36,8 @@ const KINDS: [(&str, &[&str]); 5] = [
             "lines_lost",
             "sampler_silent",
             "sampler_back",
+            "wrong_clock",
+            "right_clock",
             "input_lost",
             "input_back",
             "jobs_lost",
@@ -81,6 +83,8 @@ mod tests {
         let of_hub = [
             "sampler_silent",
             "sampler_back",
+            "wrong_clock",
+            "right_clock",
             "input_lost",
             "input_back",
             "jobs_lost",

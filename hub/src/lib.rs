@@ -15,12 +15,14 @@
 //! | `live` | the newest slot, the topology, the timeline |
 //! | `jobs` | the jobs of the cluster, with the traffic of their nodes |
 //! | `samplers`, `events`, `kinds` | the condition of the samplers, what happened, and the kinds of events |
+//! | `clocks` | which samplers have a wrong clock |
 //! | `query` | answers from the records |
 //! | `http` | the server |
 //! | `simulate` | a simulated fabric with its samplers |
 //! | [`config`], [`program`] | the configuration, the start and the end |
 
 mod archive;
+mod clocks;
 mod events;
 mod http;
 mod ingest;

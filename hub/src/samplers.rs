@@ -3,7 +3,7 @@
 //! A sampler with several HCA ports has one entry for each of them. A sampler is *silent* if no
 //! record of it arrived for three intervals, and for two seconds at least.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use ibnet::types::PortNum;
 use ibnet_analysis::record::{Start, Sweep};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+
+use crate::clocks::{self, Bounds, Clock, Heard};
 
 /// Largest number of entries. An input can invent samplers, so there must be a limit.
 const MOST: usize = 4096;
@@ -41,6 +43,11 @@ pub(crate) struct Sampler {
     pub(crate) role: String,
     /// Whether records arrived recently.
     pub(crate) connected: bool,
+    /// Whether the clock differs from those of the other samplers. Its records are then kept apart.
+    pub(crate) wrong_clock: bool,
+    /// Distance of the clock from the median of the samplers, or from the clock of the hub. Positive if
+    /// it is ahead. `None` if it is not known.
+    pub(crate) clock_distance_ns: Option<i64>,
     /// Input from which the last record came.
     #[serde(serialize_with = "crate::shared::text")]
     pub(crate) input: Arc<str>,
@@ -99,8 +106,12 @@ pub(crate) struct Change {
 pub(crate) struct Samplers {
     all: Vec<Sampler>,
     ids: FxHashMap<(Arc<str>, String, u8, String), usize>,
-    names: FxHashMap<Arc<str>, u64>,
+    names: BTreeMap<Arc<str>, Named>,
     changes: Vec<Change>,
+    clock_changes: Vec<ClockChange>,
+    bounds: Bounds,
+    /// Time of the last comparison of the clocks.
+    judged: Duration,
     /// Shortest interval of the samplers that are not silent. It is needed for each record.
     shortest_ns: Option<u64>,
 }
@@ -109,29 +120,115 @@ pub(crate) struct Samplers {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival<'a> {
     pub(crate) input: &'a Arc<str>,
-    pub(crate) at: Duration,
+    pub(crate) heard: Heard,
 }
 
+/// What all entries of a name share: the HCA ports of a host have the same clock.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    interval_ns: u64,
+    clock: Clock,
+}
+
+/// The sampler of a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Source {
+    pub(crate) name: Arc<str>,
+    pub(crate) interval_ns: u64,
+    /// Whether the record is kept apart from those of the other samplers.
+    pub(crate) is_apart: bool,
+}
+
+/// A clock that became wrong or right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ClockChange {
+    pub(crate) sampler: Arc<str>,
+    pub(crate) is_apart: bool,
+    /// Text of the event: whether the clock is wrong, and its distance. `None` if only the place of the
+    /// records changed.
+    pub(crate) event: Option<(bool, i64)>,
+}
+
+/// Time between two comparisons of the clocks. A clock that is ahead is found at once.
+const JUDGE_EVERY: Duration = Duration::from_secs(1);
+
 impl Samplers {
-    /// Returns the shared name of a sampler, and its interval.
-    pub(crate) fn name(&mut self, name: &str) -> (Arc<str>, u64) {
-        match self.names.get_key_value(name) {
-            Some((name, interval_ns)) => (Arc::clone(name), *interval_ns),
-            None if self.names.len() < MOST => {
-                let name: Arc<str> = name.into();
-                self.names.insert(Arc::clone(&name), USUAL_INTERVAL_NS);
-                (name, USUAL_INTERVAL_NS)
-            }
-            None => (name.into(), USUAL_INTERVAL_NS),
+    /// Returns the shared name of a sampler. `None` if there are too many samplers.
+    fn name(&mut self, name: &str) -> Option<Arc<str>> {
+        if let Some((name, _)) = self.names.get_key_value(name) {
+            return Some(Arc::clone(name));
         }
+        let name: Arc<str> = (self.names.len() < MOST).then(|| name.into())?;
+        self.names.insert(Arc::clone(&name), Named { interval_ns: USUAL_INTERVAL_NS, clock: Clock::default() });
+        Some(name)
+    }
+
+    /// Compares the time of a port or sweep record with the clock of its sampler. Returns the sampler, or
+    /// `None` if there are too many samplers.
+    pub(crate) fn hear(&mut self, name: &str, ts: u64, heard: Heard) -> Option<Source> {
+        let name = self.name(name)?;
+        let bounds = self.bounds;
+        let named = self.names.get_mut(&name)?;
+        if named.clock.hear(ts, heard, Duration::from_nanos(named.interval_ns), bounds) {
+            self.judge(heard.at);
+        }
+        self.source(&name)
+    }
+
+    /// Returns a sampler that is known.
+    pub(crate) fn source(&self, name: &str) -> Option<Source> {
+        let (name, named) = self.names.get_key_value(name)?;
+        Some(Source { name: Arc::clone(name), interval_ns: named.interval_ns, is_apart: named.clock.is_apart })
+    }
+
+    /// Compares the clocks, if it is time.
+    fn judge_sometimes(&mut self, now: Duration) {
+        if now.saturating_sub(self.judged) >= JUDGE_EVERY {
+            self.judge(now);
+        }
+    }
+
+    fn judge(&mut self, now: Duration) {
+        self.judged = now;
+        let (names, mut all): (Vec<_>, Vec<_>) =
+            self.names.iter_mut().map(|(name, named)| (name, (&mut named.clock, Duration::from_nanos(named.interval_ns)))).unzip();
+        let (bounds, judged) = clocks::judge(&mut all, now);
+        self.bounds = bounds;
+        for judged in judged {
+            let (sampler, (clock, _)) = (Arc::clone(names[judged.place]), &all[judged.place]);
+            let event = judged.is_reported.then(|| (clock.is_wrong, clock.distance_ns.unwrap_or_default()));
+            self.clock_changes.push(ClockChange { sampler, is_apart: clock.is_apart, event });
+        }
+    }
+
+    /// Returns the clocks that became wrong or right since the last call.
+    pub(crate) fn take_clock_changes(&mut self) -> Vec<ClockChange> {
+        std::mem::take(&mut self.clock_changes)
+    }
+
+    /// Returns the newest record of the samplers that are not kept apart, in nanoseconds since 1970.
+    pub(crate) fn newest_ns(&self) -> u64 {
+        let shown = self.names.values().filter(|named| !named.clock.is_apart);
+        shown.map(|named| named.clock.newest_ns).max().unwrap_or(0)
+    }
+
+    /// Returns a function that returns the time of the clock of a sampler.
+    pub(crate) fn clock_times(&self) -> impl Fn(&str) -> u64 {
+        let right_ns = clocks::newest_live_ns(self.names.values().map(|named| &named.clock));
+        move |name| self.names.get(name).map_or(right_ns, |named| named.clock.now_ns(right_ns))
+    }
+
+    /// Returns the places of the entries of a sampler.
+    pub(crate) fn ids_of(&self, name: &str) -> impl Iterator<Item = usize> {
+        self.all.iter().enumerate().filter(move |(_, sampler)| *sampler.sampler == *name).map(|(id, _)| id)
     }
 
     /// Adds a `start` record.
     pub(crate) fn start(&mut self, start: &Start<'_>, arrival: Arrival<'_>) {
-        let (name, _) = self.name(&start.sampler);
+        let Some(name) = self.name(&start.sampler) else { return };
         let interval_ns = start.interval_ns.clamp(LIMITS_NS.0, LIMITS_NS.1);
-        if self.names.contains_key(&name) {
-            self.names.insert(Arc::clone(&name), interval_ns);
+        if let Some(named) = self.names.get_mut(&name) {
+            named.interval_ns = interval_ns;
         }
         let Some(id) = self.id(name, (&start.ca, start.ca_port), &start.role, arrival) else { return };
         let sampler = &mut self.all[id];
@@ -147,7 +244,7 @@ impl Samplers {
 
     /// Adds a `sweep` record. Returns the number of the entry.
     pub(crate) fn sweep(&mut self, sweep: &Sweep<'_>, arrival: Arrival<'_>) -> Option<usize> {
-        let (name, _) = self.name(&sweep.sampler);
+        let name = self.name(&sweep.sampler)?;
         let id = self.id(name, (&sweep.ca, sweep.ca_port), &sweep.role, arrival)?;
         let sampler = &mut self.all[id];
         let is_next = sampler.last_slot > 0 && sweep.slot > sampler.last_slot;
@@ -181,7 +278,7 @@ impl Samplers {
             None => return None,
         };
         let sampler = &mut self.all[id];
-        sampler.heard = arrival.at;
+        sampler.heard = arrival.heard.at;
         if sampler.input != *arrival.input {
             sampler.input = Arc::clone(arrival.input);
         }
@@ -193,6 +290,7 @@ impl Samplers {
 
     /// Marks silent samplers. Returns the changes since the last call.
     pub(crate) fn check(&mut self, now: Duration) -> Vec<Change> {
+        self.judge_sometimes(now);
         for sampler in self.all.iter_mut().filter(|sampler| sampler.connected) {
             let silence = Duration::from_nanos(sampler.interval_ns.saturating_mul(3)).max(SHORTEST_SILENCE);
             if now.saturating_sub(sampler.heard) >= silence {
@@ -220,6 +318,11 @@ impl Samplers {
     /// Returns all samplers in the order of their names.
     pub(crate) fn rows(&self) -> Vec<Sampler> {
         let mut rows = self.all.clone();
+        for row in &mut rows {
+            if let Some(Named { clock, .. }) = self.names.get(&row.sampler) {
+                (row.wrong_clock, row.clock_distance_ns) = (clock.is_wrong, clock.distance_ns);
+            }
+        }
         rows.sort_by(|a, b| (&a.sampler, &a.role, &a.ca, a.ca_port).cmp(&(&b.sampler, &b.role, &b.ca, b.ca_port)));
         rows
     }
@@ -243,6 +346,8 @@ impl Sampler {
             ca_port: PortNum(*ca_port),
             role: role.clone(),
             connected: true,
+            wrong_clock: false,
+            clock_distance_ns: None,
             input: Arc::clone(arrival.input),
             version: String::new(),
             interval_ns: USUAL_INTERVAL_NS,
@@ -266,7 +371,7 @@ impl Sampler {
             answered: VecDeque::new(),
             durations: VecDeque::new(),
             process: None,
-            heard: arrival.at,
+            heard: arrival.heard.at,
         }
     }
 }
@@ -293,7 +398,7 @@ mod tests {
     #[test]
     fn lost_slots_and_restarts_are_counted() {
         let (mut samplers, input) = (Samplers::default(), "x".into());
-        let at = |seconds| Arrival { input: &input, at: Duration::from_secs(seconds) };
+        let at = |seconds| Arrival { input: &input, heard: Heard { at: Duration::from_secs(seconds), wall_ns: None } };
         samplers.start(&start(1), at(0));
         for (slot, missed) in [(10, 0), (11, 0), (11, 0), (14, 2), (20, 2)] {
             samplers.sweep(&sweep(slot, missed), at(slot));
@@ -309,7 +414,7 @@ mod tests {
     #[test]
     fn silence_and_return_are_changes() {
         let (mut samplers, input) = (Samplers::default(), "x".into());
-        let at = |seconds| Arrival { input: &input, at: Duration::from_secs(seconds) };
+        let at = |seconds| Arrival { input: &input, heard: Heard { at: Duration::from_secs(seconds), wall_ns: None } };
         samplers.start(&start(1), at(0));
         assert_eq!(samplers.check(Duration::from_millis(2999)), []);
         let changes = samplers.check(Duration::from_secs(3));

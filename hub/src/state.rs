@@ -11,6 +11,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::archive::{Archive, status};
+use crate::clocks::Heard;
 use crate::events::{EventRow, Events, Filter};
 use crate::jobs::Jobs;
 use crate::live::COUNT;
@@ -19,12 +20,8 @@ use crate::live::frame::{Frame, NO_DATA};
 use crate::live::rounds::{Due, Rounds};
 use crate::live::timeline::{Sample, Timeline};
 use crate::live::topology::{Collector, Topology};
-use crate::samplers::{Arrival, Samplers};
+use crate::samplers::{Arrival, ClockChange, Samplers, Source};
 use crate::store::{Limits, Store};
-
-/// A record this far ahead of the wall clock is refused: its sampler has a wrong clock, and all
-/// other records would look old.
-const MOST_AHEAD_NS: u64 = 3_600_000_000_000;
 
 /// Time between two removals of old data.
 const TRIM_EVERY: Duration = Duration::from_secs(5);
@@ -180,12 +177,14 @@ impl Hub {
         self.frames.subscribe()
     }
 
-    /// Adds parsed lines of an input.
-    pub(crate) fn add(&self, input: usize, records: &[Record<'_>], now: Now) {
+    /// Adds parsed lines of an input. `live_ns` is the clock of the hub when they arrived, or `None` if they
+    /// were written earlier.
+    pub(crate) fn add(&self, input: usize, records: &[Record<'_>], live_ns: Option<u64>, now: Now) {
         let mut state = self.write();
         let Some(name) = state.inputs.get(input).map(|input| Arc::clone(&input.input)) else { return };
         for record in records {
-            state.add(record, Arrival { input: &name, at: now.monotonic }, now.wall_ns);
+            let heard = Heard { at: now.monotonic, wall_ns: live_ns };
+            state.add(record, Arrival { input: &name, heard }, now.wall_ns);
             if matches!(record, Record::Sweep(_)) {
                 self.publish(&mut state, now);
             }
@@ -201,7 +200,9 @@ impl Hub {
             let due = Due { slot: state.last_slot, is_partial: false };
             self.send(&mut state, due);
         }
-        for change in state.samplers.check(now.monotonic) {
+        let changes = state.samplers.check(now.monotonic);
+        state.change_clocks(now.wall_ns);
+        for change in changes {
             let (event, what) =
                 if change.is_back { ("sampler_back", "sends records again") } else { ("sampler_silent", "sends no records") };
             let detail = format!("sampler {} ({}) {what}", change.sampler, change.role);
@@ -251,37 +252,70 @@ impl State {
 
     fn add(&mut self, record: &Record<'_>, arrival: Arrival<'_>, wall_ns: u64) {
         match record {
-            Record::Port(port) => self.add_port(port, wall_ns),
+            Record::Port(port) => self.add_port(port, arrival, wall_ns),
             Record::Sweep(sweep) => {
+                let Some(source) = self.samplers.hear(&sweep.sampler, sweep.ts, arrival.heard) else { return };
+                self.change_clocks(wall_ns);
                 if let Some(id) = self.samplers.sweep(sweep, arrival)
                     && !self.samplers.is_secondary(id)
+                    && !source.is_apart
                 {
-                    let (_, interval_ns) = self.samplers.name(&sweep.sampler);
-                    let slot = self.slot_time(sweep.slot, interval_ns).slot;
-                    self.rounds.end(id, slot, arrival.at);
+                    let slot = self.slot_time(sweep.slot, source.interval_ns).slot;
+                    self.rounds.end(id, slot, arrival.heard.at);
                 }
             }
             Record::Start(start) => self.samplers.start(start, arrival),
-            Record::Event(event) => self.events.add(EventRow::of(event)),
+            Record::Event(event) => match self.samplers.source(&event.sampler) {
+                Some(source) if source.is_apart => self.events.add_at(wall_ns, EventRow::of(event)),
+                _ => self.events.add(EventRow::of(event)),
+            },
             Record::Histogram(_) => {}
         }
     }
 
-    fn add_port(&mut self, port: &Port<'_>, wall_ns: u64) {
-        let (sampler, interval_ns) = self.samplers.name(&port.sampler);
-        if port.ts > wall_ns.saturating_add(MOST_AHEAD_NS) {
+    fn add_port(&mut self, port: &Port<'_>, arrival: Arrival<'_>, wall_ns: u64) {
+        let Some(Source { name: sampler, interval_ns, is_apart }) = self.samplers.hear(&port.sampler, port.ts, arrival.heard) else {
             self.store.refuse();
             return;
-        }
-        if !self.store.add(port, &sampler) {
+        };
+        self.change_clocks(wall_ns);
+        if !self.store.add(port, &sampler, is_apart) {
             return;
         }
         self.collector.add(port, &sampler);
+        if is_apart {
+            // Its slot is that of another time. The page shows no value, and the event shows why.
+            self.board.add_empty(port.key());
+            return;
+        }
         let at = self.slot_time(port.slot, interval_ns);
         let values = self.board.add(port, at);
         let answered = !matches!(&*port.status, "timeout" | "unreachable" | "skipped" | "send_error" | "wrong_device");
         let from_ns = at.slot.saturating_mul(at.interval_ns);
         self.timeline.add(Sample { from_ns, values, answered, is_secondary: port.is_secondary() });
+    }
+
+    /// Reports clocks that became wrong or right, and keeps the records of wrong ones apart.
+    fn change_clocks(&mut self, wall_ns: u64) {
+        for ClockChange { sampler, is_apart, event } in self.samplers.take_clock_changes() {
+            self.store.set_apart(&sampler, is_apart, self.samplers.newest_ns());
+            if is_apart {
+                self.samplers.ids_of(&sampler).for_each(|id| self.rounds.forget(id));
+            }
+            let Some((is_wrong, distance_ns)) = event else { continue };
+            let (seconds, side) = (distance_ns.unsigned_abs() as f64 / 1e9, if distance_ns < 0 { "behind" } else { "ahead of" });
+            let (name, detail) = match is_wrong {
+                true => {
+                    let detail = format!(
+                        "the clock of sampler {sampler} is {seconds:.1} s {side} the others; its records are kept apart; correct its clock"
+                    );
+                    tracing::warn!(%sampler, seconds, side, "the clock of a sampler is wrong, its records are kept apart");
+                    ("wrong_clock", detail)
+                }
+                false => ("right_clock", format!("the clock of sampler {sampler} is right again")),
+            };
+            self.events.add(EventRow::of_hub(wall_ns, name, detail));
+        }
     }
 
     /// Makes the topology of the next generation if ports have changed. Returns whether it did.
@@ -320,7 +354,8 @@ impl State {
     }
 
     fn trim(&mut self) {
-        self.store.trim();
+        let Self { store, samplers, .. } = self;
+        store.trim(&samplers.clock_times());
         let last = self.store.last_ts();
         let before = last.saturating_sub(self.limits.minutes_ns);
         self.events.drop_before(before);
@@ -345,3 +380,6 @@ impl State {
         self.last_slot
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

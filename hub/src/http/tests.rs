@@ -71,7 +71,7 @@ fn faults(api: &Json, schema: &Json, value: &Json, place: &str) -> Vec<String> {
     let is = |name: &str| match value {
         Json::Null => name == "null",
         Json::Bool(_) => name == "boolean",
-        Json::Number(number) => name == "number" || (name == "integer" && number.is_u64()),
+        Json::Number(number) => name == "number" || (name == "integer" && !number.is_f64()),
         Json::String(_) => name == "string",
         Json::Array(_) => name == "array",
         Json::Object(_) => name == "object",

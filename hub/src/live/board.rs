@@ -62,12 +62,8 @@ pub(crate) struct SlotTime {
 impl Board {
     /// Adds a record. Returns the values of the metrics in it.
     pub(crate) fn add(&mut self, port: &Port<'_>, at: SlotTime) -> [u16; COUNT] {
-        let next = self.ports.len() as u32;
-        let id = *self.ids.entry(port.key()).or_insert(next);
-        if id == next {
-            self.ports.push(PortReadings::default());
-        }
-        let readings = &mut self.ports[id as usize][usize::from(port.is_secondary())];
+        let id = self.id(port.key());
+        let readings = &mut self.ports[id][usize::from(port.is_secondary())];
         let place = usize::from(!at.slot.is_multiple_of(2));
         let before = readings[1 - place];
         let state = match &*port.status {
@@ -100,6 +96,20 @@ impl Board {
         }
         readings[place] = reading;
         new
+    }
+
+    /// Adds a port without values: its sampler has a wrong clock.
+    pub(crate) fn add_empty(&mut self, key: PortKey) {
+        self.id(key);
+    }
+
+    fn id(&mut self, key: PortKey) -> usize {
+        let next = self.ports.len() as u32;
+        let id = *self.ids.entry(key).or_insert(next);
+        if id == next {
+            self.ports.push(PortReadings::default());
+        }
+        id as usize
     }
 
     /// Removes the ports that are not in the list.

@@ -50,6 +50,14 @@ impl Rounds {
         }
     }
 
+    /// A sampler has a wrong clock: its slots are those of another time. The slots of the others decide
+    /// which frame is next.
+    pub(crate) fn forget(&mut self, sampler: SamplerId) {
+        if self.ended.remove(&sampler).is_some() {
+            *self = Self { ended: std::mem::take(&mut self.ended), ..Self::default() };
+        }
+    }
+
     /// Returns the frame that is due at `now`.
     pub(crate) fn due(&mut self, now: Duration, interval: Duration) -> Option<Due> {
         let silence = (interval * 3).max(SHORTEST_SILENCE);

@@ -125,12 +125,17 @@ impl Store {
     }
 
     /// Adds a record. Returns false if the record is a copy or was refused.
-    pub(crate) fn add(&mut self, port: &Port<'_>, sampler: &Arc<str>) -> bool {
-        let Some(added) = self.try_add(port, sampler) else {
+    ///
+    /// A record of a sampler with a wrong clock is kept *apart*: it does not count in the means of minutes,
+    /// and does not change the newest time.
+    pub(crate) fn add(&mut self, port: &Port<'_>, sampler: &Arc<str>, is_apart: bool) -> bool {
+        let Some(added) = self.try_add(port, sampler, is_apart) else {
             self.counts.refused += 1;
             return false;
         };
-        self.last_ts = self.last_ts.max(port.ts);
+        if !is_apart {
+            self.last_ts = self.last_ts.max(port.ts);
+        }
         match added {
             Added::Copy => {
                 self.counts.copies += 1;
@@ -143,7 +148,7 @@ impl Store {
         true
     }
 
-    fn try_add(&mut self, port: &Port<'_>, sampler: &Arc<str>) -> Option<Added> {
+    fn try_add(&mut self, port: &Port<'_>, sampler: &Arc<str>, is_apart: bool) -> Option<Added> {
         let id = match self.ids.get(&port.key()) {
             Some(id) => *id as usize,
             None if self.ports.len() < MOST_PORTS => {
@@ -164,8 +169,9 @@ impl Store {
             }
             None => return None,
         };
+        tracks[place].is_apart = is_apart;
         let added = tracks[place].add(port, &mut self.names, &mut self.octets);
-        if added != Added::Copy {
+        if added != Added::Copy && !is_apart {
             self.minute_octets += minutes.add(port);
         }
         Some(added)
@@ -176,21 +182,35 @@ impl Store {
         self.counts.refused += 1;
     }
 
-    /// Drops the data that is older than the limits, and the oldest data if there is too much.
-    pub(crate) fn trim(&mut self) {
-        self.drop_records_before(self.last_ts.saturating_sub(self.limits.recent_ns));
+    /// Marks the records of a sampler as those of a wrong clock or a right one. `newest_ns` is the newest
+    /// record of all right clocks.
+    pub(crate) fn set_apart(&mut self, sampler: &str, is_apart: bool, newest_ns: u64) {
+        let tracks = self.ports.iter_mut().flat_map(|port| &mut port.tracks);
+        tracks.filter(|track| *track.sampler == *sampler).for_each(|track| track.is_apart = is_apart);
+        self.last_ts = newest_ns;
+    }
+
+    /// Drops the data that is older than the limits, and the oldest data if there is too much. `now_of`
+    /// returns the time of the clock of a sampler: records are old by the clock that wrote them.
+    pub(crate) fn trim(&mut self, now_of: &dyn Fn(&str) -> u64) {
+        self.drop_older(now_of, self.limits.recent_ns);
         let open: usize = self.ports.iter().flat_map(|port| &port.tracks).map(Track::open_octets).sum();
         let most = self.limits.recent_max.saturating_sub(open);
         if self.octets > most {
-            let mut ends: Vec<(u64, usize)> = self.ports.iter().flat_map(|port| &port.tracks).flat_map(Track::ends).collect();
-            ends.sort_unstable();
+            let tracks = self.ports.iter().flat_map(|port| &port.tracks);
+            let ages = tracks.flat_map(|track| {
+                let now = now_of(&track.sampler);
+                track.ends().map(move |(end, octets)| (end.abs_diff(now), octets))
+            });
+            let mut ages: Vec<(u64, usize)> = ages.collect();
+            ages.sort_unstable_by(|one, other| other.cmp(one));
             let mut excess = self.octets - most;
-            let first_kept = ends.iter().find(|(_, octets)| {
+            let first_kept = ages.iter().find(|(_, octets)| {
                 let is_kept = excess == 0;
                 excess = excess.saturating_sub(*octets);
                 is_kept
             });
-            self.drop_records_before(first_kept.map_or(u64::MAX, |(end, _)| *end));
+            self.drop_older(now_of, first_kept.map_or(0, |(age, _)| *age));
         }
         let mut before = self.last_ts.saturating_sub(self.limits.minutes_ns);
         loop {
@@ -204,12 +224,14 @@ impl Store {
         self.forget_silent_ports();
     }
 
-    fn drop_records_before(&mut self, before: u64) {
-        let dropped: usize = self.ports.iter_mut().flat_map(|port| &mut port.tracks).map(|track| track.drop_before(before)).sum();
-        self.octets -= dropped;
+    fn drop_older(&mut self, now_of: &dyn Fn(&str) -> u64, age: u64) {
         for port in &mut self.ports {
-            // A sampler that no longer reads the port.
-            port.tracks.retain(|track| track.last_ts() >= before.min(self.last_ts));
+            port.tracks.retain_mut(|track| {
+                let now = now_of(&track.sampler);
+                self.octets -= track.drop_older(now, age);
+                // A sampler that no longer reads the port.
+                track.last_ts() >= now.saturating_sub(age).min(self.last_ts)
+            });
         }
     }
 
@@ -260,14 +282,15 @@ impl Store {
         self.last_ts
     }
 
-    /// Returns the time of the oldest record.
+    /// Returns the time of the oldest record. Records of wrong clocks do not count: they would hide that
+    /// the others begin later.
     pub(crate) fn first_ts(&self) -> Option<u64> {
-        self.ports.iter().flat_map(|port| &port.tracks).filter_map(Track::first_ts).min()
+        self.ports.iter().flat_map(|port| &port.tracks).filter(|track| !track.is_apart).filter_map(Track::first_ts).min()
     }
 
     /// Returns the time of the oldest record of a port.
     pub(crate) fn first_ts_of(&self, key: PortKey) -> Option<u64> {
-        self.tracks(key)?.tracks.iter().filter_map(Track::first_ts).min()
+        self.tracks(key)?.tracks.iter().filter(|track| !track.is_apart).filter_map(Track::first_ts).min()
     }
 
     /// Returns what is kept.

@@ -13,6 +13,8 @@ use super::names::Names;
 pub(crate) struct Track {
     pub(crate) sampler: Arc<str>,
     pub(crate) is_secondary: bool,
+    /// Whether the clock of the sampler is wrong.
+    pub(crate) is_apart: bool,
     chunks: VecDeque<Arc<Chunk>>,
     open: OpenChunk,
     seen: Seen,
@@ -60,7 +62,15 @@ impl Seen {
 
 impl Track {
     pub(crate) fn new(port: &ReadPort<'_>, sampler: Arc<str>, is_secondary: bool) -> Self {
-        Self { sampler, is_secondary, chunks: VecDeque::new(), open: OpenChunk::new(port), seen: Seen::default(), last_ts: 0 }
+        Self {
+            sampler,
+            is_secondary,
+            is_apart: false,
+            chunks: VecDeque::new(),
+            open: OpenChunk::new(port),
+            seen: Seen::default(),
+            last_ts: 0,
+        }
     }
 
     /// Adds a record. Adds the octets of a new chunk to `octets`.
@@ -100,11 +110,12 @@ impl Track {
         self.open.pack().map(Arc::new)
     }
 
-    /// Removes the chunks that end before `before`. Returns their octets.
-    pub(crate) fn drop_before(&mut self, before: u64) -> usize {
+    /// Removes the chunks whose end is further than `age` from `now`. Returns their octets. A clock that
+    /// was corrected leaves records of the time to come.
+    pub(crate) fn drop_older(&mut self, now: u64, age: u64) -> usize {
         let mut octets = 0;
         self.chunks.retain(|chunk| {
-            let is_kept = chunk.span.1 >= before;
+            let is_kept = chunk.span.1.abs_diff(now) <= age;
             octets += if is_kept { 0 } else { chunk.octets() };
             is_kept
         });

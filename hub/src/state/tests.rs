@@ -1,0 +1,160 @@
+//! Samplers with wrong clocks and hostile records, in virtual time.
+
+use ibnet::types::{Guid, PortNum};
+use ibnet_analysis::record::Head;
+use serde_json::json;
+
+use super::*;
+use crate::store::chunk::Wanted;
+
+const SECOND: u64 = 1_000_000_000;
+const START: u64 = 1_700_000_000;
+
+const LIMITS: Limits = Limits { recent_ns: 900 * SECOND, recent_max: usize::MAX, minutes_ns: 86_400 * SECOND, minutes_max: usize::MAX };
+
+pub(crate) fn new(limits: Limits) -> Hub {
+    Hub::new("test".to_owned(), false, limits, &[Arc::from("a")])
+}
+
+/// Adds lines that arrive live in a second of the clock of the hub.
+pub(crate) fn add(hub: &Hub, second: u64, lines: &str) {
+    let wall_ns = second * SECOND;
+    let now = Now { monotonic: Duration::from_secs(second - START + 1), wall_ns };
+    for line in lines.lines() {
+        let kind = Head::of(line.as_bytes()).expect("a record").kind.expect("a kind");
+        hub.add(0, &[Record::parse(line.as_bytes(), kind).expect("a record")], Some(wall_ns), now);
+    }
+}
+
+fn tick(hub: &Hub, second: u64) {
+    hub.tick(Now { monotonic: Duration::from_secs(second - START + 1), wall_ns: second * SECOND });
+}
+
+/// Returns the records of a slot of a sampler. Each sampler reads one port.
+fn slot(sampler: &str, guid: u64, second: u64) -> String {
+    let port = json!({"type": "port", "ts": second * SECOND, "slot": second, "sampler": sampler, "guid": Guid(guid).to_string(), "port": 1,
+        "lid": guid, "node": sampler, "status": "ok", "dt_ns": SECOND, "xmit_gbps": 50.0, "xmit_utilization": 0.5, "rcv_utilization": 0.5, "xmit_blocked": 0.0});
+    let sweep = json!({"type": "sweep", "ts": second * SECOND, "slot": second, "sampler": sampler, "ca": "x", "ca_port": 1, "role": "primary", "duration_ns": 1, "ports": 1, "ok": 1});
+    format!("{port}\n{sweep}\n")
+}
+
+fn records(hub: &Hub, guid: u64) -> usize {
+    let chunks = hub.read().store.chunks((Guid(guid), PortNum(1)), 0, u64::MAX);
+    chunks.map_or(0, |chunks| chunks.read(&Wanted::Named(Vec::new())).len())
+}
+
+fn events(hub: &Hub) -> Vec<String> {
+    let rows = hub.read().events(&Filter::all());
+    rows.into_iter().rev().filter(|row| row.event.ends_with("_clock")).map(|row| row.event).collect()
+}
+
+/// Returns the value of a port in the newest frame.
+fn shown(hub: &Hub, guid: u64) -> u16 {
+    let frame = hub.frame().expect("a frame");
+    frame.values[0][frame.topology.find((Guid(guid), PortNum(1))).expect("a port")]
+}
+
+/// Lets samplers `a` (port 1) and `b` (port 2) send records, with the offsets of their clocks in seconds.
+fn run(hub: &Hub, seconds: std::ops::Range<u64>, a: i64, b: i64) {
+    for second in seconds {
+        let second = START + second;
+        add(hub, second, &slot("a", 1, second.saturating_add_signed(a)));
+        add(hub, second, &slot("b", 2, second.saturating_add_signed(b)));
+        tick(hub, second);
+    }
+}
+
+#[test]
+fn sampler_that_is_ahead_deletes_no_records_of_others() {
+    for ahead in [1200, 3500, 7200] {
+        let hub = new(LIMITS);
+        for second in START..START + 100 {
+            add(&hub, second, &slot("a", 1, second));
+        }
+        run(&hub, 100..200, 0, ahead);
+        assert_eq!((records(&hub, 1), records(&hub, 2)), (200, 100), "{ahead} s");
+        assert_eq!(events(&hub), ["wrong_clock"]);
+        assert_eq!(hub.read().store.last_ts(), (START + 199) * SECOND);
+    }
+}
+
+#[test]
+fn sampler_that_is_ahead_does_not_move_the_live_slot() {
+    for ahead in [3, 5, 70, 86_400] {
+        let hub = new(LIMITS);
+        for second in 0..30 {
+            run(&hub, second..second + 1, 0, ahead);
+            assert_eq!(hub.read().last_slot(), START + second, "{ahead} s");
+        }
+        assert_eq!((shown(&hub, 1), shown(&hub, 2)), (32_000, NO_DATA));
+        let rows = hub.read().samplers.rows();
+        assert_eq!((rows[0].wrong_clock, rows[1].wrong_clock, rows[1].clock_distance_ns), (false, true, Some(ahead * SECOND as i64)));
+    }
+}
+
+#[test]
+fn sampler_that_is_behind_is_kept_apart_and_its_records_stay() {
+    let hub = new(LIMITS);
+    run(&hub, 0..100, 0, -3600);
+    assert_eq!((events(&hub), records(&hub, 1), records(&hub, 2)), (vec!["wrong_clock".to_owned()], 100, 100));
+    assert!(hub.read().store.first_ts() >= Some(START * SECOND), "the range of the answers begins with the right records");
+}
+
+#[test]
+fn corrected_sampler_is_shown_again() {
+    let hub = new(LIMITS);
+    run(&hub, 0..30, 0, 1200);
+    run(&hub, 30..60, 0, 0);
+    assert_eq!(events(&hub), ["wrong_clock", "right_clock"]);
+    assert_eq!((shown(&hub, 1), shown(&hub, 2)), (32_000, 32_000));
+    assert_eq!(hub.read().store.last_ts(), (START + 59) * SECOND);
+}
+
+#[test]
+fn only_sampler_is_shown_although_its_clock_is_wrong() {
+    let hub = new(LIMITS);
+    for second in START..START + 60 {
+        add(&hub, second, &slot("a", 1, second + 600));
+        tick(&hub, second);
+    }
+    assert_eq!((events(&hub), shown(&hub, 1), records(&hub, 1)), (vec!["wrong_clock".to_owned()], 32_000, 60));
+    assert_eq!(hub.read().last_slot(), START + 659);
+}
+
+#[test]
+fn samplers_that_are_wrong_alike_are_shown_without_an_event() {
+    let hub = new(LIMITS);
+    for second in START..START + 30 {
+        for (guid, sampler) in [(1, "a"), (2, "b"), (3, "c")] {
+            add(&hub, second, &slot(sampler, guid, second + 50));
+        }
+        tick(&hub, second);
+    }
+    assert_eq!((events(&hub), shown(&hub, 1), shown(&hub, 3)), (Vec::new(), 32_000, 32_000));
+}
+
+#[test]
+fn event_of_a_wrong_clock_is_kept_for_its_time() {
+    let hub = new(LIMITS);
+    run(&hub, 0..20, 0, 86_400 * 30);
+    let event = |ts: u64| json!({"type": "event", "ts": ts * SECOND, "slot": 1, "sampler": "b", "ca": "x", "ca_port": 1, "role": "primary", "event": "reset", "detail": ""});
+    add(&hub, START + 20, &event(START + 86_400 * 30).to_string());
+    let count = |hub: &Hub| hub.read().events(&Filter { names: vec!["reset".to_owned()], ..Filter::all() }).len();
+    run(&hub, 20..40, 0, 86_400 * 30);
+    assert_eq!(count(&hub), 1);
+    // Two days later.
+    run(&hub, 172_800..172_830, 0, 86_400 * 30);
+    assert_eq!(count(&hub), 0);
+}
+
+#[test]
+fn minutes_have_no_values_of_a_wrong_clock() {
+    let hub = new(LIMITS);
+    // Both samplers read port 1.
+    for second in START..START + 600 {
+        add(&hub, second, &slot("b", 1, second + 1200));
+        add(&hub, second, &slot("a", 1, second));
+    }
+    let minutes = hub.read().store.minutes((Guid(1), PortNum(1)), 0, u64::MAX);
+    assert!(minutes.iter().filter(|minute| minute.values[0].is_some()).count() >= 9, "{}", minutes.len());
+}
