@@ -55,7 +55,7 @@ Examples:
   ibnet-gen suggest --net fabric.p
   ibnet-gen suggest --net fabric.p --cap 200 --count 12
   ibnet-gen suggest --net fabric.p --rate 10
-  ibnet-gen suggest --net fabric.p --among 'admin[1-2]' --cap 600
+  ibnet-gen suggest --net fabric.p --among 'admin[1-2]' --count 2 --cap 6000
   ibnet-gen suggest --net fabric.p --among 'admin[1-4],io[01-16]'
   ibnet-gen --net fabric.p --samplers \"$(ibnet-gen suggest --net fabric.p)\" -o plan.toml
 
