@@ -37,8 +37,8 @@ const HEADERS: [(HeaderName, &str); 6] = [
 pub(crate) type Authorizes<'a> = &'a dyn Fn(Option<&str>) -> bool;
 
 /// Returns the response to a request that is refused, or `None` for other requests. `authorizes` is
-/// `None` without a password.
-pub(crate) fn refusal(method: &Method, headers: &HeaderMap, authorizes: Option<Authorizes<'_>>) -> Option<Response> {
+/// `None` without a password. `scheme` is that of the page: `http` or `https`.
+pub(crate) fn refusal(method: &Method, headers: &HeaderMap, scheme: &str, authorizes: Option<Authorizes<'_>>) -> Option<Response> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let refuse = |status, reason: &str| Some(ApiError { status, reason: reason.to_owned() }.into_response());
     let mut hosts = headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or("?"));
@@ -57,9 +57,11 @@ pub(crate) fn refusal(method: &Method, headers: &HeaderMap, authorizes: Option<A
         }
         _ => {}
     }
-    if let Some(origin) = text(ORIGIN)
-        && origin.split_once("://").map(|(_, rest)| rest) != host
-    {
+    let is_own = |origin: &HeaderValue| {
+        let parts = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+        parts.is_some_and(|(of, rest)| of == scheme && Some(rest) == host)
+    };
+    if !headers.get_all(ORIGIN).iter().all(is_own) {
         return refuse(StatusCode::FORBIDDEN, "requests of other sites are refused (Origin differs from Host)");
     }
     if method != Method::GET && method != Method::HEAD {
@@ -99,7 +101,7 @@ mod tests {
         });
         let authorizes = |given: Option<&str>| given == password;
         let authorizes: Option<Authorizes<'_>> = if password.is_some() { Some(&authorizes) } else { None };
-        refusal(method, &map, authorizes).map_or(200, |response| response.status().as_u16())
+        refusal(method, &map, "http", authorizes).map_or(200, |response| response.status().as_u16())
     }
 
     #[test]
@@ -112,9 +114,23 @@ mod tests {
             assert_eq!(get(&[(HOST, host)]), 421, "{host}");
         }
         assert_eq!(get(&[(HOST, "localhost"), (HOST, "evil.example")]), 400);
-        for origin in ["http://evil.example", "http://localhost:9090", "null", "", "http://127.0.0.1:8080"] {
+        for origin in [
+            "http://evil.example",
+            "http://localhost:9090",
+            "null",
+            "",
+            "http://127.0.0.1:8080",
+            "https://localhost:8080",
+            "x://localhost:8080",
+        ] {
             assert_eq!(get(&[(HOST, "localhost:8080"), (ORIGIN, origin)]), 403, "{origin}");
         }
+    }
+
+    #[test]
+    fn every_origin_header_is_checked() {
+        let origins = [(HOST, "localhost"), (ORIGIN, "http://localhost"), (ORIGIN, "http://evil.example")];
+        assert_eq!((status(&Method::GET, &origins, None), status(&Method::GET, &origins[..2], None)), (403, 200));
     }
 
     #[test]

@@ -77,7 +77,8 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
     let refusal = {
         let secrets = app.access.lock();
         let authorizes = |given: Option<&str>| secrets.authorizes(given);
-        access::refusal(request.method(), request.headers(), if secrets.has_password() { Some(&authorizes) } else { None })
+        let scheme = if secrets.tls().is_some() { "https" } else { "http" };
+        access::refusal(request.method(), request.headers(), scheme, if secrets.has_password() { Some(&authorizes) } else { None })
     };
     let response = match refusal {
         Some(refusal) => refusal,
