@@ -9,6 +9,9 @@ use serde::Serialize;
 /// Largest number of events.
 const MOST: usize = 100_000;
 
+/// Largest size of all events in octets.
+const MOST_OCTETS: usize = 64 << 20;
+
 /// Number of the last events among which a copy is searched. Two inputs can carry the same event.
 const COPIES: usize = 256;
 
@@ -59,7 +62,7 @@ const SEVERE: [&str; 14] = [
 
 /// All events, in the order of their arrival, each with the time from which its age counts.
 #[derive(Debug, Default)]
-pub(crate) struct Events(VecDeque<(u64, EventRow)>);
+pub(crate) struct Events(VecDeque<(u64, EventRow)>, usize);
 
 /// Events that are selected.
 #[derive(Clone, Debug)]
@@ -116,6 +119,11 @@ impl EventRow {
         }
     }
 
+    /// Returns the size in octets.
+    fn octets(&self) -> usize {
+        size_of::<(u64, Self)>() + self.sampler.len() + self.role.len() + self.event.len() + self.detail.len()
+    }
+
     /// Returns the record of the event, for a fold.
     fn record(&self) -> Record<'_> {
         Record::Event(Event {
@@ -144,15 +152,22 @@ impl Events {
         if self.0.iter().rev().take(COPIES).any(|(_, known)| *known == row) {
             return;
         }
-        if self.0.len() == MOST {
-            self.0.pop_front();
+        self.1 += row.octets();
+        while self.0.len() >= MOST || self.1 > MOST_OCTETS {
+            let Some((_, oldest)) = self.0.pop_front() else { break };
+            self.1 -= oldest.octets();
         }
         self.0.push_back((now, row));
     }
 
     /// Drops the events before a time.
     pub(crate) fn drop_before(&mut self, before: u64) {
-        self.0.retain(|(ts, _)| *ts >= before);
+        let Self(rows, octets) = self;
+        rows.retain(|(ts, row)| {
+            let is_kept = *ts >= before;
+            *octets -= if is_kept { 0 } else { row.octets() };
+            is_kept
+        });
     }
 
     /// Returns the selected events, newest first.
@@ -163,10 +178,10 @@ impl Events {
                 && filter.guid.is_none_or(|guid| row.guid == Some(guid))
                 && (filter.port.is_none() || row.port.is_none() || row.port == filter.port)
         };
-        let mut rows: Vec<EventRow> = self.0.iter().map(|(_, row)| row).filter(is_selected).cloned().collect();
+        let mut rows: Vec<&EventRow> = self.0.iter().map(|(_, row)| row).filter(is_selected).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.ts));
         rows.truncate(filter.limit);
-        rows
+        rows.into_iter().cloned().collect()
     }
 }
 

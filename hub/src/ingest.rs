@@ -9,6 +9,7 @@ use ibnet_analysis::record::{Head, Record};
 use crate::events::EventRow;
 use crate::input::{Message, What};
 use crate::state::{Hub, Now};
+use crate::texts;
 
 /// Time between two looks at what is due without a record.
 const TICK: Duration = Duration::from_millis(20);
@@ -39,7 +40,7 @@ pub(crate) fn run(hub: &Hub, messages: &Receiver<Message>, clock: Clock) {
     loop {
         match messages.recv_timeout(TICK) {
             Ok(message) => handle(hub, message, clock),
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => hub.set_lag(0),
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
         }
         let now = clock.now();
@@ -53,6 +54,9 @@ pub(crate) fn run(hub: &Hub, messages: &Receiver<Message>, clock: Clock) {
 /// Handles a report of an input.
 pub(crate) fn handle(hub: &Hub, message: Message, clock: Clock) {
     let input = message.input;
+    if let Some(live_ns) = message.live_ns {
+        hub.set_lag(clock.now().wall_ns.saturating_sub(live_ns));
+    }
     match message.what {
         What::Lines(lines) => add_lines(hub, input, &lines, message.live_ns, clock),
         What::TooLong => count(hub, input, 1, 1, Some("the line is longer than 1 MiB".to_owned())),
@@ -96,7 +100,7 @@ fn disconnected(hub: &Hub, input: usize, reason: String, was_connected: bool, cl
 }
 
 fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock: Clock) {
-    let (mut total, mut malformed, mut first) = (0, 0, None);
+    let (mut total, mut malformed, mut unknown, mut first) = (0, 0, 0, None);
     let mut records = Vec::with_capacity(AT_ONCE);
     for line in lines.split(|octet| *octet == b'\n') {
         let line = line.trim_ascii();
@@ -106,10 +110,15 @@ fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock:
         total += 1;
         let parsed = Head::of(line).and_then(|head| head.kind.map(|kind| Record::parse(line, kind)).transpose());
         match parsed {
-            Ok(record) => records.extend(record),
+            Ok(Some(mut record)) => {
+                texts::cut(&mut record);
+                records.push(record);
+            }
+            // A newer sampler can have more types of records.
+            Ok(None) => unknown += 1,
             Err(error) => {
                 malformed += 1;
-                first.get_or_insert_with(|| error.to_string());
+                first.get_or_insert_with(|| texts::short(&error.to_string()).to_owned());
             }
         }
         if records.len() == AT_ONCE {
@@ -119,6 +128,9 @@ fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock:
     }
     hub.add(input, &records, live_ns, clock.now());
     count(hub, input, total, malformed, first);
+    if let Some(status) = hub.write().inputs.get_mut(input) {
+        status.unknown += unknown;
+    }
 }
 
 fn count(hub: &Hub, input: usize, lines: u64, malformed: u64, first: Option<String>) {

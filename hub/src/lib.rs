@@ -16,6 +16,7 @@
 //! | `jobs` | the jobs of the cluster, with the traffic of their nodes |
 //! | `samplers`, `events`, `kinds` | the condition of the samplers, what happened, and the kinds of events |
 //! | `clocks` | which samplers have a wrong clock |
+//! | `texts` | the bounds of the texts of records |
 //! | `query` | answers from the records |
 //! | `http` | the server |
 //! | `simulate` | a simulated fabric with its samplers |
@@ -36,6 +37,7 @@ mod shared;
 mod simulate;
 mod state;
 mod store;
+mod texts;
 
 pub mod config;
 pub mod error;

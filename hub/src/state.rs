@@ -26,6 +26,9 @@ use crate::store::{Limits, Store};
 /// Time between two removals of old data.
 const TRIM_EVERY: Duration = Duration::from_secs(5);
 
+/// Lag from which the hub is behind.
+const BEHIND_NS: u64 = 2_000_000_000;
+
 /// Shortest time between two topologies, and the additional time for each port. A topology takes
 /// longer the more ports it has, and the records wait for it.
 const TOPOLOGY_EVERY: Duration = Duration::from_secs(1);
@@ -49,7 +52,9 @@ pub(crate) struct InputState {
     pub(crate) lines: u64,
     /// Number of lines that are not records.
     pub(crate) malformed: u64,
-    /// Reason why the first of them is not a record.
+    /// Number of records of types that the hub does not know.
+    pub(crate) unknown: u64,
+    /// Reason why the first malformed line is not a record.
     pub(crate) first_malformed: Option<String>,
 }
 
@@ -71,6 +76,10 @@ pub(crate) struct State {
     last_slot: u64,
     /// Number of published frames.
     published: u64,
+    /// Time of the last frame.
+    sent: Duration,
+    /// Time between the arrival of a batch of lines and its processing, in nanoseconds.
+    lag_ns: u64,
 }
 
 /// The state, shared by the input and the clients.
@@ -110,6 +119,7 @@ impl Hub {
             error: None,
             lines: 0,
             malformed: 0,
+            unknown: 0,
             first_malformed: None,
         };
         let state = State {
@@ -128,6 +138,8 @@ impl Hub {
             drawn: None,
             last_slot: 0,
             published: 0,
+            sent: Duration::ZERO,
+            lag_ns: 0,
         };
         Self {
             state: RwLock::new(state),
@@ -217,7 +229,12 @@ impl Hub {
     /// Sends the frame that is due.
     fn publish(&self, state: &mut State, now: Now) {
         let interval = Duration::from_nanos(state.samplers.interval_ns());
+        // If the hub is slow, it leaves out frames instead of waiting lines.
+        if state.is_behind() && now.monotonic.saturating_sub(state.sent) < interval {
+            return;
+        }
         let Some(due) = state.rounds.due(now.monotonic, interval) else { return };
+        state.sent = now.monotonic;
         state.last_slot = due.slot;
         state.redraw(now);
         self.send(state, due);
@@ -228,6 +245,11 @@ impl Hub {
         let frame = state.frame(due);
         state.published += 1;
         self.frames.send_replace(Some(Arc::new(frame)));
+    }
+
+    /// Sets the time for which lines wait until the hub processes them.
+    pub(crate) fn set_lag(&self, lag_ns: u64) {
+        self.write().lag_ns = lag_ns;
     }
 
     /// Counts frames that a client missed.
@@ -373,6 +395,16 @@ impl State {
             row.node = row.guid.and_then(|guid| self.topology.node(guid)).map(str::to_owned);
         }
         rows
+    }
+
+    /// Time for which lines wait until the hub processes them, in nanoseconds.
+    pub(crate) const fn lag_ns(&self) -> u64 {
+        self.lag_ns
+    }
+
+    /// Returns whether the hub processes lines more slowly than they arrive.
+    pub(crate) const fn is_behind(&self) -> bool {
+        self.lag_ns > BEHIND_NS
     }
 
     /// Number of the newest slot with a frame.

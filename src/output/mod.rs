@@ -145,7 +145,13 @@ impl Output {
 impl Destination {
     /// Returns an outlet that keeps its records in memory, and the records.
     pub fn memory() -> (Outlet, Lines) {
-        let (queue, inbox) = queue(&"memory", Kind::File, BUFFER);
+        Self::memory_of(BUFFER)
+    }
+
+    /// Creates an outlet whose records stay in memory, at most `most` octets. More records are dropped and
+    /// counted.
+    pub fn memory_of(most: u64) -> (Outlet, Lines) {
+        let (queue, inbox) = queue(&"memory", Kind::File, most);
         (Outlet::new(vec![queue], Arc::default()), Lines((inbox, Stream::default()).into()))
     }
 }

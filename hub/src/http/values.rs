@@ -22,7 +22,8 @@ use crate::store::{Counts, Kept};
 
 #[derive(Serialize)]
 struct Health {
-    /// `ok`, `waiting` before the first slot, or `silent` if no sampler sends records.
+    /// `ok`, `waiting` before the first slot, `silent` if no sampler sends records, or `behind` if records wait
+    /// for the hub.
     status: &'static str,
     version: &'static str,
     fabric: String,
@@ -30,6 +31,8 @@ struct Health {
     simulated: bool,
     /// Time of the answer in nanoseconds since 1970.
     now_ns: u64,
+    /// Time for which lines wait until they are processed.
+    lag_ns: u64,
     records: u64,
     samplers: usize,
     samplers_connected: usize,
@@ -60,12 +63,14 @@ pub(crate) async fn health(State(app): State<App>, client: Client, RawQuery(quer
             status: match (samplers, samplers_connected) {
                 (0, _) => "waiting",
                 (_, 0) => "silent",
+                _ if state.is_behind() => "behind",
                 _ => "ok",
             },
             version: env!("CARGO_PKG_VERSION"),
             fabric: app.hub.fabric.clone(),
             simulated: app.hub.is_simulated,
             now_ns: now_ns(),
+            lag_ns: state.lag_ns(),
             records: state.store.counts().added,
             samplers,
             samplers_connected,

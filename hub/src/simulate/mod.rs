@@ -45,6 +45,11 @@ const CAP: u32 = 150;
 /// is down for some seconds is seen.
 const IDENTITY: &str = "5s";
 
+/// Octets of the records of all samplers that wait for the hub, and the least of one sampler. If the hub is
+/// slower, the outputs of the samplers drop records and count them.
+const BUFFERS: u64 = 256 << 20;
+const LEAST_BUFFER: u64 = 1 << 20;
+
 /// Time between two looks at the records of the samplers.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -134,7 +139,7 @@ impl Prepared {
 
     /// Returns a sampler that does not run yet, and its records.
     fn sampler(&self, block: &Sampler, clock: SystemClock) -> (RunningSampler, Lines) {
-        let (outlet, lines) = Destination::memory();
+        let (outlet, lines) = Destination::memory_of((BUFFERS / self.blocks.len().max(1) as u64).max(LEAST_BUFFER));
         let settings = settings(block, self.interval, &self.engine);
         let (block, fabric) = (block.clone(), Arc::clone(&self.fabric));
         (RunningSampler { block, settings, fabric, clock, outlet, running: None }, lines)

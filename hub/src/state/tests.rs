@@ -158,3 +158,30 @@ fn minutes_have_no_values_of_a_wrong_clock() {
     let minutes = hub.read().store.minutes((Guid(1), PortNum(1)), 0, u64::MAX);
     assert!(minutes.iter().filter(|minute| minute.values[0].is_some()).count() >= 9, "{}", minutes.len());
 }
+
+#[test]
+fn long_texts_of_events_take_little_memory() {
+    let hub = new(LIMITS);
+    let clock = crate::ingest::Clock::start();
+    for number in 0..300_u64 {
+        let event = json!({"type": "event", "ts": START * SECOND + number, "slot": 1, "sampler": format!("{number}{}", "x".repeat(10_000)), "ca": "x",
+            "ca_port": 1, "role": "primary", "event": "reset", "detail": "x".repeat(100_000)});
+        let lines = crate::input::What::Lines((event.to_string() + "\n").into_bytes());
+        crate::ingest::handle(&hub, crate::input::Message { input: 0, live_ns: None, what: lines }, clock);
+    }
+    let rows = hub.read().events(&Filter::all());
+    assert!(rows.len() == 300 && rows.iter().all(|row| row.detail.len() == 1024 && row.sampler.len() == 1024));
+}
+
+#[test]
+fn lag_is_stated_and_unknown_records_are_counted() {
+    let hub = new(LIMITS);
+    let clock = crate::ingest::Clock::start();
+    let lines = |text: &str| crate::input::What::Lines(text.as_bytes().to_vec());
+    let text = "{\"type\":\"new_type\",\"ts\":1,\"field\":[1]}\nno record\n";
+    let live_ns = Some(clock.now().wall_ns - 10 * SECOND);
+    crate::ingest::handle(&hub, crate::input::Message { input: 0, live_ns, what: lines(text) }, clock);
+    let state = hub.read();
+    assert!(state.is_behind() && state.lag_ns() >= 10 * SECOND);
+    assert_eq!((state.inputs[0].lines, state.inputs[0].unknown, state.inputs[0].malformed), (2, 1, 1));
+}

@@ -209,6 +209,13 @@ impl OpenChunk {
     }
 }
 
+impl OpenChunk {
+    /// Frees the memory of the columns.
+    pub(crate) fn release(&mut self) {
+        self.table = Table::default();
+    }
+}
+
 impl Chunk {
     /// Returns the octets on the heap. The chunks of a port usually share the identity, so it does
     /// not count.

@@ -36,6 +36,9 @@ pub(crate) const MOST_PORTS: usize = 262_144;
 /// Largest number of samplers of one port.
 const MOST_TRACKS: usize = 8;
 
+/// Octets of the table of a track with one record.
+const TABLE: usize = 1024;
+
 /// Limits of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
@@ -88,6 +91,8 @@ pub(crate) struct Store {
     ports: Vec<Tracks>,
     /// Octets of the compact chunks.
     octets: usize,
+    /// Octets of the records that are not compact, as of the last removal, and those of new tracks.
+    open: usize,
     /// Octets of the compact minutes.
     minute_octets: usize,
     counts: Counts,
@@ -118,6 +123,7 @@ impl Store {
             ids: FxHashMap::default(),
             ports: Vec::new(),
             octets: 0,
+            open: 0,
             minute_octets: 0,
             counts: Counts::default(),
             last_ts: 0,
@@ -151,7 +157,7 @@ impl Store {
     fn try_add(&mut self, port: &Port<'_>, sampler: &Arc<str>, is_apart: bool) -> Option<Added> {
         let id = match self.ids.get(&port.key()) {
             Some(id) => *id as usize,
-            None if self.ports.len() < MOST_PORTS => {
+            None if self.ports.len() < MOST_PORTS && self.open < self.limits.recent_max => {
                 let id = self.ports.len();
                 self.ids.insert(port.key(), id as u32);
                 self.ports.push(Tracks { key: port.key(), tracks: Vec::new(), minutes: Minutes::default() });
@@ -163,8 +169,10 @@ impl Store {
         let is_secondary = port.is_secondary();
         let place = match tracks.iter().position(|track| track.is_secondary == is_secondary && *track.sampler == **sampler) {
             Some(place) => place,
-            None if tracks.len() < MOST_TRACKS => {
-                tracks.push(Track::new(port, Arc::clone(sampler), is_secondary));
+            None if tracks.len() < MOST_TRACKS && self.open < self.limits.recent_max => {
+                let track = Track::new(port, Arc::clone(sampler), is_secondary);
+                self.open += track.open_octets() + TABLE;
+                tracks.push(track);
                 tracks.len() - 1
             }
             None => return None,
@@ -194,8 +202,14 @@ impl Store {
     /// returns the time of the clock of a sampler: records are old by the clock that wrote them.
     pub(crate) fn trim(&mut self, now_of: &dyn Fn(&str) -> u64) {
         self.drop_older(now_of, self.limits.recent_ns);
-        let open: usize = self.ports.iter().flat_map(|port| &port.tracks).map(Track::open_octets).sum();
-        let most = self.limits.recent_max.saturating_sub(open);
+        let open = |ports: &[Tracks]| ports.iter().flat_map(|port| &port.tracks).map(Track::open_octets).sum();
+        self.open = open(&self.ports);
+        if self.open > self.limits.recent_max / 2 {
+            // Many ports with few records each: they become compact earlier.
+            self.octets += self.ports.iter_mut().flat_map(|port| &mut port.tracks).map(Track::close).sum::<usize>();
+            self.open = open(&self.ports);
+        }
+        let most = self.limits.recent_max.saturating_sub(self.open);
         if self.octets > most {
             let tracks = self.ports.iter().flat_map(|port| &port.tracks);
             let ages = tracks.flat_map(|track| {

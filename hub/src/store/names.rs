@@ -8,6 +8,9 @@ use rustc_hash::FxHashMap;
 /// because an input can invent names.
 const MOST: usize = 4096;
 
+/// Longest text in octets: the names of all saturated counters of a record.
+const LONGEST: usize = 16 << 10;
+
 /// Texts by number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
@@ -31,6 +34,10 @@ impl Names {
     pub(crate) fn number(this: &mut Arc<Self>, text: &str) -> Option<u16> {
         if let Some(number) = this.find(text) {
             return Some(number);
+        }
+        // Names of counters are shorter. A text that joins many of them is left out.
+        if text.len() > LONGEST {
+            return None;
         }
         let number = u16::try_from(this.texts.len()).ok().filter(|number| usize::from(*number) < MOST)?;
         let names = Arc::make_mut(this);

@@ -93,3 +93,18 @@ fn port_without_records_is_forgotten() {
     assert_eq!((store.keys(), times(&store, 1).len()), (vec![(Guid(2), PortNum(1))], 0));
     assert!(add(&mut store, "s", 1, 10_001), "the port comes back");
 }
+
+#[test]
+fn open_chunks_count_towards_the_limit() {
+    const MOST: usize = 16 << 20;
+    let mut store = Store::new(Limits { recent_max: MOST, ..UNLIMITED });
+    for guid in 1..=8000 {
+        for sampler in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+            add(&mut store, sampler, guid, 100);
+        }
+    }
+    let now = store.last_ts();
+    store.trim(&|_| now);
+    assert!(store.kept().octets <= MOST && store.counts().refused > 0, "{} octets, {:?}", store.kept().octets, store.counts());
+    assert!(add(&mut store, "a", 1, 101), "a port that is known");
+}

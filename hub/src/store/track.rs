@@ -107,7 +107,16 @@ impl Track {
 
     /// Returns the last chunk. It is not empty.
     pub(crate) fn last_chunk(&self) -> Option<Arc<Chunk>> {
-        self.open.pack().map(Arc::new)
+        self.open.pack().map(Arc::new).or_else(|| self.chunks.back().cloned())
+    }
+
+    /// Makes all records compact and returns the octets of the new chunk. The memory of the table is freed.
+    pub(crate) fn close(&mut self) -> usize {
+        let Some(chunk) = self.open.close() else { return 0 };
+        self.open.release();
+        let octets = chunk.octets();
+        self.chunks.push_back(Arc::new(chunk));
+        octets
     }
 
     /// Removes the chunks whose end is further than `age` from `now`. Returns their octets. A clock that
