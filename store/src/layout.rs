@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::errors::Result;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion};
-use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
+use parquet::schema::types::{ColumnDescriptor, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
 use crate::schema::{ColumnSpec, Empty, Kind, Schema};
 
@@ -47,6 +47,19 @@ fn field(column: &ColumnSpec) -> Result<Type> {
         }
         kind => leaf(column.name, kind, repetition),
     }
+}
+
+/// Returns whether a column of a file has the type of a column of a table. The decoders rely on it.
+pub(crate) fn is_of_type(column: &ColumnSpec, leaf: &ColumnDescriptor) -> bool {
+    let (physical, depth) = match column.kind {
+        Kind::Unsigned(..=32) | Kind::Signed(..=32) => (Physical::INT32, 0),
+        Kind::Unsigned(_) | Kind::Signed(_) | Kind::Decimal => (Physical::INT64, 0),
+        Kind::Text => (Physical::BYTE_ARRAY, 0),
+        Kind::Integers => (Physical::INT64, 1),
+        Kind::Texts => (Physical::BYTE_ARRAY, 1),
+    };
+    let optional = i16::from(column.empty != Empty::Never);
+    (leaf.physical_type(), leaf.max_def_level(), leaf.max_rep_level()) == (physical, depth + optional, depth)
 }
 
 fn leaf(name: &str, kind: Kind, repetition: Repetition) -> Result<Type> {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::checksums::{self, Checksums, End};
 use crate::column::Column;
 use crate::decode::Chunk;
 use crate::error::StoreError;
+use crate::layout;
 use crate::schema::{ColumnSpec, Empty, TableName, VERSION};
 use crate::section::Place;
 use crate::table::{Sum, Table};
@@ -84,6 +86,10 @@ impl ArchiveFile {
         let missing = name.schema().columns.iter().zip(&leaves).find(|(column, leaf)| column.empty == Empty::Never && leaf.is_none());
         if let Some((ColumnSpec { name, .. }, _)) = missing {
             return Err(foreign(&format!("no column `{name}`")));
+        }
+        let is_of_type = |(column, leaf): &(&ColumnSpec, &Option<usize>)| leaf.is_none_or(|leaf| layout::is_of_type(column, &all[leaf]));
+        if let Some((ColumnSpec { name, .. }, _)) = name.schema().columns.iter().zip(&leaves).find(|column| !is_of_type(column)) {
+            return Err(foreign(&format!("column `{name}` has another type")));
         }
         let checksums = checksums.map(Arc::new);
         Ok(Self { path: path.to_owned(), file: Arc::new(file), name, sum, of, leaves, metadata, checksums })
@@ -207,11 +213,21 @@ impl ArchiveFile {
         let selected = table.columns.par_iter_mut().enumerate().filter(|(index, _)| columns.get(*index).is_some_and(|read| *read));
         let done: ParquetResult<()> = selected.try_for_each(|(index, column)| {
             let Some(leaf) = self.leaves[index] else { return Ok(()) };
-            *column = read(&self.chunk(group, leaf, &specs[index]))?;
+            *column = self.guarded(|| read(&self.chunk(group, leaf, &specs[index])))?;
             if column.len() == rows { Ok(()) } else { Err(ParquetError::General("a column has too few rows".to_owned())) }
         });
         done.map_err(StoreError::damaged(&self.path))?;
         Ok(table)
+    }
+
+    /// Decodes something. The decoders of the crate `parquet` panic on some damaged octets, which only
+    /// checksums exclude.
+    fn guarded<T>(&self, decode: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
+        if self.has_checksums() {
+            return decode();
+        }
+        let panicked = |_| Err(checksums::damaged("its pages cannot be decoded"));
+        panic::catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(panicked)
     }
 
     fn chunk<'a>(&'a self, group: usize, leaf: usize, spec: &'a ColumnSpec) -> Chunk<'a> {
@@ -231,7 +247,7 @@ impl ArchiveFile {
     pub fn dictionary(&self, group: usize, column: &str) -> Result<Option<Vec<String>>, StoreError> {
         let Some(index) = self.name.schema().index(column) else { return Ok(None) };
         let Some(leaf) = self.leaves[index] else { return Ok(None) };
-        self.chunk(group, leaf, &self.name.schema().columns[index]).dictionary().map_err(StoreError::damaged(&self.path))
+        self.guarded(|| self.chunk(group, leaf, &self.name.schema().columns[index]).dictionary()).map_err(StoreError::damaged(&self.path))
     }
 
     /// Reads all rows.
