@@ -239,6 +239,63 @@ fn torn_file_of_an_archive_is_named_and_kept() {
 }
 
 #[test]
+fn damaged_octet_of_an_archive_is_an_error_or_changes_nothing() {
+    let dir = folder();
+    pack(dir.path(), &["a.jsonl", "-o", "archive"]);
+    let path = dir.path().join("archive/ports/date=2026-11-21/hour=13/ports.parquet");
+    let whole = fs::read(&path).unwrap();
+    let commands = [
+        &["replay", "archive", "--speed", "0", "--keep-times"][..],
+        &["links", "archive", "--format", "json"],
+        &["job", "archive", "--nodes", "n[7-8]", "--from", "2026-11-21T13:10:00Z", "--to", "2026-11-21T13:20:00Z", "--format", "json"],
+    ];
+    let expected = commands.map(|args| view(dir.path(), args).stdout);
+    let mut found = [0; 3];
+    for place in (0..whole.len()).step_by(whole.len() / 40) {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1 << (place % 8);
+        fs::write(&path, &damaged).unwrap();
+        for (number, args) in commands.into_iter().enumerate() {
+            let output = view(dir.path(), args);
+            let error = String::from_utf8_lossy(&output.stderr);
+            if output.status.success() {
+                assert!(output.stdout == expected[number], "octet {place}, {args:?}: {error}");
+            } else {
+                assert!(
+                    output.status.code() == Some(1) && error.contains("hour=13/ports.parquet: it is damaged"),
+                    "octet {place}: {error}"
+                );
+                found[number] += 1;
+            }
+        }
+    }
+    assert!(found.into_iter().all(|found| found > 5), "{found:?}");
+}
+
+#[test]
+fn conflicts_and_removals_are_reported() {
+    let dir = folder();
+    let line = lines(START).lines().next().unwrap().to_owned() + "\n";
+    pack(dir.path(), &["a.jsonl", "-o", "archive"]);
+    fs::write(dir.path().join("b.jsonl"), line.replace("\"lid\":1,", "\"lid\":2,") + &line).unwrap();
+    let (out, _) = pack(dir.path(), &["b.jsonl", "-o", "archive", "--remove-inputs"]);
+    assert!(
+        out.contains("added     1 ports\ncopies    1 records") && out.contains("conflicts 1 records have sampler, port and time"),
+        "{out}"
+    );
+    assert!(out.contains("removed   1 files; their records are verified"), "{out}");
+    let replayed = String::from_utf8(view(dir.path(), &["replay", "archive", "--speed", "0", "--keep-times"]).stdout).unwrap();
+    assert_eq!(replayed.lines().count(), 3601);
+    // An event in each of 60 hours.
+    let event = |hour: u64| format!("{{\"type\":\"event\",\"ts\":{},\"slot\":1,\"sampler\":\"s\"}}\n", (START - hour * 3600) * SECOND);
+    fs::write(dir.path().join("events.jsonl"), (0..60).map(event).collect::<String>()).unwrap();
+    let (out, notes) = pack(dir.path(), &["events.jsonl", "-o", "archive", "--keep-age", "events=1h"]);
+    assert!(out.contains("removed   events of 48 hours") && notes.contains("warning   11 more hours of events"), "{out}{notes}");
+    let (out, notes) = pack(dir.path(), &["-o", "archive", "--keep-age", "events=1h", "--force"]);
+    assert!(out.contains("removed   events of 11 hours") && notes.is_empty(), "{out}{notes}");
+}
+
+#[test]
 fn wrong_clock_changes_no_hour_of_other_samplers() {
     let dir = folder();
     pack(dir.path(), &["a.jsonl", "-o", "archive"]);
