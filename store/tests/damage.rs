@@ -111,3 +111,34 @@ fn each_damaged_octet_is_found_or_changes_nothing() {
         }
     }
 }
+
+#[test]
+fn damaged_octet_of_a_file_without_checksums_is_no_panic() {
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/earlier/archive");
+    for (table, path) in files(&archive) {
+        assert!(!ArchiveFile::open(&path).unwrap().has_checksums());
+        let whole = fs::read(&path).unwrap();
+        // The footer has all offsets and types. A footer of ports has those of many columns.
+        let length = u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into().unwrap()) as usize;
+        let footer = whole.len() - 8 - length..whole.len();
+        let step = if whole.len() > 10_000 { 37 } else { 1 };
+        let offsets: Vec<usize> = (0..footer.start).step_by(37).chain(footer.step_by(step)).collect();
+        let damaged = |offsets: &[usize]| {
+            let dir = tempfile::tempdir().unwrap();
+            let copy = dir.path().join("copy");
+            fs::write(&copy, &whole).unwrap();
+            let file = fs::File::options().write(true).open(&copy).unwrap();
+            let mut errors = 0;
+            for offset in offsets {
+                for octets in [[whole[*offset] ^ 1 << (offset % 8)], [0xff]] {
+                    file.write_all_at(&octets, *offset as u64).unwrap();
+                    errors += usize::from(readings(&copy).is_err());
+                }
+                file.write_all_at(&whole[*offset..=*offset], *offset as u64).unwrap();
+            }
+            errors
+        };
+        let errors: usize = offsets.par_chunks(64).map(damaged).sum();
+        assert!(errors > 0, "{}", table.as_str());
+    }
+}

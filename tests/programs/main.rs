@@ -7,6 +7,7 @@ use std::time::Duration;
 mod bounds;
 mod characters;
 mod check;
+mod earlier;
 mod explain;
 mod fleet;
 mod ibnet_gen;

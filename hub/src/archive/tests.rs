@@ -95,6 +95,21 @@ fn archive_has_each_line_of_the_spool_once() {
 }
 
 #[test]
+fn spool_of_an_earlier_version_is_packed() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/earlier");
+    let Test { folder, hub, spool, status, packing } = Test::new(1 << 24, &[]);
+    drop(spool);
+    let name = "lines-000000000000.jsonl.zst";
+    fs::copy(data.join("spool").join(name), packing.archive.join(".spool").join(name)).expect("copied");
+    let spool = Arc::new(Spool::open(&packing.archive, 1 << 24, Arc::clone(&status)).expect("a spool"));
+    let test = Test { folder, hub, spool, status, packing };
+    test.work().pack(8).expect("packed");
+    // The archive of that version has the same records.
+    let records = archived(&test.packing.archive);
+    assert!(!records.is_empty() && records == archived(&data.join("archive")));
+}
+
+#[test]
 fn spool_of_a_killed_hub_is_packed() {
     let test = Test::new(1 << 24, &[]);
     let lines = lines();

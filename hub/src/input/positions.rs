@@ -81,4 +81,11 @@ mod tests {
         fs::write(&path, fs::read_to_string(&path).expect("read") + "torn 7").expect("written");
         assert_eq!(Positions::load(&path).expect("read"), positions);
     }
+
+    #[test]
+    fn positions_of_an_earlier_version_are_read() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/earlier/spool/read.positions");
+        let positions: Vec<u64> = Positions::load(&path).expect("read").0.into_values().collect();
+        assert!(positions.len() == 3 && positions.contains(&Positions::WHOLE), "{positions:?}");
+    }
 }
