@@ -177,6 +177,8 @@ function samplers() {
     sampler: `node${String(index * 24 + 1).padStart(5, "0")}`,
     role: "primary",
     connected: index !== 6,
+    wrong_clock: index === 7,
+    clock_distance_ns: index === 7 ? 1.2e12 : 0,
     input: "tcp://node:9800",
     version: "0.3.0",
     interval_ns: INTERVAL,

@@ -24,7 +24,10 @@ export interface Metric {
 }
 
 export interface Health {
+  /** `ok`, `waiting`, `silent` or `behind`. */
   status: string;
+  /** Time for which lines wait until the hub processes them. */
+  lag_ns: number;
   fabric: string;
   version: string;
   records: number;
@@ -200,6 +203,10 @@ export interface SamplerRow {
   sampler: string;
   role: string;
   connected: boolean;
+  /** The clock is not that of the others: its records are not in the shown slots. */
+  wrong_clock: boolean;
+  /** Positive if the clock is ahead; null if it is not known. */
+  clock_distance_ns: number | null;
   input: string;
   version: string | null;
   interval_ns: number;

@@ -11,7 +11,7 @@ import { h, setText } from "../parts/dom";
 import { barText } from "../parts/meter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { answeredShare, samplerState, samplersText } from "./overview/samplers";
+import { answeredShare, samplerState, samplersText, stateText } from "./overview/samplers";
 
 export function makeSamplers(app: App, _topology: Topology): View {
   const number = (
@@ -48,12 +48,11 @@ export function makeSamplers(app: App, _topology: Topology): View {
     {
       id: "state",
       title: "State",
-      width: "96px",
+      width: "132px",
       value: (row) => samplerState(app, row),
       draw: (cell, row) => {
-        const state = samplerState(app, row);
-        setText(cell, { ok: "on time", late: "no new slot", lost: "disconnected" }[state]);
-        cell.classList.toggle("alert-text", state !== "ok");
+        setText(cell, stateText(app, row));
+        cell.classList.toggle("alert-text", samplerState(app, row) !== "ok");
       },
     },
     {

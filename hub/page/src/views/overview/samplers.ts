@@ -17,17 +17,29 @@ export function answeredShare(row: SamplerRow): number | null {
 }
 
 /** Returns the state of a sampler in one word. */
-export function samplerState(app: App, row: SamplerRow): "ok" | "late" | "lost" {
+export function samplerState(app: App, row: SamplerRow): "ok" | "late" | "clock" | "lost" {
   if (!row.connected) return "lost";
+  if (row.wrong_clock) return "clock";
   if (row.last_slot === null || app.latest === null) return "late";
   return app.latest - row.last_slot > 3 ? "late" : "ok";
 }
 
-/** Describes how many samplers are late or lost. */
+/** Describes a state in a few words. */
+export function stateText(app: App, row: SamplerRow): string {
+  const state = samplerState(app, row);
+  if (state !== "clock") return { ok: "on time", late: "no new slot", lost: "disconnected" }[state];
+  const distance = row.clock_distance_ns;
+  if (distance === null) return "wrong clock";
+  return `clock ${duration(Math.abs(distance) / 1e9)} ${distance > 0 ? "ahead" : "behind"}`;
+}
+
+/** Describes how many samplers are late, lost, or have a wrong clock. */
 export function samplersText(all: number, wrong: number): string {
   if (all === 0) return "";
   const samplers = count(all, "sampler");
-  return wrong === 0 ? `${samplers}, all on time` : `${wrong} of ${samplers} late or lost`;
+  return wrong === 0
+    ? `${samplers}, all on time`
+    : `${wrong} of ${samplers} late, lost or with a wrong clock`;
 }
 
 const NONE = "No sampler has sent records.";
@@ -53,7 +65,7 @@ export class Samplers {
   }
 
   update(poll: Poll<Rows<SamplerRow>>): void {
-    const order = { lost: 0, late: 1, ok: 2 };
+    const order = { lost: 0, clock: 1, late: 2, ok: 3 };
     const all = poll.answer?.rows ?? [];
     const rows = [...all].sort(
       (x, y) =>
@@ -97,7 +109,6 @@ export class Samplers {
     setText(time, isOk && row.duration_ns !== null ? duration(row.duration_ns / 1e9) : "–");
     setAttribute(time, "title", "Duration of the last sweep");
     const lost = row.lines_lost > 0 ? `${grouped(row.lines_lost)} lost` : "";
-    const text = state === "lost" ? "disconnected" : state === "late" ? "no new slot" : lost;
-    setText(note, text);
+    setText(note, isOk ? lost : stateText(this.app, row));
   }
 }

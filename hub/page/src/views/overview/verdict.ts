@@ -98,13 +98,13 @@ export class Verdict {
     // The samplers of now say nothing about an earlier time.
     const { range, at } = this.app.state;
     const isNow = range === null && at === null;
-    const lost = (isNow ? (samplers.answer?.rows ?? []) : []).filter(
-      (row) => samplerState(this.app, row) !== "ok",
+    const states = (isNow ? (samplers.answer?.rows ?? []) : []).map((row) =>
+      samplerState(this.app, row),
     );
     this.say(
       trees.answer?.rows ?? null,
       errors.answer?.rows ?? null,
-      lost,
+      states,
       errors.error || trees.error,
     );
   }
@@ -118,7 +118,7 @@ export class Verdict {
   private say(
     trees: TreeRow[] | null,
     errors: ErrorRow[] | null,
-    lost: SamplerRow[],
+    samplers: ReturnType<typeof samplerState>[],
     failure: string,
   ): void {
     if (trees === null || errors === null) {
@@ -137,10 +137,12 @@ export class Verdict {
     const links = severe.length - devices;
     const counters = errors.filter((row) => row.increase !== null).length;
     const parts: string[] = [];
-    if (lost.length > 0)
-      parts.push(
-        `${count(lost.length, "sampler")} ${lost.length === 1 ? "sends" : "send"} no records`,
-      );
+    const clocks = samplers.filter((state) => state === "clock").length;
+    const lost = samplers.filter((state) => state === "late" || state === "lost").length;
+    if (lost > 0)
+      parts.push(`${count(lost, "sampler")} ${lost === 1 ? "sends" : "send"} no records`);
+    if (clocks > 0)
+      parts.push(`${count(clocks, "sampler")} ${clocks === 1 ? "has" : "have"} a wrong clock`);
     if (devices > 0)
       parts.push(`${count(devices, "device")} ${devices === 1 ? "does" : "do"} not answer`);
     if (links > 0)
@@ -154,7 +156,7 @@ export class Verdict {
       this.show("ok", `All is well ${when}: every device answers, no congestion, no faults.`);
     else
       this.show(
-        severe.length + lost.length > 0 ? "alert" : "note",
+        severe.length + lost + clocks > 0 ? "alert" : "note",
         `${upper(parts.join(", "))} ${when}.`,
       );
   }
