@@ -112,15 +112,32 @@ pub struct Readings {
     last: Vec<Vec<Option<Reading>>>,
     /// Time until which the metric has values.
     until: u64,
+    /// Times in which counters have a rate, and times in which counters lack it: those that a later
+    /// reading can still overlap.
+    rated: Vec<Interval>,
+    lacking: Vec<Interval>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     value: u64,
+    is_saturated: bool,
     last: LastReading,
     /// For a value at an edge of the selected time: whether there is a gap between the readings
     /// before and after the edge.
     edge: Option<bool>,
+}
+
+/// What a record adds to the values of a metric.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Added {
+    /// The rates of the counters since their last readings.
+    pub rates: Vec<Rate>,
+    /// Times in which some counters of the metric have a rate, and others do not: the sum is a lower
+    /// bound.
+    pub partial: Vec<Interval>,
+    /// Times in which a counter increased, but its rate is not known.
+    pub increased: Vec<Interval>,
 }
 
 /// A part of a metric: the increase per second of all counters that were read at the same times.
@@ -135,33 +152,65 @@ pub struct Rate {
     pub is_addition: bool,
 }
 
+/// Largest number of times that are kept to find overlaps.
+const MOST_TIMES: usize = 16;
+
 impl Readings {
     /// Adds the counters of a record. Returns the rates of these counters since their last
-    /// readings. The slot of the record must have been added to `slots`, unless the record is at an
-    /// edge of the selected time.
-    pub fn add(&mut self, port: &Port<'_>, metric: &Metric, slots: &Slots) -> Vec<Rate> {
-        let mut increases: Vec<(Interval, u64)> = Vec::new();
+    /// readings, and what they lack. The slot of the record must have been added to `slots`, unless
+    /// the record is at an edge of the selected time.
+    pub fn add(&mut self, port: &Port<'_>, metric: &Metric, slots: &Slots) -> Added {
+        let [mut increases, mut unknown]: [Vec<(Interval, u64)>; 2] = Default::default();
         let mut has_decreased = false;
         self.last.resize_with(metric.counters().len(), Vec::new);
         for (name, elements) in metric.counters().iter().zip(&mut self.last) {
             let Some(values) = values(port, name, metric.index()) else { continue };
             elements.resize(values.len(), None);
-            for (value, last) in values.zip(elements) {
+            for ((value, is_saturated), last) in values.zip(elements) {
                 let before = last.take();
-                let Some(value) = value else { continue };
                 if let Some(before) = before {
                     let edge = if port.is_edge { Some(port.has_gap) } else { before.edge };
+                    let is_known = !before.is_saturated && !is_saturated;
                     let has_gap = edge.unwrap_or_else(|| slots.has_gap(&before.last, port.slot));
-                    has_decreased |= value < before.value;
-                    if let Some(time) = Interval::new(before.last.ts, port.ts).filter(|_| !has_gap) {
-                        add_to(&mut increases, time, value.saturating_sub(before.value));
+                    has_decreased |= value < before.value && is_known;
+                    if let Some(time) = Interval::new(before.last.ts, port.ts) {
+                        let to = if is_known && !has_gap { &mut increases } else { &mut unknown };
+                        add_to(to, time, value.checked_sub(before.value).unwrap_or(value));
                     }
                 }
                 let reading = LastReading::new(port, slots, before.as_ref().map(|before| &before.last));
-                *last = Some(Reading { value, last: reading, edge: port.is_edge.then_some(port.has_gap) });
+                *last = Some(Reading { value, is_saturated, last: reading, edge: port.is_edge.then_some(port.has_gap) });
             }
         }
-        if has_decreased { Vec::new() } else { self.rates(increases) }
+        if has_decreased {
+            unknown.append(&mut increases);
+        }
+        let increased = unknown.iter().filter(|(_, increase)| *increase > 0).map(|(time, _)| *time).collect();
+        let rated = increases.iter().map(|(time, _)| *time).collect();
+        let partial = self.partial(rated, unknown.into_iter().map(|(time, _)| time).collect());
+        Added { rates: self.rates(increases), partial, increased }
+    }
+
+    /// Takes times with and without rates. Returns the times that have both.
+    fn partial(&mut self, rated: Vec<Interval>, lacking: Vec<Interval>) -> Vec<Interval> {
+        let is_single = self.last.len() < 2 && self.last.iter().all(|elements| elements.len() < 2);
+        if is_single {
+            return Vec::new();
+        }
+        let overlaps = |a: &[Interval], b: &[Interval]| -> Vec<Interval> {
+            a.iter().flat_map(|a| b.iter().filter_map(|b| a.within(b.from(), b.to()))).collect()
+        };
+        let mut partial = overlaps(&lacking, &self.rated);
+        self.lacking.extend(lacking);
+        partial.extend(overlaps(&rated, &self.lacking));
+        rated.into_iter().for_each(|time| join(&mut self.rated, time));
+        // A later reading describes the time since the last reading of its counter.
+        let first = self.last.iter().flatten().flatten().map(|reading| reading.last.ts).min().unwrap_or(0);
+        for times in [&mut self.rated, &mut self.lacking] {
+            times.retain(|time| time.to() > first);
+            times.drain(..times.len().saturating_sub(MOST_TIMES));
+        }
+        partial
     }
 
     /// Divides each time into the part that already has a value of the metric, and the new part.
@@ -177,6 +226,14 @@ impl Readings {
     }
 }
 
+/// Adds a time to a list of times. It joins a time that ends where it begins.
+fn join(times: &mut Vec<Interval>, time: Interval) {
+    match times.iter_mut().find(|known| known.to() >= time.from() && known.from() <= time.from()) {
+        Some(known) => *known = Interval::new(known.from(), known.to().max(time.to())).unwrap_or(*known),
+        None => times.push(time),
+    }
+}
+
 fn add_to(increases: &mut Vec<(Interval, u64)>, time: Interval, increase: u64) {
     match increases.iter_mut().find(|(known, _)| *known == time) {
         Some((_, sum)) => *sum = sum.saturating_add(increase),
@@ -184,9 +241,9 @@ fn add_to(increases: &mut Vec<(Interval, u64)>, time: Interval, increase: u64) {
     }
 }
 
-/// Returns the values of a counter, or of one element of it. `None` stands for a saturated value.
+/// Returns the values of a counter, or of one element of it, and whether each is saturated.
 /// Returns `None` if the record does not have the counter or the element.
-fn values<'a>(port: &'a Port<'_>, name: &str, index: Option<usize>) -> Option<impl ExactSizeIterator<Item = Option<u64>> + 'a> {
+fn values<'a>(port: &'a Port<'_>, name: &str, index: Option<usize>) -> Option<impl ExactSizeIterator<Item = (u64, bool)> + 'a> {
     let (all, values) = match (port.value(name)?, index) {
         (Value::One(value), None) => (std::slice::from_ref(value), std::slice::from_ref(value)),
         (Value::Many(all), None) => (&all[..], &all[..]),
@@ -195,7 +252,7 @@ fn values<'a>(port: &'a Port<'_>, name: &str, index: Option<usize>) -> Option<im
     };
     // All bits of a saturated value are set, so it is the largest value of an array.
     let saturated = if port.is_saturated(name) { all.iter().max() } else { None };
-    Some(values.iter().map(move |value| Some(*value).filter(|_| Some(value) != saturated)))
+    Some(values.iter().map(move |value| (*value, Some(value) == saturated)))
 }
 
 #[cfg(test)]
@@ -238,7 +295,7 @@ mod tests {
             if edge.is_none() {
                 self.slots.add(&port);
             }
-            let rates = self.readings.add(&port, &self.metric, &self.slots);
+            let rates = self.readings.add(&port, &self.metric, &self.slots).rates;
             assert!(rates.iter().all(|rate| !rate.is_addition || self.metric.name() == "errors"), "{rates:?}");
             rates.iter().map(|rate| (rate.time.from() / SECOND, rate.time.to() / SECOND, rate.per_second)).collect()
         }

@@ -7,7 +7,7 @@ use ibnet_analysis::heat::range::{ColorRange, Range};
 use ibnet_analysis::when::Zone;
 
 use crate::draw::axis;
-use crate::picture::heat::{cell_color, summed};
+use crate::picture::heat::{cell_color, notes};
 
 /// Size and colours of a terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub fn show(grid: &Grid, range: &Range, zone: &Zone, size: TerminalSize) -> Stri
     let grid = short.at_most(short.rows.len(), size.columns.saturating_sub(label + 1).max(1));
     let mut text = String::new();
     for (panel, range) in grid.panels.iter().zip(ranges) {
-        text += &format!("{}{}; {}\n", panel.metric.name(), summed(panel), axis::colours(&range, panel.metric.unit()));
+        text += &format!("{}{}; {}\n", panel.metric.name(), notes(panel, grid.by), axis::colours(&range, panel.metric.unit()));
         for (line, rows) in panel.cells.chunks(rows_a_line).enumerate() {
             let name: String = grid.rows[line * rows_a_line].row.chars().take(label).collect();
             text += &format!("{name:label$} {}\n", if size.colors { halves(rows, &range) } else { shades(&rows[0], &range) });
@@ -42,9 +42,10 @@ pub fn show(grid: &Grid, range: &Range, zone: &Zone, size: TerminalSize) -> Stri
     let end = grid.end_ns();
     let (from, to) = (zone.format(grid.start_ns, "%Y-%m-%d %H:%M:%S"), zone.format(end, "%H:%M:%S"));
     text += &format!(
-        "{from} to {to} ({}), {} per column; x no answer, - link down, ? unknown\n",
+        "{from} to {to} ({}), {} per column; x no answer, - link down, ? unknown{}\n",
         zone.name(grid.start_ns),
-        axis::nanos(grid.step_ns as f64)
+        axis::nanos(grid.step_ns as f64),
+        if grid.panels.iter().any(|panel| panel.count(Cell::Increase) > 0) { ", ! increase at an unknown time" } else { "" },
     );
     text
 }
@@ -77,13 +78,14 @@ fn halves(rows: &[Vec<Cell>], range: &ColorRange) -> String {
 
 fn shades(row: &[Cell], range: &ColorRange) -> String {
     let shade = |value: f64| SHADES[(range.share(value) * (SHADES.len() - 1) as f64).round() as usize];
-    row.iter().map(|cell| letter(*cell).unwrap_or_else(|| if let Cell::Value(value) = cell { shade(*value) } else { ' ' })).collect()
+    row.iter().map(|cell| letter(*cell).unwrap_or_else(|| cell.value().map_or(' ', shade))).collect()
 }
 
 /// Returns the letter of a cell without a value.
 fn letter(cell: Cell) -> Option<char> {
     match cell {
-        Cell::Value(_) => None,
+        Cell::Value(_) | Cell::AtLeast { .. } => None,
+        Cell::Increase => Some('!'),
         Cell::NoAnswer => Some('x'),
         Cell::Down => Some('-'),
         Cell::Unknown => Some('?'),
@@ -95,21 +97,19 @@ fn letter(cell: Cell) -> Option<char> {
 pub fn summary(panel: &Panel, grid: &Grid, range: &Range, zone: &Zone) -> String {
     let cells = panel.cells.iter().map(Vec::len).sum::<usize>().max(1);
     let unit = panel.metric.unit();
-    let values = panel.count(Cell::Value(0.0));
+    let values = panel.values().count();
     let mean = panel.values().sum::<f64>() / values.max(1) as f64;
     let share = |like| 100.0 * panel.count(like) as f64 / cells as f64;
-    let down = match panel.count(Cell::Down) {
-        0 => String::new(),
-        _ => format!(" {:.1} % link down,", share(Cell::Down)),
-    };
+    let share_of = |like, what| if panel.count(like) > 0 { format!(" {:.1} % {what},", share(like)) } else { String::new() };
+    let (down, increase) = (share_of(Cell::Down, "link down"), share_of(Cell::Increase, "increase at an unknown time"));
     let largest = panel.largest().map_or_else(String::new, |(value, row, column)| {
         let when = zone.format(grid.start_ns + column as u64 * grid.step_ns, "%Y-%m-%d %H:%M:%S");
         format!(", largest {} at {}, {when}", axis::quantity(value, unit), grid.rows[row].row)
     });
     format!(
-        "{}{}: mean {}{largest}; {}; of {cells} cells {:.1} % no answer,{down} {:.1} % unknown, {:.1} % no record\n",
+        "{}{}: mean {}{largest}; {}; of {cells} cells {:.1} % no answer,{down}{increase} {:.1} % unknown, {:.1} % no record\n",
         panel.metric.name(),
-        summed(panel),
+        notes(panel, grid.by),
         axis::quantity(mean, unit),
         axis::colours(&range.of(panel), unit),
         share(Cell::NoAnswer),
@@ -132,7 +132,7 @@ mod tests {
             vec![Cell::Value(1.0), Cell::NoRecord, Cell::NoRecord],
         ];
         let rows = ["a/1", "b/1", "c/1"].map(name).to_vec();
-        let panels = vec![Panel { metric: "xmit_gbps".parse().unwrap(), summed: 1, full: Some(5.0), cells }];
+        let panels = vec![Panel { metric: "xmit_gbps".parse().unwrap(), summed: 1, full: Some(5.0), ports: Vec::new(), cells }];
         Grid { start_ns: 1_795_262_400_000_000_000, step_ns: 1_000_000_000, columns: 3, by: RowKind::Port, rows, panels }
     }
 

@@ -8,6 +8,16 @@ use crate::metric::Metric;
 pub enum Cell {
     /// Mean of the values.
     Value(f64),
+    /// The sum or the largest of the values that are known. Ports of the row, or counters of the
+    /// metric, lack a value.
+    AtLeast {
+        /// Lower bound of the value.
+        value: f64,
+        /// Share of the ports of the row whose value is known, 0 to 1.
+        covered: f32,
+    },
+    /// A counter of errors increased, but the time is not known, and no other value is above 0.
+    Increase,
     /// The device did not answer, or another device answered at its LID.
     NoAnswer,
     /// The link of the port is down, so the port was not queried.
@@ -46,39 +56,88 @@ pub struct Panel {
     /// Value that a row has if its links are full. If it differs between rows, the largest one.
     /// `None` if the data rate of the link does not limit the metric, or if no data rate is known.
     pub full: Option<f64>,
+    /// Number of ports of each row, and of those that have the counter of the metric. Empty for
+    /// metrics of hosts.
+    pub ports: Vec<(usize, usize)>,
     /// Cells by row, then by column.
     pub cells: Vec<Vec<Cell>>,
 }
 
+/// The value of a row of several members, such as ports. One rule holds for all of them: a value is the
+/// sum or the largest of the values of all members. If a member lacks it, the result is a lower bound.
+/// A link that is down carries nothing, so it lacks nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Joined {
+    value: Option<f64>,
+    has_increase: bool,
+    members: u32,
+    known: u32,
+    /// State without a value.
+    state: Option<Cell>,
+}
+
+impl Joined {
+    fn add(&mut self, cell: Cell, of: fn(f64, f64) -> f64) {
+        self.members += 1;
+        self.known += u32::from(matches!(cell, Cell::Value(_) | Cell::Down));
+        self.has_increase |= cell == Cell::Increase;
+        match cell.value() {
+            Some(value) => self.value = Some(self.value.map_or(value, |sum| of(sum, value))),
+            None => self.state = Some(self.state.map_or(cell, |state| state.first(cell))),
+        }
+    }
+
+    fn cell(self) -> Cell {
+        let covered = self.known as f32 / self.members.max(1) as f32;
+        match self.value {
+            Some(value) if self.has_increase => Cell::with_increase(value, covered),
+            Some(value) if self.known == self.members => Cell::Value(value),
+            Some(value) => Cell::AtLeast { value, covered },
+            None => self.state.unwrap_or(Cell::NoRecord),
+        }
+    }
+}
+
+/// Joins the rows of members, column by column. An empty list gives an empty row.
+pub(crate) fn joined(rows: impl Iterator<Item = Vec<Cell>>, of: fn(f64, f64) -> f64) -> Vec<Cell> {
+    let mut all: Vec<Joined> = Vec::new();
+    for row in rows {
+        all.resize(row.len(), Joined::default());
+        all.iter_mut().zip(row).for_each(|(joined, cell)| joined.add(cell, of));
+    }
+    all.into_iter().map(Joined::cell).collect()
+}
+
 impl Panel {
-    /// Creates a panel and joins the cells of the ports of each row. If only some of these cells
-    /// have a value, the result is computed from them. `gbps` is the data rate of the link of a
-    /// port.
+    /// Creates a panel and joins the cells of the ports of each row. `gbps` is the data rate of the
+    /// link of a port. `row` returns the cells of a port, and whether it has the counter of the metric:
+    /// ports without it do not belong to the row, unless no port has it.
     pub fn new(
         metric: Metric,
         by: RowKind,
         groups: &[RowGroup],
         gbps: impl Fn(usize) -> Option<f64>,
-        row: impl Fn(usize) -> Vec<Cell>,
+        row: impl Fn(usize) -> (Vec<Cell>, bool),
     ) -> Self {
         let is_sum = metric.is_additive() && by.is_sum();
         let of: fn(f64, f64) -> f64 = if is_sum { |a, b| a + b } else { f64::max };
-        let join = |group: &RowGroup| {
-            let rows = group.members.iter().map(|member| row(*member));
-            let joined = rows.reduce(|mut joined, more| {
-                joined.iter_mut().zip(more).for_each(|(cell, more)| *cell = cell.join(more, of));
-                joined
-            });
-            joined.unwrap_or_default()
+        let mut ports = Vec::with_capacity(groups.len());
+        let mut join = |group: &RowGroup| {
+            let (all, mut with) = (group.members.len(), 0);
+            let own = group.members.iter().map(|member| row(*member)).filter(|(_, has)| *has).inspect(|_| with += 1);
+            let cells = joined(own.map(|(cells, _)| cells), of);
+            ports.push((all, with));
+            if with > 0 { cells } else { joined(group.members.iter().map(|member| row(*member).0), of) }
         };
+        let cells = groups.iter().map(&mut join).collect();
         let full_row = |group: &RowGroup| group.members.iter().filter_map(|member| metric.of_full_link(gbps(*member)?)).reduce(of);
         let full = groups.iter().filter_map(full_row).reduce(f64::max);
-        Self { cells: groups.iter().map(join).collect(), summed: 1, full, metric }
+        Self { cells, ports, summed: 1, full, metric }
     }
 
-    /// Returns all values.
+    /// Returns all values. They include lower bounds.
     pub fn values(&self) -> impl Iterator<Item = f64> {
-        self.cells.iter().flatten().filter_map(|cell| if let Cell::Value(value) = cell { Some(*value) } else { None })
+        self.cells.iter().flatten().filter_map(Cell::value)
     }
 
     /// Counts the cells of the same kind as `like`. The value of `like` is ignored.
@@ -92,21 +151,46 @@ impl Panel {
     pub fn largest(&self) -> Option<(f64, usize, usize)> {
         let cells =
             self.cells.iter().enumerate().flat_map(|(row, cells)| cells.iter().enumerate().map(move |(column, cell)| (row, column, cell)));
-        let values = cells.filter_map(|(row, column, cell)| if let Cell::Value(value) = cell { Some((*value, row, column)) } else { None });
+        let values = cells.filter_map(|(row, column, cell)| Some((cell.value()?, row, column)));
         values.reduce(|largest, next| if next.0 > largest.0 { next } else { largest })
     }
 }
 
 impl Cell {
-    fn join(self, other: Self, of: fn(f64, f64) -> f64) -> Self {
-        match (self, other) {
-            (Self::Value(a), Self::Value(b)) => Self::Value(of(a, b)),
-            (value @ Self::Value(_), _) | (_, value @ Self::Value(_)) => value,
-            // If one port of the row answered, the row counts as answered.
-            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
-            (Self::NoAnswer, _) | (_, Self::NoAnswer) => Self::NoAnswer,
-            (Self::Down, _) | (_, Self::Down) => Self::Down,
-            (Self::NoRecord, Self::NoRecord) => Self::NoRecord,
+    /// Returns the value, or its lower bound.
+    pub const fn value(&self) -> Option<f64> {
+        match self {
+            Self::Value(value) | Self::AtLeast { value, .. } => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Returns the cell of a value beside an increase whose time is not known. So an increase is not
+    /// drawn as 0.
+    pub(super) fn with_increase(value: f64, covered: f32) -> Self {
+        if value > 0.0 { Self::AtLeast { value, covered } } else { Self::Increase }
+    }
+
+    /// Returns the first one of two states without a value.
+    fn first(self, other: Self) -> Self {
+        // If one port of the row answered, the row counts as answered.
+        const ORDER: [Cell; 4] = [Cell::Increase, Cell::Unknown, Cell::NoAnswer, Cell::Down];
+        ORDER.into_iter().find(|state| *state == self || *state == other).unwrap_or(Self::NoRecord)
+    }
+
+    /// Returns the cell that is drawn for two neighbouring cells without room: the larger value.
+    fn larger(self, other: Self) -> Self {
+        match (self.value(), other.value()) {
+            (Some(a), Some(b)) if b > a => other,
+            (Some(_), _) => {
+                if other == Self::Increase {
+                    Self::with_increase(self.value().unwrap_or(0.0), 0.0)
+                } else {
+                    self
+                }
+            }
+            (None, Some(_)) => other.larger(self),
+            (None, None) => self.first(other),
         }
     }
 }
@@ -121,7 +205,7 @@ impl Grid {
     /// rows with the largest means of the first metric over time.
     pub fn arranged(mut self, order: RowOrder, top: Option<usize>) -> Self {
         let mean = |row: &Vec<Cell>| {
-            let values = row.iter().filter_map(|cell| if let Cell::Value(value) = cell { Some(*value) } else { None });
+            let values = row.iter().filter_map(Cell::value);
             let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
             if count > 0 { sum / f64::from(count) } else { f64::NEG_INFINITY }
         };
@@ -145,6 +229,7 @@ impl Grid {
         self.rows = rows.iter().map(|row| self.rows[*row].clone()).collect();
         for panel in &mut self.panels {
             panel.cells = rows.iter().map(|row| panel.cells[*row].clone()).collect();
+            panel.ports = rows.iter().filter_map(|row| panel.ports.get(*row).copied()).collect();
         }
         self
     }
@@ -153,14 +238,16 @@ impl Grid {
     /// cell has the largest value of its parts.
     pub fn at_most(&self, rows: usize, columns: usize) -> Self {
         let (tall, wide) = (self.rows.len().div_ceil(rows.max(1)).max(1), self.columns.div_ceil(columns.max(1)).max(1));
-        let join = |cells: &[Cell]| cells.iter().copied().reduce(|a, b| a.join(b, f64::max)).unwrap_or(Cell::NoRecord);
+        let join = |cells: &[Cell]| cells.iter().copied().reduce(Cell::larger).unwrap_or(Cell::NoRecord);
         let narrow = |cells: &Vec<Cell>| cells.chunks(wide).map(join).collect::<Vec<_>>();
         let shrink = |panel: &Panel| {
             let narrowed: Vec<_> = panel.cells.iter().map(narrow).collect();
             let low = narrowed.chunks(tall).map(|rows| {
                 (0..rows.first().map_or(0, Vec::len)).map(|column| join(&rows.iter().map(|row| row[column]).collect::<Vec<_>>())).collect()
             });
-            Panel { metric: panel.metric.clone(), cells: low.collect(), ..*panel }
+            let sum = |rows: &[(usize, usize)]| rows.iter().fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
+            let ports = panel.ports.chunks(tall).map(sum).collect();
+            Panel { metric: panel.metric.clone(), cells: low.collect(), ports, ..*panel }
         };
         let names = self.rows.chunks(tall).map(|names| match names {
             [name] => name.clone(),
@@ -190,24 +277,38 @@ mod tests {
     }
 
     fn panel(cells: Vec<Vec<Cell>>) -> Panel {
-        Panel { metric: "xmit_gbps".parse().unwrap(), summed: 1, full: None, cells }
+        Panel { metric: "xmit_gbps".parse().unwrap(), summed: 1, full: None, ports: Vec::new(), cells }
     }
 
-    use Cell::{NoAnswer, NoRecord, Unknown, Value};
+    use Cell::{AtLeast, Down, Increase, NoAnswer, NoRecord, Unknown, Value};
 
     #[test]
     fn rates_of_a_switch_are_summed_and_a_link_has_the_larger_one() {
         let groups = [RowGroup { name: name("s"), members: vec![0, 1, 2] }];
         let rows = [vec![Value(1.0), NoAnswer, NoRecord], vec![Value(2.0), Unknown, NoRecord], vec![NoAnswer, NoRecord, Unknown]];
         let gbps = |row| (row != 2).then_some(100.0);
-        let cells = |by| Panel::new("xmit_gbps".parse().unwrap(), by, &groups, gbps, |row| rows[row].clone()).cells;
-        assert_eq!(cells(RowKind::Switch), [[Value(3.0), Unknown, Unknown]]);
-        assert_eq!(cells(RowKind::Link), [[Value(2.0), Unknown, Unknown]]);
-        let shares = Panel::new("xmit_blocked".parse().unwrap(), RowKind::Switch, &groups, gbps, |row| rows[row].clone());
-        let full = |metric: &str, by| Panel::new(metric.parse().unwrap(), by, &groups, gbps, |row| rows[row].clone()).full;
+        let cells = |by| Panel::new("xmit_gbps".parse().unwrap(), by, &groups, gbps, |row| (rows[row].clone(), true)).cells;
+        let at_least = |value| AtLeast { value, covered: 2.0 / 3.0 };
+        assert_eq!(cells(RowKind::Switch), [[at_least(3.0), Unknown, Unknown]]);
+        assert_eq!(cells(RowKind::Link), [[at_least(2.0), Unknown, Unknown]]);
+        let shares = Panel::new("xmit_blocked".parse().unwrap(), RowKind::Switch, &groups, gbps, |row| (rows[row].clone(), true));
+        let full = |metric: &str, by| Panel::new(metric.parse().unwrap(), by, &groups, gbps, |row| (rows[row].clone(), true)).full;
         assert_eq!([full("xmit_gbps", RowKind::Switch), full("xmit_gbps", RowKind::Link)], [Some(200.0), Some(100.0)]);
         assert_eq!([full("port_xmit_data_bytes", RowKind::Link), full("errors", RowKind::Link)], [Some(12.5e9), None]);
-        assert_eq!(shares.cells, [[Value(2.0), Unknown, Unknown]]);
+        assert_eq!(shares.cells, [[at_least(2.0), Unknown, Unknown]]);
+    }
+
+    #[test]
+    fn sum_is_a_value_only_with_the_values_of_all_ports() {
+        let sum = |cells: &[Cell]| joined(cells.iter().map(|cell| vec![*cell]), |a, b| a + b)[0];
+        assert_eq!(sum(&[Value(1.0), Value(2.0), Down]), Value(3.0), "a link that is down carries nothing");
+        for lacking in [NoAnswer, Unknown, NoRecord] {
+            assert_eq!(sum(&[Value(1.0), lacking]), AtLeast { value: 1.0, covered: 0.5 });
+        }
+        assert_eq!(sum(&[AtLeast { value: 1.0, covered: 0.0 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.5 });
+        assert_eq!(sum(&[Value(0.0), Increase]), Increase, "not 0");
+        assert_eq!(sum(&[Value(2.0), Increase]), AtLeast { value: 2.0, covered: 0.5 });
+        assert_eq!([sum(&[NoAnswer, Increase]), sum(&[Down, NoAnswer]), sum(&[NoRecord, Down])], [Increase, NoAnswer, Down]);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! the metric of one port over one column. Columns are short at first. If the recording is long,
 //! neighbouring columns are joined. So each possible length of a column is a multiple of the
 //! shorter lengths. The memory depends on the size of the picture, not on the number of records. A
-//! cell has a value or one of these states: the port did not answer, its link is down, the value is
-//! not known, or there is no record.
+//! cell has a value, a lower bound of it, or one of these states: errors increased at an unknown time,
+//! the port did not answer, its link is down, the value is not known, or there is no record.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::input::Fold;
 use crate::input::run::Run;
 use crate::metric::{Element, Metric};
 use crate::ports::PortKey;
-use crate::rates::{Rate, Readings, Slots};
+use crate::rates::{Added, Rate, Readings, Slots};
 use crate::record::{Interval, Port, Record, Type};
 
 pub mod grid;
@@ -33,7 +33,7 @@ pub mod rows;
 mod runs;
 pub(crate) mod track;
 
-use grid::{Grid, Panel};
+use grid::{Cell, Grid, Panel};
 use order::{PortAndPeer, RowGroup, RowId, RowKind, RowLabel};
 use track::{State, Track};
 
@@ -111,6 +111,18 @@ struct Row {
     slots: Slots,
     /// Last readings of the counters of each metric. They are empty for a derived value.
     readings: Vec<Readings>,
+    /// Whether a record has a counter of the metric, for each metric.
+    has_counter: Vec<bool>,
+    /// Whether the port answered.
+    answered: bool,
+}
+
+impl Row {
+    /// Returns the cells of a metric, and whether the port has it. A port that never answered may
+    /// have it.
+    fn of(&self, metric: usize, is_counter: bool, first: u64, columns: usize) -> (Vec<Cell>, bool) {
+        (self.tracks[metric].row(first, columns), !is_counter || !self.answered || self.has_counter[metric])
+    }
 }
 
 impl HeatMap {
@@ -193,7 +205,8 @@ impl HeatMap {
             return Err(AnalysisError::Nothing { what: format!("no {by} was sampled"), help });
         }
         let panel = |number: usize| {
-            let row = |index: usize| self.rows[index].tracks[number].row(first, columns);
+            let is_counter = !self.metrics[number].counters().is_empty();
+            let row = |index: usize| self.rows[index].of(number, is_counter, first, columns);
             let panel = Panel::new(self.metrics[number].clone(), by, &groups, |index| self.rows[index].port.gbps, row);
             Panel { summed: self.seen[number].max(1), ..panel }
         };
@@ -208,12 +221,13 @@ impl HeatMap {
         let panel = |(number, metrics): (usize, &[Metric])| {
             let element = |index: usize| {
                 let track = number * self.elements + index;
-                let row = |port: usize| self.rows[port].tracks[track].row(first, columns);
+                let row = |port: usize| self.rows[port].of(track, true, first, columns);
                 Panel::new(metrics[index].clone(), by, &all, |_| None, row)
             };
             let elements: Vec<Panel> = (0..rows).map(element).collect();
             let metric = metrics[0].whole();
-            Panel { metric, summed: 1, full: None, cells: elements.into_iter().flat_map(|panel| panel.cells).collect() }
+            let ports = elements.iter().flat_map(|panel| panel.ports.clone()).collect();
+            Panel { metric, summed: 1, full: None, ports, cells: elements.into_iter().flat_map(|panel| panel.cells).collect() }
         };
         let name = |index: usize| RowLabel {
             id: RowId { index: Some(index), ..RowId::default() },
@@ -265,8 +279,16 @@ impl HeatMap {
 
     fn row(&mut self, port: &Port<'_>) -> usize {
         *self.by_key.entry((port.guid, port.port)).or_insert_with(|| {
-            let (tracks, readings) = (vec![Track::default(); self.metrics.len()], vec![Readings::default(); self.metrics.len()]);
-            self.rows.push(Row { port: PortAndPeer::of(port), tracks, last_ts: None, slots: Slots::default(), readings });
+            let count = self.metrics.len();
+            self.rows.push(Row {
+                port: PortAndPeer::of(port),
+                tracks: vec![Track::default(); count],
+                last_ts: None,
+                slots: Slots::default(),
+                readings: vec![Readings::default(); count],
+                has_counter: vec![false; count],
+                answered: false,
+            });
             self.rows.len() - 1
         })
     }
@@ -328,17 +350,21 @@ impl HeatMap {
             self.rows[row].slots.add(port);
         }
         for (index, metric) in metrics.iter().enumerate().filter(|(_, metric)| !metric.counters().is_empty()) {
-            if self.seen[index] == 0 {
-                self.seen[index] = metric.width(port);
-            }
-            let Row { slots, readings, .. } = &mut self.rows[row];
-            let rates = readings[index].add(port, metric, slots);
+            let width = metric.width(port);
+            self.seen[index] = self.seen[index].max(width);
+            let Row { slots, readings, has_counter, .. } = &mut self.rows[row];
+            has_counter[index] |= width > 0;
+            let Added { rates, partial, increased } = readings[index].add(port, metric, slots);
             if rates.is_empty() && !port.is_edge {
                 // If the counter is read later, its rate replaces this state.
                 self.put(row, index, silent, State::without_value(port));
             }
             for Rate { time, per_second, is_addition } in rates {
                 self.put(row, index, time, if is_addition { State::Addition(per_second) } else { State::Value(per_second) });
+            }
+            partial.into_iter().for_each(|time| self.put(row, index, time, State::Partial));
+            if metric.counts_errors() {
+                increased.into_iter().for_each(|time| self.put(row, index, time, State::Increase));
             }
         }
     }
@@ -400,6 +426,7 @@ impl Fold for HeatMap {
         if !port.is_edge {
             self.rows[row].port.update_link(&port.link);
             self.rows[row].last_ts = Some(port.ts);
+            self.rows[row].answered |= port.answered();
             for index in 0..self.metrics.len() {
                 let metric = &self.metrics[index];
                 if metric.counters().is_empty() {

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn panel_of(metric: &str, full: Option<f64>, cells: Vec<Vec<Cell>>) -> Panel {
-        Panel { metric: metric.parse().unwrap(), summed: 1, full, cells }
+        Panel { metric: metric.parse().unwrap(), summed: 1, full, ports: Vec::new(), cells }
     }
 
     fn panel(cells: Vec<Vec<Cell>>) -> Panel {

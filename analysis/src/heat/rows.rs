@@ -3,9 +3,9 @@
 use ibnet::types::{Guid, PortNum};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
-use super::grid::{Cell, Grid};
+use super::grid::{Cell, Grid, Panel};
 use super::order::RowLabel;
-use crate::metric::{Metric, Unit};
+use crate::metric::Unit;
 use crate::ports::PortName;
 use crate::rows::Row;
 
@@ -32,6 +32,9 @@ pub struct HeatRow<'a> {
     pub peer: Option<&'a PortName>,
     /// Number of a service level or of a virtual lane. Null for other rows.
     pub index: Option<usize>,
+    /// Number of ports whose values the cells join. Ports that answered and do not have the counter of
+    /// the metric are left out. Null for a metric of hosts.
+    pub ports: Option<usize>,
     /// Length of a bin in nanoseconds.
     pub bin_ns: u64,
     /// One cell for each bin, in the order of time.
@@ -50,10 +53,12 @@ impl Row for HeatRow<'_> {
         "peer_port",
         "peer_node",
         "index",
+        "ports",
         "bin_ns",
         "cells_start_ns",
         "cells_state",
         "cells_value",
+        "cells_covered",
     ];
 }
 
@@ -71,10 +76,14 @@ pub struct Cells<'a> {
 pub struct HeatCell {
     /// Start of the bin, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// `value`, `no_answer`, `down`, `unknown` or `no_record`.
+    /// `value`, `at_least`, `increase`, `no_answer`, `down`, `unknown` or `no_record`.
     pub state: &'static str,
-    /// Mean of the metric over the time of the bin that has a value. Null for other states.
+    /// Mean of the metric over the time of the bin that has a value. Its lower bound for `at_least`.
+    /// Null for other states.
     pub value: Option<f64>,
+    /// Share of the ports whose value is known, 0 to 1. Only for `at_least`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub covered: Option<f32>,
 }
 
 impl Cells<'_> {
@@ -82,14 +91,16 @@ impl Cells<'_> {
     pub fn iter(&self) -> impl Iterator<Item = HeatCell> {
         let starts = (0..).map(|index| self.start_ns.saturating_add(self.bin_ns.saturating_mul(index)));
         starts.zip(self.cells).map(|(start_ns, cell)| {
-            let (state, value) = match cell {
-                Cell::Value(value) => ("value", Some(*value)),
+            let (state, covered) = match cell {
+                Cell::Value(_) => ("value", None),
+                Cell::AtLeast { covered, .. } => ("at_least", Some(*covered)),
+                Cell::Increase => ("increase", None),
                 Cell::NoAnswer => ("no_answer", None),
                 Cell::Down => ("down", None),
                 Cell::Unknown => ("unknown", None),
                 Cell::NoRecord => ("no_record", None),
             };
-            HeatCell { start_ns, state, value }
+            HeatCell { start_ns, state, value: cell.value(), covered }
         })
     }
 }
@@ -106,12 +117,12 @@ impl Grid {
     /// Returns the rows of the JSON output: the rows of the first metric, then those of the next
     /// one.
     pub fn heat_rows(&self) -> Vec<HeatRow<'_>> {
-        let of_panel =
-            |metric, rows| self.rows.iter().zip(rows).map(move |(label, cells): (_, &'_ Vec<Cell>)| self.row(metric, label, cells));
-        self.panels.iter().flat_map(|panel| of_panel(&panel.metric, &panel.cells)).collect()
+        let rows = |panel| (0..self.rows.len()).map(move |row| self.row(panel, row));
+        self.panels.iter().flat_map(rows).collect()
     }
 
-    fn row<'a>(&'a self, metric: &'a Metric, RowLabel { id, .. }: &'a RowLabel, cells: &'a [Cell]) -> HeatRow<'a> {
+    fn row<'a>(&'a self, Panel { metric, cells, ports, .. }: &'a Panel, row: usize) -> HeatRow<'a> {
+        let (RowLabel { id, .. }, cells) = (&self.rows[row], &cells[row]);
         HeatRow {
             metric: metric.name(),
             unit: unit(metric.unit()),
@@ -121,6 +132,7 @@ impl Grid {
             node: id.node.as_deref(),
             peer: id.peer.as_ref(),
             index: id.index,
+            ports: ports.get(row).map(|(all, with)| if *with > 0 { *with } else { *all }),
             bin_ns: self.step_ns,
             cells: Cells { start_ns: self.start_ns, bin_ns: self.step_ns, cells },
         }

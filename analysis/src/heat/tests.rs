@@ -1,4 +1,4 @@
-use super::grid::Cell::{NoAnswer, NoRecord, Unknown, Value};
+use super::grid::Cell::{AtLeast, Increase, NoAnswer, NoRecord, Unknown, Value};
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
@@ -22,7 +22,7 @@ pub(super) fn heat(metrics: &[&str], lines: &[String]) -> HeatMap {
     heat
 }
 
-fn cells(heat: HeatMap) -> Vec<Vec<Vec<grid::Cell>>> {
+fn cells(heat: HeatMap) -> Vec<Vec<Vec<Cell>>> {
     heat.finish(RowKind::Port).unwrap().panels.into_iter().map(|panel| panel.cells).collect()
 }
 
@@ -44,11 +44,11 @@ pub(super) fn records() -> Vec<String> {
     ]
 }
 
-fn expected() -> Vec<Vec<Vec<grid::Cell>>> {
+fn expected() -> Vec<Vec<Vec<Cell>>> {
     vec![
         vec![vec![Unknown, Value(2.5), Value(3.0), Value(3.5), Value(4.0)], vec![Value(1.0), NoAnswer, Value(0.0), NoRecord, Value(9.0)]],
-        // An increase of 4 in a second; then a reset; after a gap there is no rate.
-        vec![vec![NoRecord, Value(4.0), Unknown, Value(1.0), Value(0.0)], vec![NoRecord, NoAnswer, Unknown, NoRecord, Unknown]],
+        // An increase of 4 in a second; then a reset; an increase in a gap has no rate.
+        vec![vec![NoRecord, Value(4.0), Increase, Value(1.0), Value(0.0)], vec![NoRecord, NoAnswer, Increase, NoRecord, Unknown]],
     ]
 }
 
@@ -228,7 +228,7 @@ fn lost_reading_of_a_counter_with_a_cadence_is_unknown() {
     lines[20] = line(SLOT + 20, 2, "timeout", "");
     lines[21] = line(SLOT + 21, 2, "ok", r#","symbol_error_counter":70"#);
     let cells = cells(heat(&["symbol_error_counter"], &lines))[0][0].clone();
-    assert_eq!(cells[cells.len() - 15..], [vec![Unknown; 9], vec![NoAnswer], vec![Unknown; 5]].concat());
+    assert_eq!(cells[cells.len() - 15..], [vec![Increase; 9], vec![NoAnswer], vec![Increase], vec![Unknown; 4]].concat());
 }
 
 #[test]
@@ -304,11 +304,89 @@ pub(super) fn by_level() -> Grid {
 fn elements_are_rows_that_sum_all_ports() {
     let grid = by_level();
     assert_eq!(grid.rows.iter().map(|row| &*row.row).collect::<Vec<_>>(), ["SL 0", "SL 1", "SL 2", "SL 3"]);
-    assert_eq!(grid.panels[0].cells[0], [Value(6.0), Value(0.0)]);
+    assert_eq!(grid.panels[0].cells[0], [Value(6.0), AtLeast { value: 0.0, covered: 0.5 }], "one of the two decreased");
     assert_eq!(grid.panels[0].cells[1], [Value(0.0), Value(0.0)]);
     assert_eq!(grid.panels[0].cells[3], [Value(5.0), Value(0.0)]);
     assert_eq!(grid.panels[0].metric.name(), "port_xmit_data_sl_bytes");
     for (metric, by) in [("xmit_gbps", RowKind::Sl), ("port_xmit_data_sl_bytes", RowKind::Vl), ("port_vl_op_data[1]", RowKind::Vl)] {
         assert!(matches!(HeatMap::by_element(&[metric.parse().unwrap()], None, by), Err(AnalysisError::Metric { .. })), "{metric}");
     }
+}
+
+/// Returns the state, the value and the known share of each cell of a row.
+fn states(grid: &Grid, row: usize) -> Vec<(String, Option<f64>, Option<f64>)> {
+    let row = serde_json::to_value(&grid.heat_rows()[row]).unwrap();
+    let cell = |cell: &serde_json::Value| (cell["state"].as_str().unwrap().to_owned(), cell["value"].as_f64(), cell["covered"].as_f64());
+    row["cells"].as_array().unwrap().iter().map(cell).collect()
+}
+
+fn state(state: &str, value: Option<f64>, covered: Option<f64>) -> (String, Option<f64>, Option<f64>) {
+    (state.to_owned(), value, covered)
+}
+
+#[test]
+fn sum_over_ports_that_lacks_a_port_is_no_value() {
+    let level = |slot, port, rest: &str| line(SLOT + slot, port, "ok", &format!(r#","port_xmit_data_sl_bytes":{rest}"#));
+    // Port 2 is saturated from the second slot on, port 3 grows by 5, and port 4 does not have the counter.
+    let full = r#"[4294967295,0],"saturated":["port_xmit_data_sl_bytes"]"#;
+    let lines: Vec<_> = (0..4)
+        .flat_map(|slot| {
+            let two = if slot < 2 { format!("[{},0]", 1000 * slot) } else { full.to_owned() };
+            [level(slot, 2, &two), level(slot, 3, &format!("[{},0]", 5 * slot)), line(SLOT + slot, 4, "ok", "")]
+        })
+        .collect();
+    let mut heat = HeatMap::by_element(&["port_xmit_data_sl_bytes".parse().unwrap()], None, RowKind::Sl).unwrap();
+    lines.iter().for_each(|line| heat.add(&Record::parse(line.as_bytes(), Type::Port).unwrap()));
+    let grid = heat.finish(RowKind::Sl).unwrap();
+    let partly = state("at_least", Some(5.0), Some(0.5));
+    assert_eq!(states(&grid, 0), [state("value", Some(1005.0), None), partly.clone(), partly]);
+    assert_eq!(states(&grid, 1), vec![state("value", Some(0.0), None); 3], "the other element is not saturated");
+    assert_eq!(serde_json::to_value(&grid.heat_rows()[0]).unwrap()["ports"], 2, "port 4 does not have the counter");
+    // The sum over the elements of one port lacks the saturated element.
+    let sums = self::heat(&["port_xmit_data_sl_bytes"], &lines).finish(RowKind::Port).unwrap();
+    let none = state("at_least", Some(0.0), Some(0.0));
+    assert_eq!(states(&sums, 0), [state("value", Some(1000.0), None), none.clone(), none]);
+    // So does the sum over the ports of the switch.
+    let sums = self::heat(&["port_xmit_data_sl_bytes"], &lines).finish(RowKind::Switch).unwrap();
+    assert_eq!(states(&sums, 0)[1], state("at_least", Some(5.0), Some(0.5)));
+}
+
+#[test]
+fn port_that_is_down_adds_nothing_to_a_sum_and_silent_port_makes_it_a_lower_bound() {
+    let of = |status: &str| {
+        let lines: Vec<_> =
+            (0..3).flat_map(|slot| [line(SLOT + slot, 2, "ok", r#","xmit_gbps":2.0"#), line(SLOT + slot, 3, status, "")]).collect();
+        states(&heat(&["xmit_gbps"], &lines).finish(RowKind::Switch).unwrap(), 0)[1].clone()
+    };
+    assert_eq!(of("down"), state("value", Some(2.0), None));
+    assert_eq!(of("timeout"), state("at_least", Some(2.0), Some(0.5)));
+}
+
+/// Increases that `errors` lists are not hidden by a state or by a value of 0.
+#[test]
+fn increase_at_an_unknown_time_is_marked() {
+    let symbols = |slot, status: &str, rest: &str| line(SLOT + slot, 2, status, &format!(r#","port_rcv_errors":0{rest}"#));
+    let late = [
+        symbols(0, "ok", r#","symbol_error_counter":3"#),
+        symbols(1, "late", ""),
+        symbols(2, "late", ""),
+        symbols(3, "ok", r#","symbol_error_counter":163"#),
+        symbols(4, "ok", r#","symbol_error_counter":163"#),
+    ];
+    let increase = state("increase", None, None);
+    let zero = state("value", Some(0.0), None);
+    for metric in ["symbol_error_counter", "errors"] {
+        let grid = heat(&[metric], &late).finish(RowKind::Port).unwrap();
+        assert_eq!(states(&grid, 0)[..4], [increase.clone(), increase.clone(), increase.clone(), zero.clone()], "{metric}");
+    }
+    let full = r#","symbol_error_counter":65535,"saturated":["symbol_error_counter"]"#;
+    let saturated = [symbols(0, "ok", r#","symbol_error_counter":0"#), symbols(1, "ok", full), symbols(2, "ok", full)];
+    let grid = heat(&["errors"], &saturated).finish(RowKind::Port).unwrap();
+    assert_eq!(states(&grid, 0), [increase, state("at_least", Some(0.0), Some(0.0))]);
+    let grid = heat(&["symbol_error_counter"], &saturated).finish(RowKind::Switch).unwrap();
+    assert_eq!(states(&grid, 0)[1], state("unknown", None, None), "a saturated counter does not increase");
+    // A counter that is no error increases all the time.
+    let packets = late.map(|line| line.replace("symbol_error_counter", "port_xmit_pkts"));
+    let grid = heat(&["port_xmit_pkts"], &packets).finish(RowKind::Port).unwrap();
+    assert_eq!(states(&grid, 0)[2], state("unknown", None, None));
 }

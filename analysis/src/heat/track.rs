@@ -16,6 +16,10 @@ pub(crate) enum State {
     Value(f64),
     /// A part of a value. Another part of the value was added for the same time.
     Addition(f64),
+    /// The value is a sum that lacks counters of the metric.
+    Partial,
+    /// A counter of errors increased, but the time of the increase is not known.
+    Increase,
     /// The value is not known: the port answered without it, or was not queried.
     Unknown,
     /// The link of the port is down.
@@ -36,11 +40,16 @@ pub(crate) struct Sum {
     sum: f64,
     /// Nanoseconds with a value.
     value_ns: u64,
-    has_value: bool,
-    has_unknown: bool,
-    has_down: bool,
-    has_no_answer: bool,
+    /// The states that are shown.
+    states: u8,
 }
+
+const VALUE: u8 = 1;
+const UNKNOWN: u8 = 2;
+const DOWN: u8 = 4;
+const NO_ANSWER: u8 = 8;
+const PARTIAL: u8 = 16;
+const INCREASE: u8 = 32;
 
 impl State {
     /// Returns the state of a record that has no value of the metric.
@@ -95,36 +104,45 @@ impl Sum {
     /// Adds a part of the time of a record. `most_ns` is the longest part that a column can contain.
     pub(crate) fn put(&mut self, state: State, part: Interval, most_ns: u64) {
         let is_shown = part.length_ns() as f64 >= most_ns as f64 * LEAST_SHARE;
-        match state {
-            State::Value(value) => {
-                self.sum += value * part.length_ns() as f64;
-                self.value_ns = self.value_ns.saturating_add(part.length_ns());
-                self.has_value |= is_shown;
-            }
-            State::Addition(value) => self.sum += value * part.length_ns() as f64,
-            State::Unknown => self.has_unknown |= is_shown,
-            State::Down => self.has_down |= is_shown,
-            State::NoAnswer => self.has_no_answer |= is_shown,
+        if let State::Value(value) | State::Addition(value) = state {
+            self.sum += value * part.length_ns() as f64;
+        }
+        if let State::Value(_) = state {
+            self.value_ns = self.value_ns.saturating_add(part.length_ns());
+        }
+        // A sum that lacks counters in any part of a column is a lower bound.
+        if is_shown || matches!(state, State::Partial) {
+            self.states |= match state {
+                State::Value(_) => VALUE,
+                State::Addition(_) => 0,
+                State::Partial => PARTIAL,
+                State::Increase => INCREASE,
+                State::Unknown => UNKNOWN,
+                State::Down => DOWN,
+                State::NoAnswer => NO_ANSWER,
+            };
         }
     }
 
     fn add(&mut self, other: Self) {
         self.sum += other.sum;
         self.value_ns = self.value_ns.saturating_add(other.value_ns);
-        self.has_value |= other.has_value;
-        self.has_unknown |= other.has_unknown;
-        self.has_down |= other.has_down;
-        self.has_no_answer |= other.has_no_answer;
+        self.states |= other.states;
     }
 
     /// Returns the mean over the time with a value.
     fn cell(&self) -> Cell {
-        match self {
-            Self { has_value: true, .. } => Cell::Value(self.sum / self.value_ns as f64),
-            Self { has_no_answer: true, .. } => Cell::NoAnswer,
-            Self { has_down: true, .. } => Cell::Down,
-            Self { has_unknown: true, .. } => Cell::Unknown,
-            _ => Cell::NoRecord,
+        let has = |state: u8| self.states & state > 0;
+        let mean = has(VALUE).then(|| self.sum / self.value_ns as f64);
+        match mean {
+            Some(value) if has(INCREASE) => Cell::with_increase(value, 0.0),
+            Some(value) if has(PARTIAL) => Cell::AtLeast { value, covered: 0.0 },
+            Some(value) => Cell::Value(value),
+            None if has(NO_ANSWER) => Cell::NoAnswer,
+            None if has(DOWN) => Cell::Down,
+            None if has(INCREASE) => Cell::Increase,
+            None if has(UNKNOWN) => Cell::Unknown,
+            None => Cell::NoRecord,
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn grid(metrics: &[HostMetric], rows: Vec<RowLabel>, columns: Columns) -> Gr
             let sum = series.reduce(|sum, more| sum.into_iter().zip(more).map(|(a, b)| plus(a, b)).collect());
             sum.unwrap_or_else(|| vec![Cell::NoRecord; columns.count])
         };
-        Panel { metric: metric.metric.clone(), summed: 1, full: None, cells: rows.iter().map(cells).collect() }
+        Panel { metric: metric.metric.clone(), summed: 1, full: None, ports: Vec::new(), cells: rows.iter().map(cells).collect() }
     };
     let panels = metrics.iter().map(panel).collect();
     Grid { start_ns: columns.start_ns, step_ns: columns.step_ns, columns: columns.count, by: RowKind::Host, rows, panels }

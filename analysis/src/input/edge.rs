@@ -112,7 +112,8 @@ fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, slots: &Sl
             let reading = readings.swap_remove(index);
             let Some(interval) = Interval::new(reading.last.ts, record.ts) else { continue };
             counters.push((*name, between(&reading.value, value, interval, edge)));
-            if reading.is_saturated {
+            // A value between two readings is not known if one of them is not.
+            if reading.is_saturated || record.is_saturated(name) {
                 saturated.push((*name).into());
             }
         }

@@ -311,7 +311,7 @@ impl Fold for Row {
         self.slots.add(port);
         let start = self.slot_start(port);
         let rates = if self.uses_counters() {
-            self.readings.add(port, &self.metric, &self.slots)
+            self.readings.add(port, &self.metric, &self.slots).rates
         } else {
             let round_trip = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
             let time = round_trip.and_then(|round_trip| self.metric.time(port, round_trip));

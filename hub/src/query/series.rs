@@ -272,7 +272,7 @@ impl SeriesMetric {
         if self.form == As::Total {
             return vec![(None, self.total(port).map(Number::Counter), false)];
         }
-        let rates = readings.add(port, &self.metric, slots);
+        let rates = readings.add(port, &self.metric, slots).rates;
         if rates.is_empty() {
             return vec![(None, None, false)];
         }

@@ -1,5 +1,6 @@
 """`heatmap`: the cells of each row, by the rules under "heatmap" in docs/viewing.md."""
 
+import bisect
 import collections
 import re
 
@@ -17,9 +18,9 @@ UNITS = {"xmit_gbps": "Gb/s", "rcv_gbps": "Gb/s", "rtt_ns": "ns", "rtt_mean_ns":
 )
 # The counters of the metric `errors`.
 ERRORS = [name for name in ALL_ERRORS if name not in PARTS]
-# States of a port in a bin, and states of a row of several ports: the first one wins.
-OF_PORT = ["value", "no_answer", "down", "unknown"]
-OF_ROW = ["value", "unknown", "no_answer", "down"]
+# States without a value of a port in a bin, and of a row of several ports: the first one wins.
+OF_PORT = ["no_answer", "down", "increase", "unknown"]
+OF_ROW = ["increase", "unknown", "no_answer", "down"]
 
 
 class Metric:
@@ -42,30 +43,21 @@ class Metric:
             return None
         return float(r["rtt_ns"]) if self.name == "rtt_ns" else r["rtt_ns"] / r["mads"]
 
-    def names(self, r):
-        """The counters and elements that a record has."""
-        found = [(name, r[name]) for name in self.counters if r.get(name) is not None]
-        for name, values in found:
-            if name in ARRAYS:
-                yield from (f"{name}[{i}]" for i in range(len(values)) if self.index in (None, i))
-            else:
-                yield name
-
     def readings(self, r):
-        """The values of a record by counter and element. A saturated value is not known."""
+        """The values of a record by counter and element, each with whether it is saturated."""
         values = {}
         for name in self.counters:
             found, is_saturated = r.get(name), name in (r["saturated"] or [])
             if found is None or name in ARRAYS and self.index is not None and self.index >= len(found):
                 continue
             if name not in ARRAYS:
-                if self.index is None and not is_saturated:
-                    values[name] = found
+                if self.index is None:
+                    values[name] = found, is_saturated
                 continue
             # All bits of a saturated element are set: it is the largest one.
             limit = max(found) if is_saturated else None
             chosen = range(len(found)) if self.index is None else [self.index]
-            values |= {f"{name}[{i}]": found[i] for i in chosen if found[i] != limit}
+            values |= {f"{name}[{i}]": (found[i], found[i] == limit) for i in chosen}
         return values
 
 
@@ -82,15 +74,19 @@ class Track:
             if value is not None:
                 cell[0] += value * part
                 cell[1] += part if state == "value" else 0
-            if 8 * part >= min(b - a, width):
+            if 8 * part >= min(b - a, width) or state == "partial":
                 cell[2].add(state)
 
     def cell(self, number):
         if number not in self.bins:
             return "no_record", None
         total, ns, states = self.bins[number]
-        state = next((state for state in OF_PORT if state in states), "no_record")
-        return state, total / ns if state == "value" else None
+        if "value" not in states:
+            return next((state for state in OF_PORT if state in states), "no_record"), None
+        value = total / ns
+        if "increase" in states:
+            return ("at_least", value) if value > 0 else ("increase", None)
+        return "at_least" if "partial" in states else "value", value
 
 
 def state(r):
@@ -98,10 +94,9 @@ def state(r):
     return {"timeout": "no_answer", "unreachable": "no_answer", "wrong_device": "no_answer", "down": "down"}.get(r["status"], "unknown")
 
 
-def parts(recording, port, metrics):
+def parts(recording, port, counted, metrics):
     """Yields the parts of the time of a port: metric, from, to, state, value. A state of "more" adds to a value."""
     last = None
-    counted = [Rates(port, metric) for metric in metrics if metric.is_rate]
     records = {id(r) for r in port.records}
     for r in port.used:
         if id(r) not in records:
@@ -125,8 +120,10 @@ def parts(recording, port, metrics):
         for rates in counted:
             found = list(rates.between(r))
             yield from found
-            if not found or not port.within(r["ts"]):
+            if not any(part[3] in ("value", "more") for part in found) or not port.within(r["ts"]):
                 yield rates.metric, *silent, state(r), None
+    for rates in counted:
+        yield from rates.partial()
 
 
 class Rates:
@@ -139,6 +136,8 @@ class Rates:
         # The statuses of each slot so far, and the times at which the device did not answer.
         self.slots, self.away = collections.defaultdict(set), [0]
         self.covered = []
+        # The times with and without a rate of a counter, and whether a record has a counter.
+        self.rated, self.lacking, self.has_counter = [], [], False
 
     def add(self, r):
         """Adds a record, in the order of time."""
@@ -160,32 +159,50 @@ class Rates:
         if not r["counts"]:
             return
         low, high = self.port.window
-        values, increases, has_decreased = self.metric.readings(r), collections.Counter(), False
-        for name in self.metric.names(r):
+        increases, unknown, has_decreased = collections.Counter(), collections.Counter(), False
+        for name, (value, is_saturated) in self.metric.readings(r).items():
             one = self.last.pop(name, None)
-            if name not in values:
-                continue
+            self.has_counter |= self.port.within(r["ts"])
             cadence = in_range = 1
             if one:
                 is_within = low <= one[0] and r["ts"] < high
                 known = one[4] if is_within else one[3]
                 # Another sampler's reading of the same slot, or of an earlier one, shows no cadence.
                 is_cadence = r["slot"] > one[1] and self.is_joined(one, r["slot"])
-                cadence, in_range = (r["slot"] - one[1],) * 2 if is_cadence else one[3:]
+                cadence, in_range = (r["slot"] - one[1],) * 2 if is_cadence else one[3:5]
                 in_range = in_range if low <= one[0] else 1
                 start, end = max(one[0], low), min(r["ts"], high)
                 if start < end:
-                    has_decreased |= values[name] < one[2] and end == r["ts"]
-                    pair = (one[0], one[2]), (r["ts"], values[name])
-                    if not self.has_gap(one, r["slot"], known):
-                        increases[start, end] += max(grown(*pair, end) - grown(*pair, start), 0)
-            self.last[name] = (r["ts"], r["slot"], values[name], cadence, in_range)
+                    self.has_counter = True
+                    is_known = not one[5] and not is_saturated
+                    is_decrease = value < one[2] and end == r["ts"]
+                    has_decreased |= is_decrease and is_known
+                    pair = (one[0], one[2]), (r["ts"], value)
+                    grown_by = value if is_decrease else max(grown(*pair, end) - grown(*pair, start), 0)
+                    has_gap = self.has_gap(one, r["slot"], known)
+                    (increases if is_known and not has_gap else unknown)[start, end] += grown_by
+            self.last[name] = (r["ts"], r["slot"], value, cadence, in_range, is_saturated)
         if has_decreased:
-            return
+            unknown.update(increases)
+            increases = {}
+        self.rated += increases
+        self.lacking += unknown
+        if set(self.metric.counters) & set(ALL_ERRORS):
+            yield from ((self.metric, *time, "increase", None) for time, increase in unknown.items() if increase > 0)
         for (start, end), increase in increases.items():
             rate = increase * SECOND / (end - start)
             for a, b, is_new in self.divided(start, end):
                 yield self.metric, a, b, "value" if is_new else "more", rate
+
+    def partial(self):
+        """Yields the times in which some counters have a rate and others lack it."""
+        # Times of one counter follow each other, so few of them overlap.
+        self.rated.sort()
+        longest = max((b - a for a, b in self.rated), default=0)
+        for c, d in self.lacking:
+            for a, b in self.rated[bisect.bisect_left(self.rated, (c - longest, 0)) : bisect.bisect_left(self.rated, (d, 0))]:
+                if max(a, c) < min(b, d):
+                    yield self.metric, max(a, c), min(b, d), "partial", None
 
     def divided(self, start, end):
         """Divides a time into parts with a value of another counter of the metric, and parts without."""
@@ -217,7 +234,15 @@ def heat(recording, shown, metrics, by, differences):
     given = [Metric(name) for name in metrics.split(",")]
     is_element = by in ("sl", "vl")
     drawn = [Metric(f"{metric.name}[{i}]") for metric in given for i in range(16)] if is_element else given
-    all_parts = {key: list(parts(recording, port, drawn)) for key, port in recording.ports.items()}
+    counted = {key: [Rates(port, metric) for metric in drawn if metric.is_rate] for key, port in recording.ports.items()}
+    all_parts = {key: list(parts(recording, port, counted[key], drawn)) for key, port in recording.ports.items()}
+    # A port that answered and never has a counter does not belong to the sums of this counter.
+    lacks = {
+        (key, rates.metric.name)
+        for key, of_port in counted.items()
+        for rates in of_port
+        if not rates.has_counter and any(r["status"] in ("ok", "late") for r in recording.ports[key].records)
+    }
     times = [(a, b) for found in all_parts.values() for _, a, b, _, _ in found]
     low, high = min(a for a, _ in times), max(b for _, b in times)
     width = next(w for w in LENGTHS if w >= recording.interval and (high - 1) // w - low // w < MOST_BINS)
@@ -252,13 +277,29 @@ def heat(recording, shown, metrics, by, differences):
             peer = row["peer"] and (row["peer"]["guid"], row["peer"]["port"])
             check(f"{key}: peer", (row["node"], peer), (port.node, port.peer))
         is_sum = metric.is_additive and by in ("switch", "host", "sl", "vl")
+        members = [member for member in expected[key] if member not in lacks] or expected[key]
+        check(f"{key}: ports", row["ports"], len(members))
         for number, cell in zip(range(low_bin, high_bin + 1), row["cells"]):
-            cells = [tracks[member].cell(number) for member in expected[key]]
-            values = [value for _, value in cells if value is not None]
-            states = {state for state, _ in cells}
-            value = (sum(values) if is_sum else max(values)) if values else None
-            check(f"{key}: state at {cell['start_ns']}", cell["state"], next((s for s in OF_ROW if s in states), "no_record"))
+            state, value, covered = joined([tracks[member].cell(number) for member in members], sum if is_sum else max)
+            check(f"{key}: state at {cell['start_ns']}", cell["state"], state)
             check(f"{key}: value at {cell['start_ns']}", cell["value"], value)
+            differences.check(view, f"{key}: covered at {cell['start_ns']}", cell.get("covered"), covered, 1e-6)
+
+
+def joined(cells, of):
+    """The cell of a row of several ports: state, value, and the share of the ports whose value is known. A link that
+    is down carries nothing."""
+    values = [value for _, value in cells if value is not None]
+    states = {state for state, _ in cells}
+    covered = sum(state in ("value", "down") for state, _ in cells) / len(cells)
+    if not values:
+        return next((state for state in OF_ROW if state in states), "no_record"), None, None
+    value = of(values)
+    if covered == 1:
+        return "value", value, None
+    if "increase" in states and value == 0:
+        return "increase", None, None
+    return "at_least", value, covered
 
 
 def identity(row):

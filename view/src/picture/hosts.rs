@@ -21,7 +21,7 @@ impl Timeline {
         for panel in &hosts.panels {
             let rows = hosts.rows.iter().zip(&panel.cells);
             let mut series: Vec<(String, Vec<Option<f64>>)> =
-                rows.map(|(row, cells)| (row.row.clone(), cells.iter().map(value).collect())).collect();
+                rows.map(|(row, cells)| (row.row.clone(), cells.iter().map(Cell::value).collect())).collect();
             series.retain(|(_, values)| values.iter().any(Option::is_some));
             let sum = |values: &[Option<f64>]| values.iter().flatten().sum::<f64>();
             series.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
@@ -41,7 +41,7 @@ impl Timeline {
             for (row, cells) in hosts.rows.iter().zip(&panel.cells) {
                 let is_node = |job: &JobTotal| row.id.node.as_ref().is_some_and(|host| job.nodes.iter().any(|node| node.host == *host));
                 let own: Vec<usize> = (0..jobs.len()).filter(|index| is_node(jobs[*index])).collect();
-                for (column, value) in cells.iter().enumerate().filter_map(|(column, cell)| Some((column, value(cell)?))) {
+                for (column, value) in cells.iter().enumerate().filter_map(|(column, cell)| Some((column, cell.value()?))) {
                     let middle = hosts.start_ns + hosts.step_ns * column as u64 + hosts.step_ns / 2;
                     let runs = |index: &&usize| {
                         let job = jobs[**index];
@@ -65,14 +65,10 @@ impl Timeline {
     }
 }
 
-fn value(cell: &Cell) -> Option<f64> {
-    if let Cell::Value(value) = cell { Some(*value) } else { None }
-}
-
 /// Returns the panel of a host metric. A host without data has no part of the stack, so the heading
 /// counts the hosts with data.
 fn below(hosts: &Grid, panel: &heat::grid::Panel, by: &str, stacked: Vec<Series>) -> Panel {
-    let known = panel.cells.iter().filter(|cells| cells.iter().any(|cell| value(cell).is_some())).count();
+    let known = panel.cells.iter().filter(|cells| cells.iter().any(|cell| cell.value().is_some())).count();
     let title = format!("{}, by {by} ({known} of {} hosts have data)", panel.metric.title(), hosts.rows.len());
     Panel { title, unit: panel.metric.unit(), most: None, stacked, curves: Vec::new() }
 }
@@ -99,7 +95,7 @@ mod tests {
         let row = |host: &str| RowLabel { id: RowId { node: Some(host.to_owned()), ..RowId::default() }, ..RowLabel::new(host) };
         let cells = vec![vec![Cell::Value(6.0), Cell::Value(4.0)], vec![Cell::NoRecord, Cell::Value(1.0)]];
         let metric = Metric::of_hosts("nfs", "NFS", Unit::PerSecond);
-        let panels = vec![heat::grid::Panel { metric, summed: 1, full: None, cells }];
+        let panels = vec![heat::grid::Panel { metric, summed: 1, full: None, ports: Vec::new(), cells }];
         let hosts = Grid { start_ns, step_ns, columns: count, by: RowKind::Host, rows: vec![row("n1"), row("n3")], panels };
         let picture = picture.with_hosts_by_job(&hosts, &traffic);
         let panel = picture.panels.last().unwrap();

@@ -3,6 +3,7 @@
 
 use ibnet_analysis::heat::grid::{Cell, Grid, Panel};
 use ibnet_analysis::heat::marks::JobMark;
+use ibnet_analysis::heat::order::RowKind;
 use ibnet_analysis::heat::range::{ColorRange, Range};
 use ibnet_analysis::when::Zone;
 use plotters::coord::Shift;
@@ -66,13 +67,19 @@ const STRIPES: (palette::Rgb, palette::Rgb) = ((70, 70, 70), (235, 235, 235));
 const DOWN: palette::Rgb = (110, 110, 110);
 /// Colour of an unknown value.
 const UNKNOWN: palette::Rgb = (190, 190, 190);
+/// Colour of an increase whose time is not known.
+const INCREASE: palette::Rgb = (213, 94, 0);
 /// Colour of a cell without a record.
 const NO_RECORD: palette::Rgb = (255, 255, 255);
 
 /// Returns the colour of a cell at a pixel.
 pub(crate) fn cell_color(cell: Cell, range: &ColorRange, (x, y): (u32, u32)) -> palette::Rgb {
     match cell {
-        Cell::Value(value) => palette::color(range.share(value)),
+        // Dark and light dots can be seen on every colour.
+        Cell::AtLeast { .. } if (x + 5 * y) % 13 == 0 => STRIPES.1,
+        Cell::AtLeast { .. } if (x + 5 * y) % 13 == 1 => STRIPES.0,
+        Cell::Value(value) | Cell::AtLeast { value, .. } => palette::color(range.share(value)),
+        Cell::Increase => INCREASE,
         Cell::NoAnswer if (x + y) % 6 < 3 => STRIPES.0,
         Cell::NoAnswer => STRIPES.1,
         Cell::Down => DOWN,
@@ -168,7 +175,7 @@ impl HeatPicture {
             title if section.is_of_hosts() && title != panel.metric.name() => format!("{}: {title}", panel.metric.name()),
             _ => panel.metric.name().to_owned(),
         };
-        let what = format!("{name}{}{}", summed(panel), largest.unwrap_or_else(|| "; no value".to_owned()));
+        let what = format!("{name}{}{}", notes(panel, grid.by), largest.unwrap_or_else(|| "; no value".to_owned()));
         [what, axis::colours(&section.ranges[number], unit)]
     }
 
@@ -210,15 +217,26 @@ impl HeatPicture {
         Ok(())
     }
 
-    /// Returns the position, the text and a sample cell of each entry of the legend.
-    fn legend(&self) -> [(i32, &'static str, Cell); 4] {
-        let at = |x: i32| self.left + x;
-        [
-            (at(0), "no answer", Cell::NoAnswer),
-            (at(110), "link down", Cell::Down),
-            (at(220), "value unknown", Cell::Unknown),
-            (at(360), "no record", Cell::NoRecord),
-        ]
+    /// Returns the position, the text and a sample cell of each entry of the legend. The last two exist
+    /// only if a panel has such cells.
+    fn legend(&self) -> Vec<(i32, &'static str, Cell)> {
+        let at_least = Cell::AtLeast { value: f64::MAX, covered: 0.0 };
+        let has = |cell| self.panels().any(|(section, panel)| section.grid.panels[panel].count(cell) > 0);
+        let entries = [
+            ("no answer", Cell::NoAnswer, true),
+            ("link down", Cell::Down, true),
+            ("value unknown", Cell::Unknown, true),
+            ("no record", Cell::NoRecord, true),
+            ("at least this value", at_least, has(at_least)),
+            ("increase, time unknown", Cell::Increase, has(Cell::Increase)),
+        ];
+        let mut x = self.left;
+        let place = |(text, cell, _): (&'static str, Cell, bool)| {
+            let own = x;
+            x += 48 + font::width(text, SMALL).ceil() as i32;
+            (own, text, cell)
+        };
+        entries.into_iter().filter(|(.., is_shown)| *is_shown).map(place).collect()
     }
 
     /// Returns the pixel in the middle of a cell.
@@ -228,9 +246,19 @@ impl HeatPicture {
     }
 }
 
-/// Returns the note of a panel that shows the sum of an array.
-pub(crate) fn summed(panel: &Panel) -> String {
-    if panel.summed > 1 { format!(", sum of {} {}s", panel.summed, panel.metric.elements()) } else { String::new() }
+/// Returns what a panel sums, and what these sums lack.
+pub(crate) fn notes(panel: &Panel, by: RowKind) -> String {
+    let summed = if panel.summed > 1 { format!(", sum of {} {}s", panel.summed, panel.metric.elements()) } else { String::new() };
+    // Each element of an array has a row of all ports.
+    let rows = if by.is_element() { &panel.ports[..panel.ports.len().min(1)] } else { &panel.ports[..] };
+    let without = match rows.iter().filter(|(_, with)| *with > 0).map(|(all, with)| all - with).sum::<usize>() {
+        0 => String::new(),
+        1 => ", without 1 port that does not have it".to_owned(),
+        ports => format!(", without {ports} ports that do not have it"),
+    };
+    let (values, bounds) = (panel.values().count(), panel.count(Cell::AtLeast { value: 0.0, covered: 0.0 }));
+    let bounds = if bounds > 0 { format!(", {:.1} % are lower bounds", 100.0 * bounds as f64 / values as f64) } else { String::new() };
+    format!("{summed}{without}{bounds}")
 }
 
 /// Returns the space for the colour bars and their marks.
@@ -259,8 +287,9 @@ impl Drawing for HeatPicture {
         let headings = self.panels().flat_map(|(section, panel)| self.heading(section, panel));
         let headings = headings.map(|text| (self.left, font::width(&text, 13)));
         let subtitle = self.subtitle().into_iter().map(|text| (12, font::width(&text, 13)));
-        let texts = headings.chain(subtitle).chain([(12, font::width(&self.title(), 20)), (self.left, 450.0)]);
-        let text = texts.map(|(x, width)| x + width.ceil() as i32 + 12).max().unwrap_or(0);
+        let texts = headings.chain(subtitle).chain([(12, font::width(&self.title(), 20))]);
+        let legend = self.legend().into_iter().map(|(x, text, _)| (x + 24, font::width(text, SMALL)));
+        let text = texts.chain(legend).map(|(x, width)| x + width.ceil() as i32 + 12).max().unwrap_or(0);
         ((self.left + self.width() + right(&self.sections)).max(text) as u32, (self.bottom() + BOTTOM) as u32)
     }
 

@@ -15,7 +15,7 @@ fn grid() -> Grid {
         columns: 3,
         by: RowKind::Port,
         rows: vec![name("a</text>&/1"), name("b/1")],
-        panels: vec![Panel { metric: "xmit_gbps".parse().unwrap(), summed: 1, full: Some(100.0), cells }],
+        panels: vec![Panel { metric: "xmit_gbps".parse().unwrap(), summed: 1, full: Some(100.0), ports: Vec::new(), cells }],
     }
 }
 
@@ -167,11 +167,40 @@ fn picture_has_title_time_range_and_legend() {
 }
 
 #[test]
+fn lower_bounds_and_increases_are_marked() {
+    let mut grid = grid();
+    let lower = svg(&HeatPicture::new(&grid, None, &Range::default(), Zone::utc(), None));
+    assert!(!lower.contains("at least") && !lower.contains("increase"), "the legend has only what is drawn: {lower}");
+    grid.by = RowKind::Switch;
+    grid.panels[0].ports = vec![(3, 2), (4, 4)];
+    grid.panels[0].cells[1] = vec![Cell::AtLeast { value: 40.0, covered: 0.5 }, Cell::Increase, Cell::NoRecord];
+    let picture = HeatPicture::new(&grid, None, &Range::Fixed(0.0, 40.0), Zone::utc(), None);
+    let text = svg(&picture);
+    for expected in
+        [">at least this value<", ">increase, time unknown<", "xmit_gbps, without 1 port that does not have it, 33.3 % are lower bounds"]
+    {
+        assert!(text.contains(expected), "{expected} is not in {text}");
+    }
+    let ((width, _), pixels) = pixels(&picture);
+    let around = |column| {
+        let (x, y) = picture.pixel(0, 1, column);
+        (0..13).map(|right| pixels[(y * width + x + right) as usize]).collect::<Vec<_>>()
+    };
+    let marked = around(0);
+    assert!(marked.contains(&palette::color(1.0)) && marked.contains(&STRIPES.0) && marked.contains(&STRIPES.1), "{marked:?}");
+    assert_eq!(around(1), [INCREASE; 13]);
+}
+
+#[test]
 fn host_metrics_are_below_the_fabric_on_the_same_columns() {
     let metric = Metric::of_hosts("ipoib", "IPoIB, in and out", Unit::OctetsPerSecond);
     let cells = vec![vec![Cell::NoRecord, Cell::Value(0.0), Cell::Value(3e9)]];
-    let hosts =
-        Grid { by: RowKind::Host, rows: vec![RowLabel::new("n1")], panels: vec![Panel { metric, summed: 1, full: None, cells }], ..grid() };
+    let hosts = Grid {
+        by: RowKind::Host,
+        rows: vec![RowLabel::new("n1")],
+        panels: vec![Panel { metric, summed: 1, full: None, ports: Vec::new(), cells }],
+        ..grid()
+    };
     let picture = HeatPicture::new(&grid(), Some(&hosts), &Range::default(), Zone::utc(), None);
     let ((width, _), pixels) = pixels(&picture);
     let at = |column| {
