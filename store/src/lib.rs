@@ -7,7 +7,7 @@
 //! | [`lines`] | writes the rows of a table as lines |
 //! | [`table`], [`mod@column`], [`ids`] | rows in memory, as columns |
 //! | [`mod@write`], [`read`] | Parquet files |
-//! | [`checksums`] | checksums of their octets |
+//! | `checksums` | checksums of their octets |
 //! | [`archive`] | the folders of an archive |
 //! | [`pack`] | packs lines into an archive |
 //! | [`derive`](mod@derive) | computes tables from the table `ports` |
