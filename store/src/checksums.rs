@@ -13,13 +13,12 @@
 //! after them covers the list, the two numbers, and everything from the footer on.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 
 use bytes::{Buf, Bytes};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{FooterTail, ParquetMetaData};
-
-use crate::section::failed;
 
 /// Octets of a block. A reader of some pages also reads the rest of their blocks.
 const BLOCK: usize = 1 << 14;
@@ -53,6 +52,10 @@ fn crc_of(list: &[u8], footer: &[u8]) -> u32 {
     crc.update(list);
     crc.update(footer);
     crc.finalize()
+}
+
+pub(crate) fn failed(error: io::Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
 }
 
 /// The end of a file.

@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::checksums::Checksums;
+use crate::checksums::{Checksums, failed};
 use crate::error::io_error;
 
 /// Where the octets of a column are.
@@ -43,10 +43,6 @@ pub(crate) struct Header {
 
 /// Octets that are read for the header of a page. Most headers are shorter.
 const HEADER: u64 = 256;
-
-pub(crate) fn failed(error: io::Error) -> ParquetError {
-    ParquetError::External(Box::new(error))
-}
 
 fn outside() -> ParquetError {
     ParquetError::EOF("a page is outside of its column".to_owned())
