@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use ibnet::assignments::Assignments;
+use ibnet::assignments::{Assignments, Sampler};
 use ibnet::cli;
 use ibnet::config::{Config, Plan, Raw};
 use ibnet::output::{Destination, NatsOptions};
+use ibnet::record::ROLES;
 
 use super::clock::wall_clock;
 use super::failure::Failure;
@@ -104,7 +105,8 @@ impl Args {
 struct NamedPlan {
     /// Path, or address and revision.
     name: String,
-    hosts: Vec<String>,
+    /// Names and roles of the samplers.
+    samplers: Vec<(String, String)>,
 }
 
 impl NamedPlan {
@@ -118,8 +120,9 @@ impl NamedPlan {
                 (plan.name, loaded)
             }
         };
-        let hosts = loaded.assignments.samplers.into_iter().map(|sampler| sampler.host).collect();
-        Ok(Some(Self { name, hosts }))
+        let named = |sampler: Sampler| (sampler.host, sampler.role.unwrap_or_else(|| ROLES[0].to_owned()));
+        let samplers = loaded.assignments.samplers.into_iter().map(named).collect();
+        Ok(Some(Self { name, samplers }))
     }
 }
 
@@ -133,7 +136,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         #[cfg(not(feature = "nats"))]
         Source::Nats(options) => return Err(Failure::NoNats { from: options.shown_server() }),
     };
-    row::add_missing(&mut rows, plan.as_ref().map_or(&[], |plan| &plan.hosts));
+    row::add_missing(&mut rows, plan.as_ref().map_or(&[], |plan| &plan.samplers));
     let now = wall_clock();
     rows.sort_by(|one, other| one.key().cmp(&other.key()));
     let plan = plan.map(|plan| plan.name);

@@ -57,11 +57,15 @@ async fn last_slots(client: async_nats::Client) -> Result<Vec<Row>, String> {
             }
         }
     }
-    // The HCA ports of a sampler have the same subject. The last two slots have each of them.
+    // The HCA ports and the roles of a sampler have the same subject. The last two slots have each of
+    // them.
     let interval = rows.iter().map(Row::interval_ns).max().map_or(Duration::ZERO, Duration::from_nanos).min(LONGEST_INTERVAL);
     if let Some(newest) = last.newest {
         for subject in ["ibnet.*.*.sweep", "ibnet.*.*.batch"] {
             read(&stream, subject, DeliverPolicy::ByStartTime { start_time: newest - 2 * interval }, &mut rows).await?;
+        }
+        for (subject, time) in last.with_sweep.iter().filter(|(_, time)| *time < newest - interval) {
+            read(&stream, subject, DeliverPolicy::ByStartTime { start_time: *time - 2 * interval }, &mut rows).await?;
         }
     }
     Ok(rows)
@@ -72,6 +76,8 @@ async fn last_slots(client: async_nats::Client) -> Result<Vec<Row>, String> {
 struct Found {
     /// Time of the newest message.
     newest: Option<DateTime>,
+    /// Messages with a `sweep` record: subject and time.
+    with_sweep: Vec<(String, DateTime)>,
     /// Batches without a `sweep` record: subject and time.
     without_sweep: Vec<(String, DateTime)>,
 }
@@ -96,7 +102,9 @@ async fn read(stream: &Stream, subject: &str, policy: DeliverPolicy, rows: &mut 
             add(rows, Row::of(sweep));
             has_sweep = true;
         }
-        if !has_sweep && message.subject.ends_with(".batch") {
+        if has_sweep {
+            found.with_sweep.push((message.subject.to_string(), time));
+        } else if message.subject.ends_with(".batch") {
             found.without_sweep.push((message.subject.to_string(), time));
         }
     }

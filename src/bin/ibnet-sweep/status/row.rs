@@ -119,11 +119,12 @@ impl State {
     }
 }
 
-/// Adds a row for each sampler of the plan that has none.
-pub(super) fn add_missing(rows: &mut Vec<Row>, hosts: &[String]) {
-    for host in hosts {
-        if !rows.iter().any(|row| row.sampler == *host) {
-            rows.push(Row { sampler: host.clone(), ..Row::default() });
+/// Adds a row for each sampler of the plan, in each of its roles, that has none. `planned` are names
+/// and roles.
+pub(super) fn add_missing(rows: &mut Vec<Row>, planned: &[(String, String)]) {
+    for (host, role) in planned {
+        if !rows.iter().any(|row| row.sampler == *host && row.role == *role) {
+            rows.push(Row { sampler: host.clone(), role: role.clone(), ..Row::default() });
         }
     }
 }
@@ -131,7 +132,17 @@ pub(super) fn add_missing(rows: &mut Vec<Row>, hosts: &[String]) {
 #[cfg(test)]
 pub(super) fn example(sampler: &str) -> Row {
     let (last_slot, last_ts) = (1_795_000_000, 1_795_000_000_400_000_000);
-    Row { sampler: sampler.to_owned(), last_slot, last_ts, ports: 100, ok: 90, late: 2, down: 8, ..Row::default() }
+    Row {
+        sampler: sampler.to_owned(),
+        role: "primary".to_owned(),
+        last_slot,
+        last_ts,
+        ports: 100,
+        ok: 90,
+        late: 2,
+        down: 8,
+        ..Row::default()
+    }
 }
 
 #[cfg(test)]
@@ -163,8 +174,10 @@ mod tests {
     #[test]
     fn sampler_of_the_plan_without_a_slot_was_never_heard() {
         let mut rows = vec![example("a")];
-        add_missing(&mut rows, &["a".to_owned(), "b".to_owned(), "b".to_owned()]);
-        let states: Vec<_> = rows.iter().map(|row| (row.sampler.as_str(), row.state(row.last_ts))).collect();
-        assert_eq!(states, [("a", State::Ok), ("b", State::NeverHeard)]);
+        let planned = [("a", "primary"), ("a", "secondary"), ("b", "primary"), ("b", "primary")];
+        add_missing(&mut rows, &planned.map(|(host, role)| (host.to_owned(), role.to_owned())));
+        let states: Vec<_> = rows.iter().map(|row| (row.sampler.as_str(), row.role.as_str(), row.state(row.last_ts))).collect();
+        let expected = [("a", "primary", State::Ok), ("a", "secondary", State::NeverHeard), ("b", "primary", State::NeverHeard)];
+        assert_eq!(states, expected);
     }
 }

@@ -1,5 +1,8 @@
 //! The table and the JSON document of the samplers.
 
+use std::collections::BTreeSet;
+
+use ibnet::record::ROLES;
 use serde::Serialize;
 
 use super::super::table;
@@ -67,12 +70,15 @@ pub(super) fn text(rows: &[Row], now: u64, plan: Option<&str>) -> String {
     if rows.is_empty() {
         return "no sampler\n".to_owned();
     }
-    let has_hca = rows.iter().zip(rows.iter().skip(1)).any(|(one, other)| one.sampler == other.sampler);
+    let has_role = rows.iter().any(|row| row.role == ROLES[1]);
+    let has_hca = rows.iter().map(|row| (&row.sampler, &row.role)).collect::<BTreeSet<_>>().len() < rows.len();
     let mut table = table::new();
+    let role = if has_role { &["role"][..] } else { &[] };
     let hca = if has_hca { &["HCA port"][..] } else { &[] };
     let heads = ["slot age", "complete", "ports", "late", "lost lines", "lost slots", "state"];
-    table.set_header([&["sampler"], hca, &heads].concat());
+    table.set_header([&["sampler"], role, hca, &heads].concat());
     for row in rows {
+        let role = has_role.then(|| row.role.clone());
         let hca = has_hca.then(|| if row.ca.is_empty() { String::new() } else { format!("{}:{}", row.ca, row.ca_port) });
         let numbers = match row.age_ns(now) {
             None => vec!["-".to_owned(); heads.len() - 1],
@@ -85,23 +91,27 @@ pub(super) fn text(rows: &[Row], now: u64, plan: Option<&str>) -> String {
                 (row.slots_missed + row.slots_lost).to_string(),
             ],
         };
-        let cells = std::iter::once(ibnet::types::Printable(&row.sampler).to_string()).chain(hca).chain(numbers);
+        let cells = std::iter::once(ibnet::types::Printable(&row.sampler).to_string()).chain(role).chain(hca).chain(numbers);
         table.add_row(cells.chain([row.state(now).as_str().to_owned()]));
     }
-    let first = 1 + usize::from(has_hca);
+    let first = 1 + usize::from(has_role) + usize::from(has_hca);
     let right: Vec<usize> = (first..first + heads.len() - 1).collect();
     let plan = plan.map(|plan| format!("plan: {}\n", ibnet::types::Printable(plan))).unwrap_or_default();
     format!("{}\n\n{}\n{plan}", table::show(table, &right), totals(rows, now))
 }
 
-/// Returns the number of samplers in each state, the worst first.
+/// Returns the number of samplers, of the ports of their primaries, and of rows in each state, the
+/// worst first.
 fn totals(rows: &[Row], now: u64) -> String {
-    let ports: u64 = rows.iter().map(|row| row.ports).sum();
+    let samplers = rows.iter().map(|row| &row.sampler).collect::<BTreeSet<_>>().len();
+    let of_rows = if samplers < rows.len() { format!(" in {} rows", rows.len()) } else { String::new() };
+    // A secondary queries the same ports again.
+    let ports: u64 = rows.iter().filter(|row| row.role != ROLES[1]).map(|row| row.ports).sum();
     let states = [State::NeverHeard, State::Silent, State::Incomplete, State::Ok].map(|state| {
         let count = rows.iter().filter(|row| row.state(now) == state).count();
         (count > 0).then(|| format!("{count} {}", state.as_str()))
     });
-    format!("{} samplers, {ports} ports: {}", rows.len(), states.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    format!("{samplers} samplers{of_rows}, {ports} ports: {}", states.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 /// Returns a time in seconds, minutes, hours or days.
@@ -132,7 +142,7 @@ mod tests {
         let mut rows = vec![example("node1"), Row { ok: 89, lines_lost: 7, ..example("node2") }, example("node3")];
         rows[2].last_ts -= 3_600_000_000_000;
         rows[2].last_slot -= 3_600;
-        add_missing(&mut rows, &["node4".to_owned()]);
+        add_missing(&mut rows, &[("node4".to_owned(), "primary".to_owned())]);
         rows
     }
 
@@ -161,6 +171,15 @@ node4           -         -      -     -           -           -  never heard
             [Row { ca: "mlx5_0".to_owned(), ca_port: 1, ..example("a") }, Row { ca: "mlx5_1".to_owned(), ca_port: 1, ..example("a") }];
         let found = text(&rows, rows[0].last_ts, None);
         assert!(found.contains("mlx5_0:1") && found.contains("mlx5_1:1") && found.contains("HCA port"), "{found}");
+        assert!(!found.contains("role") && found.contains("1 samplers in 2 rows, 200 ports: 2 ok"), "{found}");
+    }
+
+    #[test]
+    fn both_roles_of_a_sampler_are_told_apart() {
+        let rows = [example("a"), Row { role: "secondary".to_owned(), ports: 90, ok: 80, ..example("a") }];
+        let found = text(&rows, rows[0].last_ts, None);
+        assert!(found.contains("a        primary") && found.contains("a        secondary") && !found.contains("HCA port"), "{found}");
+        assert!(found.contains("1 samplers in 2 rows, 100 ports: 2 ok"), "{found}");
     }
 
     #[test]
