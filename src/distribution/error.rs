@@ -65,11 +65,13 @@ pub enum DistributionError {
         store: String,
     },
     /// The value cannot be decompressed, or is too long.
-    #[error("cannot read the plan {store}: the value is damaged or too long")]
+    #[error("cannot read the plan {store} revision {revision}: the value is damaged or too long")]
     #[diagnostic(help("publish the plan again: ibnet-gen publish plan.toml --to {store}"))]
     Damaged {
         /// Address of the plan.
         store: String,
+        /// Revision of the value.
+        revision: u64,
     },
     /// The plan is longer than the server accepts.
     #[error("cannot publish the plan to {store}: it has {octets} octets compressed, and the server accepts {limit}")]

@@ -225,7 +225,7 @@ async fn watch_key(
     let bucket = jetstream.get_key_value(&store.bucket).await.map_err(|error| failed(with_causes(&error)))?;
     let present = bucket.entry(&store.key).await.map_err(|error| failed(with_causes(&error)))?;
     let seen = present.as_ref().map(|entry| entry.revision);
-    take(present, &bucket, store, shared, now).await?;
+    take(present, &bucket, store, shared, now).await;
     *pause = FIRST_PAUSE;
     let mut changes = match seen {
         Some(revision) => bucket.watch_from_revision(&store.key, revision + 1).await,
@@ -234,17 +234,19 @@ async fn watch_key(
     .map_err(|error| failed(with_causes(&error)))?;
     loop {
         let entry = changes.next().await.ok_or_else(|| failed("the server ended the watch".to_owned()))?;
-        take(Some(entry.map_err(|error| failed(with_causes(&error)))?), &bucket, store, shared, now).await?;
+        take(Some(entry.map_err(|error| failed(with_causes(&error)))?), &bucket, store, shared, now).await;
     }
 }
 
-/// Handles a value of the key. A deleted value changes nothing, except that it is reported.
-async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &Shared, now: u64) -> Result<(), DistributionError> {
+/// Handles a value of the key. A deleted or damaged value changes nothing, except that it is
+/// reported.
+async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &Shared, now: u64) {
     let Some(entry) = entry.filter(|entry| entry.operation == Operation::Put) else {
-        shared.fail(store, DistributionError::Missing { store: store.to_string() });
-        return Ok(());
+        return shared.fail(store, DistributionError::Missing { store: store.to_string() });
     };
-    let newest = published(&entry.value, entry.revision).ok_or_else(|| DistributionError::Damaged { store: store.to_string() })?;
+    let Some(newest) = published(&entry.value, entry.revision) else {
+        return shared.fail(store, DistributionError::Damaged { store: store.to_string(), revision: entry.revision });
+    };
     tracing::debug!(plan = %store, revision = newest.revision, sha256 = newest.sha256, "plan received");
     shared.recover(store);
     let of_newest = newest.clone();
@@ -258,7 +260,6 @@ async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &
     };
     // A future of this function would otherwise be a large part of all futures above it.
     Box::pin(shared.receive(newest, choose)).await;
-    Ok(())
 }
 
 /// Adds older plans of a key, the newest first, up to the first valid one whose time has come. Damaged
