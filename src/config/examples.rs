@@ -65,6 +65,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("output.cert_file", "\"/etc/ibnet/client.pem\""),
     ("output.key_file", "\"/etc/ibnet/client.key\""),
     ("output.batch", "\"slot\""),
+    ("output.create", "true"),
     ("output.spool", "\"/var/lib/ibnet/spool\""),
     ("output.spool_max", "\"10GiB\""),
     ("output.buffer_mib", "64"),

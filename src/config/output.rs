@@ -90,6 +90,9 @@ pub struct Table {
     /// Contents of a message to a NATS server: `line` or `slot`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
+    /// Whether a missing stream is created at a NATS server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub create: Option<bool>,
     /// Folder for the records that wait for a NATS server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spool: Option<String>,
@@ -123,6 +126,7 @@ pub(super) const TYPES: [(&str, &[&str]); 5] = [
             "key_file",
             "batch",
             "compress",
+            "create",
             "spool",
             "spool_max",
         ],
@@ -316,6 +320,7 @@ impl Table {
                 Some(other) => return Err(value("output.batch", &other, "line or slot")),
             },
             compress: self.compress.unwrap_or(false),
+            create: self.create.unwrap_or(false),
             spool: self.spool()?,
             ..access.check(&names)?
         };

@@ -85,6 +85,17 @@ pub enum OutputError {
         /// Reason.
         reason: String,
     },
+    /// No stream of a NATS server stores the records.
+    #[error("cannot publish to the NATS server {server}: no stream has the subject {subject}")]
+    #[diagnostic(help(
+        "add a stream: nats stream add IBNET --subjects 'ibnet.>' --storage file --max-age 2d --dupe-window 10m --defaults; or set `create = true` in this [[output]]"
+    ))]
+    NatsStream {
+        /// Address of the server.
+        server: String,
+        /// Subject of the records.
+        subject: String,
+    },
     /// The folder of a spool cannot be used.
     #[error("cannot use the spool {}: it cannot be opened", Printable(&folder.display().to_string()))]
     #[diagnostic(help(

@@ -27,8 +27,6 @@ pub(super) struct FileOutput {
     archive: Archive,
     file: Option<Opened>,
     stream: Stream,
-    /// Whether the last write failed and was logged.
-    is_failing: bool,
     /// Whether the last rename failed and was logged.
     cannot_rotate: bool,
 }
@@ -55,7 +53,7 @@ impl FileOutput {
     /// run.
     pub(super) fn open(options: FileOptions) -> io::Result<Self> {
         let archive = Archive::new(&options);
-        let mut output = Self { options, archive, file: None, stream: Stream::default(), is_failing: false, cannot_rotate: false };
+        let mut output = Self { options, archive, file: None, stream: Stream::default(), cannot_rotate: false };
         output.file = Some(output.open_whole_lines()?);
         output.archive.resume();
         Ok(output)
@@ -64,7 +62,7 @@ impl FileOutput {
     /// Writes until all outlets are dropped. Then waits until the reader of a FIFO has all records.
     pub(super) fn run(mut self, mut inbox: Inbox) {
         while let Some(message) = inbox.wait() {
-            self.take(&message);
+            self.take(&message, &inbox);
             inbox.settle(&message, self.stream.unreported());
         }
         let unreported = self.stream.unreported();
@@ -73,9 +71,9 @@ impl FileOutput {
         }
     }
 
-    fn take(&mut self, message: &Message) {
+    fn take(&mut self, message: &Message, inbox: &Inbox) {
         if let Some(ts) = Stream::ts(message) {
-            self.check_file(ts, message);
+            self.check_file(ts, message, inbox);
         }
         if self.stream.take(message).is_empty() {
             return;
@@ -87,9 +85,9 @@ impl FileOutput {
         };
         self.stream.wrote(written);
         match result {
-            Ok(()) if self.file.is_some() => self.log_success(),
+            Ok(()) if self.file.is_some() => self.log_success(inbox),
             Ok(()) => {}
-            Err(error) => self.log_failure(&error),
+            Err(error) => self.log_failure(&error, inbox),
         }
         // A file with only `start` records is not rotated, so only other records set its period.
         if let (Some(file), Message::Lines(_, batch, _)) = (&mut self.file, message) {
@@ -98,7 +96,7 @@ impl FileOutput {
     }
 
     /// Rotates the file if it is due, and opens a new one if another program moved it.
-    fn check_file(&mut self, ts: u64, message: &Message) {
+    fn check_file(&mut self, ts: u64, message: &Message, inbox: &Inbox) {
         let path = &self.options.path;
         if let Some(Opened { id, length, is_file, .. }) = &mut self.file {
             match fs::metadata(path) {
@@ -124,7 +122,7 @@ impl FileOutput {
             self.stream.begin();
             match self.open_whole_lines() {
                 Ok(file) => self.file = Some(file),
-                Err(error) => self.log_failure(&error),
+                Err(error) => self.log_failure(&error, inbox),
             }
         }
     }
@@ -177,14 +175,14 @@ impl FileOutput {
         Ok(Opened { file, id: identity(&metadata), is_file: metadata.is_file() && !is_link, length, period, fifo })
     }
 
-    fn log_success(&mut self) {
-        if std::mem::take(&mut self.is_failing) {
+    fn log_success(&self, inbox: &Inbox) {
+        if inbox.succeeded() {
             tracing::info!(output = ?self.options.path, "writing again");
         }
     }
 
-    fn log_failure(&mut self, error: &io::Error) {
-        if !std::mem::replace(&mut self.is_failing, true) {
+    fn log_failure(&self, error: &io::Error, inbox: &Inbox) {
+        if inbox.failed(&error.to_string()) {
             tracing::warn!(output = ?self.options.path, %error, "cannot write, dropping records");
         }
     }

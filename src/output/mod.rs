@@ -22,6 +22,7 @@
 //! | `notices` | events of the outputs themselves |
 //! | `payload` | texts that can be compressed, in payloads of a NATS server |
 //! | `secret` | the file with the password of a server |
+//! | `test` | tests of an output before a sweep |
 //! | `stdout`, `file`, `archive`, `socket`, `nats`, `subject` | the outputs |
 
 use std::io::{self, Write};
@@ -61,6 +62,7 @@ mod stdout;
 mod stream;
 #[cfg(feature = "nats")]
 mod subject;
+mod test;
 
 pub use batch::Batch;
 pub use error::OutputError;
@@ -73,6 +75,7 @@ pub use options::{Address, BUFFER, Batching, Destination, FileOptions, Kind, Lis
 pub use payload::payload_text;
 pub use queue::Outlet;
 pub use result::{End, Finished};
+pub use test::Tested;
 
 /// An open output with the receiving half of its queue.
 #[derive(Debug)]

@@ -8,7 +8,8 @@
 //! If the server does not acknowledge a message, the output sends the message again with the same
 //! `Nats-Msg-Id`. The stream at the server then stores the message only once, if its duplicate
 //! window is long enough (two minutes by default). The administrator creates this stream, and sets
-//! its subjects, limits and storage.
+//! its subjects, limits and storage. With [`NatsOptions::create`], the output creates a stream if
+//! there is none.
 //!
 //! If the server sends more than a client can expect, or makes the client stop, the output replaces
 //! the client (`nats_guard`). No record is dropped by this.
@@ -18,6 +19,7 @@
 //! | `connection` | the client and its connection |
 //! | `message` | the messages: subjects, identifiers, sizes |
 //! | `publisher` | the way of the messages from the queue to the server |
+//! | `remote_stream` | the stream at the server: finding it, creating it |
 //! | `spool` | the messages on a disk |
 
 use std::fmt;
@@ -39,9 +41,11 @@ use super::stream::Stream;
 mod connection;
 mod message;
 mod publisher;
+mod remote_stream;
 mod spool;
 
 pub use connection::connect;
+pub(super) use remote_stream::test;
 
 /// Level of zstd for payloads: the fastest that compresses records to about one tenth.
 const LEVEL: i32 = 1;
@@ -76,6 +80,7 @@ impl NatsOutput {
             session,
             stream: Stream::default(),
             batching: options.batching,
+            creates: options.create,
             names: Names { fabric: options.fabric.clone(), nonce, next: 0 },
             compressor: compressor.transpose()?,
             spool: spool.transpose()?,
@@ -127,7 +132,7 @@ impl NatsOutput {
             match Session::open(&options, &runtime) {
                 Ok(session) => publisher.session = session,
                 // The old client has ended, so the next attempt follows.
-                Err(error) => publisher.log_failure(&error.to_string()),
+                Err(error) => publisher.log_failure(&error.to_string(), &inbox),
             }
         }
         let lost = publisher.end(&mut inbox);

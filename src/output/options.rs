@@ -104,6 +104,8 @@ pub struct NatsOptions {
     pub batching: Batching,
     /// Whether payloads are compressed with zstd.
     pub compress: bool,
+    /// Whether a stream is created if none has the subjects.
+    pub create: bool,
     /// Disk for the records that wait for the server. `None` keeps them in memory only.
     pub spool: Option<SpoolOptions>,
 }

@@ -2,8 +2,8 @@
 //! queue never blocks.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
@@ -87,6 +87,8 @@ struct Shared {
     queued: AtomicU64,
     /// Number of records that the output dropped and that no record has reported yet.
     unreported: AtomicU64,
+    /// Last error since the last success of the output.
+    error: Mutex<Option<String>>,
     /// When the drain time is over, wakes an output that waits for its peer (a server or a reader).
     abandoned: Notify,
 }
@@ -103,6 +105,7 @@ pub(super) fn queue(name: &impl fmt::Display, kind: Kind, bound: u64) -> (Queue,
         is_full: AtomicBool::new(false),
         queued: AtomicU64::new(0),
         unreported: AtomicU64::new(0),
+        error: Mutex::default(),
         abandoned: Notify::new(),
     });
     let stopper = Stopper { sender: sender.downgrade(), shared: Arc::clone(&shared) };
@@ -229,7 +232,14 @@ impl Stopper {
     /// Returns the result of the output with the end state `end` and the number of unwritten
     /// records.
     pub(super) fn finished(&self, end: End) -> Finished {
-        Finished { name: self.shared.name.clone(), kind: self.shared.kind, end, dropped: self.unwritten() }
+        let error = self.shared.error().clone();
+        Finished { name: self.shared.name.clone(), kind: self.shared.kind, end, dropped: self.unwritten(), error }
+    }
+}
+
+impl Shared {
+    fn error(&self) -> MutexGuard<'_, Option<String>> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -274,6 +284,22 @@ impl Inbox {
     /// Sets the number of dropped records that are not reported yet.
     pub(super) fn set_unreported(&self, records: u64) {
         self.stopper.shared.unreported.store(records, Ordering::Relaxed);
+    }
+
+    /// Stores the error of a failed attempt. Returns whether it has to be logged: whether it differs
+    /// from the last one since the last success.
+    #[must_use]
+    pub(super) fn failed(&self, error: &str) -> bool {
+        let mut last = self.stopper.shared.error();
+        let is_new = last.as_deref() != Some(error);
+        *last = Some(error.to_owned());
+        is_new
+    }
+
+    /// Removes the error after a success. Returns whether there was one.
+    #[must_use]
+    pub(super) fn succeeded(&self) -> bool {
+        self.stopper.shared.error().take().is_some()
     }
 
     /// Returns a handle that does not keep the queue open.
@@ -393,5 +419,16 @@ mod tests {
         stopper.end();
         outlet.offer(batch(5, 4000));
         assert_eq!((taken(&mut inboxes[0]), inboxes[0].wait().is_none(), stopper.unwritten()), (vec![(2, 0)], true, 5));
+    }
+
+    #[test]
+    fn error_is_logged_again_when_it_changes_and_is_in_the_result() {
+        let (_queue, inbox) = queue(&"here", Kind::Nats, 1 << 20);
+        let error = |inbox: &Inbox| inbox.stopper().finished(End::Complete).error;
+        assert_eq!((inbox.succeeded(), error(&inbox)), (false, None));
+        let logged = ["not connected", "not connected", "no stream", "no stream", "not connected"].map(|error| inbox.failed(error));
+        assert_eq!(logged, [true, false, true, false, true]);
+        assert_eq!(error(&inbox).as_deref(), Some("not connected"));
+        assert_eq!((inbox.succeeded(), inbox.succeeded(), error(&inbox)), (true, false, None));
     }
 }

@@ -16,6 +16,8 @@ pub struct Finished {
     /// still in the queue, or were dropped after the last written record. For a socket it is the
     /// sum over the connected readers.
     pub dropped: u64,
+    /// Error of the last attempt to write, if it failed.
+    pub error: Option<String>,
 }
 
 /// State of an output at the end.
@@ -51,7 +53,7 @@ mod tests {
 
     #[test]
     fn readers_of_sockets_and_closed_pipes_are_no_failure() {
-        let finished = |kind, end| Finished { name: String::new(), kind, end, dropped: 1 };
+        let finished = |kind, end| Finished { name: String::new(), kind, end, dropped: 1, error: None };
         assert!(finished(Kind::File, End::Complete).is_failure() && finished(Kind::Nats, End::TimedOut).is_failure());
         assert!(!finished(Kind::Socket, End::TimedOut).is_failure() && !finished(Kind::Stdout, End::ReaderGone).is_failure());
     }

@@ -28,19 +28,16 @@ impl StdoutOutput {
 
     /// Writes until all outlets are dropped, the output is ended, or the reader closes the pipe.
     pub(super) fn run(mut self, mut inbox: Inbox) -> End {
-        let (mut stream, mut is_failing) = (Stream::default(), false);
+        let mut stream = Stream::default();
         while let Some(message) = inbox.wait() {
             let (written, result) = write_counted(&mut self.0, stream.take(&message));
             stream.wrote(written);
             match result {
-                Ok(()) if written > 0 && is_failing => {
-                    is_failing = false;
-                    tracing::info!(output = "standard output", "writing again");
-                }
+                Ok(()) if written > 0 && inbox.succeeded() => tracing::info!(output = "standard output", "writing again"),
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return End::ReaderGone,
                 Err(error) => {
-                    if !std::mem::replace(&mut is_failing, true) {
+                    if inbox.failed(&error.to_string()) {
                         tracing::warn!(output = "standard output", %error, "cannot write, dropping records");
                     }
                 }

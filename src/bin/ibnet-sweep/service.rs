@@ -234,8 +234,8 @@ fn is_local(kind: Kind) -> bool {
 /// records.
 fn report(finished: Vec<Finished>) -> Result<(), Failure> {
     let has_lost = |finished: &&Finished| finished.dropped > 0 && finished.end != End::ReaderGone;
-    for Finished { name, kind, dropped, .. } in finished.iter().filter(has_lost) {
-        tracing::warn!(output = ?name, %kind, dropped, "records were not written");
+    for Finished { name, kind, dropped, error, .. } in finished.iter().filter(has_lost) {
+        tracing::warn!(output = ?name, %kind, dropped, error, "records were not written");
     }
     let failed: Vec<_> = finished.iter().filter(|finished| finished.is_failure()).collect();
     if failed.iter().any(|finished| finished.end == End::Crashed) {
@@ -244,7 +244,11 @@ fn report(finished: Vec<Finished>) -> Result<(), Failure> {
     if failed.is_empty() {
         return Ok(());
     }
-    let names = failed.iter().map(|finished| finished.name.as_str()).collect::<Vec<_>>().join(", ");
+    let shown = |finished: &&Finished| match &finished.error {
+        Some(error) => format!("{} (last error: {error})", finished.name),
+        None => finished.name.clone(),
+    };
+    let names = failed.iter().map(shown).collect::<Vec<_>>().join(", ");
     Err(Failure::Dropped { dropped: failed.iter().map(|finished| finished.dropped).sum(), names })
 }
 

@@ -40,7 +40,7 @@ impl Rig {
     fn write(&mut self, number: u64) {
         self.outlet.offer(slot(number));
         while let Some(message) = self.inbox.ready() {
-            self.output.take(&message);
+            self.output.take(&message, &self.inbox);
         }
     }
 }

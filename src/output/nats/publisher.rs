@@ -19,6 +19,7 @@ use super::super::queue::{Inbox, Message};
 use super::super::stream::Stream;
 use super::connection::{FIRST_PAUSE, LONGEST_PAUSE, Session, WINDOW};
 use super::message::{Names, Origin, Pending, Waiting};
+use super::remote_stream;
 use super::spool::Spool;
 use crate::types::Printable;
 
@@ -34,6 +35,8 @@ pub(super) struct Publisher {
     pub(super) session: Session,
     pub(super) stream: Stream,
     pub(super) batching: Batching,
+    /// Whether a missing stream is created.
+    pub(super) creates: bool,
     pub(super) names: Names,
     /// Compresses payloads, if this is configured.
     pub(super) compressor: Option<Compressor<'static>>,
@@ -50,8 +53,8 @@ pub(super) struct Publisher {
 /// What was logged since the last success.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// Whether the last attempt failed and was logged.
-    is_failing: bool,
+    /// Whether the stream was created after a failure.
+    has_created: bool,
     /// Whether the spool failed and this was logged.
     is_spool_failing: bool,
     /// Reason of the last replacement of the client.
@@ -90,7 +93,7 @@ impl Publisher {
                 None => pause = FIRST_PAUSE,
                 Some(_) if self.session.has_ended().await => return Ending::ClientStopped,
                 Some(error) => {
-                    self.log_failure(&error);
+                    self.log_failure(&error, inbox);
                     self.spill();
                     // Do not add load to a server that rejects messages.
                     self.absorb(inbox, tokio::time::sleep(pause)).await;
@@ -264,9 +267,11 @@ impl Publisher {
 
     /// Waits for a connection. Returns false if the client has ended.
     async fn wait_for_server(&mut self, inbox: &mut Inbox) -> bool {
+        let mut has_waited = false;
         while self.session.client.connection_state() != State::Connected {
-            let error = self.session.connection.error().clone();
-            self.log_failure(error.as_deref().unwrap_or(NOT_CONNECTED));
+            // At a start, the first attempt to connect has not ended yet.
+            let error = self.session.connection.error().clone().or_else(|| has_waited.then(|| NOT_CONNECTED.to_owned()));
+            error.inspect(|error| self.log_failure(error, inbox));
             self.spill();
             self.write_unspooled();
             let connection = std::sync::Arc::clone(&self.session.connection);
@@ -274,6 +279,7 @@ impl Publisher {
             let mut is_connected = false;
             let wait = async { is_connected = tokio::time::timeout(LONGEST_PAUSE, connection.connected.notified()).await.is_ok() };
             self.absorb(inbox, wait).await;
+            has_waited = true;
             if !is_connected && self.session.has_ended().await {
                 return false;
             }
@@ -313,18 +319,26 @@ impl Publisher {
                     self.pending.remove_first(1);
                     before_success = before_success.saturating_sub(1);
                     if before_success == 0 && error.is_none() {
-                        self.log_success();
+                        self.log_success(inbox);
                     }
                 }
                 Err(_) if error.is_some() => return error,
                 Err(failed) => {
                     let subject = self.pending.get(0).map_or("", |message| &message.subject);
-                    error = Some(match failed.kind() {
-                        PublishErrorKind::StreamNotFound => format!("no stream has the subject {subject}"),
-                        PublishErrorKind::TimedOut => "no acknowledgement".to_owned(),
-                        _ => failed.to_string(),
-                    });
-                    return error;
+                    return match failed.kind() {
+                        PublishErrorKind::StreamNotFound if self.creates && !self.log.has_created => {
+                            self.log.has_created = true;
+                            let created = remote_stream::create(&self.session.context).await;
+                            created
+                                .map(|()| tracing::info!(output = ?self.server, stream = remote_stream::NAME, "created the stream"))
+                                .err()
+                        }
+                        PublishErrorKind::StreamNotFound => {
+                            Some(format!("no stream has the subject {subject}: add a stream, or set `create = true` in this [[output]]"))
+                        }
+                        PublishErrorKind::TimedOut => Some("no acknowledgement".to_owned()),
+                        _ => Some(failed.to_string()),
+                    };
                 }
             }
             if error.is_none() && !self.is_spooling() {
@@ -369,16 +383,19 @@ impl Publisher {
         }
     }
 
-    fn log_success(&mut self) {
+    fn log_success(&mut self, inbox: &Inbox) {
         self.log.replaced = None;
-        if std::mem::take(&mut self.log.is_failing) {
+        self.log.has_created = false;
+        if inbox.succeeded() {
             tracing::info!(output = ?self.server, "publishing again");
         }
     }
 
-    pub(super) fn log_failure(&mut self, error: &str) {
-        if !std::mem::replace(&mut self.log.is_failing, true) {
-            tracing::warn!(output = ?self.server, error = %Printable(error), "cannot publish, buffering records");
+    /// Logs a failure, unless it is the same as the last one.
+    pub(super) fn log_failure(&self, error: &str, inbox: &Inbox) {
+        let error = Printable(error).to_string();
+        if inbox.failed(&error) {
+            tracing::warn!(output = ?self.server, %error, "cannot publish, buffering records");
         }
     }
 

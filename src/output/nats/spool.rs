@@ -25,8 +25,10 @@ use bytes::Bytes;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe;
 
+use super::super::error::OutputError;
 use super::super::lock;
 use super::super::options::SpoolOptions;
+use super::super::test;
 use super::message::{Pending, Waiting};
 
 /// Largest size of a segment. A limit of the spool below eight segments makes them smaller.
@@ -291,6 +293,13 @@ impl Segment {
         }
         messages
     }
+}
+
+/// Tests whether the folder of a spool can be used, without the lock of the process that uses it.
+pub(super) fn test(options: &SpoolOptions) -> Result<(), OutputError> {
+    let above = options.folder.ancestors().find(|above| test::folder(above).exists());
+    let failed = |source| OutputError::Spool { folder: options.folder.clone(), source };
+    test::writable(test::folder(above.unwrap_or(Path::new("")))).map_err(failed)
 }
 
 fn open(path: &Path) -> io::Result<File> {

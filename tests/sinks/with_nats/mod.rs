@@ -5,3 +5,4 @@ mod collect;
 mod plans;
 mod server;
 mod spool;
+mod streams;

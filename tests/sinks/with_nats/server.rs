@@ -144,6 +144,10 @@ impl<'a> Server<'a> {
         });
     }
 
+    pub(crate) fn remove_stream(&self) {
+        self.query(ConnectOptions::new, "nats", async |jetstream| jetstream.delete_stream("IBNET").await.unwrap());
+    }
+
     /// Returns all messages of the stream by subject, decompressed and without their last line feed.
     pub(crate) fn messages(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) -> BTreeMap<String, Vec<String>> {
         self.query(connect, scheme, async |jetstream| {
@@ -345,6 +349,7 @@ fn records_beyond_the_buffer_are_reported_exactly() {
     sampler.configure(&file_and_server("10ms", server.port, "buffer_mib = 1"));
     let running = sampler.start();
     running.wait_for_log("buffer full, dropping records", 1);
+    running.wait_for_log("cannot publish, buffering records", 1);
     server.start_again();
     // The next records report the loss.
     running.wait_for_log("publishing again", 1);
@@ -377,8 +382,9 @@ fn stop_with_an_unreachable_server_reports_every_record() {
     // The `start` record counts too.
     let server = sampler.text_of("nats://127.0.0.1:PORT");
     assert_eq!((run.code, run.unwritten(&server)), (4, all + 1), "{}", run.stderr);
-    let error = format!("{server}: {} records were dropped at the end\n", all + 1 + run.unwritten("lines"));
-    assert!(run.stderr.contains("error: cannot write all records to ") && run.stderr.contains(&error), "{}", run.stderr);
+    let error = format!("error: cannot write all records to {server} (last error: ");
+    let dropped = format!("): {} records were dropped at the end\n", all + 1 + run.unwritten("lines"));
+    assert!(run.stderr.contains(&error) && run.stderr.contains(&dropped), "{}", run.stderr);
 }
 
 /// Makes a self-signed certificate for 127.0.0.1 and its key. Returns false without openssl.

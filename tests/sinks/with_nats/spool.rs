@@ -126,6 +126,7 @@ fn full_disk_of_the_spool_leaves_the_memory() {
     let running = sampler.start();
     running.wait_for_log("cannot write to the spool", 1);
     running.wait_for_log("buffer full, dropping records", 1);
+    running.wait_for_log("cannot publish, buffering records", 1);
     server.start_again();
     // The next records report the loss.
     running.wait_for_log("publishing again", 1);

@@ -24,9 +24,10 @@ use super::workers::Work;
 mod devices;
 #[cfg(feature = "umad")]
 mod hca;
+mod outputs;
 pub(super) mod report;
 
-/// Check configuration, HCA, subnet and assignments, and query each device once
+/// Check configuration, outputs, HCA, subnet and assignments, and query each device once
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -45,7 +46,8 @@ Examples:
 
 Insert `check` before or after the arguments of your sweep. Nothing is swept and nothing
 is written. Each device gets two MADs, one device after the other: NodeInfo, and
-ClassPortInfo of performance management.
+ClassPortInfo of performance management. A file must be writable, a socket free, and a
+NATS server must have a stream with the subjects of the records.
 
 Exit codes: 0 nothing failed; 1 something failed; 2 the arguments are wrong.";
 
@@ -79,6 +81,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         let remedy = "the sweep starts with this copy of the plan; check the server and [plan_server], so that new plans arrive";
         report.warn("plan server", problem, remedy)?;
     }
+    report.outputs(&config, work.as_ref())?;
     let fabric = match simulation::build(&config) {
         Ok(fabric) => fabric,
         Err(failure) => {

@@ -9,6 +9,7 @@ use std::thread;
 
 use super::super::super::options::{Kind, NatsOptions, SpoolOptions};
 use super::super::super::queue::queue;
+use super::super::super::result::End;
 use super::super::new_runtime;
 use super::*;
 
@@ -28,6 +29,7 @@ fn publisher_to(port: u16, folder: &Path) -> (Publisher, tokio::runtime::Runtime
         session: Session::open(&options, &runtime).expect("a client without a connection"),
         stream: Stream::default(),
         batching: Batching::Line,
+        creates: false,
         names: Names { fabric: String::new(), nonce: 0, next: 0 },
         compressor: None,
         spool: Some(Spool::open(&SpoolOptions { folder: folder.to_owned(), most: MOST }).expect("a folder")),
@@ -140,7 +142,7 @@ fn success_is_logged_while_newer_messages_wait() {
         let (_queue, mut inbox) = queue(&"test", Kind::Nats, 1 << 20);
         publisher.spool = None;
         publisher.pending.extend([message("1"), message("2")]);
-        publisher.log_failure("a failure");
+        publisher.log_failure("a failure", &inbox);
         // This message is added after the first acknowledgement.
         publisher.unspooled.extend([message("3")]);
         thread::scope(|threads| {
@@ -153,6 +155,6 @@ fn success_is_logged_while_newer_messages_wait() {
             // This ends the connection.
             runtime.shutdown_background();
         });
-        assert_eq!((publisher.pending.len(), publisher.log.is_failing), (3 - acknowledged, is_failing));
+        assert_eq!((publisher.pending.len(), inbox.stopper().finished(End::Complete).error.is_some()), (3 - acknowledged, is_failing));
     }
 }
