@@ -256,7 +256,7 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     fleet.start(name);
     fleet.wait_for_plan(name, &first);
 
-    server.put("ibnet", "plan", "version = 1\ncap = \"many\"\n");
+    server.put("ibnet", "plan", b"version = 1\ncap = \"many\"\n");
     wait_for("a refused plan", || fleet.details(name).len() == 1);
     let refused = fleet.details(name).remove(0);
     assert!(
@@ -294,6 +294,31 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     let text = String::from_utf8(status.stdout).unwrap();
     assert!(status.status.code() == Some(3) && text.contains(&format!("\"plan\":\"{}/ibnet/plan revision 3\"", fleet.url)), "{text}");
     assert!(SAMPLERS.iter().all(|name| text.contains(name)), "{text}");
+}
+
+/// The watch of the plan goes on behind values that cannot be decompressed.
+#[test]
+fn each_damaged_plan_is_reported_and_the_next_plan_is_taken() {
+    let Some(program) = available() else { return };
+    let folder = Sampler::new("");
+    let server = Server::start(program, &folder, "");
+    let mut fleet = Fleet::new(&folder, server.port, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    let name = SAMPLERS[0];
+    assert!(fleet.generate(&["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml"]).status.success());
+    let plan = folder.read("plan.toml");
+    let (first, _) = fleet.publish(&plan, "0s");
+    fleet.start(name);
+    fleet.wait_for_plan(name, &first);
+    for revision in [2, 3] {
+        // The start of a zstd frame.
+        server.put("ibnet", "plan", b"\x28\xb5\x2f\xfd\xff");
+        let reported = format!("/ibnet/plan revision {revision}: the value is damaged or too long");
+        wait_for("a report", || fleet.log(name).contains(&reported));
+    }
+    let (second, _) = fleet.publish(&rotated(&plan), "0s");
+    fleet.wait_for_plan(name, &second);
+    fleet.stop(name);
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl<'a> Server<'a> {
     }
 
     /// Writes a value of a key-value bucket.
-    pub(crate) fn put(&self, bucket: &str, key: &str, value: &'static str) {
+    pub(crate) fn put(&self, bucket: &str, key: &str, value: &'static [u8]) {
         self.query(ConnectOptions::new, "nats", async |jetstream| {
             let bucket = jetstream.get_key_value(bucket).await.unwrap();
             bucket.put(key, value.into()).await.unwrap();
