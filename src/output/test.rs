@@ -65,7 +65,7 @@ fn file(options: &FileOptions) -> Result<Tested, OutputError> {
         // The start makes a folder with all folders above it.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let above = path.ancestors().skip(1).find(|above| !is_folder || folder(above).exists());
-            writable(folder(above.unwrap_or(Path::new("")))).map(|()| "does not exist and can be made")
+            writable(folder(above.unwrap_or_else(|| Path::new("")))).map(|()| "does not exist and can be made")
         }
         Err(error) => Err(error),
     };

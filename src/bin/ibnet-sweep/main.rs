@@ -76,7 +76,7 @@ struct Args {
     command: Option<Command>,
     #[command(flatten)]
     flags: Flags,
-    /// Stop after N slots
+    /// Stop after N slots. A newer plan or configuration is not read
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sweeps: Option<u64>,
     /// Query each port once, print the result as a table, and stop

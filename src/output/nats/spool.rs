@@ -299,7 +299,7 @@ impl Segment {
 pub(super) fn test(options: &SpoolOptions) -> Result<(), OutputError> {
     let above = options.folder.ancestors().find(|above| test::folder(above).exists());
     let failed = |source| OutputError::Spool { folder: options.folder.clone(), source };
-    test::writable(test::folder(above.unwrap_or(Path::new("")))).map_err(failed)
+    test::writable(test::folder(above.unwrap_or_else(|| Path::new("")))).map_err(failed)
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -111,7 +111,8 @@ fn totals(rows: &[Row], now: u64) -> String {
         let count = rows.iter().filter(|row| row.state(now) == state).count();
         (count > 0).then(|| format!("{count} {}", state.as_str()))
     });
-    format!("{samplers} samplers{of_rows}, {ports} ports: {}", states.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    let plural = if samplers == 1 { "" } else { "s" };
+    format!("{samplers} sampler{plural}{of_rows}, {ports} ports: {}", states.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 /// Returns a time in seconds, minutes, hours or days.
@@ -171,7 +172,7 @@ node4           -         -      -     -           -           -  never heard
             [Row { ca: "mlx5_0".to_owned(), ca_port: 1, ..example("a") }, Row { ca: "mlx5_1".to_owned(), ca_port: 1, ..example("a") }];
         let found = text(&rows, rows[0].last_ts, None);
         assert!(found.contains("mlx5_0:1") && found.contains("mlx5_1:1") && found.contains("HCA port"), "{found}");
-        assert!(!found.contains("role") && found.contains("1 samplers in 2 rows, 200 ports: 2 ok"), "{found}");
+        assert!(!found.contains("role") && found.contains("1 sampler in 2 rows, 200 ports: 2 ok"), "{found}");
     }
 
     #[test]
@@ -179,7 +180,7 @@ node4           -         -      -     -           -           -  never heard
         let rows = [example("a"), Row { role: "secondary".to_owned(), ports: 90, ok: 80, ..example("a") }];
         let found = text(&rows, rows[0].last_ts, None);
         assert!(found.contains("a        primary") && found.contains("a        secondary") && !found.contains("HCA port"), "{found}");
-        assert!(found.contains("1 samplers in 2 rows, 100 ports: 2 ok"), "{found}");
+        assert!(found.contains("1 sampler in 2 rows, 100 ports: 2 ok"), "{found}");
     }
 
     #[test]
