@@ -39,6 +39,7 @@ impl Output {
     ///
     /// # Errors
     /// Returns the error with which the sweep would not start, or would lose its records.
+    #[cfg_attr(not(feature = "nats"), expect(unused_variables, reason = "only a NATS server needs the name of the sampler"))]
     pub fn test(&self, sampler: &str) -> Result<Option<Tested>, OutputError> {
         let tested = match &self.to {
             Destination::Stdout => return Ok(None),
