@@ -37,7 +37,7 @@ fn status_is_the_last_slot_of_each_sampler() {
         let running = sampler.start();
         wait_for("a sampler that is ok", || {
             let found = status(&[]);
-            found.status.code() == Some(0) && text(&found).contains("1 samplers, 20 ports: 1 ok")
+            found.status.code() == Some(0) && text(&found).contains("1 sampler, 20 ports: 1 ok")
         });
         running.stop("TERM");
         fs::write(
@@ -73,7 +73,7 @@ fn status_waits_for_a_loaded_server() {
     std::thread::sleep(Duration::from_secs(7));
     server.signal("CONT");
     let found = child.wait_with_output().unwrap();
-    assert!(found.status.code() == Some(3) && text(&found).contains("1 samplers, 20 ports: 1 silent"), "{}", text(&found));
+    assert!(found.status.code() == Some(3) && text(&found).contains("1 sampler, 20 ports: 1 silent"), "{}", text(&found));
 }
 
 #[test]
