@@ -8,7 +8,7 @@
 //!
 //! Records of a wrong clock are kept *apart*: they have their place in the history, and they change
 //! neither the live slot nor the time at which older records are dropped. If no clock is right, those that
-//! are nearest to the hub's are not kept apart, because a page without data helps nobody.
+//! are nearest to the hub's are not kept apart: otherwise the page would have no data.
 
 use std::time::Duration;
 

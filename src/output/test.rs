@@ -21,7 +21,7 @@ use crate::types::Printable;
 pub struct Tested {
     /// What was found.
     pub found: String,
-    /// What a person has to check, because the test cannot tell.
+    /// Remedy for a state that can be right or wrong: the test cannot decide this.
     pub doubt: Option<&'static str>,
 }
 
