@@ -3,8 +3,7 @@
 //! The page reader of the crate `parquet` creates two contexts of zstd for each column of a row group.
 //! Each of them checks the features of the processor, which a virtual machine executes slowly: more than
 //! half of the time for one port of a day. So that reader gets the compressed pages here, as if they were
-//! not compressed. The
-//! [checksums](crate::checksums) are compared before, when the octets are read.
+//! not compressed. The [checksums](crate::checksums) are compared before, when the octets are read.
 
 use std::cell::RefCell;
 use std::io::Cursor;
