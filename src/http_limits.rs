@@ -348,10 +348,10 @@ mod tests {
         let visitor = scrape.visitor();
         let _next = at_once(&gate, 1);
         assert_eq!(visitor.standing(), Standing::Closed);
-        // The host was busy: the work begins after the place is lost, and its answer takes time.
+        // The host was busy: the work begins after the place is lost, and waits once more.
         let work = async move {
             visitor.admit();
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::task::yield_now().await;
         };
         assert_eq!(run(scrape.run(work)), Some(()));
         assert!(gate.lock().leaving.is_empty() && gate.lock().members.is_empty());
