@@ -56,6 +56,17 @@ impl<'a> Fleet<'a> {
         Command::new(env!("CARGO_BIN_EXE_ibnet-gen")).current_dir(self.folder.folder()).args(args).output().unwrap()
     }
 
+    /// Makes and publishes a plan for all samplers, and starts one of them with it. Returns the plan and
+    /// its hash.
+    fn start_with_plan(&mut self, name: &'static str) -> (String, String) {
+        assert!(self.generate(&["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml"]).status.success());
+        let plan = self.folder.read("plan.toml");
+        let (sha256, _) = self.publish(&plan, "0s");
+        self.start(name);
+        self.wait_for_plan(name, &sha256);
+        (plan, sha256)
+    }
+
     /// Writes a plan and publishes it. Returns its hash and the number of its first slot.
     #[track_caller]
     fn publish(&self, text: &str, lead: &str) -> (String, u64) {
@@ -250,11 +261,7 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     let mut fleet = Fleet::new(&folder, server.port, "");
     server.add_stream(ConnectOptions::new, "nats");
     let name = SAMPLERS[0];
-    assert!(fleet.generate(&["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml"]).status.success());
-    let plan = folder.read("plan.toml");
-    let (first, _) = fleet.publish(&plan, "0s");
-    fleet.start(name);
-    fleet.wait_for_plan(name, &first);
+    let (plan, first) = fleet.start_with_plan(name);
 
     server.put("ibnet", "plan", b"version = 1\ncap = \"many\"\n");
     wait_for("a refused plan", || fleet.details(name).len() == 1);
@@ -305,11 +312,7 @@ fn each_damaged_plan_is_reported_and_the_next_plan_is_taken() {
     let mut fleet = Fleet::new(&folder, server.port, "");
     server.add_stream(ConnectOptions::new, "nats");
     let name = SAMPLERS[0];
-    assert!(fleet.generate(&["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml"]).status.success());
-    let plan = folder.read("plan.toml");
-    let (first, _) = fleet.publish(&plan, "0s");
-    fleet.start(name);
-    fleet.wait_for_plan(name, &first);
+    let (plan, _) = fleet.start_with_plan(name);
     for revision in [2, 3] {
         // The start of a zstd frame.
         server.put("ibnet", "plan", b"\x28\xb5\x2f\xfd\xff");
