@@ -14,7 +14,7 @@ pub enum Cell {
         /// Lower bound of the value.
         value: f64,
         /// Share of the ports of the row whose value is known, 0 to 1.
-        covered: f32,
+        covered: f64,
     },
     /// A counter of errors increased, but the time is not known, and no other value is above 0.
     Increase,
@@ -88,7 +88,7 @@ impl Joined {
     }
 
     fn cell(self) -> Cell {
-        let covered = self.known as f32 / self.members.max(1) as f32;
+        let covered = f64::from(self.known) / f64::from(self.members.max(1));
         match self.value {
             Some(value) if self.has_increase => Cell::with_increase(value, covered),
             Some(value) if self.known == self.members => Cell::Value(value),
@@ -167,7 +167,7 @@ impl Cell {
 
     /// Returns the cell of a value beside an increase whose time is not known. So an increase is not
     /// drawn as 0.
-    pub(super) fn with_increase(value: f64, covered: f32) -> Self {
+    pub(super) fn with_increase(value: f64, covered: f64) -> Self {
         if value > 0.0 { Self::AtLeast { value, covered } } else { Self::Increase }
     }
 

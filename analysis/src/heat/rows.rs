@@ -83,7 +83,7 @@ pub struct HeatCell {
     pub value: Option<f64>,
     /// Share of the ports whose value is known, 0 to 1. Only for `at_least`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub covered: Option<f32>,
+    pub covered: Option<f64>,
 }
 
 impl Cells<'_> {
