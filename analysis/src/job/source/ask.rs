@@ -12,7 +12,8 @@
 use std::io;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ibnet::cli;
 use ibnet::limits;
@@ -24,8 +25,8 @@ use crate::job::run::JobRun;
 use crate::job::table::Listing;
 use crate::when::Zone;
 
-/// Longest time for an answer of a command.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest time for the answers of all commands together.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Largest number of octets of an error message of a command.
 const MOST_MESSAGE: usize = 300;
@@ -46,6 +47,9 @@ pub enum Manager {
     /// PBS, with `qstat`.
     Pbs,
 }
+
+/// The jobs of an answer, and the command line.
+type Answer = Result<(Vec<Entry>, String), AskError>;
 
 /// Reason why a resource manager has no usable answer.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -72,12 +76,12 @@ pub enum AskError {
         message: String,
     },
     /// The command did not answer in time.
-    #[error("cannot ask for jobs: `{}` did not answer within {} s", Printable(command), limit.as_secs())]
+    #[error("cannot ask for jobs: `{}` did not answer within the {} s for all commands", Printable(command), limit.as_secs())]
     #[diagnostic(help("check the resource manager, for example with `scontrol ping`, or give a file with jobs with --slurm-file"))]
     Slow {
         /// The command line.
         command: String,
-        /// Longest time.
+        /// Longest time for all commands.
         limit: Duration,
     },
     /// The answer is malformed, or does not have the job.
@@ -89,18 +93,23 @@ pub enum AskError {
 /// Asks a resource manager.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ask {
-    /// The resource manager.
-    pub manager: Manager,
-    /// Longest time for an answer of one command.
-    pub limit: Duration,
+    manager: Manager,
+    /// Longest time for the answers of all commands, and the end of this time.
+    limit: Duration,
+    until: Instant,
     /// Time zone of this machine, in which PBS writes times and Slurm reads them.
-    pub zone: Zone,
+    zone: Zone,
 }
 
 impl Ask {
-    /// Creates a question to a resource manager of this machine.
+    /// Creates questions to a resource manager of this machine. All of them must be answered within 30 s
+    /// from now.
     pub fn new(manager: Manager) -> Self {
-        Self { manager, limit: PATIENCE, zone: Zone::local() }
+        Self::within(manager, Zone::local(), PATIENCE)
+    }
+
+    fn within(manager: Manager, zone: Zone, limit: Duration) -> Self {
+        Self { manager, limit, until: now() + limit, zone }
     }
 
     /// Returns the newest run of the job with this ID.
@@ -114,6 +123,8 @@ impl Ask {
         }
         let stored = match self.sacct(&["-j", id]) {
             Ok((entries, command)) if !entries.is_empty() => return Ok(find_in(of_job(entries, id), &command, id)?),
+            // No time is left for squeue.
+            Err(error @ AskError::Slow { .. }) => return Err(error),
             other => other,
         };
         let (entries, command) = match (self.squeue(&["-j", id]), stored) {
@@ -148,8 +159,14 @@ impl Ask {
         if let Some(end) = &end {
             arguments.extend(["-E", end]);
         }
-        let stored = self.sacct(&arguments).and_then(|(entries, command)| Ok(runs(entries, &command)?));
-        let present = self.squeue(&["-a"]).and_then(|(entries, command)| Ok(runs(entries, &command)?));
+        let runs_of = |(entries, command): (Vec<Entry>, String)| Ok(runs(entries, &command)?);
+        // Both run at the same time: one that hangs takes no time of the other one.
+        let (stored, present) = thread::scope(|scope| {
+            let stored = scope.spawn(|| self.sacct(&arguments));
+            let present = self.squeue(&["-a"]);
+            (stored.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), present)
+        });
+        let (stored, present) = (stored.and_then(runs_of), present.and_then(runs_of));
         let is_complete = present.is_ok();
         let (stored, present) = match (stored, present) {
             (Err(error), Err(_)) => return Err(error),
@@ -158,7 +175,7 @@ impl Ask {
         Ok(Listing { runs: union(stored, present, from, to), at, is_complete })
     }
 
-    fn sacct(&self, selection: &[&str]) -> Result<(Vec<Entry>, String), AskError> {
+    fn sacct(&self, selection: &[&str]) -> Answer {
         let separator = separator();
         let delimiter = format!("--delimiter={separator}");
         // -X: jobs without their steps. -D: all runs of a job that was requeued.
@@ -167,7 +184,7 @@ impl Ask {
         self.slurm("sacct", &arguments, &separator)
     }
 
-    fn squeue(&self, selection: &[&str]) -> Result<(Vec<Entry>, String), AskError> {
+    fn squeue(&self, selection: &[&str]) -> Answer {
         let separator = separator();
         let format = ["%i", "%u", "%T", "%S", "%e", "%N", "%j"].join(&separator);
         let mut arguments = vec!["-t", "all", "-o", &format];
@@ -175,7 +192,7 @@ impl Ask {
         self.slurm("squeue", &arguments, &separator)
     }
 
-    fn slurm(&self, program: &str, arguments: &[&str], separator: &str) -> Result<(Vec<Entry>, String), AskError> {
+    fn slurm(&self, program: &str, arguments: &[&str], separator: &str) -> Answer {
         let (text, command) = self.run(program, arguments)?;
         // A wrapper of a site can ignore the options and write another form.
         let found = if text.contains(separator) {
@@ -186,7 +203,7 @@ impl Ask {
         Ok((found, command))
     }
 
-    fn qstat(&self, selection: &[&str]) -> Result<(Vec<Entry>, String), AskError> {
+    fn qstat(&self, selection: &[&str]) -> Answer {
         let mut arguments = vec!["-x", "-f", "-F", "json"];
         arguments.extend(selection);
         let (text, command) = self.run("qstat", &arguments)?;
@@ -198,18 +215,22 @@ impl Ask {
         let command = [&[program], arguments].concat().join(" ");
         let start = |source| AskError::Start { command: command.clone(), source };
         let slow = || AskError::Slow { command: command.clone(), limit: self.limit };
+        let left = || self.until.saturating_duration_since(now());
+        if left().is_zero() {
+            return Err(slow());
+        }
         let mut process = Command::new(program);
         process.args(arguments).env("SLURM_TIME_FORMAT", "%s").env("LC_ALL", "C");
         process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = process.spawn().map_err(start)?;
         let output = read_all(child.stdout.take());
         let message = read_all(child.stderr.take());
-        let read = output.recv_timeout(self.limit).and_then(|output| Ok((output, message.recv_timeout(self.limit)?)));
+        let read = output.recv_timeout(left()).and_then(|output| Ok((output, message.recv_timeout(left())?)));
         let Ok((output, message)) = read else {
             stop(&mut child);
             return Err(slow());
         };
-        let Some(status) = end_of(&mut child, self.limit).map_err(start)? else {
+        let Some(status) = end_of(&mut child, left()).map_err(start)? else {
             stop(&mut child);
             return Err(slow());
         };
@@ -221,6 +242,11 @@ impl Ask {
         }
         Ok((String::from_utf8_lossy(&output.map_err(start)?).into_owned(), command))
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the commands of all questions share one limit")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// Returns the entries of a job. A single entry with another ID is the task of an array that was
@@ -256,7 +282,7 @@ fn separator() -> String {
 /// Reads a pipe to its end in a thread.
 fn read_all<R: io::Read + Send + 'static>(pipe: Option<R>) -> Receiver<io::Result<Vec<u8>>> {
     let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         let read = pipe.map_or_else(|| Ok(Vec::new()), |pipe| limits::read(pipe, limits::SLURM));
         // The receiver is gone if the command was too slow.
         drop(sender.send(read));
@@ -270,7 +296,7 @@ fn end_of(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> 
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        std::thread::sleep(PAUSE);
+        thread::sleep(PAUSE);
     }
     Ok(None)
 }
@@ -286,7 +312,7 @@ mod tests {
     use super::*;
 
     fn ask(limit: Duration) -> Ask {
-        Ask { manager: Manager::Slurm, limit, zone: Zone::utc() }
+        Ask::within(Manager::Slurm, Zone::utc(), limit)
     }
 
     #[test]
@@ -302,6 +328,16 @@ mod tests {
         for script in ["exec sleep 600", "exec >&- 2>&-; exec sleep 600", "exec yes > /dev/null"] {
             assert!(matches!(ask(limit).run("sh", &["-c", script]), Err(AskError::Slow { .. })), "{script}");
         }
+    }
+
+    #[test]
+    fn commands_share_one_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let started = folder.path().join("started");
+        let ask = ask(Duration::from_millis(50));
+        assert!(matches!(ask.run("sh", &["-c", "exec sleep 600"]), Err(AskError::Slow { .. })));
+        let second = ask.run("touch", &[started.to_str().unwrap()]);
+        assert!(matches!(second, Err(AskError::Slow { .. })) && !started.exists(), "{second:?}");
     }
 
     #[test]
