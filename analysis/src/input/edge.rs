@@ -142,6 +142,7 @@ fn between(before: &Value, after: &Value, interval: Interval, edge: u64) -> Valu
 mod tests {
     use super::*;
     use crate::fixtures;
+    use crate::rates::Readings;
     use crate::record::Type;
 
     const SECOND: u64 = 1_000_000_000;
@@ -200,6 +201,37 @@ mod tests {
         let records =
             [(9, 9_500, Some((8_500, 9_500)), 100), (10, 10_250, Some((9_500, 9_800)), 115), (11, 11_250, Some((10_250, 11_250)), 120)];
         assert_eq!(cut(&records), [(10_000, Some(110), true), (10_250, Some(115), true), (11_250, Some(120), false)]);
+    }
+
+    #[test]
+    fn full_counter_gives_no_rate_at_an_edge() {
+        // The counter becomes full in the second before slot 10.
+        let line = |slot: u64, value: u64, saturated: &[&str]| {
+            fixtures::port(
+                slot,
+                (1, 1),
+                "leaf",
+                (0x101, 1, "n1"),
+                &[("port_xmit_data_bytes", value.into()), ("saturated", saturated.into())],
+            )
+        };
+        let lines = [line(8, 100, &[]), line(9, 200, &[]), line(10, 17_179_869_180, &["port_xmit_data_bytes"])];
+        let rates = |from: u64, to: u64| {
+            let selection = Selection::new(&EveryRecord, Some(from), Some(to), 5 * SECOND);
+            let (mut edges, mut readings, mut slots, mut found) = (Edges::default(), Readings::default(), Slots::default(), Vec::new());
+            for line in &lines {
+                edges.cut(&mut Record::parse(line.as_bytes(), Type::Port).unwrap(), &selection, &mut |record| {
+                    let Record::Port(port) = record else { panic!("a port") };
+                    if !port.is_edge {
+                        slots.add(port);
+                    }
+                    found.extend(readings.add(port, &"port_xmit_data_bytes".parse().unwrap(), &slots).rates);
+                });
+            }
+            found.iter().map(|rate| (rate.time.from() / SECOND, rate.time.to() / SECOND, rate.per_second)).collect::<Vec<_>>()
+        };
+        assert_eq!(rates(8 * SECOND, 9 * SECOND + SECOND / 2), [(8, 9, 100.0)], "the end of the range");
+        assert_eq!(rates(9 * SECOND + SECOND / 2, 11 * SECOND), [], "the start of the range");
     }
 
     #[test]
