@@ -6,9 +6,11 @@
 //!   Only the first of them counts.
 //! - If an earlier record of another sampler describes a part of the interval of a record, the
 //!   interval is shortened by this part. A record whose interval is covered completely is dropped.
-//!   The intervals of one sampler are not changed. They overlap only by the jitter of the replies.
+//!   The intervals of one sampler are not changed. They overlap, or leave a short time between them,
+//!   only by the jitter of the replies. Together they are as long as the time between the readings.
 //! - A record of a secondary waits for the next record of the primary, and gets only the time
-//!   before the interval of that record. If no primary answers, the secondary fills the gap.
+//!   before the interval of that record. If no primary answers, the secondary fills the gap. The
+//!   short time between two intervals of the primary is no gap.
 //! - If the query of a record began before the reply to another sampler arrived, the order of the
 //!   two readings is not known. The counters of the later record are then left out, because a
 //!   counter could seem to decrease.
@@ -81,6 +83,8 @@ pub(super) struct PortMerge<K> {
     /// Two times: until the first one, earlier records describe the data rates. Until the second
     /// one, they describe the blocked share.
     covered: [u64; 2],
+    /// Whether the record with each of these times is of the last sampler.
+    is_own: [bool; 2],
     last: Option<Last>,
     /// Time of the last record of a primary, and the time between its last two records.
     primary: Option<(u64, u64)>,
@@ -90,7 +94,7 @@ pub(super) struct PortMerge<K> {
 
 impl<K> Default for PortMerge<K> {
     fn default() -> Self {
-        Self { covered: [0; 2], last: None, primary: None, held: VecDeque::new() }
+        Self { covered: [0; 2], is_own: [false; 2], last: None, primary: None, held: VecDeque::new() }
     }
 }
 
@@ -116,7 +120,7 @@ impl PortMerge<Box<[u8]>> {
             let Held { record, ts, length_ns } = held;
             Some(Held { record: record.port(with_counters)?, ts: *ts, length_ns: *length_ns })
         });
-        PortMerge { covered: self.covered, last: self.last.clone(), primary: self.primary, held: held.collect() }
+        PortMerge { covered: self.covered, is_own: self.is_own, last: self.last.clone(), primary: self.primary, held: held.collect() }
     }
 
     /// Returns the time of the latest record so far.
@@ -151,7 +155,14 @@ impl<K: Kept> PortMerge<K> {
             }
             return;
         }
-        let ends = [port.time, port.blocked_time].map(|time| time.map_or(port.ts, Interval::from));
+        let is_next = self.last.as_ref().is_some_and(|last| *last.sampler == *port.sampler);
+        let (covered, is_own) = (self.covered, self.is_own.map(|is_own| is_own && is_next));
+        let end = |of: usize, time: Interval| {
+            let follows = is_own[of] && time.from().saturating_sub(covered[of]) < time.length_ns() / 2;
+            if follows { 0 } else { time.from() }
+        };
+        let [data, blocked] = [port.time, port.blocked_time];
+        let ends = [data.map_or(port.ts, |time| end(0, time)), blocked.map_or(port.ts, |time| end(1, time))];
         while !self.held.is_empty() {
             self.release_first(ends, with_counters, dropped, put);
         }
@@ -170,7 +181,7 @@ impl<K: Kept> PortMerge<K> {
     /// Continues after records of the last sampler, a primary, that were used as they are. `ends` are
     /// the ends of their times. `before` and `ts` are the times of the last two of them.
     pub(super) fn continue_after(&mut self, ends: [u64; 2], before: u64, ts: u64, slot: u64) {
-        self.covered.iter_mut().zip(ends).for_each(|(covered, end)| *covered = (*covered).max(end));
+        self.cover(ends, false);
         self.primary = Some((ts, ts - before.min(ts)));
         if let Some(last) = &mut self.last {
             (last.ts, last.slot) = (ts, slot);
@@ -197,6 +208,14 @@ impl<K: Kept> PortMerge<K> {
         }
     }
 
+    /// Takes the ends of the times of a record that is used. An end of 0 means that it has no time.
+    fn cover(&mut self, ends: [u64; 2], is_other: bool) {
+        for ((covered, is_own), end) in self.covered.iter_mut().zip(&mut self.is_own).zip(ends) {
+            *is_own = end > 0 || (*is_own && !is_other);
+            *covered = (*covered).max(end);
+        }
+    }
+
     fn use_record(&mut self, record: &mut Record<'_>, ends: [u64; 2], dropped: &mut Dropped, put: &mut dyn FnMut(&mut Record<'_>)) {
         let Record::Port(port) = &mut *record else { return };
         let mut is_other = false;
@@ -220,9 +239,7 @@ impl<K: Kept> PortMerge<K> {
             dropped.covered += 1;
             return;
         }
-        for (covered, time) in self.covered.iter_mut().zip(times) {
-            *covered = (*covered).max(time.map_or(0, Interval::to));
-        }
+        self.cover(times.map(|time| time.map_or(0, Interval::to)), is_other);
         match &mut self.last {
             Some(last) if !is_other => (last.ts, last.slot) = (port.ts, port.slot),
             last => *last = Some(Last { ts: port.ts, slot: port.slot, sampler: (*port.sampler).into() }),

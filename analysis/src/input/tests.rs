@@ -299,6 +299,27 @@ fn secondary_fills_only_the_gaps_of_the_primary() {
 }
 
 #[test]
+fn octets_of_two_samplers_are_the_growth_of_the_counter() {
+    // Data counters are read at the start of a slot, or half a slot later. The last reply comes up to 60 ms
+    // after it, so intervals that end at the last reply overlap, or leave a short time between them.
+    let octets = |ns: u64| (ns / 1_000_000).pow(2);
+    let sequence = |sampler: &str, role, offset: u64, slots: std::ops::Range<u64>| -> String {
+        let record = |slot: u64| {
+            let read = slot * SECOND + offset;
+            let gbps = (octets(read) - octets(read - SECOND)) as f64 * 8.0 / 1e9;
+            let late = slot * 37 % 7 * 10_000_000;
+            reading(sampler, role, (read + late, SECOND), 0).replace("\"xmit_gbps\":8.0", &format!("\"xmit_gbps\":{gbps}"))
+        };
+        slots.map(record).collect()
+    };
+    let (primary, secondary) = (sequence("a", None, 0, 101..120), sequence("b", Some("secondary"), SECOND / 2, 102..119));
+    let (port, _) = summary_of(&[primary, secondary], None, None);
+    let grown = (octets(119 * SECOND) - octets(100 * SECOND)) as f64;
+    assert!((port.all.xmit.octets() / grown - 1.0).abs() < 1e-9, "{} instead of {grown}", port.all.xmit.octets());
+    assert_eq!(port.all.xmit.seconds(), 19.0);
+}
+
+#[test]
 fn overlapping_samplers_describe_each_moment_once() {
     let files = [sequence("a", None, 100..110, 0).concat(), sequence("b", None, 105..115, SECOND / 4).concat()];
     let (port, _) = summary_of(&files, None, None);

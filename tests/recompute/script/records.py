@@ -66,10 +66,11 @@ class Port:
 
     def merge(self, records):
         """Gives each moment to one record. A record of a secondary gets the time before the interval of the next
-        record of a primary, or all of it if there is none for two intervals. A record of a secondary without rates
-        counts only if the primary has no record in the last two of its own intervals."""
+        record of a primary, or all of it if there is none for two intervals, but not the short time between two
+        intervals of the primary that follow each other. A record of a secondary without rates counts only if the
+        primary has no record in the last two of its own intervals."""
         waiting, primary = [], None  # ts of the last record of a primary, and the time since the one before
-        self.last, self.covered = None, {"data": 0, "blocked": 0}
+        self.last, self.covered, self.owner = None, {"data": 0, "blocked": 0}, {}
 
         def release(r, ends):
             mine = {kind: span(r, kind) for kind in self.pieces}
@@ -84,12 +85,20 @@ class Port:
                 continue
             mine = {kind: span(r, kind) for kind in self.pieces}
             ends = {kind: s[0] if s else r["ts"] for kind, s in mine.items()}
+            for kind, s in mine.items():
+                if s and self.follows(r, kind, s):
+                    ends[kind] = 0
             while waiting:
                 release(waiting.pop(0), ends)
             primary = r["ts"], r["ts"] - primary[0] if primary else SECOND
             self.use(r, mine, {})
         for r in waiting:
             release(r, {})
+
+    def follows(self, r, kind, s):
+        """Whether an interval of a sampler follows its last one, which no record of another sampler has ended."""
+        is_next = self.owner.get(kind) == r["sampler"] and self.last["sampler"] == r["sampler"]
+        return is_next and s[0] - self.covered[kind] < (s[1] - s[0]) // 2
 
     def use(self, r, mine, ends):
         """Uses a record for the time that no earlier record of another sampler describes."""
@@ -103,10 +112,12 @@ class Port:
         if had and not any(mine.values()):
             return
         r = dict(r, counts=not (other and r["ts"] - r["rtt_ns"] < last["ts"]), spans=mine)
+        if other:
+            self.owner.clear()
         for kind, s in mine.items():
             if s:
                 self.pieces[kind].append((*s, r))
-                self.covered[kind] = max(self.covered[kind], s[1])
+                self.covered[kind], self.owner[kind] = max(self.covered[kind], s[1]), r["sampler"]
         self.used.append(r)
         self.last = r
 
