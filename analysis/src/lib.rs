@@ -8,6 +8,7 @@
 //! | [`hosts`] | parses host lists |
 //! | [`host_metrics`] | metrics of hosts from Prometheus, LDMS and files |
 //! | [`groups`] | groups of hosts, such as storage targets, and their traffic |
+//! | [`cell`] | a value that can be missing, and the rule for sums of such values |
 //! | [`heat`] | the values of heat maps |
 //! | [`rates`] | the rates of counters: over which time, and when they are not known |
 //! | [`latency`] | distributions of round-trip times |
@@ -25,6 +26,7 @@
 //! The row types, such as [`links::LinkRow`], implement [`rows::Row`]. Other programs use the names
 //! of their fields, so the names do not change.
 
+pub mod cell;
 pub mod devices;
 pub mod error;
 pub mod errors;

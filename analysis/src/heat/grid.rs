@@ -1,33 +1,9 @@
 //! The values of a heat map: its cells, and their reduction to fewer rows and columns.
 
 use super::order::{RowGroup, RowKind, RowLabel, RowOrder, natural};
+pub use crate::cell::Cell;
+use crate::cell::joined;
 use crate::metric::Metric;
-
-/// The value of a row in a column.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Cell {
-    /// Mean of the values.
-    Value(f64),
-    /// The sum or the largest of the values that are known. Ports of the row, or counters of the
-    /// metric, lack a value.
-    AtLeast {
-        /// Lower bound of the value.
-        value: f64,
-        /// Share of the ports of the row whose value is known, 0 to 1.
-        covered: f64,
-    },
-    /// A counter of errors increased, but the time is not known, and no other value is above 0.
-    Increase,
-    /// The device did not answer, or another device answered at its LID.
-    NoAnswer,
-    /// The link of the port is down, so the port was not queried.
-    Down,
-    /// The value is not known. Reasons: a gap, a reset, a device without the counter, an answer with
-    /// an error, or a query that the sampler could not send.
-    Unknown,
-    /// There is no record.
-    NoRecord,
-}
 
 /// All cells. Rows are in the order of the topology, columns in the order of time.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,51 +39,6 @@ pub struct Panel {
     pub cells: Vec<Vec<Cell>>,
 }
 
-/// The value of a row of several members, such as ports. One rule holds for all of them: a value is the
-/// sum or the largest of the values of all members. If a member lacks it, the result is a lower bound.
-/// A link that is down carries nothing, so it lacks nothing.
-#[derive(Clone, Copy, Debug, Default)]
-struct Joined {
-    value: Option<f64>,
-    has_increase: bool,
-    members: u32,
-    known: u32,
-    /// State without a value.
-    state: Option<Cell>,
-}
-
-impl Joined {
-    fn add(&mut self, cell: Cell, of: fn(f64, f64) -> f64) {
-        self.members += 1;
-        self.known += u32::from(matches!(cell, Cell::Value(_) | Cell::Down));
-        self.has_increase |= cell == Cell::Increase;
-        match cell.value() {
-            Some(value) => self.value = Some(self.value.map_or(value, |sum| of(sum, value))),
-            None => self.state = Some(self.state.map_or(cell, |state| state.first(cell))),
-        }
-    }
-
-    fn cell(self) -> Cell {
-        let covered = f64::from(self.known) / f64::from(self.members.max(1));
-        match self.value {
-            Some(value) if self.has_increase => Cell::with_increase(value, covered),
-            Some(value) if self.known == self.members => Cell::Value(value),
-            Some(value) => Cell::AtLeast { value, covered },
-            None => self.state.unwrap_or(Cell::NoRecord),
-        }
-    }
-}
-
-/// Joins the rows of members, column by column. An empty list gives an empty row.
-pub(crate) fn joined(rows: impl Iterator<Item = Vec<Cell>>, of: fn(f64, f64) -> f64) -> Vec<Cell> {
-    let mut all: Vec<Joined> = Vec::new();
-    for row in rows {
-        all.resize(row.len(), Joined::default());
-        all.iter_mut().zip(row).for_each(|(joined, cell)| joined.add(cell, of));
-    }
-    all.into_iter().map(Joined::cell).collect()
-}
-
 impl Panel {
     /// Creates a panel and joins the cells of the ports of each row. `gbps` is the data rate of the
     /// link of a port. `row` returns the cells of a port, and whether it has the counter of the metric:
@@ -125,9 +56,9 @@ impl Panel {
         let mut join = |group: &RowGroup| {
             let (all, mut with) = (group.members.len(), 0);
             let own = group.members.iter().map(|member| row(*member)).filter(|(_, has)| *has).inspect(|_| with += 1);
-            let cells = joined(own.map(|(cells, _)| cells), of);
+            let cells = joined(0, own.map(|(cells, _)| cells), of);
             ports.push((all, with));
-            if with > 0 { cells } else { joined(group.members.iter().map(|member| row(*member).0), of) }
+            if with > 0 { cells } else { joined(0, group.members.iter().map(|member| row(*member).0), of) }
         };
         let cells = groups.iter().map(&mut join).collect();
         let full_row = |group: &RowGroup| group.members.iter().filter_map(|member| metric.of_full_link(gbps(*member)?)).reduce(of);
@@ -153,45 +84,6 @@ impl Panel {
             self.cells.iter().enumerate().flat_map(|(row, cells)| cells.iter().enumerate().map(move |(column, cell)| (row, column, cell)));
         let values = cells.filter_map(|(row, column, cell)| Some((cell.value()?, row, column)));
         values.reduce(|largest, next| if next.0 > largest.0 { next } else { largest })
-    }
-}
-
-impl Cell {
-    /// Returns the value, or its lower bound.
-    pub const fn value(&self) -> Option<f64> {
-        match self {
-            Self::Value(value) | Self::AtLeast { value, .. } => Some(*value),
-            _ => None,
-        }
-    }
-
-    /// Returns the cell of a value beside an increase whose time is not known. So an increase is not
-    /// drawn as 0.
-    pub(super) fn with_increase(value: f64, covered: f64) -> Self {
-        if value > 0.0 { Self::AtLeast { value, covered } } else { Self::Increase }
-    }
-
-    /// Returns the first one of two states without a value.
-    fn first(self, other: Self) -> Self {
-        // If one port of the row answered, the row counts as answered.
-        const ORDER: [Cell; 4] = [Cell::Increase, Cell::Unknown, Cell::NoAnswer, Cell::Down];
-        ORDER.into_iter().find(|state| *state == self || *state == other).unwrap_or(Self::NoRecord)
-    }
-
-    /// Returns the cell that is drawn for two neighbouring cells without room: the larger value.
-    fn larger(self, other: Self) -> Self {
-        match (self.value(), other.value()) {
-            (Some(a), Some(b)) if b > a => other,
-            (Some(_), _) => {
-                if other == Self::Increase {
-                    Self::with_increase(self.value().unwrap_or(0.0), 0.0)
-                } else {
-                    self
-                }
-            }
-            (None, Some(_)) => other.larger(self),
-            (None, None) => self.first(other),
-        }
     }
 }
 
@@ -296,19 +188,6 @@ mod tests {
         assert_eq!([full("xmit_gbps", RowKind::Switch), full("xmit_gbps", RowKind::Link)], [Some(200.0), Some(100.0)]);
         assert_eq!([full("port_xmit_data_bytes", RowKind::Link), full("errors", RowKind::Link)], [Some(12.5e9), None]);
         assert_eq!(shares.cells, [[at_least(2.0), Unknown, Unknown]]);
-    }
-
-    #[test]
-    fn sum_is_a_value_only_with_the_values_of_all_ports() {
-        let sum = |cells: &[Cell]| joined(cells.iter().map(|cell| vec![*cell]), |a, b| a + b)[0];
-        assert_eq!(sum(&[Value(1.0), Value(2.0), Down]), Value(3.0), "a link that is down carries nothing");
-        for lacking in [NoAnswer, Unknown, NoRecord] {
-            assert_eq!(sum(&[Value(1.0), lacking]), AtLeast { value: 1.0, covered: 0.5 });
-        }
-        assert_eq!(sum(&[AtLeast { value: 1.0, covered: 0.0 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.5 });
-        assert_eq!(sum(&[Value(0.0), Increase]), Increase, "not 0");
-        assert_eq!(sum(&[Value(2.0), Increase]), AtLeast { value: 2.0, covered: 0.5 });
-        assert_eq!([sum(&[NoAnswer, Increase]), sum(&[Down, NoAnswer]), sum(&[NoRecord, Down])], [Increase, NoAnswer, Down]);
     }
 
     #[test]

@@ -342,9 +342,9 @@ fn sum_over_ports_that_lacks_a_port_is_no_value() {
     assert_eq!(states(&grid, 0), [state("value", Some(1005.0), None), partly.clone(), partly]);
     assert_eq!(states(&grid, 1), vec![state("value", Some(0.0), None); 3], "the other element is not saturated");
     assert_eq!(serde_json::to_value(&grid.heat_rows()[0]).unwrap()["ports"], 2, "port 4 does not have the counter");
-    // The sum over the elements of one port lacks the saturated element.
+    // The sum over the elements of one port lacks the saturated element. At least 0 says nothing.
     let sums = self::heat(&["port_xmit_data_sl_bytes"], &lines).finish(RowKind::Port).unwrap();
-    let none = state("at_least", Some(0.0), Some(0.0));
+    let none = state("unknown", None, None);
     assert_eq!(states(&sums, 0), [state("value", Some(1000.0), None), none.clone(), none]);
     // So does the sum over the ports of the switch.
     let sums = self::heat(&["port_xmit_data_sl_bytes"], &lines).finish(RowKind::Switch).unwrap();
@@ -382,7 +382,7 @@ fn increase_at_an_unknown_time_is_marked() {
     let full = r#","symbol_error_counter":65535,"saturated":["symbol_error_counter"]"#;
     let saturated = [symbols(0, "ok", r#","symbol_error_counter":0"#), symbols(1, "ok", full), symbols(2, "ok", full)];
     let grid = heat(&["errors"], &saturated).finish(RowKind::Port).unwrap();
-    assert_eq!(states(&grid, 0), [increase, state("at_least", Some(0.0), Some(0.0))]);
+    assert_eq!(states(&grid, 0), [increase, state("unknown", None, None)]);
     let grid = heat(&["symbol_error_counter"], &saturated).finish(RowKind::Switch).unwrap();
     assert_eq!(states(&grid, 0)[1], state("unknown", None, None), "a saturated counter does not increase");
     // A counter that is no error increases all the time.

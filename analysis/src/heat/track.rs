@@ -1,6 +1,6 @@
 //! The cells of one port and one metric, while records are added.
 
-use super::grid::Cell;
+use crate::cell::Cell;
 use crate::record::{Interval, Port};
 
 /// Consecutive cells.
@@ -135,8 +135,8 @@ impl Sum {
         let has = |state: u8| self.states & state > 0;
         let mean = has(VALUE).then(|| self.sum / self.value_ns as f64);
         match mean {
-            Some(value) if has(INCREASE) => Cell::with_increase(value, 0.0),
-            Some(value) if has(PARTIAL) => Cell::AtLeast { value, covered: 0.0 },
+            Some(value) if has(INCREASE) => Cell::at_least(value, 0.0, Cell::Increase),
+            Some(value) if has(PARTIAL) => Cell::at_least(value, 0.0, Cell::Unknown),
             Some(value) => Cell::Value(value),
             None if has(NO_ANSWER) => Cell::NoAnswer,
             None if has(DOWN) => Cell::Down,

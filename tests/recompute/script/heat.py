@@ -86,7 +86,9 @@ class Track:
         value = total / ns
         if "increase" in states:
             return ("at_least", value) if value > 0 else ("increase", None)
-        return "at_least" if "partial" in states else "value", value
+        if "partial" in states:
+            return ("at_least", value) if value > 0 else ("unknown", None)
+        return "value", value
 
 
 def state(r):

@@ -1,0 +1,169 @@
+//! A value of a row in a column of time, and the one rule for sums of such values.
+//!
+//! Heat maps, the steps and bins of jobs, groups of hosts and host metrics add values of ports or hosts,
+//! of which some can be missing. A sum is a [`Value`](Cell::Value) only if all of its members have one.
+//! Otherwise it is [`AtLeast`](Cell::AtLeast), with the share of the members whose value is known.
+
+/// The value of a row in a column.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Cell {
+    /// Mean of the values.
+    Value(f64),
+    /// The sum or the largest of the values that are known. Ports of the row, or counters of the
+    /// metric, lack a value.
+    AtLeast {
+        /// Lower bound of the value.
+        value: f64,
+        /// Share of the ports of the row whose value is known, 0 to 1.
+        covered: f64,
+    },
+    /// A counter of errors increased, but the time is not known, and no other value is above 0.
+    Increase,
+    /// The device did not answer, or another device answered at its LID.
+    NoAnswer,
+    /// The link of the port is down, so the port was not queried; or the job did not run. It carries
+    /// nothing.
+    Down,
+    /// The value is not known. Reasons: a gap, a reset, a device without the counter, an answer with
+    /// an error, or a query that the sampler could not send.
+    Unknown,
+    /// There is no record.
+    NoRecord,
+}
+
+impl From<Option<f64>> for Cell {
+    fn from(value: Option<f64>) -> Self {
+        value.map_or(Self::Unknown, Self::Value)
+    }
+}
+
+impl Cell {
+    /// Returns the value, or its lower bound.
+    pub const fn value(&self) -> Option<f64> {
+        match self {
+            Self::Value(value) | Self::AtLeast { value, .. } => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Returns the share of the value that is known, 0 to 1. Of nothing, all is known.
+    pub const fn covered(&self) -> f64 {
+        match self {
+            Self::Value(_) | Self::Down => 1.0,
+            Self::AtLeast { covered, .. } => *covered,
+            _ => 0.0,
+        }
+    }
+
+    /// Returns the value times a factor.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        match self {
+            Self::Value(value) => Self::Value(value * factor),
+            Self::AtLeast { value, covered } => Self::AtLeast { value: value * factor, covered },
+            other => other,
+        }
+    }
+
+    /// Returns the cell of a lower bound. At least 0 says nothing: the cell is then `state`.
+    pub(crate) fn at_least(value: f64, covered: f64, state: Self) -> Self {
+        if value > 0.0 { Self::AtLeast { value, covered } } else { state }
+    }
+
+    /// Returns the first one of two states without a value.
+    pub(crate) fn first(self, other: Self) -> Self {
+        // If one port of the row answered, the row counts as answered.
+        const ORDER: [Cell; 4] = [Cell::Increase, Cell::Unknown, Cell::NoAnswer, Cell::Down];
+        ORDER.into_iter().find(|state| *state == self || *state == other).unwrap_or(Self::NoRecord)
+    }
+
+    /// Returns the cell that is drawn for two neighbouring cells without room: the larger value.
+    pub(crate) fn larger(self, other: Self) -> Self {
+        match (self.value(), other.value()) {
+            (Some(a), Some(b)) if b > a => other,
+            (Some(a), _) if other == Self::Increase => Self::at_least(a, 0.0, other),
+            (Some(_), _) => self,
+            (None, Some(_)) => other.larger(self),
+            (None, None) => self.first(other),
+        }
+    }
+}
+
+/// The value of several members, such as ports: the sum or the largest of their values. If a member lacks
+/// it, the result is a lower bound. A link that is down carries nothing, so it lacks nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Joined {
+    value: Option<f64>,
+    has_increase: bool,
+    members: f64,
+    known: f64,
+    /// State without a value.
+    state: Option<Cell>,
+}
+
+impl Joined {
+    /// Adds the cell of a member. `of` adds two values, or returns the larger one.
+    pub fn add(&mut self, cell: Cell, of: fn(f64, f64) -> f64) {
+        self.members += 1.0;
+        self.known += cell.covered();
+        self.has_increase |= cell == Cell::Increase;
+        match cell.value() {
+            Some(value) => self.value = Some(self.value.map_or(value, |sum| of(sum, value))),
+            None => self.state = Some(self.state.map_or(cell, |state| state.first(cell))),
+        }
+    }
+
+    /// Returns the cell of all members.
+    pub fn cell(self) -> Cell {
+        let covered = self.known / self.members.max(1.0);
+        match self.value {
+            Some(value) if self.has_increase => Cell::at_least(value, covered, Cell::Increase),
+            Some(value) if self.known >= self.members => Cell::Value(value),
+            Some(value) => Cell::AtLeast { value, covered },
+            None => self.state.unwrap_or(Cell::NoRecord),
+        }
+    }
+}
+
+/// Joins the rows of members, column by column. The result has at least this number of columns.
+pub fn joined(columns: usize, rows: impl IntoIterator<Item = impl AsRef<[Cell]>>, of: fn(f64, f64) -> f64) -> Vec<Cell> {
+    let mut all = vec![Joined::default(); columns];
+    for row in rows {
+        let row = row.as_ref();
+        all.resize(row.len().max(all.len()), Joined::default());
+        all.iter_mut().zip(row).for_each(|(joined, cell)| joined.add(*cell, of));
+    }
+    all.into_iter().map(Joined::cell).collect()
+}
+
+/// Adds the rows of members, column by column, as [`joined`] does.
+pub fn sum(columns: usize, rows: impl IntoIterator<Item = impl AsRef<[Cell]>>) -> Vec<Cell> {
+    joined(columns, rows, |a, b| a + b)
+}
+
+/// Returns the values of a row and their covered shares, as JSON has them. Both are null where there is
+/// nothing to know; a value is null where nothing is known.
+pub fn columns(cells: &[Cell]) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
+    cells.iter().map(|cell| (cell.value(), (*cell != Cell::Down).then(|| cell.covered()))).unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cell::{AtLeast, Down, Increase, NoAnswer, NoRecord, Unknown, Value};
+    use super::*;
+
+    #[test]
+    fn sum_is_a_value_only_with_the_values_of_all_ports() {
+        let sum = |cells: &[Cell]| super::sum(1, cells.iter().map(|cell| [*cell]))[0];
+        assert_eq!(sum(&[Value(1.0), Value(2.0), Down]), Value(3.0), "a link that is down carries nothing");
+        for lacking in [NoAnswer, Unknown, NoRecord] {
+            assert_eq!(sum(&[Value(1.0), lacking]), AtLeast { value: 1.0, covered: 0.5 });
+        }
+        assert_eq!(sum(&[AtLeast { value: 1.0, covered: 0.0 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.5 });
+        assert_eq!(sum(&[AtLeast { value: 1.0, covered: 0.5 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.75 });
+        assert_eq!(sum(&[Unknown, Down]), Unknown, "not nothing");
+        assert_eq!(sum(&[Value(0.0), Increase]), Increase, "not 0");
+        assert_eq!(sum(&[Value(2.0), Increase]), AtLeast { value: 2.0, covered: 0.5 });
+        assert_eq!([sum(&[NoAnswer, Increase]), sum(&[Down, NoAnswer]), sum(&[NoRecord, Down])], [Increase, NoAnswer, Down]);
+    }
+}
