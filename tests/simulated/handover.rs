@@ -1,19 +1,23 @@
 //! Two drivers hand their ports over in virtual time: every slot runs once, or is counted as
 //! missed.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use ibnet::assignments::Sampler;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::{Destination, Lines};
+use ibnet::partition::{PlanOptions, Request, assignments_of, hosts, plan_with, whole_fabric};
 use ibnet::record::strict::{self, Line};
 use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings, Notice};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{Pause, VirtualClock, VirtualTransport};
 use ibnet::topology::{Fabric, ports_report, synthetic};
+use ibnet::types::{Guid, PortNum};
 
 const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
 
@@ -31,14 +35,23 @@ fn fabric() -> Fabric {
 
 /// Returns a driver of the whole fabric, its clock and its records.
 fn driver(sim: &Arc<Mutex<SimFabric>>, sweeps: Option<u64>) -> (Driver<VirtualTransport, VirtualClock>, VirtualClock, Lines) {
+    driver_of(&whole_fabric(&fabric(), "here").0, sim, DriverSettings { sweeps, ..settings() })
+}
+
+fn settings() -> DriverSettings {
+    DriverSettings::simulated("here", INTERVAL, Config::default())
+}
+
+fn driver_of(
+    sampler: &Sampler,
+    sim: &Arc<Mutex<SimFabric>>,
+    settings: DriverSettings,
+) -> (Driver<VirtualTransport, VirtualClock>, VirtualClock, Lines) {
     let clock = VirtualClock::default();
     clock.set_wall_offset(WALL);
     let (outlet, lines) = Destination::memory();
-    let engine = Config::default();
-    let settings = DriverSettings { sweeps, ..DriverSettings::simulated("here", INTERVAL, engine) };
-    let plan = SweepPlan::new(&ibnet::partition::whole_fabric(&fabric(), "here").0);
     let transport = VirtualTransport::new(Arc::clone(sim), clock.clone(), 1);
-    (Driver::new(plan, settings, transport, clock.clone(), outlet, 1), clock, lines)
+    (Driver::new(SweepPlan::new(sampler), settings, transport, clock.clone(), outlet, 1), clock, lines)
 }
 
 fn simulated() -> Arc<Mutex<SimFabric>> {
@@ -145,4 +158,59 @@ fn notices_are_written_between_two_slots() {
     let start = place(&|line| matches!(line, Line::Start(start) if start.assignments_sha256.as_deref() == Some("abc")));
     let sweeps: Vec<usize> = (0..records.len()).filter(|place| matches!(records[*place], Line::Sweep(_))).collect();
     assert!(sweeps[0] < reload && reload < start && start < sweeps[1], "{sweeps:?}, {reload}, {start}");
+}
+
+/// Returns the samplers of a plan with two samplers for each port.
+fn redundant(hosts: &str) -> Vec<Sampler> {
+    let fabric = fabric();
+    let samplers = hosts::locate(&hosts::parse_list(hosts).expect("names"), &[], &fabric).expect("in the fabric");
+    let options = PlanOptions { redundant: true, ..PlanOptions::default() };
+    let plan = plan_with(&Request { fabric: &fabric, samplers, cap: 150 }, &options).expect("enough samplers");
+    assignments_of(&plan, &fabric).samplers
+}
+
+/// All samplers change to another plan at one time, and each of them begins anew.
+#[test]
+fn every_port_with_two_samplers_has_a_rate_in_every_slot_of_a_plan_change() {
+    const SLOTS: u64 = 5;
+    /// Roles of the samplers that have a record of a port (`true` for the secondary), and whether the
+    /// record has a rate.
+    type BySlot = BTreeMap<u64, Vec<(bool, bool)>>;
+
+    let first = WALL as u64 / INTERVAL.as_nanos() as u64 + 1;
+    let border = first + SLOTS;
+    let mut found: BTreeMap<(Guid, PortNum), BySlot> = BTreeMap::new();
+    for (plan, is_old) in [(redundant("node00001,node00004"), true), (redundant("node00002,node00005"), false)] {
+        for sampler in plan {
+            let settings = DriverSettings {
+                is_secondary: sampler.is_secondary(),
+                offset: INTERVAL.mul_f64(sampler.offset.unwrap_or(0.0)),
+                sweeps: (!is_old).then_some(SLOTS),
+                ..settings()
+            };
+            let change = settings.first_slot_of_change(border * INTERVAL.as_nanos() as u64);
+            let control = if is_old { Control::default() } else { Control::held(None) };
+            if is_old {
+                control.leave_before(change);
+            } else {
+                control.begin_with(change);
+            }
+            let (driver, _, lines) = driver_of(&sampler, &simulated(), settings);
+            driver.run(&control, |_| {}).expect("nothing is lost");
+            for line in lines.text().lines() {
+                let Line::Port(port) = strict::parse(line).expect("a record") else { continue };
+                let records = found.entry((port.guid, port.port)).or_default().entry(port.slot).or_default();
+                records.push((sampler.is_secondary(), port.xmit_gbps.is_some()));
+            }
+        }
+    }
+    assert_eq!(found.len(), 20, "linked ports");
+    for (port, slots) in found {
+        for slot in first + 1..border + SLOTS {
+            let mut records = slots.get(&slot).cloned().unwrap_or_default();
+            records.sort_unstable();
+            assert_eq!(records.iter().map(|(is_secondary, _)| *is_secondary).collect::<Vec<_>>(), [false, true], "{port:?} in slot {slot}");
+            assert!(records.iter().any(|(_, has_rate)| *has_rate), "{port:?} has no rate in slot {slot} of {border}");
+        }
+    }
 }

@@ -103,9 +103,10 @@ impl WorkerSetup {
         &self.settings
     }
 
-    /// Returns whether the slots of both setups have the same numbers.
+    /// Returns whether the slots of both setups have the same numbers, and both change at the same
+    /// slot.
     fn has_slots_of(&self, other: &Self) -> bool {
-        let of = |setup: &Self| (setup.settings.interval, setup.settings.offset);
+        let of = |setup: &Self| (setup.settings.interval, setup.settings.offset, setup.settings.is_secondary);
         of(self) == of(other)
     }
 

@@ -3,9 +3,10 @@
 //!
 //! A reload starts new workers beside the old ones. The new workers discover their devices while
 //! the old workers still sweep. Then the new workers replace the old workers. All do this at the
-//! same time, between two slots. So no slot is lost or runs twice. A worker whose setup did not
-//! change continues, and keeps its readings for the rates. If the new plan does not name this host,
-//! the workers end between two slots, and the program waits for a plan that names it.
+//! same slot border, those of secondaries one slot later. So no slot is lost or runs twice. A worker
+//! whose setup did not change continues, and keeps its readings for the rates. If the new plan does
+//! not name this host, the workers end between two slots, and the program waits for a plan that
+//! names it.
 
 use std::sync::Arc;
 use std::thread;
@@ -374,7 +375,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         let numbers = Schedule::new(interval, Duration::ZERO);
         let border = numbers.start(numbers.at_or_after(at.max(now.saturating_add(nanos(CHANGE_AHEAD)))));
         for worker in &mut self.workers {
-            let slot = worker.schedule().at_or_after(border);
+            let slot = worker.setup.settings().first_slot_of_change(border);
             match worker.phase {
                 Phase::Replaced => {
                     worker.control.leave_before(slot);
@@ -433,7 +434,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
     fn notify_reload(&self, border: u64, detail: &str) {
         let continues = |worker: &&Worker| worker.phase == Phase::Sweeping;
         if let Some(first) = self.workers.iter().find(continues).or_else(|| self.workers.first()) {
-            first.control.notify_before(first.schedule().at_or_after(border), Notice::Reload(detail.to_owned()));
+            first.control.notify_before(first.setup.settings().first_slot_of_change(border), Notice::Reload(detail.to_owned()));
         }
     }
 
@@ -481,11 +482,6 @@ impl Worker {
             self.control.notify_before(slot, Notice::Assignments(sha256));
         }
         self.setup = setup.clone();
-    }
-
-    fn schedule(&self) -> Schedule {
-        let settings = self.setup.settings();
-        Schedule::new(settings.interval, settings.offset)
     }
 }
 

@@ -113,6 +113,15 @@ impl DriverSettings {
         }
     }
 
+    /// Returns the first slot that a driver with these settings runs under a plan or configuration
+    /// that takes effect at `border`, in nanoseconds since 1970.
+    ///
+    /// The first slot of a new driver has no rates. So a secondary changes one slot after the
+    /// primaries: in every slot, one of the two samplers of a port has its rate.
+    pub fn first_slot_of_change(&self, border: u64) -> u64 {
+        Schedule::new(self.interval, self.offset).at_or_after(border) + u64::from(self.is_secondary)
+    }
+
     /// Returns the value of `role` in the records.
     pub fn role(&self) -> &'static str {
         record::ROLES[usize::from(self.is_secondary)]
