@@ -162,10 +162,8 @@ impl Shared {
         }
     }
 
-    /// Records the newest plan. `first` returns the plan for a start.
-    async fn receive(&self, newest: Published, first: impl AsyncFnOnce() -> Published) {
-        let is_first = self.lock().first.is_none();
-        let first = if is_first { Some(first().await) } else { None };
+    /// Records the newest plan, and at a start the plan for it.
+    fn receive(&self, newest: Published, first: Option<Published>) {
         let mut state = self.lock();
         state.newest = Some(newest);
         state.first = first.or_else(|| state.first.take());
@@ -239,37 +237,37 @@ async fn watch_key(
 }
 
 /// Handles a value of the key. A deleted or damaged value changes nothing, except that it is
-/// reported.
+/// reported. At a start, the newest of the older plans takes the place of a damaged one.
 async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &Shared, now: u64) {
-    let Some(entry) = entry.filter(|entry| entry.operation == Operation::Put) else {
+    let Some(Entry { value, revision, .. }) = entry.filter(|entry| entry.operation == Operation::Put) else {
         return shared.fail(store, DistributionError::Missing { store: store.to_string() });
     };
-    let Some(newest) = published(&entry.value, entry.revision) else {
-        return shared.fail(store, DistributionError::Damaged { store: store.to_string(), revision: entry.revision });
-    };
-    tracing::debug!(plan = %store, revision = newest.revision, sha256 = newest.sha256, "plan received");
-    shared.recover(store);
-    let of_newest = newest.clone();
-    let choose = async || {
-        if time_of(&of_newest).is_some_and(|at| at <= now) {
-            return of_newest;
-        }
-        let mut plans = vec![of_newest];
-        add_older(&mut plans, bucket, store, now).await;
-        first_of(plans, now)
-    };
-    // A future of this function would otherwise be a large part of all futures above it.
-    Box::pin(shared.receive(newest, choose)).await;
+    let mut plans: Vec<_> = published(&value, revision).into_iter().collect();
+    let is_damaged = plans.is_empty();
+    if !is_damaged {
+        tracing::debug!(plan = %store, revision, sha256 = plans[0].sha256, "plan received");
+        shared.recover(store);
+    }
+    let is_start = shared.lock().first.is_none();
+    if is_start && !plans.iter().any(|plan| has_come(plan, now)) {
+        // A future of this function would otherwise be a large part of all futures above it.
+        Box::pin(add_older(&mut plans, revision, bucket, store, now)).await;
+    }
+    if let Some(newest) = plans.first().cloned() {
+        shared.receive(newest, is_start.then(|| first_of(plans, now)));
+    }
+    if is_damaged {
+        shared.fail(store, damaged(store, revision));
+    }
 }
 
-/// Adds older plans of a key, the newest first, up to the first valid one whose time has come. Damaged
-/// plans are left out.
+/// Adds the plans of a key that are older than a revision, the newest first, up to the first valid one
+/// whose time has come. Damaged plans are reported.
 ///
 /// The values are read one by one, because usually the first one is sufficient.
-async fn add_older(plans: &mut Vec<Published>, bucket: &Store, store: &PlanStore, now: u64) {
-    let newest = plans.first().map_or(0, |plan| plan.revision);
+async fn add_older(plans: &mut Vec<Published>, than: u64, bucket: &Store, store: &PlanStore, now: u64) {
     let subject = format!("{}{}", bucket.prefix, store.key);
-    for revision in (newest.saturating_sub(MOST_OLDER).max(1)..newest).rev() {
+    for revision in (than.saturating_sub(MOST_OLDER).max(1)..than).rev() {
         let message = match bucket.stream.get_raw_message(revision).await {
             Ok(message) => message,
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => continue,
@@ -278,16 +276,24 @@ async fn add_older(plans: &mut Vec<Published>, bucket: &Store, store: &PlanStore
                 return tracing::warn!(plan = %store, error = %Printable(&error), "cannot read the older plans");
             }
         };
-        if message.subject.as_str() != subject {
+        // A deletion has no value.
+        if message.subject.as_str() != subject || message.payload.is_empty() {
             continue;
         }
-        let Some(plan) = published(&message.payload, revision) else { continue };
-        let has_come = time_of(&plan).is_some_and(|at| at <= now);
+        let Some(plan) = published(&message.payload, revision) else {
+            tracing::warn!(error = %damaged(store, revision), "an older plan cannot be used");
+            continue;
+        };
+        let is_last = has_come(&plan, now);
         plans.push(plan);
-        if has_come {
+        if is_last {
             return;
         }
     }
+}
+
+fn damaged(store: &PlanStore, revision: u64) -> DistributionError {
+    DistributionError::Damaged { store: store.to_string(), revision }
 }
 
 /// Returns the plan for a start, see [`Receiver::first`]. The newest plan comes first.
@@ -297,6 +303,11 @@ fn first_of(newest_first: Vec<Published>, now: u64) -> Published {
     let earliest = || (0..times.len()).filter(|place| times[*place].is_some()).min_by_key(|place| times[*place]);
     let place = has_come.or_else(earliest).unwrap_or(0);
     newest_first[place].clone()
+}
+
+/// Returns whether a plan is valid and the time of its first slot has come.
+fn has_come(plan: &Published, now: u64) -> bool {
+    time_of(plan).is_some_and(|at| at <= now)
 }
 
 /// Returns the time of the first slot of a valid plan, 0 if it has none.

@@ -324,6 +324,35 @@ fn each_damaged_plan_is_reported_and_the_next_plan_is_taken() {
     fleet.stop(name);
 }
 
+/// The newest values are damaged, and there is no copy: a start uses the newest valid plan.
+#[test]
+fn start_reports_damaged_plans_and_uses_the_newest_valid_one() {
+    let Some(program) = available() else { return };
+    let folder = Sampler::new("");
+    let server = Server::start(program, &folder, "");
+    let mut fleet = Fleet::new(&folder, server.port, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    let [first, second] = [SAMPLERS[0], SAMPLERS[1]];
+    let (plan, _) = fleet.start_with_plan(first);
+    let (valid, _) = fleet.publish(&rotated(&plan), "0s");
+    fleet.wait_for_plan(first, &valid);
+    for _ in 3..=4 {
+        // The start of a zstd frame.
+        server.put("ibnet", "plan", b"\x28\xb5\x2f\xfd\xff");
+    }
+    fleet.start(second);
+    fleet.wait_for_plan(second, &valid);
+    for revision in [3, 4] {
+        let reported = format!("/ibnet/plan revision {revision}: the value is damaged or too long");
+        wait_for("a report", || fleet.log(second).contains(&reported));
+    }
+    let (next, _) = fleet.publish(&plan, "0s");
+    for name in [first, second] {
+        fleet.wait_for_plan(name, &next);
+        fleet.stop(name);
+    }
+}
+
 #[test]
 fn wrong_password_is_an_error_with_a_remedy() {
     let Some(program) = available() else { return };
