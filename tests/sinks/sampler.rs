@@ -133,7 +133,12 @@ impl Sampler {
     }
 
     pub(crate) fn start(&self) -> Running {
-        let mut child = self.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.start_as("node00001")
+    }
+
+    /// Starts the sampler of a host.
+    pub(crate) fn start_as(&self, host: &str) -> Running {
+        let mut child = self.command().args(["--sampler", host]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = all_of(child.stdout.take().unwrap());
         let (log, mut stderr) = (Arc::<Mutex<Vec<u8>>>::default(), child.stderr.take().unwrap());
         let log_reader = std::thread::spawn({

@@ -9,7 +9,7 @@ use async_nats::ConnectOptions;
 use serde_json::Value;
 
 use super::server::{Server, available, complete, file_and_server, slots};
-use crate::sampler::{Received, Sampler, wait_for};
+use crate::sampler::{Received, Sampler, wait_for, wait_for_some};
 
 fn ibnet(sampler: &Sampler, server: &Server<'_>, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
@@ -53,6 +53,50 @@ fn status_is_the_last_slot_of_each_sampler() {
                 (0..2).map(|row| (document["rows"][row]["sampler"].clone(), document["rows"][row]["state"].clone())).collect();
             states == [("node00001".into(), "silent".into()), ("node00009".into(), "never_heard".into())]
         });
+    }
+}
+
+/// Two samplers are the second sampler of each other's ports, and one of them is killed. Both of its
+/// roles have one subject.
+#[test]
+fn status_names_a_killed_sampler_with_both_of_its_roles() {
+    let Some(program) = available() else { return };
+    for batch in ["", "batch = \"slot\"\ncompress = true"] {
+        let sampler = Sampler::new("");
+        let server = Server::start(program.clone(), &sampler, "");
+        server.add_stream(ConnectOptions::new, "nats");
+        let status = |args: &[&str]| ibnet(&sampler, &server, &[&["status"], args].concat()).output().unwrap();
+        let planned = Command::new(env!("CARGO_BIN_EXE_ibnet-gen"))
+            .current_dir(sampler.folder())
+            .args(["--net", "net.p", "--samplers", "node00001,node00004", "--redundancy", "2", "-o", "plan.toml"])
+            .output()
+            .unwrap();
+        assert!(planned.status.success(), "{}", text(&planned));
+        // With long timeouts, a busy machine has complete slots too.
+        let server_only = format!("[[output]]\ntype = \"nats\"\nserver = \"nats://127.0.0.1:{}\"\n{batch}", server.port);
+        sampler
+            .configure(&format!("assignments = \"plan.toml\"\ninterval = \"500ms\"\ntimeout = \"500ms\"\ngrace = \"2s\"\n{server_only}"));
+        let running = sampler.start_as("node00004");
+        // On a busy machine, the last slots of the two roles can be more than two intervals apart. Then
+        // the sampler is killed again.
+        let has_both = (0..10).any(|_| {
+            let killed = sampler.start();
+            wait_for("both samplers in both roles", || {
+                let found = status(&[]);
+                found.status.code() == Some(0) && text(&found).contains("2 samplers in 4 rows, 20 ports: 4 ok")
+            });
+            killed.signal("KILL");
+            let roles = wait_for_some("a silent sampler", || {
+                let found = status(&["--json"]);
+                let document: Value = serde_json::from_slice(&found.stdout).unwrap();
+                let rows: Vec<_> = document["rows"].as_array().unwrap().iter().filter(|row| row["sampler"] == "node00001").collect();
+                let roles: Vec<_> = rows.iter().map(|row| row["role"].as_str().unwrap().to_owned()).collect();
+                rows.iter().all(|row| row["state"] == "silent").then_some(roles)
+            });
+            roles == ["primary", "secondary"]
+        });
+        assert!(has_both, "{}", text(&status(&[])));
+        running.stop("TERM");
     }
 }
 
