@@ -86,8 +86,9 @@ build-hub: deps-node ## Build target/release/ibnet-hub, without NATS
 	$(BUILD_HUB)
 
 # The profile `demo` compiles faster than `release`, and its programs are fast enough to show. They have
-# no libibumad: the demo needs no system package. `make build` compiles again.
+# no libibumad: the demo needs no system package but a C compiler. `make build` compiles again.
 demo-programs:
+	@./scripts/deps
 	$(RUN) build --profile demo $(PROGRAMS_OF) --no-default-features
 
 live: deps-node ## Show a simulated fabric live in a browser: prints the address of the page

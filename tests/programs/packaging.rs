@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -37,6 +37,42 @@ fn installed() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     install(root.path());
     root
+}
+
+/// A user without sudo, on a Debian system where no package is installed.
+#[test]
+fn missing_packages_and_the_compiler_are_named_in_one_message_with_the_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, script) in [("dpkg-query", "exit 1"), ("apt-get", "exit 1"), ("id", "echo 1000")] {
+        let path = folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for name in ["sort", "paste"] {
+        symlink(format!("/usr/bin/{name}"), folder.path().join(name)).unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/deps");
+    let refused = |packages: &[&str]| {
+        let run = Command::new(&script).args(packages).env("PATH", folder.path()).output().unwrap();
+        assert_eq!(run.status.code(), Some(1));
+        String::from_utf8(run.stderr).unwrap()
+    };
+    let message = |debian: &str, rhel: &str| {
+        format!(
+            "deps: cannot install missing packages: this user is not root, and sudo needs a password or is not installed\n    \
+             Debian, Ubuntu:  sudo apt-get install {debian}\n    RHEL, Rocky:     sudo dnf install {rhel}\n"
+        )
+    };
+    assert_eq!(refused(&[]), message("gcc libc6-dev", "gcc glibc-devel"));
+    assert_eq!(
+        refused(&["libibumad-dev", "opensm"]),
+        message("gcc libc6-dev libibumad-dev opensm", "gcc glibc-devel opensm rdma-core-devel")
+    );
+    // With a compiler, and without packages, nothing is missing.
+    fs::copy(folder.path().join("id"), folder.path().join("cc")).unwrap();
+    assert_eq!(refused(&["libibumad-dev"]), message("libibumad-dev", "rdma-core-devel"));
+    let run = Command::new(&script).env("PATH", folder.path()).output().unwrap();
+    assert!(run.status.success() && run.stderr.is_empty());
 }
 
 #[test]
