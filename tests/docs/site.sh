@@ -58,7 +58,7 @@ CSV
     cp jobs.txt jobs.jsonl
     mkdir -p examples target/release/examples
     cp /srv/stria.p examples/
-    cp /srv/host_exporters target/release/examples/ 2>/dev/null || true
+    cp /srv/host_exporters target/release/examples/
     printf '#Time,ProducerName,numcalls\n' > ldms/procnfs/procnfs.1
     for second in $(seq 0 19); do
         for host in $(seq 1 24); do
