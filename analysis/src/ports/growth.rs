@@ -17,6 +17,8 @@ const INEXACT_NS: u64 = 100_000_000;
 pub(crate) struct Growth {
     /// Its time, the longest time from the reading of the device to this time, and the counters.
     last: Option<(u64, u64, [u64; 2])>,
+    /// Time of the newest reading, also of one that was left out because it is out of order.
+    newest: u64,
 }
 
 /// Octets that were sent and received over a time.
@@ -50,6 +52,17 @@ impl Growth {
     ) -> Option<Moved> {
         let now = if let [Some(xmit), Some(rcv)] = values { Some([xmit, rcv]) } else { None };
         let last = self.last;
+        let newest = self.newest;
+        self.newest = if now.is_some() { ts } else { newest };
+        if let (Some((.., before)), Some(now), Some(rated)) = (last, now, rated) {
+            // Both counters have a rate, so they were not reset between the two readings of their sampler.
+            // If they are smaller than a reading of this time, a clock was set back: the records before
+            // and after it have the same times.
+            let is_older = gbps.iter().all(Option::is_some) && before.iter().zip(now).any(|(before, now)| now < *before);
+            if is_older && rated.from() <= newest.saturating_add(rated.length_ns() / 2) {
+                return None;
+            }
+        }
         self.last = now.map(|now| (ts, rtt_ns, now)).or(last);
         let Some((since, late_ns, before)) = last else {
             let time = rated?;
@@ -89,6 +102,30 @@ mod tests {
         assert_eq!(moved(&mut growth, 6, Some(50), None), None, "a reset");
         assert_eq!(moved(&mut growth, 7, Some(60), Some(8e-8)), Some((6, 7, 10.0)));
         assert_eq!(moved(&mut growth, 8, Some(60_000_000_000), None), None, "more than the link can carry");
+    }
+
+    #[test]
+    fn reading_from_before_the_clock_was_set_back_is_left_out() {
+        let mut growth = Growth::default();
+        let mut moved = |ts, xmit, gbps: Option<f64>| {
+            let rated = gbps.and_then(|_| Interval::new(ts - SECOND + 1000, ts));
+            let moved = growth.add_reading((ts, 0), [Some(xmit), Some(0)], rated, [gbps, Some(0.0)], "4xEDR")?;
+            moved.octets[0]
+        };
+        assert_eq!(moved(SECOND, 100, None), None);
+        assert_eq!(moved(2 * SECOND, 200, Some(8e-7)), Some(100.0));
+        // Two seconds later, the clock was set back by one second. The records of both times alternate.
+        assert_eq!(moved(2 * SECOND + 10, 400, None), Some(200.0));
+        assert_eq!(moved(3 * SECOND, 300, Some(8e-7)), None, "read before");
+        assert_eq!(moved(3 * SECOND + 10, 500, Some(8e-7)), Some(100.0));
+        assert_eq!(moved(4 * SECOND, 310, Some(8e-7)), None);
+        assert_eq!(moved(5 * SECOND, 320, Some(8e-7)), None);
+        assert_eq!(moved(5 * SECOND + 10, 700, Some(8e-7)), Some(200.0));
+        assert_eq!(moved(6 * SECOND, 50, None), None, "a reset");
+        assert_eq!(moved(7 * SECOND, 60, Some(8e-8)), Some(10.0));
+        // The reset may have been before the time of the rate.
+        assert_eq!(moved(12 * SECOND, 30, Some(8e-8)), None);
+        assert_eq!(moved(13 * SECOND, 40, Some(8e-8)), Some(10.0));
     }
 
     #[test]

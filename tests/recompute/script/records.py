@@ -156,7 +156,7 @@ class Port:
         """The octets between readings of any sampler: (from, to, sent, received, record). Before the first reading,
         the rates stand for them."""
         low, high = self.window
-        last = None
+        last, newest = None, 0
         for r in self.used:
             values = [r[name] for name in DATA]
             is_reading = r["counts"] and None not in values and not set(DATA) & set(r["saturated"] or [])
@@ -166,14 +166,26 @@ class Port:
                     yield a, b, r["xmit_gbps"] * (b - a) / 8, r["rcv_gbps"] * (b - a) / 8, r
             if not is_reading:
                 continue
+            before, newest = newest, r["ts"]
+            if last is not None and any(r[name] < last[name] for name in DATA) and self.is_older(r, before):
+                continue
             if last is not None:
                 times = [last["ts"], *(edge for edge in (low, high) if last["ts"] < edge < r["ts"]), r["ts"]]
                 points = [(t, [grown((last["ts"], last[name]), (r["ts"], r[name]), t) for name in DATA]) for t in times]
+                # A reading is late by its round-trip time at most.
+                most = (rate(r["link"]) or math.inf) / 8 * (r["ts"] - last["ts"] + last["rtt_ns"] + SECOND // 10)
+                is_known = all(0 <= r[name] - last[name] <= most for name in DATA)
                 for (a, before), (b, after) in zip(points, points[1:]):
                     sent, received = (y - x for x, y in zip(before, after))
-                    if low <= a < b <= high and all(last[name] <= r[name] for name in DATA):
+                    if low <= a < b <= high and is_known:
                         yield a, b, sent, received, r
             last = r
+
+    def is_older(self, r, newest):
+        """Whether a smaller reading was made before the newest one: its counters were not reset between the two
+        readings of its sampler, and the first of these is not later than the newest one. Then a clock was set back."""
+        has_rates = r["dt_ns"] is not None and None not in (r["xmit_gbps"], r["rcv_gbps"]) and r["spans"]["data"]
+        return has_rates and r["spans"]["data"][0] <= newest + (r["spans"]["data"][1] - r["spans"]["data"][0]) // 2
 
     def times(self):
         """The starts and ends of the times with known octets or blocked time."""
