@@ -9,6 +9,7 @@
 //! its file.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod found;
 #[path = "../recording/mod.rs"]
 mod recording;
 
@@ -22,7 +23,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use ibnet::mad::transport::sim::faults::Faults;
 use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Fabric, ports_report};
-use recording::Recording;
+use recording::{Disturbance, Recording};
 use serde_json::{Value, json};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recompute/script");
@@ -67,26 +68,23 @@ const METRICS: &str = "xmit_gbps,rcv_utilization,xmit_blocked,rtt_ns,rtt_mean_ns
 /// Time at which the fabric starts, in nanoseconds since 1970: 2026-11-18T10:13:20Z.
 const FABRIC_NS: u64 = 1_795_000_400_000_000_000;
 
-/// A time in which a sampler stands still.
-#[derive(Clone, Copy)]
-struct Stop {
-    host: &'static str,
-    /// Number of slots after which the sampler stops.
-    after: u64,
-    /// Time from the start of the next slot to the stop, in microseconds. A stop within a slot leaves
-    /// ports without a query (`skipped`) or replies that come too late.
-    into_slot_us: u64,
-    /// Length in intervals.
-    intervals: f64,
+/// What happens to a sampler after it has run this number of slots.
+type Disturbances<'a> = [(&'a str, u64, Disturbance)];
+
+/// A stop of a sampler: the time from the start of its next slot, in microseconds, and the length in
+/// intervals. A stop within a slot leaves ports without a query (`skipped`) or replies that come too
+/// late.
+fn stop(into_slot_us: u64, intervals: f64) -> Disturbance {
+    Disturbance { stop: Some((Duration::from_micros(into_slot_us), intervals)), ..Disturbance::default() }
 }
 
 /// Records a fabric, and writes a file for each sampler into a folder.
-fn record(folder: &Path, config: &str, plan: Option<&str>, slots: u64, start: Duration, faults: Faults, stops: &[Stop]) {
-    let stops = |host: &str, done: u64| {
-        let stop = stops.iter().rfind(|stop| stop.host == host && stop.after == done)?;
-        Some((Duration::from_micros(stop.into_slot_us), stop.intervals))
+fn record(folder: &Path, config: &str, plans: &[String], slots: u64, start: Duration, faults: Faults, disturbed: &Disturbances<'_>) {
+    let disturbed = |host: &str, done: u64| {
+        let of_slot = disturbed.iter().find(|(one, after, _)| *one == host && *after == done);
+        of_slot.map_or_else(Disturbance::default, |(_, _, disturbance)| *disturbance)
     };
-    let recording = Recording { config, plan, slots, fabric_ns: FABRIC_NS, start, faults, stops: &stops };
+    let recording = Recording { config, plans, slots, fabric_ns: FABRIC_NS, start, faults, disturbed: &disturbed };
     fs::create_dir_all(folder).unwrap();
     for (host, text) in recording.lines(&fabric()) {
         fs::write(folder.join(format!("{host}.jsonl")), text).unwrap();
@@ -345,7 +343,7 @@ fn assert_script_detects_wrong_numbers(view: &Path, dir: &Path, files: &[PathBuf
     assert!(failed.status.code() == Some(1) && report.contains(views), "{report}");
 }
 
-/// Returns the statuses and events of some files with their counts, and the number of missed slots.
+/// Returns the statuses and events of some files with their counts.
 fn contents(files: &[PathBuf]) -> String {
     let mut counts = BTreeMap::<String, u64>::new();
     for record in files.iter().flat_map(|file| lines(file)).map(|line| value(&line)) {
@@ -354,7 +352,6 @@ fn contents(files: &[PathBuf]) -> String {
                 *counts.entry(format!("{field} {name}")).or_default() += 1;
             }
         }
-        *counts.entry("slots_missed".to_owned()).or_default() += record["slots_missed"].as_u64().unwrap_or(0);
     }
     counts.iter().map(|(name, count)| format!("{name} = {count}; ")).collect()
 }
@@ -364,21 +361,17 @@ fn contents(files: &[PathBuf]) -> String {
 fn assert_disturbed(files: &[PathBuf], expected: &[&str]) {
     let found = contents(files);
     let lacking: Vec<_> = expected.iter().filter(|name| !found.contains(&format!("{name} = "))).collect();
-    assert!(lacking.is_empty() && !found.contains("slots_missed = 0;"), "{lacking:?} are not in {found}");
+    assert!(lacking.is_empty(), "{lacking:?} are not in {found}");
 }
 
 #[test]
 fn every_number_of_the_viewer_is_recomputed_from_the_records() {
     let (folder, view) = (tempfile::tempdir().unwrap(), view());
     let dir = folder.path();
-    let stops = [
-        Stop { host: "node00002", after: 3, into_slot_us: 300, intervals: 1.4 },
-        Stop { host: "node00005", after: 8, into_slot_us: 500, intervals: 0.6 },
-        Stop { host: "node00013", after: 5, into_slot_us: 0, intervals: 3.0 },
-    ];
+    let stops = [("node00002", 3, stop(300, 1.4)), ("node00005", 8, stop(500, 0.6)), ("node00013", 5, stop(0, 3.0))];
     for (name, samplers, start) in [("one", "node00001,node00005", 0), ("two", "node00002,node00013", 3700)] {
         let (plan, start) = (plan(dir, samplers), Duration::from_millis(start));
-        record(&dir.join(name), DISTURBED, Some(&plan), SLOTS as u64, start, faults(9), &stops);
+        record(&dir.join(name), DISTURBED, &[plan], SLOTS as u64, start, faults(9), &stops);
     }
     disturbed(dir);
     cut(&dir.join("two/node00002.jsonl"));
@@ -407,13 +400,13 @@ fn random_recording(dir: &Path, seed: u64) -> Vec<PathBuf> {
     for (host, after) in hosts.into_iter().flat_map(|host| (0..SLOTS as u64).map(move |after| (host, after))) {
         if rng.f64() < share {
             let into_slot_us = if rng.bool() { rng.u64(..3000) } else { 0 };
-            stops.push(Stop { host, after, into_slot_us, intervals: f64::from(rng.u32(1..longest)) / 10.0 });
+            stops.push((host, after, stop(into_slot_us, f64::from(rng.u32(1..longest)) / 10.0)));
         }
     }
     let faults = Faults { delayed: rng.f64() / 10.0, duplicated: rng.f64() / 10.0, ..faults(rng.u64(1..60)) };
     let config = [DISTURBED, CADENCE][rng.usize(..2)].replace("loss = 0.00", "loss = 0.01");
     let plan = plan(dir, &hosts.join(","));
-    record(&dir.join("random"), &config, Some(&plan), SLOTS as u64, Duration::ZERO, faults, &stops);
+    record(&dir.join("random"), &config, &[plan], SLOTS as u64, Duration::ZERO, faults, &stops);
     let files = files(dir, &["random"]);
     if rng.bool() {
         cut(&files[rng.usize(..files.len())]);
@@ -443,12 +436,8 @@ fn numbers_are_recomputed_from_recordings_with_random_disturbances() {
 fn numbers_of_counters_with_a_cadence_are_recomputed_at_several_rates() {
     let (folder, view) = (tempfile::tempdir().unwrap(), view());
     let dir = folder.path();
-    let stops = [
-        Stop { host: "here", after: 4, into_slot_us: 400, intervals: 1.2 },
-        Stop { host: "here", after: 12, into_slot_us: 0, intervals: 3.0 },
-        Stop { host: "here", after: 20, into_slot_us: 900, intervals: 0.5 },
-    ];
-    record(&dir.join("cadence"), CADENCE, None, 31, Duration::ZERO, faults(7), &stops);
+    let stops = [("here", 4, stop(400, 1.2)), ("here", 12, stop(0, 3.0)), ("here", 20, stop(900, 0.5))];
+    record(&dir.join("cadence"), CADENCE, &[], 31, Duration::ZERO, faults(7), &stops);
     let recorded = files(dir, &["cadence"]);
     assert_disturbed(&recorded, &["status late", "status timeout", "status skipped", "event slot_missed"]);
     let all = with_link_faults(recorded.iter().flat_map(|file| lines(file)).collect());

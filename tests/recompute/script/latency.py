@@ -207,21 +207,25 @@ def compare(key, row, values, check):
 
 def has_highest(values, modes):
     """Whether a mode is at the highest density: a kernel estimate on a logarithmic axis, with the width by
-    Silverman (1986) for at most 50,000 values."""
+    Silverman (1986) for at most 50,000 values. The search is repeated within each mode with a narrower kernel,
+    because the width follows from all values, and a few late ones make it wider than the distance of two modes."""
     steps = sorted((math.log10(max(low - clock, 1)), math.log10(max(high + 1 - clock, 2)), count) for (low, high, clock), count in values.steps.items())
-    middle = [((a + b) / 2, count / values.count) for a, b, count in steps]
+    middle = sorted(((a + b) / 2, count / values.count) for a, b, count in steps)
     mean = sum(x * share for x, share in middle)
     sd = math.sqrt(sum((x - mean) ** 2 * share for x, share in middle))
     shares = list(itertools.accumulate(share for _, share in middle))
     quartiles = [middle[min(bisect.bisect_left(shares, part), len(middle) - 1)][0] for part in (0.25, 0.75)]
     spread = min(value for value in (sd, (quartiles[1] - quartiles[0]) / 1.34, sd) if value > 0) if sd > 0 else 0
     width = max(0.9 * spread * min(values.count, 50_000) ** -0.2, 0.002)
-    middle.sort()
+    return any(is_highest(middle, [math.log10(mode) for mode in modes], width / part) for part in (1, 2, 4))
+
+
+def is_highest(middle, modes, width):
     near = lambda at: middle[bisect.bisect_left(middle, (at - 4 * width,)) : bisect.bisect_right(middle, (at + 4 * width,))]
     density = lambda at: sum(share * math.exp(-0.5 * ((x - at) / width) ** 2) for x, share in near(at))
     places = [middle[0][0] + width / 4 * step for step in range(int((middle[-1][0] - middle[0][0]) / width * 4) + 2)]
     highest = max(map(density, places[:4000]))
-    return any(density(math.log10(mode) + width / 2 * side) >= 0.9 * highest for mode in modes for side in (-1, 0, 1))
+    return any(density(mode + width / 2 * side) >= 0.9 * highest for mode in modes for side in (-1, 0, 1))
 
 
 def comparison(one, other, shown, differences):
