@@ -252,7 +252,7 @@ test-fleet: build-full deps-node tools ## 20 samplers with NATS, archive and hub
 # Number of repetitions of `make soak`.
 SOAK_RUNS ?= 20
 
-soak: deps-browser tools build test-systemd ## Repeat the tests on a loaded machine and the kernels SOAK_RUNS (20) times: many hours
+soak: deps-browser tools build test-systemd ## Repeat the tests on a loaded machine and the kernels SOAK_RUNS (20) times, and torture: many hours
 	./scripts/under-load --runs $(SOAK_RUNS) make test-all
 	./scripts/under-load --runs $(SOAK_RUNS) --cores one --load 0 make test
 	@for run in $$(seq $(SOAK_RUNS)); do \
@@ -261,14 +261,19 @@ soak: deps-browser tools build test-systemd ## Repeat the tests on a loaded mach
 	    ./tests/slurm/run target/release || exit 1; \
 	done
 	$(MAKE) --no-print-directory test-fleet
+	from=$$(date +%s); IBNET_SEEDS=$$from-$$((from + 40)) $(RUN) test $(ALL) --test recompute
+	$(MAKE) --no-print-directory torture TORTURE_MINUTES=60 TORTURE_DEPTH=20
 
-# TORTURE_PROGRAMS=/usr/bin attacks the installed programs. Root is needed for full disks.
+# TORTURE_PROGRAMS=/usr/bin attacks the installed programs. Root is needed for full disks. Each run has
+# another seed; TORTURE_ARGS="--seed N" repeats one. HUB=no leaves ibnet-hub out, which needs Node.
 TORTURE_MINUTES ?= 0
+TORTURE_DEPTH ?= 1
 TORTURE_PROGRAMS ?= target/release
 TORTURE_PYTHON = $(firstword $(wildcard out/tools/python/bin/python) python3)
 
-torture: $(if $(filter target/release,$(TORTURE_PROGRAMS)),build-full) $(if $(filter-out 0,$(TORTURE_MINUTES)),tools) ## Attack the programs for five minutes, then TORTURE_MINUTES (0) of random faults
-	$(TORTURE_PYTHON) tests/torture/run --programs $(TORTURE_PROGRAMS) --minutes $(TORTURE_MINUTES) $(TORTURE_ARGS)
+torture: $(if $(filter target/release,$(TORTURE_PROGRAMS)),build-full $(if $(WITH_HUB),deps-node)) $(if $(filter-out 0,$(TORTURE_MINUTES)),tools) ## Attack the programs for ten minutes, then TORTURE_MINUTES (0) of random faults
+	$(if $(WITH_HUB),$(if $(filter target/release,$(TORTURE_PROGRAMS)),$(BUILD_HUB) $(FULL_HUB)))
+	$(TORTURE_PYTHON) tests/torture/run --programs $(TORTURE_PROGRAMS) --minutes $(TORTURE_MINUTES) --depth $(TORTURE_DEPTH) $(TORTURE_ARGS)
 
 lint: deps-node deny advisories ## Check format, lints, documentation, licences and advisories
 	$(CARGO) fmt --all --check

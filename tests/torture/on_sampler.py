@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import struct
 import threading
 import time
 
-from tools import MIB, Failed, Skipped, free_port, net_file, require, wait_for
+from tools import MIB, Failed, FakeClock, Flood, Skipped, free_port, net_file, require, wait_for
 
 
 def configure(place, text):
@@ -127,6 +128,42 @@ def suspended(place):
     between = sweeps[-1]["slot"] - sweeps[0]["slot"] + 1 - len(sweeps)
     told = sum(sweep["slots_missed"] for sweep in sweeps[1:])
     require(between == told >= 10, f"{between} slots are missing, {told} are reported")
+
+
+def clock_steps(place):
+    """8 steps of the clock, forward and back: each is reported, and no slot is lost without a report"""
+    clock = FakeClock(place)
+    configure(place, 'interval = "100ms"\noutput = "lines"')
+    process = place.start("ibnet-sweep", "-c", "ibnet.toml", env=clock.env)
+    wait_for("slots", lambda: len(slots(place, "lines")) > 5)
+    steps, offset = [], 0
+    for size in place.random.sample([2, 2, 2, 3, 3, 61, 3600, 86_400], 8):
+        steps.append(size * place.random.choice([-1, 1]))
+        offset += steps[-1]
+        clock.set(offset)
+        reported = lambda: [record for record in lines(place, "lines")[0] if record.get("event") == "clock_step"]
+        wait_for(f"report of a step of {steps[-1]} s", lambda: len(reported()) >= len(steps))
+        before = len(slots(place, "lines"))
+        wait_for("slots", lambda: len(slots(place, "lines")) > before + place.random.randrange(3, 25))
+    process.stop().check((0,))
+    records, _ = lines(place, "lines")
+    told = [float(re.search(r"([+-][0-9.]+) s", record["detail"])[1]) for record in records if record.get("event") == "clock_step"]
+    require(len(told) == len(steps), f"steps {steps}, reported {told}")
+    require(all(abs(a - b) < 0.5 for a, b in zip(told, steps)), f"steps {steps}, reported {told}")
+    # Between two steps, no slot is missing without a report.
+    parts, missed = [[]], 0
+    for record in records:
+        if record.get("event") == "clock_step":
+            parts.append([])
+        parts[-1].append(record)
+    for part in parts:
+        check_slots(part)
+        sweeps = [record for record in part if record["type"] == "sweep"]
+        missing = sweeps[-1]["slot"] - sweeps[0]["slot"] + 1 - len(sweeps)
+        told = sum(sweep["slots_missed"] for sweep in sweeps[1:])
+        require(missing == told, f"{missing} slots are missing, {told} are reported")
+        missed += missing
+    return f"steps {steps}, {missed} slots missed"
 
 
 def full_disk(place):
@@ -275,40 +312,8 @@ def metrics_held(place):
     """300 silent connections, slow headers, and requests without the password: scrapes work"""
     http = Http(place, "sixteen-letters!")
     for first, again in ((b"", b""), (b"GET / HTTP/1.1\r\nX: ", b"x"), (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", b"")):
-        is_over = threading.Event()
-
-        def attack():
-            connections = []
-            while not is_over.is_set():
-                for connection in list(connections):
-                    try:
-                        if again:
-                            connection.send(again)
-                        elif connection.recv(1) == b"":
-                            raise ConnectionResetError
-                    except BlockingIOError:
-                        pass
-                    except OSError:
-                        connections.remove(connection)
-                        connection.close()
-                while len(connections) < 300:
-                    try:
-                        connection = socket.create_connection(("127.0.0.1", http.port), 1)
-                        connection.sendall(first)
-                        connection.setblocking(False)
-                        connections.append(connection)
-                    except OSError:
-                        break
-                time.sleep(0.01)
-            for connection in connections:
-                connection.close()
-
-        thread = threading.Thread(target=attack, daemon=True)
-        thread.start()
-        time.sleep(0.5)
-        answers = [http.scrape() for _ in range(10)]
-        is_over.set()
-        thread.join()
+        with Flood(http.port, 300, first, again):
+            answers = [http.scrape() for _ in range(10)]
         good = sum(answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"# EOF\n") for answer in answers)
         require(good == 10, f"{first[:20]!r}: {good} of 10 scrapes work")
     http.process.stop().check((0,), 256 * MIB)
@@ -350,6 +355,7 @@ ATTACKS = [
     plan_is_a_pipe,
     reload_storm,
     suspended,
+    clock_steps,
     full_disk,
     silent_readers,
     closed_outputs,

@@ -1,6 +1,5 @@
 """Random faults with a seed. At the end `exact` checks all records."""
 
-import glob
 import json
 import os
 import re
@@ -10,7 +9,7 @@ import time
 
 import exact
 import nats_client
-from tools import Skipped, free_port, net_file, require, wait_for
+from tools import TOOLS, FakeClock, Skipped, first_existing, free_port, net_file, require, wait_for
 
 # Samplers of the plans. A and B are in each plan, so they always have ports.
 PLANS = ["n1,n5", "n1,n5,n9", "n1,n5,n9,n13"]
@@ -18,21 +17,8 @@ PLANS = ["n1,n5", "n1,n5,n9", "n1,n5,n9,n13"]
 INTERVAL = "200ms"
 
 
-# `make tools` puts programs and libraries here.
-TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../out/tools")
-
-
-def first_existing(*paths):
-    return next((os.path.abspath(path) for path in paths if path and os.path.exists(path)), None)
-
-
 def nats_program():
     return first_existing(os.path.join(TOOLS, "nats-server"), shutil.which("nats-server"), "/usr/sbin/nats-server")
-
-
-def faketime_library():
-    name = "libfaketimeMT.so.1"
-    return first_existing(os.path.join(TOOLS, name), *glob.glob(f"/usr/lib/*/faketime/{name}"))
 
 
 class Nats:
@@ -99,15 +85,15 @@ class Sampler:
 class Faults:
     """All faults. Each one lasts some seconds and then ends."""
 
-    def __init__(self, place, samplers, nats, disk):
-        self.place, self.random = place, place.random
+    def __init__(self, place, samplers, nats, disk, clock):
+        self.place, self.random, self.clock = place, place.random, clock
         self.samplers, self.nats, self.disk = samplers, nats, disk
         self.offset, self.count, self.later = 0, {}, []
         # Twice in the list: twice as often.
         self.kinds = [self.killed, self.stopped, self.suspended, self.reloads, self.reloads]
         self.kinds += [self.nats_killed, self.nats_suspended] if nats else []
         self.kinds += [self.disk_full] if disk else []
-        self.kinds += [self.clock_jump] if samplers[1].env else []
+        self.kinds += [self.clock_jump] if clock else []
 
     def after(self, seconds, action):
         self.later.append((time.monotonic() + seconds, action))
@@ -184,7 +170,7 @@ class Faults:
 
     def clock_jump(self):
         self.offset += self.random.choice([-1, 1]) * self.random.choice([0.3, 2, 60, 3600])
-        self.place.set_clock(self.offset)
+        self.clock.set(self.offset)
 
 
 def extend(place):
@@ -204,11 +190,7 @@ def extend(place):
             place.run("ibnet-gen", "--net", "net.p", "--samplers", samplers, "-o", "plan.new").check((0,))
         os.replace(place.path("plan.new"), place.path("plan.toml"))
 
-    def set_clock(offset):
-        place.write("clock.new", f"{offset:+.1f}")
-        os.replace(place.path("clock.new"), place.path("clock"))
-
-    place.start_program, place.new_plan, place.set_clock = start_program, new_plan, set_clock
+    place.start_program, place.new_plan = start_program, new_plan
 
 
 def run(place, minutes, keep):
@@ -217,7 +199,6 @@ def run(place, minutes, keep):
     extend(place)
     place.write("net.p", net_file())
     place.new_plan(PLANS[0])
-    place.set_clock(0)
     skipped = []
     program = nats_program()
     nats = Nats(place, program) if program else None
@@ -227,27 +208,23 @@ def run(place, minutes, keep):
     except Skipped as reason:
         disk = None
         skipped.append(f"no full disk, because {reason}")
-    library = faketime_library()
-    skipped += [] if library else ["no clock jumps, because libfaketime is not installed"]
+    try:
+        clock = FakeClock(place)
+    except Skipped as reason:
+        clock = None
+        skipped.append(f"no clock jumps, because {reason}")
     common = f'simulate = "net.p"\nassignments = "plan.toml"\ninterval = "{INTERVAL}"\ndrain = "2s"\n'
     output = '[[output]]\ntype = "file"\npath = "{}"\n'.format
     config = f'{common}sampler = "n1"\n{output("A.jsonl")}'
     config += output("disk/A.jsonl") if disk else ""
     config += f'[[output]]\ntype = "nats"\nserver = "nats://127.0.0.1:{nats.port}"\n' if nats else ""
-    clock = {
-        "LD_PRELOAD": library,
-        "FAKETIME_TIMESTAMP_FILE": place.path("clock"),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "DONT_FAKE_MONOTONIC": "1",
-    }
     samplers = [
         Sampler(place, "A", config),
-        Sampler(place, "B", f'{common}sampler = "n5"\n{output("B.jsonl")}', clock if library else None),
+        Sampler(place, "B", f'{common}sampler = "n5"\n{output("B.jsonl")}', clock and clock.env),
     ]
     for sampler in samplers:
         wait_for("slot", sampler.has_records)
-    faults = Faults(place, samplers, nats, disk)
+    faults = Faults(place, samplers, nats, disk, clock)
     end = time.monotonic() + 60 * minutes
     while time.monotonic() < end:
         wait = time.monotonic() + place.random.choice([0.1, 1, 3, 6])

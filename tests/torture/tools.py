@@ -1,5 +1,7 @@
 """Processes, fabrics and files for the attacks."""
 
+import glob
+import itertools
 import os
 import random
 import resource
@@ -7,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 MIB = 1 << 20
@@ -43,8 +46,8 @@ class Ended:
 class Place:
     """A temporary folder, the programs, and all processes that an attack started."""
 
-    def __init__(self, programs, seed):
-        self.programs = os.path.abspath(programs)
+    def __init__(self, programs, seed, depth=1):
+        self.programs, self.depth = os.path.abspath(programs), depth
         self.random = random.Random(seed)
         self.folder = tempfile.TemporaryDirectory(prefix="ibnet-torture-")
         self.running = []
@@ -106,11 +109,11 @@ class Place:
 class Process:
     """A process. Its output goes to files, so it never waits for this script."""
 
-    count = 0
+    numbers = itertools.count(1)
 
     def __init__(self, place, command, env=None, stdin=None, stdout=None, preexec=None):
-        Process.count += 1
-        self.out, self.err = (place.path(f"{stream}.{Process.count}") for stream in ("stdout", "stderr"))
+        number = next(self.numbers)
+        self.out, self.err = (place.path(f"{stream}.{number}") for stream in ("stdout", "stderr"))
         self.result = None
         self.begin = time.monotonic()
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
@@ -223,6 +226,91 @@ def net_file(leaves=4, hosts=4, spines=2):
             spine_lid, spine_guid = spine(other)
             both(("SW", lid, hosts + other, guid, f"leaf{number}"), ("SW", spine_lid, number, spine_guid, f"spine{other}"))
     return "\n".join(lines) + "\n"
+
+
+# `make tools` puts programs and libraries here.
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../out/tools")
+
+
+def first_existing(*paths):
+    return next((os.path.abspath(path) for path in paths if path and os.path.exists(path)), None)
+
+
+class FakeClock:
+    """A wall clock for the processes with the variables `env`, which this script sets while they run."""
+
+    def __init__(self, place):
+        name = "libfaketimeMT.so.1"
+        library = first_existing(os.path.join(TOOLS, name), *glob.glob(f"/usr/lib/*/faketime/{name}"))
+        if not library:
+            raise Skipped("libfaketime is not installed: run `make tools`")
+        self.place, self.env = place, {
+            "LD_PRELOAD": library,
+            "FAKETIME_TIMESTAMP_FILE": place.path("clock"),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+        }
+        self.set(0)
+
+    def set(self, offset):
+        """Sets the clock to this many seconds from the right time."""
+        self.place.write("clock.new", f"{offset:+.1f}")
+        os.replace(self.place.path("clock.new"), self.place.path("clock"))
+
+
+class Flood:
+    """Keeps a number of connections to a port of this host, which send `first`, and then `again` without an end. A
+    closed connection is replaced."""
+
+    def __init__(self, port, count, first=b"", again=b""):
+        self.port, self.count, self.first, self.again = port, count, first, again
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        time.sleep(0.5)
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
+
+    def run(self):
+        connections = []
+        while not self.is_over.is_set():
+            for connection in list(connections):
+                try:
+                    if self.again:
+                        connection.send(self.again)
+                    elif connection.recv(1) == b"":
+                        raise ConnectionResetError
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    connections.remove(connection)
+                    connection.close()
+            while len(connections) < self.count:
+                try:
+                    connection = socket.create_connection(("127.0.0.1", self.port), 1)
+                    connection.sendall(self.first)
+                    connection.setblocking(False)
+                    connections.append(connection)
+                except OSError:
+                    break
+            time.sleep(0.01)
+        for connection in connections:
+            connection.close()
+
+
+def raw_zstd(octets, block):
+    """A frame of zstd whose blocks are not compressed (RFC 8878)."""
+    # No content size, window of 128 KiB, no dictionary, no checksum.
+    frame = bytearray(b"\x28\xb5\x2f\xfd" + b"\x00" + bytes([(17 - 10) << 3]))
+    for at in range(0, len(octets), block):
+        some = octets[at : at + block]
+        frame += (len(some) << 3 | (at + block >= len(octets))).to_bytes(3, "little") + some
+    return bytes(frame)
 
 
 def zeros_as_zstd(octets):
