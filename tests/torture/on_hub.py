@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import urllib.error
 import urllib.request
 
 from tools import MIB, Failed, Flood, free_port, raw_zstd, require, wait_for
