@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn sum_is_a_value_only_with_the_values_of_all_ports() {
-        let sum = |cells: &[Cell]| super::sum(1, cells.iter().map(|cell| [*cell]))[0];
+        let sum = |cells: &[Cell]| sum(1, cells.iter().map(|cell| [*cell]))[0];
         assert_eq!(sum(&[Value(1.0), Value(2.0), Down]), Value(3.0), "a link that is down carries nothing");
         for lacking in [NoAnswer, Unknown, NoRecord] {
             assert_eq!(sum(&[Value(1.0), lacking]), AtLeast { value: 1.0, covered: 0.5 });

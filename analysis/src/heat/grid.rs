@@ -172,7 +172,7 @@ mod tests {
         Panel { metric: "xmit_gbps".parse().unwrap(), summed: 1, full: None, ports: Vec::new(), cells }
     }
 
-    use Cell::{AtLeast, Down, Increase, NoAnswer, NoRecord, Unknown, Value};
+    use Cell::{AtLeast, NoAnswer, NoRecord, Unknown, Value};
 
     #[test]
     fn rates_of_a_switch_are_summed_and_a_link_has_the_larger_one() {
