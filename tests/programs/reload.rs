@@ -45,7 +45,11 @@ impl Drop for Service {
 
 /// Returns the plan for these samplers.
 fn plan(dir: &Path, samplers: &str) -> Vec<u8> {
-    let args = ["--net", "net.p", "--samplers", samplers, "-o", "made.toml"];
+    plan_with(dir, samplers, &[])
+}
+
+fn plan_with(dir: &Path, samplers: &str, options: &[&str]) -> Vec<u8> {
+    let args = [&["--net", "net.p", "--samplers", samplers, "-o", "made.toml"], options].concat();
     let made = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-gen")).current_dir(dir).args(args).output().unwrap();
     assert!(made.status.success());
     fs::read(dir.join("made.toml")).unwrap()
@@ -218,6 +222,34 @@ fn new_plan_takes_effect_at_a_slot_border_without_losing_a_slot() {
         "the new worker writes its start record first"
     );
     assert!(log.contains("reload detail=\"taken: 20 ports"), "{log}");
+}
+
+/// Returns the role, the slot and the number of ports of each `sweep` record.
+fn sweeps(lines: &[Line]) -> Vec<(String, u64, u32)> {
+    let sweep =
+        |line: &Line| if let Line::Sweep(Sweep { role, slot, ports, .. }) = line { Some((role.clone(), *slot, *ports)) } else { None };
+    lines.iter().filter_map(sweep).collect()
+}
+
+/// The first slot of a new plan has no rates, so the second sampler of a port must not change there.
+#[test]
+fn secondary_changes_to_a_new_plan_one_slot_after_the_primary() {
+    let redundant = |dir: &Path, samplers: &str| plan_with(dir, samplers, &["--redundancy", "2"]);
+    let service = Service::start("node00001", &[], |dir| fs::write(dir.join("plan.toml"), redundant(dir, "node00001,node00004")).unwrap());
+    // The plans differ in the numbers of ports.
+    let slots = |lines: &[Line], name: &str, is_old: bool| -> Vec<u64> {
+        let sweeps = sweeps(lines).into_iter();
+        sweeps.filter(|(role, _, ports)| role == name && (*ports == 10) == is_old).map(|(_, slot, _)| slot).collect()
+    };
+    let both = |lines: &[Line], is_old: bool| ["primary", "secondary"].iter().all(|name| !slots(lines, name, is_old).is_empty());
+    service.wait("both roles", |lines| both(lines, true));
+    service.replace("plan.toml", &redundant(service.dir.path(), "node00001,node00004,node00006"));
+    service.wait("both roles with the new plan", |lines| both(lines, false));
+    let (lines, _) = service.stop();
+    let change = |name: &str| (slots(&lines, name, true).pop().unwrap(), slots(&lines, name, false)[0]);
+    let (primary, secondary) = (change("primary"), change("secondary"));
+    assert!(primary.0 < primary.1 && secondary.0 < secondary.1, "{primary:?}, {secondary:?}");
+    assert!(secondary.1 >= primary.0 + 2, "last slot with the old plan and first one with the new one: {primary:?}, {secondary:?}");
 }
 
 #[test]
