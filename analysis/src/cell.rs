@@ -113,6 +113,11 @@ impl Joined {
         }
     }
 
+    /// Returns the cell of all members, or `empty` without members.
+    pub fn cell_or(self, empty: Cell) -> Cell {
+        if self.members > 0.0 { self.cell() } else { empty }
+    }
+
     /// Returns the cell of all members.
     pub fn cell(self) -> Cell {
         let covered = self.known / self.members.max(1.0);
@@ -147,6 +152,16 @@ pub fn columns(cells: &[Cell]) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
     cells.iter().map(|cell| (cell.value(), (*cell != Cell::Down).then(|| cell.covered()))).unzip()
 }
 
+/// Returns the row of these values and covered shares: the inverse of [`columns`].
+pub fn cells(values: &[Option<f64>], covered: &[Option<f64>]) -> Vec<Cell> {
+    let cell = |(value, covered): (&Option<f64>, &Option<f64>)| match (*value, *covered) {
+        (_, None) => Cell::Down,
+        (Some(value), Some(covered)) if covered < 1.0 => Cell::AtLeast { value, covered },
+        (value, _) => value.into(),
+    };
+    values.iter().zip(covered).map(cell).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::Cell::{AtLeast, Down, Increase, NoAnswer, NoRecord, Unknown, Value};
@@ -154,16 +169,16 @@ mod tests {
 
     #[test]
     fn sum_is_a_value_only_with_the_values_of_all_ports() {
-        let sum = |cells: &[Cell]| sum(1, cells.iter().map(|cell| [*cell]))[0];
-        assert_eq!(sum(&[Value(1.0), Value(2.0), Down]), Value(3.0), "a link that is down carries nothing");
+        let added = |cells: &[Cell]| sum(1, cells.iter().map(|cell| [*cell]))[0];
+        assert_eq!(added(&[Value(1.0), Value(2.0), Down]), Value(3.0), "a link that is down carries nothing");
         for lacking in [NoAnswer, Unknown, NoRecord] {
-            assert_eq!(sum(&[Value(1.0), lacking]), AtLeast { value: 1.0, covered: 0.5 });
+            assert_eq!(added(&[Value(1.0), lacking]), AtLeast { value: 1.0, covered: 0.5 });
         }
-        assert_eq!(sum(&[AtLeast { value: 1.0, covered: 0.0 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.5 });
-        assert_eq!(sum(&[AtLeast { value: 1.0, covered: 0.5 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.75 });
-        assert_eq!(sum(&[Unknown, Down]), Unknown, "not nothing");
-        assert_eq!(sum(&[Value(0.0), Increase]), Increase, "not 0");
-        assert_eq!(sum(&[Value(2.0), Increase]), AtLeast { value: 2.0, covered: 0.5 });
-        assert_eq!([sum(&[NoAnswer, Increase]), sum(&[Down, NoAnswer]), sum(&[NoRecord, Down])], [Increase, NoAnswer, Down]);
+        assert_eq!(added(&[AtLeast { value: 1.0, covered: 0.0 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.5 });
+        assert_eq!(added(&[AtLeast { value: 1.0, covered: 0.5 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.75 });
+        assert_eq!(added(&[Unknown, Down]), Unknown, "not nothing");
+        assert_eq!(added(&[Value(0.0), Increase]), Increase, "not 0");
+        assert_eq!(added(&[Value(2.0), Increase]), AtLeast { value: 2.0, covered: 0.5 });
+        assert_eq!([added(&[NoAnswer, Increase]), added(&[Down, NoAnswer]), added(&[NoRecord, Down])], [Increase, NoAnswer, Down]);
     }
 }

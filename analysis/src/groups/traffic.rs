@@ -12,11 +12,17 @@
 //!   the data rate that it sent and the data rate that the group received. A negative correlation
 //!   counts as 0. The estimate is limited to the two bounds.
 //!
-//! The bounds assume that the hosts of the group do not send to each other.
+//! The bounds assume that the hosts of the group do not send to each other. A bin counts only where they
+//! are known: if a sender lacks a value, the least of the others is 0; if the sender and the group lack
+//! one, the most is not known.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::Group;
+use crate::cell::{Cell, sum};
+use crate::job::Known;
 use crate::job::all::PortRate;
 use crate::job::all::flows::{Flows, PortFlow};
 use crate::job::imbalance::Imbalance;
@@ -31,6 +37,10 @@ pub struct GroupTraffic {
     pub in_bytes: f64,
     /// Octets that all targets sent.
     pub out_bytes: f64,
+    /// Time in which these octets are known, in seconds: the mean of the ports.
+    pub covered_seconds: f64,
+    /// Recorded time in seconds.
+    pub recorded_seconds: f64,
     /// Differences between the octets that the targets received.
     pub in_imbalance: Imbalance,
     /// Differences between the octets that the targets sent.
@@ -50,7 +60,7 @@ pub struct GroupTraffic {
     /// Data rates from the targets into the switch ports, in Gb/s. The largest comes first.
     pub out: Vec<PortRate>,
     /// Largest received data rate of a target divided by the mean of the targets, for each bin. Null
-    /// without traffic.
+    /// without traffic, and if the value of a target is missing.
     pub in_max_to_mean: Vec<Option<f64>>,
 }
 
@@ -65,6 +75,8 @@ pub struct Target {
     pub in_bytes: f64,
     /// Octets that the host sent.
     pub out_bytes: f64,
+    /// Time in which these octets are known, in seconds: the mean of the ports.
+    pub covered_seconds: f64,
     /// Largest data rate that the host received in a bin, in Gb/s. Null without records.
     pub in_peak_gbps: Option<f64>,
     /// Largest data rate that the host sent in a bin, in Gb/s. Null without records.
@@ -86,6 +98,8 @@ pub struct Sender {
     pub estimate_bytes: f64,
     /// Upper bound of the octets that it sent to the group.
     pub most_bytes: f64,
+    /// Time in which the bounds are known, in seconds.
+    pub covered_seconds: f64,
     /// Correlation of what it sent with what the group received, -1 to 1. Null with fewer than three
     /// bins, and if one of the two is constant.
     pub correlation: Option<f64>,
@@ -98,6 +112,8 @@ impl Row for GroupTraffic {
         "group",
         "in_bytes",
         "out_bytes",
+        "covered_seconds",
+        "recorded_seconds",
         "in_imbalance_max_to_mean",
         "in_imbalance_variation",
         "in_imbalance_gini",
@@ -108,22 +124,29 @@ impl Row for GroupTraffic {
         "targets_ports",
         "targets_in_bytes",
         "targets_out_bytes",
+        "targets_covered_seconds",
         "targets_in_peak_gbps",
         "targets_out_peak_gbps",
     ];
 }
 
 /// Data rates of a host or a job in each bin.
-type Rates = Vec<Option<f64>>;
+type Rates = Vec<Cell>;
 
 /// ID of a job, or name of a host without a job; and what it sent.
 type Sent<'a> = ((Option<&'a str>, Option<&'a str>), Rates);
 
 impl GroupTraffic {
+    /// Returns the time in which the octets are known, if it is not the whole time.
+    pub fn known(&self) -> Option<Known> {
+        Known::of(self.covered_seconds, None, self.recorded_seconds)
+    }
+
     /// Evaluates the traffic of a group.
     pub fn of(group: &Group, flows: &Flows) -> Self {
         let (own, others): (Vec<&PortFlow>, Vec<&PortFlow>) = flows.ports.iter().partition(|port| group.hosts.contains_node(&port.host));
-        let octets = |rates: &Rates| flows.octets(rates).flatten().sum::<f64>();
+        let bins = flows.seconds.len();
+        let octets = |rates: &Rates| flows.octets(rates.iter().map(Cell::value));
         let mut by_host: Vec<(&str, Vec<&PortFlow>)> = Vec::new();
         for port in &own {
             match by_host.iter_mut().find(|(host, _)| *host == port.host) {
@@ -131,26 +154,32 @@ impl GroupTraffic {
                 None => by_host.push((&port.host, vec![port])),
             }
         }
-        let received: Vec<Rates> = by_host.iter().map(|(_, ports)| sum(flows.bins, ports.iter().map(|port| &port.into))).collect();
+        let received: Vec<Rates> = by_host.iter().map(|(_, ports)| sum(bins, ports.iter().map(|port| &port.into))).collect();
         let target = |((host, ports), received): (&(&str, Vec<&PortFlow>), &Rates)| {
-            let sent = sum(flows.bins, ports.iter().map(|port| &port.out));
+            let sent = sum(bins, ports.iter().map(|port| &port.out));
             Target {
                 host: (*host).to_owned(),
                 ports: ports.len(),
                 in_bytes: octets(received),
                 out_bytes: octets(&sent),
-                in_peak_gbps: received.iter().flatten().copied().reduce(f64::max),
-                out_peak_gbps: sent.iter().flatten().copied().reduce(f64::max),
+                covered_seconds: flows.covered_seconds(received),
+                in_peak_gbps: received.iter().filter_map(Cell::value).reduce(f64::max),
+                out_peak_gbps: sent.iter().filter_map(Cell::value).reduce(f64::max),
             }
         };
         let mut targets: Vec<Target> = by_host.iter().zip(&received).map(target).collect();
         targets.sort_by(|a, b| b.in_bytes.total_cmp(&a.in_bytes).then_with(|| a.host.cmp(&b.host)));
-        let inflow = sum(flows.bins, received.iter());
+        // Without the value of one host, the others would seem to be busier or all the same.
+        let max_to_mean =
+            |bin: usize| Imbalance::of(received.iter().map(|rates| whole(rates[bin])).collect::<Option<Vec<f64>>>()?).max_to_mean;
+        let inflow = sum(bins, own.iter().map(|port| &port.into));
         let found = |name: &&str| !by_host.iter().any(|(host, _)| host.eq_ignore_ascii_case(name));
         Self {
             group: group.name.clone(),
             in_bytes: targets.iter().map(|target| target.in_bytes).sum(),
             out_bytes: targets.iter().map(|target| target.out_bytes).sum(),
+            covered_seconds: flows.covered_seconds(&inflow),
+            recorded_seconds: flows.seconds.iter().sum(),
             in_imbalance: Imbalance::of(targets.iter().map(|target| target.in_bytes)),
             out_imbalance: Imbalance::of(targets.iter().map(|target| target.out_bytes)),
             missing: group.hosts.iter().filter(found).map(str::to_owned).collect(),
@@ -159,73 +188,61 @@ impl GroupTraffic {
             bin_ns: flows.bin_ns,
             into: by_port(&own, |port| &port.into),
             out: by_port(&own, |port| &port.out),
-            in_max_to_mean: (0..flows.bins).map(|bin| Imbalance::of(received.iter().filter_map(|rates| rates[bin])).max_to_mean).collect(),
+            in_max_to_mean: (0..bins).map(max_to_mean).collect(),
             targets,
         }
     }
 }
 
-/// Adds rates bin by bin.
-fn sum<'a>(bins: usize, all: impl Iterator<Item = &'a Rates>) -> Rates {
-    let mut sum: Rates = vec![None; bins];
-    for rates in all {
-        for (sum, more) in sum.iter_mut().zip(rates) {
-            *sum = match (*sum, *more) {
-                (Some(a), Some(b)) => Some(a + b),
-                (a, b) => a.or(b),
-            };
-        }
-    }
-    sum
-}
-
 /// Returns the rates by switch port. The port with most data comes first.
 fn by_port(ports: &[&PortFlow], rates: fn(&PortFlow) -> &Rates) -> Vec<PortRate> {
-    let mut all: Vec<_> = ports.iter().map(|port| PortRate { port: port.name.clone(), gbps: rates(port).clone() }).collect();
-    let total = |rate: &PortRate| rate.gbps.iter().flatten().sum::<f64>();
-    all.sort_by(|a, b| total(b).total_cmp(&total(a)).then_with(|| a.port.cmp(&b.port)));
+    let mut all: Vec<_> = ports.iter().map(|port| PortRate::new(port.name.clone(), rates(port))).collect();
+    PortRate::sort(&mut all);
     all
 }
 
 /// Returns the senders outside the group: each job, and each host for its time without a job.
 fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
-    let mut sent: Vec<Sent<'_>> = Vec::new();
-    let mut index = std::collections::BTreeMap::new();
+    let bins = flows.seconds.len();
+    let mut by_sender: BTreeMap<(Option<&str>, Option<&str>), Vec<&Rates>> = BTreeMap::new();
     for port in others {
         for (job, rates) in &port.out_by_job {
-            let key = (job.as_deref(), if job.is_some() { None } else { Some(&*port.host) });
-            let place = *index.entry(key).or_insert_with(|| {
-                sent.push((key, vec![None; flows.bins]));
-                sent.len() - 1
-            });
-            sent[place].1 = sum(flows.bins, [&sent[place].1, rates].into_iter());
+            let host = if job.is_some() { None } else { Some(&*port.host) };
+            by_sender.entry((job.as_deref(), host)).or_default().push(rates);
         }
     }
-    let all = sum(flows.bins, sent.iter().map(|(_, rates)| rates));
+    let mut sent: Vec<Sent<'_>> = by_sender.into_iter().map(|(key, rates)| (key, sum(bins, rates))).collect();
+    let all = sum(bins, others.iter().map(|port| &port.out));
+    sent.retain(|(_, rates)| rates.iter().any(|cell| cell.value().is_some()));
     let correlations: Vec<Option<f64>> = sent.iter().map(|(_, rates)| correlation(rates, inflow)).collect();
     let weight = |index: usize| correlations[index].unwrap_or(0.0).max(0.0);
-    let weights: Vec<f64> = (0..flows.bins)
-        .map(|bin| sent.iter().enumerate().map(|(index, (_, rates))| rates[bin].unwrap_or(0.0) * weight(index)).sum())
+    let weights: Vec<f64> = (0..bins)
+        .map(|bin| sent.iter().enumerate().map(|(index, (_, rates))| rates[bin].value().unwrap_or(0.0) * weight(index)).sum())
         .collect();
     let sender = |(index, ((job, host), rates)): (usize, &Sent<'_>)| {
         let bound = |bin: usize| {
-            let (inflow, own) = (inflow[bin]?, rates[bin]?);
-            let least = (inflow - (all[bin].unwrap_or(own) - own)).max(0.0).min(own);
-            let most = own.min(inflow);
-            let share = if weights[bin] > 0.0 { own * weight(index) / weights[bin] } else { 0.0 };
-            Some((least, (inflow * share).clamp(least, most.max(least)), most.max(least)))
+            let own = if rates[bin] == Cell::Down { Cell::Value(0.0) } else { rates[bin] };
+            let (inflow, own_gbps) = (inflow[bin], own.value()?);
+            let into = inflow.value()?;
+            // What the others sent is only known if all of them have a value.
+            let others = whole(all[bin]).map(|all| all - own_gbps);
+            let least = others.map_or(0.0, |others| (into - others).max(0.0).min(own_gbps));
+            let most = [inflow, own].into_iter().filter_map(whole).reduce(f64::min)?.max(least);
+            let share = if weights[bin] > 0.0 { own_gbps * weight(index) / weights[bin] } else { 0.0 };
+            Some((least, (into * share).clamp(least, most), most))
         };
-        let bounds: Vec<_> = (0..flows.bins).map(bound).collect();
-        let part = |of: fn((f64, f64, f64)) -> f64| bounds.iter().map(|bound| bound.map(of)).collect::<Rates>();
-        let octets = |rates: &Rates| flows.octets(rates).flatten().sum::<f64>();
+        let bounds: Vec<_> = (0..bins).map(bound).collect();
+        let part = |of: fn((f64, f64, f64)) -> f64| bounds.iter().map(|bound| bound.map(of)).collect::<Vec<_>>();
+        let known: Vec<Cell> = part(|_| 0.0).into_iter().map(Cell::from).collect();
         let estimate_gbps = part(|(_, estimate, _)| estimate);
         Sender {
             job: job.map(str::to_owned),
             host: host.map(str::to_owned),
-            sent_bytes: octets(rates),
-            least_bytes: octets(&part(|(least, ..)| least)),
-            estimate_bytes: octets(&estimate_gbps),
-            most_bytes: octets(&part(|(.., most)| most)),
+            sent_bytes: flows.octets(rates.iter().map(Cell::value)),
+            least_bytes: flows.octets(part(|(least, ..)| least)),
+            estimate_bytes: flows.octets(estimate_gbps.iter().copied()),
+            most_bytes: flows.octets(part(|(.., most)| most)),
+            covered_seconds: flows.covered_seconds(&known),
             correlation: correlations[index],
             estimate_gbps,
         }
@@ -235,15 +252,22 @@ fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
     senders
 }
 
+/// Returns a value that is no lower bound.
+fn whole(cell: Cell) -> Option<f64> {
+    cell.value().filter(|_| cell.covered() >= 1.0)
+}
+
 /// Returns the correlation coefficient (Pearson) of two courses over the bins in which both have
 /// values.
-fn correlation(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
-    let pairs: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| (*a).zip(*b)).collect();
+fn correlation(a: &[Cell], b: &[Cell]) -> Option<f64> {
+    let pairs: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| whole(*a).zip(whole(*b))).collect();
     let count = pairs.len() as f64;
     let (mean_a, mean_b) = (pairs.iter().map(|pair| pair.0).sum::<f64>() / count, pairs.iter().map(|pair| pair.1).sum::<f64>() / count);
     let product = |f: fn(f64, f64) -> f64| pairs.iter().map(|(a, b)| f(a - mean_a, b - mean_b)).sum::<f64>();
     let (both, of_a, of_b) = (product(|a, b| a * b), product(|a, _| a * a), product(|_, b| b * b));
-    (pairs.len() >= 3 && of_a > 0.0 && of_b > 0.0).then(|| both / (of_a * of_b).sqrt())
+    // Rounding makes small differences between equal values.
+    let differs = |squares: f64, mean: f64| squares > count * mean * mean * 1e-18;
+    (pairs.len() >= 3 && differs(of_a, mean_a) && differs(of_b, mean_b)).then(|| both / (of_a * of_b).sqrt())
 }
 
 #[cfg(test)]
@@ -253,7 +277,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn port(host: &str, into: [f64; 4], out: [f64; 4]) -> PortFlow {
-        let some = |rates: [f64; 4]| rates.map(Some).to_vec();
+        let some = |rates: [f64; 4]| rates.map(Cell::Value).to_vec();
         PortFlow {
             host: host.to_owned(),
             name: format!("leaf to {host}"),
@@ -270,7 +294,7 @@ mod tests {
             port("client", [0.0; 4], [0.0, 40.0, 40.0, 0.0]),
             port("other", [0.0; 4], [8.0, 8.0, 8.0, 8.1]),
         ];
-        Flows { start_ns: 0, bin_ns: SECOND, bins: 4, seconds: vec![1.0; 4], ports }
+        Flows { start_ns: 0, bin_ns: SECOND, seconds: vec![1.0; 4], ports }
     }
 
     #[test]
@@ -297,6 +321,36 @@ mod tests {
     }
 
     #[test]
+    fn missing_values_make_no_bound_tighter_and_no_traffic_smaller() {
+        let mut flows = flows();
+        let lose = |flows: &mut Flows, host: &str, bin: usize| {
+            let port = flows.ports.iter_mut().find(|port| port.host == host).unwrap();
+            for rates in [&mut port.into, &mut port.out, &mut port.out_by_job[0].1] {
+                rates[bin] = Cell::Unknown;
+            }
+        };
+        // In the second bin the group received 32 Gb/s at most, of which `other` sent an unknown part.
+        lose(&mut flows, "other", 1);
+        // In the third bin oss2 received an unknown part.
+        lose(&mut flows, "oss2", 2);
+        let traffic = GroupTraffic::of(&"storage=oss*".parse().unwrap(), &flows);
+        assert_eq!((traffic.covered_seconds, traffic.recorded_seconds), (3.5, 4.0));
+        assert_eq!(
+            traffic.targets.iter().map(|target| (&*target.host, target.covered_seconds)).collect::<Vec<_>>(),
+            [("oss1", 4.0), ("oss2", 3.0)]
+        );
+        let client = traffic.senders.iter().find(|sender| sender.host.as_deref() == Some("client")).unwrap();
+        let gigabits = |bytes: f64| (bytes * 8.0 / 1e9).round();
+        // Of the 24 Gb/s into oss1, `other` sent 8 at most; into oss2 the client may have sent the rest of its 40 Gb/s.
+        assert_eq!([client.least_bytes, client.most_bytes].map(gigabits), [16.0, 32.0 + 40.0]);
+        let other = traffic.senders.iter().find(|sender| sender.host.as_deref() == Some("other")).unwrap();
+        assert_eq!((client.covered_seconds, other.covered_seconds), (4.0, 3.0));
+        lose(&mut flows, "client", 2);
+        let traffic = GroupTraffic::of(&"storage=oss*".parse().unwrap(), &flows);
+        assert_eq!(traffic.senders[0].covered_seconds, 3.0, "no upper bound in the third bin");
+    }
+
+    #[test]
     fn estimate_is_within_its_bounds_for_any_traffic() {
         let mut rng = fastrand::Rng::with_seed(7);
         for _ in 0..200 {
@@ -312,9 +366,10 @@ mod tests {
 
     #[test]
     fn correlation_needs_three_bins_and_two_courses() {
-        let some = |values: &[f64]| values.iter().copied().map(Some).collect::<Rates>();
+        let some = |values: &[f64]| values.iter().copied().map(Cell::Value).collect::<Rates>();
         assert_eq!(correlation(&some(&[1.0, 2.0]), &some(&[1.0, 2.0])), None);
         assert_eq!(correlation(&some(&[1.0; 4]), &some(&[1.0, 2.0, 3.0, 4.0])), None);
+        assert_eq!(correlation(&some(&[0.3, 0.1 + 0.2, 0.3]), &some(&[1.0, 2.0, 3.0])), None, "equal but for rounding");
         assert_eq!(correlation(&some(&[3.0, 2.0, 1.0]), &some(&[1.0, 2.0, 3.0])), Some(-1.0));
         assert_eq!(correlation(&[], &[]), None);
     }

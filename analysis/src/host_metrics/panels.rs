@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HostMetric, Piece};
-use crate::heat::grid::{Cell, Grid, Panel};
+use crate::cell::{Cell, sum};
+use crate::heat::grid::{Grid, Panel};
 use crate::heat::order::{RowKind, RowLabel};
 use crate::heat::track::{State, Track};
 
@@ -26,9 +27,7 @@ pub fn grid(metrics: &[HostMetric], rows: Vec<RowLabel>, columns: Columns) -> Gr
         metric.series.iter().for_each(|(host, pieces)| by_host.entry(host).or_default().push(pieces));
         let cells = |row: &RowLabel| {
             let series = row.id.node.as_deref().and_then(|host| by_host.get(host));
-            let series = series.into_iter().flatten().map(|pieces| cells(pieces, columns));
-            let sum = series.reduce(|sum, more| sum.into_iter().zip(more).map(|(a, b)| plus(a, b)).collect());
-            sum.unwrap_or_else(|| vec![Cell::NoRecord; columns.count])
+            sum(columns.count, series.into_iter().flatten().filter(|pieces| !pieces.is_empty()).map(|pieces| cells(pieces, columns)))
         };
         Panel { metric: metric.metric.clone(), summed: 1, full: None, ports: Vec::new(), cells: rows.iter().map(cells).collect() }
     };
@@ -53,15 +52,6 @@ fn cells(pieces: &[Piece], Columns { start_ns, step_ns, count }: Columns) -> Vec
         }
     }
     track.row(start_ns / step_ns, count)
-}
-
-/// Adds the cells of two series of a host. If one of them is not known, the sum is not known.
-fn plus(a: Cell, b: Cell) -> Cell {
-    match (a, b) {
-        (Cell::Value(a), Cell::Value(b)) => Cell::Value(a + b),
-        (Cell::NoRecord, other) | (other, Cell::NoRecord) => other,
-        _ => Cell::Unknown,
-    }
 }
 
 #[cfg(test)]
@@ -91,8 +81,9 @@ mod tests {
         let metrics = [HostMetric { metric, series }];
         let columns = Columns { start_ns: 10 * SECOND, step_ns: SECOND, count: 5 };
         let grid = grid(&metrics, vec![row("n1"), row("n2")], columns);
-        use Cell::{NoRecord, Unknown, Value};
-        assert_eq!(grid.panels[0].cells, [[Value(5.0), Value(6.0), Unknown, Value(2.0), NoRecord], [NoRecord; 5]]);
+        use Cell::{AtLeast, NoRecord, Value};
+        let half = |value| AtLeast { value, covered: 0.5 };
+        assert_eq!(grid.panels[0].cells, [[Value(5.0), half(6.0), half(2.0), half(2.0), NoRecord], [NoRecord; 5]]);
         assert_eq!(with_values(&metrics, vec![row("n2"), row("n1")]), [row("n1")]);
     }
 }

@@ -13,10 +13,12 @@
 //! another leaf switch, as in a fat tree.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use ibnet::types::{Guid, NodeKind, PortNum};
 use serde::Serialize;
 
+use crate::cell::{Cell, sum};
 use crate::hosts::{Hosts, host_of};
 use crate::ports::bins::TimeBins;
 use crate::ports::{Mean, PortKey, PortName, PortSummary, Total, with_equal_bins};
@@ -93,13 +95,20 @@ pub struct Node {
 pub struct Step {
     /// Start in nanoseconds since 1970.
     pub ts: u64,
-    /// Data rate that all nodes sent, in Gb/s.
-    pub injected_gbps: f64,
-    /// Data rate that all nodes received, in Gb/s.
-    pub ejected_gbps: f64,
-    /// Share of the time in which a port was blocked, 0 to 1: the mean of all ports. Null without
-    /// records.
+    /// Data rate that all nodes sent, in Gb/s. A lower bound if `injected_covered` is below 1. Null if it
+    /// is not known of any port.
+    pub injected_gbps: Option<f64>,
+    /// Share of the ports for which the sent data is known, 0 to 1.
+    pub injected_covered: f64,
+    /// Data rate that all nodes received, in Gb/s, as `injected_gbps`.
+    pub ejected_gbps: Option<f64>,
+    /// Share of the ports for which the received data is known, 0 to 1.
+    pub ejected_covered: f64,
+    /// Share of the time in which a port was blocked, 0 to 1: the mean of the ports for which it is known.
+    /// Null without records.
     pub blocked: Option<f64>,
+    /// Share of the ports for which the blocked time is known, 0 to 1.
+    pub blocked_covered: f64,
     /// Share of the time in which the most blocked port was blocked, 0 to 1.
     pub blocked_most: Option<f64>,
 }
@@ -166,6 +175,34 @@ pub struct Uplink {
     /// switch ejected.
     pub job_down_gbps: f64,
 }
+
+/// The parts of the recorded time for which octets and blocked time are known, in seconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Known {
+    octets: f64,
+    blocked: Option<f64>,
+    whole: f64,
+}
+
+impl Known {
+    /// Takes the seconds for which octets and blocked time are known, and the recorded time. Returns `None`
+    /// if both are known for the whole time.
+    pub fn of(octets: f64, blocked: impl Into<Option<f64>>, whole: f64) -> Option<Self> {
+        let blocked = blocked.into();
+        (octets.min(blocked.unwrap_or(whole)) < 0.999 * whole).then_some(Self { octets, blocked, whole })
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { octets, blocked, whole } = self;
+        write!(f, "of {whole:.1} s, octets are known for {octets:.1} s")?;
+        blocked.map_or(Ok(()), |blocked| write!(f, " and blocked time for {blocked:.1} s"))
+    }
+}
+
+/// Injected Gb/s, ejected Gb/s and blocked share of a port in a step.
+type Rates = (Option<f64>, Option<f64>, Option<f64>);
 
 /// Traffic of an HCA port in both directions, from the records of either end.
 struct HostPort<'a> {
@@ -278,7 +315,7 @@ impl<'a> HostPort<'a> {
     }
 
     /// Returns the injected Gb/s, the ejected Gb/s and the blocked share of a step.
-    fn at(&self, number: u64) -> (Option<f64>, Option<f64>, Option<f64>) {
+    fn at(&self, number: u64) -> Rates {
         let (hca, switch) = (self.hca.and_then(|port| port.bins.get(number)), self.switch.and_then(|port| port.bins.get(number)));
         let injected = hca.and_then(|bin| bin.xmit.mean()).or_else(|| switch?.rcv.mean());
         let ejected = hca.and_then(|bin| bin.rcv.mean()).or_else(|| switch?.xmit.mean());
@@ -321,10 +358,15 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
     let step = |number: u64| {
         let all: Vec<_> = own.iter().map(|port| port.at(number)).collect();
         let blocked: Vec<f64> = all.iter().filter_map(|(_, _, blocked)| *blocked).collect();
+        let added = |of: fn(&Rates) -> Option<f64>| sum(1, all.iter().map(|rates| [Cell::from(of(rates))]))[0];
+        let (injected, ejected) = (added(|rates| rates.0), added(|rates| rates.1));
         Step {
             ts: number * width,
-            injected_gbps: all.iter().filter_map(|(injected, _, _)| *injected).sum(),
-            ejected_gbps: all.iter().filter_map(|(_, ejected, _)| *ejected).sum(),
+            injected_gbps: injected.value(),
+            injected_covered: injected.covered(),
+            ejected_gbps: ejected.value(),
+            ejected_covered: ejected.covered(),
+            blocked_covered: blocked.len() as f64 / all.len().max(1) as f64,
             blocked: mean(&blocked),
             blocked_most: blocked.into_iter().reduce(f64::max),
         }
@@ -346,12 +388,12 @@ fn blocked_ns_per_byte((blocked_seconds, blocked_covered): (f64, f64), (injected
 fn into(own: &[HostPort<'_>], steps: &[Step]) -> Vec<PortRate> {
     let width = own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1);
     let rate = |port: &HostPort<'_>| {
-        let gbps: Vec<Option<f64>> = steps.iter().map(|step| port.at(step.ts / width).1).collect();
-        (gbps.iter().flatten().sum::<f64>(), PortRate { port: port.link(), gbps })
+        let cells: Vec<Cell> = steps.iter().map(|step| port.at(step.ts / width).1.into()).collect();
+        PortRate::new(port.link(), &cells)
     };
     let mut rates: Vec<_> = own.iter().map(rate).collect();
-    rates.sort_by(|a, b| b.0.total_cmp(&a.0));
-    rates.into_iter().map(|(_, rate)| rate).collect()
+    PortRate::sort(&mut rates);
+    rates
 }
 
 /// Returns the ports of a switch that lead to other switches.
@@ -460,8 +502,21 @@ mod tests {
         assert_eq!((job.nodes[1].blocked, job.nodes[1].blocked_peak, job.nodes[1].blocked_seconds), (Some(0.375), Some(0.5), 0.75));
         assert_eq!(job.missing, ["gone"]);
         let steps: Vec<_> = job.steps.iter().map(|step| (step.injected_gbps, step.ejected_gbps, step.blocked, step.blocked_most)).collect();
-        assert_eq!(steps, [(12.0, 16.0, Some(0.125), Some(0.25)), (24.0, 16.0, Some(0.25), Some(0.5))]);
+        assert_eq!(steps, [(Some(12.0), Some(16.0), Some(0.125), Some(0.25)), (Some(24.0), Some(16.0), Some(0.25), Some(0.5))]);
         assert_eq!(job.step_ns, 1_000_000_000);
+    }
+
+    #[test]
+    fn step_without_a_value_of_a_port_is_a_lower_bound() {
+        let is_lost = |line: &&String| !(line.contains("N2") && line.contains("\"slot\":2"));
+        let lines: Vec<String> = job_lines(true).iter().filter(is_lost).cloned().collect();
+        let job = Job::of(&fold(Ports::with_bins(8), &lines).finish(), &Hosts::parse("n1,n2").unwrap());
+        let step = |step: &Step| (step.injected_gbps, step.injected_covered, step.ejected_covered, step.blocked_covered);
+        assert_eq!(job.steps.iter().map(step).collect::<Vec<_>>(), [(Some(12.0), 1.0, 1.0, 1.0), (Some(16.0), 0.5, 0.5, 0.5)]);
+        assert_eq!(
+            job.into.iter().map(|rate| (rate.gbps[1], rate.covered[1])).collect::<Vec<_>>(),
+            [(None, Some(0.0)), (Some(4.0), Some(1.0))]
+        );
     }
 
     #[test]

@@ -97,6 +97,7 @@ impl Known {
         if let Some(total) = &mut self.total {
             let excess = total.injected_gbps.len().saturating_sub(MOST_BINS);
             total.injected_gbps.drain(..excess);
+            total.injected_covered.drain(..excess);
             self.bins_from_ns += excess as u64 * bin_ns;
         }
     }

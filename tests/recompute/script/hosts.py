@@ -24,7 +24,7 @@ def readings(path, preset):
 
 
 def cells(path, preset, low, high, width):
-    """The states of each host in each bin, one for each series.
+    """The states of each host in each bin, one for each series; and the number of series of each host.
 
     The value between two readings is not known after a reset and over a gap. A bin has a state only if it has an
     eighth of the time between two readings, or of the bin."""
@@ -33,8 +33,9 @@ def cells(path, preset, low, high, width):
     for (_, metric, _), values in series.items():
         lengths[metric] += [now[0] - before[0] for before, now in zip(values, values[1:])]
     usual = {metric: sorted(found)[len(found) // 2] for metric, found in lengths.items() if found}
-    found = collections.defaultdict(list)
+    found, members = collections.defaultdict(list), collections.Counter()
     for (host, metric, _), values in series.items():
+        members[host] += any(before < high and ts > low for (before, _), (ts, _) in zip(values, values[1:]))
         bins = collections.defaultdict(lambda: [0.0, 0, False, False])  # sum, length, has a value, has an unknown part
         for (before, old), (ts, value) in zip(values, values[1:]):
             is_known = ts - before <= 2.5 * usual[metric] and value >= old
@@ -50,7 +51,7 @@ def cells(path, preset, low, high, width):
         for number, (total, length, has_value, is_unknown) in bins.items():
             if has_value or is_unknown:
                 found[host, number * width].append(("value", total / length) if has_value else ("unknown", None))
-    return found
+    return found, members
 
 
 def hosts(shown, path, differences):
@@ -61,7 +62,7 @@ def hosts(shown, path, differences):
     for metric in PRESETS:
         some = next(row for (name, _), row in rows.items() if name == metric)
         width, starts = some["bin_ns"], [cell["start_ns"] for cell in some["cells"]]
-        found = cells(path, metric, starts[0], starts[-1] + width, width)
+        found, members = cells(path, metric, starts[0], starts[-1] + width, width)
         for name in names:
             row = rows.get((metric, name))
             if row is None:
@@ -69,11 +70,11 @@ def hosts(shown, path, differences):
             check(f"{metric}/{name}: unit", (row["unit"], row["by"]), (UNITS[metric], "host"))
             for cell in row["cells"]:
                 states = found[name, cell["start_ns"]]
-                if not states:
-                    expected = "no_record", None
-                elif any(state == "unknown" for state, _ in states):
-                    expected = "unknown", None
+                values = [value for state, value in states if state == "value"]
+                if values:
+                    is_whole = len(values) == members[name]
+                    expected = "value" if is_whole else "at_least", sum(values), None if is_whole else len(values) / members[name]
                 else:
-                    expected = "value", sum(value for _, value in states)
-                for what, value in zip(("state", "value"), expected):
-                    check(f"{metric}/{name}: {what} at {cell['start_ns']}", cell[what], value)
+                    expected = "unknown" if states else "no_record", None, None
+                for what, value in zip(("state", "value", "covered"), expected):
+                    check(f"{metric}/{name}: {what} at {cell['start_ns']}", cell.get(what), value)

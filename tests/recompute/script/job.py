@@ -96,11 +96,13 @@ def steps(recording, row, own, check):
     for second in set(shown) & set(expected):
         injected, ejected, blocked = ([v for v in column if v is not None] for column in zip(*expected[second]))
         step = shown[second]
-        check(f"{second}: injected", step["injected_gbps"], sum(injected))
-        check(f"{second}: ejected", step["ejected_gbps"], sum(ejected))
+        for name, values in (("injected", injected), ("ejected", ejected)):
+            check(f"{second}: {name}", step[f"{name}_gbps"], sum(values) if values else None)
+            check(f"{second}: {name} covered", step[f"{name}_covered"], len(values) / len(own))
+        check(f"{second}: blocked covered", step["blocked_covered"], len(blocked) / len(own))
         check(f"{second}: blocked", step["blocked"], sum(blocked) / len(blocked) if blocked else None)
         check(f"{second}: blocked most", step["blocked_most"], max(blocked, default=None))
-    check("into", sum(v or 0 for rates in row["into"] for v in rates["gbps"]), sum(s["ejected_gbps"] for s in row["steps"]))
+    check("into", sum(v or 0 for rates in row["into"] for v in rates["gbps"]), sum(s["ejected_gbps"] or 0 for s in row["steps"]))
 
 
 def leaves(recording, row, own, all_ports, check):
@@ -207,21 +209,40 @@ def host_flows(recording, jobs):
             yield host(port.peer_name), {part: [rcv, xmit, None, known, 0] for part, (xmit, rcv, _, known, _) in own.items()}
 
 
+def known_shares(of, name, jobs, low, high):
+    """The share of each second of each job of a host that is known: 1 if at most an eighth of it is not. The seconds
+    in which the job did not run have no share. The third owner, "all", has those of all jobs."""
+    whole, known = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+    for owner, start, stop, _ in jobs.split(name, low, high):
+        for second in range(start // SECOND, (stop - 1) // SECOND + 1):
+            for one in (owner, "all"):
+                whole[one][second] += min(stop, (second + 1) * SECOND) - max(start, second * SECOND)
+    for (second, owner), flow in of.items():
+        for one in (owner, "all"):
+            known[one][second] += flow[3]
+    return {
+        one: {s: 1 if 8 * known[one][s] >= 7 * ns else known[one][s] / ns for s, ns in seconds.items()} for one, seconds in whole.items()
+    }
+
+
 def all_jobs(recording, shown, path, differences):
     check = lambda what, a, b: differences.check("job --all", what, a, b)
     jobs, ports = Jobs(path), recording.ports
     totals = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0, 0, 0]))  # job, host
     injected = collections.defaultdict(dict)  # job, second
+    shares = collections.defaultdict(list)  # job: the share of each second that is known, for each port
+    times = [t for port in ports.values() for t in port.times()]
+    low, high = min(times), max(times)
     for name, of in host_flows(recording, jobs):
         for owner in {owner for _, owner in of}:
             totals[owner][name][0] += 1
+        for owner, known in known_shares(of, name, jobs, low, high).items():
+            shares[owner].append(known)
         for (second, owner), flow in of.items():
             for index, value in enumerate(flow):
                 totals[owner][name][index + 1] += value or 0.0
             if flow[0] is not None:
                 injected[owner][second] = injected[owner].get(second, 0.0) + flow[0]
-    times = [t for port in ports.values() for t in port.times()]
-    low, high = min(times), max(times)
     seconds = range(low // SECOND, (high - 1) // SECOND + 1)
     length = lambda second: (min(high, (second + 1) * SECOND) - max(low, second * SECOND)) / SECOND
     expected = {None if owner is None else jobs.ids[owner]: owner for owner in totals}
@@ -256,3 +277,7 @@ def all_jobs(recording, shown, path, differences):
         check(f"{name}: seconds", len(row["injected_gbps"]), len(rates))
         for second, shown_one, value in zip(seconds, row["injected_gbps"], rates):
             check(f"{name}: at {second}", shown_one, value)
+        for second, shown_one, value in zip(seconds, row["injected_covered"], rates):
+            ran = any(second in known for known in shares[owner])
+            mean = sum(known.get(second, 1) for known in shares[owner]) / len(shares[owner])
+            check(f"{name}: covered at {second}", shown_one, (0 if value is None else mean) if ran else None)

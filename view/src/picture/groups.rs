@@ -1,10 +1,11 @@
 //! Pictures of groups of hosts over time, such as storage targets.
 
+use ibnet_analysis::cell::Cell;
 use ibnet_analysis::groups::traffic::{GroupTraffic, Sender};
-use ibnet_analysis::job::all::PortRate;
 use ibnet_analysis::metric::Unit;
 use ibnet_analysis::when::Zone;
 
+use super::job::by_port;
 use super::timeline::{Panel, Series, Timeline, largest};
 use crate::draw::palette;
 
@@ -14,19 +15,29 @@ pub fn of_groups(groups: &[GroupTraffic], zone: &Zone) -> Timeline {
     let (start_ns, step_ns, steps) = groups.first().map_or((0, 1, 0), |group| (group.start_ns, group.bin_ns, group.in_max_to_mean.len()));
     let names: Vec<&str> = groups.iter().map(|group| &*group.group).collect();
     let title = format!("Traffic of {}", names.join(", "));
-    Timeline { title, start_ns, step_ns, steps, zone: zone.clone(), panels: groups.iter().flat_map(panels).collect() }
+    let known = |group: &GroupTraffic| Some(format!("{}: {}", group.group, group.known()?));
+    let note = groups.iter().filter_map(known).collect::<Vec<_>>().join("; ");
+    Timeline { title, note, start_ns, step_ns, steps, zone: zone.clone(), panels: groups.iter().flat_map(panels).collect() }
 }
 
 fn panels(traffic: &GroupTraffic) -> Vec<Panel> {
     let name = &traffic.group;
-    let ports = |rates: &[PortRate]| largest(rates.iter().map(|rate| (rate.port.clone(), rate.gbps.clone())).collect(), "ports");
     let stacked = |title: String, stacked| Panel { title, unit: Unit::Gbps, most: None, stacked, curves: Vec::new() };
     let sent = |sender: &&Sender| sender.estimate_bytes > 0.0;
-    let senders = traffic.senders.iter().filter(sent).map(|sender| (sender_name(sender), sender.estimate_gbps.clone())).collect();
-    let imbalance = Series { name: "largest / mean".to_owned(), color: palette::LINES[0], values: traffic.in_max_to_mean.clone() };
+    let senders = traffic
+        .senders
+        .iter()
+        .filter(sent)
+        .map(|sender| (sender_name(sender), sender.estimate_gbps.iter().map(|gbps| Cell::from(*gbps)).collect()))
+        .collect();
+    let imbalance = Series {
+        name: "largest / mean".to_owned(),
+        color: palette::LINES[0],
+        values: traffic.in_max_to_mean.iter().map(|most| Cell::from(*most)).collect(),
+    };
     vec![
-        stacked(format!("Traffic into {name}, by switch port"), ports(&traffic.into)),
-        stacked(format!("Traffic out of {name}, by switch port"), ports(&traffic.out)),
+        stacked(format!("Traffic into {name}, by switch port"), by_port(&traffic.into)),
+        stacked(format!("Traffic out of {name}, by switch port"), by_port(&traffic.out)),
         stacked(format!("Senders to {name} (estimate)"), largest(senders, "senders")),
         Panel {
             title: format!("Received by the busiest host of {name}, as a multiple of the mean"),

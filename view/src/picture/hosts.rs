@@ -1,7 +1,8 @@
 //! Panels of host metrics in a picture over time: each metric stacked by host or by job.
 
+use ibnet_analysis::cell::{Cell, Joined};
 use ibnet_analysis::heat;
-use ibnet_analysis::heat::grid::{Cell, Grid};
+use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::host_metrics::panels::Columns;
 use ibnet_analysis::job::all::{JobTotal, JobsTraffic};
 
@@ -20,10 +21,9 @@ impl Timeline {
     pub fn with_hosts(mut self, hosts: &Grid) -> Self {
         for panel in &hosts.panels {
             let rows = hosts.rows.iter().zip(&panel.cells);
-            let mut series: Vec<(String, Vec<Option<f64>>)> =
-                rows.map(|(row, cells)| (row.row.clone(), cells.iter().map(Cell::value).collect())).collect();
-            series.retain(|(_, values)| values.iter().any(Option::is_some));
-            let sum = |values: &[Option<f64>]| values.iter().flatten().sum::<f64>();
+            let mut series: Vec<(String, Vec<Cell>)> = rows.map(|(row, cells)| (row.row.clone(), cells.clone())).collect();
+            series.retain(|(_, cells)| cells.iter().any(|cell| cell.value().is_some()));
+            let sum = |cells: &[Cell]| cells.iter().filter_map(Cell::value).sum::<f64>();
             series.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
             self.panels.push(below(hosts, panel, "host", largest(series, "hosts")));
         }
@@ -36,29 +36,33 @@ impl Timeline {
     pub fn with_hosts_by_job(mut self, hosts: &Grid, traffic: &JobsTraffic) -> Self {
         let jobs: Vec<&JobTotal> = traffic.jobs.iter().filter(|job| job.job.is_some()).collect();
         for panel in &hosts.panels {
-            let mut of_jobs = vec![vec![None; hosts.columns]; jobs.len()];
-            let mut rest = vec![None; hosts.columns];
+            let mut of_jobs = vec![vec![Joined::default(); hosts.columns]; jobs.len()];
+            let mut rest = vec![Joined::default(); hosts.columns];
             for (row, cells) in hosts.rows.iter().zip(&panel.cells) {
                 let is_node = |job: &JobTotal| row.id.node.as_ref().is_some_and(|host| job.nodes.iter().any(|node| node.host == *host));
                 let own: Vec<usize> = (0..jobs.len()).filter(|index| is_node(jobs[*index])).collect();
-                for (column, value) in cells.iter().enumerate().filter_map(|(column, cell)| Some((column, cell.value()?))) {
+                if cells.iter().all(|cell| cell.value().is_none()) {
+                    continue;
+                }
+                for (column, cell) in cells.iter().enumerate() {
                     let middle = hosts.start_ns + hosts.step_ns * column as u64 + hosts.step_ns / 2;
                     let runs = |index: &&usize| {
                         let job = jobs[**index];
                         job.start_ns.is_none_or(|start| start <= middle) && job.end_ns.is_none_or(|end| middle < end)
                     };
                     let running: Vec<usize> = own.iter().filter(runs).copied().collect();
-                    let part = value / running.len().max(1) as f64;
-                    let add = |sum: &mut Option<f64>| *sum = Some(sum.unwrap_or(0.0) + part);
-                    running.iter().for_each(|index| add(&mut of_jobs[*index][column]));
+                    let part = cell.times(1.0 / running.len().max(1) as f64);
+                    running.iter().for_each(|index| of_jobs[*index][column].add(part, |a, b| a + b));
                     if running.is_empty() {
-                        add(&mut rest[column]);
+                        rest[column].add(part, |a, b| a + b);
                     }
                 }
             }
             let name = |job: &&JobTotal| format!("job {}", job.job.as_deref().unwrap_or_default());
-            let mut stacked = largest(jobs.iter().map(name).zip(of_jobs).collect(), "jobs");
-            stacked.push(Series { name: "no job".to_owned(), color: NO_JOB, values: rest });
+            // A job without a host in a column did not run there.
+            let cells = |sums: Vec<Joined>| sums.into_iter().map(|sum| sum.cell_or(Cell::Down)).collect::<Vec<_>>();
+            let mut stacked = largest(jobs.iter().map(name).zip(of_jobs.into_iter().map(cells)).collect(), "jobs");
+            stacked.push(Series { name: "no job".to_owned(), color: NO_JOB, values: cells(rest) });
             self.panels.push(below(hosts, panel, "job", stacked));
         }
         self
@@ -101,7 +105,11 @@ mod tests {
         let panel = picture.panels.last().unwrap();
         let series: Vec<_> = panel.stacked.iter().map(|series| (&*series.name, series.values.clone())).collect();
         assert_eq!(panel.title, "NFS, by job (2 of 2 hosts have data)");
-        for expected in [("job 7", vec![Some(3.0), None]), ("job 8", vec![Some(3.0), Some(4.0)]), ("no job", vec![None, Some(1.0)])] {
+        for expected in [
+            ("job 7", vec![Cell::Value(3.0), Cell::Down]),
+            ("job 8", vec![Cell::Value(3.0), Cell::Value(4.0)]),
+            ("no job", vec![Cell::NoRecord, Cell::Value(1.0)]),
+        ] {
             assert!(series.contains(&expected), "{series:?}");
         }
     }

@@ -1,7 +1,8 @@
 //! Pictures of jobs over time: the traffic of one job, or the traffic of all jobs.
 
-use ibnet_analysis::job::Job;
-use ibnet_analysis::job::all::JobsTraffic;
+use ibnet_analysis::cell::{Cell, cells};
+use ibnet_analysis::job::all::{JobTotal, JobsTraffic, PortRate};
+use ibnet_analysis::job::{Job, Known, Step};
 use ibnet_analysis::metric::Unit;
 use ibnet_analysis::when::Zone;
 
@@ -20,51 +21,67 @@ pub fn of_job(job: &Job, title: &str, zone: &Zone) -> Timeline {
     let place = |ts: u64| ((ts - start_ns) / step_ns) as usize;
     let steps = job.steps.last().map_or(0, |step| place(step.ts) + 1);
     // A job has no entries for steps without records. So the values are spread over all steps.
-    let all = |values: &mut dyn Iterator<Item = Option<f64>>| {
-        let mut spread = vec![None; steps];
+    let all = |values: Vec<Cell>| {
+        let mut spread = vec![Cell::NoRecord; steps];
         job.steps.iter().zip(values).for_each(|(step, value)| spread[place(step.ts)] = value);
         spread
     };
     let curve = |name: &str, color: usize, values| Series { name: name.to_owned(), color: palette::LINES[color], values };
     let panel = |title: &str, unit, most, curves, stacked| Panel { title: title.to_owned(), unit, most, stacked, curves };
+    let of = |value: fn(&Step) -> (Option<f64>, f64)| {
+        let (values, covered): (Vec<_>, Vec<_>) = job.steps.iter().map(value).map(|(value, covered)| (value, Some(covered))).unzip();
+        all(cells(&values, &covered))
+    };
     let traffic = vec![
-        curve("injected", 0, all(&mut job.steps.iter().map(|step| Some(step.injected_gbps)))),
-        curve("ejected", 1, all(&mut job.steps.iter().map(|step| Some(step.ejected_gbps)))),
+        curve("injected", 0, of(|step| (step.injected_gbps, step.injected_covered))),
+        curve("ejected", 1, of(|step| (step.ejected_gbps, step.ejected_covered))),
     ];
     let blocked = vec![
-        curve("most blocked port", 1, all(&mut job.steps.iter().map(|step| step.blocked_most))),
-        curve("mean of the ports", 0, all(&mut job.steps.iter().map(|step| step.blocked))),
+        curve("most blocked port", 1, of(|step| (step.blocked_most, step.blocked_covered))),
+        curve("mean of the ports", 0, of(|step| (step.blocked, step.blocked_covered))),
     ];
-    let into = job.into.iter().map(|rate| (rate.port.clone(), all(&mut rate.gbps.iter().copied()))).collect();
+    let into = job.into.iter().map(|rate| (rate.port.clone(), all(cells(&rate.gbps, &rate.covered)))).collect();
     let panels = vec![
         panel("Traffic of all nodes", Unit::Gbps, None, traffic, Vec::new()),
         panel("Blocked time of the ports", Unit::ShareOfTime, Some(1.0), blocked, Vec::new()),
         panel("Traffic into the nodes, by switch port", Unit::Gbps, None, Vec::new(), largest(into, "ports")),
     ];
-    Timeline { title: title.to_owned(), start_ns, step_ns, steps, zone: zone.clone(), panels }
+    let known = Known::of(job.covered_seconds(), job.blocked_covered_seconds(), job.recorded_seconds).map(|known| known.to_string());
+    let missing = (!job.missing.is_empty()).then(|| format!("without records: {}", job.missing.join(" ")));
+    let note = [known, missing].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    Timeline { title: title.to_owned(), note, start_ns, step_ns, steps, zone: zone.clone(), panels }
 }
 
 /// Returns the picture of all jobs: the injected traffic by job, and the traffic into the selected
 /// nodes by switch port.
 pub fn of_all(traffic: &JobsTraffic, into: Option<&str>, zone: &Zone) -> Timeline {
+    let injected = |job: &JobTotal| cells(&job.injected_gbps, &job.injected_covered);
     let (jobs, rest): (Vec<_>, Vec<_>) = traffic.jobs.iter().partition(|job| job.job.is_some());
     let name = |id: &Option<String>| format!("job {}", id.as_deref().unwrap_or_default());
-    let mut stacked = largest(jobs.into_iter().map(|job| (name(&job.job), job.injected_gbps.clone())).collect(), "jobs");
-    stacked.extend(rest.into_iter().map(|rest| Series { name: "no job".to_owned(), color: NO_JOB, values: rest.injected_gbps.clone() }));
+    let mut stacked = largest(jobs.into_iter().map(|job| (name(&job.job), injected(job))).collect(), "jobs");
+    stacked.extend(rest.into_iter().map(|rest| Series { name: "no job".to_owned(), color: NO_JOB, values: injected(rest) }));
     let total = Series { name: "total".to_owned(), color: TOTAL, values: traffic.total.clone() };
     let title = "Traffic that the hosts injected, by job".to_owned();
     let mut panels = vec![Panel { title, unit: Unit::Gbps, most: None, stacked, curves: vec![total] }];
     if let Some(nodes) = into {
-        let ports = traffic.into.iter().map(|rate| (rate.port.clone(), rate.gbps.clone())).collect();
         let title = format!("Traffic into {nodes}, by switch port");
-        panels.push(Panel { title, unit: Unit::Gbps, most: None, stacked: largest(ports, "ports"), curves: Vec::new() });
+        panels.push(Panel { title, unit: Unit::Gbps, most: None, stacked: by_port(&traffic.into), curves: Vec::new() });
     }
     let title = "Traffic of all jobs".to_owned();
-    Timeline { title, start_ns: traffic.start_ns, step_ns: traffic.bin_ns, steps: traffic.bins, zone: zone.clone(), panels }
+    let lacking = traffic.jobs.iter().filter(|job| job.job.is_some() && job.known(traffic.recorded_ns).is_some()).count();
+    let note =
+        if lacking > 0 { format!("jobs with times that are not known: {lacking}; the table has these times") } else { String::new() };
+    Timeline { title, note, start_ns: traffic.start_ns, step_ns: traffic.bin_ns, steps: traffic.bins, zone: zone.clone(), panels }
+}
+
+/// Returns the series of ports.
+pub(super) fn by_port(rates: &[PortRate]) -> Vec<Series> {
+    largest(rates.iter().map(|rate| (rate.port.clone(), cells(&rate.gbps, &rate.covered))).collect(), "ports")
 }
 
 #[cfg(test)]
 mod tests {
+    use ibnet_analysis::groups::traffic::GroupTraffic;
     use ibnet_analysis::hosts::Hosts;
     use ibnet_analysis::job::all::{AllJobs, JobList};
     use ibnet_analysis::job::run::JobRun;
@@ -73,6 +90,7 @@ mod tests {
     use super::*;
     use crate::draw::{Format, render};
     use crate::fixtures::{fold, job_lines};
+    use crate::picture::groups::of_groups;
 
     fn svg(timeline: &Timeline) -> String {
         String::from_utf8(render(timeline, Format::Svg).unwrap()).unwrap()
@@ -89,6 +107,33 @@ mod tests {
         for text in ["1970-01-01 00:00:00 to ", ">leaf port 2 to N2<", ">100 %<", ">injected<"] {
             assert!(svg.contains(text), "{text}: {svg}");
         }
+    }
+
+    #[test]
+    fn missing_values_are_drawn_and_stated() {
+        let whole = job_lines(true);
+        let drawn = |lines: &[String]| {
+            let mut job = Job::of(&fold(Ports::with_bins(8), lines).finish(), &Hosts::parse("n1,n2,gone").unwrap());
+            // The first records describe the second before their readings.
+            job.recorded_seconds = 2.0;
+            let jobs = [JobRun::new("47", "n[1-2]", Some(0), None).unwrap()];
+            let all = fold(AllJobs::new(JobList::new(&jobs), None), lines).finish(None).unwrap();
+            let flows = fold(AllJobs::new(JobList::new(&[]), None), lines).flows().unwrap();
+            let group = GroupTraffic::of(&"storage=n1,N2".parse().unwrap(), &flows);
+            [of_job(&job, "job", &Zone::utc()), of_all(&all, None, &Zone::utc()), of_groups(&[group], &Zone::utc())]
+                .map(|picture| svg(&picture))
+        };
+        assert!(drawn(&whole).iter().all(|svg| !svg.contains("missing") && !svg.contains("known for")));
+        // The sampler of N2 stopped after the first second.
+        let is_kept = |line: &&String| !(line.contains("N2") && line.contains("\"slot\":2"));
+        let lines: Vec<String> = whole.iter().filter(is_kept).cloned().collect();
+        let [job, all, group] = drawn(&lines);
+        for svg in [&job, &all, &group] {
+            assert!(svg.contains(">values are missing<"), "{svg}");
+        }
+        assert!(job.contains("octets are known for 1.5 s and blocked time for 1.5 s; without records: gone<"), "{job}");
+        assert!(all.contains(">jobs with times that are not known: 1; the table has these times<"), "{all}");
+        assert!(group.contains(">storage: of 2.0 s, octets are known for 1.5 s<"), "{group}");
     }
 
     #[test]

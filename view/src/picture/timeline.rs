@@ -2,6 +2,7 @@
 
 use ibnet::drawing::canvas::shortened;
 use ibnet::types::Printable;
+use ibnet_analysis::cell::{self, Cell};
 use ibnet_analysis::metric::Unit;
 use ibnet_analysis::when::Zone;
 use plotters::coord::Shift;
@@ -28,16 +29,24 @@ pub(super) const COLORS: usize = palette::LINES.len();
 
 const GREY: RGBColor = RGBColor(90, 90, 90);
 const FAINT: RGBColor = RGBColor(222, 222, 222);
-/// Background of a step without records.
-const NO_RECORD: RGBColor = RGBColor(205, 205, 205);
+/// Background of a step without a value.
+const NO_VALUE: RGBColor = RGBColor(205, 205, 205);
+/// Background of a step in which some values are missing: its sums are lower bounds.
+const MISSING: RGBColor = RGBColor(255, 226, 150);
 
 /// Values of equal steps of time.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Series {
     pub(super) name: String,
     pub(super) color: palette::Rgb,
-    /// Value of each step. `None` without records.
-    pub(super) values: Vec<Option<f64>>,
+    /// Value of each step.
+    pub(super) values: Vec<Cell>,
+}
+
+impl Series {
+    fn value(&self, step: usize) -> Option<f64> {
+        self.values.get(step)?.value()
+    }
 }
 
 /// A panel with its own vertical axis.
@@ -57,6 +66,8 @@ pub(super) struct Panel {
 #[derive(Clone, Debug)]
 pub struct Timeline {
     pub(super) title: String,
+    /// What is not in the panels, such as times without values. Empty if there is nothing to say.
+    pub(super) note: String,
     /// Start of the first step in nanoseconds since 1970.
     pub(super) start_ns: u64,
     /// Length of a step in nanoseconds.
@@ -69,7 +80,7 @@ pub struct Timeline {
 
 /// Returns the series with the largest sums. All other series become one series. The order of the
 /// series does not change.
-pub(super) fn largest(series: Vec<(String, Vec<Option<f64>>)>, what: &str) -> Vec<Series> {
+pub(super) fn largest(series: Vec<(String, Vec<Cell>)>, what: &str) -> Vec<Series> {
     let most = if series.len() > COLORS { COLORS - 1 } else { COLORS };
     let mut rest = series;
     let others = rest.split_off(most.min(rest.len()));
@@ -77,17 +88,10 @@ pub(super) fn largest(series: Vec<(String, Vec<Option<f64>>)>, what: &str) -> Ve
         rest.into_iter().zip(palette::LINES).map(|((name, values), color)| Series { name, color, values }).collect();
     if !others.is_empty() {
         let name = format!("{} other {what}", others.len());
-        let values = others.into_iter().map(|(_, values)| values).reduce(|sum, more| sum.into_iter().zip(more).map(plus).collect());
-        shown.push(Series { name, color: palette::LINES[COLORS - 1], values: values.unwrap_or_default() });
+        let values = cell::sum(0, others.into_iter().map(|(_, values)| values));
+        shown.push(Series { name, color: palette::LINES[COLORS - 1], values });
     }
     shown
-}
-
-fn plus((a, b): (Option<f64>, Option<f64>)) -> Option<f64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a + b),
-        (a, b) => a.or(b),
-    }
 }
 
 impl Timeline {
@@ -124,8 +128,8 @@ impl Timeline {
     }
 
     fn panel<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: &Panel, top: i32) -> Drawn<DB> {
-        let sum = |step: usize| panel.stacked.iter().filter_map(|series| *series.values.get(step)?).sum::<f64>();
-        let values = panel.curves.iter().flat_map(|series| &series.values).flatten().copied();
+        let sum = |step: usize| panel.stacked.iter().filter_map(|series| series.value(step)).sum::<f64>();
+        let values = panel.curves.iter().flat_map(|series| &series.values).filter_map(Cell::value);
         let largest = (0..self.steps).map(sum).chain(values).fold(0.0, f64::max);
         let scale = Scale::of(panel.unit, panel.most.unwrap_or(largest));
         let high = panel.most.map_or_else(|| rounded_up(largest * scale.factor), |most| most * scale.factor);
@@ -138,19 +142,18 @@ impl Timeline {
             draw::write(area, &text, SMALL, (LEFT - 8, y), (HPos::Right, VPos::Center), &BLACK)?;
         }
         let all = || panel.stacked.iter().chain(&panel.curves);
-        let has_value = |step: usize| all().any(|series| series.values.get(step).is_some_and(Option::is_some));
-        for part in runs(self.steps, |step| !has_value(step)) {
+        let has_value = |step: usize| all().any(|series| series.value(step).is_some());
+        let is_bound =
+            |step: usize| has_value(step) && all().any(|series| series.values.get(step).is_some_and(|cell| cell.covered() < 1.0));
+        let (gaps, bounds) = (runs(self.steps, |step| !has_value(step)), runs(self.steps, is_bound));
+        for (part, color) in gaps.iter().map(|part| (part, NO_VALUE)).chain(bounds.iter().map(|part| (part, MISSING))) {
             let corners = [(self.x(part.start), top), (self.x(part.end) - 1, top + HEIGHT)];
-            area.draw(&Rectangle::new(corners, NO_RECORD.filled()))?;
+            area.draw(&Rectangle::new(corners, color.filled()))?;
         }
         for part in runs(self.steps, has_value) {
             let mut below = vec![0.0; part.len()];
             for series in &panel.stacked {
-                let above: Vec<f64> = part
-                    .clone()
-                    .zip(&below)
-                    .map(|(step, below)| below + series.values.get(step).copied().flatten().unwrap_or(0.0))
-                    .collect();
+                let above: Vec<f64> = part.clone().zip(&below).map(|(step, below)| below + series.value(step).unwrap_or(0.0)).collect();
                 let edge = |heights: &[f64]| -> Vec<(i32, i32)> {
                     part.clone()
                         .zip(heights)
@@ -165,20 +168,27 @@ impl Timeline {
             }
         }
         for series in &panel.curves {
-            let value = |step: usize| series.values.get(step).copied().flatten();
-            for part in runs(self.steps, |step| value(step).is_some()) {
-                let points = part.filter_map(|step| value(step).map(|value| (step, y(value))));
+            for part in runs(self.steps, |step| series.value(step).is_some()) {
+                let points = part.filter_map(|step| series.value(step).map(|value| (step, y(value))));
                 let points: Vec<_> = points.flat_map(|(step, y)| [(self.x(step), y), (self.x(step + 1), y)]).collect();
                 area.draw(&PathElement::new(points, rgb(series.color).stroke_width(2)))?;
             }
         }
         area.draw(&Rectangle::new([(LEFT, top), (LEFT + PLOT, top + HEIGHT)], GREY))?;
-        self.legend(area, panel, top, (0..self.steps).any(|step| !has_value(step)))?;
+        let backgrounds = [("no value", NO_VALUE, gaps), ("values are missing", MISSING, bounds)];
+        let shown = backgrounds.into_iter().filter(|(.., parts)| !parts.is_empty()).map(|(name, color, _)| (name, color));
+        self.legend(area, panel, top, shown)?;
         self.times(area, top + HEIGHT)
     }
 
-    /// Draws the names of the series, in the order in which they are stacked.
-    fn legend<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: &Panel, top: i32, has_gap: bool) -> Drawn<DB> {
+    /// Draws the names of the series, in the order in which they are stacked, and of the backgrounds.
+    fn legend<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        panel: &Panel,
+        top: i32,
+        backgrounds: impl Iterator<Item = (&'static str, RGBColor)>,
+    ) -> Drawn<DB> {
         let left = LEFT + PLOT + 16;
         let mut y = top + 7;
         for series in panel.curves.iter().chain(panel.stacked.iter().rev()) {
@@ -188,9 +198,10 @@ impl Timeline {
             draw::write(area, &fitting(&series.name, SMALL, PAGE - left - 26), SMALL, (left + 20, y), (HPos::Left, VPos::Center), &BLACK)?;
             y += 18;
         }
-        if has_gap {
-            area.draw(&Rectangle::new([(left, y - 6), (left + 14, y + 6)], NO_RECORD.filled()))?;
-            draw::write(area, "no record", SMALL, (left + 20, y), (HPos::Left, VPos::Center), &BLACK)?;
+        for (name, color) in backgrounds {
+            area.draw(&Rectangle::new([(left, y - 6), (left + 14, y + 6)], color.filled()))?;
+            draw::write(area, name, SMALL, (left + 20, y), (HPos::Left, VPos::Center), &BLACK)?;
+            y += 18;
         }
         Ok(())
     }
@@ -258,6 +269,9 @@ impl Drawing for Timeline {
         let subtitle = format!("{} to {} ({zone}), {step} per step", day(self.start_ns), day(self.end_ns()));
         draw::write(area, &fitting(&self.title, 20, PAGE - 24), 20, (12, 8), (HPos::Left, VPos::Top), &BLACK)?;
         draw::write(area, &subtitle, 13, (12, 34), (HPos::Left, VPos::Top), &GREY)?;
+        if !self.note.is_empty() {
+            draw::write(area, &fitting(&self.note, 13, PAGE - 24), 13, (12, 52), (HPos::Left, VPos::Top), &GREY)?;
+        }
         for (number, panel) in self.panels.iter().enumerate() {
             self.panel(area, panel, Self::top(number))?;
         }
@@ -271,7 +285,10 @@ mod tests {
     use crate::draw::{Format, render};
 
     fn timeline() -> Timeline {
-        let series = |name: &str, color, values: &[Option<f64>]| Series { name: name.to_owned(), color, values: values.to_vec() };
+        let series = |name: &str, color, values: &[Option<f64>]| {
+            let values = values.iter().map(|value| value.map_or(Cell::NoRecord, Cell::Value)).collect();
+            Series { name: name.to_owned(), color, values }
+        };
         let blue = palette::LINES[0];
         let stacked = vec![
             series("below", blue, &[Some(10.0), Some(20.0), None, Some(0.0)]),
@@ -280,7 +297,15 @@ mod tests {
         let curves = vec![series("curve", (0, 0, 0), &[Some(30.0), None, None, Some(40.0)])];
         let panel = Panel { title: "data".to_owned(), unit: Unit::Gbps, most: None, stacked, curves };
         let start_ns = 1_795_262_400_000_000_000;
-        Timeline { title: "t".to_owned(), start_ns, step_ns: 1_000_000_000, steps: 4, zone: Zone::utc(), panels: vec![panel] }
+        Timeline {
+            title: "t".to_owned(),
+            note: String::new(),
+            start_ns,
+            step_ns: 1_000_000_000,
+            steps: 4,
+            zone: Zone::utc(),
+            panels: vec![panel],
+        }
     }
 
     fn pixel(x: i32, y: i32) -> palette::Rgb {
@@ -300,7 +325,7 @@ mod tests {
         let (below, above) = (palette::LINES[0], palette::LINES[1]);
         assert_eq!([at(0, 5), at(0, 15), at(0, 25)], [below, above, (255, 255, 255)]);
         assert_eq!([at(1, 15), at(1, 35)], [below, above]);
-        assert_eq!(at(2, 5), (NO_RECORD.0, NO_RECORD.1, NO_RECORD.2));
+        assert_eq!(at(2, 5), (NO_VALUE.0, NO_VALUE.1, NO_VALUE.2));
         assert_eq!([at(3, 2), at(3, 38)], [above, above]);
     }
 
@@ -328,10 +353,13 @@ mod tests {
 
     #[test]
     fn small_series_are_joined() {
-        let series = (0..9).map(|number| (format!("s{number}"), vec![Some(f64::from(10 - number)), None])).collect();
+        let series = (0..9).map(|number| (format!("s{number}"), vec![Cell::Value(f64::from(10 - number)), Cell::NoRecord])).collect();
         let shown = largest(series, "jobs");
         assert_eq!(shown.len(), COLORS);
-        assert_eq!((&*shown[COLORS - 1].name, &shown[COLORS - 1].values), ("4 other jobs", &vec![Some(5.0 + 4.0 + 3.0 + 2.0), None]));
+        assert_eq!(
+            (&*shown[COLORS - 1].name, &shown[COLORS - 1].values),
+            ("4 other jobs", &vec![Cell::Value(5.0 + 4.0 + 3.0 + 2.0), Cell::NoRecord])
+        );
     }
 
     #[test]

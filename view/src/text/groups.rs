@@ -22,7 +22,8 @@ pub fn report(groups: &[GroupTraffic]) -> String {
     }
     text + "Port counters have no destinations. \"least\" and \"most\" are bounds of what a sender sent to the group; the bounds assume\n\
             that hosts of the group do not send to each other. \"estimate\" divides the received octets among the senders, by what\n\
-            each sent and by its correlation (\"corr.\") with what the group received. The sender can be a cause or only be similar.\n"
+            each sent and by its correlation (\"corr.\") with what the group received. The sender can be a cause or only be similar.\n\
+            \"known\" is the time in which the octets of a host or the bounds of a sender are known.\n"
 }
 
 fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
@@ -41,8 +42,12 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
         }
         writeln!(text)?;
     }
+    if let Some(known) = traffic.known() {
+        writeln!(text, "covered   {known}")?;
+    }
+    let seconds = |seconds: f64| format!("{seconds:.1} s");
     let mut hosts = table::new();
-    hosts.set_header(["host", "ports", "received", "peak Gb/s", "sent", "peak Gb/s"]);
+    hosts.set_header(["host", "ports", "received", "peak Gb/s", "sent", "peak Gb/s", "known"]);
     let peak = |gbps: Option<f64>| gbps.map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.1}"));
     for target in traffic.targets.iter().take(MOST) {
         hosts.add_row([
@@ -52,14 +57,15 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
             peak(target.in_peak_gbps),
             octets(target.out_bytes),
             peak(target.out_peak_gbps),
+            seconds(target.covered_seconds),
         ]);
     }
-    writeln!(text, "\n{}", table::to_text(hosts, &[1, 2, 3, 4, 5]))?;
+    writeln!(text, "\n{}", table::to_text(hosts, &[1, 2, 3, 4, 5, 6]))?;
     if traffic.targets.len() > MOST {
         writeln!(text, "and {} more hosts that received less", traffic.targets.len() - MOST)?;
     }
     let mut senders = table::new();
-    senders.set_header(["sender", "sent to all", "least", "estimate", "most", "corr."]);
+    senders.set_header(["sender", "sent to all", "least", "estimate", "most", "corr.", "known"]);
     for sender in traffic.senders.iter().take(MOST) {
         senders.add_row([
             Printable(&sender_name(sender)).to_string(),
@@ -68,9 +74,10 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
             octets(sender.estimate_bytes),
             octets(sender.most_bytes),
             sender.correlation.map_or_else(|| "-".to_owned(), |correlation| format!("{correlation:.2}")),
+            seconds(sender.covered_seconds),
         ]);
     }
-    writeln!(text, "\n{}", table::to_text(senders, &[1, 2, 3, 4, 5]))?;
+    writeln!(text, "\n{}", table::to_text(senders, &[1, 2, 3, 4, 5, 6]))?;
     if traffic.senders.len() > MOST {
         writeln!(text, "and {} more senders with smaller estimates", traffic.senders.len() - MOST)?;
     }

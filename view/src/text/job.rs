@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use ibnet::types::Printable;
 use ibnet_analysis::job::all::{JobTotal, JobsTraffic};
 use ibnet_analysis::job::imbalance::Imbalance;
-use ibnet_analysis::job::{Job, Node};
+use ibnet_analysis::job::{Job, Known, Node};
 use ibnet_analysis::when::Zone;
 
 use super::{count, percent, table};
@@ -39,12 +39,8 @@ fn write_sums(text: &mut String, job: &Job) -> fmt::Result {
     } else {
         writeln!(text, "blocked   not known")?;
     }
-    let of = |covered: f64| (covered < 0.999 * job.recorded_seconds).then(|| format!("{covered:.1} of {:.1} s", job.recorded_seconds));
-    if let Some(part) = of(job.covered_seconds()) {
-        writeln!(text, "covered   {part}: the octets of the other time are not known")?;
-    }
-    if let Some(part) = of(job.blocked_covered_seconds()).filter(|_| job.blocked_covered_seconds() > 0.0) {
-        writeln!(text, "covered   {part}: the blocked time of the other time is not known")?;
+    if let Some(known) = Known::of(job.covered_seconds(), job.blocked_covered_seconds(), job.recorded_seconds) {
+        writeln!(text, "covered   {known}")?;
     }
     if let Some(wait) = job.blocked_ns_per_byte {
         writeln!(text, "wait      {wait:.4} ns blocked for each octet that was sent")?;
@@ -140,12 +136,9 @@ pub fn report_all(traffic: &JobsTraffic, zone: &Zone) -> String {
     }
     let mut known = String::new();
     for job in traffic.jobs.iter().filter(|job| job.job.is_some()) {
-        let whole = job.recorded_seconds(traffic.recorded_ns);
-        if job.covered_seconds.min(job.blocked_covered_seconds) < 0.999 * whole {
-            let name = Printable(job.job.as_deref().unwrap_or_default()).to_string();
-            let (octets, blocked) = (job.covered_seconds, job.blocked_covered_seconds);
+        if let Some(times) = job.known(traffic.recorded_ns) {
             // Writing to a String does not fail.
-            let _ = writeln!(known, "job {name}: of {whole:.1} s, octets are known for {octets:.1} s and blocked time for {blocked:.1} s");
+            let _ = writeln!(known, "job {}: {times}", Printable(job.job.as_deref().unwrap_or_default()));
         }
     }
     format!(
@@ -203,8 +196,7 @@ mod tests {
         job.nodes.iter_mut().for_each(|node| (node.covered_seconds, node.blocked_covered_seconds) = (1.75, 1.0));
         job.recorded_seconds = 2.0;
         let text = report(&job);
-        assert!(text.contains("covered   1.8 of 2.0 s: the octets of the other time are not known\n"), "{text}");
-        assert!(text.contains("covered   1.0 of 2.0 s: the blocked time of the other time is not known\n"), "{text}");
+        assert!(text.contains("covered   of 2.0 s, octets are known for 1.8 s and blocked time for 1.0 s\n"), "{text}");
         job.nodes.iter_mut().for_each(|node| node.blocked_covered_seconds = 0.0);
         assert!(report(&job).contains("blocked   not known\n"), "{}", report(&job));
 

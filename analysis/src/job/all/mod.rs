@@ -21,6 +21,7 @@ pub use self::list::JobList;
 use self::list::Owner;
 use self::totals::Builder;
 pub use self::totals::{JobTotal, JobsTraffic, NodeTotal, PortRate};
+use crate::cell::{Cell, Joined};
 use crate::error::AnalysisError;
 use crate::hosts::{Hosts, host_of};
 use crate::input::Fold;
@@ -40,6 +41,10 @@ const USUAL_BINS: u64 = 360;
 const MOST_BINS: u64 = 5000;
 
 const SECOND: u64 = 1_000_000_000;
+
+/// A bin of a port is known if at most this share of its time is not known: the intervals of ports do
+/// not begin at the same time.
+const MOST_LACKING: f64 = 0.125;
 
 /// The traffic of all ports by job and bin, from the records.
 #[derive(Clone, Debug)]
@@ -279,6 +284,21 @@ impl AllJobs {
         Ok(span)
     }
 
+    /// Returns the bins of the results.
+    fn axis(&self) -> Result<Axis, AnalysisError> {
+        let (from, to) = self.recorded()?;
+        let (first, bin_ns) = (from / self.bin_ns, self.bin_ns);
+        // The records may cover only a part of the first and of the last bin.
+        let length = |bin: u64| Interval::new(bin * bin_ns, (bin + 1).saturating_mul(bin_ns)).and_then(|bin| bin.within(from, to));
+        let bins = first..=(to - 1) / bin_ns;
+        Ok(Axis {
+            first,
+            bin_ns,
+            span: (from, to),
+            seconds: bins.map(|bin| length(bin).map_or(1.0, |bin| bin.length_ns() as f64 / 1e9)).collect(),
+        })
+    }
+
     /// Returns the traffic. `into` selects the nodes for which the received data of each port is
     /// returned.
     ///
@@ -286,57 +306,101 @@ impl AllJobs {
     /// Returns an error if there are no records, or if the given bin length results in too many
     /// bins.
     pub fn finish(self, into: Option<&Hosts>) -> Result<JobsTraffic, AnalysisError> {
-        let (from, to) = self.recorded()?;
-        let (first, bin_ns) = (from / self.bin_ns, self.bin_ns);
-        let bins = ((to - 1) / bin_ns - first + 1) as usize;
+        let axis = self.axis()?;
+        let bins = axis.seconds.len();
         // The order of a sum must not depend on the order of the records.
         let all_ports = self.ports.into_iter().collect();
-        let ports = host_ports(&all_ports);
-        let index = |bin: u64| (bin - first) as usize;
-        // The records may cover only a part of the first and of the last bin.
-        let seconds = |index: usize| {
-            let start = (first + index as u64) * bin_ns;
-            Interval::new(start, start.saturating_add(bin_ns))
-                .and_then(|bin| bin.within(from, to))
-                .map_or(1.0, |bin| bin.length_ns() as f64 / 1e9)
-        };
-        let rates = |octets: Vec<Option<f64>>| -> Vec<Option<f64>> {
-            octets.into_iter().enumerate().map(|(index, octets)| Some(octets? * 8.0 / 1e9 / seconds(index))).collect()
-        };
-        let mut all = vec![None; bins];
+        let mut all = vec![Joined::default(); bins];
         // The last builder is for the traffic without a job.
         let mut builders: Vec<Builder> = (0..=self.list.jobs.len()).map(|_| Builder::new(bins)).collect();
         let place = |owner: Owner| owner.map_or(self.list.jobs.len(), |job| job as usize);
-        for port in &ports {
-            for ((bin, owner), flow) in &port.bins {
-                add(&mut all[index(*bin)], flow.xmit);
-                builders[place(*owner)].add(port.host, index(*bin), *flow);
-            }
+        let mut flows: Vec<PortRate> = Vec::new();
+        for port in &host_ports(&all_ports) {
+            let rates = port.rates(&self.list, &axis);
+            all.iter_mut().zip(&rates.out).for_each(|(all, cell)| all.add(*cell, |a, b| a + b));
+            rates.out_by_job.iter().for_each(|(owner, cells)| builders[place(*owner)].add_rates(cells));
+            port.bins.iter().for_each(|((_, owner), flow)| builders[place(*owner)].add(port.host, *flow));
             let owners: BTreeSet<Owner> = port.bins.keys().map(|(_, owner)| *owner).collect();
             owners.into_iter().for_each(|owner| builders[place(owner)].count_port(port.host));
+            if into.is_some_and(|hosts| hosts.contains_node(port.host)) {
+                flows.push(PortRate::new(port.name(), &rates.into));
+            }
         }
-        let rest = builders.pop().map(|builder| builder.finish(None, &rates));
+        let rest = builders.pop().map(|builder| builder.finish(None));
         let totals = self.list.jobs.iter().zip(builders).filter(|(_, builder)| !builder.nodes.is_empty());
-        let mut jobs: Vec<JobTotal> = totals.map(|(window, builder)| builder.finish(Some(window), &rates)).collect();
+        let mut jobs: Vec<JobTotal> = totals.map(|(window, builder)| builder.finish(Some(window))).collect();
         jobs.sort_by(|a, b| b.injected_bytes.total_cmp(&a.injected_bytes));
         jobs.extend(rest);
-        let mut flows: Vec<(f64, PortRate)> = Vec::new();
-        for port in ports.iter().filter(|port| into.is_some_and(|hosts| hosts.contains_node(port.host))) {
-            let mut octets = vec![None; bins];
-            port.bins.iter().for_each(|((bin, _), flow)| add(&mut octets[index(*bin)], flow.rcv));
-            let name = port.leaf.map_or_else(String::new, |(key, name)| format!("{} to ", PortName::new(name, key)));
-            flows.push((octets.iter().flatten().sum(), PortRate { port: format!("{name}{}", port.host), gbps: rates(octets) }));
+        PortRate::sort(&mut flows);
+        let Axis { first, bin_ns, span, .. } = axis;
+        let total = all.into_iter().map(Joined::cell).collect();
+        Ok(JobsTraffic { start_ns: first * bin_ns, bin_ns, bins, recorded_ns: span, jobs, total, into: flows })
+    }
+}
+
+/// The bins of the results.
+struct Axis {
+    /// Number of the first bin, counted since 1970.
+    first: u64,
+    bin_ns: u64,
+    /// Recorded time in nanoseconds since 1970.
+    span: (u64, u64),
+    /// Recorded time of each bin, in seconds.
+    seconds: Vec<f64>,
+}
+
+/// Data rates of a host port in Gb/s, in each bin.
+struct PortRates {
+    into: Vec<Cell>,
+    out: Vec<Cell>,
+    /// The rates of each job that ran on the host, and those of the time without a job. A job that did not
+    /// run in a bin has the state `Down` there.
+    out_by_job: BTreeMap<Owner, Vec<Cell>>,
+}
+
+impl Axis {
+    /// Returns the data rate of these octets in a bin. They are those of `known_s` seconds of `whole_s`.
+    fn rate(&self, bin: usize, octets: Option<f64>, (known_s, whole_s): (f64, f64)) -> Cell {
+        let Some(octets) = octets else { return if whole_s > 0.0 { Cell::Unknown } else { Cell::Down } };
+        let value = octets * 8.0 / 1e9 / self.seconds[bin];
+        if known_s >= whole_s * (1.0 - MOST_LACKING) { Cell::Value(value) } else { Cell::AtLeast { value, covered: known_s / whole_s } }
+    }
+}
+
+impl HostPort<'_> {
+    /// Returns the names of the switch port and of the host.
+    fn name(&self) -> String {
+        let name = self.leaf.map_or_else(String::new, |(key, name)| format!("{} to ", PortName::new(name, key)));
+        format!("{name}{}", self.host)
+    }
+
+    fn rates(&self, list: &JobList, axis: &Axis) -> PortRates {
+        // The flow of each bin, and the seconds of the bin, by job.
+        let empty = || vec![(Flow::default(), 0.0); axis.seconds.len()];
+        let mut by_job: BTreeMap<Owner, Vec<(Flow, f64)>> = BTreeMap::new();
+        let recorded = Interval::new(axis.span.0, axis.span.1);
+        for (owner, time, _) in recorded.into_iter().flat_map(|time| list.split(self.host, time)) {
+            let bins = by_job.entry(owner).or_insert_with(empty);
+            time.split(axis.bin_ns).for_each(|(bin, part)| bins[(bin - axis.first) as usize].1 += part.length_ns() as f64 / 1e9);
         }
-        flows.sort_by(|a, b| b.0.total_cmp(&a.0));
-        Ok(JobsTraffic {
-            start_ns: first * bin_ns,
-            bin_ns,
-            bins,
-            recorded_ns: (from, to),
-            jobs,
-            total: rates(all),
-            into: flows.into_iter().map(|(_, rate)| rate).collect(),
-        })
+        for ((bin, owner), flow) in &self.bins {
+            by_job.entry(*owner).or_insert_with(empty)[(bin - axis.first) as usize].0.add(*flow);
+        }
+        let mut whole = empty();
+        for bins in by_job.values() {
+            for ((flow, seconds), (more, more_seconds)) in whole.iter_mut().zip(bins) {
+                flow.add(*more);
+                *seconds += more_seconds;
+            }
+        }
+        let rates = |bins: &[(Flow, f64)], octets: fn(&Flow) -> Option<f64>| {
+            bins.iter().enumerate().map(|(bin, (flow, seconds))| axis.rate(bin, octets(flow), (flow.covered[0], *seconds))).collect()
+        };
+        PortRates {
+            into: rates(&whole, |flow| flow.rcv),
+            out: rates(&whole, |flow| flow.xmit),
+            out_by_job: by_job.iter().map(|(owner, bins)| (*owner, rates(bins, |flow| flow.xmit))).collect(),
+        }
     }
 }
 

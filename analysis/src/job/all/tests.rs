@@ -45,7 +45,8 @@ fn jobs_and_the_rest_are_the_whole() {
         let sum = |rates: &[Option<f64>]| rates.iter().map(|rate| rate.unwrap_or(0.0)).collect::<Vec<_>>();
         let mut parts = vec![0.0; all.bins];
         all.jobs.iter().for_each(|job| parts.iter_mut().zip(sum(&job.injected_gbps)).for_each(|(part, more)| *part += more));
-        assert!(parts.iter().zip(sum(&all.total)).all(|(part, total)| (part - total).abs() < 1e-9), "{bin_ns:?}");
+        let total = all.total.iter().map(|cell| cell.value().unwrap_or(0.0));
+        assert!(parts.iter().zip(total).all(|(part, total)| (part - total).abs() < 1e-9), "{bin_ns:?}");
         assert_eq!(gigabits(all.jobs.iter().map(|job| job.injected_bytes).sum()), 45.0 + 36.0);
         // From 3.1 s to 4.7 s both jobs run on n1, which sends at 4 and 5 Gb/s: each gets a half.
         let first = all.jobs.iter().find(|job| job.job.as_deref() == Some("1")).unwrap();
@@ -58,7 +59,7 @@ fn result_does_not_depend_on_the_chunks_and_gaps_are_not_zero() {
     let lines: Vec<String> = [1, 2, 3, 4, 8, 9].iter().flat_map(|slot| [sends(*slot, 1, 8.0, 0.5), sends(*slot, 2, 4.0, 0.0)]).collect();
     let jobs = [job("7", "n1", 1500, 8500)];
     let whole = traffic(&jobs, &lines, None);
-    assert_eq!((whole.bins, whole.total.iter().filter(|rate| rate.is_none()).count()), (9, 3), "{:?}", whole.total);
+    assert_eq!((whole.bins, whole.total.iter().filter(|cell| cell.value().is_none()).count()), (9, 3), "{:?}", whole.total);
     for cut in 0..=lines.len() {
         let empty = AllJobs::new(JobList::new(&jobs), None);
         let mut merged = fold(empty.clone(), &lines[..cut]);
@@ -134,4 +135,20 @@ fn long_recording_has_longer_bins_and_too_many_given_bins_are_an_error() {
     let error = fold(AllJobs::new(JobList::new(&[]), Some(1_000_000)), &lines).finish(None).unwrap_err();
     assert!(error.to_string().contains("more than 5000 bins"), "{error}");
     assert!(AllJobs::new(JobList::new(&[]), None).finish(None).is_err());
+}
+
+#[test]
+fn bin_without_a_value_of_a_port_is_a_lower_bound() {
+    const SECOND: u64 = 1_000_000_000;
+    // The sampler of n2 stops after the second slot.
+    let lines: Vec<String> =
+        (1..=4).flat_map(|slot| [Some(sends(slot, 1, 8.0, 0.0)), (slot < 3).then(|| sends(slot, 2, 4.0, 0.0))]).flatten().collect();
+    let all = traffic(&[job("7", "n[1-2]", 0, 3000)], &lines, Some(SECOND));
+    let [seven, rest] = &all.jobs[..] else { panic!("{:?}", all.jobs) };
+    assert_eq!(seven.injected_gbps, [Some(12.0), Some(12.0), Some(8.0), None]);
+    assert_eq!(seven.injected_covered, [Some(1.0), Some(1.0), Some(0.5), None]);
+    assert_eq!((rest.injected_gbps[3], rest.injected_covered[3]), (Some(8.0), Some(0.5)));
+    let half = Cell::AtLeast { value: 8.0, covered: 0.5 };
+    assert_eq!(all.total, [Cell::Value(12.0), Cell::Value(12.0), half, half]);
+    assert_eq!((seven.covered_seconds, seven.nodes[1].covered_seconds), (2.5, 2.0));
 }

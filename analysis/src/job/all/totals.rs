@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::Flow;
 use super::list::Window;
-use super::{Flow, add};
-use crate::job::blocked_ns_per_byte;
+use crate::cell::{Cell, Joined, columns};
 use crate::job::imbalance::Imbalance;
+use crate::job::{Known, blocked_ns_per_byte};
 use crate::rows::Row;
 
 /// Traffic of all jobs.
@@ -25,8 +26,8 @@ pub struct JobsTraffic {
     /// Jobs with records. The job that injected most comes first. The last entry is the traffic
     /// without a job.
     pub jobs: Vec<JobTotal>,
-    /// Data rate that all hosts injected, in Gb/s. `None` for a bin without records.
-    pub total: Vec<Option<f64>>,
+    /// Data rate that all hosts injected, in Gb/s.
+    pub total: Vec<Cell>,
     /// Data rates from the switch ports into the selected nodes, in Gb/s. The largest comes first.
     pub into: Vec<PortRate>,
 }
@@ -58,8 +59,11 @@ pub struct JobTotal {
     pub nodes: Vec<NodeTotal>,
     /// Names of hosts without records.
     pub missing: Vec<String>,
-    /// Data rate that all nodes sent in each bin, in Gb/s. Null for a bin without records.
+    /// Data rate that all nodes sent in each bin, in Gb/s. A lower bound where `injected_covered` is below
+    /// 1. Null where nothing is known.
     pub injected_gbps: Vec<Option<f64>>,
+    /// Share of the ports whose data rate is known in each bin, 0 to 1. Null where the job did not run.
+    pub injected_covered: Vec<Option<f64>>,
 }
 
 impl Row for JobTotal {
@@ -93,6 +97,12 @@ impl JobTotal {
         to.saturating_sub(from) as f64 / 1e9
     }
 
+    /// Returns the times that are known, if they are not the whole time. `recorded_ns` is that of all
+    /// records.
+    pub fn known(&self, recorded_ns: (u64, u64)) -> Option<Known> {
+        Known::of(self.covered_seconds, self.blocked_covered_seconds, self.recorded_seconds(recorded_ns))
+    }
+
     /// Adds the traffic of a later time range, which begins where this one ends or after it. The
     /// bins of both have the same length. `gap` is the number of bins between the two.
     pub fn extend(&mut self, later: Self, gap: usize) {
@@ -119,6 +129,8 @@ impl JobTotal {
         self.missing.retain(|host| later.missing.contains(host));
         self.injected_gbps.extend(std::iter::repeat_n(None, gap));
         self.injected_gbps.extend(later.injected_gbps);
+        self.injected_covered.extend(std::iter::repeat_n(Some(0.0), gap));
+        self.injected_covered.extend(later.injected_covered);
     }
 }
 
@@ -146,27 +158,48 @@ pub struct NodeTotal {
 pub struct PortRate {
     /// The port and the host behind it.
     pub port: String,
-    /// Data rate in each bin, in Gb/s. Null for a bin without records.
+    /// Data rate in each bin, in Gb/s. A lower bound where `covered` is below 1. Null where nothing is
+    /// known.
     pub gbps: Vec<Option<f64>>,
+    /// Share of the bin in which the data rate is known, 0 to 1.
+    pub covered: Vec<Option<f64>>,
+}
+
+impl PortRate {
+    pub(crate) fn new(port: String, cells: &[Cell]) -> Self {
+        let (gbps, covered) = columns(cells);
+        Self { port, gbps, covered }
+    }
+
+    /// Sorts rates. The largest one comes first.
+    pub(crate) fn sort(rates: &mut [Self]) {
+        let total = |rate: &Self| rate.gbps.iter().flatten().sum::<f64>();
+        rates.sort_by(|a, b| total(b).total_cmp(&total(a)).then_with(|| a.port.cmp(&b.port)));
+    }
 }
 
 /// Sums of a job.
 pub(super) struct Builder {
     pub(super) nodes: BTreeMap<String, NodeTotal>,
-    injected: Vec<Option<f64>>,
+    injected: Vec<Joined>,
 }
 
 impl Builder {
     pub(super) fn new(bins: usize) -> Self {
-        Self { nodes: BTreeMap::new(), injected: vec![None; bins] }
+        Self { nodes: BTreeMap::new(), injected: vec![Joined::default(); bins] }
     }
 
     fn node(&mut self, host: &str) -> &mut NodeTotal {
         self.nodes.entry(host.to_owned()).or_insert_with(|| NodeTotal { host: host.to_owned(), ..NodeTotal::default() })
     }
 
-    pub(super) fn add(&mut self, host: &str, bin: usize, flow: Flow) {
-        add(&mut self.injected[bin], flow.xmit);
+    /// Adds the data rates of a port.
+    pub(super) fn add_rates(&mut self, cells: &[Cell]) {
+        self.injected.iter_mut().zip(cells).for_each(|(sum, cell)| sum.add(*cell, |a, b| a + b));
+    }
+
+    /// Adds the traffic of a port in a bin.
+    pub(super) fn add(&mut self, host: &str, flow: Flow) {
         let node = self.node(host);
         node.injected_bytes += flow.xmit.unwrap_or(0.0);
         node.ejected_bytes += flow.rcv.unwrap_or(0.0);
@@ -181,7 +214,7 @@ impl Builder {
 
     /// Returns the results of the job with this `window`. Without `window`, returns the results of
     /// the traffic without a job.
-    pub(super) fn finish(self, window: Option<&Window>, rates: &impl Fn(Vec<Option<f64>>) -> Vec<Option<f64>>) -> JobTotal {
+    pub(super) fn finish(self, window: Option<&Window>) -> JobTotal {
         let of_ports = |node: NodeTotal| {
             let ports = node.ports.max(1) as f64;
             NodeTotal {
@@ -196,6 +229,8 @@ impl Builder {
         let sum = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>();
         let (injected_bytes, blocked_seconds) = (sum(|node| node.injected_bytes), sum(|node| node.blocked_seconds));
         let (covered_seconds, blocked_covered_seconds) = (mean(|node| node.covered_seconds), mean(|node| node.blocked_covered_seconds));
+        let injected: Vec<Cell> = self.injected.into_iter().map(Joined::cell).collect();
+        let (injected_gbps, injected_covered) = columns(&injected);
         let hosts = window.iter().flat_map(|window| &window.hosts);
         JobTotal {
             job: window.map(|window| window.id.clone()),
@@ -209,7 +244,8 @@ impl Builder {
             blocked_ns_per_byte: blocked_ns_per_byte((blocked_seconds, blocked_covered_seconds), (injected_bytes, covered_seconds)),
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
             missing: hosts.filter(|host| !found.contains(&host.to_lowercase())).cloned().collect(),
-            injected_gbps: rates(self.injected),
+            injected_gbps,
+            injected_covered,
             nodes,
         }
     }

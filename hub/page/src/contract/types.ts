@@ -346,6 +346,7 @@ export interface GroupTarget {
   ports: number;
   in_bytes: number;
   out_bytes: number;
+  covered_seconds: number;
   in_peak_gbps: number | null;
   out_peak_gbps: number | null;
 }
@@ -358,6 +359,7 @@ export interface GroupSender {
   least_bytes: number;
   estimate_bytes: number;
   most_bytes: number;
+  covered_seconds: number;
   correlation: number | null;
   estimate_gbps: (number | null)[];
 }
@@ -365,6 +367,7 @@ export interface GroupSender {
 export interface PortRate {
   port: string;
   gbps: (number | null)[];
+  covered?: (number | null)[];
 }
 
 export interface GroupDetail extends GroupRow {
@@ -373,6 +376,8 @@ export interface GroupDetail extends GroupRow {
   sender_count: number;
   in_bytes: number;
   out_bytes: number;
+  covered_seconds: number;
+  recorded_seconds: number;
   in_imbalance: Imbalance;
   out_imbalance: Imbalance;
   targets: GroupTarget[];
