@@ -261,8 +261,8 @@ soak: deps-browser tools build test-systemd ## Repeat the tests on a loaded mach
 	    ./tests/slurm/run target/release || exit 1; \
 	done
 	$(MAKE) --no-print-directory test-fleet
-	from=$$(date +%s); IBNET_SEEDS=$$from-$$((from + 40)) $(RUN) test $(ALL) --test recompute
 	$(MAKE) --no-print-directory torture TORTURE_MINUTES=60 TORTURE_DEPTH=20
+	from=$$(date +%s); IBNET_SEEDS=$$from-$$((from + 40)) $(RUN) test $(ALL) --test recompute
 
 # TORTURE_PROGRAMS=/usr/bin attacks the installed programs. Root is needed for full disks. Each run has
 # another seed; TORTURE_ARGS="--seed N" repeats one. HUB=no leaves ibnet-hub out, which needs Node.

@@ -405,8 +405,11 @@ fn random_recording(dir: &Path, seed: u64) -> Vec<PathBuf> {
     }
     let faults = Faults { delayed: rng.f64() / 10.0, duplicated: rng.f64() / 10.0, ..faults(rng.u64(1..60)) };
     let config = [DISTURBED, CADENCE][rng.usize(..2)].replace("loss = 0.00", "loss = 0.01");
-    let plan = plan(dir, &hosts.join(","));
-    record(&dir.join("random"), &config, &[plan], SLOTS as u64, Duration::ZERO, faults, &stops);
+    let mut plans = vec![plan(dir, &hosts.join(","))];
+    if rng.bool() {
+        plans.push(plan(dir, "node00001,node00005"));
+    }
+    record(&dir.join("random"), &config, &plans, SLOTS as u64, Duration::ZERO, faults, &stops);
     let files = files(dir, &["random"]);
     if rng.bool() {
         cut(&files[rng.usize(..files.len())]);

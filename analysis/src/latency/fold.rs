@@ -116,7 +116,8 @@ impl Latency {
         let mut compound = Distribution::default();
         self.compound.finish(&clocks).values().for_each(|values| compound.merge(values));
         let (mut rtt, mut service, mut means) = (Parts::default(), Parts::default(), Parts::default());
-        let mut least: BTreeMap<Guid, u64> = BTreeMap::new();
+        // The shortest time of a device: exact, and from histograms.
+        let mut least: [BTreeMap<Guid, u64>; 2] = Default::default();
         for (name, sampler) in &self.samplers {
             let clock = sampler.clock.unwrap_or(0);
             for (kind, values) in &sampler.kinds {
@@ -128,12 +129,18 @@ impl Latency {
                         parts.add_device(*guid, (&device.kind, device.hops), name, &values.less(clock));
                     }
                 }
-                let from_histogram = || (!device.single.is_empty()).then(|| device.single.least());
-                if let Some(ns) = device.least.or_else(from_histogram) {
-                    let ns = ns.saturating_sub(clock).max(1);
+                let from_histogram = (!device.single.is_empty()).then(|| device.single.least());
+                for (least, ns) in least.iter_mut().zip([device.least, from_histogram]) {
+                    let Some(ns) = ns.map(|ns| ns.saturating_sub(clock).max(1)) else { continue };
                     least.entry(*guid).and_modify(|known| *known = ns.min(*known)).or_insert(ns);
                 }
             }
+        }
+        let [mut least, from_histograms] = least;
+        // A histogram has rounded values, also of the time before the range: it counts only for a device
+        // without records of any sampler.
+        for (guid, ns) in from_histograms {
+            least.entry(guid).or_insert(ns);
         }
         let has_exact_least = self.samplers.values().flat_map(|sampler| sampler.devices.values()).any(|device| device.least.is_some());
         let mut least_values = Distribution::default();
@@ -239,6 +246,15 @@ mod tests {
 
     fn names(groups: &[super::super::grouping::Named]) -> Vec<(&str, u64)> {
         groups.iter().map(|named| (named.name.as_str(), named.values.count())).collect()
+    }
+
+    #[test]
+    fn histogram_gives_the_least_time_only_of_a_device_without_records_of_any_sampler() {
+        let record = port(7, "1", "ok", (40_000, 1), r#","rtt_min_ns":40000"#);
+        let of_other = |guid: u64| histogram("service", "hca", &format!(r#""0x{guid:016x}""#), &[30_000]).replace(r#""s""#, r#""t""#);
+        let latencies = latency(&[record, of_other(7), of_other(8)]).finish().unwrap();
+        assert_eq!((latencies.least.count(), latencies.least.greatest()), (2, 40_000));
+        assert!(latencies.least.least() < 30_500, "{}", latencies.least.least());
     }
 
     #[test]
