@@ -13,12 +13,14 @@ use crate::record::Port;
 const INEXACT_NS: u64 = 100_000_000;
 
 /// The last reading of both counters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Growth {
     /// Its time, the longest time from the reading of the device to this time, and the counters.
     last: Option<(u64, u64, [u64; 2])>,
     /// Time of the newest reading, also of one that was left out because it is out of order.
     newest: u64,
+    /// End of the time for which rates stood in for the first reading, and their octets.
+    stood_in: (u64, [f64; 2]),
 }
 
 /// Octets that were sent and received over a time.
@@ -68,6 +70,8 @@ impl Growth {
             let time = rated?;
             // 1 Gb/s for 1 ns is 1 bit.
             let octets = gbps.map(|gbps| Some(gbps? * time.length_ns() as f64 / 8.0));
+            self.stood_in.0 = time.to();
+            self.stood_in.1.iter_mut().zip(octets).for_each(|(sum, octets)| *sum += octets.unwrap_or(0.0));
             return octets.iter().any(Option::is_some).then_some(Moved { time, octets });
         };
         // The next reading counts the octets of a record without counters too.
@@ -75,8 +79,12 @@ impl Growth {
         let longest_ns = late_ns.saturating_add(time.length_ns()).saturating_add(INEXACT_NS) as f64;
         let most = rate(link).and_then(|rate| rate.data_gbps()).map_or(f64::INFINITY, |gbps| gbps * longest_ns / 8.0);
         let grown = |of: usize| now[of].checked_sub(before[of]).map(|octets| octets as f64).filter(|octets| *octets <= most);
-        let octets = [Some(grown(0)?), Some(grown(1)?)];
-        Some(Moved { time, octets })
+        let grown = [grown(0)?, grown(1)?];
+        // The first reading of a time range is that at its start. It arrives with the next reading, after
+        // records that have rates and no counters.
+        let (until, given) = if self.stood_in.0 > since { self.stood_in } else { (since, [0.0; 2]) };
+        let octets = [0, 1].map(|of| Some((grown[of] - given[of]).max(0.0)));
+        Some(Moved { time: Interval::new(until, ts)?, octets })
     }
 }
 
@@ -102,6 +110,22 @@ mod tests {
         assert_eq!(moved(&mut growth, 6, Some(50), None), None, "a reset");
         assert_eq!(moved(&mut growth, 7, Some(60), Some(8e-8)), Some((6, 7, 10.0)));
         assert_eq!(moved(&mut growth, 8, Some(60_000_000_000), None), None, "more than the link can carry");
+    }
+
+    #[test]
+    fn reading_at_the_start_of_a_range_counts_no_octets_of_rates_again() {
+        let mut growth = Growth::default();
+        let rated = Interval::new(10 * SECOND, 11 * SECOND);
+        let gbps = [Some(8e-7), Some(8e-7)];
+        let octets = |moved: Option<Moved>| moved.map(|moved| (moved.time.from(), moved.time.to(), moved.octets));
+        // The counters of this record are left out, because another sampler read at the same time.
+        let first = octets(growth.add_reading((11 * SECOND, 0), [None, None], rated, gbps, "4xEDR"));
+        assert_eq!(first, Some((10 * SECOND, 11 * SECOND, [Some(100.0); 2])));
+        assert_eq!(growth.add_reading((10 * SECOND, u64::MAX), [Some(500); 2], None, [None; 2], "4xEDR"), None);
+        let rest = octets(growth.add_reading((12 * SECOND, 0), [Some(750); 2], None, [None; 2], "4xEDR"));
+        assert_eq!(rest, Some((11 * SECOND, 12 * SECOND, [Some(150.0); 2])));
+        let next = octets(growth.add_reading((13 * SECOND, 0), [Some(850); 2], None, [None; 2], "4xEDR"));
+        assert_eq!(next, Some((12 * SECOND, 13 * SECOND, [Some(100.0); 2])));
     }
 
     #[test]

@@ -153,17 +153,20 @@ class Port:
         self.peer_name = next((r["peer"] for r in reversed(self.records) if r["peer"] is not None), "")
 
     def octets(self):
-        """The octets between readings of any sampler: (from, to, sent, received, record). Before the first reading,
-        the rates stand for them."""
+        """The octets between readings of any sampler: (from, to, sent, received, record). Before the first reading in
+        the range, the rates stand for them."""
         low, high = self.window
-        last, newest = None, 0
+        last, newest, stood = None, 0, (0, 0.0, 0.0)
         for r in self.used:
             values = [r[name] for name in DATA]
             is_reading = r["counts"] and None not in values and not set(DATA) & set(r["saturated"] or [])
-            if last is None and r["spans"]["data"]:
+            is_first = last is None or last["ts"] < low and not is_reading
+            if is_first and r["spans"]["data"]:
                 a, b = max(r["spans"]["data"][0], low), min(r["spans"]["data"][1], high)
                 if a < b and None not in (r["xmit_gbps"], r["rcv_gbps"]):
-                    yield a, b, r["xmit_gbps"] * (b - a) / 8, r["rcv_gbps"] * (b - a) / 8, r
+                    sent, received = (r[name] * (b - a) / 8 for name in ("xmit_gbps", "rcv_gbps"))
+                    stood = b, stood[1] + sent, stood[2] + received
+                    yield a, b, sent, received, r
             if not is_reading:
                 continue
             before, newest = newest, r["ts"]
@@ -178,7 +181,10 @@ class Port:
                 for (a, before), (b, after) in zip(points, points[1:]):
                     sent, received = (y - x for x, y in zip(before, after))
                     if low <= a < b <= high and is_known:
-                        yield a, b, sent, received, r
+                        if a < stood[0]:
+                            a, sent, received = stood[0], max(sent - stood[1], 0.0), max(received - stood[2], 0.0)
+                        if a < b:
+                            yield a, b, sent, received, r
             last = r
 
     def is_older(self, r, newest):
