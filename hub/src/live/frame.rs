@@ -36,6 +36,9 @@ pub(crate) const LINK_DOWN: u16 = 65_533;
 /// No sampler queries the port.
 pub(crate) const NOT_ASSIGNED: u16 = 65_532;
 
+/// Errors increased at an unknown time. Only in matrices.
+pub(crate) const INCREASE: u16 = 65_531;
+
 /// Flag: a sampler has not ended the slot. The frame is sent again when it has.
 pub(crate) const PARTIAL: u16 = 1;
 

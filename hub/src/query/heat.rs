@@ -15,12 +15,12 @@ use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::ports::PortKey;
-use ibnet_analysis::rates::{Rate, Readings, Slots};
+use ibnet_analysis::rates::{Added, Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Port, Record, Type};
 use rustc_hash::FxHashMap;
 
 use crate::archive::reader;
-use crate::live::frame::{FULL, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED};
+use crate::live::frame::{FULL, INCREASE, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED};
 use crate::query::error::ApiError;
 use crate::query::memory::Memory;
 use crate::state::Hub;
@@ -99,6 +99,10 @@ struct Cell {
     all: Vec<f64>,
     is_down: bool,
     is_silent: bool,
+    /// Counters of the metric have no rate.
+    is_partial: bool,
+    /// A counter of errors increased at an unknown time.
+    has_increase: bool,
 }
 
 /// The columns of one port.
@@ -145,6 +149,7 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
     let old = minutes::METRICS.iter().position(|name| *name == request.metric.name);
     let rows = topology.ports.len();
     let mut values = vec![NO_DATA; rows * columns as usize];
+    let mut bounds: Vec<u32> = Vec::new();
     let keys = topology.ports.iter().map(|port| (port.guid, port.port)).collect();
     let memory = Memory { hub, keys, wanted: wanted.clone(), events: Vec::new(), range: (from, request.to) };
     let mut archived = archived(&empty, rows as u64 * columns, &memory)?;
@@ -178,11 +183,14 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
             }
             let index = batch * PORTS_AT_ONCE + place;
             for (column, cell) in row.cells.iter_mut().enumerate() {
-                values[column * rows + index] = cell.number(request.join, request.metric.scale, none);
+                let (number, is_bound) = cell.number(request.join, request.metric.scale, none);
+                values[column * rows + index] = number;
+                bounds.extend(is_bound.then_some((column * rows + index) as u32));
             }
         }
     }
-    let mut octets = Vec::with_capacity(32 + 2 * values.len());
+    bounds.sort_unstable();
+    let mut octets = Vec::with_capacity(32 + 2 * values.len() + 4 * bounds.len());
     octets.extend(MAGIC.to_le_bytes());
     octets.extend(topology.generation.to_le_bytes());
     octets.extend(from.to_le_bytes());
@@ -190,6 +198,7 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
     octets.extend((rows as u32).to_le_bytes());
     octets.extend((columns as u32).to_le_bytes());
     octets.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    octets.extend(bounds.iter().flat_map(|place| place.to_le_bytes()));
     Ok(octets)
 }
 
@@ -284,11 +293,20 @@ impl Row {
         if by_slot.abs_diff(port.ts) < 2 * self.interval_ns { by_slot } else { port.ts / self.interval_ns * self.interval_ns }
     }
 
-    /// Returns the whole intervals that a value describes. They end at the start of the slot in
-    /// which it was read.
-    fn described(&self, start: u64, length_ns: u64) -> Option<Interval> {
-        let intervals = ((length_ns + self.interval_ns / 2) / self.interval_ns).max(1);
-        Interval::new(start.saturating_sub(intervals.saturating_mul(self.interval_ns)), start)
+    /// Returns the whole intervals that stand for a time before a reading at `ts`. The last one ends at
+    /// `start`, the start of the slot of the reading.
+    fn described(&self, start: u64, ts: u64, time: Interval) -> Option<Interval> {
+        let whole = |ns: u64| (ns + self.interval_ns / 2) / self.interval_ns * self.interval_ns;
+        let end = start.saturating_sub(whole(ts.saturating_sub(time.to())));
+        Interval::new(end.saturating_sub(whole(time.length_ns()).max(self.interval_ns)), end)
+    }
+
+    /// Changes the cells of the columns that a time overlaps.
+    fn mark(&mut self, time: Interval, of: fn(&mut Cell)) {
+        let end = self.from.saturating_add(self.step.saturating_mul(self.cells.len() as u64));
+        let Some(time) = time.within(self.from, end) else { return };
+        let columns = (time.from() - self.from) / self.step..(time.to() - self.from).div_ceil(self.step);
+        self.cells[columns.start as usize..columns.end as usize].iter_mut().for_each(of);
     }
 
     fn cell_at(&mut self, start: u64) -> Option<&mut Cell> {
@@ -310,17 +328,24 @@ impl Fold for Row {
         let Record::Port(port) = record else { return };
         self.slots.add(port);
         let start = self.slot_start(port);
-        let rates = if self.uses_counters() {
-            self.readings.add(port, &self.metric, &self.slots).rates
+        let Added { rates, partial, increased } = if self.uses_counters() {
+            self.readings.add(port, &self.metric, &self.slots)
         } else {
             let round_trip = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
             let time = round_trip.and_then(|round_trip| self.metric.time(port, round_trip));
             let rate = time.zip(self.metric.value(port)).map(|(time, per_second)| Rate { time, per_second, is_addition: false });
-            rate.into_iter().collect()
+            Added { rates: rate.into_iter().collect(), ..Added::default() }
         };
         for Rate { time, per_second, is_addition } in &rates {
-            let Some(time) = self.described(start, time.length_ns()) else { continue };
+            let Some(time) = self.described(start, port.ts, *time) else { continue };
             if *is_addition { self.add_more(time, *per_second) } else { self.add_value(time, *per_second, *per_second) }
+        }
+        for time in partial.into_iter().filter_map(|time| self.described(start, port.ts, time)).collect::<Vec<_>>() {
+            self.mark(time, |cell| cell.is_partial = true);
+        }
+        let increased = increased.into_iter().filter(|_| self.metric.counts_errors());
+        for time in increased.filter_map(|time| self.described(start, port.ts, time)).collect::<Vec<_>>() {
+            self.mark(time, |cell| cell.has_increase = true);
         }
         if rates.is_empty() {
             let (is_down, is_silent) = (&*port.status == "down", !port.answered() && &*port.status != "down");
@@ -335,17 +360,22 @@ impl Fold for Row {
 }
 
 impl Cell {
-    fn number(&mut self, join: Join, scale: f64, none: u16) -> u16 {
+    /// Returns the number, and whether it is a lower bound.
+    fn number(&mut self, join: Join, scale: f64, none: u16) -> (u16, bool) {
         let value = match join {
             Join::Mean => (self.time_ns > 0).then(|| self.sum / self.time_ns as f64),
             Join::Max => self.max,
             Join::P95 => percentile(&mut self.all),
         };
         match value {
-            Some(value) => ((value / scale).clamp(0.0, 1.0) * f64::from(FULL)).round() as u16,
-            None if self.is_down => LINK_DOWN,
-            None if self.is_silent => NO_ANSWER,
-            None => none,
+            // An increase at an unknown time is not drawn as 0.
+            Some(value) if value > 0.0 || !self.has_increase => {
+                (((value / scale).clamp(0.0, 1.0) * f64::from(FULL)).round() as u16, self.is_partial || self.has_increase)
+            }
+            None if self.is_down => (LINK_DOWN, false),
+            None if self.is_silent => (NO_ANSWER, false),
+            _ if self.has_increase => (INCREASE, false),
+            _ => (none, false),
         }
     }
 }
@@ -370,10 +400,12 @@ mod tests {
 
     #[test]
     fn cell_without_a_value_has_a_state() {
-        let number = |mut cell: Cell| cell.number(Join::Max, 1.0, NO_DATA);
+        let number = |mut cell: Cell| cell.number(Join::Max, 1.0, NO_DATA).0;
         assert_eq!(number(Cell { max: Some(0.5), is_silent: true, ..Cell::default() }), 32_000);
         assert_eq!(number(Cell { is_silent: true, ..Cell::default() }), NO_ANSWER);
         assert_eq!(number(Cell { is_down: true, is_silent: true, ..Cell::default() }), LINK_DOWN);
+        assert_eq!(number(Cell { has_increase: true, is_silent: true, ..Cell::default() }), NO_ANSWER);
+        assert_eq!(number(Cell { has_increase: true, ..Cell::default() }), INCREASE);
         assert_eq!(number(Cell::default()), NO_DATA);
     }
 }

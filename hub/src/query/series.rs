@@ -9,7 +9,7 @@ use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::ports::PortKey;
-use ibnet_analysis::rates::{Rate, Readings, Slots};
+use ibnet_analysis::rates::{Added, Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Port, Record, Type, Value};
 use serde::Serialize;
 
@@ -68,6 +68,19 @@ pub(crate) struct Series {
     /// Largest value of each step. Absent without a step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max: Option<Vec<Option<Number>>>,
+    /// What is known of each value that is not exact. Absent if all values are exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<Vec<Option<State>>>,
+}
+
+/// What is known of a value that is not exact. The names are those of the heat map of `ibnet-view`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// The value is a lower bound: counters of the metric have no rate, or a counter is full.
+    AtLeast,
+    /// Errors increased at an unknown time, and there is no value above 0.
+    Increase,
 }
 
 /// A counter or a rate. A counter keeps all of its digits.
@@ -88,7 +101,12 @@ impl Number {
 }
 
 /// A value with the time that it describes. For a counter, it is the time before the reading.
-type Sample = (Interval, Option<Number>);
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    time: Interval,
+    value: Option<Number>,
+    state: Option<State>,
+}
 
 /// Returns the values from `from` to `to` for each metric.
 pub(crate) fn find(
@@ -127,7 +145,7 @@ pub(crate) fn find(
     let joined = |(metric, samples): (&SeriesMetric, Vec<Sample>)| {
         let index = minutes::METRICS.iter().position(|name| *name == metric.name());
         // The archive can end before the records in memory begin.
-        let archived_to = samples.iter().map(|(time, _)| time.to()).take_while(|end| *end < first).last().unwrap_or(0);
+        let archived_to = samples.iter().map(|sample| sample.time.to()).take_while(|end| *end < first).last().unwrap_or(0);
         let old = minutes.iter().filter_map(|minute| {
             let interval = Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS)?;
             let value = minute.values[index?];
@@ -171,41 +189,65 @@ fn series(
             return Err(ApiError::wrong(format!("the answer has more than {MOST_VALUES} values; give a step or a shorter range")));
         }
         let real = |value: &Option<(f64, f64)>| value.map(|(mean, _)| Number::Real(mean));
-        let all = old.iter().map(|(time, value)| (time.to(), real(value))).chain(samples.iter().map(|(time, value)| (time.to(), *value)));
-        let mut all: Vec<(u64, Option<Number>)> = all.filter(|(end, _)| (from..=to).contains(end)).collect();
+        let old = old.iter().map(|(time, value)| (time.to(), (real(value), None)));
+        let all = old.chain(samples.iter().map(|sample| (sample.time.to(), stated(sample.value, sample.state))));
+        let mut all: Vec<(u64, _)> = all.filter(|(end, _)| (from..=to).contains(end)).collect();
         // The minutes lie between the records of the archive and those in memory.
         all.sort_by_key(|(time, _)| *time);
-        let (t, v) = all.into_iter().unzip();
-        return Ok(Series { t, v, max: None });
+        let (t, all): (_, Vec<_>) = all.into_iter().unzip();
+        let (v, state) = all.into_iter().unzip();
+        return Ok(Series { t, v, max: None, state: some(state) });
     };
     let count = (to - from).div_ceil(step.max(1)) as usize;
     if count > MOST_VALUES {
         return Err(ApiError::wrong(format!("the answer has more than {MOST_VALUES} steps; give a longer step or a shorter range")));
     }
     let mut bins = vec![StepBin::default(); count];
-    let olds = old.iter().filter_map(|(time, value)| value.map(|(mean, max)| (*time, mean, max, None)));
-    let news = samples.iter().filter_map(|(time, value)| value.map(|value| (*time, value.value(), value.value(), Some(value))));
-    for (time, mean, max, number) in olds.chain(news) {
+    let olds = old.iter().filter_map(|(time, value)| value.map(|(mean, max)| (*time, Some((mean, max)), None, None)));
+    let news = samples.iter().map(|Sample { time, value, state }| (*time, value.map(|value| (value.value(), value.value())), *value, *state));
+    for (time, value, number, state) in olds.chain(news) {
         // Bins begin at `from`.
         let Some(time) = time.within(from, to) else { continue };
         let Some(time) = Interval::new(time.from() - from, time.to() - from) else { continue };
         for (bin, part) in time.split(step) {
-            if let Some(bin) = bins.get_mut(bin as usize) {
+            let Some(bin) = bins.get_mut(bin as usize) else { continue };
+            bin.state = bin.state.max(state.filter(|_| !is_counter));
+            if let Some((mean, max)) = value {
                 bin.sum += mean * part.length_ns() as f64;
                 bin.time_ns += part.length_ns();
                 bin.max = Some(bin.max.map_or(max, |known| known.max(max)));
             }
         }
-        if let Some(bin) = bins.get_mut(((time.to() - 1) / step) as usize) {
+        if let Some(bin) = bins.get_mut(((time.to() - 1) / step) as usize).filter(|_| value.is_some()) {
             bin.last = number;
+            if is_counter {
+                bin.state = state;
+            }
         }
     }
     let mean = |bin: &StepBin| if is_counter { bin.last } else { (bin.time_ns > 0).then(|| Number::Real(bin.sum / bin.time_ns as f64)) };
+    let (v, state) = bins.iter().map(|bin| stated(mean(bin), bin.state)).unzip();
     Ok(Series {
         t: (1..=count as u64).map(|number| (from + number * step).min(to)).collect(),
-        v: bins.iter().map(mean).collect(),
+        v,
         max: (!is_counter).then(|| bins.iter().map(|bin| bin.max.map(Number::Real)).collect()),
+        state: some(state),
     })
+}
+
+/// Returns a value and its state. An increase at an unknown time is not returned as 0, and beside other
+/// errors it makes their number a lower bound.
+fn stated(value: Option<Number>, state: Option<State>) -> (Option<Number>, Option<State>) {
+    match (value, state) {
+        (Some(value), Some(_)) if value.value() > 0.0 => (Some(value), Some(State::AtLeast)),
+        (_, Some(State::Increase)) => (None, Some(State::Increase)),
+        (value, state) => (value, state.filter(|_| value.is_some())),
+    }
+}
+
+/// Returns the states if there are any.
+fn some(states: Vec<Option<State>>) -> Option<Vec<Option<State>>> {
+    Some(states).filter(|states| states.iter().any(Option::is_some))
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -214,6 +256,7 @@ struct StepBin {
     time_ns: u64,
     max: Option<f64>,
     last: Option<Number>,
+    state: Option<State>,
 }
 
 /// Collects the values of a port.
@@ -238,19 +281,34 @@ impl Fold for Samples {
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
         self.slots.add(port);
+        let (from, to) = self.range;
+        // The last step needs the record after the range, whose time begins in the range.
+        let is_near = |time: &Interval| time.to() >= from && time.from() <= to;
+        let before = || Interval::new(port.ts.saturating_sub(1), port.ts);
         for ((metric, readings), samples) in self.metrics.iter_mut().zip(&mut self.samples) {
-            let found = metric.samples(readings, &self.slots, port);
-            for (time, value, is_addition) in found {
-                let Some(time) = time.or_else(|| Interval::new(port.ts.saturating_sub(1), port.ts)) else { continue };
-                // The last step needs the record after the range, whose time begins in the range.
-                if time.to() < self.range.0 || time.from() > self.range.1 {
-                    continue;
-                }
-                match samples.last_mut() {
+            if metric.counters().is_empty() || metric.form == As::Total {
+                let (time, value, state) = metric.sample(port);
+                samples.extend(time.or_else(before).filter(is_near).map(|time| Sample { time, value, state }));
+                continue;
+            }
+            let Added { rates, partial, mut increased } = readings.add(port, &metric.metric, &self.slots);
+            increased.retain(|_| metric.metric.counts_errors());
+            if rates.is_empty() {
+                let time = increased.first().copied().or_else(before).filter(is_near);
+                samples.extend(time.map(|time| Sample { time, value: None, state: None }));
+            }
+            for Rate { time, per_second, is_addition } in rates {
+                if is_addition {
                     // Counters of a sum can be read in different slots.
-                    Some((_, Some(Number::Real(sum)))) if is_addition => *sum += value.map_or(0.0, Number::value),
-                    _ => samples.push((time, value)),
+                    let values = overlapping(samples, time).filter_map(|sample| sample.value.as_mut());
+                    values.for_each(|value| *value = Number::Real(value.value() + per_second));
+                } else if is_near(&time) {
+                    samples.push(Sample { time, value: Some(Number::Real(per_second)), state: None });
                 }
+            }
+            let states = [(partial, State::AtLeast), (increased, State::Increase)];
+            for (time, state) in states.into_iter().flat_map(|(times, state)| times.into_iter().map(move |time| (time, state))) {
+                overlapping(samples, time).for_each(|sample| sample.state = sample.state.max(Some(state)));
             }
         }
     }
@@ -260,24 +318,22 @@ impl Fold for Samples {
     }
 }
 
+/// Returns the last samples that overlap a time.
+fn overlapping(samples: &mut [Sample], time: Interval) -> impl Iterator<Item = &mut Sample> {
+    let after = samples.iter_mut().rev().take_while(move |sample| sample.time.to() > time.from());
+    after.filter(move |sample| sample.time.from() < time.to())
+}
+
 impl SeriesMetric {
-    /// Returns the values of a record, each with the time that it describes, and with whether it is
-    /// added to the value before it.
-    fn samples(&self, readings: &mut Readings, slots: &Slots, port: &Port<'_>) -> Vec<(Option<Interval>, Option<Number>, bool)> {
+    /// Returns the value of a record that needs no other record, with the time that it describes.
+    fn sample(&self, port: &Port<'_>) -> (Option<Interval>, Option<Number>, Option<State>) {
         if self.counters().is_empty() {
             let round_trip = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
             let time = round_trip.and_then(|round_trip| self.metric.time(port, round_trip));
-            return vec![(time, self.metric.value(port).map(Number::Real), false)];
+            return (time, self.metric.value(port).map(Number::Real), None);
         }
-        if self.form == As::Total {
-            return vec![(None, self.total(port).map(Number::Counter), false)];
-        }
-        let rates = readings.add(port, &self.metric, slots).rates;
-        if rates.is_empty() {
-            return vec![(None, None, false)];
-        }
-        let sample = |Rate { time, per_second, is_addition }| (Some(time), Some(Number::Real(per_second)), is_addition);
-        rates.into_iter().map(sample).collect()
+        let is_full = self.counters().iter().any(|name| port.is_saturated(name));
+        (None, self.total(port).map(Number::Counter), is_full.then_some(State::AtLeast))
     }
 
     /// Returns the sum of the counters.

@@ -25,7 +25,7 @@ use crate::archive::Archive;
 use crate::ingest::{self, Clock};
 use crate::input::{Message, What};
 use crate::jobs::settle;
-use crate::live::frame::{FULL, NO_ANSWER, NO_DATA};
+use crate::live::frame::{FULL, INCREASE, NO_ANSWER, NO_DATA};
 use crate::state::Hub;
 use crate::store::Limits;
 
@@ -318,6 +318,66 @@ fn matrix_has_the_values_of_the_frames() {
     let octets = heat::find(&hub, Request { metric, join: Join::Max, from, to, step: None }).expect("a matrix");
     let value = u16::from_le_bytes([octets[32 + 2 * (2 * 12 + gap)], octets[33 + 2 * (2 * 12 + gap)]]);
     assert!([NO_DATA, NO_ANSWER].contains(&value), "{value}");
+}
+
+/// Returns the lines of a port with two error counters. One of them is full from the sixth slot on, and
+/// the other one increases by 64 in the ninth slot.
+fn lines_of_a_full_counter() -> String {
+    let line = |passed: u64| {
+        let slot = START + passed;
+        let mut line = json!({
+            "type": "port", "ts": slot * SECOND + 1000, "slot": slot, "sampler": "s1", "guid": Guid(1).to_string(), "port": 1, "lid": 1,
+            "node": node(1), "kind": "switch", "link": "4xEDR", "status": "ok", "rtt_ns": 1000, "mads": 1, "identity": "ok",
+            "symbol_error_counter": if passed >= 8 { 64 } else { 0 }, "port_rcv_errors": if passed >= 5 { 65_535 } else { 3 },
+        });
+        if passed >= 5 {
+            line["saturated"] = json!(["port_rcv_errors"]);
+        }
+        line.to_string() + "\n"
+    };
+    let sweep = |slot: u64| {
+        json!({"type": "sweep", "ts": (slot * SECOND) + SECOND / 2, "slot": slot, "sampler": "s1", "ports": 1, "ok": 1}).to_string() + "\n"
+    };
+    let start = json!({"type": "start", "ts": START * SECOND, "slot": START, "sampler": "s1", "schema": 1, "version": "x", "pid": 1,
+        "ca": "sim", "ca_port": 1, "role": "primary", "interval_ns": SECOND, "ports": 1});
+    format!("{start}\n{}", (0..10).map(|passed| line(passed) + &sweep(START + passed)).collect::<String>())
+}
+
+#[test]
+fn sum_that_lacks_a_counter_is_a_lower_bound_and_an_increase_is_not_0() {
+    let hub = hub(&[lines_of_a_full_counter()]);
+    hub.tick(Clock::start().now());
+    let metric = *heat::METRICS.iter().find(|metric| metric.name == "errors").expect("a metric");
+    let range = (START * SECOND, (START + 10) * SECOND);
+    let matrix = |step: u64, join: Join| {
+        let octets =
+            heat::find(&hub, Request { metric, join, from: range.0, to: range.1, step: Some(step * SECOND) }).expect("a matrix");
+        let count = 10_usize.div_ceil(step as usize);
+        let (values, bounds) = octets[32..].split_at(2 * count);
+        let values: Vec<u16> = values.chunks(2).map(|value| u16::from_le_bytes([value[0], value[1]])).collect();
+        let bounds: Vec<u32> = bounds.chunks(4).map(|place| u32::from_le_bytes([place[0], place[1], place[2], place[3]])).collect();
+        (values, bounds)
+    };
+    // A column has the values of the slot that begins at its end.
+    let whole = (vec![0, 0, 0, 0, INCREASE, 0, 0, 640, 0, NO_DATA], vec![5, 6, 7, 8]);
+    assert_eq!(matrix(1, Join::Max), whole);
+    assert_eq!(matrix(5, Join::Max), (vec![INCREASE, 640], vec![1]));
+    assert_eq!(matrix(10, Join::Mean), (vec![71], vec![0]));
+    let rates = |step: Option<u64>| find_in(&hub, (1, 1), "errors", As::Rate, step, range);
+    let raw = rates(None);
+    let values = raw["v"].as_array().expect("values").iter().map(Json::as_f64).collect::<Vec<_>>();
+    let some = |value: f64| Some(value);
+    assert_eq!(values, [None, some(0.0), some(0.0), some(0.0), some(0.0), None, some(0.0), some(0.0), some(64.0), some(0.0)], "{raw}");
+    let (bound, increase) = (json!("at_least"), json!("increase"));
+    let states = [Json::Null, Json::Null, Json::Null, Json::Null, Json::Null, increase.clone()];
+    let expected: Vec<Json> = states.into_iter().chain(vec![bound.clone(); 4]).collect();
+    assert_eq!(raw["state"], json!(expected));
+    let steps = rates(Some(5 * SECOND));
+    assert_eq!((&steps["state"], steps["v"][0].is_null()), (&json!([increase, bound]), true), "{steps}");
+    let known = find_in(&hub, (1, 1), "symbol_error_counter", As::Rate, None, range);
+    assert!(known["state"].is_null(), "{known}");
+    let full = find_in(&hub, (1, 1), "port_rcv_errors", As::Total, None, range);
+    assert_eq!((&full["state"][4], &full["state"][5]), (&Json::Null, &json!("at_least")), "{full}");
 }
 
 #[test]
