@@ -44,10 +44,11 @@ pub(crate) fn run(hub: &Hub) {
         }
         let found = traffic(hub, slice);
         let mut state = hub.write();
-        for total in found.iter().flat_map(|found| &found.jobs) {
+        for (found, total) in found.iter().flat_map(|found| found.jobs.iter().map(move |total| (found, total))) {
             if let Some(known) = state.jobs.of_total(total) {
-                let start = found.as_ref().map_or(slice.0, |found| found.start_ns);
-                known.add(total.clone(), slice, start, BIN_NS);
+                // The first record in memory can be within a bin.
+                let from = slice.0.max(found.recorded_ns.0);
+                known.add(total.clone(), (from, slice.1), found.start_ns, BIN_NS);
             }
         }
         state.jobs.source.settled_ns = Some(slice.1);

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ibnet::types::Guid;
-use ibnet_analysis::hosts::Hosts;
-use ibnet_analysis::job::all::NodeTotal;
+use ibnet_analysis::hosts::{Hosts, host_of};
+use ibnet_analysis::job::all::{JobTotal, NodeTotal};
 use ibnet_analysis::job::imbalance::Imbalance;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::{Job, Uplink};
@@ -53,6 +53,8 @@ pub(crate) struct JobRow {
     covered_seconds: Option<f64>,
     blocked_seconds: Option<f64>,
     blocked_covered_seconds: Option<f64>,
+    /// Share of the known time in which a port was blocked: the mean of all ports.
+    blocked: Option<f64>,
     /// Blocked time per octet that was sent, in nanoseconds.
     blocked_ns_per_byte: Option<f64>,
     imbalance: Imbalance,
@@ -80,6 +82,10 @@ pub(crate) struct Filter {
 impl JobRow {
     fn of(known: &Known, has_nodes: bool) -> Self {
         let (run, total) = (&known.run, known.total.as_ref());
+        let blocked = |total: &JobTotal| {
+            let known = total.nodes.iter().map(|node| node.ports as f64 * node.blocked_covered_seconds).sum::<f64>();
+            (known > 0.0).then(|| total.blocked_seconds / known)
+        };
         Self {
             job: run.id.clone(),
             name: run.name.clone(),
@@ -97,6 +103,7 @@ impl JobRow {
             covered_seconds: total.map(|total| total.covered_seconds),
             blocked_seconds: total.map(|total| total.blocked_seconds),
             blocked_covered_seconds: total.map(|total| total.blocked_covered_seconds),
+            blocked: total.and_then(blocked),
             blocked_ns_per_byte: total.and_then(|total| total.blocked_ns_per_byte),
             imbalance: total.map(|total| total.imbalance).unwrap_or_default(),
             hosts: has_nodes.then(|| total.map(|total| total.nodes.clone()).unwrap_or_default()),
@@ -172,9 +179,10 @@ struct Neighbour {
     user: Option<String>,
     state: String,
     node_count: usize,
-    /// Number of leaf switches that both jobs use, and of the neighbour's ports at them.
+    /// Number of leaf switches that both jobs use, and of the neighbour's ports and nodes at them.
     leaves: usize,
     ports: usize,
+    nodes: usize,
     /// Estimated part of the neighbour in the traffic of these links, in Gb/s: the mean over the time
     /// range.
     up_gbps: f64,
@@ -286,6 +294,13 @@ impl Traffic {
             let part = ran_ns as f64 / (to - from) as f64;
             let shared: Vec<_> = other.leaves.iter().filter(|leaf| leaves.contains(&leaf.guid)).collect();
             let ports = shared.iter().map(|leaf| leaf.job_ports).sum();
+            let is_here = |guid: Guid| shared.iter().any(|leaf| leaf.guid == guid);
+            let names = self.ports.iter().flat_map(|(key, port)| {
+                let own = port.peer.filter(|peer| is_here(peer.0)).map(|_| &port.node);
+                own.into_iter().chain(is_here(key.0).then_some(&port.peer_name))
+            });
+            let nodes: BTreeSet<String> =
+                names.filter(|name| run.hosts.contains_node(name)).map(|name| host_of(name).to_lowercase()).collect();
             let is_shared = |link: &&Uplink| self.job.uplinks.iter().any(|own| own.port == link.port);
             let rates =
                 other.uplinks.iter().filter(is_shared).fold((0.0, 0.0), |sum, link| (sum.0 + link.job_up_gbps, sum.1 + link.job_down_gbps));
@@ -297,6 +312,7 @@ impl Traffic {
                 node_count: run.hosts.iter().count(),
                 leaves: shared.len(),
                 ports,
+                nodes: nodes.len(),
                 up_gbps: part * rates.0,
                 down_gbps: part * rates.1,
             })

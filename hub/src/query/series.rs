@@ -204,7 +204,8 @@ fn series(
     }
     let mut bins = vec![StepBin::default(); count];
     let olds = old.iter().filter_map(|(time, value)| value.map(|(mean, max)| (*time, Some((mean, max)), None, None)));
-    let news = samples.iter().map(|Sample { time, value, state }| (*time, value.map(|value| (value.value(), value.value())), *value, *state));
+    let news =
+        samples.iter().map(|Sample { time, value, state }| (*time, value.map(|value| (value.value(), value.value())), *value, *state));
     for (time, value, number, state) in olds.chain(news) {
         // Bins begin at `from`.
         let Some(time) = time.within(from, to) else { continue };

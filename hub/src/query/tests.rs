@@ -350,8 +350,7 @@ fn sum_that_lacks_a_counter_is_a_lower_bound_and_an_increase_is_not_0() {
     let metric = *heat::METRICS.iter().find(|metric| metric.name == "errors").expect("a metric");
     let range = (START * SECOND, (START + 10) * SECOND);
     let matrix = |step: u64, join: Join| {
-        let octets =
-            heat::find(&hub, Request { metric, join, from: range.0, to: range.1, step: Some(step * SECOND) }).expect("a matrix");
+        let octets = heat::find(&hub, Request { metric, join, from: range.0, to: range.1, step: Some(step * SECOND) }).expect("a matrix");
         let count = 10_usize.div_ceil(step as usize);
         let (values, bounds) = octets[32..].split_at(2 * count);
         let values: Vec<u16> = values.chunks(2).map(|value| u16::from_le_bytes([value[0], value[1]])).collect();
@@ -474,6 +473,43 @@ fn traffic_of_jobs_equals_that_of_the_analysis_of_files() {
         (found("", Some(true)), found("node103", None), found("NODE101", None), found("user01", Some(false)), found("x", None)),
         (2, 1, 1, 1, 0)
     );
+}
+
+#[test]
+fn node_with_two_ports_counts_once() {
+    let mut lines = lines();
+    for slot in START..START + SLOTS {
+        for (number, key, peer) in [(12, (1, 4), (0x102, 2)), (13, (0x102, 2), (1, 4))] {
+            lines.extend(record(number, key, peer, slot, false));
+        }
+    }
+    let hub = hub(&[lines.join("\n") + "\n"]);
+    // Time passes, so the topology has the new ports.
+    let mut now = Clock::start().now();
+    now.monotonic = Duration::from_secs(10);
+    hub.tick(now);
+    add_jobs(&hub);
+    let during = Some(((START + 105) * SECOND, (START + 145) * SECOND));
+    let one = serde_json::to_value(jobs::one(&hub, &Evaluations::default(), "7", during).expect("found")).expect("JSON");
+    let neighbour = &one["neighbours"][0];
+    let counts = ["job", "ports", "nodes", "node_count"].map(|name| neighbour[name].clone());
+    assert_eq!(counts, [json!("8"), json!(2), json!(1), json!(1)]);
+    // The two ports are blocked for 0.3 % and 1.3 % of the time.
+    let other = serde_json::to_value(jobs::one(&hub, &Evaluations::default(), "8", during).expect("found")).expect("JSON");
+    let blocked = other["blocked"].as_f64().expect("a share");
+    assert!((blocked - 0.008).abs() < 1e-6, "{other}");
+}
+
+#[test]
+fn traffic_of_a_job_begins_with_the_first_record() {
+    let later: Vec<_> =
+        lines().into_iter().filter(|line| !(0..44).any(|slot| line.contains(&format!(r#""slot":{},"#, START + slot)))).collect();
+    let hub = hub(&[later.join("\n") + "\n"]);
+    hub.tick(Clock::start().now());
+    add_jobs(&hub);
+    let one = serde_json::to_value(jobs::one(&hub, &Evaluations::default(), "7", None).expect("found")).expect("JSON");
+    let from = one["traffic_from_ns"].as_u64().expect("a time") as f64 / SECOND as f64 - START as f64;
+    assert!((43.0..45.0).contains(&from), "{from}: {one}");
 }
 
 /// Packs lines into an archive.
