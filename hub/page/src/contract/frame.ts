@@ -13,6 +13,8 @@ export const NO_ANSWER = 65534;
 export const LINK_DOWN = 65533;
 /** The port has no sampler. */
 export const NOT_ASSIGNED = 65532;
+/** Errors increased at an unknown time. Only matrices have this code. */
+export const INCREASE = 65531;
 
 const FRAME_MAGIC = 0x31424249;
 const HEAT_MAGIC = 0x31484249;
@@ -40,7 +42,35 @@ export interface Heat {
   step: number;
   rows: number;
   /** One array for each column. */
-  columns: Uint16Array[];
+  columns: Cells[];
+}
+
+/**
+ * Codes, or cells: a code in the low 16 bits, and above them the share of the ports without a value, in
+ * parts of 65535. If it is above 0, the value is not exact.
+ */
+export type Cells = Uint16Array | Uint32Array;
+
+const CODES = 0x10000;
+
+/** Returns the cell of a code that stands for some ports, of which a share has a value. */
+export function cellOf(code: number, known: number): number {
+  return code + CODES * Math.max(known < 1 ? 1 : 0, Math.round((CODES - 1) * (1 - known)));
+}
+
+/** Returns the code of a cell. */
+export function codeIn(cell: number): number {
+  return cell % CODES;
+}
+
+/** Returns the share of the ports of a cell that have a value. */
+export function knownShare(cell: number): number {
+  return 1 - Math.floor(cell / CODES) / (CODES - 1);
+}
+
+/** Returns the codes of cells. */
+export function codesIn(cells: Cells): Uint16Array {
+  return cells instanceof Uint16Array ? cells : Uint16Array.from(cells);
 }
 
 /** Returns whether a code is a value. */
@@ -67,6 +97,8 @@ export function stateOf(code: number): string {
       return "link down";
     case NOT_ASSIGNED:
       return "no sampler";
+    case INCREASE:
+      return "errors increased at an unknown time";
     default:
       return "no data";
   }
@@ -91,14 +123,26 @@ export function decodeFrame(message: ArrayBuffer): Frame {
 export function decodeHeat(message: ArrayBuffer): Heat {
   const view = header(message, HEAT_HEADER, HEAT_MAGIC, "matrix");
   const rows = view.getUint32(24, true);
-  const columns = view.getUint32(28, true);
-  expectLength(message, HEAT_HEADER + 2 * rows * columns, "matrix");
+  const count = view.getUint32(28, true);
+  const end = HEAT_HEADER + 2 * rows * count;
+  expectLength(
+    message,
+    Math.max(end, message.byteLength - ((message.byteLength - end) % 4)),
+    "matrix",
+  );
+  const columns: Cells[] = arrays(message, HEAT_HEADER, rows, count);
+  // The places of the lower bounds. They need not lie at a multiple of 4.
+  for (const place of new Uint32Array(message.slice(end))) {
+    const column = Math.floor(place / rows);
+    columns[column] = Uint32Array.from(columns[column]);
+    columns[column][place % rows] = cellOf(columns[column][place % rows], 0);
+  }
   return {
     generation: view.getUint32(4, true),
     from: Number(view.getBigUint64(8, true)) / 1e6,
     step: Number(view.getBigUint64(16, true)) / 1e6,
     rows,
-    columns: arrays(message, HEAT_HEADER, rows, columns),
+    columns,
   };
 }
 

@@ -262,6 +262,8 @@ export interface JobRow {
   covered_seconds: number | null;
   blocked_seconds: number | null;
   blocked_covered_seconds: number | null;
+  /** Share of the known time in which a port was blocked: the mean of all ports. */
+  blocked: number | null;
   blocked_ns_per_byte: number | null;
   imbalance: Imbalance;
   /** Nodes with and without records. Only in an answer about one job. */
@@ -297,6 +299,8 @@ export interface JobNeighbour {
   node_count: number;
   leaves: number;
   ports: number;
+  /** Nodes of the neighbour at these leaf switches. */
+  nodes: number;
   up_gbps: number;
   down_gbps: number;
 }
@@ -450,6 +454,8 @@ export interface Series {
   metric: string;
   t: number[];
   v: (number | null)[];
+  /** Values that are not exact. Absent if all are exact. */
+  state?: ("at_least" | "increase" | null)[];
 }
 
 /** The hub answers a request for one series without the list. */

@@ -109,6 +109,28 @@ export function hatch(
   return pattern;
 }
 
+const dotted = new WeakMap<CanvasRenderingContext2D, CanvasPattern | string>();
+
+/** Returns a pattern of light and dark dots, which are seen on every colour: the mark of lower bounds. */
+export function dots(context: CanvasRenderingContext2D): CanvasPattern | string {
+  let pattern = dotted.get(context);
+  if (pattern === undefined) {
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = 13;
+    const pen = tile.getContext("2d")!;
+    for (let y = 0; y < 13; y++) {
+      const x = (130 - 5 * y) % 13;
+      pen.fillStyle = "#ebebeb";
+      pen.fillRect(x, y, 1, 1);
+      pen.fillStyle = "#464646";
+      pen.fillRect((x + 1) % 13, y, 1, 1);
+    }
+    pattern = context.createPattern(tile, "repeat") ?? "transparent";
+    dotted.set(context, pattern);
+  }
+  return pattern;
+}
+
 /** Fills a triangle. */
 export function triangle(
   context: CanvasRenderingContext2D,

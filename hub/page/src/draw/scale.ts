@@ -4,7 +4,7 @@
 //! share. Each colour of a scale is lighter than the one before, so both stay readable for
 //! colour-blind users and without colours. Red is in neither scale: it marks what needs a person.
 
-import { FULL, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED } from "../contract/frame";
+import { FULL, INCREASE, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED } from "../contract/frame";
 import { BLOCKED } from "../model/state";
 import { theme } from "./theme";
 
@@ -111,11 +111,13 @@ export function metricName(metric: string): string {
   return names[metric] ?? metric.replaceAll("_", " ");
 }
 
-/** Greys of the states without a value, for pixels. Shape carries the state too: see `hatch`. */
+/** Colours of the states without a value, for pixels. Shape carries the state too: see `hatch`. */
 export const STATE_RGB: Record<number, { dark: Rgb; light: Rgb }> = {
   [NO_DATA]: { dark: [0x2b, 0x30, 0x3a], light: [0xdd, 0xe1, 0xe8] },
   [NO_ANSWER]: { dark: [0x6b, 0x72, 0x80], light: [0x9a, 0xa2, 0xb0] },
   [LINK_DOWN]: { dark: [0x0c, 0x0e, 0x12], light: [0x33, 0x39, 0x42] },
+  // An orange that is in no scale and differs from it in every kind of colour vision.
+  [INCREASE]: { dark: [0xd5, 0x5e, 0x00], light: [0xd5, 0x5e, 0x00] },
   [NOT_ASSIGNED]: { dark: [0x20, 0x24, 0x2c], light: [0xea, 0xed, 0xf2] },
 };
 

@@ -2,10 +2,10 @@
 //! notified of changes.
 
 import { getBinary, getJson, nanoseconds } from "../contract/api";
-import { decodeHeat, type Frame, NO_DATA } from "../contract/frame";
+import { codesIn, decodeHeat, type Frame, NO_DATA } from "../contract/frame";
 import { type Connection, Live } from "../contract/live";
 import type { Health, LiveHello, Metric, TopologyAnswer } from "../contract/types";
-import { History } from "./history";
+import { type Column, History } from "./history";
 import { BLOCKED, formatState, parseState, type State, UTILIZATION } from "./state";
 import { Topology } from "./topology";
 
@@ -17,6 +17,8 @@ export type Listener = (changes: ReadonlySet<Change>) => void;
 const FIRST_SLOTS = 90;
 /** Values that one request may return. */
 const LARGEST_ANSWER = 12_000_000;
+/** Slots that are not complete, after which the last complete one is old. */
+const MOST_PARTIAL = 5;
 const RETRY = 2000;
 /** Time between two requests for the condition of the hub, in milliseconds. */
 const HEALTH_PERIOD = 30_000;
@@ -261,6 +263,13 @@ export class App {
     return column?.values ?? null;
   }
 
+  /** Returns the newest slot that all samplers have ended; if it is old, the newest slot. */
+  newestWhole(metric: string): Column | undefined {
+    const history = this.histories.get(metric);
+    if (history === undefined || this.latest === null) return undefined;
+    return history.whole(this.latest, MOST_PARTIAL) ?? history.get(this.latest);
+  }
+
   /** Returns one code of a port over the last slots up to the shown one. */
   trace(metric: string, port: number, count: number): Uint16Array {
     const history = this.histories.get(metric);
@@ -287,7 +296,7 @@ export class App {
     this.matrix(metric, from, from + step, step, agg)
       .then((heat) => {
         if (this.aggregates.size > 40) this.aggregates.clear();
-        if (heat.columns.length > 0) this.aggregates.set(key, heat.columns[0]);
+        if (heat.columns.length > 0) this.aggregates.set(key, codesIn(heat.columns[0]));
         this.notify("values");
       })
       .catch((error: unknown) => this.fail(error))
@@ -344,7 +353,7 @@ export class App {
     const store = this.store(metric, topology);
     heat.columns.forEach((values, index) => {
       const slot = this.slotAt(heat.from + (index + 1) * heat.step);
-      if (!store.has(slot)) store.set(slot, this.timeOf(slot), values);
+      if (!store.has(slot)) store.set(slot, this.timeOf(slot), codesIn(values));
     });
   }
 
@@ -439,7 +448,8 @@ export class App {
     if (frame.generation !== topology.generation || frame.values[0]?.length !== ports) return;
     frame.values.forEach((values, index) => {
       const metric = this.subscription[index];
-      if (metric !== undefined) this.store(metric, topology).set(frame.slot, frame.time, values);
+      if (metric !== undefined)
+        this.store(metric, topology).set(frame.slot, frame.time, values, frame.partial);
     });
     if (this.latest === null || frame.slot >= this.latest) {
       if (this.latest !== null && frame.slot > this.latest + 1)

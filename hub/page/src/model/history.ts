@@ -8,6 +8,8 @@ export interface Column {
   /** End of the slot, milliseconds since 1970. */
   time: number;
   values: Uint16Array;
+  /** Whether a sampler has not ended the slot. */
+  partial: boolean;
 }
 
 /** Columns of one metric, by the number of their slot. */
@@ -25,8 +27,8 @@ export class History {
   }
 
   /** Adds a slot, or replaces it. The oldest slots leave when the memory is full. */
-  set(slot: number, time: number, values: Uint16Array): void {
-    this.columns.set(slot, { time, values });
+  set(slot: number, time: number, values: Uint16Array, partial = false): void {
+    this.columns.set(slot, { time, values, partial });
     this.oldest = Math.min(this.oldest, slot);
     while (this.columns.size > this.capacity) {
       if (slot === this.oldest) break;
@@ -45,6 +47,15 @@ export class History {
 
   has(slot: number): boolean {
     return this.columns.has(slot);
+  }
+
+  /** Returns the last complete one of `count` slots up to `slot`. */
+  whole(slot: number, count: number): Column | undefined {
+    for (let number = slot; number > slot - count; number--) {
+      const column = this.columns.get(number);
+      if (column?.partial === false) return column;
+    }
+    return undefined;
   }
 
   /** Returns the codes of one port over the last `count` slots up to `slot`; gaps are `missing`. */

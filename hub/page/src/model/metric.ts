@@ -1,12 +1,20 @@
 //! Values of metrics as text.
 
-import { hasValue, shareOf, stateOf } from "../contract/frame";
+import { codeIn, hasValue, knownShare, shareOf, stateOf } from "../contract/frame";
 import type { Metric } from "../contract/types";
 import { duration, percent, scaled } from "./units";
 
-/** Returns the value of a code with its unit, or its state. */
-export function codeText(metric: Metric, code: number): string {
-  return hasValue(code) ? valueText(metric, (shareOf(code) ?? 0) * metric.scale) : stateOf(code);
+/** Returns the value of a cell of some ports with its unit, or its state. */
+export function cellText(metric: Metric, cell: number, ports: number, aggregate: string): string {
+  const code = codeIn(cell);
+  if (!hasValue(code)) return stateOf(code);
+  const value = valueText(metric, (shareOf(code) ?? 0) * metric.scale);
+  const known = knownShare(cell);
+  if (known === 1) return value;
+  if (ports === 1) return `at least ${value}, some counters have no value`;
+  return aggregate === "max"
+    ? `at least ${value}, ${percent(known)} of the ports known`
+    : `${value}, of the ${percent(known)} of the ports that are known`;
 }
 
 /** Returns a value with its unit. */

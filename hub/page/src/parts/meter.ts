@@ -112,8 +112,20 @@ export type LegendScale = readonly [string, Scale, string];
 export const UTILIZATION_LEGEND: LegendScale = ["Utilization", utilizationScale, "100 %"];
 export const BLOCKED_LEGEND: LegendScale = ["Blocked share", blockedScale, "100 %"];
 
+/** A mark of a legend: the class of its swatch, and its text. */
+type LegendMark = readonly [string, string];
+
+export const STATES: LegendMark[] = [
+  ["no-answer", "no answer"],
+  ["down", "link down"],
+  ["no-data", "no data"],
+];
+
 /** The legend of scales, with the marks of states without a value. */
-export function legend(scales: readonly LegendScale[], states = true): HTMLElement {
+export function legend(
+  scales: readonly LegendScale[],
+  marks: readonly LegendMark[] = STATES,
+): HTMLElement {
   return h(
     "div",
     { class: "legend" },
@@ -127,12 +139,8 @@ export function legend(scales: readonly LegendScale[], states = true): HTMLEleme
         h("span", { class: "legend-number" }, most),
       ),
     ),
-    ...(states
-      ? [
-          h("span", { class: "legend-state" }, h("i", { class: "swatch no-answer" }), "no answer"),
-          h("span", { class: "legend-state" }, h("i", { class: "swatch down" }), "link down"),
-          h("span", { class: "legend-state" }, h("i", { class: "swatch no-data" }), "no data"),
-        ]
-      : []),
+    ...marks.map(([name, text]) =>
+      h("span", { class: "legend-state" }, h("i", { class: `swatch ${name}` }), text),
+    ),
   );
 }

@@ -122,7 +122,7 @@ export function makeLinks(app: App, topology: Topology): View {
       filter.element,
       note,
       h("span", { class: "space" }),
-      legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], false),
+      legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []),
     ),
     table.element,
   );

@@ -307,12 +307,16 @@ class PortView implements View {
   private curves(series: Series[], wanted: (metric: string) => boolean): Curve[] {
     return series
       .filter(({ metric }) => wanted(metric))
-      .map(({ port, metric, t, v }) => {
+      .map(({ port, metric, t, v, state = [] }) => {
         const index = this.topology.indexOfKey(port);
         const name = index < 0 ? port : this.topology.nameOf(index);
         const share = SHARES.includes(metric);
+        const notes = [
+          state.includes("at_least") ? ", partly a lower bound" : "",
+          state.includes("increase") ? ", increased at an unknown time" : "",
+        ].join("");
         return {
-          label: share ? name : `${name} ${metric.replaceAll("_", " ")}`,
+          label: share ? name : `${name} ${metric.replaceAll("_", " ")}${notes}`,
           t: t.map((time) => time / 1e6),
           v,
           dashed: port !== this.key && this.app.option("with") === "",

@@ -187,7 +187,7 @@ export function makePorts(app: App, topology: Topology): View {
         note,
         compare,
         h("span", { class: "space" }),
-        legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], false),
+        legend([UTILIZATION_LEGEND, BLOCKED_LEGEND], []),
       ),
       table.element,
     ),

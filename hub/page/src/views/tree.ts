@@ -101,7 +101,7 @@ export function makeTree(app: App, topology: Topology): View {
     h(
       "div",
       { class: "foot" },
-      legend([BLOCKED_LEGEND], false),
+      legend([BLOCKED_LEGEND], []),
       h("span", { class: "muted" }, "The width of a branch is the time that its ports waited."),
     ),
   );

@@ -46,3 +46,25 @@ test("damaged_message_is_refused", () => {
     assert.throws(() => frames.decodeFrame(bad), /cannot read a frame/);
   }
 });
+
+test("matrix_marks_lower_bounds", () => {
+  const cells = [
+    [1, 2],
+    [3, 65531],
+  ];
+  const plain = message(0x31484249, 2, cells);
+  new DataView(plain).setUint32(28, 2, true);
+  assert.deepEqual(
+    frames.decodeHeat(plain).columns.map((column) => [...column]),
+    cells,
+  );
+  const marked = new Uint8Array(plain.byteLength + 4);
+  marked.set(new Uint8Array(plain));
+  new DataView(marked.buffer).setUint32(plain.byteLength, 2, true);
+  const [first, second] = frames.decodeHeat(marked.buffer).columns;
+  assert.deepEqual([...first], cells[0]);
+  assert.deepEqual([...second].map(frames.codeIn), cells[1]);
+  assert.deepEqual([...second].map(frames.knownShare), [0, 1]);
+  assert.equal(frames.stateOf(frames.codeIn(second[1])), "errors increased at an unknown time");
+  assert.throws(() => frames.decodeHeat(marked.buffer.slice(0, -1)), /cannot read a matrix/);
+});

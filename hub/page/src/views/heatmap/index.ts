@@ -1,15 +1,15 @@
 //! Rows over time. New slots come in at the right.
 
-import { FULL, NO_DATA } from "../../contract/frame";
+import { type Cells, NO_DATA } from "../../contract/frame";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
 import { metricName, scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
-import { codeText, valueText } from "../../model/metric";
+import { cellText, valueText } from "../../model/metric";
 import type { Topology } from "../../model/topology";
 import { clock, count, dateTime, duration } from "../../model/units";
 import { h, setText } from "../../parts/dom";
-import { legend } from "../../parts/meter";
+import { legend, STATES } from "../../parts/meter";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
 import type { View } from "../../parts/view";
 import { choice } from "../panel";
@@ -21,6 +21,7 @@ import {
   type Aggregate,
   combine,
   type HeatRow,
+  largestFirst,
   ROW_KINDS,
   type RowKind,
   rowsOf,
@@ -43,6 +44,8 @@ const MINUTES = [
   ["360", "6 h"],
   ["1440", "24 h"],
 ] as const;
+/** Rows keep their order for this time while new slots come in, in milliseconds. */
+const SORTED = 5000;
 /** Shortest time that a picture shows, in milliseconds. */
 const SHORTEST = 30_000;
 
@@ -65,9 +68,9 @@ class Heatmap implements View {
   private rows: HeatRow[] = [];
   private rowKey = "";
   private readonly selection: Selection;
-  private order = new Uint32Array();
+  private order: Uint32Array = new Uint32Array();
   private orderKey = "";
-  private combined = new Map<number, { codes: Uint16Array; combined: Uint16Array }>();
+  private combined = new Map<number, { codes: Cells; combined: Cells }>();
   private combinedKey = "";
   private window: Window | null = null;
   /** First visible row, and the height of a row in pixels; 0 fits all rows. */
@@ -170,7 +173,7 @@ class Heatmap implements View {
     for (const { update } of this.controls) update();
     this.showMetrics();
     this.selection.update();
-    this.arrange();
+    this.findRows();
     const range = this.app.state.range;
     const slot = this.app.shown;
     if (slot === null) return;
@@ -188,10 +191,20 @@ class Heatmap implements View {
       if (column < this.window.first) this.combined.delete(column);
     }
     this.source.want(this.window);
+    this.arrange(this.window);
     if (changes.has("state") || changes.has("theme")) {
       const metric = this.app.metric(this.app.state.metric);
       this.legend.replaceChildren(
-        legend([[metricName(metric.name), scaleOf(metric.name), valueText(metric, metric.scale)]]),
+        legend(
+          [[metricName(metric.name), scaleOf(metric.name), valueText(metric, metric.scale)]],
+          [
+            ...STATES,
+            ["at-least", "some values are missing"],
+            ...(metric.name === "errors"
+              ? [["increase", "errors at an unknown time"] as const]
+              : []),
+          ],
+        ),
       );
     }
     this.draw();
@@ -224,8 +237,8 @@ class Heatmap implements View {
     this.times.disabled = this.app.state.range !== null;
   }
 
-  /** Computes the rows and their order again if a setting changed. */
-  private arrange(): void {
+  /** Computes the rows again if a setting changed. */
+  private findRows(): void {
     const { hosts, key: selected } = this.selection;
     const rowKey = `${this.kind} ${selected}`;
     if (rowKey !== this.rowKey) {
@@ -237,22 +250,23 @@ class Heatmap implements View {
       this.top = 0;
       this.orderKey = "";
     }
-    const { byValue } = this;
-    const key = `${this.rowKey} ${byValue} ${this.app.state.metric} ${this.app.state.at} ${this.app.state.range?.from}`;
-    if (key === this.orderKey) return;
-    const order = Uint32Array.from(this.rows, (_, index) => index);
-    if (byValue) {
-      const codes = this.app.values(this.app.state.metric);
-      if (codes === null) return;
-      const values = combine(this.rows, codes, this.aggregate);
-      const rank = (code: number) => (code > FULL ? -1 : code);
-      order.sort((x, y) => rank(values[y]) - rank(values[x]));
-    }
-    this.order = order;
-    this.orderKey = key;
   }
 
-  private values(column: number): Uint16Array | null {
+  /** Sorts the rows by their values in the shown time. While it moves, they stay for some seconds. */
+  private arrange(window: Window): void {
+    const { metric, aggregate, first, columns, step } = window;
+    const time = Math.floor((first * step) / SORTED);
+    const shown = `${metric} ${aggregate} ${columns} ${step} ${time} ${this.source.answers}`;
+    const key = `${this.rowKey} ${this.byValue ? shown : ""}`;
+    if (key === this.orderKey) return;
+    this.orderKey = key;
+    const all = this.byValue
+      ? Array.from({ length: columns }, (_, index) => this.values(first + index))
+      : [];
+    this.order = largestFirst(this.rows.length, all, this.aggregate);
+  }
+
+  private values(column: number): Cells | null {
     const window = this.window!;
     const key = `${this.rowKey} ${window.metric} ${window.aggregate} ${window.step}`;
     if (key !== this.combinedKey) {
@@ -440,7 +454,8 @@ class Heatmap implements View {
   private tip({ row, index, column }: { row: HeatRow; index: number; column: number }): TipLine[] {
     const window = this.window!;
     const code = this.values(column)?.[index];
-    const value = codeText(this.app.metric(window.metric), code ?? NO_DATA);
+    const metric = this.app.metric(window.metric);
+    const value = cellText(metric, code ?? NO_DATA, row.ports.length, window.aggregate);
     const end = (column + 1) * window.step;
     const span =
       window.step > this.app.interval

@@ -1,6 +1,15 @@
 //! The pixels of the heat map. A new slot draws one column; the others stay.
 
-import { FULL, NO_ANSWER, NO_DATA } from "../../contract/frame";
+import {
+  type Cells,
+  codeIn,
+  FULL,
+  INCREASE,
+  knownShare,
+  NO_ANSWER,
+  NO_DATA,
+} from "../../contract/frame";
+import { dots } from "../../draw/canvas";
 import { pack, pixelTable, scaleOf } from "../../draw/scale";
 import type { Window } from "./source";
 
@@ -13,11 +22,21 @@ export interface Bins {
   rows: number;
 }
 
+/** Returns a canvas that nobody sees. */
+function hidden(): CanvasRenderingContext2D {
+  return document.createElement("canvas").getContext("2d", { willReadFrequently: false })!;
+}
+
 /** An image with one pixel a column and bin. Columns are a ring, so nothing moves. */
 export class HeatPicture {
-  private readonly canvas = document.createElement("canvas");
-  private readonly context = this.canvas.getContext("2d", { willReadFrequently: false })!;
-  private readonly drawn = new Map<number, Uint16Array | null>();
+  private readonly context = hidden();
+  /** Opaque where a value is not exact, as the image. */
+  private readonly mask = hidden();
+  /** The dots on these values, as large as the picture on the screen. */
+  private readonly layer = hidden();
+  private readonly drawn = new Map<number, Cells | null>();
+  /** Columns with values that are not exact. */
+  private readonly inexact = new Set<number>();
   private table = pixelTable(scaleOf(""), "dark");
   private hatchLight = 0;
   private hatchDark = 0;
@@ -30,56 +49,75 @@ export class HeatPicture {
     themeName: "dark" | "light",
     order: Uint32Array,
     version: string,
-    values: (column: number) => Uint16Array | null,
+    values: (column: number) => Cells | null,
   ): void {
     const key = `${window.metric} ${window.step} ${window.columns} ${bins.first} ${bins.count} ${bins.rows} ${themeName} ${version}`;
     if (key !== this.key) {
       this.key = key;
       this.drawn.clear();
-      this.canvas.width = window.columns;
-      this.canvas.height = Math.max(1, bins.count);
+      this.inexact.clear();
+      for (const { canvas } of [this.context, this.mask]) {
+        canvas.width = window.columns;
+        canvas.height = Math.max(1, bins.count);
+      }
       this.table = pixelTable(scaleOf(window.metric), themeName);
       this.hatchLight = pack(themeName === "dark" ? [0x8a, 0x93, 0xa2] : [0x6b, 0x74, 0x82]);
       this.hatchDark = pack(themeName === "dark" ? [0x2b, 0x30, 0x3a] : [0xdd, 0xe1, 0xe8]);
     }
     const end = window.first + window.columns;
-    for (const column of this.drawn.keys()) if (column < window.first) this.drawn.delete(column);
-    const whole =
-      this.drawn.size === 0
-        ? this.context.createImageData(window.columns, this.canvas.height)
-        : null;
-    const one = whole ?? this.context.createImageData(1, this.canvas.height);
-    const pixels = new Int32Array(one.data.buffer);
+    for (const column of this.drawn.keys())
+      if (column < window.first && this.drawn.delete(column)) this.inexact.delete(column);
+    const isWhole = this.drawn.size === 0;
+    const width = isWhole ? window.columns : 1;
+    const one = this.context.createImageData(width, Math.max(1, bins.count));
+    const marks = this.context.createImageData(one);
     for (let column = window.first; column < end; column++) {
       const codes = values(column);
       if (this.drawn.has(column) && this.drawn.get(column) === codes) continue;
       this.drawn.set(column, codes);
       const x = column % window.columns;
-      this.column(codes, order, bins, pixels, whole === null ? 0 : x, one.width, column);
-      if (whole === null) this.context.putImageData(one, x, 0);
+      this.column(codes, order, bins, one, marks, isWhole ? x : 0, column);
+      if (!isWhole) this.put(one, marks, x);
     }
-    if (whole !== null) this.context.putImageData(whole, 0, 0);
+    if (isWhole) this.put(one, marks, 0);
+  }
+
+  private put(image: ImageData, marks: ImageData, x: number): void {
+    this.context.putImageData(image, x, 0);
+    this.mask.putImageData(marks, x, 0);
   }
 
   private column(
-    codes: Uint16Array | null,
+    codes: Cells | null,
     order: Uint32Array,
     bins: Bins,
-    pixels: Int32Array,
+    image: ImageData,
+    marks: ImageData,
     x: number,
-    width: number,
     column: number,
   ): void {
+    const pixels = new Int32Array(image.data.buffer);
+    const masked = new Int32Array(marks.data.buffer);
+    const { width } = image;
+    this.inexact.delete(column);
     for (let bin = 0; bin < bins.count; bin++) {
       let best = NO_DATA;
+      let isExact = true;
       if (codes !== null) {
         const start = bins.first + bin * bins.rows;
         const end = Math.min(start + bins.rows, order.length);
         for (let row = start; row < end; row++) {
-          const code = codes[order[row]];
-          if (best > FULL ? code < best : code <= FULL && code > best) best = code;
+          const cell = codes[order[row]];
+          const code = codeIn(cell);
+          if (best > FULL ? code < best : code <= FULL && code > best) {
+            // Errors at an unknown time make the value of the other rows a lower bound.
+            isExact = knownShare(cell) === 1 && best !== INCREASE;
+            best = code;
+          } else if (code === INCREASE && best <= FULL) isExact = false;
         }
       }
+      masked[bin * width + x] = isExact ? 0 : -1;
+      if (!isExact) this.inexact.add(column);
       pixels[bin * width + x] =
         best === NO_ANSWER
           ? (column + bin) % 3 === 0
@@ -100,11 +138,27 @@ export class HeatPicture {
   ): void {
     const split = window.first % window.columns;
     const cell = width / window.columns;
-    context.imageSmoothingEnabled = false;
     const left = window.columns - split;
-    const rows = this.canvas.height;
-    context.drawImage(this.canvas, split, 0, left, rows, x, y, left * cell, height);
-    if (split > 0)
-      context.drawImage(this.canvas, 0, 0, split, rows, x + left * cell, y, split * cell, height);
+    const draw = (
+      to: CanvasRenderingContext2D,
+      { canvas }: CanvasRenderingContext2D,
+      x: number,
+      y: number,
+    ) => {
+      to.imageSmoothingEnabled = false;
+      to.drawImage(canvas, split, 0, left, canvas.height, x, y, left * cell, height);
+      if (split > 0)
+        to.drawImage(canvas, 0, 0, split, canvas.height, x + left * cell, y, split * cell, height);
+    };
+    draw(context, this.context, x, y);
+    if (this.inexact.size === 0) return;
+    // Zoomed rows are higher than the screen, so the layer has the size of the screen.
+    const { canvas } = this.layer;
+    [canvas.width, canvas.height] = [x + width, context.canvas.clientHeight];
+    draw(this.layer, this.mask, x, y);
+    this.layer.globalCompositeOperation = "source-in";
+    this.layer.fillStyle = dots(this.layer);
+    this.layer.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(canvas, 0, 0);
   }
 }

@@ -1,6 +1,17 @@
 //! Rows of the heat map: ports, links, switches or hosts, and how their values are combined.
 
-import { FULL, NO_DATA } from "../../contract/frame";
+import {
+  type Cells,
+  cellOf,
+  codeIn,
+  FULL,
+  hasValue,
+  INCREASE,
+  knownShare,
+  LINK_DOWN,
+  NO_DATA,
+  NOT_ASSIGNED,
+} from "../../contract/frame";
 import { hostName, type Topology } from "../../model/topology";
 import { compareNames } from "../../model/units";
 
@@ -86,45 +97,69 @@ export function rowsOfHosts(
   );
 }
 
-/** Combines the values of the ports of each row. States without a value do not count as values. */
-export function combine(
-  rows: readonly HeatRow[],
-  codes: Uint16Array,
-  aggregate: Aggregate,
-): Uint16Array {
-  const combined = new Uint16Array(rows.length);
-  for (let index = 0; index < rows.length; index++) {
-    const { ports } = rows[index];
-    combined[index] = ports.length === 1 ? codes[ports[0]] : combineCodes(ports, codes, aggregate);
-  }
-  return combined;
+/** Combines the values of the ports of each row into cells. */
+export function combine(rows: readonly HeatRow[], codes: Cells, aggregate: Aggregate): Uint32Array {
+  return Uint32Array.from(rows, ({ ports }) =>
+    ports.length === 1 ? codes[ports[0]] : combineCodes(ports, codes, aggregate),
+  );
 }
 
-/** Combines some codes. Without any value it returns the state with the smallest code. */
-export function combineCodes(
-  ports: readonly number[],
-  codes: Uint16Array,
-  aggregate: Aggregate,
-): number {
+/**
+ * Combines some codes into a cell. Without any value it returns the state with the smallest code. A link
+ * that is down carries nothing, so it lacks nothing; a port without a sampler is no part of the row.
+ */
+export function combineCodes(ports: readonly number[], codes: Cells, aggregate: Aggregate): number {
+  let state = NO_DATA;
+  let members = 0;
+  let known = 0;
   let most = -1;
   let sum = 0;
-  let known = 0;
-  let state = NO_DATA;
+  let count = 0;
   for (const port of ports) {
-    const code = codes[port];
-    if (code > FULL) {
-      if (code < state) state = code;
-      continue;
-    }
-    if (code > most) most = code;
-    sum += code;
-    known++;
+    const code = codeIn(codes[port]);
+    if (code <= FULL) {
+      most = Math.max(most, code);
+      sum += code;
+      count++;
+    } else if (code < state) state = code;
+    if (code === NOT_ASSIGNED) continue;
+    members++;
+    if (code === LINK_DOWN || (code <= FULL && knownShare(codes[port]) === 1)) known++;
   }
-  if (known === 0) return state;
-  if (aggregate === "max") return most;
-  if (aggregate === "mean") return Math.round(sum / known);
-  const values = [];
-  for (const port of ports) if (codes[port] <= FULL) values.push(codes[port]);
-  values.sort((x, y) => x - y);
-  return values[Math.min(values.length - 1, Math.ceil(0.95 * values.length) - 1)];
+  // An increase at an unknown time is not shown as 0.
+  if (count === 0 || (state === INCREASE && most === 0)) return state;
+  const value =
+    aggregate === "max"
+      ? most
+      : aggregate === "mean"
+        ? Math.round(sum / count)
+        : percentile(ports.map((port) => codeIn(codes[port])).filter(hasValue));
+  return cellOf(value, known / members);
+}
+
+/** Returns the smallest value that at least 95 % of the values do not exceed. */
+function percentile(values: number[]): number {
+  return values.sort((x, y) => x - y)[Math.ceil(0.95 * values.length) - 1];
+}
+
+/**
+ * Returns the indices of the rows, the row with the largest value in some columns first: its maximum,
+ * or its mean if the values are means.
+ */
+export function largestFirst(
+  rows: number,
+  columns: readonly (Cells | null)[],
+  aggregate: Aggregate,
+): Uint32Array {
+  const ranks = new Float64Array(rows).fill(-1);
+  const counts = new Uint32Array(rows);
+  for (const cells of columns) {
+    for (let row = 0; cells !== null && row < rows; row++) {
+      const code = codeIn(cells[row]);
+      if (code > FULL) continue;
+      if (aggregate !== "mean") ranks[row] = Math.max(ranks[row], code);
+      else ranks[row] += (code - ranks[row]) / ++counts[row];
+    }
+  }
+  return Uint32Array.from(ranks.keys()).sort((x, y) => ranks[y] - ranks[x]);
 }

@@ -1,5 +1,6 @@
 //! The columns of the heat map: slots that the page has, and matrices from the hub.
 
+import type { Cells } from "../../contract/frame";
 import type { App } from "../../model/app";
 
 /** Columns that a picture has at most. */
@@ -44,7 +45,7 @@ export function windowOf(
 
 /** Columns by their number. Columns that are missing are requested once. */
 export class ColumnSource {
-  private readonly columns = new Map<number, Uint16Array>();
+  private readonly columns = new Map<number, Cells>();
   private key = "";
   private abort: AbortController | null = null;
   /** Columns that the hub was asked for. */
@@ -53,6 +54,8 @@ export class ColumnSource {
   private next = 0;
   error = "";
   loading = false;
+  /** Number of answers of the hub. */
+  answers = 0;
 
   constructor(
     private readonly app: App,
@@ -60,7 +63,7 @@ export class ColumnSource {
   ) {}
 
   /** Returns a column, or undefined if it is not here. */
-  get(number: number, window: Window): Uint16Array | undefined {
+  get(number: number, window: Window): Cells | undefined {
     if (window.step === this.app.interval) {
       // The values of a slot describe the interval before it.
       const column = this.app.history(window.metric)?.get(number + 1);
@@ -110,6 +113,7 @@ export class ColumnSource {
         aggregate,
         abort.signal,
       );
+      this.answers++;
       const start = Math.round(heat.from / heat.step);
       const ports = this.app.topology?.ports.length;
       if (heat.rows === ports) {

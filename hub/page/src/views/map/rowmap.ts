@@ -1,12 +1,14 @@
 //! The map as rows of tiers, with zoom and pan.
 
-import { FULL, hasValue, stateOf } from "../../contract/frame";
+import { FULL, hasValue, NO_ANSWER, stateOf } from "../../contract/frame";
 import { clear, createSurface, type Surface } from "../../draw/canvas";
 import { font, theme } from "../../draw/theme";
 import type { App } from "../../model/app";
+import { cellText } from "../../model/metric";
 import type { Topology } from "../../model/topology";
 import { count, percent } from "../../model/units";
 import { hideTip, showTip, type TipLine } from "../../parts/tooltip";
+import { combineCodes } from "../heatmap/rows";
 import { Links, paintBackground } from "./curves";
 import { isSamePicture, type MapData, type Marks, type Painting } from "./data";
 import { layoutOf } from "./layout";
@@ -341,14 +343,12 @@ export class Rowmap {
     const ports = this.topology.portsOf[device];
     const silent =
       states !== null && states !== undefined && isSilent(this.topology, device, states);
-    const values = this.data?.values;
-    let most = -1;
-    for (const port of ports)
-      if (values && hasValue(values[port])) most = Math.max(most, values[port]);
+    const values = this.data?.values ?? new Uint16Array();
+    const largest = silent ? NO_ANSWER : combineCodes(ports, values, "max");
     return [
       unit.name,
       ["Ports", count(ports.length, "linked port")],
-      ["Largest value", silent ? "no answer" : most < 0 ? "no data" : percent(most / FULL)],
+      ["Largest value", cellText(this.app.metric(""), largest, ports.length, "max")],
     ];
   }
 
