@@ -220,6 +220,7 @@ function jobs() {
     covered_seconds: 700 - 100 * index,
     blocked_seconds: 1468 * (2 - index),
     blocked_covered_seconds: 600 - 100 * index,
+    blocked: 0.1 * (2 - index),
     blocked_ns_per_byte: 0.07,
     imbalance: { max_to_mean: 1.4, variation: 0.2, gini: 0.1 },
   }));
@@ -263,7 +264,8 @@ function jobDetail(row) {
         state,
         node_count: 24,
         leaves: 1,
-        ports: 12,
+        ports: 24,
+        nodes: 12,
         up_gbps: 30 / (index + 1),
         down_gbps: 12,
       })),

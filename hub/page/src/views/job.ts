@@ -3,7 +3,7 @@
 import type { JobDetail, JobLink, JobNeighbour, JobNode, JobTree } from "../contract/types";
 import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
-import { jobBlocked, jobSeconds } from "../model/job";
+import { jobRates, jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
 import {
@@ -200,7 +200,7 @@ class JobView implements View {
       ),
       figure(
         "Blocked",
-        percent(jobBlocked(row)),
+        percent(row.blocked),
         row.blocked_seconds === null
           ? ""
           : `${duration(row.blocked_seconds)}, all nodes${known(row.blocked_covered_seconds)}`,
@@ -235,12 +235,10 @@ class JobView implements View {
   }
 
   private drawChart(row: JobDetail): void {
-    const { injected_gbps, bins_from_ns, bin_ns } = row;
-    if (bins_from_ns === null) return;
-    const t = injected_gbps.map((_, index) => (bins_from_ns + (index + 1) * bin_ns) / 1e6);
-    const from = bins_from_ns / 1e6;
-    const to = Math.max(from + 60_000, t[t.length - 1] ?? from);
-    const v = injected_gbps.map((rate) => (rate === null ? null : rate * 1e9));
+    const { t, v } = jobRates(row);
+    if (row.bins_from_ns === null) return;
+    const from = row.bins_from_ns / 1e6;
+    const to = Math.max(from + 60_000, t.at(-1) ?? from);
     this.chart.show([{ label: "Sent", t, v }], from, to);
   }
 }
@@ -262,7 +260,7 @@ function verdict(row: JobDetail): string {
     row.end_ns === null ? row.state : `${row.state}, ended at ${dateTime(row.end_ns / 1e6)}`,
     ". ",
   ].join("");
-  const blocked = jobBlocked(row);
+  const { blocked } = row;
   if (blocked === null) return `${who}There are no records of its time.`;
   const share = `Its nodes had data to send and no credit in ${percent(blocked)} of the time.`;
   const [tree] = row.trees;
@@ -334,11 +332,11 @@ function neighbourColumns(app: App): Column<JobNeighbour>[] {
     {
       id: "nodes",
       title: "Here",
-      hint: "Ports of the neighbour at the leaf switches of the job",
+      hint: "Nodes of the neighbour at the leaf switches of the job",
       end: true,
       width: "76px",
-      value: ({ ports }) => ports,
-      text: ({ ports, node_count }) => `${grouped(ports)} of ${grouped(node_count)}`,
+      value: ({ nodes }) => nodes,
+      text: ({ nodes, node_count }) => `${grouped(nodes)} of ${grouped(node_count)}`,
     },
     {
       id: "leaves",

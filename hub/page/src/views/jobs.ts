@@ -2,7 +2,7 @@
 
 import type { JobRow, JobRows } from "../contract/types";
 import type { App } from "../model/app";
-import { jobBlocked, jobSeconds } from "../model/job";
+import { jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
 import { clock, count, dateTime, duration, grouped } from "../model/units";
@@ -64,7 +64,7 @@ export function makeJobs(app: App, _topology: Topology): View {
         filter.element,
         note,
         h("span", { class: "space" }),
-        legend([BLOCKED_LEGEND], false),
+        legend([BLOCKED_LEGEND], []),
       ),
       table.element,
     ),
@@ -170,7 +170,7 @@ function columns(app: App): Column<JobRow>[] {
       "blocked",
       "Blocked",
       "Share of the time in which the nodes were blocked, mean of all nodes",
-      jobBlocked,
+      ({ blocked }) => blocked,
       true,
     ),
     {
