@@ -1,6 +1,5 @@
 //! The frame of the page: top bar, navigation, content, timeline.
 
-import { NO_ANSWER, NO_DATA, NOT_ASSIGNED } from "../contract/frame";
 import {
   applyTheme,
   darkPreference,
@@ -9,8 +8,10 @@ import {
   themeChoice,
 } from "../draw/theme";
 import type { App, Change } from "../model/app";
-import { unknownView, VIEWS, type ViewName } from "../model/state";
-import { clock, count, dateTime, grouped, zone } from "../model/units";
+import type { Column } from "../model/history";
+import { UTILIZATION, unknownView, VIEWS, type ViewName } from "../model/state";
+import { answersText, totalsOf } from "../model/totals";
+import { clock, count, dateTime, zone } from "../model/units";
 import { h, setAttribute, setText } from "./dom";
 import { icon } from "./icons";
 import { Search } from "./search";
@@ -52,7 +53,7 @@ export class Shell {
   private readonly search: Search;
   private player = 0;
   /** Ports of the newest slot: each slot is counted once. */
-  private counted: Answers = { values: undefined, answered: 0, assigned: 0 };
+  private counted: { column?: Column; text: string } = { text: "" };
 
   constructor(private readonly app: App) {
     this.search = new Search(app);
@@ -204,20 +205,19 @@ export class Shell {
   /** One mark for all samplers: its shape and its text carry the state. */
   private showMark(): void {
     const { app } = this;
-    const values =
-      app.latest === null ? undefined : app.history("xmit_utilization")?.get(app.latest)?.values;
-    if (values !== this.counted.values) this.counted = countAnswers(values);
-    const { answered, assigned } = this.counted;
+    const column = app.newestWhole(UTILIZATION);
+    if (column !== undefined && app.topology !== null && column !== this.counted.column) {
+      const totals = totalsOf(app.topology, column.values, null);
+      const [all, ...more] = answersText(totals, column.partial);
+      const text = [`${count(totals.answered, "port")} ${all} answer`, ...more].join(", ");
+      this.counted = { column, text };
+    }
     const late =
       app.latest !== null && Date.now() - app.timeOf(app.latest) > LATE * app.interval + 1000;
     const isFirst = app.connection === "connecting" && app.latest === null;
     const bad = !isFirst && (app.connection !== "open" || late);
     this.mark.classList.toggle("bad", bad);
-    const text = isFirst
-      ? "connecting"
-      : bad
-        ? "no new data"
-        : `${count(answered, "port")} of ${grouped(assigned)} answer`;
+    const text = isFirst ? "connecting" : bad ? "no new data" : this.counted.text;
     if (this.mark.dataset.text !== text) {
       this.mark.dataset.text = text;
       this.mark.replaceChildren(icon(bad ? "alert" : "samplers"), text);
@@ -297,25 +297,6 @@ export class Shell {
     else return;
     event.preventDefault();
   }
-}
-
-interface Answers {
-  values: Uint16Array | undefined;
-  answered: number;
-  /** Ports with a sampler. */
-  assigned: number;
-}
-
-function countAnswers(values: Uint16Array | undefined): Answers {
-  const answers = { values, answered: 0, assigned: 0 };
-  if (values === undefined) return answers;
-  for (let port = 0; port < values.length; port++) {
-    const code = values[port];
-    if (code === NOT_ASSIGNED) continue;
-    answers.assigned++;
-    if (code !== NO_ANSWER && code !== NO_DATA) answers.answered++;
-  }
-  return answers;
 }
 
 function button(label: string, name: string, click: () => void): HTMLButtonElement {

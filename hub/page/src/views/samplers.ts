@@ -5,13 +5,14 @@ import type { Packing, Rows, SamplerRow } from "../contract/types";
 import { plainPainter } from "../draw/scale";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
+import { answeredShare, newestSlot, samplerState, stateText } from "../model/samplers";
 import type { Topology } from "../model/topology";
 import { count, duration, grouped, percent, scaled } from "../model/units";
 import { h, setText } from "../parts/dom";
 import { barText } from "../parts/meter";
 import { type Column, Table } from "../parts/table";
 import type { View } from "../parts/view";
-import { answeredShare, samplerState, samplersText, stateText } from "./overview/samplers";
+import { samplersText } from "./overview/samplers";
 
 export function makeSamplers(app: App, _topology: Topology): View {
   const number = (
@@ -33,10 +34,9 @@ export function makeSamplers(app: App, _topology: Topology): View {
       if (alert) cell.classList.toggle("alert-text", (value(row) ?? 0) > 0);
     },
   });
+  let newest = 0;
   const age = (row: SamplerRow) =>
-    row.last_slot === null || app.latest === null
-      ? null
-      : ((app.latest - row.last_slot) * app.interval) / 1000;
+    row.last_slot === null ? null : ((newest - row.last_slot) * app.interval) / 1000;
   const columns: Column<SamplerRow>[] = [
     {
       id: "sampler",
@@ -49,10 +49,10 @@ export function makeSamplers(app: App, _topology: Topology): View {
       id: "state",
       title: "State",
       width: "132px",
-      value: (row) => samplerState(app, row),
+      value: (row) => samplerState(row, newest),
       draw: (cell, row) => {
-        setText(cell, stateText(app, row));
-        cell.classList.toggle("alert-text", samplerState(app, row) !== "ok");
+        setText(cell, stateText(row, newest));
+        cell.classList.toggle("alert-text", samplerState(row, newest) !== "ok");
       },
     },
     {
@@ -81,7 +81,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
         (row) => grouped(row.timeout + row.unreachable),
         true,
       ),
-      width: "70px",
+      width: "86px",
     },
     number(
       "duration",
@@ -94,7 +94,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
       id: "durations",
       title: "Last minute",
       hint: "Durations of the sweeps; the longest one has the full height",
-      width: "minmax(80px, 0.9fr)",
+      width: "minmax(98px, 0.9fr)",
       value: (row) => row.duration_ns,
       picture: (row) => {
         const values = row.durations ?? [];
@@ -112,9 +112,12 @@ export function makeSamplers(app: App, _topology: Topology): View {
       (row) => row.rtt_p99_ns,
       (row) => (row.rtt_p99_ns === null ? "–" : duration(row.rtt_p99_ns / 1e9)),
     ),
-    number("age", "Lag", "Age of the last slot against the newest one", age, (row) =>
-      duration(age(row)),
-    ),
+    {
+      ...number("age", "Lag", "Age of the last slot against the newest one", age, (row) =>
+        duration(age(row)),
+      ),
+      width: "minmax(84px, 0.7fr)",
+    },
     number(
       "missed",
       "Missed",
@@ -168,9 +171,10 @@ export function makeSamplers(app: App, _topology: Topology): View {
     update() {
       poll.refresh();
       const rows = poll.answer?.rows ?? [];
+      newest = newestSlot(rows);
       if (poll.answer !== null) table.setEmpty("No sampler has sent records.");
       table.setRows(rows);
-      const wrong = rows.filter((row) => samplerState(app, row) !== "ok").length;
+      const wrong = rows.filter((row) => samplerState(row, newest) !== "ok").length;
       setText(note, poll.error || (poll.answer === null ? "" : samplersText(rows.length, wrong)));
       const { health } = app;
       if (health !== null && health.kept.from_ns !== null && health.kept.to_ns !== null) {

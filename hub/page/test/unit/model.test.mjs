@@ -5,7 +5,12 @@ import { load } from "../load.mjs";
 
 const { Topology } = await load("src/model/topology.ts");
 const { History } = await load("src/model/history.ts");
-const { combineCodes } = await load("src/views/heatmap/rows.ts");
+const { INCREASE, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED, codeIn, knownShare } =
+  await load("src/contract/frame.ts");
+const { combineCodes, largestFirst } = await load("src/views/heatmap/rows.ts");
+const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
+const { newestSlot, samplerState, stateText } = await load("src/model/samplers.ts");
+const { jobRates } = await load("src/model/job.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
 const { seriesCsv } = await load("src/model/csv.ts");
@@ -57,13 +62,113 @@ test("layout_places_every_box_inside_the_picture", () => {
   }
 });
 
-test("combined_rows_ignore_states_and_never_become_zero", () => {
-  const codes = Uint16Array.of(0, 32000, 64000, 65535, 65534);
-  assert.equal(combineCodes([0, 1, 2, 3], codes, "max"), 64000);
-  assert.equal(combineCodes([0, 1, 2, 3], codes, "mean"), 32000);
-  assert.equal(combineCodes([1, 3], codes, "p95"), 32000);
-  assert.equal(combineCodes([3, 4], codes, "max"), 65534);
-  assert.equal(combineCodes([3], codes, "mean"), 65535);
+const read = (cell) => [codeIn(cell), Math.round(100 * knownShare(cell))];
+
+test("row_is_a_lower_bound_if_a_port_lacks_a_value", () => {
+  const codes = Uint16Array.of(0, 32000, 64000, NO_DATA, NO_ANSWER, LINK_DOWN, NOT_ASSIGNED);
+  assert.deepEqual(read(combineCodes([0, 1, 2], codes, "max")), [64000, 100]);
+  assert.deepEqual(read(combineCodes([0, 1, 2, 3], codes, "max")), [64000, 75]);
+  assert.deepEqual(read(combineCodes([0, 1, 2, 3], codes, "mean")), [32000, 75]);
+  assert.deepEqual(read(combineCodes([1, 4], codes, "p95")), [32000, 50]);
+  // A link that is down carries nothing, and a port without a sampler is no part of the row.
+  assert.deepEqual(read(combineCodes([1, 5, 6], codes, "max")), [32000, 100]);
+  assert.deepEqual(read(combineCodes([3, 4], codes, "max")), [NO_ANSWER, 100]);
+  assert.deepEqual(read(combineCodes([3], codes, "mean")), [NO_DATA, 100]);
+});
+
+test("increase_at_an_unknown_time_is_not_zero", () => {
+  const codes = Uint16Array.of(0, 640, INCREASE, NO_ANSWER);
+  assert.equal(combineCodes([0, 2], codes, "max"), INCREASE);
+  assert.deepEqual(read(combineCodes([1, 2], codes, "max")), [640, 50]);
+  assert.equal(combineCodes([2, 3], codes, "max"), INCREASE);
+});
+
+test("largest_rows_of_a_time_range_come_first", () => {
+  // The first row was the largest one, but not in the last column.
+  const columns = [
+    Uint32Array.of(60000, 10, NO_DATA),
+    Uint32Array.of(0, 20, NO_DATA),
+    null,
+    Uint32Array.of(0, 30000, NO_DATA),
+  ];
+  assert.deepEqual([...largestFirst(3, columns, "max")], [0, 1, 2]);
+  assert.deepEqual([...largestFirst(3, [columns[3]], "max")], [1, 0, 2]);
+  assert.deepEqual(
+    [...largestFirst(2, [Uint32Array.of(50, 40), Uint32Array.of(0, 40)], "mean")],
+    [1, 0],
+  );
+});
+
+test("totals_are_lower_bounds_without_the_values_of_all_host_ports", () => {
+  const topology = topologyOf({});
+  const hosts = topology.ports.flatMap((port, index) =>
+    topology.isSwitch(port.device) ? [] : [index],
+  );
+  const codes = new Uint16Array(topology.ports.length).fill(32000);
+  const whole = totalsOf(topology, codes, null);
+  assert.deepEqual([whole.answered, whole.without], [codes.length, 0]);
+  assert.equal(whole.knownHosts, 1);
+  assert.ok(whole.injected > 0);
+  codes[hosts[0]] = NO_DATA;
+  codes[hosts[1]] = NO_ANSWER;
+  codes[hosts[2]] = LINK_DOWN;
+  const part = totalsOf(topology, codes, null);
+  assert.deepEqual([part.answered, part.without, part.down], [codes.length - 2, 1, 1]);
+  assert.deepEqual(answersText(part, false), ["of 1\u202f024", "1 down", "1 without data"]);
+  assert.deepEqual(answersText(whole, true), ["of 1\u202f024", "slot not complete"]);
+  assert.equal(part.knownHosts, (hosts.length - 2) / hosts.length);
+});
+
+test("sampler_is_late_against_the_others_in_the_same_answer", () => {
+  const row = (last_slot, more = {}) => ({
+    connected: true,
+    wrong_clock: false,
+    last_slot,
+    ...more,
+  });
+  const clock = row(106, { wrong_clock: true, clock_distance_ns: 5e9 });
+  const rows = [row(100), row(97), row(96), clock, row(10, { connected: false })];
+  const newest = newestSlot(rows);
+  assert.deepEqual(
+    rows.map((each) => samplerState(each, newest)),
+    ["ok", "ok", "late", "clock", "lost"],
+  );
+  assert.equal(stateText(clock, newest), "clock +5.00\u00a0s");
+  assert.equal(stateText({ ...clock, clock_distance_ns: -9e9 }, newest), "clock −9.00\u00a0s");
+});
+
+test("roots_without_a_clear_cause_are_no_congestion", () => {
+  const roots = [{ why: "full" }, { why: "unclear" }, { why: "unclear" }, { why: "slow_host" }];
+  assert.deepEqual(rootTexts(roots), [
+    "congestion at 2 ports",
+    "ports wait at 2 more ports without a clear cause",
+  ]);
+  assert.deepEqual(rootTexts(roots.slice(1, 2)), ["ports wait at 1 port without a clear cause"]);
+  assert.deepEqual(rootTexts([]), []);
+});
+
+test("ends_of_the_data_rate_of_a_job_have_the_rate_of_the_covered_time", () => {
+  const row = {
+    bins_from_ns: 10e9,
+    bin_ns: 10e9,
+    traffic_from_ns: 25e9,
+    traffic_to_ns: 42e9,
+    injected_gbps: [null, 50, 100, 20],
+  };
+  assert.deepEqual(jobRates(row), { t: [20e3, 30e3, 40e3, 42e3], v: [null, 100e9, 100e9, 100e9] });
+  assert.deepEqual(jobRates({ ...row, bins_from_ns: null, injected_gbps: [] }), { t: [], v: [] });
+});
+
+test("last_complete_slot_is_counted_while_a_slot_is_not_complete", () => {
+  const history = new History(10);
+  const [first, second] = [Uint16Array.of(1), Uint16Array.of(2)];
+  history.set(10, 10, first);
+  history.set(11, 11, second, true);
+  assert.equal(history.whole(11, 3).values, first);
+  history.set(11, 11, second);
+  assert.equal(history.whole(11, 3).values, second);
+  for (let slot = 12; slot < 16; slot++) history.set(slot, slot, second, true);
+  assert.equal(history.whole(15, 3), undefined);
 });
 
 test("history_drops_the_oldest_slot_and_keeps_gaps", () => {

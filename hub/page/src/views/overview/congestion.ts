@@ -51,7 +51,9 @@ export class Congestion {
     const when = this.app.state.range === null ? "in the last minute" : "in the selected time";
     const roots =
       rows.length > most ? `${most} of ${rows.length} roots` : count(rows.length, "root");
-    setText(this.note, rows.length === 0 ? when : `${roots} ${when}`);
+    const unclear = rows.filter(({ why }) => why === "unclear").length;
+    const causes = unclear > 0 ? `, ${unclear} without a clear cause` : "";
+    setText(this.note, rows.length === 0 ? when : `${roots} ${when}${causes}`);
     const text =
       poll.answer === null
         ? poll.error || "Waiting for the hub…"

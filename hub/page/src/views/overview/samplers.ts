@@ -3,6 +3,7 @@
 import type { Rows, SamplerRow } from "../../contract/types";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
+import { answeredShare, newestSlot, samplerState, stateText } from "../../model/samplers";
 import { compareNames, count, duration, grouped, percent } from "../../model/units";
 import { h, patch, setAttribute, setStyle, setText } from "../../parts/dom";
 import { panel } from "../panel";
@@ -10,28 +11,6 @@ import { rowsThatFit } from "./room";
 
 const MOST = 9;
 const MOST_LOW = 6;
-
-/** Returns the share of the ports of a sampler that answered in its last slot. */
-export function answeredShare(row: SamplerRow): number | null {
-  return row.ports === 0 ? null : (row.ok + row.late + row.down) / row.ports;
-}
-
-/** Returns the state of a sampler in one word. */
-export function samplerState(app: App, row: SamplerRow): "ok" | "late" | "clock" | "lost" {
-  if (!row.connected) return "lost";
-  if (row.wrong_clock) return "clock";
-  if (row.last_slot === null || app.latest === null) return "late";
-  return app.latest - row.last_slot > 3 ? "late" : "ok";
-}
-
-/** Describes a state in a few words. */
-export function stateText(app: App, row: SamplerRow): string {
-  const state = samplerState(app, row);
-  if (state !== "clock") return { ok: "on time", late: "no new slot", lost: "disconnected" }[state];
-  const distance = row.clock_distance_ns;
-  if (distance === null) return "wrong clock";
-  return `clock ${duration(Math.abs(distance) / 1e9)} ${distance > 0 ? "ahead" : "behind"}`;
-}
 
 /** Describes how many samplers are late, lost, or have a wrong clock. */
 export function samplersText(all: number, wrong: number): string {
@@ -65,14 +44,15 @@ export class Samplers {
   }
 
   update(poll: Poll<Rows<SamplerRow>>): void {
-    const order = { lost: 0, clock: 1, late: 2, ok: 3 };
     const all = poll.answer?.rows ?? [];
+    const newest = newestSlot(all);
+    const order = { lost: 0, clock: 1, late: 2, ok: 3 };
     const rows = [...all].sort(
       (x, y) =>
-        order[samplerState(this.app, x)] - order[samplerState(this.app, y)] ||
+        order[samplerState(x, newest)] - order[samplerState(y, newest)] ||
         compareNames(x.sampler, y.sampler),
     );
-    const wrong = rows.filter((row) => samplerState(this.app, row) !== "ok").length;
+    const wrong = rows.filter((row) => samplerState(row, newest) !== "ok").length;
     const text = poll.answer === null ? poll.error || "Waiting for the hub…" : NONE;
     setText(this.note, rows.length === 0 ? "" : samplersText(rows.length, wrong));
     setText(this.empty, rows.length === 0 ? text : "");
@@ -91,13 +71,13 @@ export class Samplers {
           h("span", { class: "number" }),
           h("span", { class: "sampler-note" }),
         ),
-      (element, row) => this.fill(element, row),
+      (element, row) => this.fill(element, row, newest),
     );
   }
 
-  private fill(element: HTMLElement, row: SamplerRow): void {
+  private fill(element: HTMLElement, row: SamplerRow, newest: number): void {
     const [name, mini, answered, time, note] = element.children;
-    const state = samplerState(this.app, row);
+    const state = samplerState(row, newest);
     element.dataset.state = state;
     setAttribute(name, "href", this.app.href({ view: "samplers" }));
     setText(name, row.sampler);
@@ -109,6 +89,6 @@ export class Samplers {
     setText(time, isOk && row.duration_ns !== null ? duration(row.duration_ns / 1e9) : "–");
     setAttribute(time, "title", "Duration of the last sweep");
     const lost = row.lines_lost > 0 ? `${grouped(row.lines_lost)} lost` : "";
-    setText(note, isOk ? lost : stateText(this.app, row));
+    setText(note, isOk ? lost : stateText(row, newest));
   }
 }

@@ -1,31 +1,16 @@
 //! One sentence about the state of the fabric, and its key figures.
 
-import { FULL, LINK_DOWN, NO_ANSWER, NOT_ASSIGNED } from "../../contract/frame";
 import type { ErrorRow, Rows, SamplerRow, TreeRow } from "../../contract/types";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
+import { newestSlot, samplerState } from "../../model/samplers";
 import { BLOCKED, UTILIZATION } from "../../model/state";
 import type { Topology } from "../../model/topology";
+import { answersText, rootTexts, type Totals, totalsOf } from "../../model/totals";
 import { clock, count, grouped, percent, scaled } from "../../model/units";
 import { h, setText } from "../../parts/dom";
 import { icon } from "../../parts/icons";
 import { faultsOf, isSevere } from "../faults";
-import { samplerState } from "./samplers";
-
-/** A port counts as blocked above this share. It is the limit of the congestion trees. */
-const BLOCKED_LIMIT = 0.1;
-
-/** Values of all ports in the shown slot. */
-interface Totals {
-  ports: number;
-  answered: number;
-  down: number;
-  /** Data that hosts send, in Gb/s. */
-  injected: number;
-  fullest: number | null;
-  fullestPort: number;
-  blocked: number;
-}
 
 interface Counted {
   utilization: Uint16Array | null;
@@ -71,22 +56,25 @@ export class Verdict {
     errors: Poll<Rows<ErrorRow>>,
     samplers: Poll<Rows<SamplerRow>>,
   ): void {
-    const utilization = this.app.values(UTILIZATION);
-    const blocked = this.app.values(BLOCKED);
-    if (utilization !== this.counted.utilization || blocked !== this.counted.blocked)
-      this.counted = { utilization, blocked, totals: this.totals(utilization, blocked) };
+    const column = this.app.isLive ? this.app.newestWhole(UTILIZATION) : undefined;
+    const utilization = column?.values ?? this.app.values(UTILIZATION);
+    const blocked =
+      (this.app.isLive ? this.app.newestWhole(BLOCKED)?.values : null) ?? this.app.values(BLOCKED);
+    if (utilization !== this.counted.utilization || blocked !== this.counted.blocked) {
+      const totals = utilization && totalsOf(this.topology, utilization, blocked);
+      this.counted = { utilization, blocked, totals };
+    }
     const { totals } = this.counted;
     this.figure(
       "answered",
       totals === null ? "–" : grouped(totals.answered),
-      totals === null
-        ? ""
-        : `of ${grouped(totals.ports)}${totals.down > 0 ? `, ${totals.down} down` : ""}`,
+      totals === null ? "" : answersText(totals, column?.partial === true).join(", "),
     );
+    const isWhole = totals === null || totals.knownHosts === 1;
     this.figure(
       "injected",
-      totals === null ? "–" : scaled(totals.injected * 1e9, "b/s"),
-      "sum of all host ports",
+      totals === null ? "–" : `${isWhole ? "" : "≥ "}${scaled(totals.injected * 1e9, "b/s")}`,
+      isWhole ? "sum of all host ports" : `${percent(totals.knownHosts)} of ports known`,
     );
     const fullest = totals === null || totals.fullest === null ? null : totals;
     this.figure(
@@ -98,9 +86,9 @@ export class Verdict {
     // The samplers of now say nothing about an earlier time.
     const { range, at } = this.app.state;
     const isNow = range === null && at === null;
-    const states = (isNow ? (samplers.answer?.rows ?? []) : []).map((row) =>
-      samplerState(this.app, row),
-    );
+    const rows = isNow ? (samplers.answer?.rows ?? []) : [];
+    const newest = newestSlot(rows);
+    const states = rows.map((row) => samplerState(row, newest));
     this.say(
       trees.answer?.rows ?? null,
       errors.answer?.rows ?? null,
@@ -149,7 +137,7 @@ export class Verdict {
       parts.push(
         `${count(links, "link")} ${links === 1 ? "is" : "are"} down, unstable or degraded`,
       );
-    if (trees.length > 0) parts.push(`congestion at ${count(trees.length, "port")}`);
+    parts.push(...rootTexts(trees));
     if (counters > 0) parts.push(`${count(counters, "error counter")} grew`);
     const when = this.when();
     if (parts.length === 0)
@@ -172,39 +160,6 @@ export class Verdict {
     if (this.element.dataset.state === state) return;
     this.element.dataset.state = state;
     this.mark.replaceChildren(icon(state === "ok" ? "ok" : state === "wait" ? "events" : "alert"));
-  }
-
-  private totals(utilization: Uint16Array | null, blocked: Uint16Array | null): Totals | null {
-    if (utilization === null) return null;
-    const totals: Totals = {
-      ports: 0,
-      answered: 0,
-      down: 0,
-      injected: 0,
-      fullest: null,
-      fullestPort: 0,
-      blocked: 0,
-    };
-    const { ports, devices } = this.topology;
-    for (let port = 0; port < ports.length; port++) {
-      const code = utilization[port];
-      if (code === NOT_ASSIGNED) continue;
-      totals.ports++;
-      if (code === LINK_DOWN) totals.down++;
-      if (code !== NO_ANSWER && code !== 65535) totals.answered++;
-      if (code <= FULL) {
-        const share = code / FULL;
-        if (totals.fullest === null || share > totals.fullest) {
-          totals.fullest = share;
-          totals.fullestPort = port;
-        }
-        if (devices[ports[port].device].kind !== "switch")
-          totals.injected += share * (ports[port].gbps ?? 0);
-      }
-      if (blocked !== null && blocked[port] <= FULL && blocked[port] > BLOCKED_LIMIT * FULL)
-        totals.blocked++;
-    }
-    return totals;
   }
 }
 
