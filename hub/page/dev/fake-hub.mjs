@@ -250,6 +250,7 @@ function jobDetail(row) {
     })),
     missing: [`node${String(first + 24).padStart(5, "0")}`],
     injected_gbps: Array.from({ length: 60 }, (_, index) => 300 + 200 * Math.sin(index / 7)),
+    injected_covered: Array.from({ length: 60 }, (_, index) => (index < 50 ? 1 : 0.75)),
     bins_from_ns: row.start_ns,
     bin_ns: 1e10,
     links_from_ns: row.traffic_to_ns - 6e10,

@@ -139,8 +139,11 @@ pub(crate) fn list(hub: &Hub, filter: &Filter) -> Vec<JobRow> {
 pub(crate) struct JobAnswer {
     #[serde(flatten)]
     row: JobRow,
-    /// Data rate that all nodes sent in each bin, in Gb/s. Null for a bin without records.
+    /// Data rate that all nodes sent in each bin, in Gb/s. A lower bound where `injected_covered` is
+    /// below 1. Null for a bin without records.
     injected_gbps: Vec<Option<f64>>,
+    /// Share of the ports whose data rate is known in each bin, 0 to 1. Null for a bin without records.
+    injected_covered: Vec<Option<f64>>,
     /// Start of the first bin, and length of a bin.
     bins_from_ns: Option<u64>,
     bin_ns: u64,
@@ -222,6 +225,7 @@ pub(crate) fn one(hub: &Hub, evaluations: &Evaluations, id: &str, range: Option<
     let mut answer = JobAnswer {
         row: JobRow::of(&known, true),
         injected_gbps: known.total.as_ref().map(|total| total.injected_gbps.clone()).unwrap_or_default(),
+        injected_covered: known.total.as_ref().map(|total| total.injected_covered.clone()).unwrap_or_default(),
         bins_from_ns: known.total.as_ref().map(|_| known.bins_from_ns),
         bin_ns: BIN_NS,
         links_from_ns: range.0,

@@ -455,6 +455,7 @@ fn traffic_of_jobs_equals_that_of_the_analysis_of_files() {
         found.iter().zip(&bins[bins.len() - 19..]).all(|(a, b)| (a.unwrap_or(0.0) - b.unwrap_or(0.0)).abs() < 1e-9),
         "{found:?} {bins:?}"
     );
+    assert_eq!(one["injected_covered"], json!(found.iter().map(|rate| rate.map(|_| 1.0)).collect::<Vec<_>>()));
     assert_eq!(one["missing"], json!(["gone"]));
     assert_eq!(one["uplinks"].as_array().map(Vec::len), Some(2), "one link of each leaf switch");
     let neighbours: Vec<_> =

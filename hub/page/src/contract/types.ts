@@ -319,6 +319,8 @@ export interface JobDetail extends JobRow {
   hosts: JobNode[];
   missing: string[];
   injected_gbps: (number | null)[];
+  /** Share of the ports whose rate is known. Below 1, the rate is a lower bound. */
+  injected_covered: (number | null)[];
   bins_from_ns: number | null;
   bin_ns: number;
   links_from_ns: number;

@@ -18,13 +18,11 @@ export function binEnds({ start_ns, bin_ns, in_max_to_mean }: GroupDetail): numb
   return in_max_to_mean.map((_, bin) => (start_ns + (bin + 1) * bin_ns) / 1e6);
 }
 
-/** Returns the bins in which some ports have a rate and some have none: their sum is too low. */
-export function partialBins(rates: readonly PortRate[]): number[] {
-  const bins = rates[0]?.gbps.length ?? 0;
-  const has = (bin: number) => (rate: PortRate) => rate.gbps[bin] !== null;
-  return Array.from({ length: bins }, (_, bin) => bin).filter(
-    (bin) => rates.some(has(bin)) && !rates.every(has(bin)),
-  );
+/** Returns the bins whose sum is too low: of some port, not all of the rate is known. */
+export function partialBins(covered: readonly (readonly (number | null)[])[]): number[] {
+  const bins = Math.max(0, ...covered.map(({ length }) => length));
+  const isPartial = (bin: number) => covered.some((shares) => (shares[bin] ?? 1) < 1);
+  return Array.from({ length: bins }, (_, bin) => bin).filter(isPartial);
 }
 
 /**

@@ -213,7 +213,13 @@ class GroupsView implements View {
       .filter(({ estimate_bytes }) => estimate_bytes > 0)
       .map((sender) => ({ port: senderName(sender), gbps: sender.estimate_gbps }));
     const ports = (chart: Chart, rates: readonly PortRate[]) =>
-      chart.show(curves(rates, "ports"), from, to, "b/s", partialBins(rates));
+      chart.show(
+        curves(rates, "ports"),
+        from,
+        to,
+        "b/s",
+        partialBins(rates.map(({ covered }) => covered ?? [])),
+      );
     ports(this.charts.into, row.into);
     ports(this.charts.out, row.out);
     this.charts.senders.show(curves(senders, "senders"), from, to);

@@ -3,6 +3,7 @@
 import type { JobDetail, JobLink, JobNeighbour, JobNode, JobTree } from "../contract/types";
 import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
+import { partialBins } from "../model/group";
 import { jobRates, jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
@@ -239,7 +240,13 @@ class JobView implements View {
     if (row.bins_from_ns === null) return;
     const from = row.bins_from_ns / 1e6;
     const to = Math.max(from + 60_000, t.at(-1) ?? from);
-    this.chart.show([{ label: "Sent", t, v }], from, to);
+    this.chart.show(
+      [{ label: "Sent", t, v }],
+      from,
+      to,
+      undefined,
+      partialBins([row.injected_covered]),
+    );
   }
 }
 

@@ -279,11 +279,13 @@ test("courses_behind_the_largest_ones_are_added_and_gaps_stay_gaps", () => {
   );
 });
 
-test("bins_without_the_values_of_all_ports_are_partial", () => {
-  const rates = [
-    { port: "a", gbps: [1, null, null, 0] },
-    { port: "b", gbps: [2, 3, null, 4] },
-  ];
-  assert.deepEqual(partialBins(rates), [1]);
+test("bins_in_which_a_port_lacks_a_part_of_its_rate_are_partial", () => {
+  assert.deepEqual(
+    partialBins([
+      [null, 1, 0.97],
+      [null, 1, 1, 0],
+    ]),
+    [2, 3],
+  );
   assert.deepEqual(partialBins([]), []);
 });
