@@ -72,8 +72,8 @@ struct Args {
     /// only a few lines of each kind
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Draw the plan: FILE.svg for a browser, FILE.dot for Graphviz
-    #[arg(long, value_name = "FILE.svg|FILE.dot", value_parser = drawing)]
+    /// Draw the plan as FILE.svg, for a browser
+    #[arg(long, value_name = "FILE.svg", value_parser = drawing)]
     graph: Option<PathBuf>,
     /// Format of the output: toml for the assignments file, ldms for the lid files of the LDMS
     /// sampler `ibnet`. Each sampler gets a lid file OUTPUT.HOST.conf
@@ -274,7 +274,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     if published.is_some() && args.output.is_none() {
         plans.clear();
     }
-    let pictures: Vec<_> = args.graph.iter().flat_map(|path| subnets.iter().map(|of| (of.picture_path(path), of.picture(path)))).collect();
+    let pictures: Vec<_> = args.graph.iter().flat_map(|path| subnets.iter().map(|of| (of.picture_path(path), of.picture()))).collect();
     let written = plans.iter().map(|(path, _)| ("--output", &**path, Use::Write));
     let written = written.chain(pictures.iter().map(|(path, _)| ("--graph", &**path, Use::Write)));
     files::check(&args.inputs().into_iter().chain(args.reports()).chain(written).collect::<Vec<_>>())?;
@@ -331,9 +331,8 @@ impl Subnet {
         }
     }
 
-    fn picture(&self, path: &Path) -> String {
-        let picture = Picture::of(&self.net.fabric, &self.plan, &self.net.name());
-        if ends_in(path, "svg") { picture.to_svg() } else { picture.to_dot() }
+    fn picture(&self) -> String {
+        Picture::of(&self.net.fabric, &self.plan, &self.net.name()).to_svg()
     }
 
     fn report(&self, detail: Detail) -> String {
@@ -444,11 +443,10 @@ fn subnet_names(nets: &[NetFile]) -> Vec<String> {
     if short.len() == names.len() { names.into_iter().map(stem).collect() } else { names.into_iter().map(str::to_owned).collect() }
 }
 
-/// Parses the path of a picture, whose extension selects the format.
+/// Parses the path of a picture.
 fn drawing(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    let known = ["svg", "dot", "gv"].iter().any(|extension| ends_in(&path, extension));
-    if known { Ok(path) } else { Err("the name must end in .svg (for a browser) or .dot (for Graphviz)".to_owned()) }
+    if ends_in(&path, "svg") { Ok(path) } else { Err("the name must end in .svg".to_owned()) }
 }
 
 fn ends_in(path: &Path, extension: &str) -> bool {

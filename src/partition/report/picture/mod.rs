@@ -3,11 +3,11 @@
 //!
 //! Each switch is labelled with the number of its HCA ports. One line stands for all cables between
 //! two switches. So a picture of a hundred switches is readable. [`drawing`](crate::drawing) places
-//! the switches, [`svg`] draws them, and [`dot`] writes a graph for Graphviz. In a fabric without
-//! tiers (torus, mesh), the row of a switch is its distance from a switch at the edge.
+//! the switches, and [`svg`] draws them. In a fabric without tiers (torus, mesh), the row of a switch
+//! is its distance from a switch at the edge.
 //!
-//! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and each
-//! format escapes them.
+//! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and [`svg`]
+//! escapes them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,6 @@ use crate::partition::Plan;
 use crate::topology::{DeviceId, Fabric, Graph};
 use crate::types::{Guid, NodeKind};
 
-pub mod dot;
 mod layout;
 pub mod svg;
 
