@@ -78,9 +78,16 @@ pub(super) fn example(key: &str) -> Option<String> {
     Some(format!("{} = {value}", key.rsplit('.').next().unwrap_or(key)))
 }
 
-/// Returns whether the value of a key is text in quotes.
-pub(super) fn is_text(key: &str) -> bool {
-    EXAMPLES.iter().any(|(name, value)| *name == key && value.starts_with('"'))
+/// Returns whether a key or a table exists. `key` has the name of its table.
+pub(super) fn is_known(key: &str) -> bool {
+    let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+    names(table).contains(&name)
+}
+
+/// Returns the keys of a table, or the keys and the tables of the file if `table` is empty.
+pub(super) fn names(table: &str) -> Vec<&'static str> {
+    let inside = |name: &'static str| if table.is_empty() { Some(name) } else { name.strip_prefix(table)?.strip_prefix('.') };
+    EXAMPLES.iter().filter_map(|(name, _)| inside(name)?.split('.').next()).collect()
 }
 
 #[cfg(test)]
