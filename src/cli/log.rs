@@ -9,29 +9,25 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::has_colours;
-use super::repeats::{LogEnd, Repeats};
 
 /// Sends the log to standard error, filtered by `RUST_LOG`, else by `level`. Lines have times,
-/// unless standard error is the journal of systemd, which adds its own. Repeated warnings are
-/// summed up; the value that is returned logs the last sums when it is dropped.
+/// unless standard error is the journal of systemd, which adds its own.
 ///
 /// `RUST_LOG` is a list of levels and of `target=level`, such as `ibnet=debug`. Filters by span or
 /// field are not supported, because they need additional crates (regular expressions). If the list
 /// is not valid, `level` is used.
-pub fn log_to_stderr(level: LevelFilter) -> LogEnd {
+pub fn log_to_stderr(level: LevelFilter) {
     let given = env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse::<Targets>().ok());
     let default = || Targets::new().with_default(level).with_target("async_nats", LevelFilter::OFF);
-    let repeats = Repeats::default();
     // A failed write of the log must not disturb the sweep.
     let format = tracing_subscriber::fmt::layer()
         .log_internal_errors(false)
         .with_writer(io::stderr)
         .with_ansi(has_colours(&io::stderr()))
         .with_target(false);
-    let registry = tracing_subscriber::registry().with(given.unwrap_or_else(default)).with(repeats.clone());
+    let registry = tracing_subscriber::registry().with(given.unwrap_or_else(default));
     // A test may have set its own subscriber. In this case that subscriber stays in use.
     let _ = if is_journal() { registry.with(format.without_time()).try_init() } else { registry.with(format).try_init() };
-    LogEnd(repeats)
 }
 
 /// Returns whether standard error is the journal: `JOURNAL_STREAM` of systemd.exec(5) has its device

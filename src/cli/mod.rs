@@ -11,7 +11,6 @@ mod messages;
 #[cfg(feature = "pages")]
 mod pages;
 mod progress;
-mod repeats;
 mod signals;
 mod staged;
 mod stdout;
@@ -23,7 +22,6 @@ pub use host::{random_seed, short_host_name};
 pub use log::log_to_stderr;
 pub use messages::{fail, fill, note};
 pub use progress::Progress;
-pub use repeats::LogEnd;
 pub use signals::{Hangups, Signals};
 pub use staged::{OutputError, Staged};
 pub use stdout::{colours_stdout, print, print_line};

@@ -131,6 +131,7 @@ impl Server {
         let plain_http = !self.settings.plain_http.is_empty();
         let endpoint = Arc::new(Endpoint { metrics, plain_http, secrets: Mutex::new(self.secrets) });
         let gate = Gate::new(self.limits);
+        let mut last_rejected = None;
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -141,7 +142,9 @@ impl Server {
                 }
             };
             if !self.settings.admits(peer.ip()) {
-                tracing::warn!(client = %peer.ip().to_canonical(), "rejected a client of the metrics: it is not in a network of metrics.plain_http");
+                if last_rejected.replace(peer.ip()) != Some(peer.ip()) {
+                    tracing::warn!(client = %peer.ip().to_canonical(), "rejected a client of the metrics: it is not in a network of metrics.plain_http");
+                }
                 continue;
             }
             let connection = gate.connect(peer.ip()).await;

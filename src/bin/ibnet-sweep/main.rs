@@ -186,9 +186,8 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let log = cli::log_to_stderr(args.level());
+    cli::log_to_stderr(args.level());
     let code = work(&args);
-    drop(log);
     end(code)
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::reconnect::Reconnected;
-use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG};
+use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG, is_news};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
 use crate::record::reader::Type;
@@ -290,12 +290,11 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
     }
 
-    /// Logs that the slot was too short for all ports. Logs again only after a slot that was long
-    /// enough.
+    /// Logs that the slot was too short for all ports.
     pub(super) fn report_short_slot(&mut self, control: &Control) {
         let (skipped, of) = (self.engine.stats().count(Status::Skipped), self.ports.len());
         let is_short = skipped > 0 && !control.is_stopped();
-        if !std::mem::replace(&mut self.has_logged_short_slots, is_short) && is_short {
+        if is_short && is_news(&mut self.short_at, self.clock.now()) {
             let interval = self.settings.interval;
             tracing::warn!(skipped, of, ?interval, "slot too short, ports skipped; raise the interval or the window");
         }

@@ -137,6 +137,15 @@ const LOCATE_EVERY: Duration = Duration::from_secs(1);
 /// Longest time of the discovery.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
+/// A fault of a slot is logged again only after this time without such a fault. Every one of them is in
+/// the records.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// Returns whether a fault at `now` is logged. `last` is the time of the fault before it.
+fn is_news(last: &mut Option<Instant>, now: Instant) -> bool {
+    last.replace(now).is_none_or(|last| now.saturating_since(last) >= QUIET)
+}
+
 /// Largest number of devices that are logged one by one. More devices are only counted.
 const NAMED_IN_LOG: usize = 3;
 
@@ -188,8 +197,10 @@ pub struct Driver<T, C = SystemClock> {
     send_error: Option<TransportError>,
     /// Whether a failure to send MADs was logged.
     has_logged_send_errors: bool,
-    /// Whether a slot that was too short was logged.
-    has_logged_short_slots: bool,
+    /// Time of the last slots that could not start.
+    missed_at: Option<Instant>,
+    /// Time of the last slot that was too short.
+    short_at: Option<Instant>,
     traps: Option<TrapWatch>,
 }
 
@@ -236,7 +247,8 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             failure: None,
             send_error: None,
             has_logged_send_errors: false,
-            has_logged_short_slots: false,
+            missed_at: None,
+            short_at: None,
             traps: None,
             engine,
             transport: Reconnect::new(transport, clock.clone()),
@@ -432,7 +444,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Reports missed slots. Also reports if the wall clock was set.
     fn report_gap(&mut self, slot: u64, Gap { missed, stepped }: Gap) {
         if missed > 0 {
-            tracing::warn!(missed, "slots could not start in time");
+            if is_news(&mut self.missed_at, self.clock.now()) {
+                tracing::warn!(missed, "slots could not start in time");
+            }
             self.write_event(slot, "slot_missed", None, &format!("{missed} slots could not start in time"));
         }
         if stepped != 0.0 {

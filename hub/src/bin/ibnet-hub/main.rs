@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let _log = cli::log_to_stderr(LevelFilter::INFO);
+    cli::log_to_stderr(LevelFilter::INFO);
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => cli::fail(&error),
