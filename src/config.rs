@@ -43,6 +43,9 @@ pub use simulated::{Scenario, Simulated, Simulation, WideCounters};
 /// The value of `sampler` that means all samplers of a plan.
 pub const ALL_SAMPLERS: &str = "all";
 
+/// Time between two queries of a port whose link is down.
+const DOWN_EVERY: Duration = Duration::from_secs(10);
+
 /// The configuration as in the file.
 ///
 /// Durations are text such as `5ms`. An empty string means "not set".
@@ -63,8 +66,6 @@ pub struct Raw {
     pub groups: Vec<String>,
     /// Cadence of PortCounters in slots, on devices that have PortXmitWait only in PortCounters.
     pub wait_every: u32,
-    /// Time between two queries of a port whose link is down.
-    pub down_every: String,
     /// Groups that are queried on every device, whatever its capabilities.
     pub force_groups: Vec<String>,
     /// Time between two identity checks of a device.
@@ -73,8 +74,6 @@ pub struct Raw {
     pub peers: bool,
     /// Largest number of MADs in flight.
     pub window: usize,
-    /// Whether the window shrinks while more MADs than usual expire.
-    pub adaptive: bool,
     /// Largest number of MADs a second. 0 means no limit.
     pub max_mads_per_second: u32,
     /// Time after which a MAD frees its place in the window.
@@ -116,12 +115,10 @@ impl Default for Raw {
             interval: "1s".to_owned(),
             groups: DEFAULT_GROUPS.map(str::to_owned).into(),
             wait_every: 1,
-            down_every: "10s".to_owned(),
             force_groups: Vec::new(),
             identity: text(engine.identity_every),
             peers: false,
             window: engine.window,
-            adaptive: engine.adaptive,
             max_mads_per_second: engine.max_mads_per_second,
             timeout: text(engine.timeout),
             grace: text(engine.grace),
@@ -242,7 +239,6 @@ impl Raw {
         let deadline = duration("timeout", &self.timeout, Duration::from_micros(100), interval)?;
         let grace = duration("grace", &self.grace, deadline, Duration::from_secs(10))?;
         let (groups, cadences) = groups::with_cadences(&self.groups, interval)?;
-        let down_every = duration("down_every", &self.down_every, Duration::ZERO, Duration::from_secs(3600))?;
         // The table `[simulated]` is checked even if no fabric is simulated.
         let simulated = self.simulated.check(simulate.clone().unwrap_or_default())?;
         Ok(Config {
@@ -251,12 +247,11 @@ impl Raw {
             interval,
             engine: engine::Config {
                 window: self.window()?,
-                adaptive: self.adaptive,
                 max_mads_per_second: self.max_mads_per_second,
                 timeout: deadline,
                 grace,
                 groups: groups.into(),
-                cadence: Cadence::new(cadences, self.wait_every()?, groups::in_slots(down_every, interval)),
+                cadence: Cadence::new(cadences, self.wait_every()?, groups::in_slots(DOWN_EVERY, interval)),
                 force_groups: groups::without_cadences("force_groups", &self.force_groups)?,
                 identity_every: duration("identity", &self.identity, Duration::from_secs(1), Duration::from_secs(24 * 3600))?,
                 verify_peers: self.peers,

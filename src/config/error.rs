@@ -157,19 +157,8 @@ impl ConfigError {
 
 /// Keys outside tables that have no flag. Of the keys inside tables, only `simulated.scenario` has
 /// a flag.
-const WITHOUT_FLAG: [&str; 11] = [
-    "adaptive",
-    "cpus",
-    "down_every",
-    "drain",
-    "force_groups",
-    "identity",
-    "max_mads_per_second",
-    "output",
-    "peers",
-    "traps",
-    "wait_every",
-];
+const WITHOUT_FLAG: [&str; 9] =
+    ["cpus", "drain", "force_groups", "identity", "max_mads_per_second", "output", "peers", "traps", "wait_every"];
 
 /// Returns the remedy: an example, and the places where a key can be set.
 fn remedy(key: &str, nearest: Option<&str>) -> String {

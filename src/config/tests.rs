@@ -44,8 +44,8 @@ fn errors_are_queried_once_a_second_at_shorter_intervals() {
     let cadence = |change: fn(&mut Raw)| check(change).expect("valid").engine.cadence;
     assert_eq!(cadence(|raw| raw.interval = "100ms".to_owned()), Cadence::new(vec![1, 10, 10, 10], 1, 100));
     assert_eq!(cadence(|raw| raw.interval = "5s".to_owned()), Cadence::new(vec![1; 4], 1, 2));
-    let changed = |raw: &mut Raw| (raw.groups, raw.wait_every, raw.down_every) = (vec!["base/7".to_owned()], 60, "0s".to_owned());
-    assert_eq!(cadence(changed), Cadence::new(vec![7], 60, 1));
+    let changed = |raw: &mut Raw| (raw.groups, raw.wait_every) = (vec!["base/7".to_owned()], 60);
+    assert_eq!(cadence(changed), Cadence::new(vec![7], 60, 10));
     assert!(check(|raw| raw.wait_every = 0).expect_err("refused").to_string().contains("wait_every"));
 }
 

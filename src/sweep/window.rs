@@ -19,7 +19,6 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     configured: usize,
-    adaptive: bool,
     now: usize,
     /// Share of MADs that usually expire. `None` before the first slot.
     usual: Option<f64>,
@@ -50,9 +49,9 @@ const WEIGHT: f64 = 1.0 / 8.0;
 const REST: u32 = 4;
 
 impl Window {
-    /// Creates a window of `configured` MADs. An adaptive window can become smaller.
-    pub fn new(configured: usize, adaptive: bool) -> Self {
-        Self { configured, adaptive, now: configured, usual: None, rest: 0 }
+    /// Creates a window of `configured` MADs.
+    pub fn new(configured: usize) -> Self {
+        Self { configured, now: configured, usual: None, rest: 0 }
     }
 
     /// Returns the number of MADs that may be in flight now.
@@ -64,7 +63,7 @@ impl Window {
     /// devices. `expired` is the number of these MADs that expired. Returns a change if the window
     /// was halved, or has reached the configured size again.
     pub fn adapt(&mut self, sent: u64, expired: u64) -> Option<Change> {
-        if !self.adaptive || sent == 0 {
+        if sent == 0 {
             return None;
         }
         let share = expired as f64 / sent as f64;
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn window_is_halved_when_more_mads_expire_than_usual_and_grows_again() {
-        let mut window = Window::new(32, true);
+        let mut window = Window::new(32);
         assert_eq!([window.adapt(1000, 0), window.adapt(1000, 3)], [None; 2], "too few to halve the window");
         assert_eq!(window.adapt(1000, 100), Some(Change { from: 32, to: 16 }));
         let grown: Vec<_> = (0..12).map(|_| window.adapt(1000, 0)).collect();
@@ -136,7 +135,7 @@ mod tests {
 
     #[test]
     fn window_is_never_zero() {
-        let mut window = Window::new(8, true);
+        let mut window = Window::new(8);
         for slot in 0..60 {
             window.adapt(1000, if slot % 5 == 0 { 1000 } else { 0 });
             assert!((1..=8).contains(&window.now()));
@@ -145,21 +144,15 @@ mod tests {
 
     #[test]
     fn usual_losses_keep_the_window_and_new_losses_halve_it_once() {
-        let mut window = Window::new(32, true);
+        let mut window = Window::new(32);
         assert!((0..100).all(|_| window.adapt(1000, 100).is_none()));
         assert_eq!(window.now(), 32, "one in ten is always lost");
         assert_eq!(window.adapt(1000, 400).map(|change| change.to), Some(16));
-        let mut window = Window::new(32, true);
+        let mut window = Window::new(32);
         window.adapt(1000, 0);
         // Here a switch becomes slow and stays slow.
         let halved = (0..100).filter_map(|_| window.adapt(1000, 60)).filter(|change| change.to < change.from).count();
         assert_eq!((halved, window.now()), (1, 32));
-    }
-
-    #[test]
-    fn window_that_is_not_adaptive_keeps_its_size() {
-        let mut window = Window::new(32, false);
-        assert_eq!((window.adapt(1000, 1000), window.now()), (None, 32));
     }
 
     #[test]

@@ -88,7 +88,11 @@ fn wrong_configuration_is_refused_with_its_line() {
             "did you mean dead? ibnet.toml.example",
         ),
         ("window = 8\n\n[simulated\n", "ibnet.toml:3: ", "ibnet.toml.example"),
-        ("\nwindow = \"many\"\n", "ibnet.toml:2: cannot use window: the value has the wrong type (found \"many\")", "a valid line is window = 32; ibnet.toml.example"),
+        (
+            "\nwindow = \"many\"\n",
+            "ibnet.toml:2: cannot use window: the value has the wrong type (found \"many\")",
+            "a valid line is window = 32; ibnet.toml.example",
+        ),
         ("simulate = net.p\n", "ibnet.toml:1: cannot read this line: ", "a valid line is simulate = \"fabric.p\"; ibnet.toml.example"),
         ("window = 129\n", "ibnet.toml:1: cannot use window: expected a number from 1 to 128 (found \"129\")", "--window"),
         ("interval = \"1 parsec\"\n", "cannot use interval: expected a duration such as 1s or 5ms (found \"1 parsec\")", "--interval"),

@@ -36,7 +36,7 @@ pub(super) struct WorkerSetup {
 }
 
 /// Keys that may change while the sweep runs. All others need a restart.
-const CHANGEABLE: [&str; 18] = [
+const CHANGEABLE: [&str; 17] = [
     "assignments",
     "plan_server",
     "net",
@@ -46,7 +46,6 @@ const CHANGEABLE: [&str; 18] = [
     "force_groups",
     "identity",
     "window",
-    "adaptive",
     "peers",
     "max_mads_per_second",
     "timeout",

@@ -13,8 +13,6 @@ use crate::types::{Guid, Lid, NodeKind, PortNum};
 pub struct Config {
     /// Largest number of MADs in flight at once.
     pub window: usize,
-    /// Whether the window becomes smaller while more MADs than usual expire.
-    pub adaptive: bool,
     /// Largest number of MADs per second. 0 means no limit.
     pub max_mads_per_second: u32,
     /// Time after which a MAD frees its place in the window.
@@ -53,7 +51,6 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             window: 32,
-            adaptive: true,
             max_mads_per_second: 0,
             timeout: Duration::from_millis(5),
             grace: Duration::from_millis(50),

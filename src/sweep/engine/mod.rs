@@ -204,7 +204,7 @@ impl Engine {
             manager: Manager::new(devices.len()),
             peers: Peers::default(),
             subnet_managers: SubnetManagers::default(),
-            window: Window::new(config.window, config.adaptive),
+            window: Window::new(config.window),
             pace: Pace::new(config.max_mads_per_second),
             no_smp_agent: false,
             config,

@@ -5,7 +5,7 @@ use crate::sweep::smp_limit::MAX_SMPS;
 
 /// Returns the slot of 400 adapters, all of which have to be verified.
 fn bench() -> Bench {
-    let config = Config { groups: [Group::Base].into(), window: 200, adaptive: false, ..Config::default() };
+    let config = Config { groups: [Group::Base].into(), window: 200, ..Config::default() };
     let devices: Vec<_> = (1..=400).map(|lid| device(lid, NodeKind::Hca, &[1])).collect();
     let mut engine = Engine::new(&devices, config, 7);
     set_known(&mut engine, 0xffff);

@@ -82,7 +82,7 @@ fn device_found_while_it_waits_for_the_window_gets_one_mad_at_a_time() {
     let second = bench.sent.iter().rposition(|(target, _)| target.lid == Lid(5)).expect("the request was sent");
     assert_ne!(first, second);
     bench.reply(second, at_lid_3);
-    bench.engine.window = Window::new(8, false);
+    bench.engine.window = Window::new(8);
     bench.poll();
     let to_it = bench.sent.iter().filter(|(target, _)| target.lid == Lid(3)).count();
     assert_eq!((to_it, bench.engine.inflight.waiting().filter(|of| of.device == 1).count()), (1, 1));
