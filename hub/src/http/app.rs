@@ -1,19 +1,15 @@
 //! The state that all handlers share, and the threads that compute answers.
 
-use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
-use axum::http::request::Parts;
 use axum::response::Response;
 use tokio::sync::Semaphore;
 
 use super::answer::Answer;
 use super::places::{Places, Weight};
-use super::server::{Access, Peer};
+use super::server::Access;
 use crate::query::error::ApiError;
 use crate::query::evaluated::Evaluations;
 use crate::query::groups::Passes;
@@ -38,24 +34,6 @@ pub(crate) struct App {
     pub(crate) access: Access,
 }
 
-/// What an answer depends on besides the query: the headers of the request, and the address of the
-/// client.
-#[derive(Clone, Debug)]
-pub(crate) struct Client {
-    pub(crate) headers: HeaderMap,
-    /// `None` if the request did not come over a connection, as in tests.
-    address: Option<IpAddr>,
-}
-
-impl<S: Sync> FromRequestParts<S> for Client {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let address = parts.extensions.get::<Peer>().map(|peer| peer.0);
-        Ok(Self { headers: parts.headers.clone(), address })
-    }
-}
-
 /// Result of a handler.
 pub(crate) type Answered = Result<Response, ApiError>;
 
@@ -74,21 +52,25 @@ impl App {
     }
 
     /// Computes the answer of a short query on a thread for blocking work.
-    pub(crate) async fn compute(&self, client: Client, work: impl FnOnce(&Hub) -> Result<Answer, ApiError> + Send + 'static) -> Answered {
-        self.compute_at(Weight::Short, client, work).await
+    pub(crate) async fn compute(
+        &self,
+        headers: HeaderMap,
+        work: impl FnOnce(&Hub) -> Result<Answer, ApiError> + Send + 'static,
+    ) -> Answered {
+        self.compute_at(Weight::Short, headers, work).await
     }
 
     /// Computes an answer on a thread for blocking work.
     pub(crate) async fn compute_at(
         &self,
         weight: Weight,
-        client: Client,
+        headers: HeaderMap,
         work: impl FnOnce(&Hub) -> Result<Answer, ApiError> + Send + 'static,
     ) -> Answered {
-        let place = self.places.take(client.address, weight).await?;
+        let place = self.places.take(weight).await?;
         let hub = Arc::clone(&self.hub);
         let computed = tokio::task::spawn_blocking(move || {
-            let answer = work(&hub).map(|answer| answer.respond(&client.headers));
+            let answer = work(&hub).map(|answer| answer.respond(&headers));
             drop(place);
             answer
         });

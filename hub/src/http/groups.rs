@@ -1,9 +1,10 @@
 //! Groups of hosts.
 
 use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
 
 use super::answer::Answer;
-use super::app::{Answered, App, Client};
+use super::app::{Answered, App};
 use super::lists::Rows;
 use super::params::Params;
 use super::places::Weight;
@@ -13,9 +14,9 @@ use crate::query::groups;
 /// Why the list is empty without a group.
 const NO_GROUP: &str = "the configuration of the hub has no group; set the key groups, or give --group";
 
-pub(crate) async fn list(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn list(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     Params::parse(query.as_deref(), &[])?;
-    app.compute(client, |hub| {
+    app.compute(headers, |hub| {
         let (from_ns, to_ns) = kept_range(hub);
         let rows = groups::list(hub);
         let reason = rows.is_empty().then_some(NO_GROUP);
@@ -24,12 +25,12 @@ pub(crate) async fn list(State(app): State<App>, client: Client, RawQuery(query)
     .await
 }
 
-pub(crate) async fn one(State(app): State<App>, Path(name): Path<String>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn one(State(app): State<App>, Path(name): Path<String>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["from", "to"])?;
     let passes = app.passes.clone();
     let has_range = params.one("from")?.is_some() || params.one("to")?.is_some();
     let range = params.range(kept_range(&app.hub))?;
     // Without a range, the answer describes the last minutes.
     let weight = if has_range { Weight::of_all_ports(&app.hub, range) } else { Weight::Short };
-    app.compute_at(weight, client, move |hub| Answer::json(&groups::one(hub, &passes, &name, has_range.then_some(range))?)).await
+    app.compute_at(weight, headers, move |hub| Answer::json(&groups::one(hub, &passes, &name, has_range.then_some(range))?)).await
 }

@@ -1,10 +1,11 @@
 //! Jobs.
 
 use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::app::{Answered, App, Client};
+use super::app::{Answered, App};
 use super::lists::{Rows, limit};
 use super::params::Params;
 use super::places::Weight;
@@ -27,7 +28,7 @@ struct JobRows {
     source: SourceState,
 }
 
-pub(crate) async fn list(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn list(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["job", "q", "state", "limit", "from", "to"])?;
     let is_running = match params.one("state")? {
         None => None,
@@ -36,7 +37,7 @@ pub(crate) async fn list(State(app): State<App>, client: Client, RawQuery(query)
         Some(other) => return Err(wrong("state", other, "running or ended")),
     };
     let limit = limit(&params)?;
-    app.compute(client, move |hub| {
+    app.compute(headers, move |hub| {
         let range = params.range((0, u64::MAX))?;
         let filter = Filter {
             from: range.0,
@@ -59,13 +60,13 @@ pub(crate) async fn list(State(app): State<App>, client: Client, RawQuery(query)
     .await
 }
 
-pub(crate) async fn one(State(app): State<App>, Path(id): Path<String>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn one(State(app): State<App>, Path(id): Path<String>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["from", "to"])?;
     let evaluations = app.evaluations.clone();
     let has_range = params.one("from")?.is_some() || params.one("to")?.is_some();
     let range = params.range(kept_range(&app.hub))?;
     // Without a range, the answer describes the whole job.
-    app.compute_at(Weight::of_all_ports(&app.hub, range), client, move |hub| {
+    app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
         Answer::json(&jobs::one(hub, &evaluations, &id, has_range.then_some(range))?)
     })
     .await

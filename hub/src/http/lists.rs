@@ -1,6 +1,7 @@
 //! Lists of rows: `{"from_ns", "to_ns", "rows": [...]}`.
 
 use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
 use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::errors::Thresholds;
 use ibnet_analysis::links::LinkOrder;
@@ -8,7 +9,7 @@ use ibnet_analysis::trees::{Limits, RootCause};
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::app::{Answered, App, Client};
+use super::app::{Answered, App};
 use super::params::Params;
 use super::places::Weight;
 use super::values::kept_range;
@@ -63,7 +64,7 @@ fn top(params: &Params, usual: usize) -> Result<usize, ApiError> {
     Ok(params.parsed::<usize>("top", "a number of rows, 0 for all")?.unwrap_or(usual))
 }
 
-pub(crate) async fn links(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn links(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["by", "top", "from", "to"])?;
     let order = match params.one("by")? {
         None | Some("utilization") => LinkOrder::Utilization,
@@ -74,14 +75,14 @@ pub(crate) async fn links(State(app): State<App>, client: Client, RawQuery(query
     let top = top(&params, 0)?;
     let evaluations = app.evaluations.clone();
     let range = range(&app.hub, &params)?;
-    app.compute_at(Weight::of_all_ports(&app.hub, range), client, move |hub| {
+    app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
         let found = evaluations.find(hub, range)?;
         rows(found.range, found.links(order, top))
     })
     .await
 }
 
-pub(crate) async fn trees(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn trees(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["top", "waits", "full", "from", "to"])?;
     let share = |name: &str, default: f64| -> Result<f64, ApiError> {
         let expected = "a share from 0 to 1";
@@ -92,7 +93,7 @@ pub(crate) async fn trees(State(app): State<App>, client: Client, RawQuery(query
     let top = top(&params, USUAL_TREES)?;
     let evaluations = app.evaluations.clone();
     let range = range(&app.hub, &params)?;
-    app.compute_at(Weight::of_all_ports(&app.hub, range), client, move |hub| {
+    app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
         let found = evaluations.find(hub, range)?;
         let mut trees = found.trees(limits, top);
         if params.one("to")?.is_none() {
@@ -105,7 +106,7 @@ pub(crate) async fn trees(State(app): State<App>, client: Client, RawQuery(query
     .await
 }
 
-pub(crate) async fn errors(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn errors(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["threshold", "from", "to"])?;
     let mut thresholds = Thresholds::default();
     for text in params.all("threshold") {
@@ -113,14 +114,14 @@ pub(crate) async fn errors(State(app): State<App>, client: Client, RawQuery(quer
     }
     let evaluations = app.evaluations.clone();
     let range = range(&app.hub, &params)?;
-    app.compute_at(Weight::of_all_ports(&app.hub, range), client, move |hub| {
+    app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
         let found = evaluations.find(hub, range)?;
         rows(found.range, found.errors(&thresholds))
     })
     .await
 }
 
-pub(crate) async fn events(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn events(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["type", "kind", "guid", "port", "limit", "from", "to"])?;
     let listed = |parameter| params.all(parameter).flat_map(|names| names.split(',')).filter(|name| !name.is_empty());
     let mut names: Vec<String> = listed("type").map(str::to_owned).collect();
@@ -131,7 +132,7 @@ pub(crate) async fn events(State(app): State<App>, client: Client, RawQuery(quer
     let guid = params.parsed::<Guid>("guid", "a GUID: 0x and 16 hexadecimal digits")?;
     let port = params.parsed::<u8>("port", "a port number")?.map(PortNum);
     let limit = limit(&params)?;
-    app.compute(client, move |hub| {
+    app.compute(headers, move |hub| {
         // Events of the hub have the time of its own clock, so the end is open.
         let range = params.range((0, u64::MAX))?;
         let filter = Filter { from: range.0, to: range.1, names, guid, port, limit };
@@ -148,7 +149,7 @@ pub(super) fn limit(params: &Params) -> Result<usize, ApiError> {
     if limit <= MOST_ROWS { Ok(limit) } else { Err(wrong("limit", &limit.to_string(), expected)) }
 }
 
-pub(crate) async fn ports(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn ports(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["q", "node", "guid", "limit"])?;
     let search = Search {
         text: params.one("q")?.unwrap_or_default().to_owned(),
@@ -156,7 +157,7 @@ pub(crate) async fn ports(State(app): State<App>, client: Client, RawQuery(query
         guid: params.parsed("guid", "a GUID: 0x and 16 hexadecimal digits")?,
         limit: limit(&params)?,
     };
-    app.compute(client, move |hub| {
+    app.compute(headers, move |hub| {
         let topology = hub.read().topology.clone();
         let frame = hub.frame();
         let ts = frame.as_ref().map_or(0, |frame| frame.ts);
@@ -165,9 +166,9 @@ pub(crate) async fn ports(State(app): State<App>, client: Client, RawQuery(query
     .await
 }
 
-pub(crate) async fn samplers(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn samplers(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     Params::parse(query.as_deref(), &["from", "to"])?;
-    app.compute(client, |hub| {
+    app.compute(headers, |hub| {
         let range = kept_range(hub);
         let found = hub.read().samplers.rows();
         rows(range, found)
@@ -184,10 +185,10 @@ struct ManagerRows {
     events: Vec<EventRow>,
 }
 
-pub(crate) async fn sm(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn sm(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["limit", "from", "to"])?;
     let limit = limit(&params)?;
-    app.compute(client, move |hub| {
+    app.compute(headers, move |hub| {
         let (first, last) = kept_range(hub);
         // Events have the times of other clocks than records, so the end is open.
         let range = params.range((0, u64::MAX))?;

@@ -1,14 +1,10 @@
 //! The places of queries on the threads for blocking work.
 //!
-//! A short query waits only for other short queries. Long queries use one place at a time, so that a
-//! client with many of them does not delay the pages of other clients. Long queries of several clients
-//! take turns, whatever their numbers. A client with too many long queries gets an error.
+//! A short query waits only for other short queries. Long queries use one place at a time, so that they
+//! do not delay the live pages of other clients.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::query::error::ApiError;
@@ -19,10 +15,6 @@ const QUERIES: usize = 2;
 
 /// Number of long queries among them.
 const LONG_QUERIES: usize = 1;
-
-/// Largest number of long queries of a client, those that wait included. All clients behind one
-/// proxy or tunnel have one address.
-pub(crate) const LONG_OF_CLIENT: usize = 16;
 
 /// A query with a time range up to this length is short: the page asks for such ranges all the time.
 const SHORT_NS: u64 = 6 * 60_000_000_000;
@@ -63,38 +55,19 @@ impl Weight {
 pub(crate) struct Places {
     all: Arc<Semaphore>,
     long: Arc<Semaphore>,
-    clients: Arc<Mutex<Clients>>,
-}
-
-/// The clients with long queries. A client without an address is a test.
-type Clients = HashMap<Option<IpAddr>, OfClient>;
-
-/// The long queries of a client.
-#[derive(Debug)]
-struct OfClient {
-    count: usize,
-    /// The query that waits for the place of long queries, or has it. The others wait for their turn.
-    turn: Arc<Semaphore>,
 }
 
 /// The place of a query. It becomes free when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     _all: OwnedSemaphorePermit,
-    _long: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit, Counted)>,
-}
-
-/// One of the counted long queries of a client.
-#[derive(Debug)]
-struct Counted {
-    clients: Arc<Mutex<Clients>>,
-    client: Option<IpAddr>,
+    _long: Option<OwnedSemaphorePermit>,
 }
 
 impl Default for Places {
     fn default() -> Self {
         let places = |count| Arc::new(Semaphore::new(count));
-        Self { all: places(QUERIES), long: places(LONG_QUERIES), clients: Arc::default() }
+        Self { all: places(QUERIES), long: places(LONG_QUERIES) }
     }
 }
 
@@ -102,51 +75,18 @@ impl Places {
     /// Waits for a place.
     ///
     /// # Errors
-    /// Returns an error if the client has [`LONG_OF_CLIENT`] long queries already.
-    pub(crate) async fn take(&self, client: Option<IpAddr>, weight: Weight) -> Result<Place, ApiError> {
+    /// Returns an error if the hub stops.
+    pub(crate) async fn take(&self, weight: Weight) -> Result<Place, ApiError> {
         let long = match weight {
             Weight::Short => None,
-            Weight::Long => {
-                let (counted, turn) = self.count(client)?;
-                let turn = acquire(turn).await?;
-                Some((turn, acquire(Arc::clone(&self.long)).await?, counted))
-            }
+            Weight::Long => Some(acquire(&self.long).await?),
         };
-        Ok(Place { _all: acquire(Arc::clone(&self.all)).await?, _long: long })
-    }
-
-    fn count(&self, client: Option<IpAddr>) -> Result<(Counted, Arc<Semaphore>), ApiError> {
-        let mut clients = lock(&self.clients);
-        let own = clients.entry(client).or_insert_with(|| OfClient { count: 0, turn: Arc::new(Semaphore::new(1)) });
-        if own.count >= LONG_OF_CLIENT {
-            let reason = format!(
-                "this client has {LONG_OF_CLIENT} queries of long time ranges that are not answered yet; wait for them, or ask for shorter ranges"
-            );
-            return Err(ApiError { status: StatusCode::SERVICE_UNAVAILABLE, reason });
-        }
-        own.count += 1;
-        Ok((Counted { clients: Arc::clone(&self.clients), client }, Arc::clone(&own.turn)))
+        Ok(Place { _all: acquire(&self.all).await?, _long: long })
     }
 }
 
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let mut clients = lock(&self.clients);
-        let Some(own) = clients.get_mut(&self.client) else { return };
-        own.count -= 1;
-        if own.count == 0 {
-            clients.remove(&self.client);
-        }
-    }
-}
-
-async fn acquire(semaphore: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
-    semaphore.acquire_owned().await.map_err(|_| ApiError::failed("the hub stops"))
-}
-
-/// Locks the clients. They stay valid if a thread panics.
-fn lock(clients: &Mutex<Clients>) -> MutexGuard<'_, Clients> {
-    clients.lock().unwrap_or_else(PoisonError::into_inner)
+async fn acquire(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
+    Arc::clone(semaphore).acquire_owned().await.map_err(|_| ApiError::failed("the hub stops"))
 }
 
 #[cfg(test)]
@@ -168,54 +108,15 @@ mod tests {
         }
     }
 
-    const fn client(number: u8) -> Option<IpAddr> {
-        Some(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, number)))
-    }
-
     #[test]
     fn short_query_does_not_wait_for_long_ones() {
         let places = Places::default();
-        let running = now(pin!(places.take(client(1), Weight::Long))).expect("it does not wait").expect("a place");
-        let mut waiting: Vec<_> = (0..3).map(|number| Box::pin(places.take(client(number), Weight::Long))).collect();
+        let running = now(pin!(places.take(Weight::Long))).expect("it does not wait").expect("a place");
+        let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(places.take(Weight::Long))).collect();
         assert!(waiting.iter_mut().all(|taking| now(taking.as_mut()).is_none()));
-        for number in [1, 2] {
-            let short = now(pin!(places.take(client(number), Weight::Short))).expect("it does not wait");
-            assert!(short.is_ok());
-        }
+        assert!(matches!(now(pin!(places.take(Weight::Short))), Some(Ok(_))));
         drop(running);
         assert!(matches!(now(waiting[0].as_mut()), Some(Ok(_))));
-    }
-
-    #[test]
-    fn clients_with_long_queries_take_turns() {
-        let places = Places::default();
-        let running = now(pin!(places.take(client(1), Weight::Long))).expect("it does not wait").expect("a place");
-        // The first client has more queries, and they came first.
-        let mut first: Vec<_> = (0..3).map(|_| Box::pin(places.take(client(1), Weight::Long))).collect();
-        assert!(first.iter_mut().all(|taking| now(taking.as_mut()).is_none()));
-        let mut second = Box::pin(places.take(client(2), Weight::Long));
-        assert!(now(second.as_mut()).is_none());
-        drop(running);
-        assert!(now(first[0].as_mut()).is_none(), "the second client is next");
-        let taken = now(second.as_mut()).expect("it does not wait").expect("a place");
-        drop(taken);
-        assert!(matches!(now(first[0].as_mut()), Some(Ok(_))));
-    }
-
-    #[test]
-    fn client_with_too_many_long_queries_gets_an_error() {
-        let places = Places::default();
-        let mut all: Vec<_> = (0..LONG_OF_CLIENT).map(|_| Box::pin(places.take(client(1), Weight::Long))).collect();
-        let taken: Vec<_> = all.iter_mut().map(|taking| now(taking.as_mut())).collect();
-        assert_eq!(taken.iter().filter(|taken| taken.is_some()).count(), 1);
-        let refused = now(pin!(places.take(client(1), Weight::Long))).expect("it does not wait").expect_err("too many");
-        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
-        assert!(now(pin!(places.take(client(2), Weight::Long))).is_none(), "another client waits");
-        assert!(matches!(now(pin!(places.take(client(1), Weight::Short))), Some(Ok(_))));
-        // A client that disconnects drops its queries.
-        drop((all, taken));
-        assert!(lock(&places.clients).is_empty());
-        assert!(matches!(now(pin!(places.take(client(1), Weight::Long))), Some(Ok(_))));
     }
 
     #[test]

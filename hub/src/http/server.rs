@@ -1,7 +1,7 @@
 //! Connections and their limits.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,10 +42,6 @@ impl Access {
     }
 }
 
-/// Address of the client of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr);
-
 /// A bound address.
 pub(crate) struct Server {
     listener: TcpListener,
@@ -84,7 +80,7 @@ impl Server {
                 }
             };
             let connection = gate.connect(peer.ip()).await;
-            let router = router.clone().layer(Extension(connection.visitor())).layer(Extension(Peer(peer.ip())));
+            let router = router.clone().layer(Extension(connection.visitor()));
             let access = self.access.clone();
             // Clients that are too slow or do not use TLS are dropped without a log message.
             tokio::spawn(connection.run(async move { handle(stream, router, &access).await }));

@@ -1,8 +1,6 @@
 //! Compares the answers with `openapi.json`.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
@@ -11,9 +9,7 @@ use ibnet_analysis::groups::Groups;
 use serde_json::Value as Json;
 use tower::ServiceExt;
 
-use super::app::App;
-use super::places::{LONG_OF_CLIENT, Weight};
-use super::routes::{ADDRESSES, router, router_of};
+use super::routes::{ADDRESSES, router};
 use super::server::Access;
 use crate::query::tests::{add_jobs, hub, lines};
 use crate::state::Hub;
@@ -202,28 +198,6 @@ fn wrong_requests_get_a_reason() {
         let text = body["error"].as_str().unwrap_or_default();
         assert!(found == status && text.contains(reason), "{path}: {found} {text}");
     }
-}
-
-#[test]
-fn client_with_too_many_long_queries_is_asked_to_try_again() {
-    let app = App::new(filled(), access());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let ask = || {
-        let request = Request::get("/api/v1/links?from=1&to=1800000000000000000").header("host", "localhost");
-        let request = request.body(Body::empty()).expect("a request");
-        runtime.block_on(router_of(app.clone()).oneshot(request)).expect("infallible")
-    };
-    assert_eq!(ask().status().as_u16(), 400, "too many records");
-    let mut running: Vec<_> = (0..LONG_OF_CLIENT).map(|_| Box::pin(app.places.take(None, Weight::Long))).collect();
-    let mut context = Context::from_waker(Waker::noop());
-    let places: Vec<_> = running.iter_mut().map(|query| query.as_mut().poll(&mut context)).collect();
-    assert_eq!(places.iter().filter(|place| place.is_ready()).count(), 1, "the others wait");
-    let response = ask();
-    assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (503, &"5".parse().expect("a value")));
-    let body = runtime.block_on(to_bytes(response.into_body(), usize::MAX)).expect("a body");
-    assert!(String::from_utf8_lossy(&body).contains("ask for shorter ranges"), "{body:?}");
-    drop((places, running));
-    assert_eq!(ask().status().as_u16(), 400, "the places are free again");
 }
 
 #[test]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::app::{Answered, App, CLIENTS, Client};
+use super::app::{Answered, App, CLIENTS};
 use super::params::{Params, port_key};
 use super::places::Weight;
 use crate::archive::status::Status;
@@ -52,7 +53,7 @@ struct Health {
     metrics: &'static [HeatMetric],
 }
 
-pub(crate) async fn health(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     Params::parse(query.as_deref(), &[])?;
     let archive_from_ns = app.hub.archive.as_ref().and_then(crate::archive::Archive::first_ns);
     let archive = app.hub.packing.as_ref().map(|packing| packing.lock().clone());
@@ -87,12 +88,12 @@ pub(crate) async fn health(State(app): State<App>, client: Client, RawQuery(quer
             metrics: &heat::METRICS,
         }
     };
-    Ok(Answer::json(&health)?.respond(&client.headers))
+    Ok(Answer::json(&health)?.respond(&headers))
 }
 
-pub(crate) async fn topology(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn topology(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     Params::parse(query.as_deref(), &[])?;
-    app.compute(client, |hub| {
+    app.compute(headers, |hub| {
         let topology = Arc::clone(&hub.read().topology);
         Answer::json(&*topology)
     })
@@ -102,12 +103,12 @@ pub(crate) async fn topology(State(app): State<App>, client: Client, RawQuery(qu
 pub(crate) async fn one_port(
     State(app): State<App>,
     Path((guid, number)): Path<(String, String)>,
-    client: Client,
+    headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Answered {
     Params::parse(query.as_deref(), &[])?;
     let key = port_key(&format!("{guid}/{number}"))?;
-    app.compute(client, move |hub| Answer::json(&port::find(hub, key)?)).await
+    app.compute(headers, move |hub| Answer::json(&port::find(hub, key)?)).await
 }
 
 /// Largest number of series in one answer.
@@ -133,11 +134,11 @@ struct AllSeries {
     series: Vec<NamedSeries>,
 }
 
-pub(crate) async fn series(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn series(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["port", "metric", "from", "to", "step", "as"])?;
     let range = params.range(kept_range(&app.hub))?;
     let weight = Weight::of(&app.hub, range, params.all("port").count());
-    app.compute_at(weight, client, move |hub| {
+    app.compute_at(weight, headers, move |hub| {
         let step = params.parsed::<u64>("step", "a time in nanoseconds")?.filter(|step| *step > 0);
         let form = series::form(params.one("as")?)?;
         let ports = params.all("port").map(|text| Ok((text, port_key(text)?))).collect::<Result<Vec<_>, ApiError>>()?;
@@ -177,11 +178,11 @@ fn heat_metric(name: Option<&str>) -> Result<HeatMetric, ApiError> {
     })
 }
 
-pub(crate) async fn heat(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn heat(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["metric", "by", "agg", "from", "to", "step"])?;
     let (from, to) = params.range(kept_range(&app.hub))?;
     let weight = Weight::of_all_ports(&app.hub, (from, to));
-    app.compute_at(weight, client, move |hub| {
+    app.compute_at(weight, headers, move |hub| {
         let metric = heat_metric(params.one("metric")?)?;
         if let Some(by) = params.one("by")?.filter(|by| *by != "port") {
             return Err(wrong("by", by, "port; a client joins the rows of links, switches and hosts itself"));
@@ -210,9 +211,9 @@ struct Timeline {
 /// Largest number of columns of the timeline.
 const MOST_COLUMNS: u64 = 900;
 
-pub(crate) async fn timeline(State(app): State<App>, client: Client, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn timeline(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
     let params = Params::parse(query.as_deref(), &["from", "to"])?;
-    app.compute(client, move |hub| {
+    app.compute(headers, move |hub| {
         let (first, last) = kept_range(hub);
         let (from_ns, to_ns) = params.range((first, last))?;
         let state = hub.read();
