@@ -195,7 +195,7 @@ def silent_readers(place):
         reader.connect(place.path("sock"))
         readers.append(reader)
     before = len(slots(place, "lines"))
-    wait_for("slots", lambda: len(slots(place, "lines")) > before + 100, 60)
+    wait_for("slots", lambda: len(slots(place, "lines")) > before + 100)
     require(process.memory() < 256 * MIB, f"{process.memory() // MIB} MiB of memory")
     process.stop().check((0, 4), 256 * MIB)
 

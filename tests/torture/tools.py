@@ -183,7 +183,7 @@ def no_core_dump():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def wait_for(what, is_true, seconds=30):
+def wait_for(what, is_true, seconds=600):
     limit = time.monotonic() + seconds
     while True:
         value = is_true()
