@@ -30,7 +30,7 @@ pub(super) fn explain(text: &str, error: &toml::de::Error) -> Explained {
     match leaf_at(table.get_ref(), "", at) {
         None => Explained::Wrong { line, key: String::new(), message: error.message().to_owned() },
         Some(leaf) if is_known(&leaf.key) => {
-            let message = format!("cannot use {}: the value has the wrong type (found {})", leaf.key, shown(&text[leaf.from..leaf.to]));
+            let message = format!("cannot use {}: the value is not valid (found {})", leaf.key, shown(&text[leaf.from..leaf.to]));
             Explained::Wrong { line, key: leaf.key, message }
         }
         Some(leaf) => {
@@ -125,16 +125,16 @@ mod tests {
     }
 
     #[test]
-    fn value_of_the_wrong_type_has_its_key() {
+    fn value_that_is_not_valid_has_its_key() {
         for (text, expected) in [
-            ("window = \"many\"", "window: the value has the wrong type (found \"many\")"),
-            ("window = -1", "window: the value has the wrong type (found -1)"),
-            ("wait_every = 99999999999", "wait_every: the value has the wrong type (found 99999999999)"),
-            ("cpus = [\n  1,\n  \"x\",\n]", "cpus: the value has the wrong type (found [ 1, \"x\", ])"),
-            ("[metrics]\nsecondary = 1", "metrics.secondary: the value has the wrong type (found 1)"),
-            ("metrics = 1", "metrics: the value has the wrong type (found 1)"),
-            ("[[output]]\ntype = \"file\"\nkeep = \"7d\"", "output.keep: the value has the wrong type (found \"7d\")"),
-            ("simulated = { loss = \"x\" }", "simulated.loss: the value has the wrong type (found \"x\")"),
+            ("window = \"many\"", "window: the value is not valid (found \"many\")"),
+            ("window = -1", "window: the value is not valid (found -1)"),
+            ("wait_every = 99999999999", "wait_every: the value is not valid (found 99999999999)"),
+            ("cpus = [\n  1,\n  \"x\",\n]", "cpus: the value is not valid (found [ 1, \"x\", ])"),
+            ("[metrics]\nsecondary = 1", "metrics.secondary: the value is not valid (found 1)"),
+            ("metrics = 1", "metrics: the value is not valid (found 1)"),
+            ("[[output]]\ntype = \"file\"\nkeep = \"7d\"", "output.keep: the value is not valid (found \"7d\")"),
+            ("simulated = { loss = \"x\" }", "simulated.loss: the value is not valid (found \"x\")"),
         ] {
             assert_eq!(message(text), format!("cannot use {expected}"), "{text}");
         }

@@ -146,14 +146,14 @@ fn errors_name_the_line_of_the_file() {
     for (text, expected) in [
         ("window = 8\nwindwo = 9\n", "ibnet.toml:2: cannot use windwo: there is no such key"),
         ("window = 8\n\n[simulated\n", "ibnet.toml:3: cannot read this line: "),
-        ("window = 8\nca = 1\n", "ibnet.toml:2: cannot use ca: the value has the wrong type (found 1)"),
+        ("window = 8\nca = 1\n", "ibnet.toml:2: cannot use ca: the value is not valid (found 1)"),
         ("net = \"a\"\nsl = 256\n", "ibnet.toml:2: cannot use sl: expected a service level from 0 to 15, or \"path\" (found \"256\")"),
         ("simulate = fabric.p\n", "ibnet.toml:1: cannot read this line: "),
         ("net = \"a\"\n[metrics]\ntls_key = \"\"\nlisten = \"x\"\n", "ibnet.toml:4: "),
         ("net = \"a\"\n[[output]]\ntype = \"stdout\"\n[[output]]\ntype = \"kafka\"\n", "ibnet.toml:5: cannot use output.type: "),
         (
             "net = \"a\"\n[[output]]\ntype = \"file\"\npath = \"b\"\nkeep = \"7d\"\n",
-            "ibnet.toml:5: cannot use output.keep: the value has the wrong type (found \"7d\")",
+            "ibnet.toml:5: cannot use output.keep: the value is not valid (found \"7d\")",
         ),
     ] {
         let error = error_of(text);

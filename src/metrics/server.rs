@@ -4,6 +4,7 @@
 //! duration of connections: a connection whose request has no valid password never uses a place of
 //! one whose request has it. The size of a request is bounded too.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -32,6 +33,9 @@ const LONGEST_REQUEST: usize = 16 << 10;
 
 /// Pause after a failed accept, such as when no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Largest number of rejected addresses that are logged.
+const MOST_REJECTED: usize = 64;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
@@ -131,7 +135,7 @@ impl Server {
         let plain_http = !self.settings.plain_http.is_empty();
         let endpoint = Arc::new(Endpoint { metrics, plain_http, secrets: Mutex::new(self.secrets) });
         let gate = Gate::new(self.limits);
-        let mut last_rejected = None;
+        let mut rejected = BTreeSet::new();
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -142,7 +146,7 @@ impl Server {
                 }
             };
             if !self.settings.admits(peer.ip()) {
-                if last_rejected.replace(peer.ip()) != Some(peer.ip()) {
+                if rejected.len() < MOST_REJECTED && rejected.insert(peer.ip()) {
                     tracing::warn!(client = %peer.ip().to_canonical(), "rejected a client of the metrics: it is not in a network of metrics.plain_http");
                 }
                 continue;

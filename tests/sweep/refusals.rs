@@ -90,7 +90,7 @@ fn wrong_configuration_is_refused_with_its_line() {
         ("window = 8\n\n[simulated\n", "ibnet.toml:3: ", "ibnet.toml.example"),
         (
             "\nwindow = \"many\"\n",
-            "ibnet.toml:2: cannot use window: the value has the wrong type (found \"many\")",
+            "ibnet.toml:2: cannot use window: the value is not valid (found \"many\")",
             "a valid line is window = 32; ibnet.toml.example",
         ),
         ("simulate = net.p\n", "ibnet.toml:1: cannot read this line: ", "a valid line is simulate = \"fabric.p\"; ibnet.toml.example"),

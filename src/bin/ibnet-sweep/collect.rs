@@ -170,15 +170,19 @@ async fn collect(client: &Client, mut consumer: PullConsumer, args: &Args, files
                     tracing::info!("collecting again");
                 }
                 let mut text = Vec::new();
+                let mut damaged: Option<(usize, _)> = None;
                 for message in &messages {
                     match payload::text(&message.payload) {
                         Some(lines) => text.extend_from_slice(&lines),
-                        None => tracing::warn!(subject = %Printable(&message.subject), "a message is damaged and is skipped"),
+                        None => damaged = Some((damaged.map_or(0, |(count, _)| count) + 1, &message.subject)),
                     }
                     // A message with one record has no line feed.
                     if text.last().is_some_and(|octet| *octet != b'\n') {
                         text.push(b'\n');
                     }
+                }
+                if let Some((messages, subject)) = damaged {
+                    tracing::warn!(messages, last = %Printable(subject), "messages are damaged and are skipped");
                 }
                 files.write(&text)?;
                 for message in messages {

@@ -51,7 +51,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             Event::Window(Change { from, to }) => {
                 let detail = format!("from {from} to {to} MADs under way");
                 if to < from {
-                    tracing::warn!(from, to, "window halved: devices that answer lose more MADs than usual");
+                    tracing::info!(from, to, "window halved: devices that answer lose more MADs than usual");
                 } else {
                     tracing::info!(from, to, "window restored");
                 }
