@@ -133,9 +133,13 @@ export function decodeHeat(message: ArrayBuffer): Heat {
   const columns: Cells[] = arrays(message, HEAT_HEADER, rows, count);
   // The places of the lower bounds. They need not lie at a multiple of 4.
   for (const place of new Uint32Array(message.slice(end))) {
-    const column = Math.floor(place / rows);
-    columns[column] = Uint32Array.from(columns[column]);
-    columns[column][place % rows] = cellOf(columns[column][place % rows], 0);
+    const index = Math.floor(place / rows);
+    let column = columns[index];
+    if (column instanceof Uint16Array) {
+      column = Uint32Array.from(column);
+      columns[index] = column;
+    }
+    column[place % rows] = cellOf(column[place % rows], 0);
   }
   return {
     generation: view.getUint32(4, true),

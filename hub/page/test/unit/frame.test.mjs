@@ -47,6 +47,21 @@ test("damaged_message_is_refused", () => {
   }
 });
 
+test("column_with_many_lower_bounds_is_converted_once", (context) => {
+  const plain = message(0x31484249, 4, [[1, 2, 3, 4]]);
+  new DataView(plain).setUint32(28, 1, true);
+  const marked = new Uint8Array(plain.byteLength + 16);
+  marked.set(new Uint8Array(plain));
+  [0, 1, 2, 3].forEach((place) => {
+    new DataView(marked.buffer).setUint32(plain.byteLength + 4 * place, place, true);
+  });
+  const convert = context.mock.method(Uint32Array, "from");
+  const [column] = frames.decodeHeat(marked.buffer).columns;
+  assert.equal(convert.mock.callCount(), 1);
+  assert.deepEqual([...column].map(frames.codeIn), [1, 2, 3, 4]);
+  assert.deepEqual([...column].map(frames.knownShare), [0, 0, 0, 0]);
+});
+
 test("matrix_marks_lower_bounds", () => {
   const cells = [
     [1, 2],
