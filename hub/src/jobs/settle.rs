@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use ibnet_analysis::hosts::host_of;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
-use ibnet_analysis::job::all::{AllJobs, JobList, JobsTraffic};
+use ibnet_analysis::job::all::{AllJobs, JobList, JobTotal, JobsTraffic};
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::ports::{DATA_COUNTERS, PortKey};
+use ibnet_analysis::record::Interval;
 
 use crate::live::topology::Topology;
 use crate::state::Hub;
@@ -48,7 +49,7 @@ pub(crate) fn run(hub: &Hub) {
             if let Some(known) = state.jobs.of_total(total) {
                 // The first record in memory can be within a bin.
                 let from = slice.0.max(found.recorded_ns.0);
-                known.add(total.clone(), (from, slice.1), found.start_ns, BIN_NS);
+                known.add(in_own_time(total, found), (from, slice.1), found.start_ns, BIN_NS);
             }
         }
         state.jobs.source.settled_ns = Some(slice.1);
@@ -75,6 +76,23 @@ fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
         }
     }
     fold.finish(None).ok()
+}
+
+/// Returns the traffic with the mean data rate of the time in which the job ran and there are records. In the
+/// analysis, the rates of a bin are means of its whole recorded time, so that the rates of jobs add up.
+fn in_own_time(total: &JobTotal, traffic: &JobsTraffic) -> JobTotal {
+    let mut total = total.clone();
+    let (from, to) = (total.start_ns.unwrap_or(0), total.end_ns.unwrap_or(u64::MAX));
+    for (bin, rate) in (0..).zip(&mut total.injected_gbps) {
+        let start = traffic.start_ns + bin * traffic.bin_ns;
+        let recorded =
+            Interval::new(traffic.recorded_ns.0, traffic.recorded_ns.1).and_then(|time| time.within(start, start + traffic.bin_ns));
+        let own = recorded.and_then(|recorded| recorded.within(from, to));
+        if let (Some(rate), Some(recorded), Some(own)) = (rate, recorded, own) {
+            *rate *= recorded.length_ns() as f64 / own.length_ns() as f64;
+        }
+    }
+    total
 }
 
 /// Returns the ports of hosts, and the switch ports at the other ends of their links.

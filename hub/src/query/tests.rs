@@ -513,3 +513,25 @@ fn traffic_of_a_job_begins_with_the_first_record() {
     let from = one["traffic_from_ns"].as_u64().expect("a time") as f64 / SECOND as f64 - START as f64;
     assert!((43.0..45.0).contains(&from), "{from}: {one}");
 }
+
+#[test]
+fn constant_rate_of_a_job_is_the_same_in_each_bin() {
+    // Jobs begin and end within a bin, and the first record can be within a bin: before it, an eighth of the
+    // time of a value can be unknown.
+    for (first, least) in [(0, 79.999), (44, 70.0)] {
+        let later: Vec<_> =
+            lines().into_iter().filter(|line| !(0..first).any(|slot| line.contains(&format!(r#""slot":{},"#, START + slot)))).collect();
+        let hub = hub(&[later.join("\n") + "\n"]);
+        hub.tick(Clock::start().now());
+        let job = |id: &str, from: u64, to: u64| crate::jobs::tests::job(id, "node101,node104", START + from, Some(START + to));
+        let runs = vec![job("1", 20, 53), job("2", 57, 83), job("3", 85, 89), job("4", 92, 151)];
+        hub.write().jobs.update(crate::jobs::tests::listing(runs, (START + SLOTS) * SECOND));
+        settle::run(&hub);
+        for id in ["1", "2", "3", "4"] {
+            let one = serde_json::to_value(jobs::one(&hub, &Evaluations::default(), id, None).expect("found")).expect("JSON");
+            let rates: Vec<Option<f64>> = serde_json::from_value(one["injected_gbps"].clone()).expect("rates");
+            let rates: Vec<f64> = rates.into_iter().flatten().collect();
+            assert!(!rates.is_empty() && rates.iter().all(|rate| (least..80.001).contains(rate)), "{first}, {id}: {rates:?}");
+        }
+    }
+}
