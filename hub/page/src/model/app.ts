@@ -5,7 +5,7 @@ import { getBinary, getJson, nanoseconds } from "../contract/api";
 import { codesIn, decodeHeat, type Frame, NO_DATA } from "../contract/frame";
 import { type Connection, Live } from "../contract/live";
 import type { Health, LiveHello, Metric, TopologyAnswer } from "../contract/types";
-import { type Column, History } from "./history";
+import { type Column, History, MOST_PARTIAL } from "./history";
 import { BLOCKED, formatState, parseState, type State, UTILIZATION } from "./state";
 import { Topology } from "./topology";
 
@@ -17,8 +17,6 @@ export type Listener = (changes: ReadonlySet<Change>) => void;
 const FIRST_SLOTS = 90;
 /** Values that one request may return. */
 const LARGEST_ANSWER = 12_000_000;
-/** Slots that are not complete, after which the last complete one is old. */
-const MOST_PARTIAL = 5;
 const RETRY = 2000;
 /** Time between two requests for the condition of the hub, in milliseconds. */
 const HEALTH_PERIOD = 30_000;
@@ -353,7 +351,7 @@ export class App {
     const store = this.store(metric, topology);
     heat.columns.forEach((values, index) => {
       const slot = this.slotAt(heat.from + (index + 1) * heat.step);
-      if (!store.has(slot)) store.set(slot, this.timeOf(slot), codesIn(values));
+      store.fill(slot, this.timeOf(slot), codesIn(values), this.latest ?? slot);
     });
   }
 

@@ -2,6 +2,12 @@
 
 import type { GroupDetail, GroupRow, GroupSender, PortRate, Rows } from "../contract/types";
 
+/** A time range in milliseconds since 1970. */
+export interface Span {
+  from: number;
+  to: number;
+}
+
 /** Returns the names of the hosts of a group in the topology, in lower case. */
 export function hostsOfGroup(answer: Rows<GroupRow> | null, name: string): Set<string> {
   const row = answer?.rows.find(({ group }) => group === name);
@@ -18,11 +24,22 @@ export function binEnds({ start_ns, bin_ns, in_max_to_mean }: GroupDetail): numb
   return in_max_to_mean.map((_, bin) => (start_ns + (bin + 1) * bin_ns) / 1e6);
 }
 
-/** Returns the bins whose sum is too low: of some port, not all of the rate is known. */
-export function partialBins(covered: readonly (readonly (number | null)[])[]): number[] {
-  const bins = Math.max(0, ...covered.map(({ length }) => length));
-  const isPartial = (bin: number) => covered.some((shares) => (shares[bin] ?? 1) < 1);
-  return Array.from({ length: bins }, (_, bin) => bin).filter(isPartial);
+/**
+ * Returns the bins whose sum is too low: of some port, not all of the rate is known. A bin in which
+ * nothing is known has no sum. `start` and `length` are those of the first bin, in milliseconds.
+ */
+export function partialSpans(
+  covered: readonly (readonly (number | null)[])[],
+  start: number,
+  length: number,
+): Span[] {
+  const bins = Math.max(0, ...covered.map((shares) => shares.length));
+  const isPartial = (bin: number) =>
+    covered.some((shares) => (shares[bin] ?? 0) > 0) &&
+    covered.some((shares) => (shares[bin] ?? 1) < 1);
+  return Array.from({ length: bins }, (_, bin) => bin)
+    .filter(isPartial)
+    .map((bin) => ({ from: start + bin * length, to: start + (bin + 1) * length }));
 }
 
 /**

@@ -3,6 +3,8 @@
 /** Memory for values, in octets. */
 const MEMORY = 96 * 1024 * 1024;
 const MOST_SLOTS = 1800;
+/** Slots that are not complete, after which the last complete one is old. */
+export const MOST_PARTIAL = 5;
 
 export interface Column {
   /** End of the slot, milliseconds since 1970. */
@@ -35,6 +37,14 @@ export class History {
       this.columns.delete(this.oldest);
       this.oldest = this.next(this.oldest);
     }
+  }
+
+  /**
+   * Adds a slot of a matrix, if no frame has brought it. A matrix does not tell whether a sampler has ended
+   * the slot, so the last slots up to `newest` count as partial until their frame comes.
+   */
+  fill(slot: number, time: number, values: Uint16Array, newest: number): void {
+    if (!this.has(slot)) this.set(slot, time, values, slot > newest - MOST_PARTIAL);
   }
 
   private next(after: number): number {

@@ -8,25 +8,25 @@ export function jobSeconds({ start_ns, end_ns }: JobRow, now: number): number {
 }
 
 /**
- * Returns the data rate of a job in b/s at the ends of its bins, in milliseconds since 1970. The job can
- * begin and end within a bin: the rate is then the mean of this part.
+ * Returns the data rate of a job in b/s at the ends of its bins, in milliseconds since 1970. The bin in
+ * which the traffic ends has this end.
  */
-export function jobRates(
-  row: Pick<
-    JobDetail,
-    "bins_from_ns" | "bin_ns" | "injected_gbps" | "traffic_from_ns" | "traffic_to_ns"
-  >,
-): { t: number[]; v: (number | null)[] } {
-  const { bins_from_ns, bin_ns, injected_gbps, traffic_from_ns, traffic_to_ns } = row;
+export function jobRates({
+  bins_from_ns,
+  bin_ns,
+  injected_gbps,
+  traffic_to_ns,
+}: Pick<JobDetail, "bins_from_ns" | "bin_ns" | "injected_gbps" | "traffic_to_ns">): {
+  t: number[];
+  v: (number | null)[];
+} {
   if (bins_from_ns === null) return { t: [], v: [] };
-  const parts = injected_gbps.map((rate, index) => {
+  const last = traffic_to_ns ?? 0;
+  const ends = injected_gbps.map((_, index) => {
     const end = bins_from_ns + (index + 1) * bin_ns;
-    const to = Math.min(end, Math.max(traffic_to_ns ?? end, end - bin_ns));
-    const length = to - Math.max(traffic_from_ns ?? 0, end - bin_ns);
-    const hasTime = rate !== null && length > 0;
-    return { t: (length > 0 ? to : end) / 1e6, v: hasTime ? (1e9 * rate * bin_ns) / length : null };
+    return (last > end - bin_ns && last < end ? last : end) / 1e6;
   });
-  return { t: parts.map(({ t }) => t), v: parts.map(({ v }) => v) };
+  return { t: ends, v: injected_gbps.map((rate) => (rate === null ? null : 1e9 * rate)) };
 }
 
 /** Returns the names of the nodes of the job in an answer, in lower case. */

@@ -4,6 +4,8 @@ import { codeIn, hasValue, knownShare, shareOf, stateOf } from "../contract/fram
 import type { Metric } from "../contract/types";
 import { duration, percent, scaled } from "./units";
 
+const AGGREGATES: Record<string, string> = { mean: "mean", p95: "95th percentile" };
+
 /** Returns the value of a cell of some ports with its unit, or its state. */
 export function cellText(metric: Metric, cell: number, ports: number, aggregate: string): string {
   const code = codeIn(cell);
@@ -11,10 +13,11 @@ export function cellText(metric: Metric, cell: number, ports: number, aggregate:
   const value = valueText(metric, (shareOf(code) ?? 0) * metric.scale);
   const known = knownShare(cell);
   if (known === 1) return value;
-  if (ports === 1) return `at least ${value}, some counters have no value`;
+  if (ports === 1)
+    return `at least ${value}: counters of the sum have no rate, or errors increased at an unknown time`;
   return aggregate === "max"
     ? `at least ${value}, ${percent(known)} of the ports known`
-    : `${value}, of the ${percent(known)} of the ports that are known`;
+    : `${AGGREGATES[aggregate]} ${value} of the known ports (${percent(known)})`;
 }
 
 /** Returns a value with its unit. */

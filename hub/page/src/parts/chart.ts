@@ -4,6 +4,7 @@ import uPlot from "uplot";
 import { hatch } from "../draw/canvas";
 import { LINES } from "../draw/lines";
 import { font, theme, zoom } from "../draw/theme";
+import type { Span } from "../model/group";
 import { clock, percent, scaled } from "../model/units";
 import { h, setText } from "./dom";
 
@@ -37,8 +38,8 @@ export class Chart {
   private shape = "";
   /** The values of the curves before they were added. */
   private own: (number | null | undefined)[][] = [];
-  /** Intervals in which a curve of a sum has no value, as indices of times. */
-  private partial: number[] = [];
+  /** Intervals in which a curve of a sum has no value. */
+  private partial: Span[] = [];
   private readonly observer: ResizeObserver;
   private readonly options: Options;
 
@@ -57,14 +58,14 @@ export class Chart {
   /**
    * Shows curves over a time range, in milliseconds since 1970. Curves can have different times.
    * `partial` are the intervals whose sum is too low, because a part of it has no value: they are
-   * hatched. They are indices of the times of the curves, which then have intervals of one length.
+   * hatched.
    */
   show(
     curves: Curve[],
     from: number,
     to: number,
     unit = this.options.unit,
-    partial: number[] = [],
+    partial: Span[] = [],
   ): void {
     const width = this.body.clientWidth;
     if (width === 0) return;
@@ -106,19 +107,16 @@ export class Chart {
 
   /** Hatches the intervals with a sum that is too low, behind the curves. */
   private drawPartial(plot: uPlot): void {
-    const { ctx, bbox, data } = plot;
-    const times = data[0];
-    if (this.partial.length === 0 || times.length < 2) return;
+    const { ctx, bbox } = plot;
+    if (this.partial.length === 0) return;
     const colors = theme();
-    const length = times[1] - times[0];
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
     ctx.fillStyle = hatch(ctx, colors.line, colors.surface);
-    for (const index of this.partial) {
-      const left = plot.valToPos(times[index] - length, "x", true);
-      const right = plot.valToPos(times[index], "x", true);
+    for (const { from, to } of this.partial) {
+      const [left, right] = [from, to].map((time) => plot.valToPos(time / 1000, "x", true));
       ctx.fillRect(left, bbox.top, Math.max(1, right - left), bbox.height);
     }
     ctx.restore();

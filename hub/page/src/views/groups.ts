@@ -13,7 +13,7 @@ import type {
 import { LINES } from "../draw/lines";
 import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
-import { binEnds, largest, partialBins, senderName } from "../model/group";
+import { binEnds, largest, partialSpans, senderName } from "../model/group";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
 import { clock, count, grouped, percent, scaled } from "../model/units";
@@ -218,7 +218,11 @@ class GroupsView implements View {
         from,
         to,
         "b/s",
-        partialBins(rates.map(({ covered }) => covered ?? [])),
+        partialSpans(
+          rates.map(({ covered }) => covered ?? []),
+          from,
+          row.bin_ns / 1e6,
+        ),
       );
     ports(this.charts.into, row.into);
     ports(this.charts.out, row.out);

@@ -3,7 +3,7 @@
 import type { JobDetail, JobLink, JobNeighbour, JobNode, JobTree } from "../contract/types";
 import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
-import { partialBins } from "../model/group";
+import { partialSpans } from "../model/group";
 import { jobRates, jobSeconds } from "../model/job";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
@@ -245,7 +245,7 @@ class JobView implements View {
       from,
       to,
       undefined,
-      partialBins([row.injected_covered]),
+      partialSpans([row.injected_covered], from, row.bin_ns / 1e6),
     );
   }
 }

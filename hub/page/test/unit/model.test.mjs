@@ -5,16 +5,17 @@ import { load } from "../load.mjs";
 
 const { Topology } = await load("src/model/topology.ts");
 const { History } = await load("src/model/history.ts");
-const { INCREASE, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED, codeIn, knownShare } =
+const { INCREASE, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED, cellOf, codeIn, knownShare } =
   await load("src/contract/frame.ts");
-const { combineCodes, largestFirst } = await load("src/views/heatmap/rows.ts");
+const { combineCodes, largestCell, largestFirst } = await load("src/views/heatmap/rows.ts");
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { newestSlot, samplerState, stateText } = await load("src/model/samplers.ts");
 const { jobRates } = await load("src/model/job.ts");
 const { sceneOf } = await load("src/views/map/units.ts");
 const { layoutOf } = await load("src/views/map/layout.ts");
+const { cellText } = await load("src/model/metric.ts");
 const { seriesCsv } = await load("src/model/csv.ts");
-const { binEnds, largest, partialBins } = await load("src/model/group.ts");
+const { binEnds, largest, partialSpans } = await load("src/model/group.ts");
 
 const topologyOf = (options) => new Topology({ generation: 1, ...new Fabric(options) });
 
@@ -83,6 +84,26 @@ test("increase_at_an_unknown_time_is_not_zero", () => {
   assert.equal(combineCodes([2, 3], codes, "max"), INCREASE);
 });
 
+test("increase_is_drawn_if_the_other_rows_of_a_pixel_are_0", () => {
+  const of = (...codes) => read(largestCell(Uint32Array.from(codes), [0, 1, 2], 0, codes.length));
+  assert.deepEqual(of(0, INCREASE), [INCREASE, 100]);
+  assert.deepEqual(of(INCREASE, 0), [INCREASE, 100]);
+  assert.deepEqual(of(INCREASE, 5, 10), [10, 0]);
+  assert.deepEqual(of(5, 10, INCREASE), [10, 0]);
+  assert.deepEqual(of(NO_ANSWER, 0, NO_DATA), [0, 100]);
+  assert.deepEqual(of(NO_DATA, NO_ANSWER), [NO_ANSWER, 100]);
+  assert.deepEqual(of(5, cellOf(7, 0.5)), [7, 50]);
+});
+
+test("cell_of_some_ports_is_a_sentence", () => {
+  const metric = { name: "errors", unit: "/s", scale: 64000 };
+  const text = (known, ports, aggregate) => cellText(metric, cellOf(3, known), ports, aggregate);
+  assert.equal(text(0.75, 4, "mean"), "mean 3\u00a0/s of the known ports (75.0\u00a0%)");
+  assert.equal(text(0.75, 4, "p95"), "95th percentile 3\u00a0/s of the known ports (75.0\u00a0%)");
+  assert.match(text(0, 1, "max"), /^at least 3\u00a0\/s: .*increased at an unknown time/);
+  assert.equal(text(1, 4, "mean"), "3\u00a0/s");
+});
+
 test("largest_rows_of_a_time_range_come_first", () => {
   // The first row was the largest one, but not in the last column.
   const columns = [
@@ -147,15 +168,17 @@ test("roots_without_a_clear_cause_are_no_congestion", () => {
   assert.deepEqual(rootTexts([]), []);
 });
 
-test("ends_of_the_data_rate_of_a_job_have_the_rate_of_the_covered_time", () => {
+test("rates_of_a_job_are_the_means_that_the_hub_returns", () => {
   const row = {
     bins_from_ns: 10e9,
     bin_ns: 10e9,
-    traffic_from_ns: 25e9,
+    // The first record is 1 s before the end of its bin.
+    traffic_from_ns: 29e9,
     traffic_to_ns: 42e9,
-    injected_gbps: [null, 50, 100, 20],
+    injected_gbps: [null, 100, 100, 100, null],
   };
-  assert.deepEqual(jobRates(row), { t: [20e3, 30e3, 40e3, 42e3], v: [null, 100e9, 100e9, 100e9] });
+  const t = [20e3, 30e3, 40e3, 42e3, 60e3];
+  assert.deepEqual(jobRates(row), { t, v: [null, 100e9, 100e9, 100e9, null] });
   assert.deepEqual(jobRates({ ...row, bins_from_ns: null, injected_gbps: [] }), { t: [], v: [] });
 });
 
@@ -169,6 +192,19 @@ test("last_complete_slot_is_counted_while_a_slot_is_not_complete", () => {
   assert.equal(history.whole(11, 3).values, second);
   for (let slot = 12; slot < 16; slot++) history.set(slot, slot, second, true);
   assert.equal(history.whole(15, 3), undefined);
+});
+
+test("slot_of_a_matrix_can_be_incomplete_near_the_newest_one", () => {
+  const history = new History(10);
+  const values = Uint16Array.of(1);
+  history.set(99, 99, values, false);
+  for (let slot = 80; slot <= 100; slot++) history.fill(slot, slot, values, 100);
+  assert.equal(history.get(80).partial, false);
+  assert.equal(history.get(99).partial, false, "a frame has brought it");
+  assert.equal(history.get(100).partial, true);
+  assert.equal(history.whole(100, 5).time, 99);
+  history.set(100, 100, values);
+  assert.equal(history.whole(100, 5).time, 100);
 });
 
 test("history_drops_the_oldest_slot_and_keeps_gaps", () => {
@@ -281,11 +317,19 @@ test("courses_behind_the_largest_ones_are_added_and_gaps_stay_gaps", () => {
 
 test("bins_in_which_a_port_lacks_a_part_of_its_rate_are_partial", () => {
   assert.deepEqual(
-    partialBins([
-      [null, 1, 0.97],
-      [null, 1, 1, 0],
-    ]),
-    [2, 3],
+    partialSpans(
+      [
+        [null, 0, 1, 0.97],
+        [null, 0, 1, 1, 0.5, 0],
+      ],
+      100e3,
+      10e3,
+    ),
+    [
+      { from: 130e3, to: 140e3 },
+      { from: 140e3, to: 150e3 },
+    ],
   );
-  assert.deepEqual(partialBins([]), []);
+  assert.deepEqual(partialSpans([[1], [0]], 0, 1), [{ from: 0, to: 1 }]);
+  assert.deepEqual(partialSpans([], 0, 1), []);
 });

@@ -1,16 +1,9 @@
 //! The pixels of the heat map. A new slot draws one column; the others stay.
 
-import {
-  type Cells,
-  codeIn,
-  FULL,
-  INCREASE,
-  knownShare,
-  NO_ANSWER,
-  NO_DATA,
-} from "../../contract/frame";
+import { type Cells, codeIn, knownShare, NO_ANSWER, NO_DATA } from "../../contract/frame";
 import { dots } from "../../draw/canvas";
 import { pack, pixelTable, scaleOf } from "../../draw/scale";
+import { largestCell } from "./rows";
 import type { Window } from "./source";
 
 /** Rows of pixels: each one shows one or more rows of the heat map. */
@@ -101,21 +94,11 @@ export class HeatPicture {
     const { width } = image;
     this.inexact.delete(column);
     for (let bin = 0; bin < bins.count; bin++) {
-      let best = NO_DATA;
-      let isExact = true;
-      if (codes !== null) {
-        const start = bins.first + bin * bins.rows;
-        const end = Math.min(start + bins.rows, order.length);
-        for (let row = start; row < end; row++) {
-          const cell = codes[order[row]];
-          const code = codeIn(cell);
-          if (best > FULL ? code < best : code <= FULL && code > best) {
-            // Errors at an unknown time make the value of the other rows a lower bound.
-            isExact = knownShare(cell) === 1 && best !== INCREASE;
-            best = code;
-          } else if (code === INCREASE && best <= FULL) isExact = false;
-        }
-      }
+      const start = bins.first + bin * bins.rows;
+      const end = Math.min(start + bins.rows, order.length);
+      const cell = codes === null ? NO_DATA : largestCell(codes, order, start, end);
+      const best = codeIn(cell);
+      const isExact = knownShare(cell) === 1;
       masked[bin * width + x] = isExact ? 0 : -1;
       if (!isExact) this.inexact.add(column);
       pixels[bin * width + x] =

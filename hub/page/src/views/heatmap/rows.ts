@@ -137,6 +137,29 @@ export function combineCodes(ports: readonly number[], codes: Cells, aggregate: 
   return cellOf(value, known / members);
 }
 
+/**
+ * Returns the cell of a pixel that shows the rows `order[from]` to `order[to - 1]`: the largest value. An
+ * increase at an unknown time makes it a lower bound, and is shown instead of 0.
+ */
+export function largestCell(
+  cells: Cells,
+  order: ArrayLike<number>,
+  from: number,
+  to: number,
+): number {
+  let best = NO_DATA;
+  let hasIncrease = false;
+  for (let row = from; row < to; row++) {
+    const cell = cells[order[row]];
+    const code = codeIn(cell);
+    const most = codeIn(best);
+    hasIncrease ||= code === INCREASE;
+    if (most > FULL ? code < most : code <= FULL && code > most) best = cell;
+  }
+  if (!hasIncrease || best === INCREASE) return best;
+  return codeIn(best) === 0 ? INCREASE : cellOf(codeIn(best), 0);
+}
+
 /** Returns the smallest value that at least 95 % of the values do not exceed. */
 function percentile(values: number[]): number {
   return values.sort((x, y) => x - y)[Math.ceil(0.95 * values.length) - 1];
