@@ -367,15 +367,15 @@ impl Cell {
             Join::Max => self.max,
             Join::P95 => percentile(&mut self.all),
         };
+        let is_bound = self.is_partial || self.has_increase;
         match value {
-            // An increase at an unknown time is not drawn as 0.
-            Some(value) if value > 0.0 || !self.has_increase => {
-                (((value / scale).clamp(0.0, 1.0) * f64::from(FULL)).round() as u16, self.is_partial || self.has_increase)
-            }
+            // At least 0 says nothing, and an increase at an unknown time is not drawn as 0.
+            Some(value) if value > 0.0 || !is_bound => (((value / scale).clamp(0.0, 1.0) * f64::from(FULL)).round() as u16, is_bound),
             None if self.is_down => (LINK_DOWN, false),
             None if self.is_silent => (NO_ANSWER, false),
             _ if self.has_increase => (INCREASE, false),
-            _ => (none, false),
+            Some(_) => (NO_DATA, false),
+            None => (none, false),
         }
     }
 }
@@ -406,6 +406,7 @@ mod tests {
         assert_eq!(number(Cell { is_down: true, is_silent: true, ..Cell::default() }), LINK_DOWN);
         assert_eq!(number(Cell { has_increase: true, is_silent: true, ..Cell::default() }), NO_ANSWER);
         assert_eq!(number(Cell { has_increase: true, ..Cell::default() }), INCREASE);
+        assert_eq!(number(Cell { max: Some(0.0), is_partial: true, ..Cell::default() }), NO_DATA);
         assert_eq!(number(Cell::default()), NO_DATA);
     }
 }

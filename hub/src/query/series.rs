@@ -108,6 +108,16 @@ struct Sample {
     state: Option<State>,
 }
 
+impl Sample {
+    /// Adds a rate that describes `time`, which can be a part of the time of the value.
+    fn add(&mut self, time: Interval, per_second: f64) {
+        if let Some((value, part)) = self.value.as_mut().zip(time.within(self.time.from(), self.time.to())) {
+            let share = part.length_ns() as f64 / self.time.length_ns() as f64;
+            *value = Number::Real(value.value() + share * per_second);
+        }
+    }
+}
+
 /// Returns the values from `from` to `to` for each metric.
 pub(crate) fn find(
     hub: &Hub,
@@ -231,18 +241,19 @@ fn series(
     Ok(Series {
         t: (1..=count as u64).map(|number| (from + number * step).min(to)).collect(),
         v,
-        max: (!is_counter).then(|| bins.iter().map(|bin| bin.max.map(Number::Real)).collect()),
+        max: (!is_counter).then(|| bins.iter().map(|bin| stated(bin.max.map(Number::Real), bin.state).0).collect()),
         state: some(state),
     })
 }
 
 /// Returns a value and its state. An increase at an unknown time is not returned as 0, and beside other
-/// errors it makes their number a lower bound.
+/// errors it makes their number a lower bound. At least 0 says nothing, so it is no value.
 fn stated(value: Option<Number>, state: Option<State>) -> (Option<Number>, Option<State>) {
     match (value, state) {
         (Some(value), Some(_)) if value.value() > 0.0 => (Some(value), Some(State::AtLeast)),
         (_, Some(State::Increase)) => (None, Some(State::Increase)),
-        (value, state) => (value, state.filter(|_| value.is_some())),
+        (_, Some(State::AtLeast)) => (None, None),
+        (value, None) => (value, None),
     }
 }
 
@@ -301,8 +312,7 @@ impl Fold for Samples {
             for Rate { time, per_second, is_addition } in rates {
                 if is_addition {
                     // Counters of a sum can be read in different slots.
-                    let values = overlapping(samples, time).filter_map(|sample| sample.value.as_mut());
-                    values.for_each(|value| *value = Number::Real(value.value() + per_second));
+                    overlapping(samples, time).for_each(|sample| sample.add(time, per_second));
                 } else if is_near(&time) {
                     samples.push(Sample { time, value: Some(Number::Real(per_second)), state: None });
                 }

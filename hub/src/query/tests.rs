@@ -359,7 +359,8 @@ fn sum_that_lacks_a_counter_is_a_lower_bound_and_an_increase_is_not_0() {
         (values, bounds)
     };
     // A column has the values of the slot that begins at its end.
-    let whole = (vec![0, 0, 0, 0, INCREASE, 0, 0, 640, 0, NO_DATA], vec![5, 6, 7, 8]);
+    // At least 0 says nothing, so these columns have no value.
+    let whole = (vec![0, 0, 0, 0, INCREASE, NO_DATA, NO_DATA, 640, NO_DATA, NO_DATA], vec![7]);
     assert_eq!(matrix(1, Join::Max), whole);
     assert_eq!(matrix(5, Join::Max), (vec![INCREASE, 640], vec![1]));
     assert_eq!(matrix(10, Join::Mean), (vec![71], vec![0]));
@@ -367,17 +368,41 @@ fn sum_that_lacks_a_counter_is_a_lower_bound_and_an_increase_is_not_0() {
     let raw = rates(None);
     let values = raw["v"].as_array().expect("values").iter().map(Json::as_f64).collect::<Vec<_>>();
     let some = |value: f64| Some(value);
-    assert_eq!(values, [None, some(0.0), some(0.0), some(0.0), some(0.0), None, some(0.0), some(0.0), some(64.0), some(0.0)], "{raw}");
+    assert_eq!(values, [None, some(0.0), some(0.0), some(0.0), some(0.0), None, None, None, some(64.0), None], "{raw}");
     let (bound, increase) = (json!("at_least"), json!("increase"));
-    let states = [Json::Null, Json::Null, Json::Null, Json::Null, Json::Null, increase.clone()];
-    let expected: Vec<Json> = states.into_iter().chain(vec![bound.clone(); 4]).collect();
+    let mut expected = vec![Json::Null; 10];
+    (expected[5], expected[8]) = (increase.clone(), bound.clone());
     assert_eq!(raw["state"], json!(expected));
     let steps = rates(Some(5 * SECOND));
     assert_eq!((&steps["state"], steps["v"][0].is_null()), (&json!([increase, bound]), true), "{steps}");
+    assert_eq!(steps["max"], json!([null, 64.0]), "{steps}");
     let known = find_in(&hub, (1, 1), "symbol_error_counter", As::Rate, None, range);
     assert!(known["state"].is_null(), "{known}");
     let full = find_in(&hub, (1, 1), "port_rcv_errors", As::Total, None, range);
     assert_eq!((&full["state"][4], &full["state"][5]), (&Json::Null, &json!("at_least")), "{full}");
+}
+
+#[test]
+fn rate_of_a_counter_is_added_to_the_part_of_a_value_that_it_describes() {
+    let line = |slot: u64, ts: u64, counters: &[(&str, u64)]| {
+        let mut line = json!({
+            "type": "port", "ts": START * SECOND + ts, "slot": START + slot, "sampler": "s1", "guid": Guid(1).to_string(), "port": 1, "lid": 1,
+            "node": node(1), "kind": "switch", "link": "4xEDR", "status": "ok", "rtt_ns": 1000, "mads": 1, "identity": "ok",
+        });
+        counters.iter().for_each(|(name, value)| line[name] = json!(value));
+        line.to_string() + "\n"
+    };
+    let (symbols, received) = ("symbol_error_counter", "port_rcv_errors");
+    let lines = [
+        line(1, SECOND, &[(symbols, 0)]),
+        line(2, 3 * SECOND / 2, &[(received, 0)]),
+        line(3, 2 * SECOND, &[(symbols, 10)]),
+        line(4, 3 * SECOND, &[(symbols, 20), (received, 3)]),
+    ];
+    let hub = hub(&[lines.concat()]);
+    let found = find_in(&hub, (1, 1), "errors", As::Rate, None, (START * SECOND, (START + 5) * SECOND));
+    // The second counter has 2 errors a second from half of the first value on.
+    assert_eq!(found["v"], json!([null, null, 11.0, 12.0]), "{found}");
 }
 
 #[test]
