@@ -44,7 +44,8 @@ pub struct Job {
     pub nodes: Vec<Node>,
     /// Names of hosts without records.
     pub missing: Vec<String>,
-    /// Longest time between the first and the last reading of a port, in seconds.
+    /// Longest time between the first and the last reading of a port, in seconds. The port need not be one
+    /// of the job: all samplers of a job can stop.
     pub recorded_seconds: f64,
     /// Differences between the octets that the nodes sent.
     pub imbalance: Imbalance,
@@ -234,7 +235,7 @@ impl Job {
         let sum = |value: fn(&Node) -> f64| nodes.iter().map(value).sum::<f64>();
         Self {
             missing: hosts.iter().filter(|name| !found.contains(&name.to_lowercase())).map(str::to_owned).collect(),
-            recorded_seconds: own.iter().flat_map(|port| [port.hca, port.switch]).flatten().map(PortSummary::seconds).fold(0.0, f64::max),
+            recorded_seconds: ports.values().map(|port| port.seconds()).fold(0.0, f64::max),
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
             blocked_ns_per_byte: blocked_ns_per_byte(
                 (sum(|node| node.blocked_seconds), sum(|node| node.blocked_covered_seconds)),
@@ -517,6 +518,17 @@ mod tests {
             job.into.iter().map(|rate| (rate.gbps[1], rate.covered[1])).collect::<Vec<_>>(),
             [(None, Some(0.0)), (Some(4.0), Some(1.0))]
         );
+    }
+
+    #[test]
+    fn time_after_the_samplers_of_a_job_stopped_is_not_known() {
+        let is_kept = |line: &&String| !(line.contains("\"kind\":\"hca\"") && line.contains("\"slot\":2"));
+        // The switches are read for two more slots.
+        let later = |line: &String| line.replace("\"slot\":2", "\"slot\":4").replace("2000000000", "4000000000");
+        let lines: Vec<String> = job_lines(true).iter().filter(is_kept).map(later).collect();
+        let job = Job::of(&fold(Ports::with_bins(8), &lines).finish(), &Hosts::parse("n1,n2").unwrap());
+        let known = Known::of(job.covered_seconds(), job.blocked_covered_seconds(), job.recorded_seconds).expect("a part is not known");
+        assert_eq!((known.octets, known.whole), (1.0, 3.0));
     }
 
     #[test]
