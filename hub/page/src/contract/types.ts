@@ -319,7 +319,7 @@ export interface JobDetail extends JobRow {
   hosts: JobNode[];
   missing: string[];
   injected_gbps: (number | null)[];
-  /** Share of the ports whose rate is known. Below 1, the rate is a lower bound. */
+  /** Share of the ports whose rate is known: 0 without records, null where the job did not run. */
   injected_covered: (number | null)[];
   bins_from_ns: number | null;
   bin_ns: number;
