@@ -315,6 +315,8 @@ function groupDetail(row, query) {
     in_peak_gbps: Math.max(...into[index].gbps),
     out_peak_gbps: Math.max(...out[index].gbps),
   }));
+  // The host that receives most comes first, as in the hub.
+  targets.sort((a, b) => b.in_bytes - a.in_bytes);
   const all = (name) => targets.reduce((total, target) => total + target[name], 0);
   const senders = Array.from({ length: 9 }, (_, index) => ({
     job: index < 2 ? String(4711 + index) : null,
