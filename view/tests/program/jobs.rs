@@ -77,3 +77,24 @@ fn failure_of_slurm_names_the_command_and_the_remedy() {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
+
+#[test]
+fn job_is_asked_of_both_commands_at_the_same_time() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lines.jsonl"), "").unwrap();
+    let error = || {
+        let failed = view(folder.path(), &["job", "lines.jsonl", "--slurm", "9"]).assert().failure();
+        String::from_utf8_lossy(&failed.get_output().stderr).into_owned()
+    };
+    // sacct ends after squeue has started.
+    script(folder.path(), "sacct", "until [ -e started ]; do sleep 0.01; done; echo 'Unable to contact slurmdbd' >&2; exit 1");
+    recorded(folder.path(), "queued", "slurm-22.05-squeue-delimiter.txt");
+    script(folder.path(), "squeue", "touch started; exec ./queued \"$@\"");
+    let text = error();
+    assert!(!text.contains("cannot ask for jobs"), "{text}");
+    // An answer of sacct is enough.
+    recorded(folder.path(), "sacct", "slurm-22.05-sacct-delimiter.txt");
+    script(folder.path(), "squeue", "exec sleep 600");
+    let text = error();
+    assert!(!text.contains("cannot ask for jobs"), "{text}");
+}

@@ -121,18 +121,19 @@ impl Ask {
             let (entries, command) = self.qstat(&[id])?;
             return Ok(find_in(entries, &command, id)?);
         }
-        let stored = match self.sacct(&["-j", id]) {
+        // Both run at the same time: one that hangs takes no time of the other one.
+        let (stored, present) = (self.sacct(&["-j", id]), self.squeue(&["-j", id]));
+        let stored = match stored.and_then(|asked| self.slurm(asked)) {
             Ok((entries, command)) if !entries.is_empty() => return Ok(find_in(of_job(entries, id), &command, id)?),
-            // No time is left for squeue.
-            Err(error @ AskError::Slow { .. }) => return Err(error),
             other => other,
         };
-        let (entries, command) = match (self.squeue(&["-j", id]), stored) {
+        let (entries, command) = match (present.and_then(|asked| self.slurm(asked)), stored) {
             // squeue fails if it does not have the job. An answer of sacct explains more.
             (Err(AskError::Failed { .. }), Ok(stored)) => stored,
             (Err(AskError::Failed { .. }), Err(error)) => {
                 // Without accounting, the list of squeue has all jobs that Slurm still has.
-                let (entries, command) = self.squeue(&["-a"]).map_err(|_| error)?;
+                let all = self.squeue(&["-a"]).and_then(|asked| self.slurm(asked));
+                let (entries, command) = all.map_err(|_| error)?;
                 return Ok(find_in(entries, &command, id)?);
             }
             (answer, _) => answer?,
@@ -159,13 +160,8 @@ impl Ask {
         if let Some(end) = &end {
             arguments.extend(["-E", end]);
         }
-        let runs_of = |(entries, command): (Vec<Entry>, String)| Ok(runs(entries, &command)?);
-        // Both run at the same time: one that hangs takes no time of the other one.
-        let (stored, present) = thread::scope(|scope| {
-            let stored = scope.spawn(|| self.sacct(&arguments));
-            let present = self.squeue(&["-a"]);
-            (stored.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), present)
-        });
+        let runs_of = |asked: Asked| self.slurm(asked).and_then(|(entries, command)| Ok(runs(entries, &command)?));
+        let (stored, present) = (self.sacct(&arguments), self.squeue(&["-a"]));
         let (stored, present) = (stored.and_then(runs_of), present.and_then(runs_of));
         let is_complete = present.is_ok();
         let (stored, present) = match (stored, present) {
@@ -175,28 +171,28 @@ impl Ask {
         Ok(Listing { runs: union(stored, present, from, to), at, is_complete })
     }
 
-    fn sacct(&self, selection: &[&str]) -> Answer {
+    fn sacct(&self, selection: &[&str]) -> Result<Asked, AskError> {
         let separator = separator();
         let delimiter = format!("--delimiter={separator}");
         // -X: jobs without their steps. -D: all runs of a job that was requeued.
         let mut arguments = vec!["-X", "-D", "-P", &delimiter, "--format=JobID,User,State,Start,End,NodeList,JobName"];
         arguments.extend(selection);
-        self.slurm("sacct", &arguments, &separator)
+        self.start("sacct", &arguments, separator)
     }
 
-    fn squeue(&self, selection: &[&str]) -> Answer {
+    fn squeue(&self, selection: &[&str]) -> Result<Asked, AskError> {
         let separator = separator();
         let format = ["%i", "%u", "%T", "%S", "%e", "%N", "%j"].join(&separator);
         let mut arguments = vec!["-t", "all", "-o", &format];
         arguments.extend(selection);
-        self.slurm("squeue", &arguments, &separator)
+        self.start("squeue", &arguments, separator)
     }
 
-    fn slurm(&self, program: &str, arguments: &[&str], separator: &str) -> Answer {
-        let (text, command) = self.run(program, arguments)?;
+    fn slurm(&self, mut asked: Asked) -> Answer {
+        let (text, command) = self.answer(&mut asked)?;
         // A wrapper of a site can ignore the options and write another form.
-        let found = if text.contains(separator) {
-            slurm_text::entries(&text, separator, &self.zone)
+        let found = if text.contains(&asked.separator) {
+            slurm_text::entries(&text, &asked.separator, &self.zone)
         } else {
             entries(&text, &command, &self.zone)?
         };
@@ -206,34 +202,40 @@ impl Ask {
     fn qstat(&self, selection: &[&str]) -> Answer {
         let mut arguments = vec!["-x", "-f", "-F", "json"];
         arguments.extend(selection);
-        let (text, command) = self.run("qstat", &arguments)?;
+        let (text, command) = self.start("qstat", &arguments, String::new()).and_then(|mut asked| self.answer(&mut asked))?;
         Ok((entries(&text, &command, &self.zone)?, command))
     }
 
-    /// Runs a command, and returns its output and its command line.
-    fn run(&self, program: &str, arguments: &[&str]) -> Result<(String, String), AskError> {
+    /// Returns the time that is left for all commands.
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(now())
+    }
+
+    /// Starts a command, whose answer has columns with this separator.
+    fn start(&self, program: &str, arguments: &[&str], separator: String) -> Result<Asked, AskError> {
         let command = [&[program], arguments].concat().join(" ");
-        let start = |source| AskError::Start { command: command.clone(), source };
-        let slow = || AskError::Slow { command: command.clone(), limit: self.limit };
-        let left = || self.until.saturating_duration_since(now());
-        if left().is_zero() {
-            return Err(slow());
+        if self.left().is_zero() {
+            return Err(AskError::Slow { command, limit: self.limit });
         }
         let mut process = Command::new(program);
         process.args(arguments).env("SLURM_TIME_FORMAT", "%s").env("LC_ALL", "C");
         process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = process.spawn().map_err(start)?;
-        let output = read_all(child.stdout.take());
-        let message = read_all(child.stderr.take());
-        let read = output.recv_timeout(left()).and_then(|output| Ok((output, message.recv_timeout(left())?)));
-        let Ok((output, message)) = read else {
-            stop(&mut child);
-            return Err(slow());
+        let mut child = match process.spawn() {
+            Ok(child) => child,
+            Err(source) => return Err(AskError::Start { command, source }),
         };
-        let Some(status) = end_of(&mut child, left()).map_err(start)? else {
-            stop(&mut child);
-            return Err(slow());
-        };
+        let (output, message) = (read_all(child.stdout.take()), read_all(child.stderr.take()));
+        Ok(Asked { command, separator, child, output, message })
+    }
+
+    /// Waits for the end of a command, and returns its output and its command line.
+    fn answer(&self, asked: &mut Asked) -> Result<(String, String), AskError> {
+        let command = asked.command.clone();
+        let start = |source| AskError::Start { command: command.clone(), source };
+        let slow = || AskError::Slow { command: command.clone(), limit: self.limit };
+        let output = asked.output.recv_timeout(self.left()).map_err(|_| slow())?;
+        let message = asked.message.recv_timeout(self.left()).map_err(|_| slow())?;
+        let status = end_of(&mut asked.child, self.left()).map_err(start)?.ok_or_else(slow)?;
         if !status.success() {
             let message = String::from_utf8_lossy(&message.unwrap_or_default()).trim().replace('\n', "; ");
             let end = message.floor_char_boundary(MOST_MESSAGE);
@@ -241,6 +243,24 @@ impl Ask {
             return Err(AskError::Failed { command, status, message });
         }
         Ok((String::from_utf8_lossy(&output.map_err(start)?).into_owned(), command))
+    }
+}
+
+/// A command that runs. It is stopped when its answer is no longer needed.
+struct Asked {
+    command: String,
+    /// Separator of the columns.
+    separator: String,
+    child: Child,
+    output: Receiver<io::Result<Vec<u8>>>,
+    message: Receiver<io::Result<Vec<u8>>>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // An error means that the process ended by itself.
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
@@ -301,12 +321,6 @@ fn end_of(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> 
     Ok(None)
 }
 
-/// Ends a process. An error means that the process ended by itself.
-fn stop(child: &mut Child) {
-    drop(child.kill());
-    drop(child.wait());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,18 +329,22 @@ mod tests {
         Ask::within(Manager::Slurm, Zone::utc(), limit)
     }
 
+    fn run(ask: &Ask, program: &str, arguments: &[&str]) -> Result<(String, String), AskError> {
+        ask.start(program, arguments, String::new()).and_then(|mut asked| ask.answer(&mut asked))
+    }
+
     #[test]
     fn failed_command_is_named_with_its_exit_code_and_message() {
-        let error = ask(PATIENCE).run("sh", &["-c", "echo Invalid job id >&2; exit 3"]).unwrap_err().to_string();
+        let error = run(&ask(PATIENCE), "sh", &["-c", "echo Invalid job id >&2; exit 3"]).unwrap_err().to_string();
         assert_eq!(error, "cannot ask for jobs: `sh -c echo Invalid job id >&2; exit 3` ended with exit status: 3: Invalid job id");
-        assert!(matches!(ask(PATIENCE).run("ibnet-no-such-command", &[]), Err(AskError::Start { .. })));
+        assert!(matches!(run(&ask(PATIENCE), "ibnet-no-such-command", &[]), Err(AskError::Start { .. })));
     }
 
     #[test]
     fn command_without_an_end_is_stopped() {
         let limit = Duration::from_millis(50);
         for script in ["exec sleep 600", "exec >&- 2>&-; exec sleep 600", "exec yes > /dev/null"] {
-            assert!(matches!(ask(limit).run("sh", &["-c", script]), Err(AskError::Slow { .. })), "{script}");
+            assert!(matches!(run(&ask(limit), "sh", &["-c", script]), Err(AskError::Slow { .. })), "{script}");
         }
     }
 
@@ -335,8 +353,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let started = folder.path().join("started");
         let ask = ask(Duration::from_millis(50));
-        assert!(matches!(ask.run("sh", &["-c", "exec sleep 600"]), Err(AskError::Slow { .. })));
-        let second = ask.run("touch", &[started.to_str().unwrap()]);
+        assert!(matches!(run(&ask, "sh", &["-c", "exec sleep 600"]), Err(AskError::Slow { .. })));
+        let second = run(&ask, "touch", &[started.to_str().unwrap()]);
         assert!(matches!(second, Err(AskError::Slow { .. })) && !started.exists(), "{second:?}");
     }
 
