@@ -23,6 +23,7 @@ use crate::metric::{Element, Metric};
 use crate::ports::PortKey;
 use crate::rates::{Added, Rate, Readings, Slots};
 use crate::record::{Interval, Port, Record, Type};
+use crate::silence::{silent_time, slot_interval};
 
 pub mod grid;
 mod groups;
@@ -368,16 +369,6 @@ impl HeatMap {
             }
         }
     }
-
-    /// Returns the time to which a record without a value refers. Usually this is the time since
-    /// the last record. After a gap it is the time between two slots. For the first record of a
-    /// port it is one nanosecond.
-    fn silent_time(&self, row: usize, port: &Port<'_>, interval_ns: u64) -> Option<Interval> {
-        let is_gap = |last: u64| port.ts.saturating_sub(last) > interval_ns.saturating_add(interval_ns / 2);
-        let since = self.rows[row].last_ts.map(|last| if is_gap(last) { port.ts.saturating_sub(interval_ns) } else { last });
-        let after = Interval::new(port.ts, port.ts.saturating_add(1)).or_else(|| Interval::new(port.ts - 1, port.ts));
-        since.and_then(|since| Interval::new(since, port.ts)).or(after)
-    }
 }
 
 impl Fold for HeatMap {
@@ -422,7 +413,7 @@ impl Fold for HeatMap {
             self.fit(interval_ns);
         }
         let row = self.row(port);
-        let Some(silent) = self.silent_time(row, port, interval_ns) else { return };
+        let Some(silent) = silent_time(self.rows[row].last_ts, port) else { return };
         if !port.is_edge {
             self.rows[row].port.update_link(&port.link);
             self.rows[row].last_ts = Some(port.ts);
@@ -465,32 +456,6 @@ impl Fold for HeatMap {
             (own, other) => own.or(other),
         };
     }
-}
-
-/// Returns the time between two slots, in nanoseconds, or 0 if it is unknown.
-fn slot_interval(port: &Port<'_>) -> u64 {
-    interval_of_slot(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns)
-}
-
-/// Returns the time between two slots, in nanoseconds, or 0 if it is unknown. The number of a slot
-/// is its start divided by this time. So `ts` divided by the slot number is slightly more than this
-/// time. The time between slots is a round number, so rounding removes the difference.
-fn interval_of_slot(ts: u64, slot: u64, dt_ns: Option<u64>, xmit_blocked_dt_ns: Option<u64>) -> u64 {
-    const DAY: u64 = 86_400_000_000_000;
-    let about = ts.checked_div(slot).unwrap_or(0);
-    let unit = [(5_000_000_000, 1_000), (100_000_000_000, 1_000_000)]
-        .iter()
-        .find(|(below, _)| about < *below)
-        .map_or(1_000_000_000, |(_, unit)| *unit);
-    let interval = (about + unit / 2) / unit * unit;
-    let start = slot.saturating_mul(interval);
-    // At the end of a time range, `ts` is earlier by up to the time that the record describes. A
-    // sampler that stopped within the slot makes it later by any time. The quotient is exact enough
-    // as long as this is a small share of `ts`.
-    let described = xmit_blocked_dt_ns.max(dt_ns).unwrap_or(0).min(DAY);
-    let is_near = ts.abs_diff(start) < 2 * interval + described + ts / 100_000;
-    let is_sound = (1_000_000..=DAY).contains(&interval) && slot > 2000 && is_near;
-    if is_sound { interval } else { dt_ns.unwrap_or(0).min(DAY) }
 }
 
 #[cfg(test)]

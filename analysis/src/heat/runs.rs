@@ -1,8 +1,9 @@
 //! Adds many records of a port to a heat map at once.
 
+use super::HeatMap;
 use super::track::State;
-use super::{HeatMap, interval_of_slot};
 use crate::input::run::{MeasuredOver, Run};
+use crate::silence::{interval_of_slot, silent_time};
 
 impl HeatMap {
     /// Adds the values of all metrics. The heat map has only metrics with a field.
@@ -38,7 +39,7 @@ impl HeatMap {
                 self.put(row, metric, time, State::Value(value));
             } else {
                 let port = run.record(next);
-                if let Some(time) = port.time.or_else(|| self.silent_time(row, &port, interval_ns)) {
+                if let Some(time) = port.time.or_else(|| silent_time(self.rows[row].last_ts, &port)) {
                     self.put(row, metric, time, State::without_value(&port));
                 }
             }

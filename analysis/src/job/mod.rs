@@ -197,8 +197,9 @@ impl Known {
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { octets, blocked, whole } = self;
-        write!(f, "of {whole:.1} s, octets are known for {octets:.1} s")?;
-        blocked.map_or(Ok(()), |blocked| write!(f, " and blocked time for {blocked:.1} s"))
+        write!(f, "octets are known for {octets:.1} s")?;
+        blocked.map_or(Ok(()), |blocked| write!(f, " and blocked time for {blocked:.1} s"))?;
+        write!(f, " of {whole:.1} s")
     }
 }
 
@@ -322,6 +323,14 @@ impl<'a> HostPort<'a> {
         let ejected = hca.and_then(|bin| bin.rcv.mean()).or_else(|| switch?.xmit.mean());
         (injected, ejected, hca.and_then(|bin| bin.blocked.mean()))
     }
+
+    /// Returns the values of [`at`](Self::at), or 0 if the link was down: it carried nothing.
+    fn known_at(&self, number: u64) -> Rates {
+        let is_down = [self.hca, self.switch].into_iter().flatten().filter_map(|port| port.bins.get(number)).any(|bin| bin.has_down);
+        let or_none = |value: Option<f64>| value.or_else(|| is_down.then_some(0.0));
+        let (injected, ejected, blocked) = self.at(number);
+        (or_none(injected), or_none(ejected), or_none(blocked))
+    }
 }
 
 fn nodes(own: &[HostPort<'_>]) -> Vec<Node> {
@@ -357,7 +366,7 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
         own.iter().flat_map(|port| [port.hca, port.switch]).flatten().flat_map(|port| port.bins.iter().map(|bin| bin.0)).collect();
     let width = own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1);
     let step = |number: u64| {
-        let all: Vec<_> = own.iter().map(|port| port.at(number)).collect();
+        let all: Vec<_> = own.iter().map(|port| port.known_at(number)).collect();
         let blocked: Vec<f64> = all.iter().filter_map(|(_, _, blocked)| *blocked).collect();
         let added = |of: fn(&Rates) -> Option<f64>| sum(1, all.iter().map(|rates| [Cell::from(of(rates))]))[0];
         let (injected, ejected) = (added(|rates| rates.0), added(|rates| rates.1));
@@ -389,7 +398,7 @@ fn blocked_ns_per_byte((blocked_seconds, blocked_covered): (f64, f64), (injected
 fn into(own: &[HostPort<'_>], steps: &[Step]) -> Vec<PortRate> {
     let width = own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1);
     let rate = |port: &HostPort<'_>| {
-        let cells: Vec<Cell> = steps.iter().map(|step| port.at(step.ts / width).1.into()).collect();
+        let cells: Vec<Cell> = steps.iter().map(|step| port.known_at(step.ts / width).1.into()).collect();
         PortRate::new(port.link(), &cells)
     };
     let mut rates: Vec<_> = own.iter().map(rate).collect();
@@ -529,6 +538,28 @@ mod tests {
         let job = Job::of(&fold(Ports::with_bins(8), &lines).finish(), &Hosts::parse("n1,n2").unwrap());
         let known = Known::of(job.covered_seconds(), job.blocked_covered_seconds(), job.recorded_seconds).expect("a part is not known");
         assert_eq!((known.octets, known.whole), (1.0, 3.0));
+    }
+
+    #[test]
+    fn step_in_which_the_link_of_a_port_is_down_lacks_nothing() {
+        let off = |line: &String| {
+            let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
+            // The interval of slots is known from their numbers, which are large.
+            let slot = record["slot"].as_u64().unwrap() + 10_000;
+            (record["slot"], record["ts"]) = (slot.into(), (slot * 1_000_000_000).into());
+            if record["node"] == "N2 mlx5_0" && slot == 10_002 {
+                record["status"] = "down".into();
+                for field in ["dt_ns", "xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization", "xmit_blocked"] {
+                    record[field] = serde_json::Value::Null;
+                }
+            }
+            record.to_string()
+        };
+        let lines: Vec<String> = job_lines(true).iter().map(off).collect();
+        let job = Job::of(&fold(Ports::with_bins(8), &lines).finish(), &Hosts::parse("n1,n2").unwrap());
+        let step = |step: &Step| (step.injected_gbps, step.injected_covered, step.ejected_covered, step.blocked_covered);
+        assert_eq!(job.steps.iter().map(step).collect::<Vec<_>>(), [(Some(12.0), 1.0, 1.0, 1.0), (Some(16.0), 1.0, 1.0, 1.0)]);
+        assert_eq!((job.into[0].gbps[1], job.into[0].covered[1]), (Some(0.0), Some(1.0)));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct TimeBin {
     pub rcv_utilization: Mean,
     /// Share of the time in which the port had data to send and no credit, 0 to 1.
     pub blocked: Mean,
+    /// Whether the link was down in a part of the time.
+    pub has_down: bool,
 }
 
 /// The rates of a record. A NaN means that the record has no value.
@@ -104,6 +106,13 @@ impl TimeBins {
             return;
         }
         self.add_rates(&Rates::of(port), [port.time, port.blocked_time]);
+    }
+
+    /// Adds a time in which the link was down.
+    pub(super) fn add_down(&mut self, time: Interval) {
+        if self.most > 0 {
+            self.add_over(Some(time), |bin, _| bin.has_down = true);
+        }
     }
 
     /// Adds the rates of many records, as [`add`](Self::add) does for each of them.
@@ -225,6 +234,7 @@ impl TimeBin {
         self.xmit_utilization.merge(later.xmit_utilization);
         self.rcv_utilization.merge(later.rcv_utilization);
         self.blocked.merge(later.blocked);
+        self.has_down |= later.has_down;
     }
 }
 

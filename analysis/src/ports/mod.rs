@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::input::Fold;
 use crate::input::run::{MeasuredOver, Run};
 use crate::record::{Event, Port, Record, Type, Value};
+use crate::silence::down_time;
 
 pub mod bins;
 pub mod change;
@@ -116,6 +117,8 @@ pub struct PortSummary {
     /// Octets that were sent and received in all, with the time in which they are known.
     pub total: Total,
     growth: Growth,
+    /// Time of the last record.
+    last_ts: Option<u64>,
     /// Octets that had been sent and received at certain slots.
     pub checkpoints: Checkpoints,
     /// Link events.
@@ -282,6 +285,7 @@ impl PortSummary {
             errors: [None; ERROR_COUNTERS.len()],
             total: Total::default(),
             growth: Growth::default(),
+            last_ts: None,
             checkpoints: Checkpoints::default(),
             events: LinkEvents::default(),
         }
@@ -331,6 +335,8 @@ impl PortSummary {
         if parts != Parts::Errors {
             self.all.add(port);
             self.bins.add(port);
+            down_time(self.last_ts, port).into_iter().for_each(|time| self.bins.add_down(time));
+            self.last_ts = Some(port.ts);
         }
         if parts == Parts::All {
             self.checkpoints.add(port);
@@ -353,6 +359,13 @@ impl PortSummary {
             let columns = RateColumns::of(run);
             self.all.add_run(&columns);
             self.bins.add_run(&columns);
+            if port.status == "down" {
+                for row in run.rows() {
+                    down_time(self.last_ts, &run.record(row)).into_iter().for_each(|time| self.bins.add_down(time));
+                    self.last_ts = Some(run.ts(row));
+                }
+            }
+            self.last_ts = Some(run.ts(last));
         }
         if parts != Parts::Rates {
             for (change, name) in self.errors.iter_mut().zip(ERROR_COUNTERS) {

@@ -25,8 +25,8 @@ def groups(recording, shown, group, path, differences):
         """Octets in each second of some owners; None without records."""
         found = dict.fromkeys(seconds)
         for (second, owner), flow in of.items():
-            if flow[index] is not None and owners(owner):
-                found[second] = (found[second] or 0.0) + flow[index]
+            if (flow[index] is not None or flow[5]) and owners(owner):
+                found[second] = (found[second] or 0.0) + (flow[index] or 0.0)
         return list(found.values())
 
     everyone = lambda owner: True

@@ -4,7 +4,7 @@ import collections
 import datetime
 import math
 
-from records import SECOND, first, host
+from records import SECOND, TOP, first, host, without
 
 
 def job(recording, shown, hosts, differences):
@@ -26,6 +26,13 @@ def job(recording, shown, hosts, differences):
         def at(self, second):
             pick = lambda own, far: first(recording.at(self.hca, second, own), recording.at(self.switch, second, far))
             return pick("xmit_gbps", "rcv_gbps"), pick("rcv_gbps", "xmit_gbps"), recording.at(self.hca, second, "xmit_blocked")
+
+        def known_at(self, second):
+            """A link that is down carries nothing."""
+            ends = [ports[key] for key in (self.hca, self.switch) if key in ports]
+            low, high = second * SECOND, (second + 1) * SECOND
+            is_down = any(a < high and low < b for port in ends for a, b in port.down(recording.interval))
+            return tuple(first(value, 0.0 if is_down else None) for value in self.at(second))
 
     all_ports = []
     for key, port in ports.items():
@@ -89,8 +96,8 @@ def waited(port):
 def steps(recording, row, own, check):
     seconds = sorted({key[3] for key in recording.seconds})
     shown = {step["ts"] // SECOND: step for step in row["steps"]}
-    expected = {second: [port.at(second) for port in own] for second in seconds}
-    expected = {second: values for second, values in expected.items() if any(v != (None, None, None) for v in values)}
+    has_values = lambda second: any(port.at(second) != (None, None, None) for port in own)
+    expected = {second: [port.known_at(second) for port in own] for second in seconds if has_values(second)}
     check("step_ns", row["step_ns"], SECOND)
     check("steps", list(shown), list(expected))
     for second in set(shown) & set(expected):
@@ -176,7 +183,7 @@ def nanoseconds(text):
 
 def flows(recording, jobs):
     """Octets sent and received, and seconds blocked, of each port by second and job; None if not known."""
-    found = collections.defaultdict(lambda: collections.defaultdict(lambda: [None, None, None, 0, 0]))
+    found = collections.defaultdict(lambda: collections.defaultdict(lambda: [None, None, None, 0, 0, 0]))
     for key, port in recording.ports.items():
         parts = [(a, b, r, [(0, sent / (b - a)), (1, received / (b - a))]) for a, b, sent, received, r in port.moved]
         parts += [(a, b, r, [(2, r["xmit_blocked"] / SECOND)]) for a, b, r in port.pieces["blocked"] if r["xmit_blocked"] is not None]
@@ -196,17 +203,38 @@ def host_flows(recording, jobs):
     """The flows of each HCA port with the name of its host. The switch port stands in for missing values."""
     ports, by_port = recording.ports, flows(recording, jobs)
     switches = {key[0] for key, port in ports.items() if port.kind == "switch"}
+    times = [t for port in ports.values() for t in port.times()]
+    low, high = min(times), max(times)
+
+    def with_down(name, of, times):
+        """Adds the time in which the link was down."""
+        done = []
+        for time in times:
+            for a, b in without([time], [(0, low), (high, TOP), *done]):
+                for owner, start, stop, _ in jobs.split(name, a, b):
+                    for second in range(start // SECOND, (stop - 1) // SECOND + 1):
+                        length = min(stop, (second + 1) * SECOND) - max(start, second * SECOND)
+                        of.setdefault((second, owner), [None, None, None, 0, 0, 0])[5] += length
+            done.append(time)
+        return name, of
+
     for key, port in ports.items():
         own, far = by_port[key], by_port[port.peer] if port.peer in ports else {}
         if port.kind == "hca":
             of = {part: list(flow) for part, flow in own.items()}
-            for part, (xmit, rcv, _, known, _) in far.items():
-                mine = of.setdefault(part, [None, None, None, 0, 0])
+            for part, (xmit, rcv, _, known, *_) in far.items():
+                mine = of.setdefault(part, [None, None, None, 0, 0, 0])
                 mine[3] = known if mine[0] is None else mine[3]
                 mine[:2] = first(mine[0], rcv), first(mine[1], xmit)
-            yield host(port.node), of
+            down = port.unmoved(recording.interval)
+            if port.peer in ports:
+                moved = [t for a, b, *_ in port.moved for t in (a, b)]
+                span = [(min(moved), max(moved))] if moved else []
+                down += without(ports[port.peer].unmoved(recording.interval), span)
+            yield with_down(host(port.node), of, down)
         elif port.peer and port.peer not in ports and port.peer[0] not in switches and port.peer[1] <= 2:
-            yield host(port.peer_name), {part: [rcv, xmit, None, known, 0] for part, (xmit, rcv, _, known, _) in own.items()}
+            of = {part: [rcv, xmit, None, known, 0, 0] for part, (xmit, rcv, _, known, *_) in own.items()}
+            yield with_down(host(port.peer_name), of, port.unmoved(recording.interval))
 
 
 def known_shares(of, name, jobs, low, high):
@@ -219,7 +247,7 @@ def known_shares(of, name, jobs, low, high):
                 whole[one][second] += min(stop, (second + 1) * SECOND) - max(start, second * SECOND)
     for (second, owner), flow in of.items():
         for one in (owner, "all"):
-            known[one][second] += flow[3]
+            known[one][second] += flow[3] + flow[5]
     return {
         one: {s: 1 if 8 * known[one][s] >= 7 * ns else known[one][s] / ns for s, ns in seconds.items()} for one, seconds in whole.items()
     }
@@ -239,10 +267,11 @@ def all_jobs(recording, shown, path, differences):
         for owner, known in known_shares(of, name, jobs, low, high).items():
             shares[owner].append(known)
         for (second, owner), flow in of.items():
-            for index, value in enumerate(flow):
+            *values, known, waited, down = flow
+            for index, value in enumerate([*values, known + down, waited + down]):
                 totals[owner][name][index + 1] += value or 0.0
-            if flow[0] is not None:
-                injected[owner][second] = injected[owner].get(second, 0.0) + flow[0]
+            if flow[0] is not None or down:
+                injected[owner][second] = injected[owner].get(second, 0.0) + (flow[0] or 0.0)
     seconds = range(low // SECOND, (high - 1) // SECOND + 1)
     length = lambda second: (min(high, (second + 1) * SECOND) - max(low, second * SECOND)) / SECOND
     expected = {None if owner is None else jobs.ids[owner]: owner for owner in totals}

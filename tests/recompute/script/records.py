@@ -193,6 +193,20 @@ class Port:
         has_rates = r["dt_ns"] is not None and None not in (r["xmit_gbps"], r["rcv_gbps"]) and r["spans"]["data"]
         return has_rates and r["spans"]["data"][0] <= newest + (r["spans"]["data"][1] - r["spans"]["data"][0]) // 2
 
+    def down(self, interval):
+        """The times in which the link was down: a record stands for the time since the last one, or for one slot."""
+        last = None
+        for r in self.records:
+            ts = self.stamp(r)
+            if r["status"] == "down" and last is not None:
+                since = ts - interval if 2 * (ts - last) > 3 * interval else last
+                yield (since, ts) if since < ts else (ts, ts + 1)
+            last = ts
+
+    def unmoved(self, interval):
+        """The times in which the link was down and whose octets are not those of the counters."""
+        return without(list(self.down(interval)), [(a, b) for a, b, *_ in self.moved])
+
     def times(self):
         """The starts and ends of the times with known octets or blocked time."""
         return [t for a, b, *_ in (*self.moved, *self.pieces["blocked"]) for t in (a, b)]
@@ -207,6 +221,13 @@ class Port:
 
     def errors(self):
         return sum(change.increase for name, change in self.change.items() if name not in PARTS)
+
+
+def without(times, others):
+    """The parts of some times outside of others."""
+    for a, b in others:
+        times = [(x, y) for c, d in times for x, y in ((c, min(d, a)), (max(c, b), d)) if x < y]
+    return times
 
 
 class Change:

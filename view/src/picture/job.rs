@@ -131,9 +131,9 @@ mod tests {
         for svg in [&job, &all, &group] {
             assert!(svg.contains(">values are missing<"), "{svg}");
         }
-        assert!(job.contains("octets are known for 1.5 s and blocked time for 1.5 s; without records: gone<"), "{job}");
+        assert!(job.contains("octets are known for 1.5 s and blocked time for 1.5 s of 2.0 s; without records: gone<"), "{job}");
         assert!(all.contains(">jobs with times that are not known: 1; the table has these times<"), "{all}");
-        assert!(group.contains(">storage: of 2.0 s, octets are known for 1.5 s<"), "{group}");
+        assert!(group.contains(">storage: octets are known for 1.5 s of 2.0 s<"), "{group}");
     }
 
     #[test]

@@ -39,7 +39,8 @@ fn write_sums(text: &mut String, job: &Job) -> fmt::Result {
     } else {
         writeln!(text, "blocked   not known")?;
     }
-    if let Some(known) = Known::of(job.covered_seconds(), job.blocked_covered_seconds(), job.recorded_seconds) {
+    let blocked = Some(job.blocked_covered_seconds()).filter(|seconds| *seconds > 0.0);
+    if let Some(known) = Known::of(job.covered_seconds(), blocked, job.recorded_seconds) {
         writeln!(text, "covered   {known}")?;
     }
     if let Some(wait) = job.blocked_ns_per_byte {
@@ -196,16 +197,17 @@ mod tests {
         job.nodes.iter_mut().for_each(|node| (node.covered_seconds, node.blocked_covered_seconds) = (1.75, 1.0));
         job.recorded_seconds = 2.0;
         let text = report(&job);
-        assert!(text.contains("covered   of 2.0 s, octets are known for 1.8 s and blocked time for 1.0 s\n"), "{text}");
+        assert!(text.contains("covered   octets are known for 1.8 s and blocked time for 1.0 s of 2.0 s\n"), "{text}");
         job.nodes.iter_mut().for_each(|node| node.blocked_covered_seconds = 0.0);
-        assert!(report(&job).contains("blocked   not known\n"), "{}", report(&job));
+        let text = report(&job);
+        assert!(text.contains("blocked   not known\ncovered   octets are known for 1.8 s of 2.0 s\n"), "{text}");
 
         let run = JobRun::new("7", "n1", Some(0), None).unwrap();
         let mut all = fold(AllJobs::new(JobList::new(&[run]), None), &job_lines(true)).finish(None).unwrap();
         assert!(!report_all(&all, &Zone::utc()).contains("known for"), "all of the time is known");
         all.jobs[0].blocked_covered_seconds = 0.5;
         let text = report_all(&all, &Zone::utc());
-        assert!(text.contains("job 7: of 2.0 s, octets are known for 2.0 s and blocked time for 0.5 s\n"), "{text}");
+        assert!(text.contains("job 7: octets are known for 2.0 s and blocked time for 0.5 s of 2.0 s\n"), "{text}");
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl AllJobs {
             let out_by_job = out_by_job.into_iter().map(|(owner, cells)| (id(owner), cells)).collect();
             PortFlow { host: port.host.to_owned(), name: port.name(), into, out, out_by_job }
         };
-        let ports = host_ports(&all_ports).into_iter().map(flow).collect();
+        let ports = host_ports(&all_ports, &self.list, &axis).into_iter().map(flow).collect();
         Ok(Flows { start_ns: axis.first * axis.bin_ns, bin_ns: axis.bin_ns, ports, seconds: axis.seconds })
     }
 }

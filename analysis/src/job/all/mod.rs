@@ -29,6 +29,7 @@ use crate::job::HCA_PORTS;
 use crate::ports::growth::{Growth, Moved};
 use crate::ports::{DATA_COUNTERS, PortKey, PortName};
 use crate::record::{Port, Record, Type};
+use crate::silence::down_time;
 
 /// Possible lengths of a bin in seconds, if no length is given. Each length is a multiple of the
 /// one before.
@@ -67,6 +68,12 @@ struct PortTraffic {
     peer: Option<PortKey>,
     peer_name: Box<str>,
     growth: Growth,
+    /// Start of the first and end of the last time whose octets are known.
+    moved: Option<(u64, u64)>,
+    /// Time of the last record.
+    last_ts: Option<u64>,
+    /// Times in which the link was down and whose octets are not those of the counters.
+    down: Vec<Interval>,
     /// Traffic by bin and job.
     bins: BTreeMap<(u64, Owner), Flow>,
 }
@@ -81,6 +88,8 @@ struct Flow {
     blocked: Option<f64>,
     /// Times in which the octets and the blocked time are known, in seconds.
     covered: [f64; 2],
+    /// Other time in which the link was down, in seconds. It carried nothing.
+    down: f64,
 }
 
 fn add(sum: &mut Option<f64>, more: Option<f64>) {
@@ -95,17 +104,29 @@ impl Flow {
         add(&mut self.rcv, other.rcv);
         add(&mut self.blocked, other.blocked);
         self.covered = [0, 1].map(|of| self.covered[of] + other.covered[of]);
+        self.down += other.down;
+    }
+
+    /// Returns the times in which the octets and the blocked time are known, in seconds.
+    fn known(&self) -> [f64; 2] {
+        self.covered.map(|seconds| seconds + self.down)
     }
 
     /// Returns the traffic as the other end of the link sees it.
     const fn reversed(self) -> Self {
-        Self { xmit: self.rcv, rcv: self.xmit, blocked: None, covered: [self.covered[0], 0.0] }
+        Self { xmit: self.rcv, rcv: self.xmit, blocked: None, covered: [self.covered[0], 0.0], down: self.down }
     }
 
     /// Fills missing values from the other end of the link.
     fn or(self, other: Self) -> Self {
         let covered = [self.xmit.map_or(other.covered[0], |_| self.covered[0]), self.covered[1]];
-        Self { xmit: self.xmit.or(other.xmit), rcv: self.rcv.or(other.rcv), blocked: self.blocked.or(other.blocked), covered }
+        Self {
+            xmit: self.xmit.or(other.xmit),
+            rcv: self.rcv.or(other.rcv),
+            blocked: self.blocked.or(other.blocked),
+            covered,
+            down: self.down,
+        }
     }
 }
 
@@ -150,10 +171,14 @@ impl AllJobs {
             peer: None,
             peer_name: "".into(),
             growth: Growth::default(),
+            moved: None,
+            last_ts: None,
+            down: Vec::new(),
             bins: BTreeMap::new(),
         });
         entry.identify(port);
         let moved = entry.growth.add(port);
+        entry.add_down(port, moved.map(|moved| moved.time));
         for time in [moved.map(|moved| moved.time), port.blocked_time].into_iter().flatten() {
             self.extend(time.from(), time.to());
         }
@@ -181,6 +206,7 @@ impl AllJobs {
                 rcv: part(octets[1], own),
                 blocked: None,
                 covered: [ns / 1e9, 0.0],
+                down: 0.0,
             });
         }
         if let Some(blocked) = port.xmit_blocked {
@@ -200,6 +226,34 @@ impl PortTraffic {
             self.peer_name = peer.into();
         }
     }
+
+    /// Adds the time in which the link was down. `moved` is the time of the octets of the record.
+    fn add_down(&mut self, port: &Port<'_>, moved: Option<Interval>) {
+        if let Some(time) = down_time(self.last_ts, port) {
+            self.down.push(time);
+        }
+        if let Some(time) = moved {
+            self.down = self.down.iter().flat_map(|down| without(*down, (time.from(), time.to()))).collect();
+            let (from, to) = self.moved.unwrap_or((u64::MAX, 0));
+            self.moved = Some((from.min(time.from()), to.max(time.to())));
+        }
+        // Most of these times follow each other.
+        if let [.., before, last] = self.down[..]
+            && before.to() == last.from()
+            && let Some(both) = Interval::new(before.from(), last.to())
+        {
+            self.down.truncate(self.down.len() - 2);
+            self.down.push(both);
+        }
+        if !port.is_edge {
+            self.last_ts = Some(port.ts);
+        }
+    }
+}
+
+/// Returns the parts of a time outside of another one.
+fn without(time: Interval, (from, to): (u64, u64)) -> impl Iterator<Item = Interval> {
+    [time.within(0, from), time.within(to, u64::MAX)].into_iter().flatten()
 }
 
 impl Fold for AllJobs {
@@ -220,6 +274,7 @@ impl Fold for AllJobs {
                 "peer_port",
                 "peer",
                 "link",
+                "status",
                 "saturated",
                 "xmit_gbps",
                 "rcv_gbps",
@@ -250,6 +305,12 @@ impl Fold for AllJobs {
                     let own = entry.get_mut();
                     (own.node, own.peer_name) = (port.node, port.peer_name);
                     (own.kind, own.peer) = (port.kind.or(own.kind), port.peer.or(own.peer));
+                    own.last_ts = port.last_ts.or(own.last_ts);
+                    own.moved = match (own.moved, port.moved) {
+                        (Some((from, _)), Some((_, to))) => Some((from, to)),
+                        (one, other) => one.or(other),
+                    };
+                    own.down.extend(port.down);
                     for (bin, flow) in port.bins {
                         own.bins.entry(bin).or_default().add(flow);
                     }
@@ -315,7 +376,7 @@ impl AllJobs {
         let mut builders: Vec<Builder> = (0..=self.list.jobs.len()).map(|_| Builder::new(bins)).collect();
         let place = |owner: Owner| owner.map_or(self.list.jobs.len(), |job| job as usize);
         let mut flows: Vec<PortRate> = Vec::new();
-        for port in &host_ports(&all_ports) {
+        for port in &host_ports(&all_ports, &self.list, &axis) {
             let rates = port.rates(&self.list, &axis);
             all.iter_mut().zip(&rates.out).for_each(|(all, cell)| all.add(*cell, |a, b| a + b));
             rates.out_by_job.iter().for_each(|(owner, cells)| builders[place(*owner)].add_rates(cells));
@@ -359,9 +420,13 @@ struct PortRates {
 }
 
 impl Axis {
-    /// Returns the data rate of these octets in a bin. They are those of `known_s` seconds of `whole_s`.
-    fn rate(&self, bin: usize, octets: Option<f64>, (known_s, whole_s): (f64, f64)) -> Cell {
-        let Some(octets) = octets else { return if whole_s > 0.0 { Cell::Unknown } else { Cell::Down } };
+    /// Returns the data rate in a bin, of which `whole_s` seconds belong to the flow. `octets` are those of
+    /// one direction.
+    fn rate(&self, bin: usize, octets: Option<f64>, flow: &Flow, whole_s: f64) -> Cell {
+        let [known_s, _] = flow.known();
+        let Some(octets) = octets.or_else(|| (flow.down > 0.0).then_some(0.0)) else {
+            return if whole_s > 0.0 { Cell::Unknown } else { Cell::Down };
+        };
         let value = octets * 8.0 / 1e9 / self.seconds[bin];
         if known_s >= whole_s * (1.0 - MOST_LACKING) { Cell::Value(value) } else { Cell::AtLeast { value, covered: known_s / whole_s } }
     }
@@ -394,7 +459,7 @@ impl HostPort<'_> {
             }
         }
         let rates = |bins: &[(Flow, f64)], octets: fn(&Flow) -> Option<f64>| {
-            bins.iter().enumerate().map(|(bin, (flow, seconds))| axis.rate(bin, octets(flow), (flow.covered[0], *seconds))).collect()
+            bins.iter().enumerate().map(|(bin, (flow, seconds))| axis.rate(bin, octets(flow), flow, *seconds)).collect()
         };
         PortRates {
             into: rates(&whole, |flow| flow.rcv),
@@ -405,8 +470,8 @@ impl HostPort<'_> {
 }
 
 /// Returns the ports of all hosts. If the HCA lacks a value, the value of the switch port at the
-/// other end is used.
-fn host_ports(all: &BTreeMap<PortKey, PortTraffic>) -> Vec<HostPort<'_>> {
+/// other end is used. The link was down if one of its ends says so.
+fn host_ports<'a>(all: &'a BTreeMap<PortKey, PortTraffic>, list: &JobList, axis: &Axis) -> Vec<HostPort<'a>> {
     let mut ports = Vec::new();
     let switches: BTreeSet<_> = all.iter().filter(|(_, port)| port.kind == Some(NodeKind::Switch)).map(|((guid, _), _)| *guid).collect();
     for (key, port) in all {
@@ -417,14 +482,35 @@ fn host_ports(all: &BTreeMap<PortKey, PortTraffic>) -> Vec<HostPort<'_>> {
                 let own = bins.entry(*bin).or_default();
                 *own = own.or(flow.reversed());
             }
+            // Within the time of its own octets, the port knows more than the other end.
+            let known = port.moved.unwrap_or_default();
+            let far = peer.iter().flat_map(|switch| &switch.down).flat_map(|down| without(*down, known));
+            let host = host_of(&port.node);
+            put_down(&mut bins, port.down.iter().copied().chain(far).collect(), (host, list, axis));
             let leaf = port.peer.map(|peer| (peer, &*port.peer_name));
-            ports.push(HostPort { host: host_of(&port.node), leaf, bins });
+            ports.push(HostPort { host, leaf, bins });
         } else if peer.is_none() && port.peer.is_some_and(|(guid, number)| !switches.contains(&guid) && number.0 <= HCA_PORTS) {
-            let bins = port.bins.iter().map(|(bin, flow)| (*bin, flow.reversed())).collect();
-            ports.push(HostPort { host: host_of(&port.peer_name), leaf: Some((*key, &*port.node)), bins });
+            let mut bins = port.bins.iter().map(|(bin, flow)| (*bin, flow.reversed())).collect();
+            let host = host_of(&port.peer_name);
+            put_down(&mut bins, port.down.clone(), (host, list, axis));
+            ports.push(HostPort { host, leaf: Some((*key, &*port.node)), bins });
         }
     }
     ports
+}
+
+/// Adds the times in which the link of a host was down. Times of both ends may overlap.
+fn put_down(bins: &mut BTreeMap<(u64, Owner), Flow>, mut times: Vec<Interval>, (host, list, axis): (&str, &JobList, &Axis)) {
+    times.sort_unstable_by_key(|time| (time.from(), time.to()));
+    let (mut next, end) = axis.span;
+    for time in times {
+        for (owner, part, _) in time.within(next, end).into_iter().flat_map(|time| list.split(host, time)) {
+            for (bin, part) in part.split(axis.bin_ns) {
+                bins.entry((bin, owner)).or_default().down += part.length_ns() as f64 / 1e9;
+            }
+        }
+        next = next.max(time.to());
+    }
 }
 
 #[cfg(test)]

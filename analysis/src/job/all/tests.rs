@@ -152,3 +152,57 @@ fn bin_without_a_value_of_a_port_is_a_lower_bound() {
     assert_eq!(all.total, [Cell::Value(12.0), Cell::Value(12.0), half, half]);
     assert_eq!((seven.covered_seconds, seven.nodes[1].covered_seconds), (2.5, 2.0));
 }
+
+/// Returns four seconds in which n1 sends 8 Gb/s and n2 sends 4 Gb/s, and n2 is off after the second one.
+fn power_off() -> Vec<String> {
+    use serde_json::Value::Null;
+    let of_slot = |slot: u64| {
+        let nothing = |status: &str| {
+            let rates =
+                ["dt_ns", "xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization", "xmit_blocked"].map(|field| (field, Null));
+            [("status", status.into())].into_iter().chain(rates).collect::<Vec<_>>()
+        };
+        let (host, leaf) = ((0x102, 1, "n2 mlx5_0"), (1, 2, "leaf"));
+        let received = [("rcv_gbps", 4.0.into()), ("xmit_gbps", 2.0.into())];
+        let of_two = if slot <= 10_002 {
+            [sends(slot, 2, 4.0, 0.0), port(slot, (1, 2), "leaf", host, &received)]
+        } else {
+            [port(slot, (0x102, 1), "n2 mlx5_0", leaf, &nothing("unreachable")), port(slot, (1, 2), "leaf", host, &nothing("down"))]
+        };
+        [sends(slot, 1, 8.0, 0.0)].into_iter().chain(of_two)
+    };
+    (10_001..=10_004).flat_map(of_slot).collect()
+}
+
+#[test]
+fn link_that_is_down_carries_nothing_and_lacks_nothing() {
+    const SECOND: u64 = 1_000_000_000;
+    let (lines, jobs) = (power_off(), [job("7", "n[1-2]", 10_000_000, 10_003_500)]);
+    let all = traffic(&jobs, &lines, Some(SECOND));
+    let [seven, rest] = &all.jobs[..] else { panic!("{:?}", all.jobs) };
+    assert_eq!(all.total, [12.0, 12.0, 8.0, 8.0].map(Cell::Value));
+    assert_eq!(seven.injected_gbps, [12.0, 12.0, 8.0, 4.0].map(Some));
+    assert_eq!((&seven.injected_covered[..], &rest.injected_covered[..]), (&[Some(1.0); 4][..], &[None, None, None, Some(1.0)][..]));
+    assert_eq!((seven.covered_seconds, seven.blocked_covered_seconds, seven.nodes[1].covered_seconds), (3.5, 3.5, 3.5));
+    assert_eq!(seven.known(all.recorded_ns), None);
+    assert_eq!(all.into[0].covered, [Some(1.0); 4]);
+
+    let flows = || fold(AllJobs::new(JobList::new(&jobs), Some(SECOND)), &lines).flows().unwrap();
+    let group = |text: &str| crate::groups::traffic::GroupTraffic::of(&text.parse().unwrap(), &flows());
+    let (both, one) = (group("all=n1,n2"), group("one=n1"));
+    assert_eq!(both.in_max_to_mean, [4.0 / 3.0, 4.0 / 3.0, 2.0, 2.0].map(Some));
+    // n1 received 4 Gb/s, of which a host that is off sent nothing.
+    let sent = |sender: &crate::groups::traffic::Sender| (sender.most_bytes, sender.covered_seconds);
+    assert_eq!(one.senders.iter().map(sent).collect::<Vec<_>>(), [(1e9, 4.0), (0.0, 4.0)]);
+}
+
+#[test]
+fn octets_of_the_counters_are_those_of_the_time_in_which_the_link_was_down_too() {
+    // In slot 10003 the link is down. The next reading has the octets of both slots.
+    let mut down = counted(10_003, false, 0);
+    down = down.replace("\"status\":\"ok\"", "\"status\":\"down\"").replace("\"port_xmit_data_bytes\":0", "\"port_xmit_data_bytes\":null");
+    let lines = [counted(10_001, true, 10), counted(10_002, true, 11), down, counted(10_004, false, 13)];
+    let all = traffic(&[job("7", "n1", 10_000_000, 10_004_000)], &lines, None);
+    let total = &all.jobs[0];
+    assert_eq!((total.injected_bytes, total.covered_seconds), (4e9, 4.0));
+}

@@ -204,8 +204,9 @@ impl Builder {
         node.injected_bytes += flow.xmit.unwrap_or(0.0);
         node.ejected_bytes += flow.rcv.unwrap_or(0.0);
         node.blocked_seconds += flow.blocked.unwrap_or(0.0);
-        node.covered_seconds += flow.covered[0];
-        node.blocked_covered_seconds += flow.covered[1];
+        let [octets, blocked] = flow.known();
+        node.covered_seconds += octets;
+        node.blocked_covered_seconds += blocked;
     }
 
     pub(super) fn count_port(&mut self, host: &str) {

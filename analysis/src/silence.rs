@@ -1,0 +1,46 @@
+//! The time for which a record without a value stands.
+
+use crate::record::{Interval, Port};
+
+/// Returns the time to which a record without a value refers. Usually this is the time since the last
+/// record of the port, at `last_ts`. After a gap it is the time between two slots. For the first record of
+/// a port it is one nanosecond.
+pub(crate) fn silent_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
+    let interval_ns = slot_interval(port);
+    let is_gap = |last: u64| port.ts.saturating_sub(last) > interval_ns.saturating_add(interval_ns / 2);
+    let since = last_ts.map(|last| if is_gap(last) { port.ts.saturating_sub(interval_ns) } else { last });
+    let after = Interval::new(port.ts, port.ts.saturating_add(1)).or_else(|| Interval::new(port.ts - 1, port.ts));
+    since.and_then(|since| Interval::new(since, port.ts)).or(after)
+}
+
+/// Returns the time in which the link of a port was down, by its record. Nothing moved in this time.
+pub(crate) fn down_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
+    let is_down = port.status == "down" && !port.is_edge;
+    silent_time(Some(last_ts.filter(|_| is_down)?), port)
+}
+
+/// Returns the time between two slots, in nanoseconds, or 0 if it is unknown.
+pub(crate) fn slot_interval(port: &Port<'_>) -> u64 {
+    interval_of_slot(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns)
+}
+
+/// Returns the time between two slots, in nanoseconds, or 0 if it is unknown. The number of a slot
+/// is its start divided by this time. So `ts` divided by the slot number is slightly more than this
+/// time. The time between slots is a round number, so rounding removes the difference.
+pub(crate) fn interval_of_slot(ts: u64, slot: u64, dt_ns: Option<u64>, xmit_blocked_dt_ns: Option<u64>) -> u64 {
+    const DAY: u64 = 86_400_000_000_000;
+    let about = ts.checked_div(slot).unwrap_or(0);
+    let unit = [(5_000_000_000, 1_000), (100_000_000_000, 1_000_000)]
+        .iter()
+        .find(|(below, _)| about < *below)
+        .map_or(1_000_000_000, |(_, unit)| *unit);
+    let interval = (about + unit / 2) / unit * unit;
+    let start = slot.saturating_mul(interval);
+    // At the end of a time range, `ts` is earlier by up to the time that the record describes. A
+    // sampler that stopped within the slot makes it later by any time. The quotient is exact enough
+    // as long as this is a small share of `ts`.
+    let described = xmit_blocked_dt_ns.max(dt_ns).unwrap_or(0).min(DAY);
+    let is_near = ts.abs_diff(start) < 2 * interval + described + ts / 100_000;
+    let is_sound = (1_000_000..=DAY).contains(&interval) && slot > 2000 && is_near;
+    if is_sound { interval } else { dt_ns.unwrap_or(0).min(DAY) }
+}
