@@ -9,6 +9,9 @@ use crate::suggest;
 /// Largest number of characters of a value in a message.
 const MAX_FOUND: usize = 60;
 
+/// Stands for a value that can have a password.
+const SECRET: &str = "a value that can have a password, which is not shown";
+
 /// An error of the parser.
 #[derive(Debug)]
 pub(super) enum Explained {
@@ -23,14 +26,15 @@ pub(super) fn explain(text: &str, error: &toml::de::Error) -> Explained {
     let at = error.span().map_or(0, |span| span.start);
     let line = line_at(text, at);
     let Ok(table) = DeTable::parse(text) else {
-        let found = text.lines().nth(line - 1).unwrap_or_default();
-        let message = format!("cannot read this line: {} (found {})", error.message(), shown(found));
+        // The text of the line is not shown: it can have a password without a key that is known.
+        let message = format!("cannot read this line: {}", error.message());
         return Explained::Wrong { line, key: key_of_line(text, line).unwrap_or_default(), message };
     };
     match leaf_at(table.get_ref(), "", at) {
         None => Explained::Wrong { line, key: String::new(), message: error.message().to_owned() },
         Some(leaf) if is_known(&leaf.key) => {
-            let message = format!("cannot use {}: the value is not valid (found {})", leaf.key, shown(&text[leaf.from..leaf.to]));
+            let found = if leaf.key.contains("password") { SECRET.to_owned() } else { shown(&text[leaf.from..leaf.to]) };
+            let message = format!("cannot use {}: the value is not valid (found {found})", leaf.key);
             Explained::Wrong { line, key: leaf.key, message }
         }
         Some(leaf) => {
@@ -78,7 +82,7 @@ fn key_of_line(text: &str, line: usize) -> Option<String> {
 fn shown(value: &str) -> String {
     // Before the `@` of an address can be a password.
     if value.contains('@') {
-        return "a value with an @, which is not shown".to_owned();
+        return SECRET.to_owned();
     }
     let line: String = value.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_FOUND) {
@@ -165,6 +169,12 @@ mod tests {
             "[[output]]\ntype = \"nats\"\nservers = \"nats://user:CANARY@host\"",
             "[[output]]\nserver = 1 \"user:CANARY@host\"",
             "server nats://user:CANARY@host",
+            "password = CANARY",
+            "password: CANARY",
+            "password = \"CANARY",
+            "[plan_server]\ntoken = CANARY",
+            "[plan_server]\npassword_file = CANARY",
+            "[plan_server]\npassword_file = [\"CANARY\"]",
         ] {
             let explained = format!("{:?}", explained(text));
             assert!(!explained.contains("CANARY"), "{explained}");
