@@ -16,6 +16,7 @@ use crate::checksums::{self, Checksums, End};
 use crate::column::Column;
 use crate::decode::Chunk;
 use crate::error::StoreError;
+use crate::hour::Hour;
 use crate::layout;
 use crate::schema::{ColumnSpec, Empty, TableName, VERSION};
 use crate::section::Place;
@@ -92,7 +93,23 @@ impl ArchiveFile {
             return Err(foreign(&format!("column `{name}` has another type")));
         }
         let checksums = checksums.map(Arc::new);
-        Ok(Self { path: path.to_owned(), file: Arc::new(file), name, sum, of, leaves, metadata, checksums })
+        let opened = Self { path: path.to_owned(), file: Arc::new(file), name, sum, of, leaves, metadata, checksums };
+        opened.misplaced().map_or(Ok(()), |why| Err(foreign(&why)))?;
+        Ok(opened)
+    }
+
+    /// Returns why a file is not one of its folders `TABLE/date=DATE/hour=HOUR`: somebody copied it from
+    /// others. A file in other folders, such as one that is being written, is not misplaced.
+    fn misplaced(&self) -> Option<String> {
+        let folders: Vec<&str> = self.path.ancestors().skip(1).take(3).map(|folder| folder.file_name()?.to_str()).collect::<Option<_>>()?;
+        let [hour, date, table] = folders[..] else { return None };
+        let hour = Hour::parse(date, hour)?;
+        if table != self.name.as_str() {
+            return Some(format!("it has the table `{}`", self.name.as_str()));
+        }
+        let times = (0..self.groups()).filter_map(|group| self.times(group)).flat_map(|(first, last)| [first, last]);
+        let other = times.map(Hour::of).find(|found| *found != hour)?;
+        Some(format!("it has records of {other}"))
     }
 
     /// Returns the table of which the file is a part.

@@ -113,6 +113,22 @@ fn each_damaged_octet_is_found_or_changes_nothing() {
 }
 
 #[test]
+fn file_in_the_folder_of_another_hour_or_table_is_refused() {
+    let dir = archive();
+    let files = files(dir.path());
+    let of = |wanted: &str| &files.iter().find(|(table, _)| table.as_str() == wanted).unwrap().1;
+    let (ports, events) = (of("ports"), of("events"));
+    let hour = ports.parent().unwrap();
+    let other = hour.with_file_name(if hour.ends_with("hour=05") { "hour=06" } else { "hour=05" });
+    fs::create_dir(&other).unwrap();
+    for to in [&other.join(ports.file_name().unwrap()), events] {
+        assert!(ArchiveFile::open(ports).is_ok());
+        fs::copy(ports, to).unwrap();
+        assert!(matches!(ArchiveFile::open(to), Err(StoreError::Foreign { .. })), "{}", to.display());
+    }
+}
+
+#[test]
 fn damaged_octet_of_a_file_without_checksums_is_no_panic() {
     let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/earlier/archive");
     for (table, path) in files(&archive) {
