@@ -134,14 +134,14 @@ impl Minutes {
     /// octets.
     pub(crate) fn drop_before(&mut self, before: u64) -> usize {
         let mut octets = 0;
-        while let Some((.., packed)) = self.packed.front().filter(|(_, last, _)| (*last + 1) * MINUTE_NS <= before) {
+        while let Some((.., packed)) = self.packed.front().filter(|(_, last, _)| (*last + 1).saturating_mul(MINUTE_NS) <= before) {
             octets += packed.octets();
             self.packed.pop_front();
         }
-        if self.table.rows() > 0 && self.next * MINUTE_NS <= before {
+        if self.table.rows() > 0 && self.next.saturating_mul(MINUTE_NS) <= before {
             self.table.close();
         }
-        self.open.retain(|minute| (minute.number + 1) * MINUTE_NS > before);
+        self.open.retain(|minute| (minute.number + 1).saturating_mul(MINUTE_NS) > before);
         octets
     }
 
