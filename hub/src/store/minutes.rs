@@ -234,4 +234,12 @@ mod tests {
         assert!(minutes.drop_before(100 * MINUTE_NS) > 0);
         assert_eq!(minutes.first_ns(), Some(60 * MINUTE_NS), "a table of 60 minutes is dropped as a whole");
     }
+
+    #[test]
+    fn record_of_the_largest_time_is_kept() {
+        let mut minutes = Minutes::default();
+        add(&mut minutes, u64::MAX / SECOND, "primary", 1.0);
+        assert_eq!(minutes.drop_before(100 * MINUTE_NS), 0);
+        assert_eq!(minutes.first_ns().map(|first| first / MINUTE_NS), Some(u64::MAX / SECOND / 60));
+    }
 }
