@@ -137,11 +137,12 @@ const LOCATE_EVERY: Duration = Duration::from_secs(1);
 /// Longest time of the discovery.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
-/// A fault of a slot is logged again only after this time without such a fault. Every one of them is in
-/// the records.
+/// A fault of a slot is logged again only after this time without such a fault. Every one of them
+/// is in the records.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Returns whether a fault at `now` is logged. `last` is the time of the fault before it.
+/// Returns whether a fault at `now` is logged. `last` is the time of the fault before it, and becomes
+/// `now`.
 fn is_news(last: &mut Option<Instant>, now: Instant) -> bool {
     last.replace(now).is_none_or(|last| now.saturating_since(last) >= QUIET)
 }
@@ -512,5 +513,18 @@ impl<T: Transport, C: Clock> EngineLoop for Running<'_, T, C> {
         } else {
             LoopRequest::Continue
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_is_logged_again_after_a_minute_without_it() {
+        let mut last = None;
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let logged: Vec<u64> = (0..100).chain([159, 218, 279]).filter(|second| is_news(&mut last, at(*second))).collect();
+        assert_eq!(logged, [0, 159, 279]);
     }
 }
