@@ -21,14 +21,21 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-#[test]
-fn status_is_the_last_slot_of_each_sampler() {
+/// Runs a test with a server that has a stream, without and with batches.
+fn with_stream(test: impl Fn(&Sampler, &Server<'_>, &str)) {
     let Some(program) = available() else { return };
     for batch in ["", "batch = \"slot\"\ncompress = true"] {
         let sampler = Sampler::new("");
         let server = Server::start(program.clone(), &sampler, "");
         server.add_stream(ConnectOptions::new, "nats");
-        let status = |args: &[&str]| ibnet(&sampler, &server, &[&["status"], args].concat()).output().unwrap();
+        test(&sampler, &server, batch);
+    }
+}
+
+#[test]
+fn status_is_the_last_slot_of_each_sampler() {
+    with_stream(|sampler, server, batch| {
+        let status = |args: &[&str]| ibnet(sampler, server, &[&["status"], args].concat()).output().unwrap();
         let empty = status(&[]);
         assert!(empty.status.code() == Some(3) && text(&empty).starts_with("no sampler"), "{}", text(&empty));
         // With long timeouts, a busy machine has complete slots too.
@@ -53,19 +60,15 @@ fn status_is_the_last_slot_of_each_sampler() {
                 (0..2).map(|row| (document["rows"][row]["sampler"].clone(), document["rows"][row]["state"].clone())).collect();
             states == [("node00001".into(), "silent".into()), ("node00009".into(), "never_heard".into())]
         });
-    }
+    });
 }
 
-/// Two samplers are the second sampler of each other's ports, and one of them is killed. Both of its
-/// roles have one subject.
+/// Two samplers are the second sampler of each other's ports, and one of them is killed. Both of
+/// its roles have one subject.
 #[test]
 fn status_names_a_killed_sampler_with_both_of_its_roles() {
-    let Some(program) = available() else { return };
-    for batch in ["", "batch = \"slot\"\ncompress = true"] {
-        let sampler = Sampler::new("");
-        let server = Server::start(program.clone(), &sampler, "");
-        server.add_stream(ConnectOptions::new, "nats");
-        let status = |args: &[&str]| ibnet(&sampler, &server, &[&["status"], args].concat()).output().unwrap();
+    with_stream(|sampler, server, batch| {
+        let status = |args: &[&str]| ibnet(sampler, server, &[&["status"], args].concat()).output().unwrap();
         let planned = Command::new(env!("CARGO_BIN_EXE_ibnet-gen"))
             .current_dir(sampler.folder())
             .args(["--net", "net.p", "--samplers", "node00001,node00004", "--redundancy", "2", "-o", "plan.toml"])
@@ -83,7 +86,8 @@ fn status_names_a_killed_sampler_with_both_of_its_roles() {
             found.status.code() == Some(0) && text(&found).contains("2 samplers in 4 rows, 20 ports: 4 ok")
         });
         killed.signal("KILL");
-        // Without the plan, a role that was more than two intervals behind is not named. With it, both are.
+        // Without the plan, a role that was more than two intervals behind is not named. With it,
+        // both are.
         for (args, least) in [(&["--json"][..], 1), (&["--json", "--assignments", "plan.toml"], 2)] {
             wait_for("a silent sampler", || {
                 let document: Value = serde_json::from_slice(&status(args).stdout).unwrap();
@@ -94,7 +98,7 @@ fn status_names_a_killed_sampler_with_both_of_its_roles() {
             });
         }
         running.stop("TERM");
-    }
+    });
 }
 
 /// The server does not run for longer than a request usually takes, as on a machine where many
