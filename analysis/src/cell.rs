@@ -1,8 +1,9 @@
 //! A value of a row in a column of time, and the one rule for sums of such values.
 //!
-//! Heat maps, the steps and bins of jobs, groups of hosts and host metrics add values of ports or hosts,
-//! of which some can be missing. A sum is a [`Value`](Cell::Value) only if all of its members have one.
-//! Otherwise it is [`AtLeast`](Cell::AtLeast), with the share of the members whose value is known.
+//! Heat maps, the steps and bins of jobs, groups of hosts and host metrics add values of ports or
+//! hosts, of which some can be missing. A sum is a [`Value`](Cell::Value) only if all of its
+//! members have one. Otherwise it is [`AtLeast`](Cell::AtLeast), with the share of the members
+//! whose value is known.
 
 /// The value of a row in a column.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -21,11 +22,11 @@ pub enum Cell {
     Increase,
     /// The device did not answer, or another device answered at its LID.
     NoAnswer,
-    /// The link of the port is down, so the port was not queried; or the job did not run. It carries
-    /// nothing.
+    /// The link of the port is down, so the port was not queried; or the job did not run. It
+    /// carries nothing.
     Down,
-    /// The value is not known. Reasons: a gap, a reset, a device without the counter, an answer with
-    /// an error, or a query that the sampler could not send.
+    /// The value is not known. Reasons: a gap, a reset, a device without the counter, an answer
+    /// with an error, or a query that the sampler could not send.
     Unknown,
     /// There is no record.
     NoRecord,
@@ -89,8 +90,8 @@ impl Cell {
     }
 }
 
-/// The value of several members, such as ports: the sum or the largest of their values. If a member lacks
-/// it, the result is a lower bound. A link that is down carries nothing, so it lacks nothing.
+/// The value of several members, such as ports: the sum or the largest of their values. If a member
+/// lacks it, the result is a lower bound. A link that is down carries nothing, so it lacks nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Joined {
     value: Option<f64>,
@@ -146,8 +147,8 @@ pub fn sum(columns: usize, rows: impl IntoIterator<Item = impl AsRef<[Cell]>>) -
     joined(columns, rows, |a, b| a + b)
 }
 
-/// Returns the values of a row and their covered shares, as JSON has them. Both are null where there is
-/// nothing to know; a value is null where nothing is known.
+/// Returns the values of a row and their covered shares, as JSON has them. Both are null where
+/// there is nothing to know; a value is null where nothing is known.
 pub fn columns(cells: &[Cell]) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
     cells.iter().map(|cell| (cell.value(), (*cell != Cell::Down).then(|| cell.covered()))).unzip()
 }

@@ -2,9 +2,9 @@
 
 use crate::record::{Interval, Port};
 
-/// Returns the time to which a record without a value refers. Usually this is the time since the last
-/// record of the port, at `last_ts`. After a gap it is the time between two slots. For the first record of
-/// a port it is one nanosecond.
+/// Returns the time to which a record without a value refers. Usually this is the time since the
+/// last record of the port, at `last_ts`. After a gap it is the time between two slots. For the
+/// first record of a port it is one nanosecond.
 pub(crate) fn silent_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
     let interval_ns = slot_interval(port);
     let is_gap = |last: u64| port.ts.saturating_sub(last) > interval_ns.saturating_add(interval_ns / 2);
@@ -13,7 +13,8 @@ pub(crate) fn silent_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Inter
     since.and_then(|since| Interval::new(since, port.ts)).or(after)
 }
 
-/// Returns the time in which the link of a port was down, by its record. Nothing moved in this time.
+/// Returns the time in which the link of a port was down, by its record. Nothing moved in this
+/// time.
 pub(crate) fn down_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
     let is_down = port.status == "down" && !port.is_edge;
     silent_time(Some(last_ts.filter(|_| is_down)?), port)

@@ -261,8 +261,8 @@ async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &
     }
 }
 
-/// Adds the plans of a key that are older than a revision, the newest first, up to the first valid one
-/// whose time has come. Damaged plans are reported.
+/// Adds the plans of a key that are older than a revision, the newest first, up to the first valid
+/// one whose time has come. Damaged plans are reported.
 ///
 /// The values are read one by one, because usually the first one is sufficient.
 async fn add_older(plans: &mut Vec<Published>, than: u64, bucket: &Store, store: &PlanStore, now: u64) {

@@ -98,8 +98,9 @@ impl ArchiveFile {
         Ok(opened)
     }
 
-    /// Returns why a file is not one of its folders `TABLE/date=DATE/hour=HOUR`: somebody copied it from
-    /// others. A file in other folders, such as one that is being written, is not misplaced.
+    /// Returns why the file does not belong to the folders `TABLE/date=DATE/hour=HOUR` that it is
+    /// in, as after a copy from another hour. Outside of such folders, for example while it is
+    /// written, a file is in no wrong place.
     fn misplaced(&self) -> Option<String> {
         let folders: Vec<&str> = self.path.ancestors().skip(1).take(3).map(|folder| folder.file_name()?.to_str()).collect::<Option<_>>()?;
         let [hour, date, table] = folders[..] else { return None };

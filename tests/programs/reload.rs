@@ -231,7 +231,8 @@ fn sweeps(lines: &[Line]) -> Vec<(String, u64, u32)> {
     lines.iter().filter_map(sweep).collect()
 }
 
-/// The first slot of a new plan has no rates, so the second sampler of a port must not change there.
+/// The first slot of a new plan has no rates, so the second sampler of a port must not change
+/// there.
 #[test]
 fn secondary_changes_to_a_new_plan_one_slot_after_the_primary() {
     let redundant = |dir: &Path, samplers: &str| plan_with(dir, samplers, &["--redundancy", "2"]);

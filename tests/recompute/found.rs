@@ -37,8 +37,8 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Records, and asserts that the script and the viewer agree about the whole recording and about
-    /// a part that begins and ends within slots.
+    /// Records, and asserts that the script and the viewer agree about the whole recording and
+    /// about a part that begins and ends within slots.
     fn assert_recomputed(&self, name: &str) -> (TempDir, Vec<PathBuf>) {
         let (folder, view) = (tempfile::tempdir().unwrap(), view());
         let dir: &Path = folder.path();

@@ -71,9 +71,9 @@ const FABRIC_NS: u64 = 1_795_000_400_000_000_000;
 /// What happens to a sampler after it has run this number of slots.
 type Disturbances<'a> = [(&'a str, u64, Disturbance)];
 
-/// A stop of a sampler: the time from the start of its next slot, in microseconds, and the length in
-/// intervals. A stop within a slot leaves ports without a query (`skipped`) or replies that come too
-/// late.
+/// A stop of a sampler: the time from the start of its next slot, in microseconds, and the length
+/// in intervals. A stop within a slot leaves ports without a query (`skipped`) or replies that come
+/// too late.
 fn stop(into_slot_us: u64, intervals: f64) -> Disturbance {
     Disturbance { stop: Some((Duration::from_micros(into_slot_us), intervals)), ..Disturbance::default() }
 }

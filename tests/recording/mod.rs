@@ -21,8 +21,8 @@ use ibnet::topology::{DeviceId, Fabric};
 pub(crate) struct Recording<'a> {
     /// The configuration of `ibnet-sweep`, without the key `simulate`.
     pub(crate) config: &'a str,
-    /// The plans. Each but the last one has an equal part of the slots, and a change of the plan misses
-    /// no slot. Without a plan, the sampler `here` has all ports.
+    /// The plans. Each but the last one has an equal part of the slots, and a change of the plan
+    /// misses no slot. Without a plan, the sampler `here` has all ports.
     pub(crate) plans: &'a [String],
     /// Number of slots of each sampler.
     pub(crate) slots: u64,
@@ -38,8 +38,8 @@ pub(crate) struct Recording<'a> {
 /// What happens to a sampler, or in its fabric, between two slots.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Disturbance {
-    /// The sampler stands still, as a process that gets no processor: the time from the start of its
-    /// next slot, and the length in intervals.
+    /// The sampler stands still, as a process that gets no processor: the time from the start of
+    /// its next slot, and the length in intervals.
     pub(crate) stop: Option<(Duration, f64)>,
     /// The wall clock is set by these nanoseconds.
     pub(crate) clock_step_ns: i64,

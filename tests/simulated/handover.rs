@@ -173,8 +173,8 @@ fn redundant(hosts: &str) -> Vec<Sampler> {
 #[test]
 fn every_port_with_two_samplers_has_a_rate_in_every_slot_of_a_plan_change() {
     const SLOTS: u64 = 5;
-    /// Roles of the samplers that have a record of a port (`true` for the secondary), and whether the
-    /// record has a rate.
+    /// Roles of the samplers that have a record of a port (`true` for the secondary), and whether
+    /// the record has a rate.
     type BySlot = BTreeMap<u64, Vec<(bool, bool)>>;
 
     let first = WALL as u64 / INTERVAL.as_nanos() as u64 + 1;

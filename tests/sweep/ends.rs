@@ -64,7 +64,8 @@ fn records_that_a_full_disk_drops_are_counted_with_code_4() {
         let (code, log) = run(args, stdout);
         assert_eq!(code, Some(4), "{log}");
         assert!(log.contains("No space left") && log.contains(name), "{log}");
-        // One record for each port, and those of the sweep and of the histograms. The last error is in brackets.
+        // One record for each port, and those of the sweep and of the histograms. The last error is
+        // in brackets.
         let dropped: u32 = log
             .split_once("error: cannot write all records to ")
             .and_then(|(_, rest)| rest.split_once("): ")?.1.split(' ').next()?.parse().ok())

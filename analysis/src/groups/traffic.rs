@@ -12,9 +12,9 @@
 //!   the data rate that it sent and the data rate that the group received. A negative correlation
 //!   counts as 0. The estimate is limited to the two bounds.
 //!
-//! The bounds assume that the hosts of the group do not send to each other. A bin counts only where they
-//! are known: if a sender lacks a value, the least of the others is 0; if the sender and the group lack
-//! one, the most is not known.
+//! The bounds assume that the hosts of the group do not send to each other. A bin counts only where
+//! they are known: if a sender lacks a value, the least of the others is 0; if the sender and the
+//! group lack one, the most is not known.
 
 use std::collections::BTreeMap;
 
@@ -329,7 +329,8 @@ mod tests {
                 rates[bin] = Cell::Unknown;
             }
         };
-        // In the second bin the group received 32 Gb/s at most, of which `other` sent an unknown part.
+        // In the second bin the group received 32 Gb/s at most, of which `other` sent an unknown
+        // part.
         lose(&mut flows, "other", 1);
         // In the third bin oss2 received an unknown part.
         lose(&mut flows, "oss2", 2);
@@ -341,7 +342,8 @@ mod tests {
         );
         let client = traffic.senders.iter().find(|sender| sender.host.as_deref() == Some("client")).unwrap();
         let gigabits = |bytes: f64| (bytes * 8.0 / 1e9).round();
-        // Of the 24 Gb/s into oss1, `other` sent 8 at most; into oss2 the client may have sent the rest of its 40 Gb/s.
+        // Of the 24 Gb/s into oss1, `other` sent 8 at most; into oss2 the client may have sent the
+        // rest of its 40 Gb/s.
         assert_eq!([client.least_bytes, client.most_bytes].map(gigabits), [16.0, 32.0 + 40.0]);
         let other = traffic.senders.iter().find(|sender| sender.host.as_deref() == Some("other")).unwrap();
         assert_eq!((client.covered_seconds, other.covered_seconds), (4.0, 3.0));

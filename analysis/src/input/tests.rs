@@ -300,8 +300,9 @@ fn secondary_fills_only_the_gaps_of_the_primary() {
 
 #[test]
 fn octets_of_two_samplers_are_the_growth_of_the_counter() {
-    // Data counters are read at the start of a slot, or half a slot later. The last reply comes up to 60 ms
-    // after it, so intervals that end at the last reply overlap, or leave a short time between them.
+    // Data counters are read at the start of a slot, or half a slot later. The last reply comes up
+    // to 60 ms after it, so intervals that end at the last reply overlap, or leave a short time
+    // between them.
     let octets = |ns: u64| (ns / 1_000_000).pow(2);
     let sequence = |sampler: &str, role, offset: u64, slots: std::ops::Range<u64>| -> String {
         let record = |slot: u64| {

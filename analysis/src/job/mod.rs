@@ -44,8 +44,8 @@ pub struct Job {
     pub nodes: Vec<Node>,
     /// Names of hosts without records.
     pub missing: Vec<String>,
-    /// Longest time between the first and the last reading of a port, in seconds. The port need not be one
-    /// of the job: all samplers of a job can stop.
+    /// Longest time between the first and the last reading of a port, in seconds. The port need not
+    /// be one of the job: all samplers of a job can stop.
     pub recorded_seconds: f64,
     /// Differences between the octets that the nodes sent.
     pub imbalance: Imbalance,
@@ -96,8 +96,8 @@ pub struct Node {
 pub struct Step {
     /// Start in nanoseconds since 1970.
     pub ts: u64,
-    /// Data rate that all nodes sent, in Gb/s. A lower bound if `injected_covered` is below 1. Null if it
-    /// is not known of any port.
+    /// Data rate that all nodes sent, in Gb/s. A lower bound if `injected_covered` is below 1. Null
+    /// if it is not known of any port.
     pub injected_gbps: Option<f64>,
     /// Share of the ports for which the sent data is known, 0 to 1.
     pub injected_covered: f64,
@@ -105,8 +105,8 @@ pub struct Step {
     pub ejected_gbps: Option<f64>,
     /// Share of the ports for which the received data is known, 0 to 1.
     pub ejected_covered: f64,
-    /// Share of the time in which a port was blocked, 0 to 1: the mean of the ports for which it is known.
-    /// Null without records.
+    /// Share of the time in which a port was blocked, 0 to 1: the mean of the ports for which it is
+    /// known. Null without records.
     pub blocked: Option<f64>,
     /// Share of the ports for which the blocked time is known, 0 to 1.
     pub blocked_covered: f64,
@@ -186,8 +186,8 @@ pub struct Known {
 }
 
 impl Known {
-    /// Takes the seconds for which octets and blocked time are known, and the recorded time. Returns `None`
-    /// if both are known for the whole time.
+    /// Takes the seconds for which octets and blocked time are known, and the recorded time.
+    /// Returns `None` if both are known for the whole time.
     pub fn of(octets: f64, blocked: impl Into<Option<f64>>, whole: f64) -> Option<Self> {
         let blocked = blocked.into();
         (octets.min(blocked.unwrap_or(whole)) < 0.999 * whole).then_some(Self { octets, blocked, whole })

@@ -137,8 +137,8 @@ impl Latency {
             }
         }
         let [mut least, from_histograms] = least;
-        // A histogram has rounded values, also of the time before the range: it counts only for a device
-        // without records of any sampler.
+        // A histogram has rounded values, also of the time before the range: it counts only for a
+        // device without records of any sampler.
         for (guid, ns) in from_histograms {
             least.entry(guid).or_insert(ns);
         }

@@ -57,9 +57,9 @@ impl Growth {
         let newest = self.newest;
         self.newest = if now.is_some() { ts } else { newest };
         if let (Some((.., before)), Some(now), Some(rated)) = (last, now, rated) {
-            // Both counters have a rate, so they were not reset between the two readings of their sampler.
-            // If they are smaller than a reading of this time, a clock was set back: the records before
-            // and after it have the same times.
+            // Both counters have a rate, so they were not reset between the two readings of their
+            // sampler. If they are smaller than a reading of this time, a clock was set back: the
+            // records before and after it have the same times.
             let is_older = gbps.iter().all(Option::is_some) && before.iter().zip(now).any(|(before, now)| now < *before);
             if is_older && rated.from() <= newest.saturating_add(rated.length_ns() / 2) {
                 return None;
@@ -80,8 +80,8 @@ impl Growth {
         let most = rate(link).and_then(|rate| rate.data_gbps()).map_or(f64::INFINITY, |gbps| gbps * longest_ns / 8.0);
         let grown = |of: usize| now[of].checked_sub(before[of]).map(|octets| octets as f64).filter(|octets| *octets <= most);
         let grown = [grown(0)?, grown(1)?];
-        // The first reading of a time range is that at its start. It arrives with the next reading, after
-        // records that have rates and no counters.
+        // The first reading of a time range is that at its start. It arrives with the next reading,
+        // after records that have rates and no counters.
         let (until, given) = if self.stood_in.0 > since { self.stood_in } else { (since, [0.0; 2]) };
         let octets = [0, 1].map(|of| Some((grown[of] - given[of]).max(0.0)));
         Some(Moved { time: Interval::new(until, ts)?, octets })
@@ -138,7 +138,8 @@ mod tests {
         };
         assert_eq!(moved(SECOND, 100, None), None);
         assert_eq!(moved(2 * SECOND, 200, Some(8e-7)), Some(100.0));
-        // Two seconds later, the clock was set back by one second. The records of both times alternate.
+        // Two seconds later, the clock was set back by one second. The records of both times
+        // alternate.
         assert_eq!(moved(2 * SECOND + 10, 400, None), Some(200.0));
         assert_eq!(moved(3 * SECOND, 300, Some(8e-7)), None, "read before");
         assert_eq!(moved(3 * SECOND + 10, 500, Some(8e-7)), Some(100.0));

@@ -1,7 +1,7 @@
 //! The places of queries on the threads for blocking work.
 //!
-//! A short query waits only for other short queries. Long queries use one place at a time, so that they
-//! do not delay the live pages of other clients.
+//! A short query waits only for other short queries. Long queries use one place at a time, so that
+//! they do not delay the live pages of other clients.
 
 use std::sync::Arc;
 

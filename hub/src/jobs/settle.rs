@@ -78,8 +78,9 @@ fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
     fold.finish(None).ok()
 }
 
-/// Returns the traffic with the mean data rate of the time in which the job ran and there are records. In the
-/// analysis, the rates of a bin are means of its whole recorded time, so that the rates of jobs add up.
+/// Returns the traffic with the mean data rate of the time in which the job ran and there are
+/// records. In the analysis, the rates of a bin are means of its whole recorded time, so that the
+/// rates of jobs add up.
 fn in_own_time(total: &JobTotal, traffic: &JobsTraffic) -> JobTotal {
     let mut total = total.clone();
     let (from, to) = (total.start_ns.unwrap_or(0), total.end_ns.unwrap_or(u64::MAX));

@@ -139,11 +139,11 @@ pub(crate) fn list(hub: &Hub, filter: &Filter) -> Vec<JobRow> {
 pub(crate) struct JobAnswer {
     #[serde(flatten)]
     row: JobRow,
-    /// Data rate that all nodes sent in each bin, in Gb/s: the mean of the recorded time in which the job
-    /// ran. A lower bound where `injected_covered` is below 1. Null where nothing is known.
+    /// Data rate that all nodes sent in each bin, in Gb/s: the mean of the recorded time in which
+    /// the job ran. A lower bound where `injected_covered` is below 1. Null where nothing is known.
     injected_gbps: Vec<Option<f64>>,
-    /// Share of the ports whose data rate is known in each bin, 0 to 1: 0 for a bin without records. Null
-    /// where the job did not run.
+    /// Share of the ports whose data rate is known in each bin, 0 to 1: 0 for a bin without
+    /// records. Null where the job did not run.
     injected_covered: Vec<Option<f64>>,
     /// Start of the first bin, and length of a bin.
     bins_from_ns: Option<u64>,

@@ -246,8 +246,8 @@ fn series(
     })
 }
 
-/// Returns a value and its state. An increase at an unknown time is not returned as 0, and beside other
-/// errors it makes their number a lower bound. At least 0 says nothing, so it is no value.
+/// Returns a value and its state. An increase at an unknown time is not returned as 0, and beside
+/// other errors it makes their number a lower bound. At least 0 says nothing, so it is no value.
 fn stated(value: Option<Number>, state: Option<State>) -> (Option<Number>, Option<State>) {
     match (value, state) {
         (Some(value), Some(_)) if value.value() > 0.0 => (Some(value), Some(State::AtLeast)),

@@ -321,8 +321,8 @@ fn matrix_has_the_values_of_the_frames() {
     assert!([NO_DATA, NO_ANSWER].contains(&value), "{value}");
 }
 
-/// Returns the lines of a port with two error counters. One of them is full from the sixth slot on, and
-/// the other one increases by 64 in the ninth slot.
+/// Returns the lines of a port with two error counters. One of them is full from the sixth slot on,
+/// and the other one increases by 64 in the ninth slot.
 fn lines_of_a_full_counter() -> String {
     let line = |passed: u64| {
         let slot = START + passed;
@@ -541,8 +541,8 @@ fn traffic_of_a_job_begins_with_the_first_record() {
 
 #[test]
 fn constant_rate_of_a_job_is_the_same_in_each_bin() {
-    // Jobs begin and end within a bin, and the first record can be within a bin: before it, an eighth of the
-    // time of a value can be unknown.
+    // Jobs begin and end within a bin, and the first record can be within a bin: before it, an
+    // eighth of the time of a value can be unknown.
     for (first, least) in [(0, 79.999), (44, 70.0)] {
         let later: Vec<_> =
             lines().into_iter().filter(|line| !(0..first).any(|slot| line.contains(&format!(r#""slot":{},"#, START + slot)))).collect();

@@ -3,10 +3,10 @@
 //!
 //! A reload starts new workers beside the old ones. The new workers discover their devices while
 //! the old workers still sweep. Then the new workers replace the old workers. All do this at the
-//! same slot border, those of secondaries one slot later. So no slot is lost or runs twice. A worker
-//! whose setup did not change continues, and keeps its readings for the rates. If the new plan does
-//! not name this host, the workers end between two slots, and the program waits for a plan that
-//! names it.
+//! same slot border, those of secondaries one slot later. So no slot is lost or runs twice. A
+//! worker whose setup did not change continues, and keeps its readings for the rates. If the new
+//! plan does not name this host, the workers end between two slots, and the program waits for a
+//! plan that names it.
 
 use std::sync::Arc;
 use std::thread;

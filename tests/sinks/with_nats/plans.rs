@@ -56,8 +56,8 @@ impl<'a> Fleet<'a> {
         Command::new(env!("CARGO_BIN_EXE_ibnet-gen")).current_dir(self.folder.folder()).args(args).output().unwrap()
     }
 
-    /// Makes and publishes a plan for all samplers, and starts one of them with it. Returns the plan and
-    /// its hash.
+    /// Makes and publishes a plan for all samplers, and starts one of them with it. Returns the
+    /// plan and its hash.
     fn start_with_plan(&mut self, name: &'static str) -> (String, String) {
         assert!(self.generate(&["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml"]).status.success());
         let plan = self.folder.read("plan.toml");

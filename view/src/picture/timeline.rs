@@ -181,7 +181,8 @@ impl Timeline {
         self.times(area, top + HEIGHT)
     }
 
-    /// Draws the names of the series, in the order in which they are stacked, and of the backgrounds.
+    /// Draws the names of the series, in the order in which they are stacked, and of the
+    /// backgrounds.
     fn legend<DB: DrawingBackend>(
         &self,
         area: &DrawingArea<DB, Shift>,

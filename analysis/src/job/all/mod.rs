@@ -43,8 +43,8 @@ const MOST_BINS: u64 = 5000;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A bin of a port is known if at most this share of its time is not known: the intervals of ports do
-/// not begin at the same time.
+/// A bin of a port is known if at most this share of its time is not known: the intervals of ports
+/// do not begin at the same time.
 const MOST_LACKING: f64 = 0.125;
 
 /// The traffic of all ports by job and bin, from the records.
@@ -414,14 +414,14 @@ struct Axis {
 struct PortRates {
     into: Vec<Cell>,
     out: Vec<Cell>,
-    /// The rates of each job that ran on the host, and those of the time without a job. A job that did not
-    /// run in a bin has the state `Down` there.
+    /// The rates of each job that ran on the host, and those of the time without a job. A job that
+    /// did not run in a bin has the state `Down` there.
     out_by_job: BTreeMap<Owner, Vec<Cell>>,
 }
 
 impl Axis {
-    /// Returns the data rate in a bin, of which `whole_s` seconds belong to the flow. `octets` are those of
-    /// one direction.
+    /// Returns the data rate in a bin, of which `whole_s` seconds belong to the flow. `octets` are
+    /// those of one direction.
     fn rate(&self, bin: usize, octets: Option<f64>, flow: &Flow, whole_s: f64) -> Cell {
         let [known_s, _] = flow.known();
         let Some(octets) = octets.or_else(|| (flow.down > 0.0).then_some(0.0)) else {
@@ -486,13 +486,13 @@ fn host_ports<'a>(all: &'a BTreeMap<PortKey, PortTraffic>, list: &JobList, axis:
             let known = port.moved.unwrap_or_default();
             let far = peer.iter().flat_map(|switch| &switch.down).flat_map(|down| without(*down, known));
             let host = host_of(&port.node);
-            put_down(&mut bins, port.down.iter().copied().chain(far).collect(), (host, list, axis));
+            put_down(&mut bins, port.down.iter().copied().chain(far).collect(), host, list, axis);
             let leaf = port.peer.map(|peer| (peer, &*port.peer_name));
             ports.push(HostPort { host, leaf, bins });
         } else if peer.is_none() && port.peer.is_some_and(|(guid, number)| !switches.contains(&guid) && number.0 <= HCA_PORTS) {
             let mut bins = port.bins.iter().map(|(bin, flow)| (*bin, flow.reversed())).collect();
             let host = host_of(&port.peer_name);
-            put_down(&mut bins, port.down.clone(), (host, list, axis));
+            put_down(&mut bins, port.down.clone(), host, list, axis);
             ports.push(HostPort { host, leaf: Some((*key, &*port.node)), bins });
         }
     }
@@ -500,7 +500,7 @@ fn host_ports<'a>(all: &'a BTreeMap<PortKey, PortTraffic>, list: &JobList, axis:
 }
 
 /// Adds the times in which the link of a host was down. Times of both ends may overlap.
-fn put_down(bins: &mut BTreeMap<(u64, Owner), Flow>, mut times: Vec<Interval>, (host, list, axis): (&str, &JobList, &Axis)) {
+fn put_down(bins: &mut BTreeMap<(u64, Owner), Flow>, mut times: Vec<Interval>, host: &str, list: &JobList, axis: &Axis) {
     times.sort_unstable_by_key(|time| (time.from(), time.to()));
     let (mut next, end) = axis.span;
     for time in times {

@@ -153,7 +153,8 @@ fn bin_without_a_value_of_a_port_is_a_lower_bound() {
     assert_eq!((seven.covered_seconds, seven.nodes[1].covered_seconds), (2.5, 2.0));
 }
 
-/// Returns four seconds in which n1 sends 8 Gb/s and n2 sends 4 Gb/s, and n2 is off after the second one.
+/// Returns four seconds in which n1 sends 8 Gb/s and n2 sends 4 Gb/s, and n2 is off after the
+/// second one.
 fn power_off() -> Vec<String> {
     use serde_json::Value::Null;
     let of_slot = |slot: u64| {

@@ -62,7 +62,8 @@ pub struct JobTotal {
     /// Data rate that all nodes sent in each bin, in Gb/s. A lower bound where `injected_covered` is below
     /// 1. Null where nothing is known.
     pub injected_gbps: Vec<Option<f64>>,
-    /// Share of the ports whose data rate is known in each bin, 0 to 1. Null where the job did not run.
+    /// Share of the ports whose data rate is known in each bin, 0 to 1. Null where the job did not
+    /// run.
     pub injected_covered: Vec<Option<f64>>,
 }
 
@@ -97,8 +98,8 @@ impl JobTotal {
         to.saturating_sub(from) as f64 / 1e9
     }
 
-    /// Returns the times that are known, if they are not the whole time. `recorded_ns` is that of all
-    /// records.
+    /// Returns the times that are known, if they are not the whole time. `recorded_ns` is that of
+    /// all records.
     pub fn known(&self, recorded_ns: (u64, u64)) -> Option<Known> {
         Known::of(self.covered_seconds, self.blocked_covered_seconds, self.recorded_seconds(recorded_ns))
     }
@@ -158,8 +159,8 @@ pub struct NodeTotal {
 pub struct PortRate {
     /// The port and the host behind it.
     pub port: String,
-    /// Data rate in each bin, in Gb/s. A lower bound where `covered` is below 1. Null where nothing is
-    /// known.
+    /// Data rate in each bin, in Gb/s. A lower bound where `covered` is below 1. Null where nothing
+    /// is known.
     pub gbps: Vec<Option<f64>>,
     /// Share of the bin in which the data rate is known, 0 to 1.
     pub covered: Vec<Option<f64>>,

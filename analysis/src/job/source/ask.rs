@@ -102,8 +102,8 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Creates questions to a resource manager of this machine. All of them must be answered within 30 s
-    /// from now.
+    /// Creates questions to a resource manager of this machine. All of them must be answered within
+    /// 30 s from now.
     pub fn new(manager: Manager) -> Self {
         Self::within(manager, Zone::local(), PATIENCE)
     }

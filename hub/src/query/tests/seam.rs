@@ -15,8 +15,9 @@ pub(crate) fn pack(root: &std::path::Path, lines: &[String]) {
     packer.finish(&|_, _| {}).expect("packed");
 }
 
-/// Compares a hub that has all records in memory with one that has the first slots only in an archive,
-/// and the slots from `in_memory` on only in memory. Slots before `in_archive` are in the archive.
+/// Compares a hub that has all records in memory with one that has the first slots only in an
+/// archive, and the slots from `in_memory` on only in memory. Slots before `in_archive` are in the
+/// archive.
 fn compare_across_the_seam(in_archive: u64, in_memory: u64) {
     let lines = lines();
     let slot_of = |line: &String| serde_json::from_str::<Json>(line).ok().and_then(|line| line["slot"].as_u64()).unwrap_or(0);

@@ -3,11 +3,11 @@
 //!
 //! Each switch is labelled with the number of its HCA ports. One line stands for all cables between
 //! two switches. So a picture of a hundred switches is readable. [`drawing`](crate::drawing) places
-//! the switches, and [`svg`] draws them. In a fabric without tiers (torus, mesh), the row of a switch
-//! is its distance from a switch at the edge.
+//! the switches, and [`svg`] draws them. In a fabric without tiers (torus, mesh), the row of a
+//! switch is its distance from a switch at the edge.
 //!
-//! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and [`svg`]
-//! escapes them.
+//! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and
+//! [`svg`] escapes them.
 
 use std::collections::BTreeMap;
 
