@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::batch::Batch;
+use super::fullness::Fullness;
 use super::queue::{SourceId, octets};
 use super::stream::write_start;
 use crate::record::Start;
@@ -56,8 +57,8 @@ struct Reader {
     /// Number of records in the piece that the reader is writing. Records whose loss is reported in
     /// this piece count too.
     in_flight: u64,
-    /// Whether the last slot was removed before the reader had received it.
-    is_behind: bool,
+    /// What the log has reported about records that the reader lost.
+    fullness: Fullness,
 }
 
 impl Backlog {
@@ -171,11 +172,10 @@ impl Reader {
                 self.starts.retain(|(of, _)| of != source);
                 self.starts.push((*source, Arc::clone(start)));
             }
-            Entry::Lines(..) => {
-                self.lost += entry.records().saturating_sub(self.taken);
-                if !std::mem::replace(&mut self.is_behind, true) {
-                    tracing::warn!(output = ?self.name, "buffer full, dropping records");
-                }
+            Entry::Lines(batch, _) => {
+                let lost = entry.records().saturating_sub(self.taken);
+                self.lost += lost;
+                self.fullness.refused(&self.name, lost, batch.ts);
             }
         }
         self.next_entry();
@@ -202,13 +202,11 @@ impl Reader {
                 batch.write_gap(self.lost, text, &mut Vec::new());
             }
             if text.len() > before {
-                if std::mem::take(&mut self.is_behind) {
-                    tracing::warn!(output = ?self.name, dropped = self.lost, "buffer accepts records again, records were dropped");
-                }
                 let reported = std::mem::take(&mut self.lost);
                 (self.unswept, self.in_flight) = (self.unswept + reported, self.in_flight + reported);
             }
         }
+        self.fullness.accepted(&self.name, batch.ts);
         let from = self.taken - dropped;
         let to = batch.write_from(from, self.unswept, PIECE, text);
         if batch.place_of_sweep().is_some_and(|place| (from..to).contains(&place)) {

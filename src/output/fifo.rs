@@ -17,6 +17,9 @@ use rustix::io::ioctl_fionread;
 /// Largest number of octets that a FIFO holds: the default of `/proc/sys/fs/pipe-max-size`.
 const MOST: u64 = 1 << 20;
 
+/// Reason for unread records.
+const NO_READER: &str = "no process reads the FIFO";
+
 /// Pause between two checks of the FIFO. The kernel reports no event when a FIFO becomes empty.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -42,23 +45,25 @@ impl Fifo {
     }
 
     /// Waits until the reader has read everything, or until no process has the FIFO open for
-    /// reading. `unread` receives the number of lines that are not read.
-    pub(super) fn wait(&self, file: File, path: &Path, unread: impl Fn(u64)) {
+    /// reading. `unread` receives the number of lines that are not read, and the reason.
+    pub(super) fn wait(&self, file: File, path: &Path, unread: impl Fn(u64, &str)) {
         // `file` is also open for reading, so it would count as a reader. A writer without it shows
         // whether there is another reader.
         let Ok(writer) = writer(path) else {
             // Another program has moved the FIFO, or it has no reader.
-            return unread(ioctl_fionread(&file).ok().filter(|octets| *octets > 0).map_or(0, |octets| self.lines_in(octets)));
+            let lines = ioctl_fionread(&file).ok().filter(|octets| *octets > 0).map_or(0, |octets| self.lines_in(octets));
+            return unread(lines, NO_READER);
         };
         drop(file);
         while let Ok(octets @ 1..) = ioctl_fionread(&writer) {
-            unread(self.lines_in(octets));
-            if self::writer(path).is_err() {
+            let has_reader = self::writer(path).is_ok();
+            unread(self.lines_in(octets), if has_reader { "the reader of the FIFO does not read" } else { NO_READER });
+            if !has_reader {
                 return;
             }
             std::thread::sleep(PAUSE);
         }
-        unread(0);
+        unread(0, "");
     }
 
     /// Returns the number of lines to which the last octets belong.

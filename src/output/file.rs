@@ -67,7 +67,11 @@ impl FileOutput {
         }
         let unreported = self.stream.unreported();
         if let Some(Opened { file, fifo: Some(fifo), .. }) = self.file {
-            fifo.wait(file, &self.options.path, |unread| inbox.set_unreported(unreported + unread));
+            fifo.wait(file, &self.options.path, |unread, why| {
+                inbox.set_unreported(unreported + unread);
+                // The program reports the reason at its end.
+                let _ = unread > 0 && inbox.failed(why);
+            });
         }
     }
 

@@ -193,6 +193,7 @@ mod tests {
         let summary: Vec<_> = finished.iter().map(|output| (output.end, output.dropped, output.is_failure())).collect();
         assert_eq!(summary, [(End::TimedOut, 3, true), (End::Complete, 0, false)]);
         assert_eq!(Path::new(&finished[0].name), fifo);
+        assert_eq!(finished[0].error.as_deref(), Some("its writes did not end within the drain time"));
     }
 
     #[test]

@@ -18,6 +18,7 @@
 //! | `stream` | the text of one file or connection: `start` records, then whole lines |
 //! | `backlog` | the records that the readers of a socket share |
 //! | `fifo` | the wait for the reader of a FIFO at the end |
+//! | `fullness` | the log of a full buffer |
 //! | `lock` | the lock of a file |
 //! | `notices` | events of the outputs themselves |
 //! | `payload` | texts that can be compressed, in payloads of a NATS server |
@@ -44,6 +45,7 @@ mod error;
 mod fifo;
 mod file;
 pub mod finish;
+mod fullness;
 mod lock;
 #[cfg(feature = "nats")]
 mod nats;

@@ -2,13 +2,14 @@
 //! queue never blocks.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
 
 use super::batch::Batch;
+use super::fullness::Fullness;
 use super::notices::Notices;
 use super::options::Kind;
 use super::result::{End, Finished};
@@ -80,8 +81,8 @@ struct Shared {
     octets: AtomicU64,
     /// Number of records that did not fit since the last accepted records.
     refused: AtomicU64,
-    /// Whether the last records did not fit.
-    is_full: AtomicBool,
+    /// What the log has reported about records that did not fit.
+    fullness: Mutex<Fullness>,
     /// Number of records that are in the queue or being written. It includes the refused records
     /// that a message in the queue counts.
     queued: AtomicU64,
@@ -102,7 +103,7 @@ pub(super) fn queue(name: &impl fmt::Display, kind: Kind, bound: u64) -> (Queue,
         bound,
         octets: AtomicU64::new(0),
         refused: AtomicU64::new(0),
-        is_full: AtomicBool::new(false),
+        fullness: Mutex::default(),
         queued: AtomicU64::new(0),
         unreported: AtomicU64::new(0),
         error: Mutex::default(),
@@ -183,16 +184,12 @@ impl Queue {
         if before > 0 && before + octets > shared.bound {
             shared.octets.fetch_sub(octets, Ordering::Relaxed);
             shared.refused.fetch_add(batch.lines, Ordering::Relaxed);
-            if !shared.is_full.swap(true, Ordering::Relaxed) {
-                tracing::warn!(output = ?shared.name, "buffer full, dropping records");
-            }
+            locked(&shared.fullness).refused(&shared.name, batch.lines, batch.ts);
             return batch.lines;
         }
         let refused = shared.refused.swap(0, Ordering::Relaxed);
         shared.queued.fetch_add(batch.lines + refused, Ordering::Relaxed);
-        if shared.is_full.swap(false, Ordering::Relaxed) {
-            tracing::warn!(output = ?shared.name, dropped = refused, "buffer accepts records again, records were dropped");
-        }
+        locked(&shared.fullness).accepted(&shared.name, batch.ts);
         self.put(Message::Lines(source, Arc::clone(batch), refused));
         0
     }
@@ -232,15 +229,14 @@ impl Stopper {
     /// Returns the result of the output with the end state `end` and the number of unwritten
     /// records.
     pub(super) fn finished(&self, end: End) -> Finished {
-        let error = self.shared.error().clone();
+        let blocked = || (end == End::TimedOut).then(|| "its writes did not end within the drain time".to_owned());
+        let error = locked(&self.shared.error).clone().or_else(blocked);
         Finished { name: self.shared.name.clone(), kind: self.shared.kind, end, dropped: self.unwritten(), error }
     }
 }
 
-impl Shared {
-    fn error(&self) -> MutexGuard<'_, Option<String>> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Inbox {
@@ -290,7 +286,7 @@ impl Inbox {
     /// from the last one since the last success.
     #[must_use]
     pub(super) fn failed(&self, error: &str) -> bool {
-        let mut last = self.stopper.shared.error();
+        let mut last = locked(&self.stopper.shared.error);
         let is_new = last.as_deref() != Some(error);
         *last = Some(error.to_owned());
         is_new
@@ -299,7 +295,7 @@ impl Inbox {
     /// Removes the error after a success. Returns whether there was one.
     #[must_use]
     pub(super) fn succeeded(&self) -> bool {
-        self.stopper.shared.error().take().is_some()
+        locked(&self.stopper.shared.error).take().is_some()
     }
 
     /// Returns a handle that does not keep the queue open.
@@ -361,6 +357,28 @@ mod tests {
         assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(2, 0), (2, 0)], 4));
         outlet.offer(batch(3, 4000));
         assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(3, 4)], 0));
+    }
+
+    #[test]
+    fn queue_that_is_full_in_every_other_slot_is_logged_once_a_minute() {
+        let (outlet, mut inboxes) = outlet(&[5_000]);
+        let log = tempfile::NamedTempFile::new().expect("a temporary file");
+        let writer = Mutex::new(log.reopen().expect("it can be opened"));
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            for second in 0..600 {
+                let ts = second * 1_000_000_000;
+                (0..2).for_each(|_| outlet.offer(Batch { ts, ..batch(1, 4000) }));
+                taken(&mut inboxes[0]);
+            }
+            outlet.offer(Batch { ts: 660_000_000_000, ..batch(1, 4000) });
+        });
+        let text = std::fs::read_to_string(log.path()).expect("the log can be read");
+        let of = |text_of: &str| text.lines().filter(|line| line.contains(text_of)).map(str::to_owned).collect::<Vec<_>>();
+        let (full, again) = (of("buffer full"), of("accepts records again"));
+        assert_eq!((full.len(), again.len(), text.lines().count()), (10, 11, 21), "{text}");
+        let dropped = again.iter().map(|line| line.split_once("dropped=").expect("a number").1.trim().parse::<u64>().expect("a number"));
+        assert_eq!(dropped.sum::<u64>(), 600, "{text}");
     }
 
     #[test]

@@ -166,9 +166,10 @@ fn stop_reports_the_records_of_stalled_outputs() {
     assert!(stdout > 100 && socket > 100, "{stdout} and {socket}");
     // The error names the output whose records are expected, and not the socket. On a busy machine
     // the file can have no time left either.
+    let why = "(last error: its writes did not end within the drain time)";
     let (names, all) = match dropped("all") {
-        0 => ("standard output", stdout),
-        more => ("all, standard output", stdout + more),
+        0 => (format!("standard output {why}"), stdout),
+        more => (format!("all {why}, standard output {why}"), stdout + more),
     };
     assert!(stderr.contains(&format!("error: cannot write all records to {names}: {all} records were dropped at the end\n")), "{stderr}");
     let all = Received::of(&sampler.read("all"));
@@ -317,7 +318,8 @@ fn records_left_in_a_fifo_are_reported_at_the_end() {
     let output = sampler.command().args(["--sweeps", "1"]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4), "{text}");
-    assert!(text.contains("error: cannot write all records to fifo: ") && text.contains("records were dropped at the end"), "{text}");
+    let error = "error: cannot write all records to fifo (last error: no process reads the FIFO): ";
+    assert!(text.contains(error) && text.contains("records were dropped at the end"), "{text}");
     // A reader that reads later receives all records.
     let mut child = sampler.command().args(["--sweeps", "1"]).stderr(Stdio::piped()).spawn().unwrap();
     let reader = fs::File::open(sampler.path("fifo")).unwrap();

@@ -1,0 +1,45 @@
+//! The log of a full buffer.
+//!
+//! While a buffer is full, it refuses some slots and accepts others, often in turns. So each of the
+//! two lines is logged at a change, but at most once a minute. The time is that of the records.
+
+/// Time between two equal lines, in nanoseconds.
+const QUIET: u64 = 60_000_000_000;
+
+/// What the log has reported about a buffer.
+#[derive(Debug, Default)]
+pub(super) struct Fullness {
+    /// Number of refused records that no line about accepted records has reported.
+    dropped: u64,
+    /// Time of the last line about refused records, in nanoseconds since 1970.
+    full_at: Option<u64>,
+    /// Time of the last line about accepted records.
+    accepting_at: Option<u64>,
+}
+
+impl Fullness {
+    /// Logs that the buffer refused records of the time `ts`.
+    pub(super) fn refused(&mut self, output: &str, records: u64, ts: u64) {
+        self.dropped += records;
+        if is_due(&mut self.full_at, ts) {
+            tracing::warn!(?output, dropped = self.dropped, "buffer full, dropping records");
+        }
+    }
+
+    /// Logs that the buffer accepted records of the time `ts`, if it refused records before them.
+    pub(super) fn accepted(&mut self, output: &str, ts: u64) {
+        if self.dropped > 0 && is_due(&mut self.accepting_at, ts) {
+            let dropped = std::mem::take(&mut self.dropped);
+            tracing::warn!(?output, dropped, "buffer accepts records again, records were dropped");
+        }
+    }
+}
+
+/// Returns whether a line is due at `ts`. If so, `last` becomes `ts`. The clock may be set back.
+fn is_due(last: &mut Option<u64>, ts: u64) -> bool {
+    let is_due = last.is_none_or(|last| ts.abs_diff(last) >= QUIET);
+    if is_due {
+        *last = Some(ts);
+    }
+    is_due
+}
