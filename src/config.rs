@@ -11,9 +11,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::error::value;
-use self::explain::Explained;
+use self::examples::KEYS;
 use crate::distribution::PlanStore;
-use crate::limits;
 use crate::metrics;
 use crate::output::{Destination, Output};
 use crate::sweep::cadence::Cadence;
@@ -23,6 +22,7 @@ use crate::types::HcaName;
 mod error;
 mod examples;
 mod explain;
+mod file;
 mod groups;
 mod keys;
 mod nats_access;
@@ -34,6 +34,8 @@ mod simulated;
 mod tests;
 
 pub use error::ConfigError;
+pub use examples::{Keys, SIMULATED};
+pub use file::{FileError, parse, read, text};
 pub use keys::show;
 pub use output::{Outputs, Table as OutputTable};
 pub use plan_server::PlanServer;
@@ -204,8 +206,7 @@ impl Raw {
     /// # Errors
     /// Returns an error if the file cannot be read, is not valid TOML, or has an unknown key.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = limits::read_text(path, limits::CONFIG).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
-        Self::parse(&text, path)
+        Ok(read(path, &KEYS)?)
     }
 
     /// Parses the text of a file. `path` is the name of the file in messages.
@@ -213,10 +214,7 @@ impl Raw {
     /// # Errors
     /// Returns an error if the text is not valid TOML, or has an unknown key.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|error| match explain::explain(text, &error) {
-            Explained::UnknownKey { line, found, nearest } => ConfigError::UnknownKey { path: path.to_owned(), line, found, nearest },
-            Explained::Wrong { line, key, message } => ConfigError::Syntax { path: path.to_owned(), line, key, message },
-        })
+        Ok(parse(text, path, &KEYS)?)
     }
 
     /// Checks all values.

@@ -59,7 +59,17 @@ pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// Returns the errors of [`read_file`], and an error if the file is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    String::from_utf8(read_file(path, most)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+    let octets = read_file(path, most)?;
+    let not_utf8 = |line| io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not UTF-8"));
+    utf8(&octets).map(str::to_owned).map_err(not_utf8)
+}
+
+/// Returns octets as text.
+///
+/// # Errors
+/// Returns the number of the first line that is not UTF-8, counted from 1.
+pub fn utf8(octets: &[u8]) -> Result<&str, usize> {
+    std::str::from_utf8(octets).map_err(|error| 1 + memchr::memchr_iter(b'\n', &octets[..error.valid_up_to()]).count())
 }
 
 /// Reads the next line without its line feed. Returns false at the end of the file. A line that is

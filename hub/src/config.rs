@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ibnet::config::{Scenario, Simulated};
+use ibnet::config::{self, FileError, Keys, SIMULATED, Scenario, Simulated};
 use ibnet::metrics;
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
@@ -15,6 +15,35 @@ use ibnet_analysis::job::source::ask::Manager;
 use ibnet_store::retain::Keep;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
+
+/// The keys of `ibnet-hub.toml`.
+static KEYS: Keys = Keys { file: "ibnet-hub.toml.example", examples: &[EXAMPLES, SIMULATED] };
+
+/// Keys, and a valid value of each as in the file.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("inputs", "[\"tcp://node001:9331\"]"),
+    ("net", "\"fabric.p\""),
+    ("fabric", "\"fabric\""),
+    ("listen", "\"127.0.0.1:8080\""),
+    ("tls_cert", "\"/etc/ibnet/hub.crt\""),
+    ("tls_key", "\"/etc/ibnet/hub.key\""),
+    ("password_file", "\"/etc/ibnet/hub.password\""),
+    ("recent", "\"15m\""),
+    ("recent_max", "\"1GiB\""),
+    ("history", "\"24h\""),
+    ("history_max", "\"256MiB\""),
+    ("archive", "\"/var/lib/ibnet/archive\""),
+    ("archive_pack", "true"),
+    ("archive_every", "\"10m\""),
+    ("archive_spool_max", "\"20GiB\""),
+    ("archive_keep_age", "[\"ports=30d\"]"),
+    ("archive_keep_total", "[\"ports=500GiB\"]"),
+    ("archive_consumer", "\"ibnet-hub\""),
+    ("jobs", "\"slurm\""),
+    ("hide_users", "true"),
+    ("groups", "[\"storage=oss*,mds*\"]"),
+    ("simulate", "\"fabric.p\""),
+];
 
 /// The configuration as in the file. An empty string means "not set".
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -108,27 +137,10 @@ impl Default for Raw {
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read {}", path.display())]
-    #[diagnostic(help("give the path of a file that you may read"))]
-    Io {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The file is not valid TOML, has an unknown key, or a value of another type.
-    #[error("{}:{line}: cannot read this line: {}", path.display(), Printable(message))]
-    #[diagnostic(help("ibnet-hub.toml.example has every key with its default; text needs quotes"))]
-    Syntax {
-        /// Path of the file.
-        path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// The error of the parser.
-        message: String,
-    },
+    /// The file cannot be used.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    File(#[from] FileError),
     /// A value is not valid.
     #[error("cannot use {key}: expected {expected} (found {found:?})")]
     #[diagnostic(help("correct the value in the configuration or the flag --{key}; ibnet-hub.toml.example explains every key"))]
@@ -224,12 +236,7 @@ impl Raw {
     /// # Errors
     /// Returns an error if the file cannot be read, is not valid TOML, or has an unknown key.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
-        toml::from_str(&text).map_err(|error| {
-            let start = error.span().map_or(0, |span| span.start);
-            let line = text.bytes().take(start).filter(|octet| *octet == b'\n').count() + 1;
-            ConfigError::Syntax { path: path.to_owned(), line, message: error.message().to_owned() }
-        })
+        Ok(config::read(path, &KEYS)?)
     }
 
     /// Checks all values.
@@ -398,10 +405,54 @@ mod tests {
         assert!(error.contains("give a size such as 500GiB"), "{error}");
         let only_read = Raw { archive: "a".to_owned(), archive_pack: false, ..Raw::default() }.check().expect("valid");
         assert_eq!((only_read.packing, only_read.archive), (None, Some("a".into())));
+    }
+
+    #[test]
+    fn errors_of_the_file_have_line_and_key() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("hub.toml");
-        std::fs::write(&path, "recent = \"15m\"\nrecnt = \"1m\"\n").expect("written");
-        let error = Raw::read(&path).expect_err("refused").to_string();
-        assert!(error.contains("hub.toml:2: ") && error.contains("unknown field `recnt`"), "{error}");
+        let path = folder.path().join("ibnet-hub.toml");
+        let lists = "ibnet-hub.toml.example lists every key with its unit and default";
+        for (text, message, help) in [
+            (
+                &b"recent = \"15m\"\nrecnt = \"1m\"\n"[..],
+                "2: cannot use recnt: there is no such key",
+                format!("did you mean recent? {lists}"),
+            ),
+            (
+                b"\nrecent = 15\n",
+                "2: cannot use recent: the value is not valid (found 15)",
+                format!("a valid line is recent = \"15m\"; {lists}"),
+            ),
+            (b"[simulated]\nloss = \"x\"\n", "2: cannot use simulated.loss: the value is not valid (found \"x\")", String::new()),
+            (b"listen = 127.0.0.1:1\n", "1: cannot read this line: ", "a valid line is listen = \"127.0.0.1:8080\"; ".to_owned()),
+            (b"# a\n# \xe9t\xe9\n", "2: cannot read this line: the text is not UTF-8", "save the file in the encoding UTF-8".to_owned()),
+        ] {
+            std::fs::write(&path, text).expect("written");
+            let error = Raw::read(&path).expect_err("refused");
+            let place = format!("{}:{message}", path.display());
+            assert!(error.to_string().starts_with(&place), "{error}");
+            let found = error.help().expect("it has one").to_string();
+            assert!(found.starts_with(&help), "{found}");
+        }
+        std::fs::write(&path, "inputs = \"nats://user:CANARY@host\"").expect("written");
+        assert!(!format!("{:?}", Raw::read(&path).expect_err("refused")).contains("CANARY"));
+        assert!(Raw::read(Path::new("/dev/zero")).expect_err("refused").to_string().starts_with("cannot read /dev/zero"));
+    }
+
+    #[test]
+    fn every_key_has_an_example_that_is_valid() {
+        let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
+        let mut found: Vec<_> = EXAMPLES.iter().map(|(key, _)| *key).collect();
+        found.push("simulated");
+        found.sort();
+        assert_eq!(found, defaults.keys().collect::<Vec<_>>());
+        for (key, _) in EXAMPLES {
+            let text = KEYS.example(key).expect("it has one");
+            let raw: Raw = toml::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            // The certificate and its key need each other.
+            if !key.starts_with("tls_") {
+                raw.check().unwrap_or_else(|error| panic!("{text}: {error}"));
+            }
+        }
     }
 }

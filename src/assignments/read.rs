@@ -26,10 +26,9 @@ impl Assignments {
     /// # Errors
     /// Returns the errors of [`Assignments::parse`], and an error if the octets are not UTF-8.
     pub fn parse_file(octets: &[u8], name: &str) -> Result<Loaded, AssignmentsError> {
-        let text = std::str::from_utf8(octets).map_err(|error| {
-            let line = 1 + octets[..error.valid_up_to()].iter().filter(|octet| **octet == b'\n').count();
-            AssignmentsError::NotAssignments { place: format!("{name}:{line}"), problem: "the text is not UTF-8".to_owned() }
-        })?;
+        let not_utf8 =
+            |line| AssignmentsError::NotAssignments { place: format!("{name}:{line}"), problem: "the text is not UTF-8".to_owned() };
+        let text = limits::utf8(octets).map_err(not_utf8)?;
         Ok(Loaded { assignments: Self::parse(text, name)?, sha256: sha256_hex(octets) })
     }
 

@@ -1,58 +1,23 @@
 //! Errors of a configuration. Each error has the file and the line, the value, and the remedy.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use miette::Diagnostic;
 
-use super::examples::example;
+use super::examples::KEYS;
+use super::file::FileError;
 use super::keys;
 use crate::metrics;
 use crate::suggest;
-use crate::types::Printable;
 
 /// Error of a configuration.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read {}", path.display())]
-    #[diagnostic(help("give another file with -c FILE; ibnet.toml.example lists every key"))]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The file has a key that does not exist.
-    #[error("{}:{line}: cannot use {}: there is no such key", path.display(), Printable(found))]
-    #[diagnostic(help(
-        "{}ibnet.toml.example lists every key with its unit and default",
-        nearest.as_ref().map(|key| format!("did you mean {key}? ")).unwrap_or_default()
-    ))]
-    UnknownKey {
-        /// The file.
-        path: PathBuf,
-        /// Line of the key, counted from 1.
-        line: usize,
-        /// The key.
-        found: String,
-        /// The key that was probably meant.
-        nearest: Option<String>,
-    },
-    /// The file is not valid TOML, or a value has the wrong type.
-    #[error("{}:{line}: {}", path.display(), Printable(message))]
-    #[diagnostic(help("{}ibnet.toml.example lists every key with its unit and default", of_syntax(key)))]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// Line of the error, counted from 1.
-        line: usize,
-        /// The key with the name of its table, or an empty string.
-        key: String,
-        /// Description of the error.
-        message: String,
-    },
+    /// The file cannot be used.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    File(#[from] FileError),
     /// A value is out of range, or has the wrong form.
     #[error("{place}cannot use {key}: expected {expected} (found {found:?})")]
     #[diagnostic(help("{}", remedy(key, *nearest)))]
@@ -168,16 +133,8 @@ fn remedy(key: &str, nearest: Option<&str>) -> String {
     };
     let nearest = nearest.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
     let flag = flag.map(|flag| format!(", or use --{flag}")).unwrap_or_default();
-    let example = example(key).map(|line| format!(" to a valid value, such as {line}")).unwrap_or_default();
+    let example = KEYS.example(key).map(|line| format!(" to a valid value, such as {line}")).unwrap_or_default();
     format!("{nearest}set {key} in ibnet.toml{example}{flag}; ibnet.toml.example lists every key with its unit and default")
-}
-
-/// Returns an example for a line that is not valid.
-fn of_syntax(key: &str) -> String {
-    match example(key) {
-        Some(line) => format!("a valid line is {line}; "),
-        None => "a line is a key, = and a value, such as window = 32 or interval = \"1s\"; ".to_owned(),
-    }
 }
 
 /// Returns the error for a value that does not have the expected form.

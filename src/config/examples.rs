@@ -1,6 +1,29 @@
 //! A valid value of each key, for messages.
 
-/// Keys with the names of their tables, and a valid value as in the file.
+/// The keys of a configuration file.
+#[derive(Debug)]
+pub struct Keys {
+    /// Name of the file that lists every key.
+    pub file: &'static str,
+    /// Keys with the names of their tables, and a valid value as in the file.
+    pub examples: &'static [&'static [(&'static str, &'static str)]],
+}
+
+/// The keys of `ibnet.toml`.
+pub(super) static KEYS: Keys = Keys { file: "ibnet.toml.example", examples: &[EXAMPLES, SIMULATED] };
+
+/// The keys of the table `[simulated]`.
+pub const SIMULATED: &[(&str, &str)] = &[
+    ("simulated.scenario", "\"incast\""),
+    ("simulated.scenario_start", "\"5s\""),
+    ("simulated.scenario_length", "\"10s\""),
+    ("simulated.loss", "0.01"),
+    ("simulated.wide_counters", "\"switches\""),
+    ("simulated.dead", "[\"node007\", \"leaf03\"]"),
+    ("simulated.seed", "1"),
+];
+
+/// The other keys.
 const EXAMPLES: &[(&str, &str)] = &[
     ("assignments", "\"/etc/ibnet/plan.toml\""),
     ("net", "\"fabric.p\""),
@@ -23,13 +46,6 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("output", "\"/var/log/ibnet/lines.jsonl\""),
     ("drain", "\"4s\""),
     ("simulate", "\"fabric.p\""),
-    ("simulated.scenario", "\"incast\""),
-    ("simulated.scenario_start", "\"5s\""),
-    ("simulated.scenario_length", "\"10s\""),
-    ("simulated.loss", "0.01"),
-    ("simulated.wide_counters", "\"switches\""),
-    ("simulated.dead", "[\"node007\", \"leaf03\"]"),
-    ("simulated.seed", "1"),
     ("metrics.listen", "\"127.0.0.1:9315\""),
     ("metrics.tls_cert", "\"/etc/ibnet/metrics.crt\""),
     ("metrics.tls_key", "\"/etc/ibnet/metrics.key\""),
@@ -69,23 +85,29 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("output.buffer_mib", "64"),
 ];
 
-/// Returns the line of a file that sets the key to a valid value: `window = 32`. `key` has the name
-/// of its table: `output.keep`.
-pub(super) fn example(key: &str) -> Option<String> {
-    let (_, value) = EXAMPLES.iter().find(|(name, _)| *name == key)?;
-    Some(format!("{} = {value}", key.rsplit('.').next().unwrap_or(key)))
-}
+impl Keys {
+    /// Returns the line of a file that sets the key to a valid value: `window = 32`. `key` has the
+    /// name of its table: `output.keep`.
+    pub fn example(&self, key: &str) -> Option<String> {
+        let (_, value) = self.iter().find(|(name, _)| *name == key)?;
+        Some(format!("{} = {value}", key.rsplit('.').next().unwrap_or(key)))
+    }
 
-/// Returns whether a key or a table exists. `key` has the name of its table.
-pub(super) fn is_known(key: &str) -> bool {
-    let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
-    names(table).contains(&name)
-}
+    /// Returns whether a key or a table exists. `key` has the name of its table.
+    pub(super) fn has(&self, key: &str) -> bool {
+        let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+        self.names(table).contains(&name)
+    }
 
-/// Returns the keys of a table, or the keys and the tables of the file if `table` is empty.
-pub(super) fn names(table: &str) -> Vec<&'static str> {
-    let inside = |name: &'static str| if table.is_empty() { Some(name) } else { name.strip_prefix(table)?.strip_prefix('.') };
-    EXAMPLES.iter().filter_map(|(name, _)| inside(name)?.split('.').next()).collect()
+    /// Returns the keys of a table, or the keys and the tables of the file if `table` is empty.
+    pub(super) fn names(&self, table: &str) -> Vec<&'static str> {
+        let inside = |name: &'static str| if table.is_empty() { Some(name) } else { name.strip_prefix(table)?.strip_prefix('.') };
+        self.iter().filter_map(|(name, _)| inside(name)?.split('.').next()).collect()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> + use<> {
+        self.examples.iter().copied().flatten()
+    }
 }
 
 #[cfg(test)]
@@ -111,12 +133,12 @@ mod tests {
         of_outputs.sort();
         of_outputs.dedup();
         expected.extend(of_outputs);
-        let mut found: Vec<_> = EXAMPLES.iter().map(|(key, _)| (*key).to_owned()).collect();
+        let mut found: Vec<_> = KEYS.iter().map(|(key, _)| (*key).to_owned()).collect();
         expected.sort();
         found.sort();
         assert_eq!(found, expected);
         for key in found {
-            let line = example(&key).expect("it has one");
+            let line = KEYS.example(&key).expect("it has one");
             let text = match key.split_once('.') {
                 Some(("output", "type")) => format!("[[output]]\n{line}\n"),
                 Some(("output", _)) => format!("[[output]]\ntype = \"x\"\n{line}\n"),

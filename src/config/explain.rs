@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::examples::{is_known, names};
+use super::examples::Keys;
 use super::keys::line_at;
 use crate::suggest;
 
@@ -21,8 +21,8 @@ pub(super) enum Explained {
     Wrong { line: usize, key: String, message: String },
 }
 
-/// Explains an error of the parser for this text.
-pub(super) fn explain(text: &str, error: &toml::de::Error) -> Explained {
+/// Explains an error of the parser for this text, which may have these keys.
+pub(super) fn explain(text: &str, error: &toml::de::Error, keys: &Keys) -> Explained {
     let at = error.span().map_or(0, |span| span.start);
     let line = line_at(text, at);
     let Ok(table) = DeTable::parse(text) else {
@@ -32,14 +32,14 @@ pub(super) fn explain(text: &str, error: &toml::de::Error) -> Explained {
     };
     match leaf_at(table.get_ref(), "", at) {
         None => Explained::Wrong { line, key: String::new(), message: error.message().to_owned() },
-        Some(leaf) if is_known(&leaf.key) => {
+        Some(leaf) if keys.has(&leaf.key) => {
             let found = if leaf.key.contains("password") { SECRET.to_owned() } else { shown(&text[leaf.from..leaf.to]) };
             let message = format!("cannot use {}: the value is not valid (found {found})", leaf.key);
             Explained::Wrong { line, key: leaf.key, message }
         }
         Some(leaf) => {
             let (table, found) = leaf.key.rsplit_once('.').unwrap_or(("", &leaf.key));
-            let nearest = suggest::nearest(found, &names(table)).map(str::to_owned);
+            let nearest = suggest::nearest(found, &keys.names(table)).map(str::to_owned);
             Explained::UnknownKey { line, found: found.to_owned(), nearest }
         }
     }
@@ -94,10 +94,11 @@ fn shown(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::Raw;
+    use super::super::examples::KEYS;
     use super::*;
 
     fn explained(text: &str) -> Explained {
-        explain(text, &toml::from_str::<Raw>(text).expect_err("refused"))
+        explain(text, &toml::from_str::<Raw>(text).expect_err("refused"), &KEYS)
     }
 
     #[track_caller]

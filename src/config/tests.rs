@@ -136,7 +136,8 @@ fn groups_keep_their_order_without_duplicates() {
 fn error_of(text: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ibnet.toml");
-    std::fs::write(&path, text).expect("written");
+    // U+FFFD stands for an octet that is not UTF-8.
+    std::fs::write(&path, text.split('\u{fffd}').map(str::as_bytes).collect::<Vec<_>>().join(&0xff)).expect("written");
     let error = Raw::read(&path).and_then(|raw| raw.check()).expect_err("refused").placed(&path, text).to_string();
     error.replace(&format!("{}/", folder.path().display()), "")
 }
@@ -145,6 +146,7 @@ fn error_of(text: &str) -> String {
 fn errors_name_the_line_of_the_file() {
     for (text, expected) in [
         ("window = 8\nwindwo = 9\n", "ibnet.toml:2: cannot use windwo: there is no such key"),
+        ("window = 8\n# \u{fffd}\n", "ibnet.toml:2: cannot read this line: the text is not UTF-8"),
         ("window = 8\n\n[simulated\n", "ibnet.toml:3: cannot read this line: "),
         ("window = 8\nca = 1\n", "ibnet.toml:2: cannot use ca: the value is not valid (found 1)"),
         ("net = \"a\"\nsl = 256\n", "ibnet.toml:2: cannot use sl: expected a service level from 0 to 15, or \"path\" (found \"256\")"),

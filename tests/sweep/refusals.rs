@@ -127,8 +127,12 @@ fn wrong_configuration_is_refused_with_its_line() {
             assert!(flags.contains(&format!("{flag} <")), "no such flag: {}", run_of_it.stderr);
         }
     }
-    fs::write(dir.path().join("ibnet.toml"), b"# \xff\n").unwrap();
-    refused(&run(&dir, &["-c", "ibnet.toml", "--simulate", "net.p"]), "ibnet.toml", "ibnet.toml.example");
+    fs::write(dir.path().join("ibnet.toml"), b"window = 8\n# \xff\n").unwrap();
+    refused(
+        &run(&dir, &["-c", "ibnet.toml", "--simulate", "net.p"]),
+        "ibnet.toml:2: cannot read this line: the text is not UTF-8",
+        "in the encoding UTF-8",
+    );
     refused(&run(&dir, &["-c", "nosuch.toml"]), "cannot read nosuch.toml\ncause: ", "-c FILE");
     let given = run(&dir, &["--simulate", "net.p", "--timeout", "2s"]);
     assert_eq!(given.code, 2, "a wrong argument");

@@ -1,11 +1,10 @@
 //! The flags of a sweep, and the configuration that results from the file and the flags.
 
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
-use ibnet::config::{self, Ca, Config, ConfigError, Outputs, Plan as Source, Raw, Sl};
+use ibnet::config::{self, Ca, Config, ConfigError, FileError, Outputs, Plan as Source, Raw, Sl};
 use ibnet::limits;
 use ibnet::output::{Destination, FileOptions, NatsOptions};
 
@@ -148,10 +147,8 @@ impl Flags {
     /// Reads the configuration file, if there is one.
     pub(super) fn read(&self, reader: &mut Reader) -> Result<Option<ConfigFile>, ConfigError> {
         let Some(path) = &self.config else { return Ok(None) };
-        let failed = |source| ConfigError::Io { path: path.clone(), source };
-        let octets = reader.read(path, limits::CONFIG).map_err(failed)?;
-        let text = String::from_utf8(octets).map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))?;
-        Ok(Some(ConfigFile { path: path.clone(), text }))
+        let octets = reader.read(path, limits::CONFIG).map_err(|source| FileError::Io { path: path.clone(), source })?;
+        Ok(Some(ConfigFile { path: path.clone(), text: config::text(&octets, path)?.to_owned() }))
     }
 
     /// Checks the configuration.
