@@ -50,7 +50,7 @@ pub mod replay;
 pub mod routes;
 pub mod rows;
 pub mod shares;
-mod silence;
+pub mod silence;
 pub mod stat;
 pub mod sweeps;
 pub mod trees;

@@ -2,6 +2,8 @@
 
 use crate::record::{Interval, Port};
 
+const DAY: u64 = 86_400_000_000_000;
+
 /// Returns the time to which a record without a value refers. Usually this is the time since the
 /// last record of the port, at `last_ts`. After a gap it is the time between two slots. For the
 /// first record of a port it is one nanosecond.
@@ -25,23 +27,28 @@ pub(crate) fn slot_interval(port: &Port<'_>) -> u64 {
     interval_of_slot(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns)
 }
 
-/// Returns the time between two slots, in nanoseconds, or 0 if it is unknown. The number of a slot
-/// is its start divided by this time. So `ts` divided by the slot number is slightly more than this
-/// time. The time between slots is a round number, so rounding removes the difference.
+/// Returns the time between two slots, in nanoseconds, or 0 if it is unknown.
 pub(crate) fn interval_of_slot(ts: u64, slot: u64, dt_ns: Option<u64>, xmit_blocked_dt_ns: Option<u64>) -> u64 {
-    const DAY: u64 = 86_400_000_000_000;
+    // At the end of a time range, `ts` is earlier by up to the time that the record describes.
+    let described = xmit_blocked_dt_ns.max(dt_ns).unwrap_or(0).min(DAY);
+    interval_by_slot(ts, slot, described).unwrap_or_else(|| dt_ns.unwrap_or(0).min(DAY))
+}
+
+/// Returns the time between two slots in nanoseconds, by the time and the slot of a record. `ts` can be
+/// wrong by `inexact_ns`. `None` if the slots do not count from 1970.
+///
+/// The number of a slot is its start divided by this time. So `ts` divided by the slot number is slightly
+/// more than this time. The time between slots is a round number, so rounding removes the difference.
+pub fn interval_by_slot(ts: u64, slot: u64, inexact_ns: u64) -> Option<u64> {
     let about = ts.checked_div(slot).unwrap_or(0);
     let unit = [(5_000_000_000, 1_000), (100_000_000_000, 1_000_000)]
         .iter()
         .find(|(below, _)| about < *below)
         .map_or(1_000_000_000, |(_, unit)| *unit);
-    let interval = (about + unit / 2) / unit * unit;
+    let interval = about.saturating_add(unit / 2) / unit * unit;
     let start = slot.saturating_mul(interval);
-    // At the end of a time range, `ts` is earlier by up to the time that the record describes. A
-    // sampler that stopped within the slot makes it later by any time. The quotient is exact enough
+    // A sampler that stopped within the slot makes `ts` later by any time. The quotient is exact enough
     // as long as this is a small share of `ts`.
-    let described = xmit_blocked_dt_ns.max(dt_ns).unwrap_or(0).min(DAY);
-    let is_near = ts.abs_diff(start) < 2 * interval + described + ts / 100_000;
-    let is_sound = (1_000_000..=DAY).contains(&interval) && slot > 2000 && is_near;
-    if is_sound { interval } else { dt_ns.unwrap_or(0).min(DAY) }
+    let is_near = ts.abs_diff(start) < interval.saturating_mul(2).saturating_add(inexact_ns).saturating_add(ts / 100_000);
+    ((1_000_000..=DAY).contains(&interval) && slot > 2000 && is_near).then_some(interval)
 }

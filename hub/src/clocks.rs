@@ -50,6 +50,8 @@ pub(crate) struct Clock {
     /// Arrival of the last record, live or not.
     heard: Duration,
     live: Option<Live>,
+    /// Offset of the last record that was alone.
+    alone: Option<i64>,
 }
 
 /// The offsets of a clock whose records arrive live.
@@ -71,6 +73,17 @@ pub(crate) struct Heard {
     pub(crate) at: Duration,
     /// Clock of the hub in nanoseconds since 1970. `None` for a record that was written earlier.
     pub(crate) wall_ns: Option<u64>,
+}
+
+/// What the time of a record says about the clock of its sampler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hearing {
+    Usual,
+    /// The clock is ahead of the others and must be judged at once.
+    Ahead,
+    /// The record is ahead of all others, also of those of its own sampler. One record does not show that the
+    /// clock was set: the next one has to agree with it.
+    Alone,
 }
 
 /// What a record of a right clock does not exceed.
@@ -97,21 +110,28 @@ pub(crate) struct Judged {
 }
 
 impl Clock {
-    /// Adds the time of a record. Returns whether the clocks must be judged at once, because this one is
-    /// ahead of the others.
-    pub(crate) fn hear(&mut self, ts: u64, heard: Heard, interval: Duration, bounds: Bounds) -> bool {
+    /// Adds the time of a record.
+    pub(crate) fn hear(&mut self, ts: u64, heard: Heard, interval: Duration, bounds: Bounds) -> Hearing {
+        let ahead = |is_ahead: bool| if is_ahead { Hearing::Ahead } else { Hearing::Usual };
         self.heard = heard.at;
         let Some(wall_ns) = heard.wall_ns else {
             self.newest_ns = self.newest_ns.max(ts);
-            return !self.is_apart && ts > bounds.newest_ns;
+            return ahead(!self.is_apart && ts > bounds.newest_ns);
         };
         let offset = signed(ts).saturating_sub(signed(wall_ns));
         let window = interval.max(WINDOW);
         let Some(live) = &mut self.live else {
             self.live = Some(Live { begin: heard.at, heard: heard.at, largest: offset, before: None, is_settled: false });
             self.newest_ns = self.newest_ns.max(ts);
-            return true;
+            return Hearing::Ahead;
         };
+        if offset > bounds.offset && offset.saturating_sub(live.offset()) > MOST_NS {
+            let is_confirmed = self.alone.replace(offset).is_some_and(|alone| alone.abs_diff(offset) <= MOST_NS.unsigned_abs());
+            if !is_confirmed {
+                return Hearing::Alone;
+            }
+        }
+        self.alone = None;
         if heard.at.saturating_sub(live.begin) >= window {
             live.is_settled = live.before.is_some_and(|before| live.largest <= before.saturating_add(CATCHING_UP_NS));
             (live.before, live.largest, live.begin) = (Some(live.largest), offset, heard.at);
@@ -122,7 +142,7 @@ impl Clock {
         // After a step back, the newest record is not the last one of the old time.
         let expected = signed(wall_ns).saturating_add(live.offset()).saturating_add(MOST_NS);
         self.newest_ns = if signed(self.newest_ns) > expected { ts } else { self.newest_ns.max(ts) };
-        !self.is_wrong && offset > bounds.offset
+        ahead(!self.is_wrong && offset > bounds.offset)
     }
 
     /// Returns the offset if records have arrived live within some intervals.

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use ibnet::types::PortNum;
 use ibnet_analysis::record::{Start, Sweep};
+use ibnet_analysis::silence::interval_by_slot;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::clocks::{self, Bounds, Clock, Heard};
+use crate::clocks::{self, Bounds, Clock, Heard, Hearing};
 
 /// Largest number of entries. An input can invent samplers, so there must be a limit.
 const MOST: usize = 4096;
@@ -20,11 +21,17 @@ const MOST: usize = 4096;
 /// Number of slots whose durations are kept.
 const SLOTS: usize = 60;
 
-/// Interval of a sampler until its `start` record arrives.
+/// Interval of a sampler that no record shows.
 const USUAL_INTERVAL_NS: u64 = 1_000_000_000;
+
+/// Number of records in a row that show another interval until it replaces a known one.
+const SURE: u32 = 4;
 
 /// Shortest and longest interval. Other values cannot come from a sampler.
 const LIMITS_NS: (u64, u64) = (1_000_000, 86_400_000_000_000);
+
+/// Longest time from the end of a slot to a record of it. A busy sampler writes records later.
+const LATEST_NS: u64 = 2_000_000_000;
 
 /// Shortest time after which a sampler is silent.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(2);
@@ -127,6 +134,10 @@ pub(crate) struct Arrival<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Named {
     interval_ns: u64,
+    /// Whether a `start` record states the interval, or times and slots agree with it.
+    is_known: bool,
+    /// Another interval that the last records show, and their number.
+    other: (u64, u32),
     clock: Clock,
 }
 
@@ -159,20 +170,36 @@ impl Samplers {
             return Some(Arc::clone(name));
         }
         let name: Arc<str> = (self.names.len() < MOST).then(|| name.into())?;
-        self.names.insert(Arc::clone(&name), Named { interval_ns: USUAL_INTERVAL_NS, clock: Clock::default() });
+        let named = Named { interval_ns: USUAL_INTERVAL_NS, is_known: false, other: (0, 0), clock: Clock::default() };
+        self.names.insert(Arc::clone(&name), named);
         Some(name)
     }
 
     /// Compares the time of a port or sweep record with the clock of its sampler. Returns the sampler, or
-    /// `None` if there are too many samplers.
-    pub(crate) fn hear(&mut self, name: &str, ts: u64, heard: Heard) -> Option<Source> {
+    /// `None` if there are too many samplers, or if the time of the record is that of no other.
+    pub(crate) fn hear(&mut self, name: &str, (ts, slot): (u64, u64), heard: Heard) -> Option<Source> {
         let name = self.name(name)?;
         let bounds = self.bounds;
         let named = self.names.get_mut(&name)?;
-        if named.clock.hear(ts, heard, Duration::from_nanos(named.interval_ns), bounds) {
-            self.judge(heard.at);
+        if let Some(interval_ns) = named.learn(ts, slot) {
+            self.set_interval(&name, interval_ns);
+        }
+        let named = self.names.get_mut(&name)?;
+        match named.clock.hear(ts, heard, Duration::from_nanos(named.interval_ns), bounds) {
+            Hearing::Alone => return None,
+            Hearing::Ahead => self.judge(heard.at),
+            Hearing::Usual => {}
         }
         self.source(&name)
+    }
+
+    /// Sets the interval of all entries of a sampler.
+    fn set_interval(&mut self, name: &str, interval_ns: u64) {
+        if let Some(named) = self.names.get_mut(name) {
+            (named.interval_ns, named.is_known, named.other) = (interval_ns, true, (0, 0));
+        }
+        self.all.iter_mut().filter(|sampler| *sampler.sampler == *name).for_each(|sampler| sampler.interval_ns = interval_ns);
+        self.update_interval();
     }
 
     /// Returns a sampler that is known.
@@ -226,20 +253,15 @@ impl Samplers {
     /// Adds a `start` record.
     pub(crate) fn start(&mut self, start: &Start<'_>, arrival: Arrival<'_>) {
         let Some(name) = self.name(&start.sampler) else { return };
-        let interval_ns = start.interval_ns.clamp(LIMITS_NS.0, LIMITS_NS.1);
-        if let Some(named) = self.names.get_mut(&name) {
-            named.interval_ns = interval_ns;
-        }
-        let Some(id) = self.id(name, (&start.ca, start.ca_port), &start.role, arrival) else { return };
+        let Some(id) = self.id(Arc::clone(&name), (&start.ca, start.ca_port), &start.role, arrival) else { return };
         let sampler = &mut self.all[id];
         (sampler.version, sampler.ports) = (start.version.to_string(), start.ports as u64);
-        sampler.interval_ns = interval_ns;
         let process = (start.boot_id.to_string(), start.pid);
         if sampler.process.as_ref().is_some_and(|known| *known != process) {
             sampler.restarts += 1;
         }
         sampler.process = Some(process);
-        self.update_interval();
+        self.set_interval(&name, start.interval_ns.clamp(LIMITS_NS.0, LIMITS_NS.1));
     }
 
     /// Adds a `sweep` record. Returns the number of the entry.
@@ -271,8 +293,10 @@ impl Samplers {
         let id = match self.ids.get(&key) {
             Some(id) => *id,
             None if self.all.len() < MOST => {
-                self.all.push(Sampler::new(&key, arrival));
+                let interval_ns = self.names.get(&key.0).map_or(USUAL_INTERVAL_NS, |named| named.interval_ns);
+                self.all.push(Sampler::new(&key, interval_ns, arrival));
                 self.ids.insert(key, self.all.len() - 1);
+                self.update_interval();
                 self.all.len() - 1
             }
             None => return None,
@@ -338,8 +362,28 @@ impl Samplers {
     }
 }
 
+impl Named {
+    /// Compares the time and the slot of a record with the interval. Returns another interval if the records
+    /// show it: the `start` record of a sampler can be older than what the hub reads.
+    fn learn(&mut self, ts: u64, slot: u64) -> Option<u64> {
+        if is_in_slot(ts, slot, self.interval_ns) {
+            (self.is_known, self.other) = (true, (0, 0));
+            return None;
+        }
+        let other = interval_by_slot(ts, slot, 0).filter(|other| is_in_slot(ts, slot, *other))?;
+        let count = if self.other.0 == other { self.other.1 + 1 } else { 1 };
+        self.other = (other, count);
+        (!self.is_known || count >= SURE).then_some(other)
+    }
+}
+
+/// Returns whether a record can be of a slot, by its time.
+pub(crate) fn is_in_slot(ts: u64, slot: u64, interval_ns: u64) -> bool {
+    ts.abs_diff(slot.saturating_mul(interval_ns)) <= interval_ns.saturating_mul(2).saturating_add(LATEST_NS)
+}
+
 impl Sampler {
-    fn new((name, ca, ca_port, role): &(Arc<str>, String, u8, String), arrival: Arrival<'_>) -> Self {
+    fn new((name, ca, ca_port, role): &(Arc<str>, String, u8, String), interval_ns: u64, arrival: Arrival<'_>) -> Self {
         Self {
             sampler: Arc::clone(name),
             ca: ca.clone(),
@@ -350,7 +394,7 @@ impl Sampler {
             clock_distance_ns: None,
             input: Arc::clone(arrival.input),
             version: String::new(),
-            interval_ns: USUAL_INTERVAL_NS,
+            interval_ns,
             last_slot: 0,
             last_ts: 0,
             ports: 0,

@@ -14,13 +14,13 @@ use crate::archive::{Archive, status};
 use crate::clocks::Heard;
 use crate::events::{EventRow, Events, Filter};
 use crate::jobs::Jobs;
-use crate::live::COUNT;
 use crate::live::board::{Board, SlotTime};
 use crate::live::frame::{Frame, NO_DATA};
 use crate::live::rounds::{Due, Rounds};
 use crate::live::timeline::{Sample, Timeline};
 use crate::live::topology::{Collector, Topology};
-use crate::samplers::{Arrival, ClockChange, Samplers, Source};
+use crate::live::{COUNT, most_slots};
+use crate::samplers::{Arrival, ClockChange, Samplers, Source, is_in_slot};
 use crate::store::{Limits, Store};
 
 /// Time between two removals of old data.
@@ -276,14 +276,15 @@ impl State {
         match record {
             Record::Port(port) => self.add_port(port, arrival, wall_ns),
             Record::Sweep(sweep) => {
-                let Some(source) = self.samplers.hear(&sweep.sampler, sweep.ts, arrival.heard) else { return };
+                let Some(source) = self.samplers.hear(&sweep.sampler, (sweep.ts, sweep.slot), arrival.heard) else { return };
                 self.change_clocks(wall_ns);
                 if let Some(id) = self.samplers.sweep(sweep, arrival)
                     && !self.samplers.is_secondary(id)
                     && !source.is_apart
+                    && let Some(at) = self.slot_time((sweep.ts, sweep.slot), source.interval_ns)
+                    && at.interval_ns == source.interval_ns
                 {
-                    let slot = self.slot_time(sweep.slot, source.interval_ns).slot;
-                    self.rounds.end(id, slot, arrival.heard.at);
+                    self.rounds.end(id, at.slot, arrival.heard.at, Duration::from_nanos(at.interval_ns));
                 }
             }
             Record::Start(start) => self.samplers.start(start, arrival),
@@ -296,7 +297,8 @@ impl State {
     }
 
     fn add_port(&mut self, port: &Port<'_>, arrival: Arrival<'_>, wall_ns: u64) {
-        let Some(Source { name: sampler, interval_ns, is_apart }) = self.samplers.hear(&port.sampler, port.ts, arrival.heard) else {
+        let Some(Source { name: sampler, interval_ns, is_apart }) = self.samplers.hear(&port.sampler, (port.ts, port.slot), arrival.heard)
+        else {
             self.store.refuse();
             return;
         };
@@ -305,13 +307,12 @@ impl State {
             return;
         }
         self.collector.add(port, &sampler);
-        if is_apart {
-            // Its slot is that of another time. The page shows no value, and the event shows why.
+        let Some(at) = self.slot_time((port.ts, port.slot), interval_ns).filter(|_| !is_apart) else {
+            // Its slot is that of another time. The page shows no value.
             self.board.add_empty(port.key());
             return;
-        }
-        let at = self.slot_time(port.slot, interval_ns);
-        let values = self.board.add(port, at);
+        };
+        let values = self.board.add(port, at, self.rounds.shown());
         let answered = !matches!(&*port.status, "timeout" | "unreachable" | "skipped" | "send_error" | "wrong_device");
         let from_ns = at.slot.saturating_mul(at.interval_ns);
         self.timeline.add(Sample { from_ns, values, answered, is_secondary: port.is_secondary() });
@@ -353,11 +354,18 @@ impl State {
         true
     }
 
-    /// Converts a slot of a sampler to slots of the frames.
-    fn slot_time(&self, slot: u64, sampler_ns: u64) -> SlotTime {
+    /// Converts the slot of a record to slots of the frames. `None` if the time of the record is that of
+    /// another slot.
+    fn slot_time(&self, (ts, slot): (u64, u64), sampler_ns: u64) -> Option<SlotTime> {
+        if !is_in_slot(ts, slot, sampler_ns) {
+            return None;
+        }
         let interval_ns = self.samplers.interval_ns().max(1);
-        let start_ns = slot.saturating_mul(sampler_ns);
-        SlotTime { slot: start_ns / interval_ns, every: (sampler_ns / interval_ns).max(1), interval_ns }
+        let (start_ns, end_ns) = (slot.saturating_mul(sampler_ns), slot.saturating_add(1).saturating_mul(sampler_ns));
+        let first = start_ns / interval_ns;
+        // No frame waits for a slower sampler, so its value stays until the next one has arrived.
+        let delay = if sampler_ns > interval_ns { most_slots(Duration::from_nanos(interval_ns)) } else { 0 };
+        Some(SlotTime { slot: first, every: (end_ns.div_ceil(interval_ns) - first).max(1) + delay, interval_ns })
     }
 
     /// Returns the values of all ports in a slot.

@@ -5,12 +5,14 @@
 //! only every few slots is held until the next reading is due. A port about which nothing arrived
 //! has no value: an old value is never shown as a new one.
 
+use std::time::Duration;
+
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::Port;
 use rustc_hash::FxHashMap;
 
-use super::COUNT;
 use super::frame::{LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED, quantized};
+use super::{COUNT, most_slots};
 
 /// What a record shows about its port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,9 +39,9 @@ struct Reading {
     valid_until: [u64; COUNT],
 }
 
-/// The last two slots of both roles, because records of the next slot can arrive before the frame
-/// of a slot is complete.
-type PortReadings = [[Reading; 2]; 2];
+/// The readings of both roles in the order of their slots: those that the next frames can show. Records of
+/// the next slots arrive before the frame of a slot is complete.
+type PortReadings = [Vec<Reading>; 2];
 
 /// The newest values of all ports.
 #[derive(Debug, Default)]
@@ -60,12 +62,18 @@ pub(crate) struct SlotTime {
 }
 
 impl Board {
-    /// Adds a record. Returns the values of the metrics in it.
-    pub(crate) fn add(&mut self, port: &Port<'_>, at: SlotTime) -> [u16; COUNT] {
+    /// Adds a record. Returns the values of the metrics in it. Frames before slot `shown` are not made any
+    /// more.
+    pub(crate) fn add(&mut self, port: &Port<'_>, at: SlotTime, shown: u64) -> [u16; COUNT] {
         let id = self.id(port.key());
         let readings = &mut self.ports[id][usize::from(port.is_secondary())];
-        let place = usize::from(!at.slot.is_multiple_of(2));
-        let before = readings[1 - place];
+        let most = most_slots(Duration::from_nanos(at.interval_ns));
+        if readings.last().is_some_and(|last| last.slot.saturating_sub(at.slot) > most) {
+            // The clock was set back.
+            readings.clear();
+        }
+        let place = readings.partition_point(|reading| reading.slot < at.slot);
+        let before = place.checked_sub(1).map(|place| readings[place]).unwrap_or_default();
         let state = match &*port.status {
             "ok" | "late" => State::Answered,
             "down" => State::Down,
@@ -88,13 +96,20 @@ impl Board {
                     // After a gap, `dt_ns` is long. This does not mean that the next reading is far.
                     reading.valid_until[metric] = at.slot + slots(dt_ns).clamp(at.every, at.every.max(MOST_HELD)) - 1;
                 }
-                None if state == State::Answered && before.slot < at.slot && before.valid_until[metric] >= at.slot => {
+                None if state == State::Answered && before.valid_until[metric] >= at.slot => {
                     (reading.values[metric], reading.valid_until[metric]) = (before.values[metric], before.valid_until[metric]);
                 }
                 None => {}
             }
         }
-        readings[place] = reading;
+        match readings.get_mut(place).filter(|other| other.slot == at.slot) {
+            Some(other) => *other = reading,
+            None => readings.insert(place, reading),
+        }
+        let is_past = |readings: &[Reading]| readings.get(1).is_some_and(|next| next.slot <= shown) || readings.len() as u64 > most + 1;
+        while is_past(readings) {
+            readings.remove(0);
+        }
         new
     }
 
@@ -115,7 +130,8 @@ impl Board {
     /// Removes the ports that are not in the list.
     pub(crate) fn retain(&mut self, keys: &[PortKey]) {
         if keys.len() < self.ports.len() {
-            let kept: Vec<_> = keys.iter().filter_map(|key| Some((*key, self.ports[*self.ids.get(key)? as usize]))).collect();
+            let mut take = |key| Some((key, std::mem::take(&mut self.ports[*self.ids.get(&key)? as usize])));
+            let kept: Vec<_> = keys.iter().filter_map(|key| take(*key)).collect();
             self.ids = kept.iter().zip(0..).map(|((key, _), id)| (*key, id)).collect();
             self.ports = kept.into_iter().map(|(_, readings)| readings).collect();
         }
@@ -127,9 +143,9 @@ impl Board {
         let [primary, secondary] = &self.ports[*id as usize];
         // The secondary reads a port half an interval after the primary, so its newest record may
         // belong to the slot before.
-        let valid = |readings: &[Reading; 2], also: u64| {
-            let found = readings.iter().filter(|reading| reading.slot <= slot && reading.until + also >= slot && reading.slot > 0);
-            found.max_by_key(|reading| reading.slot).copied()
+        let valid = |readings: &[Reading], also: u64| {
+            let last = readings.iter().rev().find(|reading| reading.slot <= slot);
+            last.filter(|reading| reading.until + also >= slot).copied()
         };
         let (primary, secondary) = (valid(primary, 0), valid(secondary, 1));
         let answered = |reading: &Option<Reading>| reading.filter(|reading| reading.state == State::Answered);
@@ -162,7 +178,7 @@ mod tests {
             Guid(1)
         );
         let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else { panic!("a port record: {line}") };
-        board.add(&port, SlotTime { slot, every: 1, interval_ns: SECOND });
+        board.add(&port, SlotTime { slot, every: 1, interval_ns: SECOND }, slot.saturating_sub(4));
     }
 
     fn ok(xmit: &str, blocked: &str, blocked_dt: &str) -> String {
@@ -181,6 +197,26 @@ mod tests {
         add(&mut board, "primary", 11, &ok("0.75", "0.1", ""));
         assert_eq!((first(&board, 10), first(&board, 11), first(&board, 12), first(&board, 9)), (32_000, 48_000, NO_DATA, NO_DATA));
         assert_eq!(board.values(KEY, 10), ([32_000, 16_000, 6_400], 10 * SECOND));
+    }
+
+    #[test]
+    fn readings_that_no_frame_needs_are_dropped() {
+        let mut board = Board::default();
+        for slot in (10..1000).chain(10..20) {
+            add(&mut board, "primary", slot, &ok("0.5", "0.1", ""));
+            assert!(board.ports[0][0].len() <= 6, "slot {slot}");
+            assert_eq!(first(&board, slot), 32_000, "slot {slot}");
+        }
+        assert_eq!(first(&board, 900), NO_DATA, "the clock was set back");
+    }
+
+    #[test]
+    fn late_record_does_not_hide_the_newest_one() {
+        let mut board = Board::default();
+        for slot in [10, 12, 11, 13] {
+            add(&mut board, "primary", slot, &ok(&format!("0.{slot}"), "0.1", ""));
+        }
+        assert_eq!([10, 11, 12, 13].map(|slot| first(&board, slot)), [6_400, 7_040, 7_680, 8_320]);
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //! | [`frame`] | the binary form of a slot |
 //! | [`timeline`] | a few numbers for each slot of the past |
 
+use std::time::Duration;
+
 pub(crate) mod board;
 pub(crate) mod frame;
 pub(crate) mod rounds;
@@ -19,3 +21,16 @@ pub(crate) const METRICS: [&str; 3] = ["xmit_utilization", "rcv_utilization", "x
 
 /// Number of metrics of the frames.
 pub(crate) const COUNT: usize = METRICS.len();
+
+/// Longest time by which a sampler can end a slot after another one. Right clocks are up to 2 s from
+/// their median, so two of them differ by up to 4 s.
+const LONGEST_LAG: Duration = Duration::from_millis(4500);
+
+/// Largest number of slots in this time. The frames of shorter slots than 70 ms wait for less time.
+const MOST_SLOTS: u64 = 64;
+
+/// Returns the number of slots that can be open at the same time.
+pub(crate) fn most_slots(interval: Duration) -> u64 {
+    let slots = LONGEST_LAG.as_nanos().checked_div(interval.as_nanos()).unwrap_or_default();
+    u64::try_from(slots).unwrap_or(MOST_SLOTS).saturating_add(2).min(MOST_SLOTS)
+}

@@ -32,10 +32,57 @@ fn tick(hub: &Hub, second: u64) {
 
 /// Returns the records of a slot of a sampler. Each sampler reads one port.
 fn slot(sampler: &str, guid: u64, second: u64) -> String {
-    let port = json!({"type": "port", "ts": second * SECOND, "slot": second, "sampler": sampler, "guid": Guid(guid).to_string(), "port": 1,
-        "lid": guid, "node": sampler, "status": "ok", "dt_ns": SECOND, "xmit_gbps": 50.0, "xmit_utilization": 0.5, "rcv_utilization": 0.5, "xmit_blocked": 0.0});
-    let sweep = json!({"type": "sweep", "ts": second * SECOND, "slot": second, "sampler": sampler, "ca": "x", "ca_port": 1, "role": "primary", "duration_ns": 1, "ports": 1, "ok": 1});
+    slot_of(sampler, guid, (second * SECOND, second), SECOND)
+}
+
+/// The same for a sampler with another interval, and with any time and slot.
+fn slot_of(sampler: &str, guid: u64, (ts, slot): (u64, u64), interval_ns: u64) -> String {
+    let port = json!({"type": "port", "ts": ts, "slot": slot, "sampler": sampler, "guid": Guid(guid).to_string(), "port": 1,
+        "lid": guid, "node": sampler, "status": "ok", "dt_ns": interval_ns, "xmit_gbps": 50.0, "xmit_utilization": 0.5, "rcv_utilization": 0.5, "xmit_blocked": 0.0});
+    let sweep = json!({"type": "sweep", "ts": ts, "slot": slot, "sampler": sampler, "ca": "x", "ca_port": 1, "role": "primary", "duration_ns": 1, "ports": 1, "ok": 1});
     format!("{port}\n{sweep}\n")
+}
+
+/// A sampler of [`run_live`].
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    interval_ms: u64,
+    /// Distance of its clock from that of the hub.
+    ahead_ms: i64,
+    /// Time that its records need on their way.
+    delay_ms: u64,
+}
+
+const fn live(interval_ms: u64, ahead_ms: i64, delay_ms: u64) -> Live {
+    Live { interval_ms, ahead_ms, delay_ms }
+}
+
+/// Lets samplers send records without a `start` record for some seconds, in virtual time. Returns the
+/// values of their ports in each frame, with its slot.
+fn run_live<const N: usize>(hub: &Hub, seconds: u64, samplers: [Live; N]) -> Vec<(u64, [u16; N])> {
+    let (mut frames, mut number) = (Vec::new(), None);
+    for at_ms in (0..seconds * 1000).step_by(10) {
+        let wall_ns = START * SECOND + at_ms * 1_000_000;
+        let now = Now { monotonic: Duration::from_millis(at_ms + 1000), wall_ns };
+        for (place, sampler) in samplers.iter().enumerate() {
+            let (clock_ms, interval_ns) =
+                ((START * 1000 + at_ms - sampler.delay_ms).saturating_add_signed(sampler.ahead_ms), sampler.interval_ms * 1_000_000);
+            if clock_ms.is_multiple_of(sampler.interval_ms) {
+                let at = (clock_ms * 1_000_000, clock_ms / sampler.interval_ms);
+                for line in slot_of(&format!("s{place}"), place as u64 + 1, at, interval_ns).lines() {
+                    let kind = Head::of(line.as_bytes()).expect("a record").kind.expect("a kind");
+                    hub.add(0, &[Record::parse(line.as_bytes(), kind).expect("a record")], Some(wall_ns), now);
+                }
+            }
+        }
+        hub.tick(now);
+        if let Some(frame) = hub.frame().filter(|frame| number.replace(frame.number) != Some(frame.number)) {
+            let value =
+                |place: usize| frame.topology.find((Guid(place as u64 + 1), PortNum(1))).map_or(NO_DATA, |port| frame.values[0][port]);
+            frames.push((frame.slot, std::array::from_fn(value)));
+        }
+    }
+    frames
 }
 
 fn records(hub: &Hub, guid: u64) -> usize {
@@ -184,4 +231,63 @@ fn lag_is_stated_and_unknown_records_are_counted() {
     let state = hub.read();
     assert!(state.is_behind() && state.lag_ns() >= 10 * SECOND);
     assert_eq!((state.inputs[0].lines, state.inputs[0].unknown, state.inputs[0].malformed), (2, 1, 1));
+}
+
+#[test]
+fn every_port_has_values_in_each_frame_while_the_clocks_are_right() {
+    for interval in [1000, 100] {
+        for (ahead, behind, delay) in [(350, 0, 0), (500, 0, 100), (1900, 0, 0), (0, 1900, 0), (1000, 900, 0), (600, 0, 1500)] {
+            let hub = new(LIMITS);
+            let samplers = [live(interval, ahead, 0), live(interval, -behind, 0), live(interval, 0, delay), live(interval, 0, 10)];
+            let frames = run_live(&hub, 40, samplers);
+            let settled: Vec<_> = frames.iter().skip_while(|(slot, _)| *slot < (START + 15) * 1000 / interval).collect();
+            assert!(settled.len() as u64 >= 20_000 / interval, "{samplers:?}: {}", settled.len());
+            assert_eq!(settled.iter().find(|(_, values)| *values != [32_000; 4]), None, "{samplers:?}");
+            assert!(settled.is_sorted_by(|one, other| one.0 + 1 == other.0), "{samplers:?}: each slot has one frame");
+            assert_eq!(events(&hub), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn interval_of_a_sampler_without_a_start_record_is_learned() {
+    for intervals in [[100, 100], [10_000, 10_000], [1000, 100], [1000, 10_000], [1000, 1500]] {
+        let hub = new(LIMITS);
+        let frames = run_live(&hub, 60, intervals.map(|interval| live(interval, 0, 20)));
+        let rows = hub.read().samplers.rows();
+        assert_eq!(rows.iter().map(|row| row.interval_ns / 1_000_000).collect::<Vec<_>>(), intervals);
+        let settled = &frames[frames.len() / 2..];
+        assert_eq!(settled.iter().find(|(_, values)| *values != [32_000; 2]), None, "{intervals:?}");
+        assert!(settled.len() as u64 >= 25_000 / intervals[0].min(intervals[1]), "{intervals:?}: {}", settled.len());
+        let names: Vec<_> = hub.read().events(&Filter::all()).into_iter().map(|row| row.event).collect();
+        assert_eq!(names, [""; 0], "{intervals:?}");
+    }
+}
+
+#[test]
+fn one_record_of_another_time_changes_nothing() {
+    let hub = new(LIMITS);
+    run(&hub, 0..100, 0, 0);
+    let far = START + 86_400 * 365;
+    add(&hub, START + 100, &slot("a", 1, far).lines().next().expect("a port record").to_owned());
+    run(&hub, 100..200, 0, 0);
+    assert_eq!((records(&hub, 1), records(&hub, 2), hub.read().store.counts().refused), (200, 200, 1));
+    assert_eq!((events(&hub), hub.read().store.last_ts(), hub.read().last_slot()), (Vec::new(), (START + 199) * SECOND, START + 199));
+}
+
+#[test]
+fn slot_of_another_time_moves_no_frame() {
+    let hub = new(LIMITS);
+    run(&hub, 0..20, 0, 0);
+    for second in 20..40 {
+        let at = (START + second) * SECOND;
+        add(&hub, START + second, &slot("a", 1, START + second));
+        add(&hub, START + second, &slot_of("b", 2, (at, START + second + 1000), SECOND));
+        tick(&hub, START + second);
+        // Until the sampler counts as silent, a frame waits for it, and this test looks once a second.
+        let waits = u64::from(second < 22);
+        assert_eq!((hub.read().last_slot(), shown(&hub, 1)), (START + second - waits, 32_000));
+    }
+    assert_eq!(shown(&hub, 2), NO_DATA);
+    assert_eq!(records(&hub, 2), 40, "the record is kept");
 }
