@@ -166,17 +166,18 @@ impl Archive {
     /// Returns an error if the list of the archive cannot be read.
     pub fn removed(&self) -> Result<BTreeMap<TableName, Hour>, StoreError> {
         let path = self.root.join(REMOVED);
-        let text = match fs::read_to_string(&path) {
+        let octets = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-            text => text.map_err(|source| StoreError::Read { path: path.clone(), source })?,
+            octets => octets.map_err(|source| StoreError::Read { path: path.clone(), source })?,
         };
+        let text = String::from_utf8_lossy(&octets);
         let entry = |line: &str| {
             let (name, folders) = line.split_once(' ')?;
             let (date, hour) = folders.split_once('/')?;
             Some((TableName::every().find(|table| table.as_str() == name)?, Hour::parse(date, hour)?))
         };
-        let foreign = |line: &str| StoreError::Foreign { path: path.clone(), why: format!("a line is `{line}`") };
-        text.lines().map(|line| entry(line).ok_or_else(|| foreign(line))).collect()
+        let damaged = |number, line: &str| StoreError::Removed { path: path.clone(), number, line: line.to_owned() };
+        (1..).zip(text.lines()).map(|(number, line)| entry(line).ok_or_else(|| damaged(number, line))).collect()
     }
 
     /// Sets the last hour that was removed from each table.

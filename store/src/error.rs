@@ -39,6 +39,19 @@ pub enum StoreError {
         /// What is missing or different.
         why: String,
     },
+    /// The list of the hours that retention removed is damaged.
+    #[error("cannot read {}:{number}: expected a table and an hour, such as `ports date=2026-11-22/hour=15` (found {:?})", shown(path), Printable(line).to_string())]
+    #[diagnostic(help(
+        "restore the file from a copy, correct the line, or remove the file; without it, records of removed hours are packed again if their files are given again"
+    ))]
+    Removed {
+        /// Path of the list.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        number: usize,
+        /// The line.
+        line: String,
+    },
     /// A folder of an archive that is a symbolic link.
     #[error("cannot change {}: it is a symbolic link, and packing and retention do not follow links", shown(path))]
     #[diagnostic(help("replace the link by a folder with its files; to use another disk, put the whole archive there"))]

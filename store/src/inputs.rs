@@ -83,11 +83,12 @@ impl Inputs {
     /// Reads the list. A line that is not valid is left out: its file is read again.
     pub(crate) fn load(archive: &Archive) -> Result<Self, StoreError> {
         let path = archive.root().join(LIST);
-        let text = match fs::read_to_string(&path) {
+        let octets = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            text => text.map_err(|source| StoreError::Read { path, source })?,
+            octets => octets.map_err(|source| StoreError::Read { path, source })?,
         };
-        let entries = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+        // A damaged line need not be UTF-8.
+        let entries = octets.split(|octet| *octet == b'\n').filter_map(|line| serde_json::from_slice::<Entry>(line).ok());
         Ok(Self(entries.map(|entry| (entry.input.file.clone(), entry)).collect()))
     }
 
@@ -150,6 +151,11 @@ mod tests {
         let again = Inputs::load(&archive).unwrap();
         assert!(!again.has(&input, &archive, |_, _| false), "the hour is missing");
         assert!(again.has(&input, &archive, |_, removed| removed == hour), "retention removed the hour");
+        // A disk can return any octets.
+        let list = folder.path().join(LIST);
+        fs::write(&list, [b"{\"file\":\"\xff\n\0\n".to_vec(), fs::read(&list).unwrap(), b"\xfe".to_vec()].concat()).unwrap();
+        let damaged = Inputs::load(&archive).unwrap();
+        assert!(damaged.0.len() == 1 && damaged.has(&input, &archive, |_, _| true), "only the damaged lines are left out");
         fs::write(&path, "next").unwrap();
         assert!(!again.has(&InputFile::of(&path).unwrap().unwrap(), &archive, |_, _| true));
         assert_eq!(InputFile::of(Path::new("-")).unwrap(), None);

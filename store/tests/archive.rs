@@ -394,6 +394,20 @@ fn damaged_file_is_an_error_and_is_not_replaced() {
 }
 
 #[test]
+fn damaged_list_of_removed_hours_is_an_error_with_its_line_and_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::create(folder.path()).unwrap();
+    let list = folder.path().join(".removed");
+    for line in [&b"ports date=2026-11-\xff2/hour=15"[..], b"ports", b"", b"ports date=2026-11-22/hour=99"] {
+        fs::write(&list, [b"events date=2026-11-22/hour=15\n", line, b"\n"].concat()).unwrap();
+        let error = archive.removed().unwrap_err();
+        assert!(error.to_string().starts_with(&format!("cannot read {}:2: expected a table and an hour", list.display())), "{error}");
+        let help = miette::Diagnostic::help(&error).unwrap().to_string();
+        assert!(help.contains("remove the file; without it, records of removed hours are packed again"), "{help}");
+    }
+}
+
+#[test]
 fn second_packer_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let first = Packer::new(dir.path(), VERIFY).unwrap();

@@ -38,9 +38,9 @@ impl Positions {
     /// # Errors
     /// Returns the error of the operating system.
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
-        let text = match fs::read_to_string(path) {
+        let octets = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            text => text?,
+            octets => octets?,
         };
         let line = |line: &str| {
             let mut numbers = line.split(' ').map(|number| number.parse::<u64>().ok());
@@ -48,7 +48,8 @@ impl Positions {
             let id = FileId { device: next()?, inode: next()?, born_ns: next()? };
             Some((id, next()?))
         };
-        Ok(Self(text.lines().filter_map(line).collect()))
+        // A damaged line need not be UTF-8.
+        Ok(Self(String::from_utf8_lossy(&octets).lines().filter_map(line).collect()))
     }
 
     /// Replaces the file in one step, and makes it durable.
@@ -78,7 +79,8 @@ mod tests {
         let id = FileId::of(&folder.path().metadata().expect("a folder"));
         let positions = Positions([(id, 7), (FileId { inode: 1, ..id }, Positions::WHOLE)].into());
         positions.save(&path).expect("written");
-        fs::write(&path, fs::read_to_string(&path).expect("read") + "torn 7").expect("written");
+        let damaged = [b"\xff 7\n".to_vec(), fs::read(&path).expect("read"), b"torn 7".to_vec()].concat();
+        fs::write(&path, damaged).expect("written");
         assert_eq!(Positions::load(&path).expect("read"), positions);
     }
 
