@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ibnet_analysis::record::{Head, Record};
 
 use crate::events::EventRow;
+use crate::fields;
 use crate::input::{Message, What};
 use crate::state::{Hub, Now};
 use crate::texts;
@@ -100,7 +101,8 @@ fn disconnected(hub: &Hub, input: usize, reason: String, was_connected: bool, cl
 }
 
 fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock: Clock) {
-    let (mut total, mut malformed, mut unknown, mut first) = (0, 0, 0, None);
+    let (mut total, mut malformed, mut unknown, mut unknown_fields, mut first) = (0, 0, 0, 0, None);
+    let earlier = hub.read().inputs.get(input).map_or(0, |status| status.lines);
     let mut records = Vec::with_capacity(AT_ONCE);
     for line in lines.split(|octet| *octet == b'\n') {
         let line = line.trim_ascii();
@@ -108,9 +110,13 @@ fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock:
             continue;
         }
         total += 1;
-        let parsed = Head::of(line).and_then(|head| head.kind.map(|kind| Record::parse(line, kind)).transpose());
+        let parsed =
+            Head::of(line).and_then(|head| head.kind.map(|kind| Record::parse(line, kind).map(|record| (kind, record))).transpose());
         match parsed {
-            Ok(Some(mut record)) => {
+            Ok(Some((kind, mut record))) => {
+                if (earlier + total) % fields::LOOK_EVERY == 1 {
+                    unknown_fields += fields::unknown(line, kind);
+                }
                 texts::cut(&mut record);
                 records.push(record);
             }
@@ -130,6 +136,7 @@ fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock:
     count(hub, input, total, malformed, first);
     if let Some(status) = hub.write().inputs.get_mut(input) {
         status.unknown += unknown;
+        status.unknown_fields += unknown_fields;
     }
 }
 

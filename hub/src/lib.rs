@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `input` | sockets, files, standard input, NATS |
 //! | `ingest` | parses lines and adds the records to the state |
+//! | `fields` | counts the fields of a newer sampler |
 //! | `state` | records, newest slot, samplers, events, inputs |
 //! | `store` | the recent records in compact form |
 //! | `archive` | older records, from an archive |
@@ -25,6 +26,7 @@
 mod archive;
 mod clocks;
 mod events;
+mod fields;
 mod http;
 mod ingest;
 mod input;

@@ -54,6 +54,9 @@ pub(crate) struct InputState {
     pub(crate) malformed: u64,
     /// Number of records of types that the hub does not know.
     pub(crate) unknown: u64,
+    /// Number of fields that the hub does not know, in one of [`fields::LOOK_EVERY`](crate::fields)
+    /// lines.
+    pub(crate) unknown_fields: u64,
     /// Reason why the first malformed line is not a record.
     pub(crate) first_malformed: Option<String>,
 }
@@ -120,6 +123,7 @@ impl Hub {
             lines: 0,
             malformed: 0,
             unknown: 0,
+            unknown_fields: 0,
             first_malformed: None,
         };
         let state = State {

@@ -432,6 +432,18 @@ fn malformed_lines_are_counted_and_skipped() {
 }
 
 #[test]
+fn fields_of_a_newer_sampler_are_counted_in_one_of_256_lines() {
+    let newer = |line: &String| line.replace("\"hops\":1", "\"hops\":1,\"colour\":\"blue\",\"weight\":7") + "\n";
+    let all: Vec<String> = lines().iter().filter(|line| line.contains("\"hops\":1")).map(newer).collect();
+    // The first line, and one more in another batch.
+    let hub = hub(&[all[..10].concat(), all[10..300].concat()]);
+    let state = hub.read();
+    let status = &state.inputs[0];
+    assert_eq!((status.lines, status.malformed, status.unknown, status.unknown_fields), (300, 0, 0, 4));
+    assert_eq!(state.store.counts().added, 300);
+}
+
+#[test]
 fn sampler_that_disappears_is_reported_and_its_ports_have_no_data() {
     let hub = hub(&[lines().join("\n") + "\n"]);
     let clock = Clock::start();
