@@ -307,6 +307,10 @@ impl State {
             return;
         };
         self.change_clocks(wall_ns);
+        if !self.collector.fits(port) {
+            self.store.refuse();
+            return;
+        }
         if !self.store.add(port, &sampler, is_apart) {
             return;
         }

@@ -16,6 +16,10 @@ use ibnet_analysis::record::Port;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+/// Largest size of the texts of all ports in octets: 256 for each of the largest number of ports. An
+/// input can invent them.
+pub(crate) const MOST_OCTETS: usize = 64 << 20;
+
 /// A device: a switch, or one port of an HCA.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Device {
@@ -97,11 +101,32 @@ struct Known {
     is_primary: bool,
 }
 
+impl Known {
+    /// Returns whether a record has the same device, peer and link.
+    fn is_of(&self, port: &Port<'_>) -> bool {
+        let Self { port: known, lid, .. } = self;
+        let peer = known.peer.as_ref();
+        *known.node == *port.node
+            && *known.link == *port.link
+            && known.kind == port.kind
+            && peer.map(|peer| (peer.0, peer.1)) == port.peer_guid.zip(port.peer_port)
+            && peer.is_none_or(|peer| *peer.2 == *port.peer.as_deref().unwrap_or_default())
+            && *lid == Some(port.lid)
+    }
+
+    /// Returns the octets of the texts.
+    fn octets(&self) -> usize {
+        self.port.node.len() + self.port.link.len() + self.port.peer.as_ref().map_or(0, |(_, _, node)| node.len())
+    }
+}
+
 /// Collects the ports from records and net files.
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     ids: FxHashMap<PortKey, u32>,
     ports: Vec<Known>,
+    /// Octets of the texts of all ports.
+    pub(crate) octets: usize,
     is_changed: bool,
     generation: u32,
 }
@@ -130,9 +155,16 @@ impl Collector {
     fn insert(&mut self, known: Known) {
         let next = self.ports.len() as u32;
         if *self.ids.entry(known.port.key()).or_insert(next) == next {
+            self.octets += known.octets();
             self.ports.push(known);
             self.is_changed = true;
         }
+    }
+
+    /// Returns whether there is memory for the texts of a record.
+    pub(crate) fn fits(&self, port: &Port<'_>) -> bool {
+        let octets = port.node.len() + port.link.len() + port.peer.as_ref().map_or(0, |peer| peer.len());
+        self.octets + octets <= MOST_OCTETS || self.ids.get(&port.key()).is_some_and(|id| self.ports[*id as usize].is_of(port))
     }
 
     /// Adds the port of a record.
@@ -142,15 +174,10 @@ impl Collector {
             let known = Known { port: PortAndPeer::of(port), lid: Some(port.lid), sampler: Some(Arc::clone(sampler)), is_primary };
             return self.insert(known);
         };
-        let peer = known.port.peer.as_ref();
-        let is_same = *known.port.node == *port.node
-            && *known.port.link == *port.link
-            && known.port.kind == port.kind
-            && peer.map(|peer| (peer.0, peer.1)) == port.peer_guid.zip(port.peer_port)
-            && peer.is_none_or(|peer| *peer.2 == *port.peer.as_deref().unwrap_or_default())
-            && known.lid == Some(port.lid);
-        if !is_same {
+        if !known.is_of(port) {
+            self.octets -= known.octets();
             (known.port, known.lid) = (PortAndPeer::of(port), Some(port.lid));
+            self.octets += known.octets();
             self.is_changed = true;
         }
         // The name of the primary sampler stays while the secondary also reads the port.
@@ -169,6 +196,7 @@ impl Collector {
         if self.ports.len() < before {
             self.is_changed = true;
             self.ids = self.ports.iter().zip(0..).map(|(known, id)| (known.port.key(), id)).collect();
+            self.octets = self.ports.iter().map(Known::octets).sum();
         }
     }
 

@@ -5,6 +5,7 @@ use ibnet_analysis::record::Head;
 use serde_json::json;
 
 use super::*;
+use crate::live::topology::MOST_OCTETS;
 use crate::store::chunk::Wanted;
 
 const SECOND: u64 = 1_000_000_000;
@@ -218,6 +219,34 @@ fn long_texts_of_events_take_little_memory() {
     }
     let rows = hub.read().events(&Filter::all());
     assert!(rows.len() == 300 && rows.iter().all(|row| row.detail.len() == 1024 && row.sampler.len() == 1024));
+}
+
+#[test]
+fn names_of_invented_ports_are_refused_beyond_their_limit() {
+    let hub = new(LIMITS);
+    let counts = || {
+        let counts = hub.read().store.counts();
+        (counts.added, counts.refused)
+    };
+    let port = |guid: u64, second: u64, name: &str| {
+        let (guid, ts) = (Guid(guid).to_string(), (START + second) * SECOND);
+        json!({"type": "port", "ts": ts, "slot": START + second, "sampler": "a", "guid": guid, "port": 1, "lid": 1, "node": name,
+            "peer_guid": guid, "peer_port": 2, "peer": name, "status": "ok"})
+        .to_string()
+    };
+    let name = "x".repeat(1000);
+    // As after many ports: three more have room.
+    hub.write().collector.octets = MOST_OCTETS - 3 * 2000;
+    (1..=5).for_each(|guid| add(&hub, START, &port(guid, 0, &name)));
+    assert_eq!((counts(), hub.read().collector.octets), ((3, 2), MOST_OCTETS));
+    // A port that is known stays, but its name does not become longer.
+    add(&hub, START + 1, &port(1, 1, &name));
+    add(&hub, START + 1, &port(2, 1, &"y".repeat(1001)));
+    assert_eq!(counts(), (4, 3));
+    // Ports that are no longer read make room.
+    let collector = &mut hub.write().collector;
+    collector.retain(&[(Guid(1), PortNum(1))]);
+    assert_eq!(collector.octets, 2000);
 }
 
 #[test]

@@ -91,7 +91,8 @@ impl Identity {
     }
 
     fn octets(&self) -> usize {
-        size_of::<Self>() + self.node.len() + self.peer.as_ref().map_or(0, |peer| peer.len()) + self.link.len() + 16
+        let texts = [&self.node, &self.link, &self.link_source, &self.identity];
+        size_of::<Self>() + texts.into_iter().chain(&self.peer).map(|text| text.len()).sum::<usize>()
     }
 }
 
@@ -99,6 +100,8 @@ impl Identity {
 #[derive(Clone, Debug)]
 pub(crate) struct OpenChunk {
     pub(crate) identity: Arc<Identity>,
+    /// Octets of the identity. 0 if a chunk counts them.
+    identity_octets: usize,
     table: Table,
     span: Option<(u64, u64)>,
     last_ts: u64,
@@ -108,6 +111,8 @@ pub(crate) struct OpenChunk {
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
     identity: Arc<Identity>,
+    /// Octets of the identity. 0 if an earlier chunk of the port counts them.
+    identity_octets: usize,
     packed: Packed,
     /// Smallest and largest `ts`.
     pub(crate) span: (u64, u64),
@@ -124,7 +129,8 @@ pub(crate) enum Wanted {
 
 impl OpenChunk {
     pub(crate) fn new(port: &ReadPort<'_>) -> Self {
-        Self { identity: Arc::new(Identity::of(port)), table: Table::default(), span: None, last_ts: 0 }
+        let identity = Identity::of(port);
+        Self { identity_octets: identity.octets(), identity: Arc::new(identity), table: Table::default(), span: None, last_ts: 0 }
     }
 
     /// Returns the number of records.
@@ -133,7 +139,7 @@ impl OpenChunk {
     }
 
     pub(crate) fn octets(&self) -> usize {
-        self.table.octets()
+        self.table.octets() + self.identity_octets
     }
 
     /// Smallest and largest `ts`.
@@ -197,7 +203,7 @@ impl OpenChunk {
 
     /// Returns the compact form. Returns `None` without records.
     pub(crate) fn pack(&self) -> Option<Chunk> {
-        Some(Chunk { identity: Arc::clone(&self.identity), packed: self.table.pack(), span: self.span? })
+        Some(Chunk { identity: Arc::clone(&self.identity), identity_octets: 0, packed: self.table.pack(), span: self.span? })
     }
 
     /// Returns the compact form and removes the records. Keeps the memory and the columns. Returns
@@ -205,7 +211,8 @@ impl OpenChunk {
     pub(crate) fn close(&mut self) -> Option<Chunk> {
         let span = self.span.take()?;
         self.last_ts = 0;
-        Some(Chunk { identity: Arc::clone(&self.identity), packed: self.table.close(), span })
+        let identity_octets = std::mem::take(&mut self.identity_octets);
+        Some(Chunk { identity: Arc::clone(&self.identity), identity_octets, packed: self.table.close(), span })
     }
 }
 
@@ -217,10 +224,9 @@ impl OpenChunk {
 }
 
 impl Chunk {
-    /// Returns the octets on the heap. The chunks of a port usually share the identity, so it does
-    /// not count.
+    /// Returns the octets on the heap. The first of the chunks that share an identity counts it.
     pub(crate) fn octets(&self) -> usize {
-        size_of::<Self>() + self.packed.octets() + self.identity.octets() / 8
+        size_of::<Self>() + self.packed.octets() + self.identity_octets
     }
 
     /// Appends the records to a list.
@@ -361,6 +367,23 @@ mod tests {
         chunk.read(Of { sampler: "s1", is_secondary: true, guid: Guid(0xab), port: PortNum(2) }, &names, wanted, &mut read);
         check(read);
         chunk.octets()
+    }
+
+    #[test]
+    fn each_identity_counts_once() {
+        let mut names = Arc::default();
+        let named = |number: u64, name: &str| line(number).replace("n\\u001b", &name.repeat(1000));
+        let octets = [named(0, "a"), named(1, "b")].map(|text| {
+            let mut open = OpenChunk::new(&parsed(&text));
+            let mut close = || {
+                open.add(&parsed(&text), &mut names);
+                open.close().expect("a record").octets()
+            };
+            [close(), close()]
+        });
+        for [first, second] in octets {
+            assert!(first > 1000 + second && second < 1000, "{first} and {second}");
+        }
     }
 
     #[test]

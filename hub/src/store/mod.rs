@@ -219,12 +219,13 @@ impl Store {
             let mut ages: Vec<(u64, usize)> = ages.collect();
             ages.sort_unstable_by(|one, other| other.cmp(one));
             let mut excess = self.octets - most;
-            let first_kept = ages.iter().find(|(_, octets)| {
-                let is_kept = excess == 0;
+            let dropped = ages.iter().take_while(|(_, octets)| {
+                let is_dropped = excess > 0;
                 excess = excess.saturating_sub(*octets);
-                is_kept
+                is_dropped
             });
-            self.drop_older(now_of, first_kept.map_or(0, |(age, _)| *age));
+            // Chunks of other ports with the same age are dropped, too.
+            self.drop_older(now_of, dropped.last().map_or(u64::MAX, |(age, _)| age.saturating_sub(1)));
         }
         let mut before = self.last_ts.saturating_sub(self.limits.minutes_ns);
         loop {
