@@ -298,7 +298,7 @@ fn one_record_of_another_time_changes_nothing() {
     let hub = new(LIMITS);
     run(&hub, 0..100, 0, 0);
     let far = START + 86_400 * 365;
-    add(&hub, START + 100, &slot("a", 1, far).lines().next().expect("a port record").to_owned());
+    add(&hub, START + 100, slot("a", 1, far).lines().next().expect("a port record"));
     run(&hub, 100..200, 0, 0);
     assert_eq!((records(&hub, 1), records(&hub, 2), hub.read().store.counts().refused), (200, 200, 1));
     assert_eq!((events(&hub), hub.read().store.last_ts(), hub.read().last_slot()), (Vec::new(), (START + 199) * SECOND, START + 199));
