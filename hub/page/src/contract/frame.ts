@@ -125,14 +125,16 @@ export function decodeHeat(message: ArrayBuffer): Heat {
   const rows = view.getUint32(24, true);
   const count = view.getUint32(28, true);
   const end = HEAT_HEADER + 2 * rows * count;
-  expectLength(
-    message,
-    Math.max(end, message.byteLength - ((message.byteLength - end) % 4)),
-    "matrix",
-  );
+  // The places of the lower bounds, in ascending order. They need not lie at a multiple of 4.
+  const bounds = Math.floor((message.byteLength - end) / 4);
+  expectLength(message, end + 4 * Math.min(Math.max(bounds, 0), rows * count), "matrix");
   const columns: Cells[] = arrays(message, HEAT_HEADER, rows, count);
-  // The places of the lower bounds. They need not lie at a multiple of 4.
+  let last = -1;
   for (const place of new Uint32Array(message.slice(end))) {
+    if (place <= last || place >= rows * count) {
+      throw new Error(`cannot read a matrix: the place of a lower bound is wrong (found ${place})`);
+    }
+    last = place;
     const index = Math.floor(place / rows);
     let column = columns[index];
     if (column instanceof Uint16Array) {

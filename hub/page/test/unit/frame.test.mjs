@@ -82,4 +82,17 @@ test("matrix_marks_lower_bounds", () => {
   assert.deepEqual([...second].map(frames.knownShare), [0, 1]);
   assert.equal(frames.stateOf(frames.codeIn(second[1])), "errors increased at an unknown time");
   assert.throws(() => frames.decodeHeat(marked.buffer.slice(0, -1)), /cannot read a matrix/);
+  // Octets that follow must be places within the matrix, in ascending order.
+  const followed = (places) => {
+    const text = new Uint8Array(plain.byteLength + 4 * places.length);
+    text.set(new Uint8Array(plain));
+    places.forEach((place, index) => {
+      new DataView(text.buffer).setUint32(plain.byteLength + 4 * index, place, true);
+    });
+    return text.buffer;
+  };
+  for (const places of [[4], [2, 2], [3, 1], [0, 0, 0], [0, 1, 2, 3, 0], [0, 1, 2, 3, 4]]) {
+    assert.throws(() => frames.decodeHeat(followed(places)), /cannot read a matrix/);
+  }
+  assert.equal(frames.decodeHeat(followed([0, 1, 2, 3])).columns.length, 2);
 });
