@@ -1,4 +1,4 @@
-//! GET requests to Prometheus over HTTP/1.1, with TLS and a password if necessary.
+//! GET requests to Prometheus, with TLS and a password if necessary.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,19 +6,11 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
-use hyper::rt::{Read, Write};
-use hyper::{Request, Uri};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
-use tokio::runtime::Runtime;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use rustls::crypto::ring;
+use ureq::http::Uri;
+use ureq::http::header::{AUTHORIZATION, HeaderValue};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Error, Timeout};
 
 use super::error::HostMetricsError;
 
@@ -27,7 +19,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const WHOLE: Duration = Duration::from_secs(300);
 
 /// Largest response in octets. 100,000 series of an hour at 15 s have about this size.
-const MOST: usize = 1 << 30;
+const MOST: u64 = 1 << 30;
 
 /// What a connection to Prometheus needs besides its address.
 #[derive(Clone, Default)]
@@ -41,29 +33,23 @@ pub struct Access {
 
 /// A server.
 pub(super) struct Server {
-    runtime: Runtime,
+    agent: Agent,
     /// The address without the user.
     url: String,
-    host: String,
-    port: u16,
-    /// Path before `/api/v1`.
-    prefix: String,
-    tls: Option<TlsConnector>,
     authorization: Option<HeaderValue>,
 }
 
 impl Server {
     pub(super) fn new(url: &str, access: &Access) -> Result<Self, HostMetricsError> {
-        let wrong = |why: String| HostMetricsError::Url { url: without_user(url), why };
-        let uri: Uri = url.parse().map_err(|_| wrong("it is not a URL".to_owned()))?;
-        let is_tls = uri.scheme_str() == Some("https");
-        let authority = uri.authority().ok_or_else(|| wrong("it has no host".to_owned()))?;
+        let wrong = |why: &str| HostMetricsError::Url { url: without_user(url), why: why.to_owned() };
+        let uri: Uri = url.parse().map_err(|_| wrong("it is not a URL"))?;
+        let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
         let user = authority.as_str().rsplit_once('@').map(|(user, _)| user);
         if user.is_some_and(|user| user.contains(':')) {
-            return Err(wrong("it has a password, which other users of this machine can see; use --host-metrics-password-file".to_owned()));
+            return Err(wrong("it has a password, which other users of this machine can see; use --host-metrics-password-file"));
         }
         if uri.query().is_some() {
-            return Err(wrong("it has a query after `?`".to_owned()));
+            return Err(wrong("it has a query after `?`"));
         }
         let authorization = match (user, &access.secret) {
             (Some(user), secret) => {
@@ -73,21 +59,22 @@ impl Server {
             (None, Some(token)) => Some(format!("Bearer {token}")),
             (None, None) => None,
         };
-        let header = |text: String| {
-            let mut value = HeaderValue::from_str(&text).map_err(|_| wrong("the password or token has a control character".to_owned()))?;
-            value.set_sensitive(true);
-            Ok::<_, HostMetricsError>(value)
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        Ok(Self {
-            runtime: runtime.map_err(|error| wrong(format!("no runtime for the connection: {error}")))?,
-            url: without_user(url),
-            host: authority.host().trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
-            prefix: uri.path().trim_end_matches('/').to_owned(),
-            tls: is_tls.then(|| connector(access.ca_file.as_deref())).transpose()?,
-            authorization: authorization.map(header).transpose()?,
-        })
+        let header = |text: String| HeaderValue::from_str(&text).map_err(|_| wrong("the password or token has a control character"));
+        let is_tls = uri.scheme_str() == Some("https");
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            // The password is for this server only.
+            .max_redirects(0)
+            .proxy(None)
+            .accept("application/json")
+            .user_agent(concat!("ibnet-view/", env!("CARGO_PKG_VERSION")))
+            .timeout_resolve(Some(CONNECT))
+            .timeout_connect(Some(CONNECT))
+            .timeout_global(Some(WHOLE));
+        if is_tls {
+            config = config.tls_config(tls(access.ca_file.as_deref())?);
+        }
+        Ok(Self { agent: config.build().into(), url: without_user(url), authorization: authorization.map(header).transpose()? })
     }
 
     /// Returns the address without the user.
@@ -96,69 +83,51 @@ impl Server {
     }
 
     /// Sends a GET request. Returns the status and the body.
-    pub(super) fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<(u16, Bytes), HostMetricsError> {
-        let unreachable = |why: String| HostMetricsError::Unreachable { url: self.url.clone(), why };
-        let late = |_| unreachable(format!("no response within {} s", WHOLE.as_secs()));
-        self.runtime.block_on(async { tokio::time::timeout(WHOLE, self.send(path, parameters)).await.map_err(late)? })
-    }
-
-    async fn send(&self, path: &str, parameters: &[(&str, &str)]) -> Result<(u16, Bytes), HostMetricsError> {
-        let unreachable = |why: String| HostMetricsError::Unreachable { url: self.url.clone(), why };
-        let connecting = tokio::time::timeout(CONNECT, TcpStream::connect((&*self.host, self.port))).await;
-        let stream = connecting.map_err(|_| unreachable("the connection setup takes too long".to_owned()))?;
-        let stream = stream.map_err(|error| unreachable(error.to_string()))?;
-        let query: Vec<String> = parameters.iter().map(|(name, value)| format!("{}={}", escaped(name), escaped(value))).collect();
-        let mut request = Request::get(format!("{}{path}?{}", self.prefix, query.join("&")))
-            .header(HOST, format!("{}:{}", self.host, self.port))
-            .header(ACCEPT, "application/json")
-            .header(USER_AGENT, concat!("ibnet-view/", env!("CARGO_PKG_VERSION")));
+    pub(super) fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<(u16, Vec<u8>), HostMetricsError> {
+        let mut request = self.agent.get(format!("{}{path}", self.url.trim_end_matches('/'))).query_pairs(parameters.iter().copied());
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let request = request.body(Empty::new()).map_err(|error| unreachable(error.to_string()))?;
-        let Some(tls) = &self.tls else { return self.exchange(TokioIo::new(stream), request).await };
-        let name = ServerName::try_from(self.host.clone()).map_err(|error| unreachable(error.to_string()))?;
-        let stream =
-            tls.connect(name, stream).await.map_err(|error| HostMetricsError::Tls { url: self.url.clone(), why: error.to_string() })?;
-        self.exchange(TokioIo::new(stream), request).await
+        let mut response = request.call().map_err(|error| self.failed(error))?;
+        let body = response.body_mut().with_config().limit(MOST).read_to_vec().map_err(|error| self.failed(error))?;
+        Ok((response.status().as_u16(), body))
     }
 
-    async fn exchange<T>(&self, io: T, request: Request<Empty<Bytes>>) -> Result<(u16, Bytes), HostMetricsError>
-    where
-        T: Read + Write + Unpin + Send + 'static,
-    {
-        let broken = |error: &dyn std::fmt::Display| HostMetricsError::Response { url: self.url.clone(), why: error.to_string() };
-        let (mut sender, connection) = http1::handshake(io).await.map_err(|error| broken(&error))?;
-        let connection = tokio::spawn(connection);
-        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
-        let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), MOST).collect().await.map_err(|error| broken(&error))?;
-        connection.abort();
-        Ok((status, body.to_bytes()))
+    fn failed(&self, error: Error) -> HostMetricsError {
+        let url = self.url.clone();
+        match error {
+            Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
+                HostMetricsError::Unreachable { url, why: "the connection setup takes too long".to_owned() }
+            }
+            Error::Timeout(_) => HostMetricsError::Unreachable { url, why: format!("no response within {} s", WHOLE.as_secs()) },
+            Error::Io(error) => match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+                true => HostMetricsError::Tls { url, why: error.to_string() },
+                false => HostMetricsError::Unreachable { url, why: error.to_string() },
+            },
+            Error::Rustls(_) | Error::Tls(_) => HostMetricsError::Tls { url, why: error.to_string() },
+            Error::HostNotFound | Error::ConnectionFailed => HostMetricsError::Unreachable { url, why: error.to_string() },
+            error => HostMetricsError::Response { url, why: error.to_string() },
+        }
     }
 }
 
-/// Returns a connector that trusts the certificates of a file. Without a file it trusts those of this
-/// system, or those of `SSL_CERT_FILE`.
-fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, HostMetricsError> {
-    let mut roots = RootCertStore::empty();
-    match ca_file {
+/// Returns a configuration that trusts the certificates of a file. Without a file it trusts those of
+/// this system, or those of `SSL_CERT_FILE`.
+fn tls(ca_file: Option<&Path>) -> Result<TlsConfig, HostMetricsError> {
+    let roots: Vec<_> = match ca_file {
         Some(path) => {
             let wrong = |why: String| HostMetricsError::Authority { path: path.display().to_string(), why };
-            let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
-            for certificate in certificates {
-                let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-                roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
-            }
-            if roots.is_empty() {
-                return Err(wrong("it has no certificate".to_owned()));
-            }
+            let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+            let items = parse_pem(&text).collect::<Result<Vec<_>, _>>().map_err(|error| wrong(error.to_string()))?;
+            items.into_iter().filter_map(|item| if let PemItem::Certificate(found) = item { Some(found) } else { None }).collect()
         }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
+        None => rustls_native_certs::load_native_certs().certs.iter().map(|found| Certificate::from_der(found).to_owned()).collect(),
+    };
+    if let Some(path) = ca_file.filter(|_| roots.is_empty()) {
+        return Err(HostMetricsError::Authority { path: path.display().to_string(), why: "it has no certificate".to_owned() });
     }
-    Ok(TlsConnector::from(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())))
+    let provider = Arc::new(ring::default_provider());
+    Ok(TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(roots))).unversioned_rustls_crypto_provider(provider).build())
 }
 
 /// Returns the URL without the user and a password.
@@ -167,18 +136,6 @@ fn without_user(url: &str) -> String {
     let end = rest.find('/').unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     format!("{scheme}://{}{path}", authority.rsplit_once('@').map_or(authority, |(_, host)| host))
-}
-
-/// Escapes a value of a query (RFC 3986, 2.1).
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for octet in text.bytes() {
-        match octet {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => escaped.push(octet.into()),
-            _ => escaped += &format!("%{octet:02X}"),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]
@@ -192,12 +149,9 @@ mod tests {
             assert!(error.contains("cannot use") && !error.contains("secret@"), "{error}");
         }
         let server = Server::new("https://user@[::1]/prometheus/", &Access { secret: Some("x".to_owned()), ca_file: None }).unwrap();
-        assert_eq!((server.url(), &*server.host, server.port, &*server.prefix), ("https://[::1]/prometheus/", "::1", 443, "/prometheus"));
-        assert_eq!(server.authorization.unwrap(), "Basic dXNlcjp4");
-    }
-
-    #[test]
-    fn query_is_escaped() {
-        assert_eq!(escaped("{a=~\"b.*\"}[1m] ü"), "%7Ba%3D~%22b.%2A%22%7D%5B1m%5D%20%C3%BC");
+        assert_eq!(
+            (server.url(), server.authorization.as_ref().unwrap().to_str().unwrap()),
+            ("https://[::1]/prometheus/", "Basic dXNlcjp4")
+        );
     }
 }

@@ -298,7 +298,7 @@ mod tests {
         let requests = requests.join().unwrap();
         assert!(requests[0].starts_with("GET /api/v1/label/__name__/values?start=100000.000&end=200000.000&match%5B%5D="), "{requests:?}");
         let query =
-            "GET /api/v1/query_range?query=rate%28%7B__name__%3D%22m_total%22%7D%5B100s%5D%29&start=100100.000&end=200100.000&step=100 ";
+            "GET /api/v1/query_range?query=rate(%7B__name__%3D%22m_total%22%7D%5B100s%5D)&start=100100.000&end=200100.000&step=100 ";
         assert!(requests[1].starts_with(query), "{requests:?}");
     }
 
@@ -310,6 +310,8 @@ mod tests {
             (401, "Unauthorized", "HTTP status 401"),
             (403, "Forbidden", "HTTP status 403"),
             (404, "<html>", "HTTP status 404"),
+            // Redirects are not followed: the password is for this server only.
+            (302, "", "HTTP status 302"),
             (200, "<html>", "it is not an answer of the API"),
         ] {
             let (url, requests) = serve(vec![(status, body.to_owned())]);
