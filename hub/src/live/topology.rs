@@ -16,8 +16,8 @@ use ibnet_analysis::record::Port;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// Largest size of the texts of all ports in octets: 256 for each of the largest number of ports. An
-/// input can invent them.
+/// Largest size of the texts of all ports in octets: 256 for each of the largest number of ports.
+/// An input can invent them.
 pub(crate) const MOST_OCTETS: usize = 64 << 20;
 
 /// A device: a switch, or one port of an HCA.
