@@ -21,7 +21,7 @@ use crate::live::timeline::{Sample, Timeline};
 use crate::live::topology::{Collector, Topology};
 use crate::live::{COUNT, most_slots};
 use crate::samplers::{Arrival, ClockChange, Samplers, Source, is_in_slot};
-use crate::store::{Limits, Store};
+use crate::store::{Kept, Limits, Store, Times};
 
 /// Time between two removals of old data.
 const TRIM_EVERY: Duration = Duration::from_secs(5);
@@ -226,7 +226,7 @@ impl Hub {
         }
         if now.monotonic.saturating_sub(state.trimmed) >= TRIM_EVERY {
             state.trimmed = now.monotonic;
-            state.trim();
+            state.trim(now.wall_ns);
         }
     }
 
@@ -329,7 +329,7 @@ impl State {
     /// Reports clocks that became wrong or right, and keeps the records of wrong ones apart.
     fn change_clocks(&mut self, wall_ns: u64) {
         for ClockChange { sampler, is_apart, event } in self.samplers.take_clock_changes() {
-            self.store.set_apart(&sampler, is_apart, self.samplers.newest_ns());
+            self.store.set_apart(&sampler, is_apart);
             if is_apart {
                 self.samplers.ids_of(&sampler).for_each(|id| self.rounds.forget(id));
             }
@@ -391,17 +391,29 @@ impl State {
         Frame { topology: Arc::clone(&self.topology), number: self.published, slot, ts: last, is_partial, values }
     }
 
-    fn trim(&mut self) {
+    fn trim(&mut self, wall_ns: u64) {
+        let times = Times { newest_ns: self.newest_ns(), wall_ns };
         let Self { store, samplers, .. } = self;
-        store.trim(&samplers.clock_times());
-        let last = self.store.last_ts();
-        let before = last.saturating_sub(self.limits.minutes_ns);
+        store.trim(&samplers.clock_times(), times);
+        let now_ns = times.now_ns();
+        let before = now_ns.saturating_sub(self.limits.minutes_ns);
         self.events.drop_before(before);
         self.jobs.drop_before(before);
-        self.timeline.trim(last.saturating_sub(self.limits.recent_ns), before);
+        self.timeline.drop_after(times.newest_ns);
+        self.timeline.trim(now_ns.saturating_sub(self.limits.recent_ns), before);
         let keys = self.store.keys();
         self.collector.retain(&keys);
         self.board.retain(&keys);
+    }
+
+    /// Returns the newest record of all right clocks, in nanoseconds since 1970. 0 without any.
+    pub(crate) fn newest_ns(&self) -> u64 {
+        self.samplers.newest_ns()
+    }
+
+    /// Returns what is kept in memory.
+    pub(crate) fn kept(&self) -> Kept {
+        self.store.kept(self.newest_ns())
     }
 
     /// Returns events with the names of their devices.

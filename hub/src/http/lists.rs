@@ -48,7 +48,7 @@ fn rows<R: Serialize>((from_ns, to_ns): (u64, u64), rows: Vec<R>) -> Result<Answ
 fn range(hub: &Hub, params: &Params) -> Result<(u64, u64), ApiError> {
     let state = hub.read();
     let interval_ns = state.samplers.interval_ns().max(1);
-    let last = state.store.last_ts() / interval_ns * interval_ns;
+    let last = state.newest_ns() / interval_ns * interval_ns;
     drop(state);
     let (from, to) = params.range((last.saturating_sub(USUAL_NS), last))?;
     // Without `from`, the range has the usual length also if it ends earlier.

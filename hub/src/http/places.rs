@@ -123,7 +123,7 @@ mod tests {
     fn weight_depends_on_the_time_range_and_the_ports() {
         const HOUR_NS: u64 = 3600 * 1_000_000_000;
         let hub = hub(&[lines().join("\n") + "\n"]);
-        let last = hub.read().store.last_ts();
+        let last = hub.read().newest_ns();
         let weight = |length, ports| Weight::of(&hub, (last - length, last), ports);
         assert_eq!((weight(SHORT_NS, 40_000), weight(HOUR_NS, 40_000)), (Weight::Short, Weight::Long));
         assert_eq!((weight(24 * HOUR_NS, 2), weight(24 * HOUR_NS, 1000)), (Weight::Short, Weight::Long));

@@ -76,12 +76,12 @@ pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(
             samplers,
             samplers_connected,
             last_slot: state.last_slot(),
-            last_ts: state.store.last_ts(),
+            last_ts: state.newest_ns(),
             interval_ns: state.samplers.interval_ns(),
             generation: state.topology.generation,
             clients: CLIENTS - app.clients.available_permits(),
             frames_dropped: app.hub.frames_dropped(),
-            kept: Kept { archive_from_ns, ..state.store.kept() },
+            kept: Kept { archive_from_ns, ..state.kept() },
             archive,
             counts: state.store.counts(),
             inputs: state.inputs.clone(),
@@ -164,7 +164,7 @@ pub(crate) async fn series(State(app): State<App>, headers: HeaderMap, RawQuery(
 
 /// Returns the time from the oldest minute or record to the newest record.
 pub(crate) fn kept_range(hub: &Hub) -> (u64, u64) {
-    let kept = hub.read().store.kept();
+    let kept = hub.read().kept();
     (kept.minutes_from_ns.or(kept.from_ns).unwrap_or(0), kept.to_ns.unwrap_or(0))
 }
 

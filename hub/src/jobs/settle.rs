@@ -35,7 +35,7 @@ pub(crate) fn run(hub: &Hub) {
             let state = hub.read();
             let Some(read_ns) = state.jobs.source.read_ns else { return };
             let Some(first) = state.store.first_ts() else { return };
-            let to = read_ns.min(state.store.last_ts().saturating_sub(LATE_NS)) / BIN_NS * BIN_NS;
+            let to = read_ns.min(state.newest_ns()).saturating_sub(LATE_NS) / BIN_NS * BIN_NS;
             // Without a record there is nothing to add before the first one.
             let from = state.jobs.source.settled_ns.unwrap_or(0).max(first / BIN_NS * BIN_NS);
             (from, to.min(from.saturating_add(SLICE_NS)))

@@ -86,6 +86,13 @@ impl Timeline {
         }
     }
 
+    /// Drops the bins that begin after `newest_ns`, the newest record. A clock that was corrected leaves them.
+    pub(crate) fn drop_after(&mut self, newest_ns: u64) {
+        for bins in [&mut self.slots, &mut self.minutes] {
+            bins.truncate(bins.partition_point(|bin| bin.from_ns <= newest_ns));
+        }
+    }
+
     /// Returns the time of the first bin.
     pub(crate) fn first_ns(&self) -> Option<u64> {
         self.minutes.front().or_else(|| self.slots.front()).map(|bin| bin.from_ns)

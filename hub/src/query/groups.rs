@@ -108,7 +108,7 @@ fn usual_range(hub: &Hub) -> (u64, u64) {
     let state = hub.read();
     let interval_ns = state.samplers.interval_ns().max(1);
     let most_ns = (MOST_RECORDS / state.topology.ports.len().max(1) as u64).saturating_mul(interval_ns);
-    let to = (state.store.last_ts() / interval_ns).saturating_sub(1) / STEP * STEP * interval_ns;
+    let to = (state.newest_ns() / interval_ns).saturating_sub(1) / STEP * STEP * interval_ns;
     (to.saturating_sub(USUAL_NS.min(most_ns)), to)
 }
 
@@ -198,7 +198,7 @@ mod tests {
         let hub = hub(&[lines.join("\n") + "\n"]).with_groups(Groups::new(vec![group.clone()]).expect("one group"));
         add_jobs(&hub);
         let jobs: Vec<JobRun> = hub.read().jobs.within(0, u64::MAX).map(|known| known.run.clone()).collect();
-        let (passes, last) = (Passes::default(), hub.read().store.last_ts() / SECOND);
+        let (passes, last) = (Passes::default(), hub.read().newest_ns() / SECOND);
         for (from, to) in [(last - 150, last - 3), (last - 90, last - 30)] {
             let range = (from * SECOND, to * SECOND);
             let inputs = Inputs { files: vec![path.clone()], from: Some(range.0), to: Some(range.1) };
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn usual_range_ends_before_the_newest_slot() {
         let hub = hub(&[lines().join("\n") + "\n"]);
-        let last = hub.read().store.last_ts() / SECOND;
+        let last = hub.read().newest_ns() / SECOND;
         let to = (last - 1) / STEP * STEP;
         assert!(to < last && to + STEP >= last, "the newest slot is left out");
         assert_eq!(usual_range(&hub), ((to - 300) * SECOND, to * SECOND));

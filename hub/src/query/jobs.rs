@@ -212,7 +212,7 @@ pub(crate) fn one(hub: &Hub, evaluations: &Evaluations, id: &str, range: Option<
         let state = hub.read();
         let known = state.jobs.find(id).ok_or_else(|| missing(id))?.clone();
         let interval_ns = state.samplers.interval_ns().max(1);
-        let last = state.store.last_ts() / interval_ns * interval_ns;
+        let last = state.newest_ns() / interval_ns * interval_ns;
         let end = known.run.to.map_or(last, |end| end.min(last)) / interval_ns * interval_ns;
         let ports = state.store.keys().len().max(1) as u64;
         let most_ns = (MOST_RECORDS / ports).saturating_mul(interval_ns);

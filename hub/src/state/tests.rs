@@ -122,7 +122,7 @@ fn sampler_that_is_ahead_deletes_no_records_of_others() {
         run(&hub, 100..200, 0, ahead);
         assert_eq!((records(&hub, 1), records(&hub, 2)), (200, 100), "{ahead} s");
         assert_eq!(events(&hub), ["wrong_clock"]);
-        assert_eq!(hub.read().store.last_ts(), (START + 199) * SECOND);
+        assert_eq!(hub.read().newest_ns(), (START + 199) * SECOND);
     }
 }
 
@@ -155,7 +155,7 @@ fn corrected_sampler_is_shown_again() {
     run(&hub, 30..60, 0, 0);
     assert_eq!(events(&hub), ["wrong_clock", "right_clock"]);
     assert_eq!((shown(&hub, 1), shown(&hub, 2)), (32_000, 32_000));
-    assert_eq!(hub.read().store.last_ts(), (START + 59) * SECOND);
+    assert_eq!(hub.read().newest_ns(), (START + 59) * SECOND);
 }
 
 #[test]
@@ -205,6 +205,66 @@ fn minutes_have_no_values_of_a_wrong_clock() {
     }
     let minutes = hub.read().store.minutes((Guid(1), PortNum(1)), 0, u64::MAX);
     assert!(minutes.iter().filter(|minute| minute.values[0].is_some()).count() >= 9, "{}", minutes.len());
+}
+
+/// Lets the only sampler send records for a time, with the offset of its clock in seconds. With an offset,
+/// the data rate is 70 Gb/s instead of 50.
+fn run_alone(hub: &Hub, seconds: std::ops::Range<u64>, offset: u64) {
+    for second in seconds {
+        let lines = slot("a", 1, START + second + offset);
+        add(hub, START + second, &if offset > 0 { lines.replace(":50.0", ":70.0") } else { lines });
+        tick(hub, START + second);
+    }
+}
+
+/// Returns the minutes with values, counted from the start, and their largest data rates.
+fn minutes(hub: &Hub) -> Vec<(u64, f64)> {
+    let minutes = hub.read().store.minutes((Guid(1), PortNum(1)), 0, u64::MAX);
+    minutes.iter().filter_map(|minute| Some((minute.number - START / 60, minute.values[0]?.1))).collect()
+}
+
+#[test]
+fn minutes_go_on_after_records_of_the_future() {
+    for ahead in [300, 3600, 7200] {
+        let hub = new(LIMITS);
+        run_alone(&hub, 0..600, 0);
+        run_alone(&hub, 600..1200, ahead);
+        run_alone(&hub, 1200..2400, 0);
+        // The first minute has 40 seconds.
+        let times = (0..600).chain((600..1200).map(|second| second + ahead).filter(|second| *second < 1180)).chain(1180..2400);
+        let expected: std::collections::BTreeSet<u64> = times.map(|second| (second + START % 60) / 60).collect();
+        let found = minutes(&hub);
+        assert_eq!(found.iter().map(|(number, _)| *number).collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>(), "{ahead} s");
+        assert!(found.iter().all(|(number, max)| *max < 60.0 || (11..20).contains(number)), "{ahead} s: {found:?}");
+    }
+}
+
+#[test]
+fn records_of_the_future_remove_no_older_data() {
+    // Further ahead than the time for which minutes are kept.
+    const AHEAD: u64 = 172_800;
+    for wrong in [600..601, 600..640] {
+        let hub = new(LIMITS);
+        let event = |second: u64| {
+            let event = json!({"type": "event", "ts": (START + second) * SECOND, "slot": 1, "sampler": "a", "ca": "x", "ca_port": 1, "role": "primary", "event": "reset", "detail": ""});
+            add(&hub, START + second, &event.to_string());
+        };
+        run_alone(&hub, 0..600, 0);
+        event(600);
+        run_alone(&hub, wrong.clone(), AHEAD);
+        // The clock is right again, and the next removal follows at once.
+        run_alone(&hub, wrong.end..wrong.end + 6, 0);
+        event(wrong.end);
+        let count = hub.read().events(&Filter { names: vec!["reset".to_owned()], ..Filter::all() }).len();
+        assert_eq!((records(&hub, 1) >= 600, count), (true, 2), "{wrong:?}");
+        run_alone(&hub, wrong.end + 6..1200, 0);
+        let expected: Vec<(u64, f64)> = (0..=20).map(|minute| (minute, 50.0)).collect();
+        assert_eq!(minutes(&hub), expected, "{wrong:?}");
+        let columns = hub.read().timeline.columns(0, u64::MAX, SECOND, 10_000);
+        // The oldest slots are joined to minutes.
+        let expected = (Some(&(START / 60 * 60 * SECOND)), Some(&((START + 1199) * SECOND)));
+        assert_eq!((columns.t.first(), columns.t.last()), expected, "{wrong:?}");
+    }
 }
 
 #[test]
@@ -301,7 +361,7 @@ fn one_record_of_another_time_changes_nothing() {
     add(&hub, START + 100, slot("a", 1, far).lines().next().expect("a port record"));
     run(&hub, 100..200, 0, 0);
     assert_eq!((records(&hub, 1), records(&hub, 2), hub.read().store.counts().refused), (200, 200, 1));
-    assert_eq!((events(&hub), hub.read().store.last_ts(), hub.read().last_slot()), (Vec::new(), (START + 199) * SECOND, START + 199));
+    assert_eq!((events(&hub), hub.read().newest_ns(), hub.read().last_slot()), (Vec::new(), (START + 199) * SECOND, START + 199));
 }
 
 #[test]

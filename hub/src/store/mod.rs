@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use self::chunk::{Chunk, Of, Wanted};
 use self::minutes::{Minute, Minutes};
 use self::names::Names;
-use self::track::{Added, Track};
+use self::track::{Added, Track, age_of};
 
 pub(crate) mod chunk;
 mod column;
@@ -50,6 +50,24 @@ pub(crate) struct Limits {
     pub(crate) minutes_ns: u64,
     /// Largest size of all minutes in octets.
     pub(crate) minutes_max: usize,
+}
+
+/// The times by which data is old, in nanoseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Times {
+    /// Newest record of all right clocks. 0 without any.
+    pub(crate) newest_ns: u64,
+    /// Clock of the hub.
+    pub(crate) wall_ns: u64,
+}
+
+impl Times {
+    /// Returns the time from which the age of data counts that has no clock of its own. Records can be
+    /// of the past, and the clocks of all samplers or that of the hub can be ahead: the smaller time
+    /// drops nothing too early.
+    pub(crate) fn now_ns(self) -> u64 {
+        self.newest_ns.min(self.wall_ns)
+    }
 }
 
 /// Counts of the records.
@@ -96,7 +114,6 @@ pub(crate) struct Store {
     /// Octets of the compact minutes.
     minute_octets: usize,
     counts: Counts,
-    last_ts: u64,
 }
 
 /// The records of one port.
@@ -126,22 +143,17 @@ impl Store {
             open: 0,
             minute_octets: 0,
             counts: Counts::default(),
-            last_ts: 0,
         }
     }
 
     /// Adds a record. Returns false if the record is a copy or was refused.
     ///
-    /// A record of a sampler with a wrong clock is kept *apart*: it does not count in the means of minutes,
-    /// and does not change the newest time.
+    /// A record of a sampler with a wrong clock is kept *apart*: it does not count in the means of minutes.
     pub(crate) fn add(&mut self, port: &Port<'_>, sampler: &Arc<str>, is_apart: bool) -> bool {
         let Some(added) = self.try_add(port, sampler, is_apart) else {
             self.counts.refused += 1;
             return false;
         };
-        if !is_apart {
-            self.last_ts = self.last_ts.max(port.ts);
-        }
         match added {
             Added::Copy => {
                 self.counts.copies += 1;
@@ -178,9 +190,9 @@ impl Store {
             None => return None,
         };
         tracks[place].is_apart = is_apart;
-        let added = tracks[place].add(port, &mut self.names, &mut self.octets);
+        let added = tracks[place].add(port, self.limits.recent_ns, &mut self.names, &mut self.octets);
         if added != Added::Copy && !is_apart {
-            self.minute_octets += minutes.add(port);
+            minutes.add(port, &mut self.minute_octets);
         }
         Some(added)
     }
@@ -190,17 +202,17 @@ impl Store {
         self.counts.refused += 1;
     }
 
-    /// Marks the records of a sampler as those of a wrong clock or a right one. `newest_ns` is the newest
-    /// record of all right clocks.
-    pub(crate) fn set_apart(&mut self, sampler: &str, is_apart: bool, newest_ns: u64) {
+    /// Marks the records of a sampler as those of a wrong clock or a right one.
+    pub(crate) fn set_apart(&mut self, sampler: &str, is_apart: bool) {
         let tracks = self.ports.iter_mut().flat_map(|port| &mut port.tracks);
         tracks.filter(|track| *track.sampler == *sampler).for_each(|track| track.is_apart = is_apart);
-        self.last_ts = newest_ns;
     }
 
     /// Drops the data that is older than the limits, and the oldest data if there is too much. `now_of`
-    /// returns the time of the clock of a sampler: records are old by the clock that wrote them.
-    pub(crate) fn trim(&mut self, now_of: &dyn Fn(&str) -> u64) {
+    /// returns the time of the clock of a sampler. Records are old if they are far from the clock that wrote
+    /// them and from that of the hub: a single record of the future makes no other one old.
+    pub(crate) fn trim(&mut self, now_of: &dyn Fn(&str) -> u64, times: Times) {
+        let now_of = &|sampler: &str| [now_of(sampler), times.wall_ns];
         self.drop_older(now_of, self.limits.recent_ns);
         let open = |ports: &[Tracks]| ports.iter().flat_map(|port| &port.tracks).map(Track::open_octets).sum();
         self.open = open(&self.ports);
@@ -214,7 +226,7 @@ impl Store {
             let tracks = self.ports.iter().flat_map(|port| &port.tracks);
             let ages = tracks.flat_map(|track| {
                 let now = now_of(&track.sampler);
-                track.ends().map(move |(end, octets)| (end.abs_diff(now), octets))
+                track.ends().map(move |(end, octets)| (age_of(end, now), octets))
             });
             let mut ages: Vec<(u64, usize)> = ages.collect();
             ages.sort_unstable_by(|one, other| other.cmp(one));
@@ -227,25 +239,28 @@ impl Store {
             // Chunks of other ports with the same age are dropped, too.
             self.drop_older(now_of, dropped.last().map_or(u64::MAX, |(age, _)| age.saturating_sub(1)));
         }
-        let mut before = self.last_ts.saturating_sub(self.limits.minutes_ns);
+        let octets = &mut self.minute_octets;
+        if times.newest_ns > 0 {
+            self.ports.iter_mut().for_each(|port| port.minutes.drop_after(times.newest_ns, octets));
+        }
+        let mut before = times.now_ns().saturating_sub(self.limits.minutes_ns);
         loop {
-            let dropped: usize = self.ports.iter_mut().map(|port| port.minutes.drop_before(before)).sum();
-            self.minute_octets -= dropped;
+            self.ports.iter_mut().for_each(|port| port.minutes.drop_before(before, octets));
             let oldest = self.ports.iter().filter_map(|port| port.minutes.first_ns()).min();
-            let Some(oldest) = oldest.filter(|_| self.minute_octets > self.limits.minutes_max) else { break };
+            let Some(oldest) = oldest.filter(|_| *octets > self.limits.minutes_max) else { break };
             // An hour more, until the limit is kept. The current hour is not compact yet.
             before = before.max(oldest).saturating_add(60 * minutes::MINUTE_NS);
         }
         self.forget_silent_ports();
     }
 
-    fn drop_older(&mut self, now_of: &dyn Fn(&str) -> u64, age: u64) {
+    fn drop_older(&mut self, now_of: &dyn Fn(&str) -> [u64; 2], age: u64) {
         for port in &mut self.ports {
             port.tracks.retain_mut(|track| {
                 let now = now_of(&track.sampler);
                 self.octets -= track.drop_older(now, age);
                 // A sampler that no longer reads the port.
-                track.last_ts() >= now.saturating_sub(age).min(self.last_ts)
+                !track.is_older(now, age)
             });
         }
     }
@@ -292,11 +307,6 @@ impl Store {
         self.counts
     }
 
-    /// Time of the newest record.
-    pub(crate) const fn last_ts(&self) -> u64 {
-        self.last_ts
-    }
-
     /// Returns the time of the oldest record. Records of wrong clocks do not count: they would hide that
     /// the others begin later.
     pub(crate) fn first_ts(&self) -> Option<u64> {
@@ -308,13 +318,13 @@ impl Store {
         self.tracks(key)?.tracks.iter().filter(|track| !track.is_apart).filter_map(Track::first_ts).min()
     }
 
-    /// Returns what is kept.
-    pub(crate) fn kept(&self) -> Kept {
+    /// Returns what is kept. `newest_ns` is the newest record of all right clocks.
+    pub(crate) fn kept(&self, newest_ns: u64) -> Kept {
         let tracks = || self.ports.iter().flat_map(|port| &port.tracks);
         let open: usize = tracks().map(Track::open_octets).sum();
         Kept {
             from_ns: self.first_ts(),
-            to_ns: (self.last_ts > 0).then_some(self.last_ts),
+            to_ns: (newest_ns > 0).then_some(newest_ns),
             minutes_from_ns: self.ports.iter().filter_map(|port| port.minutes.first_ns()).min(),
             archive_from_ns: None,
             octets: self.octets + self.minute_octets + open,

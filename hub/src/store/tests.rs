@@ -17,6 +17,12 @@ fn add(store: &mut Store, sampler: &str, guid: u64, second: u64) -> bool {
     store.add(&port, &sampler.into(), false)
 }
 
+/// Drops old data at a second of all clocks.
+fn trim(store: &mut Store, second: u64) {
+    let now = second * SECOND;
+    store.trim(&|_| now, Times { newest_ns: now, wall_ns: now });
+}
+
 fn times(store: &Store, guid: u64) -> Vec<u64> {
     let Some(chunks) = store.chunks((Guid(guid), PortNum(1)), 0, u64::MAX) else { return Vec::new() };
     let mut times: Vec<u64> = chunks.read(&Wanted::Named(Vec::new())).iter().map(|port| port.ts / SECOND).collect();
@@ -55,14 +61,38 @@ fn records_are_dropped_after_the_time_and_minutes_stay() {
     (1..=1000).for_each(|second| {
         add(&mut store, "s", 1, second);
     });
-    let now = store.last_ts();
-    store.trim(&|_| now);
+    trim(&mut store, 1000);
     let kept = times(&store, 1);
     // A chunk of 60 records is dropped as a whole.
     assert!((301..=360).contains(&kept.len()) && kept.last() == Some(&1000), "{}", kept.len());
     let minutes = store.minutes((Guid(1), PortNum(1)), 0, u64::MAX);
     assert_eq!((minutes.len(), minutes[3].values[0]), (17, Some((1.5, 1.5))));
-    assert_eq!((store.kept().minutes_from_ns, store.kept().ports), (Some(0), 1));
+    assert_eq!((store.kept(0).minutes_from_ns, store.kept(0).ports), (Some(0), 1));
+}
+
+#[test]
+fn record_of_the_future_removes_no_other_record() {
+    let mut store = Store::new(Limits { recent_ns: 300 * SECOND, ..UNLIMITED });
+    // The wrong record is within 60 records, after which a chunk is complete.
+    for second in (1..=100).chain([5000]).chain(101..=200) {
+        add(&mut store, "s", 1, second);
+    }
+    trim(&mut store, 200);
+    assert_eq!(times(&store, 1), (1..=200).collect::<Vec<_>>());
+    assert_eq!(store.first_ts(), Some(SECOND));
+}
+
+#[test]
+fn time_of_one_wrong_record_makes_no_other_record_old() {
+    let mut store = Store::new(Limits { recent_ns: 300 * SECOND, ..UNLIMITED });
+    for (guid, seconds) in [(1, 1..=150), (2, 1..=149)] {
+        for second in seconds {
+            add(&mut store, "s", guid, second);
+        }
+    }
+    add(&mut store, "s", 1, 5000);
+    store.trim(&|_| 5000 * SECOND, Times { newest_ns: 150 * SECOND, wall_ns: 150 * SECOND });
+    assert_eq!((times(&store, 1).len(), times(&store, 2).len()), (151, 149));
 }
 
 #[test]
@@ -72,10 +102,9 @@ fn oldest_records_are_dropped_at_the_limit_of_octets() {
         add(&mut store, "s", 1, second);
         add(&mut store, "s", 2, second);
     });
-    let (octets, open) = (store.octets, store.kept().octets - store.octets - store.minute_octets);
+    let (octets, open) = (store.octets, store.kept(0).octets - store.octets - store.minute_octets);
     store.limits.recent_max = octets / 2 + open;
-    let now = store.last_ts();
-    store.trim(&|_| now);
+    trim(&mut store, 3000);
     assert!(store.octets <= octets / 2 && store.octets > octets / 3, "{} of {octets}", store.octets);
     let (one, two) = (times(&store, 1), times(&store, 2));
     assert!(one.last() == Some(&3000) && one.first() > Some(&1000) && one.first() == two.first(), "{:?}", one.first());
@@ -88,8 +117,7 @@ fn port_without_records_is_forgotten() {
     (1..=10_000).for_each(|second| {
         add(&mut store, "s", 2, second);
     });
-    let now = store.last_ts();
-    store.trim(&|_| now);
+    trim(&mut store, 10_000);
     assert_eq!((store.keys(), times(&store, 1).len()), (vec![(Guid(2), PortNum(1))], 0));
     assert!(add(&mut store, "s", 1, 10_001), "the port comes back");
 }
@@ -103,8 +131,7 @@ fn open_chunks_count_towards_the_limit() {
             add(&mut store, sampler, guid, 100);
         }
     }
-    let now = store.last_ts();
-    store.trim(&|_| now);
-    assert!(store.kept().octets <= MOST && store.counts().refused > 0, "{} octets, {:?}", store.kept().octets, store.counts());
+    trim(&mut store, 100);
+    assert!(store.kept(0).octets <= MOST && store.counts().refused > 0, "{} octets, {:?}", store.kept(0).octets, store.counts());
     assert!(add(&mut store, "a", 1, 101), "a port that is known");
 }

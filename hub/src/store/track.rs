@@ -73,15 +73,17 @@ impl Track {
         }
     }
 
-    /// Adds a record. Adds the octets of a new chunk to `octets`.
-    pub(crate) fn add(&mut self, port: &ReadPort<'_>, names: &mut Arc<Names>, octets: &mut usize) -> Added {
+    /// Adds a record. Adds the octets of a new chunk to `octets`. The records of a chunk are at most
+    /// `longest_ns` apart, so that one with a wrong time does not decide when the others are dropped.
+    pub(crate) fn add(&mut self, port: &ReadPort<'_>, longest_ns: u64, names: &mut Arc<Names>, octets: &mut usize) -> Added {
         // Records without a slot are copies if they have the same time.
         let is_new = if port.slot > 0 { self.seen.insert(port.slot) } else { port.ts != self.last_ts };
         if !is_new {
             return Added::Copy;
         }
         let is_same = self.open.identity.is_of(port);
-        let is_full = self.open.rows() >= ROWS || (!is_same && self.open.rows() > 0);
+        let is_far = |(from, to): (u64, u64)| to.max(port.ts) - from.min(port.ts) > longest_ns;
+        let is_full = self.open.rows() >= ROWS || !is_same || self.open.span().is_some_and(is_far);
         if let Some(chunk) = is_full.then(|| self.open.close()).flatten() {
             *octets += chunk.octets();
             self.chunks.push_back(Arc::new(chunk));
@@ -119,19 +121,24 @@ impl Track {
         octets
     }
 
-    /// Removes the chunks whose end is further than `age` from `now`. Returns their octets. A clock that
-    /// was corrected leaves records of the time to come.
-    pub(crate) fn drop_older(&mut self, now: u64, age: u64) -> usize {
+    /// Removes the chunks whose end is further than `age` from all times of `now`. Returns their octets. A
+    /// clock that was corrected leaves records of the time to come.
+    pub(crate) fn drop_older(&mut self, now: [u64; 2], age: u64) -> usize {
         let mut octets = 0;
         self.chunks.retain(|chunk| {
-            let is_kept = chunk.span.1.abs_diff(now) <= age;
+            let is_kept = age_of(chunk.span.1, now) <= age;
             octets += if is_kept { 0 } else { chunk.octets() };
             is_kept
         });
         octets
     }
 
-    /// Returns the end and the octets of each chunk, oldest first.
+    /// Returns whether all records are further than `age` from all times of `now`.
+    pub(crate) fn is_older(&self, now: [u64; 2], age: u64) -> bool {
+        self.chunks.is_empty() && self.open.span().is_none_or(|(_, end)| age_of(end, now) > age)
+    }
+
+    /// Returns the end and the octets of each chunk.
     pub(crate) fn ends(&self) -> impl Iterator<Item = (u64, usize)> {
         self.chunks.iter().map(|chunk| (chunk.span.1, chunk.octets()))
     }
@@ -141,15 +148,16 @@ impl Track {
         self.chunks.iter().map(|chunk| chunk.span.0).chain(self.open.span().map(|span| span.0)).min()
     }
 
-    /// Time of the newest record.
-    pub(crate) const fn last_ts(&self) -> u64 {
-        self.last_ts
-    }
-
     /// Returns the octets of the records that are not compact yet.
     pub(crate) fn open_octets(&self) -> usize {
         size_of::<Self>() + self.open.octets()
     }
+}
+
+/// Returns the distance of a time from the nearest time of `now`.
+pub(crate) fn age_of(ns: u64, now: [u64; 2]) -> u64 {
+    let [one, other] = now.map(|now| now.abs_diff(ns));
+    one.min(other)
 }
 
 #[cfg(test)]
