@@ -1,4 +1,4 @@
-//! The errors that keep the hub from starting.
+//! The errors that keep the hub from starting, or that end it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -75,6 +75,15 @@ pub enum HubError {
         /// Error of the operating system.
         #[source]
         source: io::Error,
+    },
+    /// A thread without which the hub cannot work has panicked.
+    #[error("cannot continue: the thread {thread} has panicked")]
+    #[diagnostic(help(
+        "please report this fault with the message of the panic above; systemd starts the hub again, else start it yourself"
+    ))]
+    Panicked {
+        /// Name of the thread.
+        thread: String,
     },
     /// A thread or the runtime cannot be started.
     #[error("cannot start a thread")]

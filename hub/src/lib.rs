@@ -18,6 +18,7 @@
 //! | `samplers`, `events`, `kinds` | the condition of the samplers, what happened, and the kinds of events |
 //! | `clocks` | which samplers have a wrong clock |
 //! | `texts` | the bounds of the texts of records |
+//! | `threads` | starts the threads, and reports their panics |
 //! | `query` | answers from the records |
 //! | `http` | the server |
 //! | `simulate` | a simulated fabric with its samplers |
@@ -40,6 +41,7 @@ mod simulate;
 mod state;
 mod store;
 mod texts;
+mod threads;
 
 pub mod config;
 pub mod error;

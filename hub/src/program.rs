@@ -1,13 +1,13 @@
 //! Starts and stops the hub.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use ibnet::cli::Signals;
 use ibnet::metrics::Secrets;
 use ibnet::topology::net_file;
 use ibnet_analysis::groups::Groups;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::archive::spool::Spool;
 use crate::archive::status::{Part, Shared, with_help};
@@ -21,6 +21,7 @@ use crate::jobs;
 use crate::simulate::Prepared;
 use crate::state::Hub;
 use crate::store::Limits;
+use crate::threads::Threads;
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -29,7 +30,7 @@ fn nanos(duration: Duration) -> u64 {
 /// Runs the hub until a signal stops it. Calls `ready` with the URL of the page.
 ///
 /// # Errors
-/// Returns an error if the hub cannot start.
+/// Returns an error if the hub cannot start, or if one of its threads has panicked.
 pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let inputs = config.inputs.iter().map(|text| parse_input(text)).collect::<Result<Vec<_>, _>>()?;
     let mut simulated = config.simulate.as_ref().map(|(net, simulated)| Prepared::read(net, simulated, "1s")).transpose()?;
@@ -68,21 +69,22 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let server = runtime.block_on(server::Server::bind(listen, secrets)).map_err(|source| HubError::Listen { listen, source })?;
     let (mut senders, messages) = input::queue(names.len());
     let clock = Clock::start();
+    let (threads, panics) = Threads::new();
     let of_thread = Arc::clone(&hub);
-    thread::Builder::new().name("records".to_owned()).spawn(move || ingest::run(&of_thread, &messages, clock)).map_err(HubError::Thread)?;
+    threads.start("records", move || ingest::run(&of_thread, &messages, clock)).map_err(HubError::Thread)?;
     let source = match &config.jobs {
         Some(JobSource::File(path)) => Some(jobs::source::Source::File(path.clone())),
         Some(JobSource::Manager(manager)) => Some(jobs::source::Source::Manager(*manager)),
         None => simulated.as_mut().map(|simulated| jobs::source::Source::Simulated(simulated.take_jobs())),
     };
     if let Some(source) = source {
-        jobs::source::start(Arc::clone(&hub), source, config.hide_users).map_err(HubError::Thread)?;
+        jobs::source::start(Arc::clone(&hub), source, config.hide_users, &threads).map_err(HubError::Thread)?;
     }
     let spool = spool.and_then(|(status, spool)| Some((status, spool?)));
     if let (Some(packing), Some((status, spool))) = (&config.packing, &spool) {
-        packing::start(Arc::clone(&hub), packing.clone(), Arc::clone(spool), Arc::clone(status), clock)?;
+        packing::start(Arc::clone(&hub), packing.clone(), Arc::clone(spool), Arc::clone(status), clock, &threads)?;
         for input in &inputs {
-            source::start(input, Arc::clone(spool), &packing.consumer).map_err(HubError::Thread)?;
+            source::start(input, Arc::clone(spool), &packing.consumer, &threads).map_err(HubError::Thread)?;
         }
     }
     // Inputs that keep their lines have a reader of their own for the archive.
@@ -91,22 +93,28 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         _ => sender,
     };
     if let Some((simulated, sender)) = simulated.and_then(|simulated| Some((simulated, senders.pop()?))) {
-        simulated.start(archived(sender, false)).map_err(HubError::Thread)?;
+        simulated.start(archived(sender, false), &threads).map_err(HubError::Thread)?;
     }
     for (input, sender) in inputs.into_iter().zip(senders) {
         let sender = archived(sender, input.keeps_lines());
-        input::start(input, sender, input::Options { recent: config.recent }).map_err(HubError::Thread)?;
+        input::start(input, sender, input::Options { recent: config.recent }, &threads).map_err(HubError::Thread)?;
     }
     ready(&format!("{scheme}://{}", server.address()));
-    runtime.block_on(async {
-        let mut signals = Signals::new().map_err(HubError::Thread)?;
-        let access = server.access();
-        tokio::select! {
-            () = server.serve(routes::router(hub, access)) => {}
-            signal = signals.next() => tracing::info!(signal, "stopping"),
+    runtime.block_on(serve(hub, server, panics))
+}
+
+/// Serves the page until a signal or a panic of a thread.
+async fn serve(hub: Arc<Hub>, server: server::Server, mut panics: UnboundedReceiver<HubError>) -> Result<(), HubError> {
+    let mut signals = Signals::new().map_err(HubError::Thread)?;
+    let access = server.access();
+    tokio::select! {
+        () = server.serve(routes::router(hub, access)) => Ok(()),
+        signal = signals.next() => {
+            tracing::info!(signal, "stopping");
+            Ok(())
         }
-        Ok(())
-    })
+        Some(panic) = panics.recv() => Err(panic),
+    }
 }
 
 /// Opens the spool of the archive. Without it, the hub shows the fabric and the fault.
@@ -128,5 +136,36 @@ fn parse_input(text: &str) -> Result<Input, HubError> {
     match input {
         Input::Nats(_) if cfg!(not(feature = "nats")) => Err(HubError::NoNats { input: Input::to_string(&input) }),
         input => Ok(input),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ibnet::metrics::{Content, Settings};
+
+    use super::*;
+    use crate::state::tests;
+
+    #[test]
+    fn panic_of_a_thread_ends_the_hub() {
+        let settings = Settings {
+            prefix: "",
+            listen: ([127, 0, 0, 1], 0).into(),
+            tls: None,
+            password_file: None,
+            plain_http: Vec::new(),
+            content: Content::default(),
+        };
+        let secrets = Secrets::read(&settings).expect("no files");
+        let limits = Limits { recent_ns: 1, recent_max: 1, minutes_ns: 1, minutes_max: 1 };
+        let (threads, panics) = Threads::new();
+        threads.start("input-0", || {}).expect("started");
+        threads.start("records", || panic!("a panic of this test")).expect("started");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let ended = runtime.block_on(async {
+            let server = server::Server::bind(settings.listen, secrets).await.expect("bound");
+            serve(Arc::new(tests::new(limits)), server, panics).await
+        });
+        assert_eq!(ended.map_err(|error| error.to_string()), Err("cannot continue: the thread records has panicked".to_owned()));
     }
 }

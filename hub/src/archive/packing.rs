@@ -26,6 +26,7 @@ use crate::error::HubError;
 use crate::events::EventRow;
 use crate::ingest::Clock;
 use crate::state::Hub;
+use crate::threads::Threads;
 
 /// Time between two looks at what is due.
 const TICK: Duration = Duration::from_secs(1);
@@ -72,11 +73,18 @@ pub(crate) enum PackError {
     Store(#[from] StoreError),
 }
 
-/// Starts the thread.
+/// Starts the threads.
 ///
 /// # Errors
-/// Returns an error if the thread cannot be started.
-pub(crate) fn start(hub: Arc<Hub>, packing: Packing, spool: Arc<Spool>, status: Arc<Shared>, clock: Clock) -> Result<(), HubError> {
+/// Returns an error if a thread cannot be started.
+pub(crate) fn start(
+    hub: Arc<Hub>,
+    packing: Packing,
+    spool: Arc<Spool>,
+    status: Arc<Shared>,
+    clock: Clock,
+    threads: &Threads,
+) -> Result<(), HubError> {
     let lower = |_| {
         // Without the right to do this, the thread has the usual priority.
         let _ = rustix::process::setpriority_process(None, NICE);
@@ -92,9 +100,9 @@ pub(crate) fn start(hub: Arc<Hub>, packing: Packing, spool: Arc<Spool>, status: 
             of_status.lock().set_fault(Part::Spool, Some(with_help(&error)));
         }
     };
-    thread::Builder::new().name("spool".to_owned()).spawn(sync).map_err(HubError::Thread)?;
+    threads.start("spool", sync).map_err(HubError::Thread)?;
     let mut work = Work { pools: Some(pools), ..Work::new(hub, packing, spool, status, clock) };
-    thread::Builder::new().name("packing".to_owned()).spawn(move || work.run()).map(drop).map_err(HubError::Thread)
+    threads.start("packing", move || work.run()).map_err(HubError::Thread)
 }
 
 /// The threads of the runs.

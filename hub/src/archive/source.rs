@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::thread;
 
 use super::spool::Spool;
 use crate::input::file::{self, Start};
 use crate::input::positions::Positions;
 use crate::input::{self, Input, Message, What};
+use crate::threads::Threads;
 
 /// Number of reports after which positions are saved. A report comes every second.
 const SAVE_EVERY: u32 = 5;
@@ -23,11 +23,11 @@ const SAVE_EVERY: u32 = 5;
 ///
 /// # Errors
 /// Returns the error of the operating system.
-pub(crate) fn start(input: &Input, spool: Arc<Spool>, consumer: &str) -> io::Result<()> {
+pub(crate) fn start(input: &Input, spool: Arc<Spool>, consumer: &str, threads: &Threads) -> io::Result<()> {
     match input {
-        Input::File(pattern) => start_files(pattern.clone(), spool),
+        Input::File(pattern) => start_files(pattern.clone(), spool, threads),
         #[cfg(feature = "nats")]
-        Input::Nats(nats) if nats.stream.is_some() => super::stream::start(nats.clone(), consumer, spool),
+        Input::Nats(nats) if nats.stream.is_some() => super::stream::start(nats.clone(), consumer, spool, threads),
         _ => {
             let _ = consumer;
             Ok(())
@@ -35,7 +35,7 @@ pub(crate) fn start(input: &Input, spool: Arc<Spool>, consumer: &str) -> io::Res
     }
 }
 
-fn start_files(pattern: String, spool: Arc<Spool>) -> io::Result<()> {
+fn start_files(pattern: String, spool: Arc<Spool>, threads: &Threads) -> io::Result<()> {
     let path = positions_path(spool.folder(), &pattern);
     let positions = Positions::load(&path)?;
     let (mut senders, messages) = input::queue(1);
@@ -44,8 +44,8 @@ fn start_files(pattern: String, spool: Arc<Spool>) -> io::Result<()> {
         // The reader ends when the hub stops.
         let _ = file::follow(&pattern, Start::Behind(positions), &sender);
     };
-    thread::Builder::new().name("archive-files".to_owned()).spawn(reader)?;
-    thread::Builder::new().name("archive-lines".to_owned()).spawn(move || keep(&messages, &spool, &path)).map(drop)
+    threads.start("archive-files", reader)?;
+    threads.start("archive-lines", move || keep(&messages, &spool, &path))
 }
 
 /// Returns the path of the file with the positions of a pattern.

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use async_nats::Client;
@@ -15,6 +14,7 @@ use futures_util::StreamExt;
 use super::spool::Spool;
 use crate::input::nats::{self, Batch};
 use crate::input::{self, NatsInput};
+use crate::threads::Threads;
 
 /// Largest number of messages, and of their octets, that are acknowledged together.
 const MESSAGES: usize = 4096;
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// Returns the error of the operating system.
-pub(super) fn start(input: NatsInput, consumer: &str, spool: Arc<Spool>) -> io::Result<()> {
+pub(super) fn start(input: NatsInput, consumer: &str, spool: Arc<Spool>, threads: &Threads) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let consumer = name(consumer, &input.subject);
     let work = move || {
@@ -48,7 +48,7 @@ pub(super) fn start(input: NatsInput, consumer: &str, spool: Arc<Spool>) -> io::
             }
         });
     };
-    thread::Builder::new().name("archive-stream".to_owned()).spawn(work).map(drop)
+    threads.start("archive-stream", work)
 }
 
 /// Returns the name of the consumer of a subject. Two subjects of a stream need two consumers.

@@ -15,7 +15,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ibnet::types::ParseError;
@@ -31,6 +30,7 @@ pub(crate) mod socket;
 use self::lines::Splitter;
 use self::positions::Positions;
 use crate::archive::spool::Spool;
+use crate::threads::Threads;
 
 /// Number of batches that wait to be parsed.
 const QUEUE: usize = 64;
@@ -145,7 +145,7 @@ pub(crate) fn queue(count: usize) -> (Vec<Sender>, Receiver<Message>) {
 ///
 /// # Errors
 /// Returns the error of the operating system.
-pub(crate) fn start(input: Input, sender: Sender, options: Options) -> io::Result<()> {
+pub(crate) fn start(input: Input, sender: Sender, options: Options, threads: &Threads) -> io::Result<()> {
     let name = format!("input-{}", sender.input);
     let work = move || {
         // Every input ends when the hub stops.
@@ -160,7 +160,7 @@ pub(crate) fn start(input: Input, sender: Sender, options: Options) -> io::Resul
             Input::Nats(_) => sender.send(What::Failed("this program was built without NATS".to_owned())),
         };
     };
-    thread::Builder::new().name(name).spawn(work).map(drop)
+    threads.start(&name, work)
 }
 
 /// Returns the clock of the hub in nanoseconds since 1970.

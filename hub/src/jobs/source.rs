@@ -19,6 +19,7 @@ use ibnet_analysis::when::Zone;
 use super::settle;
 use crate::events::EventRow;
 use crate::state::Hub;
+use crate::threads::Threads;
 
 /// Time between two looks at a file, and between two questions to Slurm.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -79,16 +80,15 @@ impl Source {
 }
 
 /// Starts the thread that reads the source. `hides_users` removes the names of users.
-pub(crate) fn start(hub: Arc<Hub>, source: Source, hides_users: bool) -> io::Result<()> {
+pub(crate) fn start(hub: Arc<Hub>, source: Source, hides_users: bool, threads: &Threads) -> io::Result<()> {
     hub.write().jobs.source.source = Some(source.describe());
-    let work = move || {
+    threads.start("jobs", move || {
         loop {
             look(&hub, &source, hides_users);
             settle::run(&hub);
             thread::sleep(source.every());
         }
-    };
-    thread::Builder::new().name("jobs".to_owned()).spawn(work).map(drop)
+    })
 }
 
 /// Reads the source once. A failure and its end are events.

@@ -31,6 +31,7 @@ use self::changes::Changes;
 use crate::error::HubError;
 use crate::input::{Sender, What};
 use crate::jobs::source::Simulated;
+use crate::threads::Threads;
 
 mod changes;
 mod jobs;
@@ -146,7 +147,7 @@ impl Prepared {
     }
 
     /// Starts the samplers and the changes of the fabric. All records go to `sender`.
-    pub(crate) fn start(self, sender: Sender) -> std::io::Result<()> {
+    pub(crate) fn start(self, sender: Sender, threads: &Threads) -> std::io::Result<()> {
         let clock = SystemClock::start();
         let (mut samplers, mut outlets) = (Vec::new(), Vec::new());
         for block in &self.blocks {
@@ -157,8 +158,8 @@ impl Prepared {
         }
         let changes = Changes::new(&lock(&self.fabric), samplers.iter().map(RunningSampler::name), self.dead, self.has_own_dead);
         let fabric = self.fabric;
-        thread::Builder::new().name("scenario".to_owned()).spawn(move || changes.run(&fabric, &mut samplers))?;
-        thread::Builder::new().name("simulated".to_owned()).spawn(move || forward(&outlets, &sender)).map(drop)
+        threads.start("scenario", move || changes.run(&fabric, &mut samplers))?;
+        threads.start("simulated", move || forward(&outlets, &sender))
     }
 }
 

@@ -61,7 +61,11 @@ docs/hub.md describes the page and the interface for programs.
 Exit codes:
   0  stopped by SIGINT or SIGTERM
   1  the input or the environment is wrong
-  2  the arguments are wrong";
+  2  the arguments are wrong
+  4  a thread of the hub has panicked";
+
+/// Exit code: a thread of the hub has panicked.
+const PANICKED: u8 = 4;
 
 fn main() -> ExitCode {
     let args: Args = match cli::arguments() {
@@ -71,7 +75,10 @@ fn main() -> ExitCode {
     cli::log_to_stderr(LevelFilter::INFO);
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => cli::fail(&error),
+        Err(error) => {
+            let code = cli::fail(&error);
+            if matches!(error, HubError::Panicked { .. }) { ExitCode::from(PANICKED) } else { code }
+        }
     }
 }
 
