@@ -3,14 +3,13 @@
 //! A look at all fields of a line takes about half as long as reading its record. So only one of
 //! [`LOOK_EVERY`] lines of an input is looked at.
 
-use std::borrow::Cow;
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use ibnet::record::schema;
 use ibnet_analysis::record::Type;
 use rustc_hash::FxHashSet;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 
 /// Number of lines of an input for each line whose fields are counted.
 pub(crate) const LOOK_EVERY: u64 = 256;
@@ -21,36 +20,9 @@ static KNOWN: LazyLock<[FxHashSet<&str>; Type::ALL.len()]> =
 
 /// Returns the number of fields of a line of this type that this version does not have.
 pub(crate) fn unknown(line: &[u8], kind: Type) -> u64 {
-    let names = serde_json::from_slice(line).map_or(Vec::new(), |Names(names)| names);
+    let fields: BTreeMap<String, IgnoredAny> = serde_json::from_slice(line).unwrap_or_default();
     let known = KNOWN.iter().zip(Type::ALL).find(|(_, of)| *of == kind).map(|(known, _)| known);
-    names.iter().filter(|name| known.is_some_and(|known| !known.contains(&***name))).count() as u64
-}
-
-/// The names of the fields of a line.
-struct Names<'a>(Vec<Cow<'a, str>>);
-
-impl<'de> Deserialize<'de> for Names<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Names<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a record")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names<'de>, A::Error> {
-                let mut names = Vec::new();
-                while let Some((name, IgnoredAny)) = map.next_entry()? {
-                    names.push(name);
-                }
-                Ok(Names(names))
-            }
-        }
-
-        deserializer.deserialize_map(Fields)
-    }
+    fields.keys().filter(|name| known.is_some_and(|known| !known.contains(&***name))).count() as u64
 }
 
 #[cfg(test)]
