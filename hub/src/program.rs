@@ -141,21 +141,13 @@ fn parse_input(text: &str) -> Result<Input, HubError> {
 
 #[cfg(test)]
 mod tests {
-    use ibnet::metrics::{Content, Settings};
-
     use super::*;
+    use crate::http::tests::settings;
     use crate::state::tests;
 
     #[test]
     fn panic_of_a_thread_ends_the_hub() {
-        let settings = Settings {
-            prefix: "",
-            listen: ([127, 0, 0, 1], 0).into(),
-            tls: None,
-            password_file: None,
-            plain_http: Vec::new(),
-            content: Content::default(),
-        };
+        let settings = settings();
         let secrets = Secrets::read(&settings).expect("no files");
         let limits = Limits { recent_ns: 1, recent_max: 1, minutes_ns: 1, minutes_max: 1 };
         let (threads, panics) = Threads::new();

@@ -138,7 +138,7 @@ mod tests {
     use std::sync::{Weak, mpsc};
     use std::thread;
 
-    use ibnet::metrics::{Content, Secrets, Settings};
+    use ibnet::metrics::Secrets;
     use ibnet::topology::net_file;
     use serde_json::json;
     use tungstenite::protocol::WebSocket as Client;
@@ -147,6 +147,7 @@ mod tests {
     use crate::http::app::App;
     use crate::http::routes::router_of;
     use crate::http::server::Server;
+    use crate::http::tests::settings;
     use crate::ingest::{self, Clock};
     use crate::input::{Message as Input, What};
     use crate::query::tests::hub;
@@ -185,14 +186,7 @@ mod tests {
 
     /// Serves a hub on its own thread. A client can be slow for a long time.
     fn serve_hub(hub: Arc<Hub>) -> SocketAddr {
-        let settings = Settings {
-            prefix: "",
-            listen: ([127, 0, 0, 1], 0).into(),
-            tls: None,
-            password_file: None,
-            plain_http: Vec::new(),
-            content: Content::default(),
-        };
+        let settings = settings();
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -29,5 +29,5 @@ pub(crate) mod places;
 pub(crate) mod routes;
 pub(crate) mod server;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod values;

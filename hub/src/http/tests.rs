@@ -16,16 +16,20 @@ use crate::state::Hub;
 
 const OPEN_API: &str = include_str!("../../openapi.json");
 
-fn access() -> Access {
-    let settings = Settings {
+/// Returns the settings of a server on a free port, without a password.
+pub(crate) fn settings() -> Settings {
+    Settings {
         prefix: "",
         listen: ([127, 0, 0, 1], 0).into(),
         tls: None,
         password_file: None,
         plain_http: Vec::new(),
         content: Content::default(),
-    };
-    Access::new(Secrets::read(&settings).expect("no files"))
+    }
+}
+
+fn access() -> Access {
+    Access::new(Secrets::read(&settings()).expect("no files"))
 }
 
 /// Returns status and content of an answer.
