@@ -55,7 +55,7 @@ pub(crate) struct Board {
 pub(crate) struct SlotTime {
     /// Slot number, in slots of the frames.
     pub(crate) slot: u64,
-    /// Number of slots until the next record of the port.
+    /// Number of slots until the next record of the port has arrived.
     pub(crate) every: u64,
     /// Length of a slot of the frames in nanoseconds.
     pub(crate) interval_ns: u64,

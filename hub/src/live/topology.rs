@@ -116,8 +116,13 @@ impl Known {
 
     /// Returns the octets of the texts.
     fn octets(&self) -> usize {
-        self.port.node.len() + self.port.link.len() + self.port.peer.as_ref().map_or(0, |(_, _, node)| node.len())
+        octets(&self.port.node, &self.port.link, self.port.peer.as_ref().map(|(_, _, node)| &**node))
     }
+}
+
+/// Returns the octets of the texts of a port.
+fn octets(node: &str, link: &str, peer: Option<&str>) -> usize {
+    node.len() + link.len() + peer.map_or(0, str::len)
 }
 
 /// Collects the ports from records and net files.
@@ -163,8 +168,8 @@ impl Collector {
 
     /// Returns whether there is memory for the texts of a record.
     pub(crate) fn fits(&self, port: &Port<'_>) -> bool {
-        let octets = port.node.len() + port.link.len() + port.peer.as_ref().map_or(0, |peer| peer.len());
-        self.octets + octets <= MOST_OCTETS || self.ids.get(&port.key()).is_some_and(|id| self.ports[*id as usize].is_of(port))
+        self.octets + octets(&port.node, &port.link, port.peer.as_deref()) <= MOST_OCTETS
+            || self.ids.get(&port.key()).is_some_and(|id| self.ports[*id as usize].is_of(port))
     }
 
     /// Adds the port of a record.
