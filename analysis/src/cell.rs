@@ -119,13 +119,24 @@ impl Joined {
         if self.members > 0.0 { self.cell() } else { empty }
     }
 
+    /// Returns the share of the members whose value is known, 0 to 1.
+    pub fn covered(&self) -> f64 {
+        self.known / self.members.max(1.0)
+    }
+
+    /// Returns the value and its covered share, as JSON has them: see [`columns`].
+    pub fn column(self) -> (Option<f64>, Option<f64>) {
+        let cell = self.cell();
+        (cell.value(), (cell != Cell::Down).then(|| self.covered()))
+    }
+
     /// Returns the cell of all members.
     pub fn cell(self) -> Cell {
-        let covered = self.known / self.members.max(1.0);
+        let covered = self.covered();
         match self.value {
             Some(value) if self.has_increase => Cell::at_least(value, covered, Cell::Increase),
             Some(value) if self.known >= self.members => Cell::Value(value),
-            Some(value) => Cell::AtLeast { value, covered },
+            Some(value) => Cell::at_least(value, covered, Cell::Unknown),
             None => self.state.unwrap_or(Cell::NoRecord),
         }
     }
@@ -148,9 +159,10 @@ pub fn sum(columns: usize, rows: impl IntoIterator<Item = impl AsRef<[Cell]>>) -
 }
 
 /// Returns the values of a row and their covered shares, as JSON has them. Both are null where
-/// there is nothing to know; a value is null where nothing is known.
+/// there is nothing to know; a value is null where nothing is known, and for at least 0.
 pub fn columns(cells: &[Cell]) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
-    cells.iter().map(|cell| (cell.value(), (*cell != Cell::Down).then(|| cell.covered()))).unzip()
+    let value = |cell: &Cell| cell.value().filter(|value| *value > 0.0 || cell.covered() >= 1.0);
+    cells.iter().map(|cell| (value(cell), (*cell != Cell::Down).then(|| cell.covered()))).unzip()
 }
 
 /// Returns the row of these values and covered shares: the inverse of [`columns`].
@@ -178,6 +190,9 @@ mod tests {
         assert_eq!(added(&[AtLeast { value: 1.0, covered: 0.0 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.5 });
         assert_eq!(added(&[AtLeast { value: 1.0, covered: 0.5 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.75 });
         assert_eq!(added(&[Unknown, Down]), Unknown, "not nothing");
+        for lacking in [NoAnswer, Unknown, NoRecord, AtLeast { value: 0.0, covered: 0.5 }] {
+            assert_eq!(added(&[Value(0.0), lacking]), Unknown, "at least 0 says nothing");
+        }
         assert_eq!(added(&[Value(0.0), Increase]), Increase, "not 0");
         assert_eq!(added(&[Value(2.0), Increase]), AtLeast { value: 2.0, covered: 0.5 });
         assert_eq!([added(&[NoAnswer, Increase]), added(&[Down, NoAnswer]), added(&[NoRecord, Down])], [Increase, NoAnswer, Down]);

@@ -138,5 +138,8 @@ fn numbers_are_recomputed_if_the_clock_of_a_sampler_is_set() {
     assert!(sent.is_sorted() && sent.len() > 20, "{sent:?}");
     let job = Command::new(view()).arg("job").args(&files).args(["--nodes", "node00005", "--format", "json"]).output().unwrap();
     let shown: Value = serde_json::from_slice(&job.stdout).unwrap();
-    assert_eq!(shown["rows"][0]["injected_bytes"].as_f64(), Some((sent[sent.len() - 1] - sent[0]) as f64));
+    // The switch port was read some milliseconds before the first and after the last reading of the HCA
+    // port, and fills in for this time.
+    let (bytes, grown) = (shown["rows"][0]["injected_bytes"].as_f64().unwrap(), (sent[sent.len() - 1] - sent[0]) as f64);
+    assert!((grown..grown * 1.001).contains(&bytes), "{bytes} of {grown}");
 }

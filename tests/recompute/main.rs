@@ -147,13 +147,36 @@ fn with_errors(line: String, from: u64) -> String {
     line.replace("\"symbol_error_counter\":0,", &format!("\"symbol_error_counter\":{errors},"))
 }
 
+/// Makes a counter of octets of some HCA ports full in some slots. It has no rate then, nor in the next
+/// slot.
+fn with_full_counters(line: String) -> String {
+    let mut record = value(&line);
+    let counter = match record["node"].as_str().unwrap_or_default().split_whitespace().next() {
+        Some("node00002") => ("port_xmit_data_bytes", "xmit"),
+        Some("node00016") => ("port_rcv_data_bytes", "rcv"),
+        _ => return line,
+    };
+    let phase = record["slot"].as_u64().unwrap() % 6;
+    if record["type"] != "port" || phase > 2 || record[counter.0].is_null() {
+        return line;
+    }
+    if phase < 2 {
+        record[counter.0] = (4 * u64::from(u32::MAX)).into();
+        record["saturated"] = json!([counter.0]);
+    }
+    for rate in ["gbps", "utilization"] {
+        record[format!("{}_{rate}", counter.1)] = Value::Null;
+    }
+    format!("{record}\n")
+}
+
 /// Damages the recording as operators do: the records of a primary end in the middle and continue
 /// under the name of another sampler, those of another have a gap, and some lines stand twice.
 fn disturbed(dir: &Path) {
     let all = files(dir, &["one", "two"]);
     let from = all.iter().filter_map(|file| Some(value(lines(file).first()?)["ts"].as_u64().unwrap())).min().unwrap();
     for file in all {
-        fs::write(&file, lines(&file).into_iter().map(|line| with_errors(line, from)).collect::<String>()).unwrap();
+        fs::write(&file, lines(&file).into_iter().map(|line| with_full_counters(with_errors(line, from))).collect::<String>()).unwrap();
     }
     let first = dir.join("one/node00001.jsonl");
     let whole = lines(&first);

@@ -162,7 +162,7 @@ impl GroupTraffic {
                 ports: ports.len(),
                 in_bytes: octets(received),
                 out_bytes: octets(&sent),
-                covered_seconds: flows.covered_seconds(received),
+                covered_seconds: flows.covered_seconds(ports.iter().map(|port| &port.into)),
                 in_peak_gbps: received.iter().filter_map(Cell::value).reduce(f64::max),
                 out_peak_gbps: sent.iter().filter_map(Cell::value).reduce(f64::max),
             }
@@ -178,7 +178,7 @@ impl GroupTraffic {
             group: group.name.clone(),
             in_bytes: targets.iter().map(|target| target.in_bytes).sum(),
             out_bytes: targets.iter().map(|target| target.out_bytes).sum(),
-            covered_seconds: flows.covered_seconds(&inflow),
+            covered_seconds: flows.covered_seconds(own.iter().map(|port| &port.into)),
             recorded_seconds: flows.seconds.iter().sum(),
             in_imbalance: Imbalance::of(targets.iter().map(|target| target.in_bytes)),
             out_imbalance: Imbalance::of(targets.iter().map(|target| target.out_bytes)),
@@ -242,7 +242,7 @@ fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
             least_bytes: flows.octets(part(|(least, ..)| least)),
             estimate_bytes: flows.octets(estimate_gbps.iter().copied()),
             most_bytes: flows.octets(part(|(.., most)| most)),
-            covered_seconds: flows.covered_seconds(&known),
+            covered_seconds: flows.covered_seconds(std::iter::once(&known)),
             correlation: correlations[index],
             estimate_gbps,
         }

@@ -9,6 +9,7 @@
 
 use super::run::Run;
 use super::selection::Selection;
+use crate::ports::DATA_COUNTERS;
 use crate::rates::{LastReading, Slots};
 use crate::record::{Interval, Port, Record, Value};
 
@@ -28,6 +29,18 @@ struct Reading {
     last: LastReading,
     is_saturated: bool,
     value: Value,
+}
+
+impl Reading {
+    /// Returns whether the counter was reset before its next value. A saturated counter was cleared.
+    fn is_before_reset(&self, after: &Value) -> bool {
+        match (&self.value, after) {
+            _ if self.is_saturated => false,
+            (Value::One(before), Value::One(after)) => after < before,
+            (Value::Many(before), Value::Many(after)) => before.iter().zip(after).any(|(before, after)| after < before),
+            _ => false,
+        }
+    }
 }
 
 impl Edges {
@@ -98,22 +111,28 @@ fn remember(readings: &mut Vec<Reading>, record: &Port<'_>, slots: &Slots) {
 }
 
 /// Computes the values at an edge for the counters of this record that were also read before the
-/// edge, and calls `put` with them: first the counters without a gap between the two readings, then
-/// the others. It removes these counters from `readings`, so each counter is used once.
+/// edge, and calls `put` with them: first the counters without a gap or a reset between the two
+/// readings, then the others. It removes these counters from `readings`, so each counter is used once.
 fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, slots: &Slots, put: &mut dyn FnMut(&mut Record<'_>)) {
     if readings.is_empty() {
         return;
     }
+    let is_reset = DATA_COUNTERS.into_iter().any(|name| {
+        let before = readings.iter().find(|reading| *reading.name == *name);
+        before.zip(record.value(name)).is_some_and(|(before, value)| before.is_before_reset(value))
+    });
     for has_gap in [false, true] {
         let (mut counters, mut saturated) = (Vec::new(), Vec::new());
         for (name, value) in &record.counters {
-            let is_found = |reading: &Reading| *reading.name == **name && slots.has_gap(&reading.last, record.slot) == has_gap;
+            let is_unknown = |reading: &Reading| slots.has_gap(&reading.last, record.slot) || reading.is_before_reset(value);
+            let is_found = |reading: &Reading| *reading.name == **name && is_unknown(reading) == has_gap;
             let Some(index) = readings.iter().position(is_found) else { continue };
             let reading = readings.swap_remove(index);
             let Some(interval) = Interval::new(reading.last.ts, record.ts) else { continue };
             counters.push((*name, between(&reading.value, value, interval, edge)));
-            // A value between two readings is not known if one of them is not.
-            if reading.is_saturated || record.is_saturated(name) {
+            // A value between two readings is not known if one of them is not. Octets of both
+            // directions are not known around a reset; increases of errors count where they were read.
+            if reading.is_saturated || record.is_saturated(name) || is_reset && DATA_COUNTERS.contains(name) {
                 saturated.push((*name).into());
             }
         }

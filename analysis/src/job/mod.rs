@@ -18,10 +18,11 @@ use std::fmt;
 use ibnet::types::{Guid, NodeKind, PortNum};
 use serde::Serialize;
 
-use crate::cell::{Cell, sum};
+use crate::cell::{Cell, Joined};
 use crate::hosts::{Hosts, host_of};
 use crate::ports::bins::TimeBins;
-use crate::ports::{Mean, PortKey, PortName, PortSummary, Total, with_equal_bins};
+use crate::ports::carried::{Flow, HCA_PORTS, Kind, both};
+use crate::ports::{Mean, PortKey, PortName, PortSummary, with_equal_bins};
 
 pub mod all;
 pub mod imbalance;
@@ -33,9 +34,6 @@ pub mod table;
 
 use self::all::PortRate;
 use self::imbalance::Imbalance;
-
-/// Largest number of a port of an HCA.
-const HCA_PORTS: u8 = 2;
 
 /// Traffic of a job. The field names are those of the JSON output.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -78,8 +76,12 @@ pub struct Node {
     pub injected_bytes: f64,
     /// Octets that the host received.
     pub ejected_bytes: f64,
-    /// Time in which the octets are known, in seconds: the mean of the ports.
+    /// Time in which the octets are known, in seconds: the mean of the ports, and the direction with
+    /// less time.
     pub covered_seconds: f64,
+    /// Time in which the sent octets are known, in seconds.
+    #[serde(skip)]
+    pub(crate) sent_seconds: f64,
     /// Mean share of the time in which a port had data to send and no credit, 0 to 1. Null without
     /// records.
     pub blocked: Option<f64>,
@@ -198,8 +200,11 @@ impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { octets, blocked, whole } = self;
         write!(f, "octets are known for {octets:.1} s")?;
-        blocked.map_or(Ok(()), |blocked| write!(f, " and blocked time for {blocked:.1} s"))?;
-        write!(f, " of {whole:.1} s")
+        if let Some(blocked) = blocked.filter(|blocked| *blocked > 0.0) {
+            write!(f, " and blocked time for {blocked:.1} s")?;
+        }
+        write!(f, " of {whole:.1} s")?;
+        if *blocked == Some(0.0) { f.write_str(", blocked time is not known") } else { Ok(()) }
     }
 }
 
@@ -213,8 +218,8 @@ struct HostPort<'a> {
     leaf: Option<Guid>,
     /// The port of the leaf switch.
     leaf_port: Option<PortName>,
-    /// Octets that the host sent and received.
-    total: Total,
+    /// Octets that the host sent and received, and its blocked time.
+    total: Flow,
     /// Records of the HCA.
     hca: Option<&'a PortSummary>,
     /// Records of the switch port at the other end.
@@ -240,7 +245,7 @@ impl Job {
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
             blocked_ns_per_byte: blocked_ns_per_byte(
                 (sum(|node| node.blocked_seconds), sum(|node| node.blocked_covered_seconds)),
-                (sum(|node| node.injected_bytes), sum(|node| node.covered_seconds)),
+                (sum(|node| node.injected_bytes), sum(|node| node.sent_seconds)),
             ),
             step_ns: own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1_000_000_000),
             into: into(&own, &steps),
@@ -265,12 +270,13 @@ impl Job {
 /// recorded switch port.
 fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     let mut found = Vec::new();
+    let recorded = ports.values().filter_map(|port| port.carried.span()).reduce(both).unwrap_or_default();
     for (key, port) in ports {
         let peer = port.peer.and_then(|peer| ports.get(&peer));
         if port.kind == Some(NodeKind::Hca) {
             let switch = peer.filter(|peer| peer.peer == Some(*key));
             let leaf = port.peer.map(|(guid, _)| guid);
-            let total = if port.total.time_ns > 0 { port.total } else { switch.map(|switch| switch.total.reversed()).unwrap_or_default() };
+            let total = port.carried.total_with(switch.map(|switch| &switch.carried), recorded);
             found.push(HostPort {
                 key: *key,
                 host: host_of(&port.node),
@@ -287,7 +293,7 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
                 host: host_of(&port.peer_name),
                 leaf: Some(key.0),
                 leaf_port: Some(PortName::new(&port.node, *key)),
-                total: port.total.reversed(),
+                total: port.carried.total_of_host(recorded),
                 hca: None,
                 switch: Some(port),
             });
@@ -339,19 +345,20 @@ fn nodes(own: &[HostPort<'_>]) -> Vec<Node> {
     let node = |(host, ports): (&str, Vec<&HostPort<'_>>)| {
         let blocked: Vec<Mean> =
             ports.iter().filter_map(|port| Some(port.hca?.all.blocked)).filter(|blocked| blocked.mean().is_some()).collect();
-        let mean_of_ports =
-            |seconds: &dyn Fn(&HostPort<'_>) -> f64| ports.iter().map(|port| seconds(port)).sum::<f64>() / ports.len() as f64;
-        let means: Vec<f64> = blocked.iter().filter_map(Mean::mean).collect();
+        let mut total = Flow::default();
+        ports.iter().for_each(|port| total.add(port.total));
+        let (of_ports, means) = (ports.len() as f64, blocked.iter().filter_map(Mean::mean).collect::<Vec<f64>>());
         Node {
             host: host.to_owned(),
             ports: ports.len(),
-            injected_bytes: ports.iter().map(|port| port.total.xmit).sum(),
-            ejected_bytes: ports.iter().map(|port| port.total.rcv).sum(),
-            covered_seconds: mean_of_ports(&|port| port.total.time_ns as f64 / 1e9),
+            injected_bytes: total.sent(),
+            ejected_bytes: total.received(),
+            covered_seconds: total.covered_seconds() / of_ports,
+            sent_seconds: total.seconds(Kind::Sent) / of_ports,
             blocked: mean(&means),
             blocked_peak: blocked.iter().filter_map(Mean::peak).reduce(f64::max),
-            blocked_seconds: blocked.iter().filter_map(|blocked| Some(blocked.mean()? * blocked.seconds())).sum(),
-            blocked_covered_seconds: mean_of_ports(&|port| port.hca.map_or(0.0, |hca| hca.all.blocked.seconds())),
+            blocked_seconds: total.of(Kind::Blocked).sum,
+            blocked_covered_seconds: total.seconds(Kind::Blocked) / of_ports,
         }
     };
     by_host.into_iter().map(node).collect()
@@ -368,13 +375,17 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
     let step = |number: u64| {
         let all: Vec<_> = own.iter().map(|port| port.known_at(number)).collect();
         let blocked: Vec<f64> = all.iter().filter_map(|(_, _, blocked)| *blocked).collect();
-        let added = |of: fn(&Rates) -> Option<f64>| sum(1, all.iter().map(|rates| [Cell::from(of(rates))]))[0];
+        let added = |of: fn(&Rates) -> Option<f64>| {
+            let mut joined = Joined::default();
+            all.iter().for_each(|rates| joined.add(of(rates).into(), |a, b| a + b));
+            joined
+        };
         let (injected, ejected) = (added(|rates| rates.0), added(|rates| rates.1));
         Step {
             ts: number * width,
-            injected_gbps: injected.value(),
+            injected_gbps: injected.cell().value(),
             injected_covered: injected.covered(),
-            ejected_gbps: ejected.value(),
+            ejected_gbps: ejected.cell().value(),
             ejected_covered: ejected.covered(),
             blocked_covered: blocked.len() as f64 / all.len().max(1) as f64,
             blocked: mean(&blocked),
@@ -422,7 +433,7 @@ fn leaves(ports: &BTreeMap<PortKey, PortSummary>, own: &[HostPort<'_>], others: 
         let here = |all: &'_ [HostPort<'_>]| {
             let here: Vec<_> = all.iter().filter(|port| port.leaf == Some(guid)).collect();
             let sum = |value: fn(&HostPort<'_>) -> f64| here.iter().map(|port| value(port)).sum::<f64>();
-            (here.len(), sum(|port| port.total.xmit), sum(|port| port.total.rcv))
+            (here.len(), sum(|port| port.total.sent()), sum(|port| port.total.received()))
         };
         let ((job_ports, injected, ejected), (other_ports, other_injected, other_ejected)) = (here(own), here(others));
         let name = own.iter().filter(|port| port.leaf == Some(guid)).find_map(|port| match (port.switch, port.hca) {
@@ -438,7 +449,7 @@ fn leaves(ports: &BTreeMap<PortKey, PortSummary>, own: &[HostPort<'_>], others: 
             ejected_bytes: ejected,
             all_injected_bytes: injected + other_injected,
             all_ejected_bytes: ejected + other_ejected,
-            up_bytes: up_ports(ports, guid).map(|(_, port)| port.total.xmit).sum(),
+            up_bytes: up_ports(ports, guid).map(|(_, port)| port.carried.total().sent()).sum(),
         }
     };
     guids.into_iter().map(leaf).collect()

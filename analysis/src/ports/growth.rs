@@ -12,79 +12,110 @@ use crate::record::Port;
 /// cannot carry in the time between the readings and these times is not counted.
 const INEXACT_NS: u64 = 100_000_000;
 
-/// The last reading of both counters.
+/// The last readings of both counters.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Growth {
-    /// Its time, the longest time from the reading of the device to this time, and the counters.
-    last: Option<(u64, u64, [u64; 2])>,
+    counters: [Counter; 2],
     /// Time of the newest reading, also of one that was left out because it is out of order.
     newest: u64,
-    /// End of the time for which rates stood in for the first reading, and their octets.
-    stood_in: (u64, [f64; 2]),
 }
 
-/// Octets that were sent and received over a time.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Moved {
-    /// The time.
-    pub(crate) time: Interval,
-    /// Octets sent and received. `None` for a direction that the record does not have.
-    pub(crate) octets: [Option<f64>; 2],
+/// The last reading of a counter.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Counter {
+    /// Its time, the longest time from the reading of the device to this time, and its value.
+    last: Option<(u64, u64, u64)>,
+    /// Whether the counter was saturated. Rates then stand in for no reading.
+    was_full: bool,
+    /// End of the time for which rates stood in for the first reading, and their octets.
+    stood_in: (u64, f64),
 }
+
+/// Octets of one direction over a time.
+pub(crate) type Moved = (Interval, f64);
 
 impl Growth {
-    /// Adds a record. Returns the octets since the last reading, or those of the rates of the record if
-    /// there is no reading yet. After a reset, and next to a saturated value, they are not known.
-    pub(crate) fn add(&mut self, port: &Port<'_>) -> Option<Moved> {
-        let values = DATA_COUNTERS.map(|name| port.counter(name).filter(|_| !port.is_saturated(name)));
+    /// Adds a record. Returns the octets sent and received since the last reading of each counter, or
+    /// those of the rates of the record if there is no reading yet. After a reset, and next to a
+    /// saturated value, they are not known.
+    pub(crate) fn add(&mut self, port: &Port<'_>) -> [Option<Moved>; 2] {
+        let full = DATA_COUNTERS.map(|name| port.is_saturated(name));
+        let values = DATA_COUNTERS.map(|name| port.counter(name));
         // A value at an edge has been interpolated between two readings, of which one may be late.
         let rtt_ns = if port.is_edge { u64::MAX } else { port.rtt_ns };
-        self.add_reading((port.ts, rtt_ns), values, port.time, [port.xmit_gbps, port.rcv_gbps], &port.link)
+        self.add_reading((port.ts, rtt_ns), (values, full), port.time, [port.xmit_gbps, port.rcv_gbps], &port.link)
     }
 
-    /// Adds the values of a record: its time and round-trip time, both counters, and both rates in Gb/s
-    /// with the time that they describe.
+    /// Adds the values of a record: its time and round-trip time, both counters and whether they are
+    /// saturated, and both rates in Gb/s with the time that they describe.
     pub(crate) fn add_reading(
         &mut self,
         (ts, rtt_ns): (u64, u64),
-        values: [Option<u64>; 2],
+        (mut values, full): ([Option<u64>; 2], [bool; 2]),
         rated: Option<Interval>,
         gbps: [Option<f64>; 2],
         link: &str,
-    ) -> Option<Moved> {
-        let now = if let [Some(xmit), Some(rcv)] = values { Some([xmit, rcv]) } else { None };
-        let last = self.last;
-        let newest = self.newest;
-        self.newest = if now.is_some() { ts } else { newest };
-        if let (Some((.., before)), Some(now), Some(rated)) = (last, now, rated) {
-            // Both counters have a rate, so they were not reset between the two readings of their
-            // sampler. If they are smaller than a reading of this time, a clock was set back: the
-            // records before and after it have the same times.
-            let is_older = gbps.iter().all(Option::is_some) && before.iter().zip(now).any(|(before, now)| now < *before);
-            if is_older && rated.from() <= newest.saturating_add(rated.length_ns() / 2) {
-                return None;
+    ) -> [Option<Moved>; 2] {
+        for (of, counter) in self.counters.iter_mut().enumerate() {
+            if full[of] && values[of].take().is_some() {
+                (counter.last, counter.was_full) = (None, true);
             }
         }
-        self.last = now.map(|now| (ts, rtt_ns, now)).or(last);
-        let Some((since, late_ns, before)) = last else {
-            let time = rated?;
-            // 1 Gb/s for 1 ns is 1 bit.
-            let octets = gbps.map(|gbps| Some(gbps? * time.length_ns() as f64 / 8.0));
-            self.stood_in.0 = time.to();
-            self.stood_in.1.iter_mut().zip(octets).for_each(|(sum, octets)| *sum += octets.unwrap_or(0.0));
-            return octets.iter().any(Option::is_some).then_some(Moved { time, octets });
-        };
-        // The next reading counts the octets of a record without counters too.
-        let (now, time) = (now?, Interval::new(since, ts)?);
+        let newest = self.newest;
+        if values != [None; 2] {
+            self.newest = ts;
+        }
+        let has_decreased = self.counters.iter().zip(values).any(|(counter, now)| match (counter.last, now) {
+            (Some((.., before)), Some(now)) => now < before,
+            _ => false,
+        });
+        // The counters with a rate were not reset between the two readings of their sampler. If one is
+        // smaller than a reading of this time, a clock was set back: the records before and after it
+        // have the same times.
+        let has_rates = values.iter().zip(gbps).all(|(value, gbps)| value.is_none() || gbps.is_some());
+        let is_older = |rated: Interval| has_rates && rated.from() <= newest.saturating_add(rated.length_ns() / 2);
+        if has_decreased && rated.is_some_and(is_older) {
+            return [None; 2];
+        }
+        let most = rate(link).and_then(|rate| rate.data_gbps());
+        let mut moved = [None; 2];
+        for (of, counter) in self.counters.iter_mut().enumerate() {
+            let last = counter.last;
+            counter.last = values[of].map(|now| (ts, rtt_ns, now)).or(last);
+            moved[of] = match last {
+                None => rated.zip(gbps[of]).and_then(|(time, gbps)| counter.stand_in(time, gbps)),
+                // A reset concerns both counters.
+                Some(_) if has_decreased => None,
+                // The next reading counts the octets of a record without counters too.
+                Some(last) => values[of].and_then(|now| counter.grown(last, (ts, now), most)),
+            };
+        }
+        moved
+    }
+}
+
+impl Counter {
+    /// Returns the octets of a rate, which stands in for the first reading.
+    fn stand_in(&mut self, time: Interval, gbps: f64) -> Option<Moved> {
+        if self.was_full {
+            return None;
+        }
+        // 1 Gb/s for 1 ns is 1 bit.
+        let octets = gbps * time.length_ns() as f64 / 8.0;
+        self.stood_in = (time.to(), self.stood_in.1 + octets);
+        Some((time, octets))
+    }
+
+    /// Returns the octets since the reading before. `gbps` is the data rate of the link.
+    fn grown(&self, (since, late_ns, before): (u64, u64, u64), (ts, now): (u64, u64), gbps: Option<f64>) -> Option<Moved> {
+        let time = Interval::new(since, ts)?;
         let longest_ns = late_ns.saturating_add(time.length_ns()).saturating_add(INEXACT_NS) as f64;
-        let most = rate(link).and_then(|rate| rate.data_gbps()).map_or(f64::INFINITY, |gbps| gbps * longest_ns / 8.0);
-        let grown = |of: usize| now[of].checked_sub(before[of]).map(|octets| octets as f64).filter(|octets| *octets <= most);
-        let grown = [grown(0)?, grown(1)?];
+        let most = gbps.map_or(f64::INFINITY, |gbps| gbps * longest_ns / 8.0);
+        let octets = now.checked_sub(before).map(|octets| octets as f64).filter(|octets| *octets <= most)?;
         // The first reading of a time range is that at its start. It arrives with the next reading,
         // after records that have rates and no counters.
-        let (until, given) = if self.stood_in.0 > since { self.stood_in } else { (since, [0.0; 2]) };
-        let octets = [0, 1].map(|of| Some((grown[of] - given[of]).max(0.0)));
-        Some(Moved { time: Interval::new(until, ts)?, octets })
+        let (until, given) = if self.stood_in.0 > since { self.stood_in } else { (since, 0.0) };
+        Some((Interval::new(until, ts)?, (octets - given).max(0.0)))
     }
 }
 
@@ -96,8 +127,8 @@ mod tests {
 
     fn moved(growth: &mut Growth, second: u64, xmit: Option<u64>, gbps: Option<f64>) -> Option<(u64, u64, f64)> {
         let rated = gbps.and_then(|_| Interval::new((second - 1) * SECOND, second * SECOND));
-        let moved = growth.add_reading((second * SECOND, 0), [xmit, Some(0)], rated, [gbps, None], "4xEDR")?;
-        Some((moved.time.from() / SECOND, moved.time.to() / SECOND, moved.octets[0]?))
+        let (time, octets) = growth.add_reading((second * SECOND, 0), ([xmit, Some(0)], [false; 2]), rated, [gbps, None], "4xEDR")[0]?;
+        Some((time.from() / SECOND, time.to() / SECOND, octets))
     }
 
     #[test]
@@ -115,17 +146,19 @@ mod tests {
     #[test]
     fn reading_at_the_start_of_a_range_counts_no_octets_of_rates_again() {
         let mut growth = Growth::default();
-        let rated = Interval::new(10 * SECOND, 11 * SECOND);
-        let gbps = [Some(8e-7), Some(8e-7)];
-        let octets = |moved: Option<Moved>| moved.map(|moved| (moved.time.from(), moved.time.to(), moved.octets));
+        let mut add = |second: u64, value: Option<u64>, rated| {
+            let rtt_ns = if second == 10 { u64::MAX } else { 0 };
+            let gbps = if rated { [Some(8e-7); 2] } else { [None; 2] };
+            let rated = Interval::new(10 * SECOND, 11 * SECOND).filter(|_| rated);
+            let moved = growth.add_reading((second * SECOND, rtt_ns), ([value; 2], [false; 2]), rated, gbps, "4xEDR");
+            assert_eq!(moved[0], moved[1]);
+            moved[0].map(|(time, octets)| (time.from() / SECOND, time.to() / SECOND, octets))
+        };
         // The counters of this record are left out, because another sampler read at the same time.
-        let first = octets(growth.add_reading((11 * SECOND, 0), [None, None], rated, gbps, "4xEDR"));
-        assert_eq!(first, Some((10 * SECOND, 11 * SECOND, [Some(100.0); 2])));
-        assert_eq!(growth.add_reading((10 * SECOND, u64::MAX), [Some(500); 2], None, [None; 2], "4xEDR"), None);
-        let rest = octets(growth.add_reading((12 * SECOND, 0), [Some(750); 2], None, [None; 2], "4xEDR"));
-        assert_eq!(rest, Some((11 * SECOND, 12 * SECOND, [Some(150.0); 2])));
-        let next = octets(growth.add_reading((13 * SECOND, 0), [Some(850); 2], None, [None; 2], "4xEDR"));
-        assert_eq!(next, Some((12 * SECOND, 13 * SECOND, [Some(100.0); 2])));
+        assert_eq!(add(11, None, true), Some((10, 11, 100.0)));
+        assert_eq!(add(10, Some(500), false), None);
+        assert_eq!(add(12, Some(750), false), Some((11, 12, 150.0)));
+        assert_eq!(add(13, Some(850), false), Some((12, 13, 100.0)));
     }
 
     #[test]
@@ -133,8 +166,7 @@ mod tests {
         let mut growth = Growth::default();
         let mut moved = |ts, xmit, gbps: Option<f64>| {
             let rated = gbps.and_then(|_| Interval::new(ts - SECOND + 1000, ts));
-            let moved = growth.add_reading((ts, 0), [Some(xmit), Some(0)], rated, [gbps, Some(0.0)], "4xEDR")?;
-            moved.octets[0]
+            Some(growth.add_reading((ts, 0), ([Some(xmit), Some(0)], [false; 2]), rated, [gbps, Some(0.0)], "4xEDR")[0]?.1)
         };
         assert_eq!(moved(SECOND, 100, None), None);
         assert_eq!(moved(2 * SECOND, 200, Some(8e-7)), Some(100.0));
@@ -160,5 +192,22 @@ mod tests {
         assert_eq!(moved(&mut growth, 6, Some(900), Some(8.0)), Some((5, 6, 1e9)), "the first reading");
         assert_eq!(moved(&mut growth, 7, None, Some(8.0)), None, "the next reading has these octets");
         assert_eq!(moved(&mut growth, 8, Some(1000), Some(8.0)), Some((6, 8, 100.0)));
+    }
+
+    #[test]
+    fn saturated_counter_takes_nothing_from_the_other_direction() {
+        let mut growth = Growth::default();
+        let mut add = |second: u64, xmit: u64, is_full: bool, rcv: u64| {
+            let moved = growth.add_reading((second * SECOND, 0), ([Some(xmit), Some(rcv)], [is_full, false]), None, [None; 2], "4xEDR");
+            moved.map(|moved| moved.map(|(time, octets)| (time.from() / SECOND, time.to() / SECOND, octets)))
+        };
+        assert_eq!(add(1, 100, false, 10), [None; 2]);
+        assert_eq!(add(2, 200, false, 20), [Some((1, 2, 100.0)), Some((1, 2, 10.0))]);
+        assert_eq!(add(3, 999, true, 25), [None, Some((2, 3, 5.0))]);
+        assert_eq!(add(4, 999, true, 30), [None, Some((3, 4, 5.0))]);
+        // The counter was cleared, and is larger than before it was full.
+        assert_eq!(add(5, 300, false, 31), [None, Some((4, 5, 1.0))]);
+        assert_eq!(add(6, 310, false, 40), [Some((5, 6, 10.0)), Some((5, 6, 9.0))]);
+        assert_eq!(add(7, 400, false, 3), [None; 2], "a reset concerns both counters");
     }
 }

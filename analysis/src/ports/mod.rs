@@ -14,19 +14,19 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::input::Fold;
-use crate::input::run::{MeasuredOver, Run};
+use crate::input::run::Run;
 use crate::record::{Event, Port, Record, Type, Value};
-use crate::silence::down_time;
 
 pub mod bins;
+pub mod carried;
 pub mod change;
 pub mod checkpoints;
-pub(crate) mod growth;
+mod growth;
 
 use self::bins::{RateColumns, TimeBin, TimeBins};
+use self::carried::{Carried, may_lead_to_host};
 use self::change::CounterChange;
 use self::checkpoints::Checkpoints;
-use self::growth::{Growth, Moved};
 
 /// GUID of the device and number of the port.
 pub type PortKey = (Guid, PortNum);
@@ -68,6 +68,7 @@ pub struct Ports {
     by_key: FxHashMap<PortKey, PortSummary>,
     most_bins: usize,
     parts: Parts,
+    fills_in: bool,
 }
 
 /// Which parts of [`PortSummary`] are computed.
@@ -114,41 +115,14 @@ pub struct PortSummary {
     pub bins: TimeBins,
     /// Changes of the counters in [`ERROR_COUNTERS`]. `None` for a counter that the device does not have.
     pub errors: [Option<CounterChange>; ERROR_COUNTERS.len()],
-    /// Octets that were sent and received in all, with the time in which they are known.
-    pub total: Total,
-    growth: Growth,
-    /// Time of the last record.
-    last_ts: Option<u64>,
+    /// Octets that were sent and received, and the blocked time.
+    pub carried: Carried,
+    /// Whether the port can fill in for an HCA port.
+    fills_in: bool,
     /// Octets that had been sent and received at certain slots.
     pub checkpoints: Checkpoints,
     /// Link events.
     pub events: LinkEvents,
-}
-
-/// Octets that a port sent and received.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Total {
-    /// Octets sent.
-    pub xmit: f64,
-    /// Octets received.
-    pub rcv: f64,
-    /// Time in which the octets are known, in nanoseconds.
-    pub time_ns: u64,
-}
-
-impl Total {
-    /// Returns the octets as the other end of the link sees them.
-    pub const fn reversed(self) -> Self {
-        Self { xmit: self.rcv, rcv: self.xmit, time_ns: self.time_ns }
-    }
-
-    fn add(&mut self, moved: Option<Moved>) {
-        if let Some(Moved { time, octets: [xmit, rcv] }) = moved {
-            self.xmit += xmit.unwrap_or(0.0);
-            self.rcv += rcv.unwrap_or(0.0);
-            self.time_ns += time.length_ns();
-        }
-    }
 }
 
 /// A mean that is weighted by time.
@@ -229,15 +203,22 @@ impl Ports {
         Self { most_bins: most, ..Self::default() }
     }
 
-    /// Creates an empty state without counters of errors: [`PortSummary::errors`] and
-    /// [`PortSummary::checkpoints`] stay empty. Reading an archive is then much faster.
+    /// Creates an empty state for [`Job`](crate::job::Job) without counters of errors:
+    /// [`PortSummary::errors`] and [`PortSummary::checkpoints`] stay empty. Reading an archive is then
+    /// much faster.
     pub fn for_jobs(most: usize) -> Self {
-        Self { most_bins: most, parts: Parts::Rates, ..Self::default() }
+        Self { most_bins: most, parts: Parts::Rates, fills_in: true, ..Self::default() }
+    }
+
+    /// Keeps what [`Job`](crate::job::Job) needs too: switch ports then fill in for HCA ports.
+    #[must_use]
+    pub fn and_jobs(self) -> Self {
+        Self { fills_in: true, ..self }
     }
 
     /// Creates an empty state for error counters and events: [`PortSummary::all`],
-    /// [`PortSummary::bins`], [`PortSummary::total`] and [`PortSummary::checkpoints`] stay empty. Reading an archive is then much
-    /// faster.
+    /// [`PortSummary::bins`], [`PortSummary::carried`] and [`PortSummary::checkpoints`] stay empty.
+    /// Reading an archive is then much faster.
     pub fn for_errors() -> Self {
         Self { parts: Parts::Errors, ..Self::default() }
     }
@@ -249,8 +230,8 @@ impl Ports {
     }
 
     fn summary(&mut self, key: PortKey, ts: u64) -> &mut PortSummary {
-        let most_bins = self.most_bins;
-        self.by_key.entry(key).or_insert_with(|| PortSummary::new(ts, most_bins))
+        let (most_bins, fills_in) = (self.most_bins, self.fills_in);
+        self.by_key.entry(key).or_insert_with(|| PortSummary::new(ts, most_bins, fills_in))
     }
 }
 
@@ -267,7 +248,7 @@ pub(crate) fn with_equal_bins(ports: &BTreeMap<PortKey, PortSummary>) -> Cow<'_,
 }
 
 impl PortSummary {
-    fn new(ts: u64, most_bins: usize) -> Self {
+    fn new(ts: u64, most_bins: usize, fills_in: bool) -> Self {
         Self {
             node: "".into(),
             kind: None,
@@ -283,9 +264,8 @@ impl PortSummary {
             all: TimeBin::default(),
             bins: TimeBins::new(most_bins),
             errors: [None; ERROR_COUNTERS.len()],
-            total: Total::default(),
-            growth: Growth::default(),
-            last_ts: None,
+            carried: Carried::default(),
+            fills_in,
             checkpoints: Checkpoints::default(),
             events: LinkEvents::default(),
         }
@@ -322,21 +302,23 @@ impl PortSummary {
         if parts != Parts::Rates {
             self.add_errors(port);
         }
+        if !port.is_edge {
+            self.add_names(port);
+        }
         if parts != Parts::Errors {
-            self.total.add(self.growth.add(port));
+            let peer = port.peer_guid.zip(port.peer_port).or(self.peer);
+            self.carried.add(port, self.fills_in && may_lead_to_host(port.kind.or(self.kind), peer));
         }
         self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
         if port.is_edge {
             return;
         }
-        self.add_names(port);
         self.records.0 += 1;
         self.records.1 += u64::from(port.answered());
         if parts != Parts::Errors {
             self.all.add(port);
             self.bins.add(port);
-            down_time(self.last_ts, port).into_iter().for_each(|time| self.bins.add_down(time));
-            self.last_ts = Some(port.ts);
+            self.carried.add_down(port).into_iter().for_each(|time| self.bins.add_down(time));
         }
         if parts == Parts::All {
             self.checkpoints.add(port);
@@ -361,11 +343,11 @@ impl PortSummary {
             self.bins.add_run(&columns);
             if port.status == "down" {
                 for row in run.rows() {
-                    down_time(self.last_ts, &run.record(row)).into_iter().for_each(|time| self.bins.add_down(time));
-                    self.last_ts = Some(run.ts(row));
+                    self.carried.add_down(&run.record(row)).into_iter().for_each(|time| self.bins.add_down(time));
                 }
             }
-            self.last_ts = Some(run.ts(last));
+            self.carried.add_up(run.ts(last));
+            self.carried.add_run(run, self.fills_in && may_lead_to_host(self.kind, self.peer));
         }
         if parts != Parts::Rates {
             for (change, name) in self.errors.iter_mut().zip(ERROR_COUNTERS) {
@@ -374,23 +356,8 @@ impl PortSummary {
                 }
             }
         }
-        if parts != Parts::Errors {
-            self.add_growth(run);
-        }
         if parts == Parts::All {
             self.checkpoints.add_run(run);
-        }
-    }
-
-    /// Adds the octets of many records, as [`Growth::add`] does for each of them.
-    fn add_growth(&mut self, run: &Run<'_>) {
-        let (port, rates) = (run.port(), ["xmit_gbps", "rcv_gbps"].map(|field| run.values(field)));
-        let counters = DATA_COUNTERS.map(|name| run.counter(name).filter(|_| !port.is_saturated(name)));
-        for row in run.rows() {
-            let values = counters.map(|counter| counter?.get(row));
-            let gbps = rates.map(|column| Some(column?[row]).filter(|gbps| gbps.is_finite()));
-            let rated = run.time(row, MeasuredOver::Data);
-            self.total.add(self.growth.add_reading((run.ts(row), run.rtt_ns(row)), values, rated, gbps, &port.link));
         }
     }
 

@@ -70,7 +70,7 @@ fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
         return Err(ApiError::wrong(format!("the time range has more than {MOST_RECORDS} records; give a shorter one")));
     }
     let wanted = Wanted::Named(ERROR_COUNTERS.iter().chain(&DATA_COUNTERS).map(ToString::to_string).collect());
-    let mut fold = (Ports::with_bins(INTERVALS), Devices::default());
+    let mut fold = (Ports::with_bins(INTERVALS).and_jobs(), Devices::default());
     if let Some(archive) = archive {
         let archived = archive.event_times((from, to))?;
         let events = events.into_iter().filter(|event| !archived.contains(&event.ts)).collect();

@@ -3,7 +3,7 @@
 import collections
 import math
 
-from job import Jobs, host_flows, known_shares
+from job import Jobs, host_flows, known_shares, recorded
 from records import SECOND
 
 
@@ -13,10 +13,10 @@ def groups(recording, shown, group, path, differences):
     members = set(hosts.split(","))
     jobs = Jobs(path) if path else None
     row = shown[0]
-    times = [t for port in recording.ports.values() for t in port.times()]
-    low, high = min(times), max(times)
+    low, high = recorded(recording)
     flows = list(host_flows(recording, jobs or NoJobs()))
-    shares = [known_shares(of, one, jobs or NoJobs(), low, high) for one, of in flows]
+    # The group receives, and all others send.
+    shares = [known_shares(of, one, jobs or NoJobs(), low, high, 1 if one in members else 0) for one, of in flows]
     seconds = range(low // SECOND, (high - 1) // SECOND + 1)
     length = [(min(high, (s + 1) * SECOND) - max(low, s * SECOND)) / SECOND for s in seconds]
     check("bins", (row["group"], row["start_ns"], row["bin_ns"], len(row["in_max_to_mean"])), (name, low // SECOND * SECOND, SECOND, len(seconds)))
@@ -25,16 +25,18 @@ def groups(recording, shown, group, path, differences):
         """Octets in each second of some owners; None without records."""
         found = dict.fromkeys(seconds)
         for (second, owner), flow in of.items():
-            if (flow[index] is not None or flow[5]) and owners(owner):
-                found[second] = (found[second] or 0.0) + (flow[index] or 0.0)
+            if flow[3 + index] and owners(owner):
+                found[second] = (found[second] or 0.0) + flow[index]
         return list(found.values())
 
     everyone = lambda owner: True
-    own, known = collections.defaultdict(list), collections.defaultdict(list)
+    own, known, known_out = (collections.defaultdict(list) for _ in range(3))
     for (one, of), share in zip(flows, shares):
         if one in members:
             own[one].append((course(of, 1, everyone), course(of, 0, everyone)))
             known[one].append(share["all"])
+            known_out[one].append(known_shares(of, one, jobs or NoJobs(), low, high, 0)["all"])
+    all_known = lambda ports: [all(port.get(s, 1) == 1 for port in ports) for s in seconds]
     covered = lambda ports: sum(sum(port[s] for port in ports) / len(ports) * l for s, l in zip(seconds, length))
     every = [port for ports in known.values() for port in ports]
     check("covered_seconds", row["covered_seconds"], covered(every))
@@ -44,6 +46,7 @@ def groups(recording, shown, group, path, differences):
     received = {}
     for target in row["targets"]:
         into, out = (added(values) for values in zip(*own[target["host"]]))
+        into, out = (bounds(v, all_known(of[target["host"]])) for v, of in ((into, known), (out, known_out)))
         received[target["host"]] = into
         rates = lambda octets: [o * 8 / SECOND / s for o, s in zip(octets, length) if o is not None]
         for field, value in {
@@ -67,10 +70,10 @@ def groups(recording, shown, group, path, differences):
     check("into", sum(v or 0 for rate in row["into"] for v in rate["gbps"]), sum(sum(filter(None, rates(c))) for c in received.values()))
     rate = lambda octets: [None if o is None else o / s for o, s in zip(octets, length)]
     # What is known of all ports of the group, and of all other ports.
-    is_whole = [all(port[s] == 1 for port in every) for s in seconds]
+    is_whole = all_known(every)
     others = [share["all"] for (one, _), share in zip(flows, shares) if one not in members]
-    is_known = [all(port[s] == 1 for port in others) for s in seconds]
-    senders(row, zip(flows, shares), members, (added(list(received.values())), is_whole, is_known), course, rate, jobs, seconds, length, check)
+    is_known = all_known(others)
+    senders(row, zip(flows, shares), members, (bounds(added(list(received.values())), is_whole), is_whole, is_known), course, rate, jobs, seconds, length, check)
 
 
 def senders(row, flows, members, group, course, rate, jobs, seconds, length, check):
@@ -84,12 +87,13 @@ def senders(row, flows, members, group, course, rate, jobs, seconds, length, che
                 mine = course(of, 0, lambda other: other == owner)
                 sent[key] = added([sent[key], mine]) if key in sent else mine
                 shares[key].append(share.get(owner, {}))
+    known = {key: [all(of.get(s, 1) == 1 for of in shares[key]) for s in seconds] for key in sent}
+    sent = {key: bounds(values, known[key]) for key, values in sent.items()}
     sent = {key: values for key, values in sent.items() if any(v is not None for v in values)}
     found = {(sender["job"], sender["host"]): sender for sender in row["senders"]}
     check("senders", set(found), set(sent))
     everything = added(list(sent.values()))
     ran = {key: [any(s in of for of in shares[key]) for s in seconds] for key in sent}
-    known = {key: [all(of.get(s, 1) == 1 for of in shares[key]) for s in seconds] for key in sent}
     pairs = lambda values, is_true: [v if t else None for v, t in zip(values, is_true)]
     alike = {key: correlation(rate(pairs(values, known[key])), rate(pairs(inflow, is_whole))) for key, values in sent.items()}
     weight = {key: max(value or 0.0, 0.0) for key, value in alike.items()}
@@ -121,6 +125,11 @@ class NoJobs:
 
     def split(self, name, a, b):
         yield None, a, b, 1
+
+
+def bounds(values, is_known):
+    """At least 0 says nothing."""
+    return [v if v or t else None for v, t in zip(values, is_known)]
 
 
 def added(courses):

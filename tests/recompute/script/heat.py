@@ -162,7 +162,10 @@ class Rates:
             return
         low, high = self.port.window
         increases, unknown, has_decreased = collections.Counter(), collections.Counter(), False
-        for name, (value, is_saturated) in self.metric.readings(r).items():
+        readings = self.metric.readings(r)
+        smaller = {name.split("[")[0] for name, (value, _) in readings.items() if name in self.last and value < self.last[name][2]}
+        cut_resets = smaller if r["ts"] > high else set()
+        for name, (value, is_saturated) in readings.items():
             one = self.last.pop(name, None)
             self.has_counter |= self.port.within(r["ts"])
             cadence = in_range = 1
@@ -181,7 +184,8 @@ class Rates:
                     has_decreased |= is_decrease and is_known
                     pair = (one[0], one[2]), (r["ts"], value)
                     grown_by = value if is_decrease else max(grown(*pair, end) - grown(*pair, start), 0)
-                    has_gap = self.has_gap(one, r["slot"], known)
+                    # A counter that the range cuts before a reset has no rate.
+                    has_gap = self.has_gap(one, r["slot"], known) or name.split("[")[0] in cut_resets
                     (increases if is_known and not has_gap else unknown)[start, end] += grown_by
             self.last[name] = (r["ts"], r["slot"], value, cadence, in_range, is_saturated)
         if has_decreased:
@@ -301,7 +305,8 @@ def joined(cells, of):
         return "value", value, None
     if "increase" in states and value == 0:
         return "increase", None, None
-    return "at_least", value, covered
+    # At least 0 says nothing.
+    return ("at_least", value, covered) if value > 0 else ("unknown", None, None)
 
 
 def identity(row):

@@ -71,10 +71,11 @@ def hosts(shown, path, differences):
             for cell in row["cells"]:
                 states = found[name, cell["start_ns"]]
                 values = [value for state, value in states if state == "value"]
-                if values:
-                    is_whole = len(values) == members[name]
+                is_whole = len(values) == members[name]
+                if values and (is_whole or sum(values) > 0):
                     expected = "value" if is_whole else "at_least", sum(values), None if is_whole else len(values) / members[name]
                 else:
+                    # At least 0 says nothing.
                     expected = "unknown" if states else "no_record", None, None
                 for what, value in zip(("state", "value", "covered"), expected):
                     check(f"{metric}/{name}: {what} at {cell['start_ns']}", cell.get(what), value)

@@ -16,12 +16,15 @@ def job(recording, shown, hosts, differences):
 
         def __init__(self, hca, switch, node):
             self.hca, self.switch, self.host = hca, switch, host(node).lower()
+            self.carried = list(carried(recording, hca, switch))
 
-        def moved(self, direction):
-            """Octets sent (0) or received (1) by the host, or the time in which they are known (2)."""
-            mine = total(ports.get(self.hca))
-            far = total(ports.get(self.switch))
-            return (mine if mine[2] else (far[1], far[0], far[2]))[direction]
+        def amount(self, kind):
+            """Octets sent (0) or received (1) by the host, or the time in which its port was blocked (2)."""
+            return sum(amount for one, _, _, amount in self.carried if one == kind)
+
+        def covered(self, kind):
+            """The time in which the amount is known."""
+            return sum(b - a for one, a, b, _ in self.carried if one == kind)
 
         def at(self, second):
             pick = lambda own, far: first(recording.at(self.hca, second, own), recording.at(self.switch, second, far))
@@ -47,31 +50,32 @@ def job(recording, shown, hosts, differences):
     wanted = {name.lower() for name in hosts}
     own = [port for port in all_ports if port.host in wanted]
     row = shown[0]
-    sums, covered = collections.Counter(), collections.Counter()
+    sums, covered, sent_seconds = collections.Counter(), collections.Counter(), 0
     check("nodes", {node["host"].lower() for node in row["nodes"]}, {port.host for port in own})
     for node in row["nodes"]:
         of = [port for port in own if port.host == node["host"].lower()]
-        blocked = [(recording.value(p.hca, "xmit_blocked"), recording.value(p.hca, "xmit_blocked_peak"), recording.value(p.hca, "xmit_blocked_sum")) for p in of]
+        blocked = [(recording.value(p.hca, "xmit_blocked"), recording.value(p.hca, "xmit_blocked_peak")) for p in of]
         blocked = [b for b in blocked if b[0] is not None]
         expected = {
             "ports": len(of),
-            "injected_bytes": sum(p.moved(0) for p in of),
-            "ejected_bytes": sum(p.moved(1) for p in of),
-            "covered_seconds": sum(p.moved(2) for p in of) / len(of) / SECOND,
+            "injected_bytes": sum(p.amount(0) for p in of),
+            "ejected_bytes": sum(p.amount(1) for p in of),
+            "covered_seconds": min(sum(p.covered(way) for p in of) for way in (0, 1)) / len(of) / SECOND,
             "blocked": sum(b[0] for b in blocked) / len(blocked) if blocked else None,
             "blocked_peak": max((b[1] for b in blocked), default=None),
-            "blocked_seconds": sum(b[2] for b in blocked) / SECOND,
-            "blocked_covered_seconds": sum(waited(ports.get(p.hca)) for p in of) / len(of) / SECOND,
+            "blocked_seconds": sum(p.amount(2) for p in of),
+            "blocked_covered_seconds": sum(p.covered(2) for p in of) / len(of) / SECOND,
         }
         for name, value in expected.items():
             check(f"{node['host']}: {name}", node[name], value)
         sums.update({name: expected[name] for name in ("injected_bytes", "ejected_bytes", "blocked_seconds")})
         covered.update({name: expected[name] for name in ("covered_seconds", "blocked_covered_seconds")})
+        sent_seconds += sum(p.covered(0) for p in of) / len(of) / SECOND
     for name, value in sums.items():
         check(name, row[name], value)
     for name, value in covered.items():
         check(name, row[name], value / len(row["nodes"]))
-    per_second = sums["blocked_seconds"] / covered["blocked_covered_seconds"], sums["injected_bytes"] / covered["covered_seconds"]
+    per_second = sums["blocked_seconds"] / covered["blocked_covered_seconds"], sums["injected_bytes"] / sent_seconds
     check("blocked_ns_per_byte", row["blocked_ns_per_byte"], per_second[0] * 1e9 / per_second[1])
     sent = [node["injected_bytes"] for node in row["nodes"]]
     mean = sum(sent) / len(sent)
@@ -82,15 +86,41 @@ def job(recording, shown, hosts, differences):
     leaves(recording, row, own, all_ports, check)
 
 
-def total(port):
-    """Octets sent and received by a port, and the time in which they are known."""
-    moved = port.moved if port else []
-    return sum(m[2] for m in moved), sum(m[3] for m in moved), sum(b - a for a, b, *_ in moved)
+def recorded(recording):
+    """The first start and the last end of the times in which something is known of a port."""
+    times = [t for port in recording.ports.values() for t in port.times()]
+    return min(times), max(times)
 
 
-def waited(port):
-    """The time in which the blocked share of a port is known."""
-    return sum(b - a for a, b, r in port.pieces["blocked"] if r["xmit_blocked"] is not None) if port else 0
+def carried(recording, hca, switch):
+    """What a host port carried: (kind, from, to, amount). Kind 0 is octets sent, 1 octets received, and 2 seconds
+    blocked. Each direction is known by the counters of the HCA port. Where it is not, the counters of the switch port
+    at the other end of the link fill in. Where neither is known and the link was down, it carried nothing."""
+    own, far = recording.ports.get(hca), recording.ports.get(switch)
+    low, high = recorded(recording)
+    down = [time for port in (own, far) if port for a, b in port.down(recording.interval) for time in without([(a, b)], [(0, low), (high, TOP)])]
+    known = [[], []]
+    for way in (0, 1):
+        for one, a, b, octets, _ in own.moved if own else []:
+            if one == way:
+                known[way].append((a, b))
+                yield way, a, b, octets
+    # Blocked time is known by the HCA port alone. The times in which the counters of the port are known are not down.
+    busy = [*known[0], *known[1]] if own else [*far.known(0), *far.known(1)]
+    for a, b, r in own.pieces["blocked"] if own else []:
+        if r["xmit_blocked"] is not None:
+            yield 2, a, b, r["xmit_blocked"] * (b - a) / SECOND
+    for way in (0, 1):
+        for one, a, b, octets, _ in far.moved if far else []:
+            if one != way:
+                for start, stop in without([(a, b)], known[way]):
+                    yield way, start, stop, octets * (stop - start) / (b - a)
+                    known[way].append((start, stop))
+    for kind, done in ((0, known[0]), (1, known[1]), (2, busy)):
+        for time in down:
+            for start, stop in without([time], done):
+                yield kind, start, stop, 0.0
+                done.append((start, stop))
 
 
 def steps(recording, row, own, check):
@@ -104,7 +134,8 @@ def steps(recording, row, own, check):
         injected, ejected, blocked = ([v for v in column if v is not None] for column in zip(*expected[second]))
         step = shown[second]
         for name, values in (("injected", injected), ("ejected", ejected)):
-            check(f"{second}: {name}", step[f"{name}_gbps"], sum(values) if values else None)
+            # At least 0 says nothing.
+            check(f"{second}: {name}", step[f"{name}_gbps"], sum(values) if len(values) == len(own) or sum(values) > 0 else None)
             check(f"{second}: {name} covered", step[f"{name}_covered"], len(values) / len(own))
         check(f"{second}: blocked covered", step["blocked_covered"], len(blocked) / len(own))
         check(f"{second}: blocked", step["blocked"], sum(blocked) / len(blocked) if blocked else None)
@@ -115,8 +146,8 @@ def steps(recording, row, own, check):
 def leaves(recording, row, own, all_ports, check):
     ports = recording.ports
     hosts = {port.hca for port in all_ports} | {ports[port.switch].peer for port in all_ports if port.switch}
-    injected = lambda some: sum(p.moved(0) for p in some)
-    ejected = lambda some: sum(p.moved(1) for p in some)
+    injected = lambda some: sum(p.amount(0) for p in some)
+    ejected = lambda some: sum(p.amount(1) for p in some)
     stays = collections.Counter()
     check("leaves", {leaf["guid"] for leaf in row["leaves"]}, {port.leaf for port in own if port.leaf})
     uplinks = {}
@@ -126,7 +157,7 @@ def leaves(recording, row, own, all_ports, check):
         expected = {
             "job_ports": len(mine), "host_ports": len(everyone), "injected_bytes": injected(mine), "ejected_bytes": ejected(mine),
             "all_injected_bytes": injected(everyone), "all_ejected_bytes": ejected(everyone),
-            "up_bytes": sum(total(ports[key])[0] for key in up),
+            "up_bytes": sum(octets for key in up for way, _, _, octets, _ in ports[key].moved if way == 0),
         }
         for name, value in expected.items():
             check(f"{leaf['name']}: {name}", leaf[name], value)
@@ -181,64 +212,32 @@ def nanoseconds(text):
     return int(seconds) * SECOND + int(fraction.ljust(9, "0"))
 
 
-def flows(recording, jobs):
-    """Octets sent and received, and seconds blocked, of each port by second and job; None if not known."""
-    found = collections.defaultdict(lambda: collections.defaultdict(lambda: [None, None, None, 0, 0, 0]))
-    for key, port in recording.ports.items():
-        parts = [(a, b, r, [(0, sent / (b - a)), (1, received / (b - a))]) for a, b, sent, received, r in port.moved]
-        parts += [(a, b, r, [(2, r["xmit_blocked"] / SECOND)]) for a, b, r in port.pieces["blocked"] if r["xmit_blocked"] is not None]
-        for a, b, r, values in parts:
-            name = host(r["node"] if r["kind"] == "hca" else r["peer"] or "")
+def host_flows(recording, jobs):
+    """The name of the host of each HCA port, and its flows by second and job: octets sent, octets received and seconds
+    blocked, and the nanoseconds in which each of them is known."""
+    ports = recording.ports
+    switches = {key[0] for key, port in ports.items() if port.kind == "switch"}
+
+    def flows(name, hca, switch):
+        found = collections.defaultdict(lambda: [0.0, 0.0, 0.0, 0, 0, 0])
+        for kind, a, b, amount in carried(recording, hca, switch):
             for owner, start, stop, share in jobs.split(name, a, b):
                 for second in range(start // SECOND, (stop - 1) // SECOND + 1):
                     length = min(stop, (second + 1) * SECOND) - max(start, second * SECOND)
-                    flow = found[key][second, owner]
-                    for index, per_ns in values:
-                        flow[index] = (flow[index] or 0.0) + share * per_ns * length
-                    flow[3 if values[0][0] == 0 else 4] += length
-    return found
-
-
-def host_flows(recording, jobs):
-    """The flows of each HCA port with the name of its host. The switch port stands in for missing values."""
-    ports, by_port = recording.ports, flows(recording, jobs)
-    switches = {key[0] for key, port in ports.items() if port.kind == "switch"}
-    times = [t for port in ports.values() for t in port.times()]
-    low, high = min(times), max(times)
-
-    def with_down(name, of, times):
-        """Adds the time in which the link was down."""
-        done = []
-        for time in times:
-            for a, b in without([time], [(0, low), (high, TOP), *done]):
-                for owner, start, stop, _ in jobs.split(name, a, b):
-                    for second in range(start // SECOND, (stop - 1) // SECOND + 1):
-                        length = min(stop, (second + 1) * SECOND) - max(start, second * SECOND)
-                        of.setdefault((second, owner), [None, None, None, 0, 0, 0])[5] += length
-            done.append(time)
-        return name, of
+                    found[second, owner][kind] += share * amount * length / (b - a)
+                    found[second, owner][3 + kind] += length
+        return name, found
 
     for key, port in ports.items():
-        own, far = by_port[key], by_port[port.peer] if port.peer in ports else {}
+        peer = ports.get(port.peer)
         if port.kind == "hca":
-            of = {part: list(flow) for part, flow in own.items()}
-            for part, (xmit, rcv, _, known, *_) in far.items():
-                mine = of.setdefault(part, [None, None, None, 0, 0, 0])
-                mine[3] = known if mine[0] is None else mine[3]
-                mine[:2] = first(mine[0], rcv), first(mine[1], xmit)
-            down = port.unmoved(recording.interval)
-            if port.peer in ports:
-                moved = [t for a, b, *_ in port.moved for t in (a, b)]
-                span = [(min(moved), max(moved))] if moved else []
-                down += without(ports[port.peer].unmoved(recording.interval), span)
-            yield with_down(host(port.node), of, down)
-        elif port.peer and port.peer not in ports and port.peer[0] not in switches and port.peer[1] <= 2:
-            of = {part: [rcv, xmit, None, known, 0, 0] for part, (xmit, rcv, _, known, *_) in own.items()}
-            yield with_down(host(port.peer_name), of, port.unmoved(recording.interval))
+            yield flows(host(port.node), key, port.peer if peer and peer.peer == key else None)
+        elif port.peer and not peer and port.peer[0] not in switches and port.peer[1] <= 2:
+            yield flows(host(port.peer_name), None, key)
 
 
-def known_shares(of, name, jobs, low, high):
-    """The share of each second of each job of a host that is known: 1 if at most an eighth of it is not. The seconds
+def known_shares(of, name, jobs, low, high, way):
+    """The share of each second of each job of a host in which the octets of a direction are known: 1 if at most an eighth of it is not. The seconds
     in which the job did not run have no share. The third owner, "all", has those of all jobs."""
     whole, known = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
     for owner, start, stop, _ in jobs.split(name, low, high):
@@ -247,7 +246,7 @@ def known_shares(of, name, jobs, low, high):
                 whole[one][second] += min(stop, (second + 1) * SECOND) - max(start, second * SECOND)
     for (second, owner), flow in of.items():
         for one in (owner, "all"):
-            known[one][second] += flow[3] + flow[5]
+            known[one][second] += flow[3 + way]
     return {
         one: {s: 1 if 8 * known[one][s] >= 7 * ns else known[one][s] / ns for s, ns in seconds.items()} for one, seconds in whole.items()
     }
@@ -256,22 +255,20 @@ def known_shares(of, name, jobs, low, high):
 def all_jobs(recording, shown, path, differences):
     check = lambda what, a, b: differences.check("job --all", what, a, b)
     jobs, ports = Jobs(path), recording.ports
-    totals = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0, 0, 0]))  # job, host
+    totals = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0, 0, 0, 0]))  # job, host
     injected = collections.defaultdict(dict)  # job, second
     shares = collections.defaultdict(list)  # job: the share of each second that is known, for each port
-    times = [t for port in ports.values() for t in port.times()]
-    low, high = min(times), max(times)
+    low, high = recorded(recording)
     for name, of in host_flows(recording, jobs):
         for owner in {owner for _, owner in of}:
             totals[owner][name][0] += 1
-        for owner, known in known_shares(of, name, jobs, low, high).items():
+        for owner, known in known_shares(of, name, jobs, low, high, 0).items():
             shares[owner].append(known)
         for (second, owner), flow in of.items():
-            *values, known, waited, down = flow
-            for index, value in enumerate([*values, known + down, waited + down]):
-                totals[owner][name][index + 1] += value or 0.0
-            if flow[0] is not None or down:
-                injected[owner][second] = injected[owner].get(second, 0.0) + (flow[0] or 0.0)
+            for index, value in enumerate(flow):
+                totals[owner][name][index + 1] += value
+            if flow[3]:
+                injected[owner][second] = injected[owner].get(second, 0.0) + flow[0]
     seconds = range(low // SECOND, (high - 1) // SECOND + 1)
     length = lambda second: (min(high, (second + 1) * SECOND) - max(low, second * SECOND)) / SECOND
     expected = {None if owner is None else jobs.ids[owner]: owner for owner in totals}
@@ -282,13 +279,14 @@ def all_jobs(recording, shown, path, differences):
         sent = [values[1] for values in hosts.values()]
         whole, blocked = sum(sent), sum(values[3] for values in hosts.values())
         mean = whole / len(sent)
-        covered_ns, waited_ns = (sum(values[index] / values[0] for values in hosts.values()) for index in (4, 5))
+        sent_ns, waited_ns = (sum(values[index] / values[0] for values in hosts.values()) for index in (4, 6))
+        covered_ns = sum(min(values[4:6]) / values[0] for values in hosts.values())
         start, stop = (None, None) if owner is None else jobs.times[owner]
         known = {one.lower() for one in hosts}
         for field, value in {
             "start_ns": start, "end_ns": stop, "injected_bytes": whole, "ejected_bytes": sum(values[2] for values in hosts.values()),
             "blocked_seconds": blocked, "covered_seconds": covered_ns / len(sent) / SECOND, "blocked_covered_seconds": waited_ns / len(sent) / SECOND,
-            "blocked_ns_per_byte": blocked / waited_ns * covered_ns * SECOND / whole if whole and waited_ns else None,
+            "blocked_ns_per_byte": blocked / waited_ns * sent_ns * SECOND / whole if whole and waited_ns else None,
             "missing": [] if owner is None else sorted(one for one in jobs.hosts[owner] if one.lower() not in known),
         }.items():
             check(f"{name}: {field}", row[field], value)
@@ -302,11 +300,12 @@ def all_jobs(recording, shown, path, differences):
             values = [node[field] for field in ("ports", "injected_bytes", "ejected_bytes", "blocked_seconds")]
             for shown_one, value in zip(values, hosts[node["host"]]):
                 check(f"{name}: {node['host']}", shown_one, value)
-        rates = [injected[owner][second] * 8 / SECOND / length(second) if second in injected[owner] else None for second in seconds]
+        means = {s: sum(known.get(s, 1) for known in shares[owner]) / len(shares[owner]) for s in seconds}
+        is_known = lambda s: s in injected[owner] and (injected[owner][s] > 0 or means[s] == 1)
+        rates = [injected[owner][second] * 8 / SECOND / length(second) if is_known(second) else None for second in seconds]
         check(f"{name}: seconds", len(row["injected_gbps"]), len(rates))
         for second, shown_one, value in zip(seconds, row["injected_gbps"], rates):
             check(f"{name}: at {second}", shown_one, value)
-        for second, shown_one, value in zip(seconds, row["injected_covered"], rates):
+        for second, shown_one in zip(seconds, row["injected_covered"]):
             ran = any(second in known for known in shares[owner])
-            mean = sum(known.get(second, 1) for known in shares[owner]) / len(shares[owner])
-            check(f"{name}: covered at {second}", shown_one, (0 if value is None else mean) if ran else None)
+            check(f"{name}: covered at {second}", shown_one, means[second] if ran else None)

@@ -153,45 +153,54 @@ class Port:
         self.peer_name = next((r["peer"] for r in reversed(self.records) if r["peer"] is not None), "")
 
     def octets(self):
-        """The octets between readings of any sampler: (from, to, sent, received, record). Before the first reading in
-        the range, the rates stand for them."""
+        """The octets sent (0) and received (1) between two readings of a counter by any sampler: (direction, from, to,
+        octets, record). Before the first reading in the range, the rates stand for them. They are not known next to a
+        saturated value; a reset concerns both counters."""
         low, high = self.window
-        last, newest, stood = None, 0, (0, 0.0, 0.0)
+        last, full, newest, stood = [None, None], [None, None], 0, [(0, 0.0), (0, 0.0)]
         for r in self.used:
-            values = [r[name] for name in DATA]
-            is_reading = r["counts"] and None not in values and not set(DATA) & set(r["saturated"] or [])
-            is_first = last is None or last["ts"] < low and not is_reading
-            if is_first and r["spans"]["data"]:
-                a, b = max(r["spans"]["data"][0], low), min(r["spans"]["data"][1], high)
-                if a < b and None not in (r["xmit_gbps"], r["rcv_gbps"]):
-                    sent, received = (r[name] * (b - a) / 8 for name in ("xmit_gbps", "rcv_gbps"))
-                    stood = b, stood[1] + sent, stood[2] + received
-                    yield a, b, sent, received, r
-            if not is_reading:
+            values = [r[name] if r["counts"] else None for name in DATA]
+            for way, name in enumerate(DATA):
+                if values[way] is not None and name in (r["saturated"] or []):
+                    values[way], last[way], full[way] = None, None, r["ts"]
+            before, newest = newest, newest if values == [None, None] else r["ts"]
+            has_decreased = any(v is not None and one and v < one[name] for v, one, name in zip(values, last, DATA))
+            if has_decreased and self.is_older(r, before, values):
                 continue
-            before, newest = newest, r["ts"]
-            if last is not None and any(r[name] < last[name] for name in DATA) and self.is_older(r, before):
-                continue
-            if last is not None:
-                times = [last["ts"], *(edge for edge in (low, high) if last["ts"] < edge < r["ts"]), r["ts"]]
-                points = [(t, [grown((last["ts"], last[name]), (r["ts"], r[name]), t) for name in DATA]) for t in times]
+            for way, name in enumerate(DATA):
+                one, value, gbps = last[way], values[way], r["xmit_gbps" if way == 0 else "rcv_gbps"]
+                since = one["ts"] if one else full[way]
+                is_first = since is None or since < low and value is None
+                if is_first and r["spans"]["data"] and gbps is not None:
+                    a, b = max(r["spans"]["data"][0], low), min(r["spans"]["data"][1], high)
+                    if a < b:
+                        stood[way] = b, stood[way][1] + gbps * (b - a) / 8
+                        yield way, a, b, gbps * (b - a) / 8, r
+                if value is None:
+                    continue
+                last[way] = r
                 # A reading is late by its round-trip time at most.
-                most = (rate(r["link"]) or math.inf) / 8 * (r["ts"] - last["ts"] + last["rtt_ns"] + SECOND // 10)
-                is_known = all(0 <= r[name] - last[name] <= most for name in DATA)
-                for (a, before), (b, after) in zip(points, points[1:]):
-                    sent, received = (y - x for x, y in zip(before, after))
-                    if low <= a < b <= high and is_known:
-                        if a < stood[0]:
-                            a, sent, received = stood[0], max(sent - stood[1], 0.0), max(received - stood[2], 0.0)
-                        if a < b:
-                            yield a, b, sent, received, r
-            last = r
+                most = (rate(r["link"]) or math.inf) / 8 * (r["ts"] - one["ts"] + one["rtt_ns"] + SECOND // 10) if one else 0
+                if not one or has_decreased or value - one[name] > most:
+                    continue
+                times = [one["ts"], *(edge for edge in (low, high) if one["ts"] < edge < r["ts"]), r["ts"]]
+                points = [(t, grown((one["ts"], one[name]), (r["ts"], value), t)) for t in times]
+                for (a, x), (b, y) in zip(points, points[1:]):
+                    if low <= a < b <= high:
+                        until, given = stood[way] if a < stood[way][0] else (a, 0)
+                        if until < b:
+                            yield way, until, b, max(y - x - given, 0.0), r
 
-    def is_older(self, r, newest):
+    def is_older(self, r, newest, values):
         """Whether a smaller reading was made before the newest one: its counters were not reset between the two
         readings of its sampler, and the first of these is not later than the newest one. Then a clock was set back."""
-        has_rates = r["dt_ns"] is not None and None not in (r["xmit_gbps"], r["rcv_gbps"]) and r["spans"]["data"]
+        rates = [r[name] for name, value in zip(("xmit_gbps", "rcv_gbps"), values) if value is not None]
+        has_rates = r["dt_ns"] is not None and None not in rates and r["spans"]["data"]
         return has_rates and r["spans"]["data"][0] <= newest + (r["spans"]["data"][1] - r["spans"]["data"][0]) // 2
+
+    def known(self, way):
+        """The times in which the octets of a direction are known by the records of this port."""
+        return [(a, b) for one, a, b, *_ in self.moved if one == way]
 
     def down(self, interval):
         """The times in which the link was down: a record stands for the time since the last one, or for one slot."""
@@ -203,13 +212,10 @@ class Port:
                 yield (since, ts) if since < ts else (ts, ts + 1)
             last = ts
 
-    def unmoved(self, interval):
-        """The times in which the link was down and whose octets are not those of the counters."""
-        return without(list(self.down(interval)), [(a, b) for a, b, *_ in self.moved])
-
     def times(self):
         """The starts and ends of the times with known octets or blocked time."""
-        return [t for a, b, *_ in (*self.moved, *self.pieces["blocked"]) for t in (a, b)]
+        blocked = [(a, b) for a, b, r in self.pieces["blocked"] if r["xmit_blocked"] is not None]
+        return [t for a, b in (*self.known(0), *self.known(1), *blocked) for t in (a, b)]
 
     def within(self, ts):
         low, high = self.window

@@ -122,7 +122,7 @@ pub fn report_all(traffic: &JobsTraffic, zone: &Zone) -> String {
             job.end_ns.map_or_else(|| "running".to_owned(), time),
             octets(job.injected_bytes),
             octets(job.ejected_bytes),
-            seconds(job.blocked_seconds),
+            if job.blocked_covered_seconds > 0.0 { seconds(job.blocked_seconds) } else { dash() },
             job.blocked_ns_per_byte.map_or_else(dash, |wait| format!("{wait:.4}")),
             most,
             variation,
@@ -133,7 +133,9 @@ pub fn report_all(traffic: &JobsTraffic, zone: &Zone) -> String {
         |value: fn(&JobTotal) -> f64, is_in: fn(&JobTotal) -> bool| traffic.jobs.iter().filter(|job| is_in(job)).map(value).sum::<f64>();
     for (name, is_in) in [("no job", (|job| job.job.is_none()) as fn(&JobTotal) -> bool), ("total", |_| true)] {
         let [injected, ejected] = [sum(|job| job.injected_bytes, is_in), sum(|job| job.ejected_bytes, is_in)].map(octets);
-        table.add_row([name, "", "", "", &injected, &ejected, &seconds(sum(|job| job.blocked_seconds, is_in))]);
+        let is_known = traffic.jobs.iter().any(|job| is_in(job) && job.blocked_covered_seconds > 0.0);
+        let blocked = if is_known { seconds(sum(|job| job.blocked_seconds, is_in)) } else { dash() };
+        table.add_row([name, "", "", "", &injected, &ejected, &blocked]);
     }
     let mut known = String::new();
     for job in traffic.jobs.iter().filter(|job| job.job.is_some()) {
@@ -208,6 +210,11 @@ mod tests {
         all.jobs[0].blocked_covered_seconds = 0.5;
         let text = report_all(&all, &Zone::utc());
         assert!(text.contains("job 7: octets are known for 2.0 s and blocked time for 0.5 s of 2.0 s\n"), "{text}");
+        all.jobs.iter_mut().for_each(|job| job.blocked_covered_seconds = 0.0);
+        let text = report_all(&all, &Zone::utc());
+        assert!(text.contains("job 7: octets are known for 2.0 s of 2.0 s, blocked time is not known\n"), "{text}");
+        let rows: Vec<&str> = text.lines().filter(|line| line.contains(" GB")).collect();
+        assert!(rows.iter().all(|row| row.contains(" -") && !row.contains("0.0 s")), "{text}");
     }
 
     #[test]

@@ -41,9 +41,10 @@ impl Flows {
         gbps.into_iter().zip(&self.seconds).filter_map(|(gbps, seconds)| Some(gbps? * seconds * 1e9 / 8.0)).sum()
     }
 
-    /// Returns the time in which a sum is known, in seconds: the mean of its members.
-    pub fn covered_seconds(&self, cells: &[Cell]) -> f64 {
-        cells.iter().zip(&self.seconds).map(|(cell, seconds)| cell.covered() * seconds).sum()
+    /// Returns the time in which rates are known, in seconds: the mean of the ports.
+    pub fn covered_seconds<'a>(&self, ports: impl ExactSizeIterator<Item = &'a Vec<Cell>>) -> f64 {
+        let count = ports.len().max(1) as f64;
+        ports.flat_map(|cells| cells.iter().zip(&self.seconds)).map(|(cell, seconds)| cell.covered() * seconds).sum::<f64>() / count
     }
 }
 

@@ -25,11 +25,9 @@ use crate::cell::{Cell, Joined};
 use crate::error::AnalysisError;
 use crate::hosts::{Hosts, host_of};
 use crate::input::Fold;
-use crate::job::HCA_PORTS;
-use crate::ports::growth::{Growth, Moved};
+use crate::ports::carried::{Amount, Carried, Flow, HCA_PORTS, Kind, Piece, may_lead_to_host};
 use crate::ports::{DATA_COUNTERS, PortKey, PortName};
 use crate::record::{Port, Record, Type};
-use crate::silence::down_time;
 
 /// Possible lengths of a bin in seconds, if no length is given. Each length is a multiple of the
 /// one before.
@@ -67,68 +65,13 @@ struct PortTraffic {
     kind: Option<NodeKind>,
     peer: Option<PortKey>,
     peer_name: Box<str>,
-    growth: Growth,
-    /// Start of the first and end of the last time whose octets are known.
-    moved: Option<(u64, u64)>,
-    /// Time of the last record.
-    last_ts: Option<u64>,
-    /// Times in which the link was down and whose octets are not those of the counters.
-    down: Vec<Interval>,
+    carried: Carried,
     /// Traffic by bin and job.
-    bins: BTreeMap<(u64, Owner), Flow>,
+    bins: Bins,
 }
 
-/// Traffic within a part of a bin.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-struct Flow {
-    /// Transmitted octets. `None` if the records have no rate.
-    xmit: Option<f64>,
-    rcv: Option<f64>,
-    /// Time for which the port was blocked, in seconds.
-    blocked: Option<f64>,
-    /// Times in which the octets and the blocked time are known, in seconds.
-    covered: [f64; 2],
-    /// Other time in which the link was down, in seconds. It carried nothing.
-    down: f64,
-}
-
-fn add(sum: &mut Option<f64>, more: Option<f64>) {
-    if let Some(more) = more {
-        *sum = Some(sum.unwrap_or(0.0) + more);
-    }
-}
-
-impl Flow {
-    fn add(&mut self, other: Self) {
-        add(&mut self.xmit, other.xmit);
-        add(&mut self.rcv, other.rcv);
-        add(&mut self.blocked, other.blocked);
-        self.covered = [0, 1].map(|of| self.covered[of] + other.covered[of]);
-        self.down += other.down;
-    }
-
-    /// Returns the times in which the octets and the blocked time are known, in seconds.
-    fn known(&self) -> [f64; 2] {
-        self.covered.map(|seconds| seconds + self.down)
-    }
-
-    /// Returns the traffic as the other end of the link sees it.
-    const fn reversed(self) -> Self {
-        Self { xmit: self.rcv, rcv: self.xmit, blocked: None, covered: [self.covered[0], 0.0], down: self.down }
-    }
-
-    /// Fills missing values from the other end of the link.
-    fn or(self, other: Self) -> Self {
-        let covered = [self.xmit.map_or(other.covered[0], |_| self.covered[0]), self.covered[1]];
-        Self {
-            xmit: self.xmit.or(other.xmit),
-            rcv: self.rcv.or(other.rcv),
-            blocked: self.blocked.or(other.blocked),
-            covered,
-            down: self.down,
-        }
-    }
-}
+/// Traffic by bin and job.
+type Bins = BTreeMap<(u64, Owner), Flow>;
 
 impl AllJobs {
     /// Creates an empty state. If `bin_ns` is `None`, the bins become longer if the recording is
@@ -170,16 +113,14 @@ impl AllJobs {
             kind: None,
             peer: None,
             peer_name: "".into(),
-            growth: Growth::default(),
-            moved: None,
-            last_ts: None,
-            down: Vec::new(),
-            bins: BTreeMap::new(),
+            carried: Carried::default(),
+            bins: Bins::new(),
         });
         entry.identify(port);
-        let moved = entry.growth.add(port);
-        entry.add_down(port, moved.map(|moved| moved.time));
-        for time in [moved.map(|moved| moved.time), port.blocked_time].into_iter().flatten() {
+        let is_leaf = may_lead_to_host(entry.kind, entry.peer);
+        let pieces = entry.carried.add(port, is_leaf);
+        entry.carried.add_down(port);
+        for (_, time, _) in pieces.into_iter().flatten() {
             self.extend(time.from(), time.to());
         }
         let Some(entry) = self.ports.get_mut(&port.key()) else { return };
@@ -188,29 +129,16 @@ impl AllJobs {
         }
         let peer = port.peer.as_deref().unwrap_or_default();
         let host = host_of(if port.kind == Some(NodeKind::Hca) { &port.node } else { peer });
-        let (list, bin_ns) = (&self.list, self.bin_ns);
-        // `flow` gets the part of the traffic that belongs to a job, and the time of this part, both in
-        // nanoseconds.
-        let mut spread = |time: Option<Interval>, flow: &dyn Fn(f64, f64) -> Flow| {
-            for (owner, part, share) in time.into_iter().flat_map(|time| list.split(host, time)) {
-                for (bin, part) in part.split(bin_ns) {
-                    let ns = part.length_ns() as f64;
-                    entry.bins.entry((bin, owner)).or_default().add(flow(share * ns, ns));
-                }
-            }
-        };
-        if let Some(Moved { time, octets }) = moved {
-            let part = |octets: Option<f64>, ns: f64| Some(octets? * ns / time.length_ns() as f64);
-            spread(Some(time), &|own, ns| Flow {
-                xmit: part(octets[0], own),
-                rcv: part(octets[1], own),
-                blocked: None,
-                covered: [ns / 1e9, 0.0],
-                down: 0.0,
-            });
-        }
-        if let Some(blocked) = port.xmit_blocked {
-            spread(port.blocked_time, &|own, ns| Flow { blocked: Some(blocked * own / 1e9), covered: [0.0, ns / 1e9], ..Flow::default() });
+        pieces.into_iter().flatten().for_each(|piece| spread(&mut entry.bins, &self.list, host, self.bin_ns, piece));
+    }
+}
+
+/// Adds a part of the traffic of a host to the bins of the jobs that ran on it.
+fn spread(bins: &mut Bins, list: &JobList, host: &str, bin_ns: u64, (kind, time, sum): Piece) {
+    for (owner, part, share) in list.split(host, time) {
+        for (bin, part) in part.split(bin_ns) {
+            let ns = part.length_ns();
+            bins.entry((bin, owner)).or_default().put(kind, share * sum * ns as f64 / time.length_ns() as f64, ns);
         }
     }
 }
@@ -226,34 +154,6 @@ impl PortTraffic {
             self.peer_name = peer.into();
         }
     }
-
-    /// Adds the time in which the link was down. `moved` is the time of the octets of the record.
-    fn add_down(&mut self, port: &Port<'_>, moved: Option<Interval>) {
-        if let Some(time) = down_time(self.last_ts, port) {
-            self.down.push(time);
-        }
-        if let Some(time) = moved {
-            self.down = self.down.iter().flat_map(|down| without(*down, (time.from(), time.to()))).collect();
-            let (from, to) = self.moved.unwrap_or((u64::MAX, 0));
-            self.moved = Some((from.min(time.from()), to.max(time.to())));
-        }
-        // Most of these times follow each other.
-        if let [.., before, last] = self.down[..]
-            && before.to() == last.from()
-            && let Some(both) = Interval::new(before.from(), last.to())
-        {
-            self.down.truncate(self.down.len() - 2);
-            self.down.push(both);
-        }
-        if !port.is_edge {
-            self.last_ts = Some(port.ts);
-        }
-    }
-}
-
-/// Returns the parts of a time outside of another one.
-fn without(time: Interval, (from, to): (u64, u64)) -> impl Iterator<Item = Interval> {
-    [time.within(0, from), time.within(to, u64::MAX)].into_iter().flatten()
 }
 
 impl Fold for AllJobs {
@@ -305,12 +205,7 @@ impl Fold for AllJobs {
                     let own = entry.get_mut();
                     (own.node, own.peer_name) = (port.node, port.peer_name);
                     (own.kind, own.peer) = (port.kind.or(own.kind), port.peer.or(own.peer));
-                    own.last_ts = port.last_ts.or(own.last_ts);
-                    own.moved = match (own.moved, port.moved) {
-                        (Some((from, _)), Some((_, to))) => Some((from, to)),
-                        (one, other) => one.or(other),
-                    };
-                    own.down.extend(port.down);
+                    own.carried.merge(port.carried);
                     for (bin, flow) in port.bins {
                         own.bins.entry(bin).or_default().add(flow);
                     }
@@ -328,7 +223,7 @@ struct HostPort<'a> {
     host: &'a str,
     /// The switch port at the other end, and its name.
     leaf: Option<(PortKey, &'a str)>,
-    bins: BTreeMap<(u64, Owner), Flow>,
+    bins: Bins,
 }
 
 impl AllJobs {
@@ -380,9 +275,9 @@ impl AllJobs {
             let rates = port.rates(&self.list, &axis);
             all.iter_mut().zip(&rates.out).for_each(|(all, cell)| all.add(*cell, |a, b| a + b));
             rates.out_by_job.iter().for_each(|(owner, cells)| builders[place(*owner)].add_rates(cells));
-            port.bins.iter().for_each(|((_, owner), flow)| builders[place(*owner)].add(port.host, *flow));
-            let owners: BTreeSet<Owner> = port.bins.keys().map(|(_, owner)| *owner).collect();
-            owners.into_iter().for_each(|owner| builders[place(owner)].count_port(port.host));
+            let mut by_job: BTreeMap<Owner, Flow> = BTreeMap::new();
+            port.bins.iter().for_each(|((_, owner), flow)| by_job.entry(*owner).or_default().add(*flow));
+            by_job.into_iter().for_each(|(owner, flow)| builders[place(owner)].add(port.host, flow));
             if into.is_some_and(|hosts| hosts.contains_node(port.host)) {
                 flows.push(PortRate::new(port.name(), &rates.into));
             }
@@ -420,14 +315,13 @@ struct PortRates {
 }
 
 impl Axis {
-    /// Returns the data rate in a bin, of which `whole_s` seconds belong to the flow. `octets` are
-    /// those of one direction.
-    fn rate(&self, bin: usize, octets: Option<f64>, flow: &Flow, whole_s: f64) -> Cell {
-        let [known_s, _] = flow.known();
-        let Some(octets) = octets.or_else(|| (flow.down > 0.0).then_some(0.0)) else {
+    /// Returns the data rate in a bin, of which `whole_s` seconds belong to the octets.
+    fn rate(&self, bin: usize, octets: Amount, whole_s: f64) -> Cell {
+        let known_s = octets.time_ns as f64 / 1e9;
+        if octets.time_ns == 0 {
             return if whole_s > 0.0 { Cell::Unknown } else { Cell::Down };
-        };
-        let value = octets * 8.0 / 1e9 / self.seconds[bin];
+        }
+        let value = octets.sum * 8.0 / 1e9 / self.seconds[bin];
         if known_s >= whole_s * (1.0 - MOST_LACKING) { Cell::Value(value) } else { Cell::AtLeast { value, covered: known_s / whole_s } }
     }
 }
@@ -458,59 +352,38 @@ impl HostPort<'_> {
                 *seconds += more_seconds;
             }
         }
-        let rates = |bins: &[(Flow, f64)], octets: fn(&Flow) -> Option<f64>| {
-            bins.iter().enumerate().map(|(bin, (flow, seconds))| axis.rate(bin, octets(flow), flow, *seconds)).collect()
+        let rates = |bins: &[(Flow, f64)], of: Kind| {
+            bins.iter().enumerate().map(|(bin, (flow, seconds))| axis.rate(bin, flow.of(of), *seconds)).collect()
         };
         PortRates {
-            into: rates(&whole, |flow| flow.rcv),
-            out: rates(&whole, |flow| flow.xmit),
-            out_by_job: by_job.iter().map(|(owner, bins)| (*owner, rates(bins, |flow| flow.xmit))).collect(),
+            into: rates(&whole, Kind::Received),
+            out: rates(&whole, Kind::Sent),
+            out_by_job: by_job.iter().map(|(owner, bins)| (*owner, rates(bins, Kind::Sent))).collect(),
         }
     }
 }
 
-/// Returns the ports of all hosts. If the HCA lacks a value, the value of the switch port at the
-/// other end is used. The link was down if one of its ends says so.
+/// Returns the ports of all hosts. Where an HCA port lacks octets, the switch port at the other end of
+/// the link fills in.
 fn host_ports<'a>(all: &'a BTreeMap<PortKey, PortTraffic>, list: &JobList, axis: &Axis) -> Vec<HostPort<'a>> {
     let mut ports = Vec::new();
     let switches: BTreeSet<_> = all.iter().filter(|(_, port)| port.kind == Some(NodeKind::Switch)).map(|((guid, _), _)| *guid).collect();
     for (key, port) in all {
         let peer = port.peer.and_then(|peer| all.get(&peer));
-        if port.kind == Some(NodeKind::Hca) {
-            let mut bins = port.bins.clone();
-            for (bin, flow) in peer.iter().flat_map(|switch| &switch.bins) {
-                let own = bins.entry(*bin).or_default();
-                *own = own.or(flow.reversed());
-            }
-            // Within the time of its own octets, the port knows more than the other end.
-            let known = port.moved.unwrap_or_default();
-            let far = peer.iter().flat_map(|switch| &switch.down).flat_map(|down| without(*down, known));
-            let host = host_of(&port.node);
-            put_down(&mut bins, port.down.iter().copied().chain(far).collect(), host, list, axis);
+        let (host, leaf, mut bins, filled) = if port.kind == Some(NodeKind::Hca) {
+            let far = peer.filter(|switch| switch.peer == Some(*key)).map(|switch| &switch.carried);
             let leaf = port.peer.map(|peer| (peer, &*port.peer_name));
-            ports.push(HostPort { host, leaf, bins });
+            (host_of(&port.node), leaf, port.bins.clone(), port.carried.filled(far, axis.span))
         } else if peer.is_none() && port.peer.is_some_and(|(guid, number)| !switches.contains(&guid) && number.0 <= HCA_PORTS) {
-            let mut bins = port.bins.iter().map(|(bin, flow)| (*bin, flow.reversed())).collect();
-            let host = host_of(&port.peer_name);
-            put_down(&mut bins, port.down.clone(), host, list, axis);
-            ports.push(HostPort { host, leaf: Some((*key, &*port.node)), bins });
-        }
+            let bins = port.bins.iter().map(|(bin, flow)| (*bin, flow.reversed())).collect();
+            (host_of(&port.peer_name), Some((*key, &*port.node)), bins, port.carried.down_of_host(axis.span).collect())
+        } else {
+            continue;
+        };
+        filled.into_iter().for_each(|piece| spread(&mut bins, list, host, axis.bin_ns, piece));
+        ports.push(HostPort { host, leaf, bins });
     }
     ports
-}
-
-/// Adds the times in which the link of a host was down. Times of both ends may overlap.
-fn put_down(bins: &mut BTreeMap<(u64, Owner), Flow>, mut times: Vec<Interval>, host: &str, list: &JobList, axis: &Axis) {
-    times.sort_unstable_by_key(|time| (time.from(), time.to()));
-    let (mut next, end) = axis.span;
-    for time in times {
-        for (owner, part, _) in time.within(next, end).into_iter().flat_map(|time| list.split(host, time)) {
-            for (bin, part) in part.split(axis.bin_ns) {
-                bins.entry((bin, owner)).or_default().down += part.length_ns() as f64 / 1e9;
-            }
-        }
-        next = next.max(time.to());
-    }
 }
 
 #[cfg(test)]

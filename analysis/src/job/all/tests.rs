@@ -3,6 +3,7 @@ use crate::fixtures::{fold, port};
 use crate::job::run::JobRun;
 
 const HOST: (u64, u8) = (0x101, 1);
+const SECOND: u64 = 1_000_000_000;
 
 /// Returns the record of a host port; it ends at `slot` seconds.
 fn sends(slot: u64, host: u64, gbps: f64, blocked: f64) -> String {
@@ -101,7 +102,6 @@ fn octets_of_missed_slots_are_those_of_the_counters() {
 
 #[test]
 fn totals_of_two_time_ranges_add_up() {
-    const SECOND: u64 = 1_000_000_000;
     let lines = |slots: &[u64]| slots.iter().flat_map(|slot| [sends(*slot, 1, *slot as f64, 0.5), sends(*slot, 2, 4.0, 0.1)]).collect();
     let (first, later, both): (Vec<String>, Vec<String>, Vec<String>) = (lines(&[1, 2, 3]), lines(&[6, 7]), lines(&[1, 2, 3, 6, 7]));
     let jobs = [job("7", "n[1-2],gone", 500, 6500)];
@@ -139,7 +139,6 @@ fn long_recording_has_longer_bins_and_too_many_given_bins_are_an_error() {
 
 #[test]
 fn bin_without_a_value_of_a_port_is_a_lower_bound() {
-    const SECOND: u64 = 1_000_000_000;
     // The sampler of n2 stops after the second slot.
     let lines: Vec<String> =
         (1..=4).flat_map(|slot| [Some(sends(slot, 1, 8.0, 0.0)), (slot < 3).then(|| sends(slot, 2, 4.0, 0.0))]).flatten().collect();
@@ -177,7 +176,6 @@ fn power_off() -> Vec<String> {
 
 #[test]
 fn link_that_is_down_carries_nothing_and_lacks_nothing() {
-    const SECOND: u64 = 1_000_000_000;
     let (lines, jobs) = (power_off(), [job("7", "n[1-2]", 10_000_000, 10_003_500)]);
     let all = traffic(&jobs, &lines, Some(SECOND));
     let [seven, rest] = &all.jobs[..] else { panic!("{:?}", all.jobs) };
@@ -206,4 +204,104 @@ fn octets_of_the_counters_are_those_of_the_time_in_which_the_link_was_down_too()
     let all = traffic(&[job("7", "n1", 10_000_000, 10_004_000)], &lines, None);
     let total = &all.jobs[0];
     assert_eq!((total.injected_bytes, total.covered_seconds), (4e9, 4.0));
+}
+
+/// Returns the records of both ends of the link of n1 in slots of a second. Each slot has the octets
+/// that the host sent and received, and what happens to the records: bits for a full counter of the HCA
+/// port (sent, received), a lost record of the HCA port and of the switch port, and a reset of the HCA.
+fn disturbed(slots: &[(u64, u64, u8)]) -> Vec<String> {
+    const NAMES: [&str; 2] = DATA_COUNTERS;
+    const FULL: u64 = 4 * 0xffff_ffff;
+    let (mut lines, mut sum) = (Vec::new(), [1_u64 << 33; 2]);
+    let mut cleared = [0_u64; 2];
+    for (slot, (sent, received, faults)) in (10_001_u64..).zip(slots) {
+        sum = [sum[0] + sent, sum[1] + received];
+        let has = |bit: u8| faults & bit != 0;
+        if has(16) {
+            cleared = sum.map(|sum| sum - 1);
+        }
+        let full = [has(1), has(2)];
+        let value = |of: usize| if full[of] { FULL } else { sum[of] - cleared[of] };
+        let nothing = ["dt_ns", "xmit_gbps", "rcv_gbps", "xmit_blocked"].map(|field| (field, serde_json::Value::Null));
+        let saturated: Vec<&str> = (0..2).filter(|of| full[*of]).map(|of| NAMES[of]).collect();
+        let hca = [(NAMES[0], value(0).into()), (NAMES[1], value(1).into()), ("saturated", saturated.into())];
+        let switch = [(NAMES[0], sum[1].into()), (NAMES[1], sum[0].into())];
+        let at = |ns: u64| [("ts", (slot * SECOND + ns).into())];
+        if !has(4) {
+            lines.push(port(slot, HOST, "n1 mlx5_0", (1, 1, "leaf"), &[&nothing[..], &hca, &at(1_000_000)].concat()));
+        }
+        if !has(8) {
+            lines.push(port(slot, (1, 1), "leaf", (HOST.0, HOST.1, "n1 mlx5_0"), &[&nothing[..], &switch, &at(2_000_000)].concat()));
+        }
+        // A counter that was full is cleared before the next slot.
+        (0..2).filter(|of| full[*of]).for_each(|of| cleared[of] = sum[of]);
+    }
+    lines
+}
+
+/// Folds the records of each port in a time range, as the hub does.
+fn within<F: Fold>(mut fold: F, lines: &[String], from: u64, to: u64) -> F {
+    for guid in ["\"guid\":\"0x0000000000000101\"", "\"guid\":\"0x0000000000000001\""] {
+        let records = lines.iter().filter(|line| line.contains(guid)).map(|line| Record::parse(line.as_bytes(), Type::Port).unwrap());
+        crate::input::memory::fold_port(records.collect(), Some(from), Some(to), &mut fold);
+    }
+    fold
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { rng_seed: proptest::test_runner::RngSeed::Fixed(1), cases: 100, ..Default::default() })]
+    /// Also with full counters, resets and lost records at both ends.
+    #[test]
+    fn octets_depend_neither_on_the_bins_nor_on_the_command(
+        slots in proptest::collection::vec((1_u64..900_000_000, 1_u64..900_000_000, proptest::sample::select(vec![0_u8, 0, 0, 0, 1, 1, 2, 3, 4, 4, 8, 12, 16])), 12..40),
+        (after, length) in (500_u64..4000, 3000_u64..30_000),
+    ) {
+        let mut slots = slots;
+        // A range without a record of the HCA port has only those of the switch port.
+        (2..slots.len()).for_each(|slot| if slots[slot - 2..slot].iter().all(|slot| slot.2 & 4 != 0) { slots[slot].2 &= !4 });
+        let lines = disturbed(&slots);
+        let (from, to) = (10_001_000_000_000 + after * 1_000_000, 10_001_000_000_000 + (after + length) * 1_000_000);
+        let jobs = [job("7", "n1", from / 1_000_000, to / 1_000_000)];
+        let of = |jobs: &JobsTraffic| {
+            let seven = jobs.jobs.iter().find(|job| job.job.is_some());
+            seven.map_or([0.0; 4], |job| [job.injected_bytes, job.ejected_bytes, job.covered_seconds, job.blocked_covered_seconds])
+        };
+        // A part of a reading is spread evenly, and at the edges of a range it is whole octets.
+        let is_close = |a: [f64; 4], b: [f64; 4], octets: f64| (0..4).all(|of| (a[of] - b[of]).abs() <= if of < 2 { octets } else { 1e-6 });
+        let expected = of(&traffic(&jobs, &lines, Some(SECOND)));
+        for bin_ns in [None, Some(300_000_000), Some(10 * SECOND), Some(60 * SECOND)] {
+            let found = of(&traffic(&jobs, &lines, bin_ns));
+            proptest::prop_assert!(is_close(found, expected, 1e-3), "{:?}: {:?} {:?}", bin_ns, found, expected);
+        }
+        let ports = within(crate::ports::Ports::for_jobs(8), &lines, from, to).finish();
+        let one = crate::job::Job::of(&ports, &Hosts::parse("n1").unwrap());
+        let node = one.nodes.first().map_or([0.0; 4], |node| [node.injected_bytes, node.ejected_bytes, node.covered_seconds, 0.0]);
+        proptest::prop_assert!(is_close(node, expected, 4.0), "job: {:?} {:?}", node, expected);
+        let mut slices = [0.0; 4];
+        for slice in (from / SECOND / 6 * 6..to / SECOND + 6).step_by(6) {
+            let fold = within(AllJobs::new(JobList::new(&jobs), Some(10 * SECOND)), &lines, slice * SECOND, (slice + 6) * SECOND);
+            let found = fold.finish(None).map_or([0.0; 4], |found| of(&found));
+            slices.iter_mut().zip(found).for_each(|(sum, more)| *sum += more);
+        }
+        proptest::prop_assert!(is_close(slices, expected, 24.0), "slices: {:?} {:?}", slices, expected);
+    }
+}
+
+#[test]
+fn switch_port_fills_in_only_the_direction_and_the_time_that_the_host_lacks() {
+    // The counter of sent octets is full in slot 3. Each slot has 1000 octets sent and 500 received.
+    let mut slots = [(1000, 500, 0); 8];
+    slots[2].2 = 1;
+    let lines = disturbed(&slots);
+    let all = traffic(&[job("7", "n1", 10_002_001, 10_008_001)], &lines, None);
+    let total = &all.jobs[0];
+    assert_eq!((total.injected_bytes.round(), total.ejected_bytes.round(), total.covered_seconds), (6000.0, 3000.0, 6.0));
+    // Without the switch port, only one direction is not known.
+    let own: Vec<String> = lines.into_iter().filter(|line| line.contains("\"kind\":\"hca\"")).collect();
+    let all = traffic(&[job("7", "n1", 10_002_001, 10_008_001)], &own, None);
+    let total = &all.jobs[0];
+    assert_eq!((total.injected_bytes.round(), total.ejected_bytes.round(), total.covered_seconds), (4000.0, 3000.0, 4.0));
+    let ports = within(crate::ports::Ports::for_jobs(8), &own, 10_002_001_000_000, 10_008_001_000_000).finish();
+    let node = &crate::job::Job::of(&ports, &Hosts::parse("n1").unwrap()).nodes[0];
+    assert_eq!((node.injected_bytes, node.ejected_bytes, node.covered_seconds), (4000.0, 3000.0, 4.0));
 }

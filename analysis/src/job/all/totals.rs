@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::Flow;
 use super::list::Window;
 use crate::cell::{Cell, Joined, columns};
 use crate::job::imbalance::Imbalance;
 use crate::job::{Known, blocked_ns_per_byte};
+use crate::ports::carried::{Flow, Kind};
 use crate::rows::Row;
 
 /// Traffic of all jobs.
@@ -114,6 +114,7 @@ impl JobTotal {
             own.injected_bytes += node.injected_bytes;
             own.ejected_bytes += node.ejected_bytes;
             own.covered_seconds += node.covered_seconds;
+            own.sent_seconds += node.sent_seconds;
             own.blocked_seconds += node.blocked_seconds;
             own.blocked_covered_seconds += node.blocked_covered_seconds;
         }
@@ -124,8 +125,7 @@ impl JobTotal {
         self.covered_seconds += later.covered_seconds;
         self.blocked_seconds += later.blocked_seconds;
         self.blocked_covered_seconds += later.blocked_covered_seconds;
-        self.blocked_ns_per_byte =
-            blocked_ns_per_byte((self.blocked_seconds, self.blocked_covered_seconds), (self.injected_bytes, self.covered_seconds));
+        self.blocked_ns_per_byte = wait_of(&self.nodes);
         self.imbalance = Imbalance::of(self.nodes.iter().map(|node| node.injected_bytes));
         self.missing.retain(|host| later.missing.contains(host));
         self.injected_gbps.extend(std::iter::repeat_n(None, gap));
@@ -146,8 +146,12 @@ pub struct NodeTotal {
     pub injected_bytes: f64,
     /// Octets that the host received.
     pub ejected_bytes: f64,
-    /// Time in which the octets are known, in seconds: the mean of the ports.
+    /// Time in which the octets are known, in seconds: the mean of the ports, and the direction with
+    /// less time.
     pub covered_seconds: f64,
+    /// Time in which the sent octets are known, in seconds.
+    #[serde(skip)]
+    pub(crate) sent_seconds: f64,
     /// Time for which the ports were blocked, summed over the ports, in seconds.
     pub blocked_seconds: f64,
     /// Time in which the blocked time is known, in seconds: the mean of the ports.
@@ -181,8 +185,18 @@ impl PortRate {
 
 /// Sums of a job.
 pub(super) struct Builder {
-    pub(super) nodes: BTreeMap<String, NodeTotal>,
+    /// The number of ports of each host, and their traffic.
+    pub(super) nodes: BTreeMap<String, (usize, Flow)>,
     injected: Vec<Joined>,
+}
+
+/// Returns the blocked time per octet that the nodes sent, in nanoseconds.
+fn wait_of(nodes: &[NodeTotal]) -> Option<f64> {
+    let sum = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>();
+    blocked_ns_per_byte(
+        (sum(|node| node.blocked_seconds), sum(|node| node.blocked_covered_seconds)),
+        (sum(|node| node.injected_bytes), sum(|node| node.sent_seconds)),
+    )
 }
 
 impl Builder {
@@ -190,60 +204,50 @@ impl Builder {
         Self { nodes: BTreeMap::new(), injected: vec![Joined::default(); bins] }
     }
 
-    fn node(&mut self, host: &str) -> &mut NodeTotal {
-        self.nodes.entry(host.to_owned()).or_insert_with(|| NodeTotal { host: host.to_owned(), ..NodeTotal::default() })
-    }
-
     /// Adds the data rates of a port.
     pub(super) fn add_rates(&mut self, cells: &[Cell]) {
         self.injected.iter_mut().zip(cells).for_each(|(sum, cell)| sum.add(*cell, |a, b| a + b));
     }
 
-    /// Adds the traffic of a port in a bin.
+    /// Adds a port with its traffic while the job ran.
     pub(super) fn add(&mut self, host: &str, flow: Flow) {
-        let node = self.node(host);
-        node.injected_bytes += flow.xmit.unwrap_or(0.0);
-        node.ejected_bytes += flow.rcv.unwrap_or(0.0);
-        node.blocked_seconds += flow.blocked.unwrap_or(0.0);
-        let [octets, blocked] = flow.known();
-        node.covered_seconds += octets;
-        node.blocked_covered_seconds += blocked;
-    }
-
-    pub(super) fn count_port(&mut self, host: &str) {
-        self.node(host).ports += 1;
+        let (ports, total) = self.nodes.entry(host.to_owned()).or_default();
+        *ports += 1;
+        total.add(flow);
     }
 
     /// Returns the results of the job with this `window`. Without `window`, returns the results of
     /// the traffic without a job.
     pub(super) fn finish(self, window: Option<&Window>) -> JobTotal {
-        let of_ports = |node: NodeTotal| {
-            let ports = node.ports.max(1) as f64;
+        let node = |(host, (ports, flow)): (String, (usize, Flow))| {
+            let of_ports = ports as f64;
             NodeTotal {
-                covered_seconds: node.covered_seconds / ports,
-                blocked_covered_seconds: node.blocked_covered_seconds / ports,
-                ..node
+                host,
+                ports,
+                injected_bytes: flow.sent(),
+                ejected_bytes: flow.received(),
+                covered_seconds: flow.covered_seconds() / of_ports,
+                sent_seconds: flow.seconds(Kind::Sent) / of_ports,
+                blocked_seconds: flow.of(Kind::Blocked).sum,
+                blocked_covered_seconds: flow.seconds(Kind::Blocked) / of_ports,
             }
         };
-        let nodes: Vec<NodeTotal> = self.nodes.into_values().map(of_ports).collect();
+        let nodes: Vec<NodeTotal> = self.nodes.into_iter().map(node).collect();
         let mean = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>() / nodes.len().max(1) as f64;
         let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
         let sum = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>();
-        let (injected_bytes, blocked_seconds) = (sum(|node| node.injected_bytes), sum(|node| node.blocked_seconds));
-        let (covered_seconds, blocked_covered_seconds) = (mean(|node| node.covered_seconds), mean(|node| node.blocked_covered_seconds));
-        let injected: Vec<Cell> = self.injected.into_iter().map(Joined::cell).collect();
-        let (injected_gbps, injected_covered) = columns(&injected);
+        let (injected_gbps, injected_covered) = self.injected.into_iter().map(Joined::column).unzip();
         let hosts = window.iter().flat_map(|window| &window.hosts);
         JobTotal {
             job: window.map(|window| window.id.clone()),
             start_ns: window.map(|window| window.from),
             end_ns: window.map(|window| window.to).filter(|to| *to < u64::MAX),
-            injected_bytes,
+            injected_bytes: sum(|node| node.injected_bytes),
             ejected_bytes: sum(|node| node.ejected_bytes),
-            covered_seconds,
-            blocked_seconds,
-            blocked_covered_seconds,
-            blocked_ns_per_byte: blocked_ns_per_byte((blocked_seconds, blocked_covered_seconds), (injected_bytes, covered_seconds)),
+            covered_seconds: mean(|node| node.covered_seconds),
+            blocked_seconds: sum(|node| node.blocked_seconds),
+            blocked_covered_seconds: mean(|node| node.blocked_covered_seconds),
+            blocked_ns_per_byte: wait_of(&nodes),
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
             missing: hosts.filter(|host| !found.contains(&host.to_lowercase())).cloned().collect(),
             injected_gbps,
