@@ -217,6 +217,15 @@ fn run_alone(hub: &Hub, seconds: std::ops::Range<u64>, offset: u64) {
     }
 }
 
+/// Lets the only sampler send records after its clock was set back. In a slot that it uses again, no reply
+/// has the same nanosecond as before.
+fn run_set_back(hub: &Hub, seconds: std::ops::Range<u64>) {
+    for second in seconds.map(|second| START + second) {
+        add(hub, second, &slot_of("a", 1, (second * SECOND + 1000, second), SECOND));
+        tick(hub, second);
+    }
+}
+
 /// Returns the minutes with values, counted from the start, and their largest data rates.
 fn minutes(hub: &Hub) -> Vec<(u64, f64)> {
     let minutes = hub.read().store.minutes((Guid(1), PortNum(1)), 0, u64::MAX);
@@ -236,6 +245,25 @@ fn minutes_go_on_after_records_of_the_future() {
         let found = minutes(&hub);
         assert_eq!(found.iter().map(|(number, _)| *number).collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>(), "{ahead} s");
         assert!(found.iter().all(|(number, max)| *max < 60.0 || (11..20).contains(number)), "{ahead} s: {found:?}");
+    }
+}
+
+#[test]
+fn slots_that_a_wrong_clock_used_have_records_and_values() {
+    for back in [1, 20, 70, 600] {
+        let hub = new(LIMITS);
+        run_alone(&hub, 0..100, back);
+        for second in 100..130 {
+            run_set_back(&hub, second..second + 1);
+            assert!(second < 105 || shown(&hub, 1) == 32_000, "{back} s, second {second}");
+        }
+        let counts = hub.read().store.counts();
+        assert_eq!((records(&hub, 1), counts.added, counts.copies), (130, 130, 0), "{back} s");
+        // A second input with the same records.
+        for second in START + 120..START + 130 {
+            add(&hub, START + 130, &slot_of("a", 1, (second * SECOND + 1000, second), SECOND));
+        }
+        assert_eq!((records(&hub, 1), hub.read().store.counts().copies), (130, 10), "{back} s");
     }
 }
 

@@ -32,31 +32,19 @@ pub(crate) enum Added {
     Copy,
 }
 
-/// The slots of the last records.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    last: u64,
-    /// Bit *n* is set if the record of slot `last` - *n* was seen.
-    bits: u64,
-}
+/// Number of slots in a row whose copies are known.
+const SEEN: usize = 64;
+
+/// The times of the last records, each at the place of its slot. A copy has the slot and the time of the
+/// first record. After a step back of its clock, a sampler uses slots again, at other times.
+#[derive(Clone, Copy, Debug)]
+struct Seen([u64; SEEN]);
 
 impl Seen {
-    /// Adds a slot. Returns false if it is there already.
-    fn insert(&mut self, slot: u64) -> bool {
-        if slot > self.last || self.bits == 0 {
-            let by = slot - self.last.min(slot);
-            self.bits = if by < 64 { self.bits << by } else { 0 } | 1;
-            self.last = slot;
-            return true;
-        }
-        let bit = match self.last - slot {
-            // A record of long ago can come from a file that is read again.
-            64.. => return true,
-            by => 1 << by,
-        };
-        let is_new = self.bits & bit == 0;
-        self.bits |= bit;
-        is_new
+    /// Adds a record. Returns false if it is there already. A record of long ago is not known any more: it
+    /// can come from a file that is read again.
+    const fn insert(&mut self, slot: u64, ts: u64) -> bool {
+        std::mem::replace(&mut self.0[(slot % SEEN as u64) as usize], ts) != ts
     }
 }
 
@@ -68,7 +56,8 @@ impl Track {
             is_apart: false,
             chunks: VecDeque::new(),
             open: OpenChunk::new(port),
-            seen: Seen::default(),
+            // No record has this time.
+            seen: Seen([u64::MAX; SEEN]),
             last_ts: 0,
         }
     }
@@ -76,9 +65,7 @@ impl Track {
     /// Adds a record. Adds the octets of a new chunk to `octets`. The records of a chunk are at most
     /// `longest_ns` apart, so that one with a wrong time does not decide when the others are dropped.
     pub(crate) fn add(&mut self, port: &ReadPort<'_>, longest_ns: u64, names: &mut Arc<Names>, octets: &mut usize) -> Added {
-        // Records without a slot are copies if they have the same time.
-        let is_new = if port.slot > 0 { self.seen.insert(port.slot) } else { port.ts != self.last_ts };
-        if !is_new {
+        if !self.seen.insert(port.slot, port.ts) {
             return Added::Copy;
         }
         let is_same = self.open.identity.is_of(port);
@@ -165,11 +152,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_seen_once() {
-        let mut seen = Seen::default();
-        let slots = [100, 101, 100, 103, 102, 102, 103, 167, 104, 103, 90, 90];
-        let found: Vec<bool> = slots.iter().map(|slot| seen.insert(*slot)).collect();
-        let expected = [true, true, false, true, true, false, false, true, true, true, true, true];
-        assert_eq!(found, expected, "a slot more than 63 slots ago is not remembered");
+    fn records_are_seen_once() {
+        let mut seen = Seen([u64::MAX; SEEN]);
+        let slots = [100, 101, 100, 103, 102, 102, 103, 165, 104, 103, 101, 101];
+        let found: Vec<bool> = slots.iter().map(|slot| seen.insert(*slot, slot * 10)).collect();
+        let expected = [true, true, false, true, true, false, false, true, true, false, true, false];
+        assert_eq!(found, expected, "a slot is not remembered after one that is 64 slots later");
+        let again = [100, 103, 103].map(|slot| seen.insert(slot, slot * 10 + 1));
+        assert_eq!(again, [true, true, false], "slots that are used again, at other times");
     }
 }
