@@ -148,6 +148,8 @@ pub(crate) struct Source {
     pub(crate) interval_ns: u64,
     /// Whether the record is kept apart from those of the other samplers.
     pub(crate) is_apart: bool,
+    /// Time of its newest record, in nanoseconds since 1970.
+    pub(crate) newest_ns: u64,
 }
 
 /// A clock that became wrong or right.
@@ -205,7 +207,8 @@ impl Samplers {
     /// Returns a sampler that is known.
     pub(crate) fn source(&self, name: &str) -> Option<Source> {
         let (name, named) = self.names.get_key_value(name)?;
-        Some(Source { name: Arc::clone(name), interval_ns: named.interval_ns, is_apart: named.clock.is_apart })
+        let Clock { is_apart, newest_ns, .. } = named.clock;
+        Some(Source { name: Arc::clone(name), interval_ns: named.interval_ns, is_apart, newest_ns })
     }
 
     /// Compares the clocks, if it is time.

@@ -20,7 +20,7 @@ use crate::live::rounds::{Due, Rounds};
 use crate::live::timeline::{Sample, Timeline};
 use crate::live::topology::{Collector, Topology};
 use crate::live::{COUNT, most_slots};
-use crate::samplers::{Arrival, ClockChange, Samplers, Source, is_in_slot};
+use crate::samplers::{Arrival, ClockChange, Samplers, is_in_slot};
 use crate::store::{Kept, Limits, Store, Times};
 
 /// Time between two removals of old data.
@@ -301,8 +301,7 @@ impl State {
     }
 
     fn add_port(&mut self, port: &Port<'_>, arrival: Arrival<'_>, wall_ns: u64) {
-        let Some(Source { name: sampler, interval_ns, is_apart }) = self.samplers.hear(&port.sampler, (port.ts, port.slot), arrival.heard)
-        else {
+        let Some(source) = self.samplers.hear(&port.sampler, (port.ts, port.slot), arrival.heard) else {
             self.store.refuse();
             return;
         };
@@ -311,11 +310,11 @@ impl State {
             self.store.refuse();
             return;
         }
-        if !self.store.add(port, &sampler, is_apart) {
+        if !self.store.add(port, &source) {
             return;
         }
-        self.collector.add(port, &sampler);
-        let Some(at) = self.slot_time((port.ts, port.slot), interval_ns).filter(|_| !is_apart) else {
+        self.collector.add(port, &source.name);
+        let Some(at) = self.slot_time((port.ts, port.slot), source.interval_ns).filter(|_| !source.is_apart) else {
             // Its slot is that of another time. The page shows no value.
             self.board.add_empty(port.key());
             return;

@@ -268,6 +268,22 @@ fn slots_that_a_wrong_clock_used_have_records_and_values() {
 }
 
 #[test]
+fn records_after_a_step_back_are_not_late_when_the_step_is_known() {
+    for back in [20, 3600, 86_400] {
+        let hub = new(LIMITS);
+        let late = || hub.read().store.counts().late;
+        run_alone(&hub, 0..100, back);
+        run_set_back(&hub, 100..115);
+        let before = late();
+        run_set_back(&hub, 115..300);
+        assert_eq!(late(), before, "{back} s");
+        // A record that is late is counted as before.
+        add(&hub, START + 300, &slot_of("a", 1, ((START + 290) * SECOND, START + 290), SECOND));
+        assert_eq!(late(), before + 1, "{back} s");
+    }
+}
+
+#[test]
 fn records_of_the_future_remove_no_older_data() {
     // Further ahead than the time for which minutes are kept.
     const AHEAD: u64 = 172_800;

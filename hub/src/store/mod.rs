@@ -22,6 +22,7 @@ use self::chunk::{Chunk, Of, Wanted};
 use self::minutes::{Minute, Minutes};
 use self::names::Names;
 use self::track::{Added, Track, age_of};
+use crate::samplers::Source;
 
 pub(crate) mod chunk;
 mod column;
@@ -149,8 +150,8 @@ impl Store {
     /// Adds a record. Returns false if the record is a copy or was refused.
     ///
     /// A record of a sampler with a wrong clock is kept *apart*: it does not count in the means of minutes.
-    pub(crate) fn add(&mut self, port: &Port<'_>, sampler: &Arc<str>, is_apart: bool) -> bool {
-        let Some(added) = self.try_add(port, sampler, is_apart) else {
+    pub(crate) fn add(&mut self, port: &Port<'_>, source: &Source) -> bool {
+        let Some(added) = self.try_add(port, source) else {
             self.counts.refused += 1;
             return false;
         };
@@ -166,7 +167,7 @@ impl Store {
         true
     }
 
-    fn try_add(&mut self, port: &Port<'_>, sampler: &Arc<str>, is_apart: bool) -> Option<Added> {
+    fn try_add(&mut self, port: &Port<'_>, source: &Source) -> Option<Added> {
         let id = match self.ids.get(&port.key()) {
             Some(id) => *id as usize,
             None if self.ports.len() < MOST_PORTS && self.open < self.limits.recent_max => {
@@ -179,19 +180,21 @@ impl Store {
         };
         let Tracks { tracks, minutes, .. } = &mut self.ports[id];
         let is_secondary = port.is_secondary();
-        let place = match tracks.iter().position(|track| track.is_secondary == is_secondary && *track.sampler == **sampler) {
+        let place = match tracks.iter().position(|track| track.is_secondary == is_secondary && *track.sampler == *source.name) {
             Some(place) => place,
             None if tracks.len() < MOST_TRACKS && self.open < self.limits.recent_max => {
-                let track = Track::new(port, Arc::clone(sampler), is_secondary);
+                let track = Track::new(port, Arc::clone(&source.name), is_secondary);
                 self.open += track.open_octets() + TABLE;
                 tracks.push(track);
                 tracks.len() - 1
             }
             None => return None,
         };
-        tracks[place].is_apart = is_apart;
-        let added = tracks[place].add(port, self.limits.recent_ns, &mut self.names, &mut self.octets);
-        if added != Added::Copy && !is_apart {
+        let track = &mut tracks[place];
+        track.is_apart = source.is_apart;
+        track.forget_after(source.newest_ns);
+        let added = track.add(port, self.limits.recent_ns, &mut self.names, &mut self.octets);
+        if added != Added::Copy && !source.is_apart {
             minutes.add(port, &mut self.minute_octets);
         }
         Some(added)

@@ -14,7 +14,7 @@ fn add(store: &mut Store, sampler: &str, guid: u64, second: u64) -> bool {
         Guid(guid)
     );
     let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else { panic!("a port record") };
-    store.add(&port, &sampler.into(), false)
+    store.add(&port, &Source { name: sampler.into(), interval_ns: SECOND, is_apart: false, newest_ns: u64::MAX })
 }
 
 /// Drops old data at a second of all clocks.

@@ -18,6 +18,7 @@ pub(crate) struct Track {
     chunks: VecDeque<Arc<Chunk>>,
     open: OpenChunk,
     seen: Seen,
+    /// Time of the newest record. 0 after a step back of the clock.
     last_ts: u64,
 }
 
@@ -59,6 +60,14 @@ impl Track {
             // No record has this time.
             seen: Seen([u64::MAX; SEEN]),
             last_ts: 0,
+        }
+    }
+
+    /// Forgets the time of the newest record if it is after `newest_ns`, the time of the newest record of the
+    /// sampler: its clock was set back.
+    pub(crate) const fn forget_after(&mut self, newest_ns: u64) {
+        if self.last_ts > newest_ns {
+            self.last_ts = 0;
         }
     }
 
