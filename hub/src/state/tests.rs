@@ -284,6 +284,21 @@ fn records_after_a_step_back_are_not_late_when_the_step_is_known() {
 }
 
 #[test]
+fn no_minute_mixes_the_values_before_and_after_a_step_back() {
+    for back in [20, 40, 100, 290] {
+        for end in (600..660).step_by(20) {
+            let hub = new(LIMITS);
+            run_alone(&hub, 0..end, back);
+            run_set_back(&hub, end..end + 300);
+            let minutes = hub.read().store.minutes((Guid(1), PortNum(1)), 0, u64::MAX);
+            let means: Vec<_> = minutes.iter().filter_map(|minute| Some((minute.number - START / 60, minute.values[0]?.0))).collect();
+            let mixed = means.iter().find(|(_, mean)| ![50.0, 70.0].contains(mean));
+            assert_eq!(mixed, None, "{back} s at {end} s: {means:?}");
+        }
+    }
+}
+
+#[test]
 fn records_of_the_future_remove_no_older_data() {
     // Further ahead than the time for which minutes are kept.
     const AHEAD: u64 = 172_800;

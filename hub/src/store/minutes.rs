@@ -4,7 +4,8 @@
 //! the overlap. A minute is complete one minute after its end, when the last records had no part in
 //! it. It is then written, and later records do not change it. Minutes are written in any order,
 //! because records can be late and the clock of a sampler can be set back. After a step back, the
-//! minutes of the time that has not come yet are dropped, so that they do not hide the right ones.
+//! minutes of the time that has not come yet are dropped, so that they do not hide the right ones. So are
+//! those that have values of before and after the step.
 
 use ibnet_analysis::record::{Interval, Port};
 
@@ -43,6 +44,8 @@ struct Sum {
     sum: f64,
     time_ns: u64,
     max: f64,
+    /// Largest end of a part.
+    end: u64,
 }
 
 /// A minute that is not complete: the sums of the primary and of the secondary sampler.
@@ -52,6 +55,8 @@ struct OpenMinute {
     sums: [[Sum; METRICS.len()]; 2],
     /// Number of the last record with a part in it.
     heard: u64,
+    /// Whether a part does not end after those before it.
+    goes_back: bool,
 }
 
 /// An hour with its minutes that are written.
@@ -127,13 +132,15 @@ impl Minutes {
                 Ok(place) => place,
                 Err(_) if self.is_written(number) => continue,
                 Err(place) => {
-                    self.open.insert(place, OpenMinute { number, sums: Default::default(), heard: 0 });
+                    self.open.insert(place, OpenMinute { number, sums: Default::default(), heard: 0, goes_back: false });
                     place
                 }
             };
             let minute = &mut self.open[place];
             minute.heard = self.records;
             let sum = &mut minute.sums[role][metric];
+            minute.goes_back |= part.to() <= sum.end;
+            sum.end = sum.end.max(part.to());
             sum.sum += value * part.length_ns() as f64;
             sum.time_ns += part.length_ns();
             sum.max = sum.max.max(value);
@@ -213,10 +220,11 @@ impl Minutes {
     }
 
     /// Removes the minutes of the time after `newest`, the newest record of all right clocks in
-    /// nanoseconds. A minute that is written must have ended before.
-    pub(crate) fn drop_after(&mut self, newest: u64, octets: &mut usize) {
+    /// nanoseconds. A minute that is written must have ended before. If `newest` was set back, the minutes
+    /// with values of before and after the step are removed, too.
+    pub(crate) fn drop_after(&mut self, newest: u64, is_set_back: bool, octets: &mut usize) {
         let now = newest / MINUTE_NS;
-        self.open.retain(|minute| minute.number <= now);
+        self.open.retain(|minute| minute.number <= now && !(is_set_back && minute.goes_back));
         let is_wrong = |hour: Hour| hour.written > 0 && hour.last() >= now;
         if !is_wrong(self.hour) && !self.packed.last().is_some_and(|(hour, _)| is_wrong(*hour)) {
             return;
@@ -365,7 +373,7 @@ mod tests {
             (1..=60).for_each(|second| add(&mut minutes, &mut octets, minute * 60 + second, "primary", 9.0));
         }
         // The clock was set back to minute 130. Minute 135 has been written by the wrong clock.
-        minutes.drop_after(135 * MINUTE_NS + SECOND, &mut octets);
+        minutes.drop_after(135 * MINUTE_NS + SECOND, false, &mut octets);
         assert_eq!(xmit(&minutes).last().map(|(number, _)| *number), Some(134));
         (130 * 60 + 1..140 * 60).for_each(|second| add(&mut minutes, &mut octets, second, "primary", 1.0));
         let means: Vec<_> = xmit(&minutes).iter().map(|(number, value)| (*number, value.map(|(mean, _)| mean))).collect();

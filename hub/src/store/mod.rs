@@ -114,6 +114,8 @@ pub(crate) struct Store {
     open: usize,
     /// Octets of the compact minutes.
     minute_octets: usize,
+    /// Newest record of all right clocks at the last removal, in nanoseconds since 1970.
+    trimmed_ns: u64,
     counts: Counts,
 }
 
@@ -143,6 +145,7 @@ impl Store {
             octets: 0,
             open: 0,
             minute_octets: 0,
+            trimmed_ns: 0,
             counts: Counts::default(),
         }
     }
@@ -244,7 +247,8 @@ impl Store {
         }
         let octets = &mut self.minute_octets;
         if times.newest_ns > 0 {
-            self.ports.iter_mut().for_each(|port| port.minutes.drop_after(times.newest_ns, octets));
+            let is_set_back = times.newest_ns < std::mem::replace(&mut self.trimmed_ns, times.newest_ns);
+            self.ports.iter_mut().for_each(|port| port.minutes.drop_after(times.newest_ns, is_set_back, octets));
         }
         let mut before = times.now_ns().saturating_sub(self.limits.minutes_ns);
         loop {
