@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
+use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::{Port, Record};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -403,6 +404,11 @@ impl State {
         let keys = self.store.keys();
         self.collector.retain(&keys);
         self.board.retain(&keys);
+    }
+
+    /// Returns whether the device of a port does not have the counter of a metric of the frames.
+    pub(crate) fn lacks_counter(&self, key: PortKey, metric: usize) -> bool {
+        self.board.lacks_counter(key, metric)
     }
 
     /// Returns the newest record of all right clocks, in nanoseconds since 1970. 0 without any.

@@ -11,13 +11,13 @@ use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::Port;
 use rustc_hash::FxHashMap;
 
-use super::frame::{LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED, quantized};
-use super::{COUNT, most_slots};
+use super::frame::{LINK_DOWN, NO_ANSWER, NO_COUNTER, NO_DATA, NOT_ASSIGNED, quantized};
+use super::{COUNT, COUNTERS, most_slots};
 
 /// What a record shows about its port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum State {
-    /// The port answered. Its values are known, unless its device does not have the counter.
+    /// The port answered.
     Answered,
     /// The port answered that its link is down.
     Down,
@@ -37,6 +37,26 @@ struct Reading {
     values: [u16; COUNT],
     /// Last slot for which each value is valid.
     valid_until: [u64; COUNT],
+    /// Number of complete answers without the counter of each metric, or [`HAS_COUNTER`].
+    without: [u8; COUNT],
+}
+
+/// A record of the port had the counter.
+const HAS_COUNTER: u8 = u8::MAX;
+
+/// Number of complete answers without a counter from which the device does not have it.
+const LACKS_COUNTER: u8 = 60;
+
+impl Reading {
+    /// Counts a record in which a metric has a value or not.
+    fn count(&mut self, metric: usize, has_value: bool, port: &Port<'_>) {
+        let count = &mut self.without[metric];
+        if *count != HAS_COUNTER && (has_value || port.value(COUNTERS[metric]).is_some()) {
+            *count = HAS_COUNTER;
+        } else if *count < LACKS_COUNTER && &*port.status == "ok" {
+            *count += 1;
+        }
+    }
 }
 
 /// The readings of both roles in the order of their slots: those that the next frames can show. Records of
@@ -79,8 +99,15 @@ impl Board {
             "down" => State::Down,
             _ => State::NoAnswer,
         };
-        let mut reading =
-            Reading { slot: at.slot, until: at.slot + at.every - 1, ts: port.ts, state, values: [NO_DATA; COUNT], valid_until: [0; COUNT] };
+        let mut reading = Reading {
+            slot: at.slot,
+            until: at.slot + at.every - 1,
+            ts: port.ts,
+            state,
+            values: [NO_DATA; COUNT],
+            valid_until: [0; COUNT],
+            without: before.without,
+        };
         let slots = |dt_ns: Option<u64>| (dt_ns.unwrap_or(0) + at.interval_ns / 2) / at.interval_ns.max(1);
         let values = [
             (port.xmit_utilization, port.dt_ns),
@@ -89,6 +116,7 @@ impl Board {
         ];
         let mut new = [NO_DATA; COUNT];
         for (metric, (value, dt_ns)) in values.into_iter().enumerate() {
+            reading.count(metric, value.is_some(), port);
             match value {
                 Some(value) => {
                     new[metric] = quantized(value);
@@ -99,6 +127,7 @@ impl Board {
                 None if state == State::Answered && before.valid_until[metric] >= at.slot => {
                     (reading.values[metric], reading.valid_until[metric]) = (before.values[metric], before.valid_until[metric]);
                 }
+                None if reading.without[metric] == LACKS_COUNTER => reading.values[metric] = NO_COUNTER,
                 None => {}
             }
         }
@@ -135,6 +164,12 @@ impl Board {
             self.ids = kept.iter().zip(0..).map(|((key, _), id)| (*key, id)).collect();
             self.ports = kept.into_iter().map(|(_, readings)| readings).collect();
         }
+    }
+
+    /// Returns whether the device of a port does not have the counter of a metric.
+    pub(crate) fn lacks_counter(&self, key: PortKey, metric: usize) -> bool {
+        let readings = self.ids.get(&key).into_iter().flat_map(|id| &self.ports[*id as usize]);
+        readings.filter_map(|readings| readings.last()).any(|last| last.without[metric] == LACKS_COUNTER)
     }
 
     /// Returns the values of a port in a slot, and the time of its record.
@@ -225,6 +260,33 @@ mod tests {
         add(&mut board, "primary", 10, r#""status":"timeout""#);
         add(&mut board, "primary", 11, r#""status":"down""#);
         assert_eq!((first(&board, 10), first(&board, 11)), (NO_ANSWER, LINK_DOWN));
+    }
+
+    #[test]
+    fn port_that_never_has_the_counter_is_distinguished() {
+        let mut board = Board::default();
+        let blocked = |board: &Board, slot: u64| board.values(KEY, slot).0[2];
+        let without = || ok("0.5", "null", "");
+        // An incomplete answer, and none, do not count.
+        for slot in 1..=80 {
+            let rest = if slot <= 20 { without().replace("ok", if slot <= 10 { "late" } else { "timeout" }) } else { without() };
+            add(&mut board, "primary", slot, &rest);
+            let expected = match slot {
+                11..=20 => NO_ANSWER,
+                80 => 65_530,
+                _ => NO_DATA,
+            };
+            assert_eq!(blocked(&board, slot), expected, "slot {slot}");
+        }
+        add(&mut board, "primary", 81, r#""status":"timeout""#);
+        add(&mut board, "primary", 82, &without());
+        assert_eq!([81, 82, 83].map(|slot| blocked(&board, slot)), [NO_ANSWER, 65_530, NO_DATA]);
+        // The counter was there once: the value is missing for another reason.
+        add(&mut board, "primary", 83, &(without() + r#","port_xmit_wait_ticks":5"#));
+        for slot in 84..=200 {
+            add(&mut board, "primary", slot, &without());
+            assert_eq!(blocked(&board, slot), NO_DATA, "slot {slot}");
+        }
     }
 
     #[test]

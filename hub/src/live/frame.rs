@@ -24,7 +24,7 @@ pub(crate) const MAGIC: u32 = 0x3142_4249;
 /// The number that stands for 1.0.
 pub(crate) const FULL: u16 = 64_000;
 
-/// There is no value: nothing was received about the port, or its device does not have the counter.
+/// There is no value: nothing was received about the port, or its records do not have the value.
 pub(crate) const NO_DATA: u16 = 65_535;
 
 /// The port was queried and did not answer.
@@ -38,6 +38,9 @@ pub(crate) const NOT_ASSIGNED: u16 = 65_532;
 
 /// Errors increased at an unknown time. Only in matrices.
 pub(crate) const INCREASE: u16 = 65_531;
+
+/// The port answers, and its device does not have the counter of the metric.
+pub(crate) const NO_COUNTER: u16 = 65_530;
 
 /// Flag: a sampler has not ended the slot. The frame is sent again when it has.
 pub(crate) const PARTIAL: u16 = 1;

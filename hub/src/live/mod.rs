@@ -19,6 +19,9 @@ pub(crate) mod topology;
 /// Metrics of the frames. All of them are shares from 0 to 1.
 pub(crate) const METRICS: [&str; 3] = ["xmit_utilization", "rcv_utilization", "xmit_blocked"];
 
+/// Counters of [`METRICS`].
+const COUNTERS: [&str; COUNT] = ["port_xmit_data_bytes", "port_rcv_data_bytes", "port_xmit_wait_ticks"];
+
 /// Number of metrics of the frames.
 pub(crate) const COUNT: usize = METRICS.len();
 

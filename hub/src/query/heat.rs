@@ -20,7 +20,8 @@ use ibnet_analysis::record::{Interval, Port, Record, Type};
 use rustc_hash::FxHashMap;
 
 use crate::archive::reader;
-use crate::live::frame::{FULL, INCREASE, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED};
+use crate::live;
+use crate::live::frame::{FULL, INCREASE, LINK_DOWN, NO_ANSWER, NO_COUNTER, NO_DATA, NOT_ASSIGNED};
 use crate::query::error::ApiError;
 use crate::query::memory::Memory;
 use crate::state::Hub;
@@ -99,6 +100,8 @@ struct Cell {
     all: Vec<f64>,
     is_down: bool,
     is_silent: bool,
+    /// The port answered without a value.
+    has_answer: bool,
     /// Counters of the metric have no rate.
     is_partial: bool,
     /// A counter of errors increased at an unknown time.
@@ -146,6 +149,7 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
         readings: Readings::default(),
         end_ns: 0,
     };
+    let live = live::METRICS.iter().position(|name| *name == request.metric.name);
     let old = minutes::METRICS.iter().position(|name| *name == request.metric.name);
     let rows = topology.ports.len();
     let mut values = vec![NO_DATA; rows * columns as usize];
@@ -161,11 +165,12 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
                 let first = state.store.first_ts_of(key).unwrap_or(u64::MAX);
                 let minutes =
                     if old.is_some() && from < first { state.store.minutes(key, from, first.min(request.to)) } else { Vec::new() };
-                (chunks, minutes, first)
+                let lacks_counter = live.is_some_and(|metric| state.lacks_counter(key, metric));
+                (chunks, minutes, first, lacks_counter)
             };
             ports.iter().map(|port| take((port.guid, port.port))).collect()
         };
-        for (place, (port, (chunks, minutes, first))) in ports.iter().zip(taken).enumerate() {
+        for (place, (port, (chunks, minutes, first, lacks_counter))) in ports.iter().zip(taken).enumerate() {
             let found = archived.as_mut().map(|rows| rows.remove(&(port.guid, port.port)).unwrap_or_else(|| empty.clone()));
             let is_whole = found.is_some();
             let mut row = found.unwrap_or_else(|| empty.clone());
@@ -183,6 +188,7 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
             }
             let index = batch * PORTS_AT_ONCE + place;
             for (column, cell) in row.cells.iter_mut().enumerate() {
+                let none = if lacks_counter && cell.has_answer { NO_COUNTER } else { none };
                 let (number, is_bound) = cell.number(request.join, request.metric.scale, none);
                 values[column * rows + index] = number;
                 bounds.extend(is_bound.then_some((column * rows + index) as u32));
@@ -350,6 +356,7 @@ impl Fold for Row {
         if rates.is_empty() {
             let (is_down, is_silent) = (&*port.status == "down", !port.answered() && &*port.status != "down");
             if let Some(cell) = self.cell_at(start) {
+                cell.has_answer |= !is_down && !is_silent;
                 cell.is_down |= is_down;
                 cell.is_silent |= is_silent;
             }

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::live::topology::MOST_OCTETS;
+use crate::query::heat::{self, Join, Request};
 use crate::store::chunk::Wanted;
 
 const SECOND: u64 = 1_000_000_000;
@@ -421,6 +422,30 @@ fn one_record_of_another_time_changes_nothing() {
     run(&hub, 100..200, 0, 0);
     assert_eq!((records(&hub, 1), records(&hub, 2), hub.read().store.counts().refused), (200, 200, 1));
     assert_eq!((events(&hub), hub.read().newest_ns(), hub.read().last_slot()), (Vec::new(), (START + 199) * SECOND, START + 199));
+}
+
+#[test]
+fn port_without_the_counter_is_the_same_in_frames_and_in_matrices() {
+    let hub = new(LIMITS);
+    for second in START..START + 100 {
+        // Sampler b is silent for a while.
+        let b = slot("b", 2, second).replace("\"xmit_blocked\":0.0", "\"xmit_blocked\":null");
+        let b = if (80..90).contains(&(second - START)) { String::new() } else { b };
+        add(&hub, second, &(slot("a", 1, second) + &b));
+        tick(&hub, second);
+    }
+    let frame = hub.frame().expect("a frame");
+    let place = |guid| frame.topology.find((Guid(guid), PortNum(1))).expect("a port");
+    let (a, b) = (place(1), place(2));
+    assert_eq!((frame.values[2][a], frame.values[2][b], frame.values[0][b]), (0, 65_530, 32_000));
+    let metric = *heat::METRICS.iter().find(|metric| metric.name == "xmit_blocked").expect("a metric");
+    let (from, to) = ((START + 70) * SECOND, (START + 99) * SECOND);
+    let matrix = heat::find(&hub, Request { metric, join: Join::Max, from, to, step: Some(SECOND) }).expect("a matrix");
+    let numbers: Vec<u16> = matrix[32..].chunks_exact(2).map(|octets| u16::from_le_bytes([octets[0], octets[1]])).collect();
+    let of = |port: usize| numbers.iter().skip(port).step_by(2).copied().collect::<Vec<_>>();
+    // The values of slot 80 are in column 79.
+    assert_eq!(of(b), (70..99).map(|column| if (79..89).contains(&column) { NO_DATA } else { 65_530 }).collect::<Vec<_>>());
+    assert_eq!(of(a), [0; 29]);
 }
 
 #[test]

@@ -16,6 +16,9 @@ export const NOT_ASSIGNED = 65532;
 /** Errors increased at an unknown time. Only matrices have this code. */
 export const INCREASE = 65531;
 
+/** The port answers, and its device does not have the counter. */
+export const NO_COUNTER = 65530;
+
 const FRAME_MAGIC = 0x31424249;
 const HEAT_MAGIC = 0x31484249;
 const FRAME_HEADER = 32;
@@ -88,6 +91,16 @@ export function codeOf(share: number | null): number {
   return share === null ? NO_DATA : Math.round(FULL * Math.max(0, Math.min(1, share)));
 }
 
+/**
+ * Returns the state that stands for two states: the one with the smaller code. Ports without the counter
+ * are no part of a row, so another state stands for the row if there is one.
+ */
+export function worse(state: number, other: number): number {
+  if (state === NO_COUNTER) return other === NO_DATA ? state : other;
+  if (other === NO_COUNTER) return state === NO_DATA ? other : state;
+  return Math.min(state, other);
+}
+
 /** Returns the meaning of a code without a value. */
 export function stateOf(code: number): string {
   switch (code) {
@@ -99,6 +112,8 @@ export function stateOf(code: number): string {
       return "no sampler";
     case INCREASE:
       return "errors increased at an unknown time";
+    case NO_COUNTER:
+      return "no counter";
     default:
       return "no data";
   }

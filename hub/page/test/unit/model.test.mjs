@@ -5,8 +5,18 @@ import { load } from "../load.mjs";
 
 const { Topology } = await load("src/model/topology.ts");
 const { History } = await load("src/model/history.ts");
-const { INCREASE, LINK_DOWN, NO_ANSWER, NO_DATA, NOT_ASSIGNED, cellOf, codeIn, knownShare } =
-  await load("src/contract/frame.ts");
+const {
+  INCREASE,
+  LINK_DOWN,
+  NO_ANSWER,
+  NO_COUNTER,
+  NO_DATA,
+  NOT_ASSIGNED,
+  cellOf,
+  codeIn,
+  knownShare,
+  stateOf,
+} = await load("src/contract/frame.ts");
 const { combineCodes, largestCell, largestFirst } = await load("src/views/heatmap/rows.ts");
 const { answersText, rootTexts, totalsOf } = await load("src/model/totals.ts");
 const { newestSlot, samplerState, stateText } = await load("src/model/samplers.ts");
@@ -75,6 +85,25 @@ test("row_is_a_lower_bound_if_a_port_lacks_a_value", () => {
   assert.deepEqual(read(combineCodes([1, 5, 6], codes, "max")), [32000, 100]);
   assert.deepEqual(read(combineCodes([3, 4], codes, "max")), [NO_ANSWER, 100]);
   assert.deepEqual(read(combineCodes([3], codes, "mean")), [NO_DATA, 100]);
+});
+
+test("port_without_the_counter_is_no_part_of_a_row", () => {
+  const codes = Uint16Array.of(32000, NO_COUNTER, LINK_DOWN, NO_DATA);
+  assert.deepEqual(read(combineCodes([0, 1], codes, "max")), [32000, 100]);
+  assert.deepEqual(read(combineCodes([1, 1], codes, "max")), [NO_COUNTER, 100]);
+  assert.deepEqual(read(combineCodes([1, 2], codes, "max")), [LINK_DOWN, 100]);
+  assert.deepEqual(read(combineCodes([2, 1], codes, "max")), [LINK_DOWN, 100]);
+  assert.deepEqual(read(combineCodes([3, 1], codes, "max")), [NO_COUNTER, 100]);
+  const of = (...cells) => largestCell(Uint32Array.from(cells), [0, 1], 0, 2);
+  assert.deepEqual([of(NO_COUNTER, NO_ANSWER), of(NO_COUNTER, 5)], [NO_ANSWER, 5]);
+  assert.equal(stateOf(NO_COUNTER), "no counter");
+});
+
+test("port_without_the_counter_answers", () => {
+  const topology = topologyOf({});
+  const codes = new Uint16Array(topology.ports.length).fill(NO_COUNTER);
+  const totals = totalsOf(topology, codes, codes);
+  assert.deepEqual([totals.answered, totals.without, totals.blocked], [codes.length, 0, 0]);
 });
 
 test("increase_at_an_unknown_time_is_not_zero", () => {

@@ -9,8 +9,10 @@ import {
   INCREASE,
   knownShare,
   LINK_DOWN,
+  NO_COUNTER,
   NO_DATA,
   NOT_ASSIGNED,
+  worse,
 } from "../../contract/frame";
 import { hostName, type Topology } from "../../model/topology";
 import { compareNames } from "../../model/units";
@@ -105,8 +107,9 @@ export function combine(rows: readonly HeatRow[], codes: Cells, aggregate: Aggre
 }
 
 /**
- * Combines some codes into a cell. Without any value it returns the state with the smallest code. A link
- * that is down carries nothing, so it lacks nothing; a port without a sampler is no part of the row.
+ * Combines some codes into a cell. Without any value it returns the worst state. A link that is down
+ * carries nothing, so it lacks nothing; a port without a sampler or without the counter is no part of the
+ * row.
  */
 export function combineCodes(ports: readonly number[], codes: Cells, aggregate: Aggregate): number {
   let state = NO_DATA;
@@ -121,8 +124,8 @@ export function combineCodes(ports: readonly number[], codes: Cells, aggregate: 
       most = Math.max(most, code);
       sum += code;
       count++;
-    } else if (code < state) state = code;
-    if (code === NOT_ASSIGNED) continue;
+    } else state = worse(code, state);
+    if (code === NOT_ASSIGNED || code === NO_COUNTER) continue;
     members++;
     if (code === LINK_DOWN || (code <= FULL && knownShare(codes[port]) === 1)) known++;
   }
@@ -154,7 +157,9 @@ export function largestCell(
     const code = codeIn(cell);
     const most = codeIn(best);
     hasIncrease ||= code === INCREASE;
-    if (most > FULL ? code < most : code <= FULL && code > most) best = cell;
+    if (code > FULL) {
+      if (most > FULL) best = worse(code, most);
+    } else if (most > FULL || code > most) best = cell;
   }
   if (!hasIncrease || best === INCREASE) return best;
   return codeIn(best) === 0 ? INCREASE : cellOf(codeIn(best), 0);

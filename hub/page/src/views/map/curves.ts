@@ -2,7 +2,7 @@
 //! selection have the colours of their values. The others are a background that seldom changes, on
 //! a canvas of its own: drawing thousands of curves takes longer than all else.
 
-import { FULL, hasValue, LINK_DOWN, NO_ANSWER, NO_DATA } from "../../contract/frame";
+import { FULL, hasValue, LINK_DOWN, NO_ANSWER, NO_DATA, worse } from "../../contract/frame";
 import { theme } from "../../draw/theme";
 import type { Topology } from "../../model/topology";
 import type { Painting } from "./data";
@@ -59,7 +59,7 @@ export class Links {
       for (let place = starts[index]; place < starts[index + 1]; place++) {
         const code = values[ports[place]];
         if (code > FULL) {
-          if (code < state) state = code;
+          state = worse(code, state);
         } else if (code > best) best = code;
       }
       codes[index] = best >= 0 ? best : state;
