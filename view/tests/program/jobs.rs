@@ -98,3 +98,16 @@ fn job_is_asked_of_both_commands_at_the_same_time() {
     let text = error();
     assert!(!text.contains("cannot ask for jobs"), "{text}");
 }
+
+#[test]
+fn other_jobs_have_their_own_time_after_a_command_that_hangs() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("lines.jsonl"), "").unwrap();
+    recorded(folder.path(), "squeue", "slurm-22.05-squeue-delimiter.txt");
+    recorded(folder.path(), "accounting", "slurm-22.05-sacct-delimiter.txt");
+    // The question for one job takes all of its 30 s.
+    script(folder.path(), "sacct", "case \" $* \" in *' -j '*) exec sleep 600;; esac; exec ./accounting \"$@\"");
+    let failed = view(folder.path(), &["job", "lines.jsonl", "--slurm", "9"]).assert().failure();
+    let text = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(!text.contains("cannot ask for jobs"), "{text}");
+}

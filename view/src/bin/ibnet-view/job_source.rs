@@ -55,9 +55,10 @@ impl JobSource {
         let (run, all) = match self.text()? {
             Some((text, name)) => (source::find(&text, &name, id, &zone)?, source::all(&text, &name, &zone).map_err(Failure::from)),
             None => {
-                let (ask, at) = (self.ask(), common::now());
-                let run = ask.job(id)?;
-                let all = ask.jobs(run.from.unwrap_or(at), run.to, at);
+                let at = common::now();
+                let run = self.ask().job(id)?;
+                // A command that hung took all time of the first question, and squeue had the job.
+                let all = self.ask().jobs(run.from.unwrap_or(at), run.to, at);
                 (run, all.map(|listing| listing.runs).map_err(Failure::from))
             }
         };
