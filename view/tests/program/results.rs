@@ -266,6 +266,28 @@ fn wrong_arguments_have_their_exit_code_and_a_remedy() {
     assert!(!folder.path().join("map.png").exists() && !folder.path().join("x.svg").exists());
 }
 
+#[test]
+fn range_in_a_gap_names_the_gap() {
+    let folder = recorded();
+    let text = lines();
+    let is_kept = |line: &&str| !line.contains(&format!("\"slot\":{}", START + 3)) && !line.contains(&format!("\"slot\":{}", START + 4));
+    let gap: String = text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
+    fs::write(folder.path().join("lines.jsonl"), gap).unwrap();
+    // Seconds of the records: 1, 2, 5 and 6. Each describes the second before it.
+    let [from, to] = [3, 4].map(|second| (START + second).to_string());
+    for args in [&["links"][..], &["errors", "--check"], &["heatmap", "--format", "json"], &["latency"]] {
+        let (code, stdout, stderr) = run(folder.path(), &[args, &["--from", &from, "--to", &to]].concat());
+        assert_eq!((code, stdout), (1, String::new()), "{args:?}");
+        for part in [
+            "no record in the time range",
+            "the records are from 2026-11-21 12:00:0",
+            "none from 2026-11-21 12:00:02 to 2026-11-21 12:00:0",
+        ] {
+            assert!(stderr.contains(part), "{part}: {stderr}");
+        }
+    }
+}
+
 /// The names in the first cells of the tables of a section, and of the lists of inner fields.
 fn documented() -> BTreeSet<String> {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/viewing.md")).unwrap();

@@ -107,21 +107,30 @@ pub(crate) fn note_incomplete(file: &IncompleteFile) {
     cli::note(&format!("warning   {file}\n"));
 }
 
-/// Returns the error for a time range without records. The error shows which time the input covers.
+/// Returns the error for a time range without records. The error shows which time the input covers, and
+/// the gap in which the range lies.
 fn outside(inputs: &Inputs) -> AnalysisError {
-    let all = Inputs { from: None, to: None, ..inputs.clone() };
     // A pipe cannot be read a second time.
-    let span = if all.files.iter().all(|file| file.is_file() || file.is_dir()) {
-        input::read(&all, &Nothing).ok().and_then(|read| read.1.span)
-    } else {
-        None
+    let is_readable = inputs.files.iter().all(|file| file.is_file() || file.is_dir());
+    let span = |from, to| {
+        let other = Inputs { from, to, ..inputs.clone() };
+        is_readable.then(|| input::read(&other, &Nothing).ok()?.1.span).flatten()
     };
-    let zone = Zone::local();
-    let help = match span {
-        Some(span) => format!("the records are from {}; change or omit --from and --to", format_span(span, &zone)),
-        None => "the files cover another time; omit --from and --to to see all of it".to_owned(),
+    let before = inputs.from.and_then(|from| span(None, Some(from)));
+    let after = inputs.to.and_then(|to| span(Some(to), None));
+    let (zone, form) = (Zone::local(), "%Y-%m-%d %H:%M:%S");
+    let help = match (before, after) {
+        (Some((from, end)), Some((start, to))) => {
+            let gap = [end, start].map(|ns| zone.format(ns, form));
+            let all = format_span((from, to), &zone);
+            format!("the records are from {all}, but there are none from {} to {}; change or omit --from and --to", gap[0], gap[1])
+        }
+        (Some(span), None) | (None, Some(span)) => {
+            format!("the records are from {}; change or omit --from and --to", format_span(span, &zone))
+        }
+        (None, None) => "the files cover another time; omit --from and --to to see all of it".to_owned(),
     };
-    let bound = |name: &str, ns: Option<u64>| ns.map(|ns| format!(" {name} {}", zone.format(ns, "%Y-%m-%d %H:%M:%S")));
+    let bound = |name: &str, ns: Option<u64>| ns.map(|ns| format!(" {name} {}", zone.format(ns, form)));
     let bounds = [bound("from", inputs.from), bound("to", inputs.to)].into_iter().flatten().collect::<String>();
     AnalysisError::Nothing { what: format!("no record in the time range{bounds}"), help }
 }
