@@ -143,7 +143,7 @@ pub enum ConfigError {
     File(#[from] FileError),
     /// A value is not valid.
     #[error("cannot use {key}: expected {expected} (found {found:?})")]
-    #[diagnostic(help("correct the value in the configuration or the flag --{key}; ibnet-hub.toml.example explains every key"))]
+    #[diagnostic(help("correct the value in the configuration{}; ibnet-hub.toml.example explains every key", or_flag(key)))]
     Value {
         /// The key.
         key: &'static str,
@@ -171,6 +171,16 @@ pub enum ConfigError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Access(#[from] metrics::SettingsError),
+}
+
+/// Returns the part of a remedy that names the flag of a key, if there is one.
+fn or_flag(key: &str) -> &'static str {
+    match key {
+        "listen" => " or the flag --listen",
+        "recent" => " or the flag --recent",
+        "groups" => " or the flag --group",
+        _ => "",
+    }
 }
 
 /// Where jobs come from.
@@ -405,6 +415,22 @@ mod tests {
         assert!(error.contains("give a size such as 500GiB"), "{error}");
         let only_read = Raw { archive: "a".to_owned(), archive_pack: false, ..Raw::default() }.check().expect("valid");
         assert_eq!((only_read.packing, only_read.archive), (None, Some("a".into())));
+    }
+
+    #[test]
+    fn remedy_names_only_flags_that_exist() {
+        let help = |change: fn(&mut Raw)| {
+            let mut raw = Raw::default();
+            change(&mut raw);
+            raw.check().expect_err("refused").help().expect("it has one").to_string()
+        };
+        for (help, place) in [
+            (help(|raw| raw.recent = "1s".to_owned()), "the configuration or the flag --recent;"),
+            (help(|raw| raw.groups = vec!["x".to_owned()]), "the configuration or the flag --group;"),
+            (help(|raw| raw.recent_max = "1".to_owned()), "the configuration;"),
+        ] {
+            assert!(help.starts_with(&format!("correct the value in {place}")), "{help}");
+        }
     }
 
     #[test]
