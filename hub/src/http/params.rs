@@ -22,10 +22,9 @@ impl Params {
             return Err(ApiError::wrong(format!("the query is longer than {LONGEST} octets (found {})", query.len())));
         }
         let all: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-        match all.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-            Some((name, _)) => Err(ApiError::wrong(format!("there is no parameter {}; use {}", Printable(name), known.join(", ")))),
-            None => Ok(Self(all)),
-        }
+        let Some((name, _)) = all.iter().find(|(name, _)| !known.contains(&name.as_str())) else { return Ok(Self(all)) };
+        let remedy = if known.is_empty() { "this address has no parameters".to_owned() } else { format!("use {}", known.join(", ")) };
+        Err(ApiError::wrong(format!("there is no parameter {}; {remedy}", Printable(name))))
     }
 
     /// Returns all values of a parameter.
@@ -79,6 +78,8 @@ mod tests {
         let error = parse("b%1b=1").expect_err("refused");
         assert_eq!(error.reason, "there is no parameter b\\u{1b}; use a, from, to");
         assert!(parse(&"a".repeat(LONGEST + 1)).is_err());
+        let error = Params::parse(Some("from=1"), &[]).expect_err("refused");
+        assert_eq!(error.reason, "there is no parameter from; this address has no parameters");
     }
 
     #[test]
