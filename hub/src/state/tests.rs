@@ -218,8 +218,8 @@ fn run_alone(hub: &Hub, seconds: std::ops::Range<u64>, offset: u64) {
     }
 }
 
-/// Lets the only sampler send records after its clock was set back. In a slot that it uses again, no reply
-/// has the same nanosecond as before.
+/// Lets the only sampler send records after its clock was set back. In a slot that it uses again,
+/// no reply has the same nanosecond as before.
 fn run_set_back(hub: &Hub, seconds: std::ops::Range<u64>) {
     for second in seconds.map(|second| START + second) {
         add(hub, second, &slot_of("a", 1, (second * SECOND + 1000, second), SECOND));

@@ -4,8 +4,8 @@
 //! the overlap. A minute is complete one minute after its end, when the last records had no part in
 //! it. It is then written, and later records do not change it. Minutes are written in any order,
 //! because records can be late and the clock of a sampler can be set back. After a step back, the
-//! minutes of the time that has not come yet are dropped, so that they do not hide the right ones. So are
-//! those that have values of before and after the step.
+//! minutes of the time that has not come yet are dropped, so that they do not hide the right ones.
+//! So are those that have values of before and after the step.
 
 use ibnet_analysis::record::{Interval, Port};
 
@@ -220,8 +220,8 @@ impl Minutes {
     }
 
     /// Removes the minutes of the time after `newest`, the newest record of all right clocks in
-    /// nanoseconds. A minute that is written must have ended before. If `newest` was set back, the minutes
-    /// with values of before and after the step are removed, too.
+    /// nanoseconds. A minute that is written must have ended before. If `newest` was set back, the
+    /// minutes with values of before and after the step are removed, too.
     pub(crate) fn drop_after(&mut self, newest: u64, is_set_back: bool, octets: &mut usize) {
         let now = newest / MINUTE_NS;
         self.open.retain(|minute| minute.number <= now && !(is_set_back && minute.goes_back));

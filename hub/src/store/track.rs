@@ -36,14 +36,14 @@ pub(crate) enum Added {
 /// Number of slots in a row whose copies are known.
 const SEEN: usize = 64;
 
-/// The times of the last records, each at the place of its slot. A copy has the slot and the time of the
-/// first record. After a step back of its clock, a sampler uses slots again, at other times.
+/// The times of the last records, each at the place of its slot. A copy has the slot and the time
+/// of the first record. After a step back of its clock, a sampler uses slots again, at other times.
 #[derive(Clone, Copy, Debug)]
 struct Seen([u64; SEEN]);
 
 impl Seen {
-    /// Adds a record. Returns false if it is there already. A record of long ago is not known any more: it
-    /// can come from a file that is read again.
+    /// Adds a record. Returns false if it is there already. A record of long ago is not known any
+    /// more: it can come from a file that is read again.
     const fn insert(&mut self, slot: u64, ts: u64) -> bool {
         std::mem::replace(&mut self.0[(slot % SEEN as u64) as usize], ts) != ts
     }
@@ -63,8 +63,8 @@ impl Track {
         }
     }
 
-    /// Forgets the time of the newest record if it is after `newest_ns`, the time of the newest record of the
-    /// sampler: its clock was set back.
+    /// Forgets the time of the newest record if it is after `newest_ns`, the time of the newest
+    /// record of the sampler: its clock was set back.
     pub(crate) const fn forget_after(&mut self, newest_ns: u64) {
         if self.last_ts > newest_ns {
             self.last_ts = 0;

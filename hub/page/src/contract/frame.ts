@@ -92,8 +92,8 @@ export function codeOf(share: number | null): number {
 }
 
 /**
- * Returns the state that stands for two states: the one with the smaller code. Ports without the counter
- * are no part of a row, so another state stands for the row if there is one.
+ * Returns the state that stands for two states: the one with the smaller code. Ports without the
+ * counter are no part of a row, so another state stands for the row if there is one.
  */
 export function worse(state: number, other: number): number {
   if (state === NO_COUNTER) return other === NO_DATA ? state : other;

@@ -107,8 +107,8 @@ pub(crate) fn note_incomplete(file: &IncompleteFile) {
     cli::note(&format!("warning   {file}\n"));
 }
 
-/// Returns the error for a time range without records. The error shows which time the input covers, and
-/// the gap in which the range lies.
+/// Returns the error for a time range without records. The error shows which time the input covers,
+/// and the gap in which the range lies.
 fn outside(inputs: &Inputs) -> AnalysisError {
     // A pipe cannot be read a second time.
     let is_readable = inputs.files.iter().all(|file| file.is_file() || file.is_dir());

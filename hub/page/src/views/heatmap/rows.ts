@@ -107,9 +107,9 @@ export function combine(rows: readonly HeatRow[], codes: Cells, aggregate: Aggre
 }
 
 /**
- * Combines some codes into a cell. Without any value it returns the worst state. A link that is down
- * carries nothing, so it lacks nothing; a port without a sampler or without the counter is no part of the
- * row.
+ * Combines some codes into a cell. Without any value it returns the worst state. A link that is
+ * down carries nothing, so it lacks nothing; a port without a sampler or without the counter is no
+ * part of the row.
  */
 export function combineCodes(ports: readonly number[], codes: Cells, aggregate: Aggregate): number {
   let state = NO_DATA;
