@@ -51,7 +51,7 @@ impl Place {
             }
             let mut decoder = match zstd::Decoder::with_buffer(reader) {
                 Ok(decoder) => decoder.single_frame(),
-                Err(error) => return Ok(Err(error)),
+                Err(error) => return Ok(Err(fault_of(error))),
             };
             let mut passed = 0;
             loop {
@@ -59,7 +59,7 @@ impl Place {
                     Ok(0) => break,
                     Ok(octets) => octets,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(error) => return Ok(Err(error)),
+                    Err(error) => return Ok(Err(fault_of(error))),
                 };
                 let known = self.of_frame.saturating_sub(passed).min(octets as u64);
                 passed += octets as u64;
@@ -83,4 +83,14 @@ impl Place {
         }
         Ok(Ok(()))
     }
+}
+
+/// Returns the fault of a file. Without a number of the operating system, it is one of the
+/// compressed data.
+fn fault_of(error: io::Error) -> io::Error {
+    if error.raw_os_error().is_some() {
+        return error;
+    }
+    let reason = format!("the compressed data is damaged or not complete ({error}); replace or remove the file if it stays so");
+    io::Error::new(error.kind(), reason)
 }
