@@ -9,8 +9,8 @@
 //! If the last part of an hour has many rows, rows after its last minute begin a new part. So packing
 //! an hour in many runs takes a time in proportion to its rows.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -212,20 +212,33 @@ impl Packer {
     pub fn finish(mut self, progress: &dyn Fn(u64, u64)) -> Result<Packed, StoreError> {
         let mut packed = Packed { copies: self.copies, ..Packed::default() };
         let staged = self.staged.keys().map(|(name, part)| (*name, part.hour));
-        let hours: BTreeSet<(TableName, Hour)> = self.waiting.keys().copied().chain(staged).collect();
+        let hours: Hours = self.waiting.keys().copied().chain(staged).collect();
         let total = hours.len() as u64;
-        for (done, (name, hour)) in (0..).zip(hours) {
+        let is_lacking =
+            |(name, hour): &(TableName, Hour)| !self.was_removed(*name, *hour) && !self.inputs.is_whole(&self.archive, *name, *hour);
+        let lacking: Hours = hours.iter().copied().filter(is_lacking).collect();
+        for (done, (name, hour)) in (0..).zip(&hours) {
             progress(done, total);
-            self.merge_hour(name, hour, &mut packed)?;
+            self.merge_hour(*name, *hour, &mut packed)?;
         }
-        // Records that were not added are reported again by the next run.
-        if packed.expired == 0 && !self.new_inputs.is_empty() {
-            for (input, hours) in std::mem::take(&mut self.new_inputs) {
-                self.inputs.add(input, &hours);
-            }
-            self.inputs.save(&self.archive)?;
-        }
+        self.note_inputs(&hours, &lacking, packed.expired > 0)?;
         Ok(packed)
+    }
+
+    /// Writes the list of the inputs. `lacking` are the hours that were not as the last run had left them:
+    /// an hour that now has records again does not have those of inputs that were not read in this run.
+    fn note_inputs(&mut self, hours: &Hours, lacking: &Hours, has_expired: bool) -> Result<(), StoreError> {
+        let new = std::mem::take(&mut self.new_inputs);
+        if self.inputs.is_empty() && new.is_empty() {
+            return Ok(());
+        }
+        self.inputs.forget(lacking);
+        // Records that were not added are reported again by the next run.
+        for (input, hours) in new.into_iter().filter(|_| !has_expired) {
+            self.inputs.add(input, &hours);
+        }
+        hours.iter().for_each(|(name, hour)| self.inputs.note_hour(&self.archive, *name, *hour));
+        self.inputs.save(&self.archive)
     }
 
     /// Merges the rows of an hour.
@@ -344,9 +357,11 @@ impl Packer {
     }
 
     /// Returns whether the archive has a derived table of a part without damage, or retention removed it.
-    /// The records can be removed afterwards, and the table cannot be computed again.
+    /// The records can be removed afterwards, and the table cannot be computed again. So a table that was
+    /// computed from more records is kept: these records were removed, and only some of them came back.
     fn has_derived(&self, name: TableName, part: Part, of: Sum) -> bool {
-        let is_current = |path: &Path| ArchiveFile::open(path).is_ok_and(|file| file.of() == Some(of) && file.verify().is_ok());
+        let covers = |sum: Sum| sum == of || sum.rows > of.rows;
+        let is_current = |path: &Path| ArchiveFile::open(path).is_ok_and(|file| file.of().is_some_and(covers) && file.verify().is_ok());
         self.was_removed(name, part.hour) || is_current(&self.archive.path_of(name, part))
     }
 
