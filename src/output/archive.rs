@@ -5,7 +5,7 @@
 //! `lines*.jsonl*` matches all these files, in order of time.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -180,7 +180,7 @@ fn compress(path: &Path) -> io::Result<()> {
         _ => {}
     }
     let to = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&partial)?;
-    let done = zstd::stream::copy_encode(BufReader::new(from), &to, LEVEL).and_then(|()| {
+    let done = encode(from, &to).and_then(|()| {
         to.set_modified(modified)?;
         to.sync_all()?;
         fs::rename(&partial, &whole)
@@ -190,6 +190,14 @@ fn compress(path: &Path) -> io::Result<()> {
         return Err(error);
     }
     fs::remove_file(path)
+}
+
+/// Compresses a file. The frame has a checksum, so that a reader detects octets that the disk changed.
+fn encode(mut from: File, to: &File) -> io::Result<()> {
+    let mut encoder = zstd::Encoder::new(to, LEVEL)?;
+    encoder.include_checksum(true)?;
+    io::copy(&mut from, &mut encoder)?;
+    encoder.finish().map(drop)
 }
 
 /// Formats a time for file names: `20261121T131144Z`.
@@ -299,5 +307,23 @@ mod tests {
         assert!(compressed.len() < text.len() / 10, "{}", compressed.len());
         assert!(zstd::stream::decode_all(&compressed[..]).expect("whole") == text.as_bytes());
         compress(&path).expect("a removed file is skipped");
+    }
+
+    #[test]
+    fn flipped_bit_of_a_compressed_file_is_an_error() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("lines");
+        // Digits that are hard to compress: most octets of the file are these digits.
+        let line = |n: u64| format!("{{\"port_xmit_data_bytes\":{}}}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let text: String = (0..100).map(line).collect();
+        fs::write(&path, &text).expect("written");
+        compress(&path).expect("compressed");
+        let whole = fs::read(folder.path().join("lines.zst")).expect("read");
+        for (place, bit) in (0..whole.len()).flat_map(|place| (0..8).map(move |bit| (place, bit))) {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 1 << bit;
+            let read = zstd::stream::decode_all(&damaged[..]);
+            assert!(read.map_or(true, |read| read == text.as_bytes()), "bit {bit} of octet {place}");
+        }
     }
 }
