@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::options::FileOptions;
-use super::retention::{Limits, Rotated};
+use super::retention::{Limits, Outdated, Rotated};
 
 /// Default level of zstd. It compresses records to about one tenth of their size. The speed is some
 /// hundred megabytes per second.
@@ -33,9 +33,8 @@ const PARTIAL: &str = ".zst.part";
 pub(super) struct Archive {
     files: Files,
     compress: bool,
-    /// Queue of the compressing thread: files, and the time of the rotation. `None` before the first
-    /// rotation.
-    compressor: Option<Sender<(PathBuf, Option<u64>)>>,
+    /// Queue of the compressing thread. `None` before the first rotation.
+    compressor: Option<Sender<PathBuf>>,
 }
 
 /// The folder with the rotated files, and their limits.
@@ -58,7 +57,7 @@ impl Archive {
     pub(super) fn resume(&mut self) {
         if self.compress {
             let names = self.files.rotated();
-            names.into_iter().filter(|name| !name.ends_with(COMPRESSED)).for_each(|name| self.compress(self.files.folder.join(name), None));
+            names.into_iter().filter(|name| !name.ends_with(COMPRESSED)).for_each(|name| self.compress(self.files.folder.join(name)));
         }
     }
 
@@ -68,27 +67,25 @@ impl Archive {
         fs::rename(&self.files.path, &to)?;
         tracing::debug!(to = %to.display(), "rotated the file");
         if self.compress {
-            self.compress(to, Some(ts));
+            self.compress(to);
         }
-        self.files.remove_outdated(ts);
+        self.files.remove_outdated(Some(ts));
         Ok(())
     }
 
-    fn compress(&mut self, path: PathBuf, ts: Option<u64>) {
+    fn compress(&mut self, path: PathBuf) {
         if self.compressor.is_none() {
-            let (sender, queue) = channel::<(PathBuf, Option<u64>)>();
+            let (sender, queue) = channel::<PathBuf>();
             let files = self.files.clone();
             let work = move || {
                 // Compression must not delay the threads that send MADs. On Linux the nice value
                 // applies to this thread only. A failure is harmless.
                 let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
-                for (path, ts) in queue {
+                for path in queue {
                     if let Err(error) = compress(&path) {
                         tracing::warn!(path = %path.display(), %error, "cannot compress a rotated file");
                     }
-                    if let Some(ts) = ts {
-                        files.remove_outdated(ts);
-                    }
+                    files.remove_outdated(None);
                 }
             };
             if let Err(error) = thread::Builder::new().name("compressor".to_owned()).spawn(work) {
@@ -98,7 +95,7 @@ impl Archive {
             self.compressor = Some(sender);
         }
         if let Some(compressor) = &self.compressor {
-            let _ = compressor.send((path, ts));
+            let _ = compressor.send(path);
         }
     }
 }
@@ -141,15 +138,24 @@ impl Files {
         names
     }
 
-    /// Removes the files beyond the limits. `ts` is the present time, in nanoseconds since 1970.
-    fn remove_outdated(&self, ts: u64) {
+    /// Removes the files beyond the limits. `closed` is the time in nanoseconds since 1970 at which a file
+    /// was closed. Without it, the limit of the age does not count.
+    fn remove_outdated(&self, closed: Option<u64>) {
         let facts = |name: String| {
             let path = self.folder.join(name);
             let facts = fs::metadata(&path).ok()?;
             Some((path, Rotated { octets: facts.len(), modified: facts.modified().ok()? }))
         };
         let (paths, files): (Vec<_>, Vec<_>) = self.rotated().into_iter().filter_map(facts).unzip();
-        for path in &paths[..self.limits.outdated(&files, ts)] {
+        let Outdated { now, later } = self.limits.outdated(&files, closed);
+        if later > 0 {
+            tracing::warn!(
+                path = %self.path.display(),
+                files = later,
+                "many closed files are older than keep_age, and each closing removes only the oldest ones; check the clock of this host"
+            );
+        }
+        for path in &paths[..now] {
             match fs::remove_file(path) {
                 // The compressing thread removes files too.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -243,7 +249,7 @@ mod tests {
         ];
         names.iter().for_each(|name| fs::write(folder.path().join(name), "").expect("written"));
         let options = FileOptions { path: folder.path().join("lines.jsonl"), keep: Some(1), ..FileOptions::default() };
-        Archive::new(&options).files.remove_outdated(0);
+        Archive::new(&options).files.remove_outdated(None);
         let mut left: Vec<_> = fs::read_dir(folder.path())
             .expect("read")
             .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
@@ -275,7 +281,7 @@ mod tests {
         let last = folder.path().join("lines-20261121T113700Z.zst");
         fs::write(&last, vec![b' '; 1100]).expect("written");
         fs::remove_file(folder.path().join("lines-20261121T113700Z")).expect("removed");
-        archive.files.remove_outdated(0);
+        archive.files.remove_outdated(None);
         assert_eq!(archive.files.rotated(), ["lines-20261121T113700Z.zst"]);
     }
 

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Number of files that one closing can remove because of their age, however few files there are.
+const FEW_FILES: usize = 2;
+
 /// Limits of the rotated files of one output. A limit that is `None` keeps everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
@@ -22,17 +25,22 @@ pub(super) struct Rotated {
     pub(super) modified: SystemTime,
 }
 
+/// Numbers of files, from the begin of a list that starts with the oldest file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Outdated {
+    /// Files that are removed now.
+    pub(super) now: usize,
+    /// Further files that are too old, and are removed later.
+    pub(super) later: usize,
+}
+
 impl Limits {
-    /// Returns how many files are removed from the begin of a list that starts with the oldest file.
-    /// `now` is the time of the wall clock, in nanoseconds since 1970.
-    pub(super) fn outdated(self, files: &[Rotated], now: u64) -> usize {
+    /// Returns how many files are removed. `closed` is the time of the wall clock, in nanoseconds since
+    /// 1970, if a file was closed. Only then the age of the files counts, because each closing removes at
+    /// most a tenth of the files for their age, or two if that is more: the clock can be wrong.
+    pub(super) fn outdated(self, files: &[Rotated], closed: Option<u64>) -> Outdated {
         let by_count = self.count.map_or(0, |most| files.len().saturating_sub(most));
-        let by_age = self.age.map_or(0, |age| {
-            let now = UNIX_EPOCH + Duration::from_nanos(now);
-            // A file from the future has no age: the wall clock was set back.
-            let is_old = |file: &&Rotated| now.duration_since(file.modified).is_ok_and(|passed| passed > age);
-            files.iter().take_while(is_old).count()
-        });
+        let by_age = self.age.zip(closed).map_or(0, |(age, clock)| old(files, age, clock));
         let by_total = self.total.map_or(0, |most| {
             let mut kept = 0_u64;
             // The newest files are kept as long as they fit.
@@ -42,8 +50,18 @@ impl Limits {
             };
             files.len() - files.iter().rev().take_while(fits).count()
         });
-        by_count.max(by_age).max(by_total)
+        let now = by_count.max(by_total).max(by_age.min(FEW_FILES.max(files.len() / 10)));
+        Outdated { now, later: by_age.saturating_sub(now) }
     }
+}
+
+/// Returns the number of files that are too old. Ages count from the clock or from the newest file,
+/// whichever is earlier. A file from the future has no age, because the clock was set back.
+fn old(files: &[Rotated], age: Duration, clock: u64) -> usize {
+    let clock = UNIX_EPOCH + Duration::from_nanos(clock);
+    let newest = files.iter().map(|file| file.modified).filter(|modified| *modified <= clock).max();
+    let is_old = |file: &&Rotated| newest.is_some_and(|now| now.duration_since(file.modified).is_ok_and(|passed| passed > age));
+    files.iter().take_while(is_old).count()
 }
 
 #[cfg(test)]
@@ -52,38 +70,56 @@ mod tests {
 
     const NOW: u64 = 1_795_261_017_000_000_000;
 
-    /// Returns files with these sizes. The last file is one hour old, the one before it two hours, and
+    /// Returns files with these sizes. The last file was closed now, the one before it an hour ago, and
     /// so on.
     fn files(octets: &[u64]) -> Vec<Rotated> {
-        let hours = (1..=octets.len() as u64).rev();
+        let hours = (0..octets.len() as u64).rev();
         let at = |hours| UNIX_EPOCH + Duration::from_nanos(NOW) - Duration::from_secs(3600 * hours);
         octets.iter().zip(hours).map(|(octets, hours)| Rotated { octets: *octets, modified: at(hours) }).collect()
+    }
+
+    fn aged(minutes: u64) -> Limits {
+        Limits { age: Some(Duration::from_secs(60 * minutes)), ..Limits::default() }
     }
 
     #[test]
     fn each_limit_removes_the_oldest_files() {
         let files = files(&[10, 20, 30, 40]);
-        let outdated = |limits: Limits| limits.outdated(&files, NOW);
+        let outdated = |limits: Limits| limits.outdated(&files, Some(NOW)).now;
         assert_eq!(outdated(Limits::default()), 0);
         assert_eq!(outdated(Limits { count: Some(3), ..Limits::default() }), 1);
         assert_eq!(outdated(Limits { count: Some(9), ..Limits::default() }), 0);
-        for (minutes, removed) in [(30, 4), (90, 3), (150, 2), (300, 0)] {
-            assert_eq!(
-                outdated(Limits { age: Some(Duration::from_secs(60 * minutes)), ..Limits::default() }),
-                removed,
-                "{minutes} minutes"
-            );
+        for (minutes, removed) in [(90, 2), (150, 1), (300, 0)] {
+            assert_eq!(outdated(aged(minutes)), removed, "{minutes} minutes");
         }
         for (total, removed) in [(39, 4), (40, 3), (69, 3), (70, 2), (99, 1), (100, 0)] {
             assert_eq!(outdated(Limits { total: Some(total), ..Limits::default() }), removed, "{total} octets");
         }
         // The strictest limit decides.
-        assert_eq!(outdated(Limits { count: Some(3), age: Some(Duration::from_secs(9000)), total: Some(99) }), 2);
+        assert_eq!(outdated(Limits { count: Some(3), total: Some(99), ..aged(90) }), 2);
+        assert_eq!(outdated(Limits { count: Some(1), total: Some(99), ..aged(90) }), 3);
+    }
+
+    #[test]
+    fn age_removes_a_tenth_of_the_files_at_a_closing() {
+        for (number, now, later) in [(4, 2, 1), (15, 2, 12), (100, 10, 89)] {
+            assert_eq!(aged(30).outdated(&files(&vec![1; number]), Some(NOW)), Outdated { now, later }, "{number} files");
+        }
+        // After a compression, which is no closing, only the other limits count.
+        assert_eq!(aged(30).outdated(&files(&[1; 30]), None), Outdated::default());
+        assert_eq!(Limits { count: Some(9), ..aged(30) }.outdated(&files(&[1; 30]), None), Outdated { now: 21, later: 0 });
+        // Files beyond the other limits are removed at once.
+        assert_eq!(Limits { total: Some(5), ..aged(30) }.outdated(&files(&[1; 30]), Some(NOW)), Outdated { now: 25, later: 4 });
+    }
+
+    #[test]
+    fn clock_that_was_set_forward_removes_nothing_before_a_file_is_closed_with_it() {
+        let day = Some(NOW + 86_400_000_000_000);
+        assert_eq!(aged(300).outdated(&files(&[1; 5]), day), Outdated::default());
     }
 
     #[test]
     fn clock_that_was_set_back_removes_nothing_by_age() {
-        let limits = Limits { age: Some(Duration::from_secs(1)), ..Limits::default() };
-        assert_eq!(limits.outdated(&files(&[1, 1]), NOW - 86_400_000_000_000), 0);
+        assert_eq!(aged(1).outdated(&files(&[1, 1]), Some(NOW - 86_400_000_000_000)), Outdated::default());
     }
 }
