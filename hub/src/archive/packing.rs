@@ -19,7 +19,7 @@ use ibnet_store::parse::Batch;
 use ibnet_store::retain::{self, Removed};
 use miette::Diagnostic;
 
-use super::spool::{self, Lines, Oldest, Spool, SpoolError};
+use super::spool::{self, Oldest, Spool, SpoolError};
 use super::status::{Part, Shared, with_help};
 use crate::config::Packing;
 use crate::error::HubError;
@@ -240,7 +240,7 @@ impl Work {
         let mut packer = Packer::new(&self.packing.archive, PackOptions { verify: true })?.with_most_rows(MOST_ROWS);
         let (mut whole, mut damaged, mut malformed) = (Vec::new(), Vec::new(), 0);
         for path in files {
-            let mut lines = Lines::open(path)?;
+            let mut lines = self.spool.lines(path)?;
             while let Some(text) = lines.read() {
                 malformed += self.step(|| {
                     let batch = Batch::parse(&text);
@@ -248,17 +248,21 @@ impl Work {
                     packer.add(batch).map(|()| malformed)
                 })?;
             }
-            match lines.fault {
-                None => whole.push(path.clone()),
-                Some(error) => damaged.push((path, error)),
+            match lines.damaged {
+                0 => whole.push(path.clone()),
+                frames => damaged.push((path, frames)),
             }
         }
         let packed = self.step(|| packer.finish(&|_, _| {}))?;
         self.status.lock().malformed += malformed;
         self.spool.remove(&whole)?;
-        for (path, error) in damaged {
+        for (path, frames) in damaged {
+            self.status.lock().damaged += frames;
             let aside = self.spool.set_aside(path)?;
-            tracing::warn!(file = %aside.display(), %error, "a file of the spool is damaged; its readable lines are packed, the file is kept");
+            tracing::warn!(
+                file = %aside.display(), frames,
+                "a file of the spool is damaged; the lines of its damaged frames are lost for the archive, the file is kept; check the disk"
+            );
         }
         Ok(packed)
     }

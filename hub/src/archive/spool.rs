@@ -1,12 +1,12 @@
 //! Lines that are not in the archive yet: a folder of compressed files.
 //!
-//! Each batch of lines is one zstd frame, written with one call, so a hub that is killed loses no
-//! batch that was written. The last frame of a file can be torn after a loss of power. A file is
-//! removed when its records are in the archive. A file has a limited size, so that a large spool is
-//! packed in several runs.
+//! Each batch of lines is one zstd frame with a checksum, written with one call, so a hub that is killed
+//! loses no batch that was written. The last frame of the last file can be torn after a loss of power. A
+//! file is removed when its records are in the archive. A file with a damaged frame is kept with another
+//! name. A file has a limited size, so that a large spool is packed in several runs.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,6 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use ibnet::types::Printable;
 use miette::Diagnostic;
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::{self, CParameter};
 
 use super::status::{Part, Shared};
 
@@ -77,6 +79,8 @@ struct Writer {
     /// Complete files that are not durable yet.
     unsynced: Vec<(PathBuf, Arc<File>)>,
     next: u64,
+    /// The last file of an earlier hub. Its last frame can be torn.
+    torn: Option<PathBuf>,
 }
 
 /// The oldest files of the spool.
@@ -122,6 +126,7 @@ impl Spool {
             }
         }
         writer.closed.sort();
+        writer.torn = writer.closed.last().map(|(path, _)| path.clone());
         status.lock().spool_max_octets = most;
         let spool = Self { folder, most, writer: Mutex::new(writer), syncing: Mutex::default(), status, _lock: lock };
         spool.show(&spool.lock());
@@ -150,7 +155,7 @@ impl Spool {
             // The next frame begins with another line.
             text.to_mut().push(b'\n');
         }
-        let frame = zstd::bulk::compress(&text, LEVEL).map_err(|source| failed(&self.folder, source))?;
+        let frame = compress(&text).map_err(|source| failed(&self.folder, source))?;
         let mut writer = self.lock();
         let octets = writer.octets();
         if octets + frame.len() as u64 > self.most {
@@ -292,12 +297,25 @@ impl Spool {
         Ok(())
     }
 
-    /// Gives a file that cannot be read another name, so that it is not packed again.
+    /// Opens a file of the spool.
+    ///
+    /// # Errors
+    /// Returns the error of the disk.
+    pub(super) fn lines(&self, path: &Path) -> Result<Lines, SpoolError> {
+        let can_be_torn = self.lock().torn.as_deref() == Some(path);
+        let octets = fs::read(path).map_err(|source| SpoolError::Read { path: path.to_owned(), source })?;
+        Ok(Lines { octets, at: 0, can_be_torn, damaged: 0 })
+    }
+
+    /// Gives a file with damaged frames another name, so that it is not packed again. An earlier file
+    /// with this name stays.
     ///
     /// # Errors
     /// Returns the error of the disk.
     pub(crate) fn set_aside(&self, path: &Path) -> Result<PathBuf, SpoolError> {
-        let aside = path.with_extension("damaged");
+        let first = path.with_extension("damaged");
+        let others = (1..).map(|number: u32| first.with_added_extension(number.to_string()));
+        let aside = std::iter::once(first.clone()).chain(others).find(|aside| !aside.exists()).unwrap_or_else(|| first.clone());
         fs::rename(path, &aside).map_err(|source| SpoolError::Write { path: path.to_owned(), source })?;
         self.forget(path);
         Ok(aside)
@@ -344,47 +362,42 @@ const CHUNK: usize = 4 << 20;
 
 /// Reads the lines of a file of the spool, frame by frame.
 pub(super) struct Lines {
-    reader: Option<BufReader<File>>,
-    /// Fault of the frame at which the reading stopped. A frame that is torn at the end of the file is
-    /// no fault: the hub was killed while it wrote.
-    pub(super) fault: Option<io::Error>,
+    octets: Vec<u8>,
+    at: usize,
+    can_be_torn: bool,
+    /// Number of damaged frames. Their lines are skipped.
+    pub(super) damaged: u64,
 }
 
 impl Lines {
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// Returns the error of the operating system.
-    pub(super) fn open(path: &Path) -> Result<Self, SpoolError> {
-        let file = File::open(path).map_err(|source| SpoolError::Read { path: path.to_owned(), source })?;
-        Ok(Self { reader: Some(BufReader::new(file)), fault: None })
-    }
-
-    /// Returns the next whole lines. `None` at the end, and before a damaged frame.
+    /// Returns the next whole lines. `None` at the end.
     pub(super) fn read(&mut self) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         while text.len() < CHUNK
-            && let Some(reader) = self.reader.take()
+            && let Some(rest) = self.octets.get(self.at..).filter(|rest| !rest.is_empty())
         {
             let whole = text.len();
-            match frame(reader, &mut text) {
-                Ok(reader) => self.reader = reader,
-                Err(error) => {
-                    text.truncate(whole);
-                    self.fault = Some(error).filter(|error| error.kind() != io::ErrorKind::UnexpectedEof);
-                }
+            let length = zstd_safe::find_frame_compressed_size(rest).ok().filter(|length| *length <= rest.len());
+            if let Some(length) = length
+                && zstd::stream::copy_decode(&rest[..length], &mut text).is_ok()
+            {
+                self.at += length;
+                continue;
             }
+            text.truncate(whole);
+            // The length of a damaged frame can be wrong.
+            let next = memchr::memmem::find(&rest[1..], &zstd_safe::MAGICNUMBER.to_le_bytes());
+            let is_torn = self.can_be_torn && length.is_none() && next.is_none();
+            self.damaged += u64::from(!is_torn);
+            self.at = next.map_or(self.octets.len(), |next| self.at + 1 + next);
         }
         (!text.is_empty()).then_some(text)
     }
 }
 
-/// Reads a frame. Returns `None` at the end of the file.
-fn frame(mut reader: BufReader<File>, text: &mut Vec<u8>) -> io::Result<Option<BufReader<File>>> {
-    if reader.fill_buf()?.is_empty() {
-        return Ok(None);
-    }
-    let mut decoder = zstd::Decoder::with_buffer(reader)?.single_frame();
-    decoder.read_to_end(text)?;
-    Ok(Some(decoder.finish()))
+/// Compresses lines to a frame with a checksum.
+fn compress(text: &[u8]) -> io::Result<Vec<u8>> {
+    let mut compressor = Compressor::new(LEVEL)?;
+    compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+    compressor.compress(text)
 }

@@ -20,6 +20,8 @@ pub(crate) struct Status {
     pub(crate) copies: u64,
     /// Number of lines that are not records.
     pub(crate) malformed: u64,
+    /// Number of damaged frames of the spool: batches of lines that are lost for the archive.
+    pub(crate) damaged: u64,
     /// Number of records that were not added, because their hour was removed from the archive.
     pub(crate) expired: u64,
     /// Number of files that were removed, because of their age or the size of their table.

@@ -193,6 +193,51 @@ fn damaged_file_of_the_spool_is_kept_aside() {
 }
 
 #[test]
+fn damaged_frames_are_counted_and_no_other_frame_is_lost() {
+    let test = Test::new(1 << 24, &[]);
+    let lines = lines();
+    let name = "lines-000000000000.jsonl.zst";
+    let path = test.spool.folder().join(name);
+    // Three frames with a line each. `ends` are the ends of the frames.
+    let ends = [0, 1, 2].map(|line| {
+        test.spool.add(lines[line].as_bytes()).expect("added");
+        fs::metadata(&path).expect("a file").len() as usize
+    });
+    test.spool.oldest(u64::MAX).expect("closed");
+    let whole = fs::read(&path).expect("read");
+    for place in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1 << (place % 8);
+        fs::write(&path, &damaged).expect("written");
+        let mut reader = test.spool.lines(&path).expect("opened");
+        let text = std::iter::from_fn(|| reader.read()).flatten().collect::<Vec<u8>>();
+        let at = ends.iter().position(|end| place < *end).expect("a frame");
+        let others: String = (0..3).filter(|line| *line != at).map(|line| lines[line].clone() + "\n").collect();
+        // Some bits of a frame mean nothing.
+        let all = lines[..3].join("\n") + "\n";
+        assert!(text == others.as_bytes() && reader.damaged == 1 || text == all.as_bytes(), "octet {place}: {} damaged", reader.damaged);
+    }
+    let mut damaged = whole;
+    damaged[ends[1] - 6] ^= 1;
+    fs::write(&path, &damaged).expect("written");
+    test.work().pack(7).expect("packed");
+    // The next hub gives its file the same name.
+    let Test { folder, hub, spool, status, packing } = test;
+    drop(spool);
+    let spool = Arc::new(Spool::open(&packing.archive, 1 << 24, Arc::clone(&status)).expect("a spool"));
+    let test = Test { folder, hub, spool, status, packing };
+    test.spool.add(lines[0].as_bytes()).expect("added");
+    test.spool.oldest(u64::MAX).expect("closed");
+    fs::write(&path, &damaged[1..]).expect("written");
+    test.work().pack(8).expect("packed");
+    assert_eq!(archived(&test.packing.archive), parsed(&[lines[0].clone(), lines[2].clone()]));
+    assert_eq!(test.status().damaged, 3);
+    let kept = |name: &str| fs::read(test.spool.folder().join(name)).expect("kept");
+    assert!(kept("lines-000000000000.jsonl.damaged") == damaged && kept("lines-000000000000.jsonl.damaged.1") == damaged[1..]);
+    assert!(test.folder.path().exists() && !path.exists());
+}
+
+#[test]
 fn large_spool_is_packed_in_several_runs_and_a_killed_hub_continues() {
     let test = Test::new(1 << 24, &[]);
     let lines = lines();
