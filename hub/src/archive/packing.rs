@@ -58,7 +58,8 @@ const FAULT: Duration = Duration::from_secs(300);
 const LEAST_FREE: u64 = 1 << 30;
 
 /// The parts of the packing, with the events of their faults.
-const PARTS: [(&str, &str); 3] = [("spool", "archive_failed"), ("packing", "archive_failed"), ("backlog", "archive_behind")];
+const PARTS: [(&str, &str); 4] =
+    [("spool", "archive_failed"), ("packing", "archive_failed"), ("stream", "archive_failed"), ("backlog", "archive_behind")];
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error, Diagnostic)]

@@ -328,6 +328,12 @@ impl Spool {
         self.show(&writer);
     }
 
+    /// Sets or clears the fault of the reader of a stream.
+    #[cfg(feature = "nats")]
+    pub(super) fn set_stream_fault(&self, consumer: &str, fault: Option<String>) {
+        self.status.lock().set_stream_fault(consumer, fault);
+    }
+
     /// Returns whether the spool is half full.
     pub(crate) fn is_half_full(&self) -> bool {
         self.lock().octets() > self.most / 2

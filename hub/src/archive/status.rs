@@ -1,5 +1,6 @@
 //! The condition of the packing, as `health` shows it.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -47,6 +48,8 @@ pub(crate) struct Status {
 struct Faults {
     spool: Option<String>,
     packing: Option<String>,
+    /// Faults of the readers of streams, by consumer.
+    streams: BTreeMap<String, String>,
     backlog: Option<String>,
 }
 
@@ -77,9 +80,10 @@ impl Shared {
 }
 
 impl Status {
-    /// Returns the faults of the spool, of the packing and of the backlog.
-    pub(crate) fn faults(&self) -> [Option<String>; 3] {
-        [self.faults.spool.clone(), self.faults.packing.clone(), self.faults.backlog.clone()]
+    /// Returns the faults of the spool, of the packing, of the streams and of the backlog.
+    pub(crate) fn faults(&self) -> [Option<String>; 4] {
+        let Faults { spool, packing, streams, backlog } = &self.faults;
+        [spool.clone(), packing.clone(), streams.values().next().cloned(), backlog.clone()]
     }
 
     /// Sets or clears the fault of a part.
@@ -88,6 +92,16 @@ impl Status {
             Part::Spool => self.faults.spool = fault,
             Part::Packing => self.faults.packing = fault,
             Part::Backlog => self.faults.backlog = fault,
+        }
+        self.error = self.faults().into_iter().flatten().next();
+    }
+
+    /// Sets or clears the fault of the reader of a stream, which has this consumer.
+    #[cfg(feature = "nats")]
+    pub(crate) fn set_stream_fault(&mut self, consumer: &str, fault: Option<String>) {
+        match fault {
+            Some(fault) => drop(self.faults.streams.insert(consumer.to_owned(), fault)),
+            None => drop(self.faults.streams.remove(consumer)),
         }
         self.error = self.faults().into_iter().flatten().next();
     }

@@ -1,5 +1,6 @@
 //! The reader of a JetStream stream for the archive: a durable consumer. The server keeps a message
-//! until its records are durable in the spool.
+//! until its records are durable in the spool. A consumer that is gone, for example because a user deleted
+//! it, is created again, and delivers the whole stream: the archive stores each record once.
 
 use std::io;
 use std::sync::Arc;
@@ -41,9 +42,13 @@ pub(super) fn start(input: NatsInput, consumer: &str, spool: Arc<Spool>, threads
             let mut is_failing = false;
             loop {
                 let error = run(&input, &consumer, &spool, &mut is_failing).await;
+                let shown = input::Input::Nats(input.clone());
                 if !std::mem::replace(&mut is_failing, true) {
-                    tracing::warn!(input = %input::Input::Nats(input.clone()), %consumer, %error, "cannot read records for the archive, trying again");
+                    tracing::warn!(input = %shown, %consumer, %error, "cannot read records for the archive, trying again");
                 }
+                let fault =
+                    format!("cannot read records of {shown} for the archive: {error}; check that the server runs and has the stream");
+                spool.set_stream_fault(&consumer, Some(fault));
                 tokio::time::sleep(PAUSE).await;
             }
         });
@@ -71,17 +76,18 @@ async fn run(input: &NatsInput, name: &str, spool: &Arc<Spool>, is_failing: &mut
         let consumer = open(&client, input, name).await?;
         Ok::<_, String>((client, consumer))
     };
-    let (client, consumer) = match opened.await {
+    let (client, mut consumer) = match opened.await {
         Ok(opened) => opened,
         Err(error) => return error,
     };
     loop {
-        let messages = match batch(&consumer).await {
+        let messages = match next(&mut consumer).await {
             Ok(messages) => messages,
             Err(error) => return error,
         };
         if std::mem::take(is_failing) {
             tracing::info!(consumer = name, "reading records for the archive again");
+            spool.set_stream_fault(name, None);
         }
         if messages.is_empty() {
             continue;
@@ -124,6 +130,16 @@ async fn open(client: &Client, input: &NatsInput, name: &str) -> Result<PullCons
         ..Config::default()
     };
     stream.get_or_create_consumer(name, config).await.map_err(|error| error.to_string())
+}
+
+/// Returns the next messages, or none after some seconds.
+async fn next(consumer: &mut PullConsumer) -> Result<Vec<Message>, String> {
+    let messages = batch(consumer).await?;
+    if messages.is_empty() {
+        // The server does not answer a request for messages of a consumer that is gone.
+        consumer.info().await.map_err(|error| error.to_string())?;
+    }
+    Ok(messages)
 }
 
 /// Returns the next messages. Waits for at most [`WAIT`].

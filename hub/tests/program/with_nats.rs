@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use async_nats::jetstream::Context;
 use serde_json::{Value, json};
 
 use super::hub::Hub;
@@ -54,13 +55,19 @@ impl Server {
         Self { child: command.spawn().unwrap(), port }
     }
 
-    /// Publishes records, one message for each, to a stream that has all of them.
-    fn publish(&self, text: &str) {
+    /// Calls a function with the JetStream context of a new connection.
+    fn connected<R>(&self, work: impl AsyncFnOnce(Context) -> R) -> R {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let options = async_nats::ConnectOptions::new().retry_on_initial_connect();
             let client = options.connect(format!("nats://127.0.0.1:{}", self.port)).await.unwrap();
-            let jetstream = async_nats::jetstream::new(client);
+            work(async_nats::jetstream::new(client)).await
+        })
+    }
+
+    /// Publishes records, one message for each, to a stream that has all of them.
+    fn publish(&self, text: &str) {
+        self.connected(async |jetstream| {
             let config = || async_nats::jetstream::stream::Config {
                 name: "IBNET".to_owned(),
                 subjects: vec!["ibnet.>".to_owned()],
@@ -136,4 +143,33 @@ fn stream_is_archived_although_the_hub_is_killed() {
     archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
     let health = hub.get("health");
     assert_eq!(health["archive"]["copies"], 0, "only what was not acknowledged is delivered again: {health}");
+}
+
+#[test]
+fn consumer_or_stream_that_is_deleted_is_reported_and_read_again() {
+    let Some(program) = available() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let port = port();
+    let server = Server::start(&program, folder.path(), port);
+    let mut sent = start_line("s", 1) + &lines("s", 100, 0.5);
+    server.publish(&sent);
+    let root = folder.path().join("archive");
+    let arguments = archive::arguments(folder.path(), &root);
+    let hub = archive::start(&arguments, &[&format!("nats://127.0.0.1:{port}/ibnet.test.>?stream=IBNET")]);
+    archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
+    server.connected(async |jetstream| {
+        let stream = jetstream.get_stream("IBNET").await.unwrap();
+        stream.delete_consumer("ibnet-hub-ibnet_test_all").await.unwrap();
+    });
+    let more = lines("s", 101, 0.5);
+    server.publish(&more);
+    sent += &more;
+    archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
+    server.connected(async |jetstream| jetstream.delete_stream("IBNET").await.unwrap());
+    hub.wait_for("health", |health| health["archive"]["error"].as_str().is_some_and(|error| error.contains("check that the server runs")));
+    let more = lines("s", 102, 0.5);
+    server.publish(&more);
+    sent += &more;
+    archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
+    hub.wait_for("health", |health| health["archive"]["error"].as_str().is_none_or(|error| !error.contains("check that the server")));
 }

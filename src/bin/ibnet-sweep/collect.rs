@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::Client;
+use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
 use async_nats::jetstream::context::ContextBuilder;
@@ -158,55 +159,84 @@ async fn collect(client: &Client, mut consumer: PullConsumer, args: &Args, files
     let mut is_failing = false;
     loop {
         files.close_if_due()?;
-        match batch(&consumer).await {
-            Ok(messages) if messages.is_empty() => {
-                let is_empty = consumer.info().await.is_ok_and(|info| info.num_pending == 0 && info.num_ack_pending == 0);
-                if args.until_empty && is_empty {
-                    return Ok(());
-                }
-            }
-            Ok(messages) => {
+        match next(&mut consumer).await {
+            Ok(next) => {
                 if std::mem::take(&mut is_failing) {
                     tracing::info!("collecting again");
                 }
-                let mut text = Vec::new();
-                let mut damaged: Option<(usize, _)> = None;
-                for message in &messages {
-                    match payload::text(&message.payload) {
-                        Some(lines) => text.extend_from_slice(&lines),
-                        None => damaged = Some((damaged.map_or(0, |(count, _)| count) + 1, &message.subject)),
-                    }
-                    // A message with one record has no line feed.
-                    if text.last().is_some_and(|octet| *octet != b'\n') {
-                        text.push(b'\n');
-                    }
-                }
-                if let Some((messages, subject)) = damaged {
-                    tracing::warn!(messages, last = %Printable(subject), "messages are damaged and are skipped");
-                }
-                files.write(&text)?;
-                for message in messages {
-                    // Without the acknowledgement, the server delivers the message again.
-                    if let Err(error) = message.ack().await {
-                        tracing::debug!(%error, "cannot acknowledge a message");
-                    }
-                }
-                if let Err(error) = client.flush().await {
-                    tracing::debug!(%error, "cannot acknowledge messages");
+                match next {
+                    Next::Messages(messages) => write(client, messages, files).await?,
+                    Next::Empty if args.until_empty => return Ok(()),
+                    Next::Empty | Next::Nothing => {}
                 }
             }
             Err(reason) => {
                 if !std::mem::replace(&mut is_failing, true) {
-                    tracing::warn!(error = %Printable(&reason), "cannot read from the server, trying again");
+                    tracing::warn!(error = %Printable(&reason), consumer = args.consumer, "cannot read from the server, trying again");
                 }
                 tokio::time::sleep(PAUSE).await;
+                // A consumer that a user deleted is created again, and delivers the whole stream.
+                match self::consumer(client, args).await {
+                    Ok(opened) => consumer = opened,
+                    Err(error) => tracing::debug!(%error, "cannot open the consumer"),
+                }
             }
         }
     }
 }
 
+/// Writes the records of messages, and acknowledges the messages.
+async fn write(client: &Client, messages: Vec<Message>, files: &mut Files) -> std::io::Result<()> {
+    let mut text = Vec::new();
+    let mut damaged: Option<(usize, _)> = None;
+    for message in &messages {
+        match payload::text(&message.payload) {
+            Some(lines) => text.extend_from_slice(&lines),
+            None => damaged = Some((damaged.map_or(0, |(count, _)| count) + 1, &message.subject)),
+        }
+        // A message with one record has no line feed.
+        if text.last().is_some_and(|octet| *octet != b'\n') {
+            text.push(b'\n');
+        }
+    }
+    if let Some((messages, subject)) = damaged {
+        tracing::warn!(messages, last = %Printable(subject), "messages are damaged and are skipped");
+    }
+    files.write(&text)?;
+    for message in messages {
+        // Without the acknowledgement, the server delivers the message again.
+        if let Err(error) = message.ack().await {
+            tracing::debug!(%error, "cannot acknowledge a message");
+        }
+    }
+    if let Err(error) = client.flush().await {
+        tracing::debug!(%error, "cannot acknowledge messages");
+    }
+    Ok(())
+}
+
+/// What the server has for a consumer.
+enum Next {
+    Messages(Vec<Message>),
+    /// No message in the last second.
+    Nothing,
+    /// No message that is not on the disk.
+    Empty,
+}
+
+/// Returns the next messages. The server does not answer a request for messages of a consumer that is
+/// gone, so without messages it is asked whether the consumer is there.
+async fn next(consumer: &mut PullConsumer) -> Result<Next, String> {
+    let messages = batch(consumer).await?;
+    if !messages.is_empty() {
+        return Ok(Next::Messages(messages));
+    }
+    let info = consumer.info().await.map_err(|error| error.to_string())?;
+    Ok(if info.num_pending == 0 && info.num_ack_pending == 0 { Next::Empty } else { Next::Nothing })
+}
+
 /// Returns the next messages. Waits for at most [`WAIT`].
-async fn batch(consumer: &PullConsumer) -> Result<Vec<async_nats::jetstream::Message>, String> {
+async fn batch(consumer: &PullConsumer) -> Result<Vec<Message>, String> {
     let batch = consumer.batch().max_messages(MESSAGES).max_bytes(OCTETS).expires(WAIT);
     let mut messages = batch.messages().await.map_err(|error| error.to_string())?;
     let mut all = Vec::new();

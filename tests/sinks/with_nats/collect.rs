@@ -174,3 +174,35 @@ fn collected_files_have_every_record() {
     assert_eq!(collected.starts.len(), 1);
     assert!(collected.lines == file.lines, "{} of {}", collected.lines.len(), file.lines.len());
 }
+
+/// A user deletes the consumer while the collector runs. The files have every record all the same.
+#[test]
+fn deleted_consumer_is_created_again() {
+    let Some(program) = available() else { return };
+    let sampler = Sampler::new("");
+    let server = Server::start(program, &sampler, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    sampler.configure(&file_and_server("50ms", server.port, "batch = \"slot\""));
+    let running = sampler.start();
+    let mut collector = ibnet(&sampler, &server, &["collect", "-o", "collected", "--every", "1s"])
+        .stderr(fs::File::create(sampler.path("log")).unwrap())
+        .spawn()
+        .unwrap();
+    let collected = || {
+        let files = fs::read_dir(sampler.path("collected")).into_iter().flatten().map(|entry| entry.unwrap().path());
+        let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "zst"));
+        let text: Vec<u8> = files.flat_map(|path| zstd::stream::decode_all(&fs::read(path).unwrap()[..]).unwrap()).collect();
+        Received::of(&String::from_utf8(text).unwrap().lines().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("\n"))
+    };
+    wait_for("collected records", || !collected().lines.is_empty());
+    server.delete_consumer("ibnet-collect");
+    let before = slots(&sampler);
+    wait_for("slots", || slots(&sampler) > before + 10);
+    complete(&running.stop("TERM"));
+    let file = Received::of(&sampler.read("lines"));
+    wait_for("all records", || collected().lines == file.lines);
+    let log = sampler.read("log");
+    assert!(log.contains("cannot read from the server") && log.contains("collecting again"), "{log}");
+    collector.kill().unwrap();
+    collector.wait().unwrap();
+}

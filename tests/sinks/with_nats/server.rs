@@ -148,6 +148,12 @@ impl<'a> Server<'a> {
         self.query(ConnectOptions::new, "nats", async |jetstream| jetstream.delete_stream("IBNET").await.unwrap());
     }
 
+    pub(crate) fn delete_consumer(&self, name: &str) {
+        self.query(ConnectOptions::new, "nats", async |jetstream| {
+            jetstream.get_stream("IBNET").await.unwrap().delete_consumer(name).await.unwrap();
+        });
+    }
+
     /// Returns all messages of the stream by subject, decompressed and without their last line feed.
     pub(crate) fn messages(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) -> BTreeMap<String, Vec<String>> {
         self.query(connect, scheme, async |jetstream| {
