@@ -194,8 +194,10 @@ impl Spool {
             remove(&first.path);
         }
         if let Some(first) = self.segments.front().filter(|first| first.read > 0) {
-            let position = format!("{:020} {:020} {:020}\n", first.number, first.read, first.read_lines);
-            // After a failure, the messages are sent again with the same identifiers.
+            let position = format!("{:020} {:020} {:020}", first.number, first.read, first.read_lines);
+            // The second copy shows damage of the first one. After a failure, the messages are sent again
+            // with the same identifiers.
+            let position = format!("{position} {position}\n");
             let written = open(&self.folder.join("position")).and_then(|file| file.write_all_at(position.as_bytes(), 0));
             if let Err(error) = written {
                 tracing::warn!(folder = %self.folder.display(), %error, "cannot write the position of the spool");
@@ -342,16 +344,34 @@ fn recover(number: u64, path: &Path) -> io::Result<Segment> {
     Ok(segment)
 }
 
-/// Returns the number, offset and records of the position file. Without a valid file, nothing was
-/// acknowledged.
+/// Returns the number, offset and records of the position file. Without a valid file, all messages of the
+/// spool are sent: the server drops those that it has, by their identifiers.
 fn read_position(folder: &Path) -> (u64, u64, u64) {
-    let text = fs::read_to_string(folder.join("position")).unwrap_or_default();
-    let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
-    let mut next = || numbers.next().flatten();
-    match (next(), next(), next()) {
-        (Some(number), Some(offset), Some(lines)) => (number, offset, lines),
-        _ => (0, 0, 0),
-    }
+    let path = folder.join("position");
+    let octets = match fs::read(&path) {
+        // Nothing was acknowledged.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return (0, 0, 0),
+        octets => octets,
+    };
+    let error = match octets.map(|octets| position(&octets)) {
+        Ok(Some(position)) => return position,
+        Ok(None) => "it is damaged".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!(
+        path = %path.display(), error,
+        "cannot read the position of the spool, sending all of its messages again; the server drops those that it had, within its duplicate window"
+    );
+    (0, 0, 0)
+}
+
+/// Parses a position and its copy. `None` if they are damaged. An earlier version wrote no copy.
+fn position(octets: &[u8]) -> Option<(u64, u64, u64)> {
+    let words: Vec<&str> = str::from_utf8(octets).ok()?.strip_suffix('\n')?.split(' ').collect();
+    let (first, copy) = words.split_at_checked(3)?;
+    let is_valid = octets.len() == 63 && copy.is_empty() || first == copy;
+    let number = |word: usize| first[word].parse().ok();
+    is_valid.then(|| Some((number(0)?, number(1)?, number(2)?)))?
 }
 
 /// Encodes the first messages, about [`FRAME`] octets. Returns the text, the number of messages and

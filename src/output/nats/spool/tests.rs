@@ -101,6 +101,44 @@ fn acknowledged_messages_are_not_sent_again_after_a_restart() {
 }
 
 #[test]
+fn damaged_position_is_named_and_its_messages_are_sent_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut spool = open_spool(folder.path(), 1 << 20);
+    (0..200).for_each(|number| assert_eq!(append(&mut spool, number), 0));
+    let (first, _) = spool.read(250_000);
+    spool.acknowledge();
+    drop(spool);
+    let path = folder.path().join("spool/position");
+    let whole = fs::read(&path).expect("read");
+    let valid = read_position(&folder.path().join("spool"));
+    assert!(position(&whole) == Some(valid) && valid.1 > 0 && valid.2 > 0 && !first.is_empty());
+    // An earlier version wrote no copy.
+    assert_eq!(position(&[&whole[..62], b"\n"].concat()), Some(valid));
+    let (log, writer) = log();
+    tracing::subscriber::with_default(writer, || {
+        for (place, bit) in (0..whole.len()).flat_map(|place| (0..8).map(move |bit| (place, bit))) {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 1 << bit;
+            fs::write(&path, &damaged).expect("written");
+            assert_eq!(read_position(&folder.path().join("spool")), (0, 0, 0), "bit {bit} of {place}");
+        }
+        let count = |text: String| text.matches("cannot read the position of the spool").count();
+        assert_eq!(count(fs::read_to_string(log.path()).expect("a log")), 8 * whole.len());
+        // What is in the spool is sent, and nothing is removed.
+        let before = segments(folder.path());
+        let mut spool = open_spool(folder.path(), 1 << 20);
+        assert_eq!((segments(folder.path()), all(&mut spool).1), (before, 0));
+    });
+}
+
+/// Returns a file, and a subscriber that writes the log into it.
+fn log() -> (tempfile::NamedTempFile, impl tracing::Subscriber + Send + Sync) {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let writer = std::sync::Mutex::new(file.reopen().expect("opened"));
+    (file, tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish())
+}
+
+#[test]
 fn incomplete_frame_at_the_end_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut spool = open_spool(folder.path(), 8 << 20);
