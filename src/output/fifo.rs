@@ -2,7 +2,7 @@
 //!
 //! The kernel keeps up to a megabyte of a FIFO for its reader, and discards it when the last
 //! descriptor is closed. So at its end the output waits until the reader has all octets. It counts
-//! the records that no process can read any more.
+//! the records that no process can read any more, also while a full FIFO accepts no more.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -14,6 +14,8 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::ioctl_fionread;
 
+use super::write_counted;
+
 /// Largest number of octets that a FIFO holds: the default of `/proc/sys/fs/pipe-max-size`.
 const MOST: u64 = 1 << 20;
 
@@ -22,6 +24,12 @@ const NO_READER: &str = "no process reads the FIFO";
 
 /// Pause between two checks of the FIFO. The kernel reports no event when a FIFO becomes empty.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// Flags of the descriptor of a FIFO: a write to a full one does not block.
+pub(super) const FLAGS: i32 = OFlags::NONBLOCK.bits() as i32;
+
+/// Pause between two writes to a full FIFO.
+const FULL: Duration = Duration::from_millis(1);
 
 /// Sizes of the lines that a FIFO may still hold.
 #[derive(Debug, Default)]
@@ -32,8 +40,29 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
+    /// Writes a text. Waits while the FIFO is full, and passes the number of its earlier lines that are
+    /// not read to `unread`. Returns the number of octets that were written.
+    pub(super) fn write(&mut self, mut file: &File, text: &[u8], unread: impl Fn(u64)) -> (usize, io::Result<()>) {
+        let mut written = 0;
+        let result = loop {
+            let (more, result) = write_counted(&mut file, &text[written..]);
+            written += more;
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // The records of this text still count as queued.
+                    let octets = ioctl_fionread(file).unwrap_or(0).saturating_sub(written as u64);
+                    unread(if octets > 0 { self.lines_in(octets) } else { 0 });
+                    std::thread::sleep(FULL);
+                }
+                result => break result,
+            }
+        };
+        self.wrote(&text[..written]);
+        (written, result)
+    }
+
     /// Adds a text that was written.
-    pub(super) fn wrote(&mut self, text: &[u8]) {
+    fn wrote(&mut self, text: &[u8]) {
         for line in text.split_inclusive(|octet| *octet == b'\n') {
             self.lines.push_back(line.len() as u64);
             self.octets += line.len() as u64;
@@ -78,7 +107,7 @@ impl Fifo {
 
 /// Opens a FIFO for writing only. This fails if the FIFO has no reader.
 fn writer(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+    OpenOptions::new().write(true).custom_flags(FLAGS).open(path)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::archive::Archive;
-use super::fifo::Fifo;
+use super::fifo::{self, Fifo};
 use super::lock;
 use super::options::FileOptions;
 use super::queue::{Inbox, Message};
@@ -82,8 +82,10 @@ impl FileOutput {
         if self.stream.take(message).is_empty() {
             return;
         }
+        let unreported = self.stream.unreported();
         let (written, result) = match &mut self.file {
-            Some(file) => file.write(self.stream.text()),
+            // While the FIFO is full, the program can end: then the records in it are lost too.
+            Some(file) => file.write(self.stream.text(), |unread| inbox.set_unreported(unreported + unread)),
             // The reason was logged when the file could not be opened.
             None => (0, Ok(())),
         };
@@ -154,7 +156,9 @@ impl FileOutput {
     /// Opens the file for appending, and ends an incomplete last line.
     fn open_whole_lines(&self) -> io::Result<Opened> {
         let path = &self.options.path;
-        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).open(path)?;
+        let is_fifo = fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
+        let flags = if is_fifo { fifo::FLAGS } else { 0 };
+        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).custom_flags(flags).open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_file() {
             lock::exclusive(&file)?;
@@ -209,12 +213,13 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 impl Opened {
-    fn write(&mut self, text: &[u8]) -> (usize, io::Result<()>) {
-        let (written, result) = write_counted(&mut self.file, text);
+    /// Writes a text. While a FIFO is full, `unread` receives the number of earlier lines in it.
+    fn write(&mut self, text: &[u8], unread: impl Fn(u64)) -> (usize, io::Result<()>) {
+        let (written, result) = match &mut self.fifo {
+            Some(fifo) => fifo.write(&self.file, text, unread),
+            None => write_counted(&mut self.file, text),
+        };
         self.length += written as u64;
-        if let Some(fifo) = &mut self.fifo {
-            fifo.wrote(&text[..written]);
-        }
         (written, result)
     }
 }

@@ -182,18 +182,34 @@ mod tests {
         let (fifo, file) = (folder.path().join("fifo"), folder.path().join("lines"));
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO is created");
         let (outlet, running) = start(&[&fifo, &file], |_| {});
-        // More octets than the pipe can hold without a reader.
+        // More octets than the pipe can hold without a reader. It also has the start record.
         (0..3).for_each(|_| outlet.offer(batch(1 << 20)));
         drop(outlet);
         // Without an outlet, the file ends by itself.
-        while running.board.lock()[1].is_none() {
+        while running.board.lock()[1].is_none() || running.stoppers[0].unwritten() < 4 {
             thread::yield_now();
         }
         let finished = running.finish(Duration::from_millis(1));
         let summary: Vec<_> = finished.iter().map(|output| (output.end, output.dropped, output.is_failure())).collect();
-        assert_eq!(summary, [(End::TimedOut, 3, true), (End::Complete, 0, false)]);
+        assert_eq!(summary, [(End::TimedOut, 4, true), (End::Complete, 0, false)]);
         assert_eq!(Path::new(&finished[0].name), fifo);
         assert_eq!(finished[0].error.as_deref(), Some("its writes did not end within the drain time"));
+    }
+
+    #[test]
+    fn stop_counts_the_records_that_are_in_a_fifo_without_a_reader() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let fifo = folder.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO is created");
+        let (outlet, running) = start(&[&fifo], |_| {});
+        // The FIFO has a start record and ten others when the next one does not fit.
+        (0..10).for_each(|_| outlet.offer(batch(10)));
+        outlet.offer(batch(1 << 20));
+        while running.stoppers[0].unwritten() < 12 {
+            thread::yield_now();
+        }
+        let [finished] = &running.finish(Duration::from_millis(1))[..] else { panic!("one output") };
+        assert_eq!((finished.end, finished.dropped), (End::TimedOut, 12));
     }
 
     #[test]
