@@ -28,8 +28,11 @@ pub(crate) struct FirstLines {
     pub(crate) interval_ns: Option<u64>,
 }
 
+/// Ending of a file that another process still writes or compresses.
+const PARTIAL: &str = ".part";
+
 /// Expands an argument. If a file with this name exists, the argument is this file. Otherwise the
-/// argument is a pattern.
+/// argument is a pattern. A pattern matches files in progress only if it has their ending.
 pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     let text = pattern.to_string_lossy();
     if path::is_stdin(pattern) || pattern.exists() || !text.contains(['*', '?', '[']) {
@@ -37,7 +40,8 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     }
     let found =
         glob::glob(&text).map_err(|error| AnalysisError::Pattern { pattern: text.clone().into_owned(), why: error.msg.to_owned() })?;
-    let files: Vec<PathBuf> = found.filter_map(Result::ok).filter(|path| !path.is_dir()).collect();
+    let is_partial = |path: &Path| path.extension().is_some_and(|found| found == "part") && !text.ends_with(PARTIAL);
+    let files: Vec<PathBuf> = found.filter_map(Result::ok).filter(|path| !path.is_dir() && !is_partial(path)).collect();
     if files.is_empty() { Err(AnalysisError::NoFile { pattern: text.into_owned() }) } else { Ok(files) }
 }
 

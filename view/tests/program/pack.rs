@@ -350,3 +350,36 @@ fn wrong_rules_are_refused() {
     }
     assert!(!dir.path().join("archive").exists());
 }
+
+#[test]
+fn damaged_input_is_named_and_kept_and_the_others_are_packed() {
+    let dir = folder();
+    // A frame of zstd with one block that is not compressed, and a checksum that is not that of its text.
+    let text: String = lines(START + 86_400).lines().take(50).map(|line| format!("{line}\n")).collect();
+    let size = (text.len() as u32).to_le_bytes();
+    let block = ((text.len() as u32) << 3 | 1).to_le_bytes();
+    let octets = [&[0x28, 0xb5, 0x2f, 0xfd, 0xa4], &size[..], &block[..3], text.as_bytes(), &[0; 4]].concat();
+    let path = dir.path().join("0-damaged.jsonl.zst");
+    fs::write(&path, &octets).unwrap();
+    fs::write(dir.path().join("b.jsonl.zst.part"), "in progress").unwrap();
+    let output = view(dir.path(), &["pack", "*.jsonl*", "-o", "archive", "--remove-inputs"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("skipped   0-damaged.jsonl.zst: it cannot be read completely") && error.contains("checksum"), "{error}");
+    assert!(!error.contains(".part"), "{error}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("read      3600 records in 1 files\n"));
+    assert!(path.exists() && !dir.path().join("a.jsonl").exists());
+    // A name that is given is no pattern.
+    fs::write(dir.path().join("a.jsonl"), lines(START)).unwrap();
+    let output = view(dir.path(), &["pack", "a.jsonl", "missing.jsonl", "-o", "archive"]);
+    assert!(!output.status.success() && String::from_utf8(output.stderr).unwrap().contains("missing.jsonl"));
+}
+
+#[test]
+fn input_that_vanishes_is_skipped() {
+    let dir = folder();
+    // The pattern matches a link to a file that is not there any more.
+    std::os::unix::fs::symlink("gone", dir.path().join("b.jsonl")).unwrap();
+    let (out, notes) = pack(dir.path(), &["*.jsonl", "-o", "archive"]);
+    assert!(out.starts_with("read      3600 records in 1 files\n") && notes.contains("skipped   b.jsonl: it vanished"), "{out}{notes}");
+}

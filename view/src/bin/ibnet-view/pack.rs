@@ -108,13 +108,28 @@ fn pack(args: &Args) -> Result<(), Failure> {
     let mut packer = Packer::new(&args.output, options)?;
     let bar = common::bar(inputs.size());
     let (mut read, mut before, mut unchanged) = (Vec::new(), 0, 0);
+    let mut unread: Option<Failure> = None;
     for path in &inputs.files {
-        let identity = InputFile::of(path).map_err(|source| AnalysisError::Read { name: cli::name_of(path), source })?;
+        let identity = InputFile::of(path).map_err(|source| Failure::from(AnalysisError::Read { name: cli::name_of(path), source }));
         // Only what was read in this run is verified, and may be removed.
-        if !args.remove_inputs && identity.as_ref().is_some_and(|identity| packer.has(identity)) {
+        let is_unchanged = |identity: &Option<InputFile>| identity.as_ref().is_some_and(|identity| packer.has(identity));
+        if !args.remove_inputs && identity.as_ref().is_ok_and(is_unchanged) {
             unchanged += 1;
         } else {
-            read.push(add_file(path, identity, &mut packer, &|done| bar.set((before + done) >> 20))?);
+            let progress = |done| bar.set((before + done) >> 20);
+            match identity.and_then(|identity| add_file(path, identity, &mut packer, &progress)) {
+                Ok(input) => read.push(input),
+                // The compression of a closed file, or its retention, can remove a file that matched a pattern.
+                Err(_) if !path.exists() && !args.files.contains(path) => {
+                    cli::note(&format!("skipped   {}: it vanished\n", Printable(&cli::name_of(path))));
+                }
+                // A damaged file does not keep the others out of the archive.
+                Err(failure @ Failure::Analysis(AnalysisError::Read { .. })) if inputs.files.len() > 1 && path.exists() => {
+                    cli::note(&format!("skipped   {}: it cannot be read completely; it is kept\n", Printable(&cli::name_of(path))));
+                    unread = unread.or(Some(failure));
+                }
+                Err(failure) => return Err(failure),
+            }
         }
         before += path.metadata().map_or(0, |file| file.len());
     }
@@ -137,7 +152,7 @@ fn pack(args: &Args) -> Result<(), Failure> {
     };
     cli::print(report(&args.output, &read, unchanged, &packed, removed).as_bytes())
         .map_err(|source| cli::OutputError { path: "-".into(), source })?;
-    Ok(())
+    unread.map_or(Ok(()), Err)
 }
 
 /// Reads all records of a file.
