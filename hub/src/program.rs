@@ -67,6 +67,7 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
     let listen = config.access.listen;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(HubError::Thread)?;
     let server = runtime.block_on(server::Server::bind(listen, secrets)).map_err(|source| HubError::Listen { listen, source })?;
+    let signals = runtime.block_on(async { Signals::new() }).map_err(HubError::Thread)?;
     let (mut senders, messages) = input::queue(names.len());
     let clock = Clock::start();
     let (threads, panics) = Threads::new();
@@ -100,12 +101,16 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         input::start(input, sender, input::Options { recent: config.recent }, &threads).map_err(HubError::Thread)?;
     }
     ready(&format!("{scheme}://{}", server.address()));
-    runtime.block_on(serve(hub, server, panics))
+    runtime.block_on(serve(hub, server, signals, panics))
 }
 
 /// Serves the page until a signal or a panic of a thread.
-async fn serve(hub: Arc<Hub>, server: server::Server, mut panics: UnboundedReceiver<HubError>) -> Result<(), HubError> {
-    let mut signals = Signals::new().map_err(HubError::Thread)?;
+async fn serve(
+    hub: Arc<Hub>,
+    server: server::Server,
+    mut signals: Signals,
+    mut panics: UnboundedReceiver<HubError>,
+) -> Result<(), HubError> {
     let access = server.access();
     tokio::select! {
         () = server.serve(routes::router(hub, access)) => Ok(()),
@@ -156,7 +161,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let ended = runtime.block_on(async {
             let server = server::Server::bind(settings.listen, secrets).await.expect("bound");
-            serve(Arc::new(tests::new(limits)), server, panics).await
+            serve(Arc::new(tests::new(limits)), server, Signals::new().expect("signals"), panics).await
         });
         assert_eq!(ended.map_err(|error| error.to_string()), Err("cannot continue: the thread records has panicked".to_owned()));
     }
