@@ -195,9 +195,9 @@ fn old_hours_are_removed_and_their_means_stay() {
     fs::remove_file(dir.path().join(".removed")).unwrap();
     assert_eq!(pack(dir.path(), &(text.lines().next().unwrap().to_owned() + "\n"), 1000).expired, 0);
     assert_eq!(hours(dir.path(), TableName::Ports), [0, 3, 4]);
-    assert_eq!(rows(dir.path(), TableName::PortsMinute), means);
+    assert!(rows(dir.path(), TableName::PortsMinute) == means);
     assert_eq!(retain(dir.path(), &keep, START + 5 * HOUR_NS, false).unwrap().len(), 1);
-    assert_eq!(rows(dir.path(), TableName::PortsMinute), means);
+    assert!(rows(dir.path(), TableName::PortsMinute) == means);
 }
 
 #[test]

@@ -165,6 +165,14 @@ fn consumer_or_stream_that_is_deleted_is_reported_and_read_again() {
     server.publish(&more);
     sent += &more;
     archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
+    // A server that comes back without the consumer does not answer requests for its messages.
+    drop(server);
+    fs::remove_dir_all(folder.path().join("store/jetstream/$G/streams/IBNET/obs")).unwrap();
+    let server = Server::start(&program, folder.path(), port);
+    let more = lines("s", 103, 0.5);
+    server.publish(&more);
+    sent += &more;
+    archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
     server.connected(async |jetstream| jetstream.delete_stream("IBNET").await.unwrap());
     hub.wait_for("health", |health| health["archive"]["error"].as_str().is_some_and(|error| error.contains("check that the server runs")));
     let more = lines("s", 102, 0.5);
