@@ -325,16 +325,17 @@ fn named(path: &Path) -> Option<(u64, Option<u64>, PathBuf)> {
 }
 
 /// Counts the records of a segment that a killed process left open. Removes an incomplete frame at
-/// its end.
+/// its end. A damaged frame before others stays: the reader names and skips it.
 fn recover(number: u64, path: &Path) -> io::Result<Segment> {
     let octets = fs::read(path)?;
     let mut segment = Segment { number, path: path.to_owned(), ..Segment::default() };
     let mut rest = octets.as_slice();
     while let Ok(length) = zstd_safe::find_frame_compressed_size(rest)
         && let Some((frame, others)) = rest.split_at_checked(length)
-        && let Some(messages) = decode(frame)
+        && let messages = decode(frame)
+        && (messages.is_some() || !others.is_empty())
     {
-        segment.lines += messages.iter().map(|message| message.lines).sum::<u64>();
+        segment.lines += messages.iter().flatten().map(|message| message.lines).sum::<u64>();
         (rest, segment.octets) = (others, segment.octets + length as u64);
     }
     if !rest.is_empty() {

@@ -119,21 +119,34 @@ fn finish(part: &Path) -> io::Result<()> {
     fs::rename(part, part.with_extension(""))
 }
 
-/// Closes a file that a crash left open, without its incomplete frame.
+/// Closes a file that a crash left open, without its incomplete frame. If the disk damaged a frame before
+/// others, the file is also kept as it is, with the ending `.damaged`.
 fn recover(part: &Path) -> io::Result<()> {
     let octets = fs::read(part)?;
-    let mut whole = 0;
-    while let Some(rest) = octets.get(whole..).filter(|rest| !rest.is_empty())
-        && let Ok(length) = zstd_safe::find_frame_compressed_size(rest)
-        && rest.get(..length).is_some_and(|frame| zstd::stream::copy_decode(frame, io::sink()).is_ok())
+    let (mut whole, mut damaged, mut rest) = (Vec::new(), 0, octets.as_slice());
+    while let Ok(length) = zstd_safe::find_frame_compressed_size(rest)
+        && let Some((frame, others)) = rest.split_at_checked(length)
     {
-        whole += length;
+        match zstd::stream::copy_decode(frame, io::sink()) {
+            Ok(()) => whole.extend_from_slice(frame),
+            Err(_) if others.is_empty() => break,
+            Err(_) => damaged += 1,
+        }
+        rest = others;
     }
-    if whole < octets.len() {
-        tracing::warn!(path = %part.display(), octets = octets.len() - whole, "removed an incomplete end of a file; the server sends it again");
-        File::options().write(true).open(part)?.set_len(whole as u64)?;
+    if !rest.is_empty() {
+        tracing::warn!(path = %part.display(), octets = rest.len(), "removed an incomplete end of a file; the server sends it again");
     }
-    if whole == 0 { fs::remove_file(part) } else { finish(part) }
+    if damaged > 0 {
+        let aside = part.with_extension("damaged");
+        tracing::warn!(path = %aside.display(), frames = damaged, "a file is damaged, and the records of its damaged frames are lost; check the disk");
+        fs::rename(part, aside)?;
+        fs::write(part, &whole)?;
+    }
+    let file = File::options().write(true).open(part)?;
+    file.set_len(whole.len() as u64)?;
+    file.sync_all()?;
+    if whole.is_empty() { fs::remove_file(part) } else { finish(part) }
 }
 
 #[cfg(test)]
@@ -164,6 +177,24 @@ mod tests {
         let names = names(folder.path());
         assert!(names.len() == 2 && names.iter().all(|name| name.starts_with("lines-2") && name.ends_with(".jsonl.zst")), "{names:?}");
         assert!(names.iter().all(|name| text(&folder.path().join(name)) == "a\nb\nc\n") && files.records() == 6);
+    }
+
+    #[test]
+    fn damaged_frame_costs_its_records_only_and_the_file_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let part = folder.path().join("lines-20200101T000000Z.jsonl.zst.part");
+        let mut compressor = Compressor::new(LEVEL).expect("zstd");
+        compressor.set_parameter(CParameter::ChecksumFlag(true)).expect("zstd");
+        let frames = ["one\n", "two\n", "three\n"].map(|text| compressor.compress(text.as_bytes()).expect("compressed"));
+        let mut octets = frames.concat();
+        // The checksum of the second frame.
+        octets[frames[0].len() + frames[1].len() - 1] ^= 1;
+        fs::write(&part, [&octets[..], &frames[0][..3]].concat()).expect("written");
+        drop(Files::open(folder.path(), Duration::from_secs(1)).expect("opened"));
+        let names = names(folder.path());
+        assert_eq!(names, ["lines-20200101T000000Z.jsonl.zst", "lines-20200101T000000Z.jsonl.zst.damaged"]);
+        assert_eq!(text(&folder.path().join(&names[0])), "one\nthree\n");
+        assert!(fs::read(folder.path().join(&names[1])).expect("read").starts_with(&octets));
     }
 
     #[test]

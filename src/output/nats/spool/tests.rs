@@ -192,6 +192,20 @@ fn damaged_frame_costs_its_records_only() {
 }
 
 #[test]
+fn damaged_frame_of_an_open_segment_costs_its_records_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut spool = open_spool(folder.path(), 8 << 20);
+    (0..5).for_each(|number| assert_eq!(append(&mut spool, number), 0));
+    drop(spool);
+    let [segment] = &segments(folder.path())[..] else { panic!("one segment") };
+    let mut octets = fs::read(segment).expect("read");
+    let middle = octets.len() / 2;
+    octets[middle] ^= 0x55;
+    fs::write(segment, octets).expect("written");
+    assert_eq!(all(&mut open_spool(folder.path(), 8 << 20)).0, [0, 1, 3, 4].map(message));
+}
+
+#[test]
 fn segment_is_readable_by_zstd() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut spool = open_spool(folder.path(), 8 << 20);
