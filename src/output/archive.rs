@@ -138,8 +138,8 @@ impl Files {
         names
     }
 
-    /// Removes the files beyond the limits. `closed` is the time in nanoseconds since 1970 at which a file
-    /// was closed. Without it, the limit of the age does not count.
+    /// Removes the files beyond the limits. `closed` is the time in nanoseconds since 1970 at which
+    /// a file was closed. Without it, the limit of the age does not count.
     fn remove_outdated(&self, closed: Option<u64>) {
         let facts = |name: String| {
             let path = self.folder.join(name);
@@ -198,7 +198,8 @@ fn compress(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Compresses a file. The frame has a checksum, so that a reader detects octets that the disk changed.
+/// Compresses a file. The frame has a checksum, so that a reader detects octets that the disk
+/// changed.
 fn encode(mut from: File, to: &File) -> io::Result<()> {
     let mut encoder = zstd::Encoder::new(to, LEVEL)?;
     encoder.include_checksum(true)?;

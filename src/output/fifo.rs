@@ -40,8 +40,8 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
-    /// Writes a text. Waits while the FIFO is full, and passes the number of its earlier lines that are
-    /// not read to `unread`. Returns the number of octets that were written.
+    /// Writes a text. Waits while the FIFO is full, and passes the number of its earlier lines that
+    /// are not read to `unread`. Returns the number of octets that were written.
     pub(super) fn write(&mut self, mut file: &File, text: &[u8], unread: impl Fn(u64)) -> (usize, io::Result<()>) {
         let mut written = 0;
         let result = loop {

@@ -35,9 +35,10 @@ pub(super) struct Outdated {
 }
 
 impl Limits {
-    /// Returns how many files are removed. `closed` is the time of the wall clock, in nanoseconds since
-    /// 1970, if a file was closed. Only then the age of the files counts, because each closing removes at
-    /// most a tenth of the files for their age, or two if that is more: the clock can be wrong.
+    /// Returns how many files are removed. `closed` is the time of the wall clock, in nanoseconds
+    /// since 1970, if a file was closed. Only then the age of the files counts, because each
+    /// closing removes at most a tenth of the files for their age, or two if that is more: the
+    /// clock can be wrong.
     pub(super) fn outdated(self, files: &[Rotated], closed: Option<u64>) -> Outdated {
         let by_count = self.count.map_or(0, |most| files.len().saturating_sub(most));
         let by_age = self.age.zip(closed).map_or(0, |(age, clock)| old(files, age, clock));
@@ -70,8 +71,8 @@ mod tests {
 
     const NOW: u64 = 1_795_261_017_000_000_000;
 
-    /// Returns files with these sizes. The last file was closed now, the one before it an hour ago, and
-    /// so on.
+    /// Returns files with these sizes. The last file was closed now, the one before it an hour ago,
+    /// and so on.
     fn files(octets: &[u64]) -> Vec<Rotated> {
         let hours = (0..octets.len() as u64).rev();
         let at = |hours| UNIX_EPOCH + Duration::from_nanos(NOW) - Duration::from_secs(3600 * hours);

@@ -1,10 +1,10 @@
 //! The files that were packed into an archive, so that they are not read again.
 //!
 //! A file is the same if its path, size, time of change, and the sum over its first and last octets
-//! are the same. The list also has the files of each hour as the last run left them. If one of them is
-//! missing, older or different, the hour may lack records: every file with records of this hour is read
-//! again, unless retention removed the hour. Each line has a checksum, and a line that is damaged or
-//! missing only means that files are read again.
+//! are the same. The list also has the files of each hour as the last run left them. If one of them
+//! is missing, older or different, the hour may lack records: every file with records of this hour
+//! is read again, unless retention removed the hour. Each line has a checksum, and a line that is
+//! damaged or missing only means that files are read again.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,7 +117,8 @@ fn files_of(archive: &Archive, table: TableName, hour: Hour) -> HourFiles {
 }
 
 impl Inputs {
-    /// Reads the list. A line that is damaged, or of an earlier version, is left out: files are read again.
+    /// Reads the list. A line that is damaged, or of an earlier version, is left out: files are
+    /// read again.
     pub(crate) fn load(archive: &Archive) -> Result<Self, StoreError> {
         let path = archive.root().join(LIST);
         let octets = match fs::read(&path) {

@@ -225,8 +225,9 @@ impl Packer {
         Ok(packed)
     }
 
-    /// Writes the list of the inputs. `lacking` are the hours that were not as the last run had left them:
-    /// an hour that now has records again does not have those of inputs that were not read in this run.
+    /// Writes the list of the inputs. `lacking` are the hours that were not as the last run had
+    /// left them: an hour that now has records again does not have those of inputs that were not
+    /// read in this run.
     fn note_inputs(&mut self, hours: &Hours, lacking: &Hours, has_expired: bool) -> Result<(), StoreError> {
         let new = std::mem::take(&mut self.new_inputs);
         if self.inputs.is_empty() && new.is_empty() {
@@ -357,8 +358,9 @@ impl Packer {
     }
 
     /// Returns whether the archive has a derived table of a part without damage, or retention removed it.
-    /// The records can be removed afterwards, and the table cannot be computed again. So a table that was
-    /// computed from more records is kept: these records were removed, and only some of them came back.
+    /// The records can be removed afterwards, and the table cannot be computed again. So a table
+    /// that was computed from more records is kept: these records were removed, and only some of
+    /// them came back.
     fn has_derived(&self, name: TableName, part: Part, of: Sum) -> bool {
         let covers = |sum: Sum| sum == of || sum.rows > of.rows;
         let is_current = |path: &Path| ArchiveFile::open(path).is_ok_and(|file| file.of().is_some_and(covers) && file.verify().is_ok());

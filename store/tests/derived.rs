@@ -191,7 +191,8 @@ fn old_hours_are_removed_and_their_means_stay() {
     assert_eq!((packed.expired, packed.files.len(), packed.added.len()), (1, 0, 0));
     assert_eq!(pack(dir.path(), &text, 20).expired, 180);
     assert_eq!(rows(dir.path(), TableName::PortsMinute), means);
-    // Without the list of removed hours, some of the lines come back. They do not replace the means either.
+    // Without the list of removed hours, some of the lines come back. They do not replace the means
+    // either.
     fs::remove_file(dir.path().join(".removed")).unwrap();
     assert_eq!(pack(dir.path(), &(text.lines().next().unwrap().to_owned() + "\n"), 1000).expired, 0);
     assert_eq!(hours(dir.path(), TableName::Ports), [0, 3, 4]);

@@ -1,9 +1,10 @@
 //! Lines that are not in the archive yet: a folder of compressed files.
 //!
-//! Each batch of lines is one zstd frame with a checksum, written with one call, so a hub that is killed
-//! loses no batch that was written. The last frame of the last file can be torn after a loss of power. A
-//! file is removed when its records are in the archive. A file with a damaged frame is kept with another
-//! name. A file has a limited size, so that a large spool is packed in several runs.
+//! Each batch of lines is one zstd frame with a checksum, written with one call, so a hub that is
+//! killed loses no batch that was written. The last frame of the last file can be torn after a loss
+//! of power. A file is removed when its records are in the archive. A file with a damaged frame is
+//! kept with another name. A file has a limited size, so that a large spool is packed in several
+//! runs.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -307,8 +308,8 @@ impl Spool {
         Ok(Lines { octets, at: 0, can_be_torn, damaged: 0 })
     }
 
-    /// Gives a file with damaged frames another name, so that it is not packed again. An earlier file
-    /// with this name stays.
+    /// Gives a file with damaged frames another name, so that it is not packed again. An earlier
+    /// file with this name stays.
     ///
     /// # Errors
     /// Returns the error of the disk.

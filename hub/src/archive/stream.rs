@@ -1,6 +1,7 @@
 //! The reader of a JetStream stream for the archive: a durable consumer. The server keeps a message
-//! until its records are durable in the spool. A consumer that is gone, for example because a user deleted
-//! it, is created again, and delivers the whole stream: the archive stores each record once.
+//! until its records are durable in the spool. A consumer that is gone, for example because a user
+//! deleted it, is created again, and delivers the whole stream: the archive stores each record
+//! once.
 
 use std::io;
 use std::sync::Arc;

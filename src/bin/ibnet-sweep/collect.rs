@@ -224,8 +224,8 @@ enum Next {
     Empty,
 }
 
-/// Returns the next messages. The server does not answer a request for messages of a consumer that is
-/// gone, so without messages it is asked whether the consumer is there.
+/// Returns the next messages. The server does not answer a request for messages of a consumer that
+/// is gone, so without messages it is asked whether the consumer is there.
 async fn next(consumer: &mut PullConsumer) -> Result<Next, String> {
     let messages = batch(consumer).await?;
     if !messages.is_empty() {

@@ -195,8 +195,8 @@ impl Spool {
         }
         if let Some(first) = self.segments.front().filter(|first| first.read > 0) {
             let position = format!("{:020} {:020} {:020}", first.number, first.read, first.read_lines);
-            // The second copy shows damage of the first one. After a failure, the messages are sent again
-            // with the same identifiers.
+            // The second copy shows damage of the first one. After a failure, the messages are sent
+            // again with the same identifiers.
             let position = format!("{position} {position}\n");
             let written = open(&self.folder.join("position")).and_then(|file| file.write_all_at(position.as_bytes(), 0));
             if let Err(error) = written {
@@ -345,8 +345,8 @@ fn recover(number: u64, path: &Path) -> io::Result<Segment> {
     Ok(segment)
 }
 
-/// Returns the number, offset and records of the position file. Without a valid file, all messages of the
-/// spool are sent: the server drops those that it has, by their identifiers.
+/// Returns the number, offset and records of the position file. Without a valid file, all messages
+/// of the spool are sent: the server drops those that it has, by their identifiers.
 fn read_position(folder: &Path) -> (u64, u64, u64) {
     let path = folder.join("position");
     let octets = match fs::read(&path) {

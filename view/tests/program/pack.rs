@@ -354,7 +354,8 @@ fn wrong_rules_are_refused() {
 #[test]
 fn damaged_input_is_named_and_kept_and_the_others_are_packed() {
     let dir = folder();
-    // A frame of zstd with one block that is not compressed, and a checksum that is not that of its text.
+    // A frame of zstd with one block that is not compressed, and a checksum that is not that of its
+    // text.
     let text: String = lines(START + 86_400).lines().take(50).map(|line| format!("{line}\n")).collect();
     let size = (text.len() as u32).to_le_bytes();
     let block = ((text.len() as u32) << 3 | 1).to_le_bytes();

@@ -119,8 +119,8 @@ fn finish(part: &Path) -> io::Result<()> {
     fs::rename(part, part.with_extension(""))
 }
 
-/// Closes a file that a crash left open, without its incomplete frame. If the disk damaged a frame before
-/// others, the file is also kept as it is, with the ending `.damaged`.
+/// Closes a file that a crash left open, without its incomplete frame. If the disk damaged a frame
+/// before others, the file is also kept as it is, with the ending `.damaged`.
 fn recover(part: &Path) -> io::Result<()> {
     let octets = fs::read(part)?;
     let (mut whole, mut damaged, mut rest) = (Vec::new(), 0, octets.as_slice());

@@ -119,7 +119,8 @@ fn pack(args: &Args) -> Result<(), Failure> {
             let progress = |done| bar.set((before + done) >> 20);
             match identity.and_then(|identity| add_file(path, identity, &mut packer, &progress)) {
                 Ok(input) => read.push(input),
-                // The compression of a closed file, or its retention, can remove a file that matched a pattern.
+                // The compression of a closed file, or its retention, can remove a file that
+                // matched a pattern.
                 Err(_) if !path.exists() && !args.files.contains(path) => {
                     cli::note(&format!("skipped   {}: it vanished\n", Printable(&cli::name_of(path))));
                 }
