@@ -89,7 +89,7 @@ fn bits(octets: &[u8]) -> Vec<(usize, Vec<u8>)> {
 /// Returns damages of 16 octets that become 0.
 fn zeros(octets: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let is_zero = |offset: &usize| octets[*offset..offset + 16].iter().all(|octet| *octet == 0);
-    (0..octets.len() - 16).step_by(8).filter(|offset| !is_zero(offset)).map(|offset| (offset, vec![0; 16])).collect()
+    (0..octets.len() - 16).step_by(16).filter(|offset| !is_zero(offset)).map(|offset| (offset, vec![0; 16])).collect()
 }
 
 fn files(root: &Path) -> Vec<(TableName, PathBuf)> {

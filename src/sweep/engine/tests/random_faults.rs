@@ -229,7 +229,7 @@ fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usi
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn every_port_recovers_after_random_faults(seed in any::<u64>(), loss in 0.0..0.6f64, few: bool, path_sl: bool, window in 1usize..40, short: bool) {
