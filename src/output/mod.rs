@@ -18,6 +18,7 @@
 //! | `stream` | the text of one file or connection: `start` records, then whole lines |
 //! | `backlog` | the records that the readers of a socket share |
 //! | `fifo` | the wait for the reader of a FIFO at the end |
+//! | [`frames`] | frames of zstd in a damaged file |
 //! | `fullness` | the log of a full buffer |
 //! | `lock` | the lock of a file |
 //! | `notices` | events of the outputs themselves |
@@ -45,6 +46,7 @@ mod error;
 mod fifo;
 mod file;
 pub mod finish;
+pub mod frames;
 mod fullness;
 mod lock;
 #[cfg(feature = "nats")]

@@ -26,6 +26,7 @@ use zstd::bulk::Compressor;
 use zstd::zstd_safe;
 
 use super::super::error::OutputError;
+use super::super::frames;
 use super::super::lock;
 use super::super::options::SpoolOptions;
 use super::super::test;
@@ -273,22 +274,17 @@ impl Segment {
             }
             let mut rest = chunk.as_slice();
             while text < most
-                && let Ok(length) = zstd_safe::find_frame_compressed_size(rest)
-                && let Some((frame, others)) = rest.split_at_checked(length)
+                && let Some(length) = frames::length(rest)
+                && let Some(frame) = decode(&rest[..length])
             {
-                match decode(frame) {
-                    Some(frame) => {
-                        self.read_lines += frame.iter().map(|message| message.lines).sum::<u64>();
-                        text += frame.iter().map(|message| message.text.len()).sum::<usize>();
-                        messages.extend(frame);
-                    }
-                    None => tracing::warn!(path = %self.path.display(), offset = self.read, "a frame of the spool is damaged"),
-                }
-                (rest, self.read) = (others, self.read + length as u64);
+                self.read_lines += frame.iter().map(|message| message.lines).sum::<u64>();
+                text += frame.iter().map(|message| message.text.len()).sum::<usize>();
+                messages.extend(frame);
+                (rest, self.read) = (&rest[length..], self.read + length as u64);
             }
             if messages.is_empty() && octets == self.octets - self.read && !rest.is_empty() {
-                tracing::warn!(path = %self.path.display(), offset = self.read, "the rest of a segment of the spool is damaged");
-                self.read = self.octets;
+                tracing::warn!(path = %self.path.display(), offset = self.read, "a frame of the spool is damaged");
+                self.read += frames::next(rest) as u64;
             }
             // A frame may be longer than the chunk.
             size *= 2;
@@ -324,22 +320,24 @@ fn named(path: &Path) -> Option<(u64, Option<u64>, PathBuf)> {
     Some((number.parse().ok()?, lines, path.to_owned()))
 }
 
-/// Counts the records of a segment that a killed process left open. Removes an incomplete frame at
-/// its end. A damaged frame before others stays: the reader names and skips it.
+/// Counts the records of a segment that a killed process left open. Removes what is behind its last
+/// whole frame. A damaged frame before others stays: the reader names and skips it.
 fn recover(number: u64, path: &Path) -> io::Result<Segment> {
     let octets = fs::read(path)?;
     let mut segment = Segment { number, path: path.to_owned(), ..Segment::default() };
-    let mut rest = octets.as_slice();
-    while let Ok(length) = zstd_safe::find_frame_compressed_size(rest)
-        && let Some((frame, others)) = rest.split_at_checked(length)
-        && let messages = decode(frame)
-        && (messages.is_some() || !others.is_empty())
-    {
-        segment.lines += messages.iter().flatten().map(|message| message.lines).sum::<u64>();
-        (rest, segment.octets) = (others, segment.octets + length as u64);
+    let mut at = 0;
+    while at < octets.len() {
+        let rest = &octets[at..];
+        let whole = frames::length(rest).and_then(|length| Some((length, decode(&rest[..length])?)));
+        at += whole.as_ref().map_or_else(|| frames::next(rest), |(length, _)| *length);
+        if let Some((_, messages)) = whole {
+            segment.lines += messages.iter().map(|message| message.lines).sum::<u64>();
+            segment.octets = at as u64;
+        }
     }
-    if !rest.is_empty() {
-        tracing::warn!(path = %path.display(), octets = rest.len(), "removed an incomplete slot at the end of the spool");
+    let behind = octets.len() as u64 - segment.octets;
+    if behind > 0 {
+        tracing::warn!(path = %path.display(), octets = behind, "removed an incomplete slot at the end of the spool");
         File::options().write(true).open(path)?.set_len(segment.octets)?;
     }
     Ok(segment)

@@ -1,0 +1,16 @@
+//! Frames of zstd one after another, of which a disk can damage some. The length of a damaged frame
+//! can be wrong, so reading continues at the next magic number.
+
+use zstd::zstd_safe;
+
+/// Returns the length of the first frame. `None` if its octets are not all there, or if there is
+/// no frame.
+pub fn length(octets: &[u8]) -> Option<usize> {
+    zstd_safe::find_frame_compressed_size(octets).ok().filter(|length| *length <= octets.len())
+}
+
+/// Returns the place behind a damaged frame at which another one may begin, or the end.
+pub fn next(octets: &[u8]) -> usize {
+    let found = octets.get(1..).and_then(|rest| memchr::memmem::find(rest, &zstd_safe::MAGICNUMBER.to_le_bytes()));
+    found.map_or(octets.len(), |next| 1 + next)
+}
