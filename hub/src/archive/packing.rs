@@ -249,6 +249,12 @@ impl Work {
                     packer.add(batch).map(|()| malformed)
                 })?;
             }
+            if lines.torn > 0 {
+                tracing::warn!(
+                    file = %path.display(), octets = lines.torn,
+                    "the last frame of the spool is incomplete, as after a loss of power or a fault of the disk; its lines are lost for the archive"
+                );
+            }
             match lines.damaged {
                 0 => whole.push(path.clone()),
                 frames => damaged.push((path, frames)),

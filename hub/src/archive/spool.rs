@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use ibnet::output::frames;
 use ibnet::types::Printable;
 use miette::Diagnostic;
 use zstd::bulk::Compressor;
-use zstd::zstd_safe::{self, CParameter};
+use zstd::zstd_safe::CParameter;
 
 use super::status::{Part, Shared};
 
@@ -305,7 +306,7 @@ impl Spool {
     pub(super) fn lines(&self, path: &Path) -> Result<Lines, SpoolError> {
         let can_be_torn = self.lock().torn.as_deref() == Some(path);
         let octets = fs::read(path).map_err(|source| SpoolError::Read { path: path.to_owned(), source })?;
-        Ok(Lines { octets, at: 0, can_be_torn, damaged: 0 })
+        Ok(Lines { octets, at: 0, can_be_torn, damaged: 0, torn: 0 })
     }
 
     /// Gives a file with damaged frames another name, so that it is not packed again. An earlier
@@ -374,6 +375,8 @@ pub(super) struct Lines {
     can_be_torn: bool,
     /// Number of damaged frames. Their lines are skipped.
     pub(super) damaged: u64,
+    /// Octets of a torn frame at the end.
+    pub(super) torn: usize,
 }
 
 impl Lines {
@@ -384,7 +387,7 @@ impl Lines {
             && let Some(rest) = self.octets.get(self.at..).filter(|rest| !rest.is_empty())
         {
             let whole = text.len();
-            let length = zstd_safe::find_frame_compressed_size(rest).ok().filter(|length| *length <= rest.len());
+            let length = frames::length(rest);
             if let Some(length) = length
                 && zstd::stream::copy_decode(&rest[..length], &mut text).is_ok()
             {
@@ -392,11 +395,13 @@ impl Lines {
                 continue;
             }
             text.truncate(whole);
-            // The length of a damaged frame can be wrong.
-            let next = memchr::memmem::find(&rest[1..], &zstd_safe::MAGICNUMBER.to_le_bytes());
-            let is_torn = self.can_be_torn && length.is_none() && next.is_none();
-            self.damaged += u64::from(!is_torn);
-            self.at = next.map_or(self.octets.len(), |next| self.at + 1 + next);
+            let next = frames::next(rest);
+            if self.can_be_torn && length.is_none() && next == rest.len() {
+                self.torn = rest.len();
+            } else {
+                self.damaged += 1;
+            }
+            self.at += next;
         }
         (!text.is_empty()).then_some(text)
     }

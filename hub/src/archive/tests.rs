@@ -125,6 +125,9 @@ fn spool_of_a_killed_hub_is_packed() {
     fs::File::options().write(true).open(&path).expect("opened").set_len(octets - 3).expect("cut");
     let spool = Arc::new(Spool::open(&packing.archive, 1 << 24, Arc::clone(&status)).expect("a spool"));
     let test = Test { folder, hub, spool, status, packing };
+    let mut reader = test.spool.lines(&path).expect("opened");
+    while reader.read().is_some() {}
+    assert!(reader.torn > 0 && reader.damaged == 0, "{} octets torn, {} frames damaged", reader.torn, reader.damaged);
     test.spool.add(last.join("\n").as_bytes()).expect("added");
     test.spool.add(first[19].as_bytes()).expect("a reader that keeps its lines adds the torn line again");
     test.work().pack(7).expect("packed");
