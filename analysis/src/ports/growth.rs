@@ -3,6 +3,8 @@
 //! A rate is not known after a missed slot or a change of the sampler. The counters know the octets of
 //! this time too. So totals are the growth from one reading to the next, whichever sampler read.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use ibnet::record::interval::Interval;
 
 use super::{DATA_COUNTERS, rate};
@@ -12,12 +14,37 @@ use crate::record::Port;
 /// cannot carry in the time between the readings and these times is not counted.
 const INEXACT_NS: u64 = 100_000_000;
 
+/// Largest time between readings that are compared to find clocks that are apart.
+const RECENT_NS: u64 = 60_000_000_000;
+
 /// The last readings of both counters.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Growth {
     counters: [Counter; 2],
     /// Time of the newest reading, also of one that was left out because it is out of order.
     newest: u64,
+    /// The last readings of two samplers, the newest first.
+    read: [Reading; 2],
+}
+
+/// A reading of both counters.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) ts: u64,
+    /// Number of the sampler. 0 at an edge, where the values are between those of two readings.
+    pub(crate) sampler: u64,
+    /// Longest time from the reading of the device to `ts`.
+    pub(crate) rtt_ns: u64,
+    pub(crate) values: [Option<u64>; 2],
+    /// Whether the counters are saturated.
+    pub(crate) full: [bool; 2],
+}
+
+/// Returns a number that stands for the name of a sampler.
+pub(crate) fn number_of(sampler: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    sampler.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The last reading of a counter.
@@ -42,16 +69,16 @@ impl Growth {
         let full = DATA_COUNTERS.map(|name| port.is_saturated(name));
         let values = DATA_COUNTERS.map(|name| port.counter(name));
         // A value at an edge has been interpolated between two readings, of which one may be late.
-        let rtt_ns = if port.is_edge { u64::MAX } else { port.rtt_ns };
-        self.add_reading((port.ts, rtt_ns), (values, full), port.time, [port.xmit_gbps, port.rcv_gbps], &port.link)
+        let (rtt_ns, sampler) = if port.is_edge { (u64::MAX, 0) } else { (port.rtt_ns, number_of(&port.sampler)) };
+        let reading = Reading { ts: port.ts, sampler, rtt_ns, values, full };
+        self.add_reading(reading, port.time, [port.xmit_gbps, port.rcv_gbps], &port.link)
     }
 
-    /// Adds the values of a record: its time and round-trip time, both counters and whether they are
-    /// saturated, and both rates in Gb/s with the time that they describe.
+    /// Adds the values of a record: its reading, and both rates in Gb/s with the time that they
+    /// describe.
     pub(crate) fn add_reading(
         &mut self,
-        (ts, rtt_ns): (u64, u64),
-        (mut values, full): ([Option<u64>; 2], [bool; 2]),
+        Reading { ts, sampler, rtt_ns, mut values, full }: Reading,
         rated: Option<Interval>,
         gbps: [Option<f64>; 2],
         link: &str,
@@ -62,8 +89,10 @@ impl Growth {
             }
         }
         let newest = self.newest;
+        let mut is_continued = false;
         if values != [None; 2] {
             self.newest = ts;
+            is_continued = sampler != 0 && self.continues(Reading { ts, sampler, rtt_ns, values, full });
         }
         let has_decreased = self.counters.iter().zip(values).any(|(counter, now)| match (counter.last, now) {
             (Some((.., before)), Some(now)) => now < before,
@@ -74,7 +103,7 @@ impl Growth {
         // have the same times.
         let has_rates = values.iter().zip(gbps).all(|(value, gbps)| value.is_none() || gbps.is_some());
         let is_older = |rated: Interval| has_rates && rated.from() <= newest.saturating_add(rated.length_ns() / 2);
-        if has_decreased && rated.is_some_and(is_older) {
+        if has_decreased && (is_continued || rated.is_some_and(is_older)) {
             return [None; 2];
         }
         let most = rate(link).and_then(|rate| rate.data_gbps());
@@ -91,6 +120,23 @@ impl Growth {
             };
         }
         moved
+    }
+
+    /// Notes a reading. Returns whether its counters are not smaller than at the last reading of its
+    /// sampler, a short time before. If they are smaller than another reading of this time, the
+    /// clocks of two samplers are apart: the counters were not reset.
+    fn continues(&mut self, reading: Reading) -> bool {
+        let place = usize::from(self.read[0].sampler != reading.sampler);
+        let before = self.read[place];
+        if place == 1 {
+            self.read[1] = self.read[0];
+        }
+        self.read[0] = reading;
+        let is_recent = |ts: u64| ts.saturating_add(RECENT_NS) >= reading.ts;
+        let has_grown =
+            before.values.iter().zip(reading.values).all(|(before, now)| before.is_none_or(|before| now.is_none_or(|now| now >= before)));
+        let last = self.counters.iter().filter_map(|counter| counter.last);
+        before.sampler == reading.sampler && is_recent(before.ts) && has_grown && last.map(|(ts, ..)| ts).all(is_recent)
     }
 }
 
@@ -125,9 +171,13 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
+    fn reading(ts: u64, values: [Option<u64>; 2]) -> Reading {
+        Reading { ts, sampler: 1, values, ..Reading::default() }
+    }
+
     fn moved(growth: &mut Growth, second: u64, xmit: Option<u64>, gbps: Option<f64>) -> Option<(u64, u64, f64)> {
         let rated = gbps.and_then(|_| Interval::new((second - 1) * SECOND, second * SECOND));
-        let (time, octets) = growth.add_reading((second * SECOND, 0), ([xmit, Some(0)], [false; 2]), rated, [gbps, None], "4xEDR")[0]?;
+        let (time, octets) = growth.add_reading(reading(second * SECOND, [xmit, Some(0)]), rated, [gbps, None], "4xEDR")[0]?;
         Some((time.from() / SECOND, time.to() / SECOND, octets))
     }
 
@@ -150,7 +200,7 @@ mod tests {
             let rtt_ns = if second == 10 { u64::MAX } else { 0 };
             let gbps = if rated { [Some(8e-7); 2] } else { [None; 2] };
             let rated = Interval::new(10 * SECOND, 11 * SECOND).filter(|_| rated);
-            let moved = growth.add_reading((second * SECOND, rtt_ns), ([value; 2], [false; 2]), rated, gbps, "4xEDR");
+            let moved = growth.add_reading(Reading { rtt_ns, ..reading(second * SECOND, [value; 2]) }, rated, gbps, "4xEDR");
             assert_eq!(moved[0], moved[1]);
             moved[0].map(|(time, octets)| (time.from() / SECOND, time.to() / SECOND, octets))
         };
@@ -166,7 +216,7 @@ mod tests {
         let mut growth = Growth::default();
         let mut moved = |ts, xmit, gbps: Option<f64>| {
             let rated = gbps.and_then(|_| Interval::new(ts - SECOND + 1000, ts));
-            Some(growth.add_reading((ts, 0), ([Some(xmit), Some(0)], [false; 2]), rated, [gbps, Some(0.0)], "4xEDR")[0]?.1)
+            Some(growth.add_reading(reading(ts, [Some(xmit), Some(0)]), rated, [gbps, Some(0.0)], "4xEDR")[0]?.1)
         };
         assert_eq!(moved(SECOND, 100, None), None);
         assert_eq!(moved(2 * SECOND, 200, Some(8e-7)), Some(100.0));
@@ -186,6 +236,26 @@ mod tests {
     }
 
     #[test]
+    fn no_octet_counts_twice_if_the_clocks_of_two_samplers_are_apart() {
+        // The clock of the second sampler is five seconds behind, so its values of a time are later
+        // ones. No record has a rate, as after lost ones.
+        let mut growth = Growth::default();
+        let mut sum = |readings: &[(u64, u64, u64)]| {
+            let moved = readings.iter().filter_map(|(sampler, ts, value)| {
+                let reading = Reading { sampler: *sampler, ..reading(*ts, [Some(*value); 2]) };
+                Some(growth.add_reading(reading, None, [None; 2], "4xEDR")[0]?.1)
+            });
+            moved.sum::<f64>()
+        };
+        let of = |second: u64| [(1, second * SECOND, 100 * second), (2, second * SECOND + SECOND / 2, 100 * (second + 5) + 50)];
+        assert_eq!(sum(&(10..20).flat_map(of).collect::<Vec<_>>()), 1450.0, "from 1000 to 2450");
+        // A real reset is one for the sampler too.
+        assert_eq!(sum(&[(1, 20 * SECOND, 7), (2, 20 * SECOND + SECOND / 2, 57), (1, 21 * SECOND, 107)]), 100.0);
+        // A sampler takes over long after its last reading.
+        assert_eq!(sum(&[(2, 99 * SECOND, 8000), (1, 100 * SECOND, 200), (1, 101 * SECOND, 300)]), 8000.0 - 107.0 + 100.0);
+    }
+
+    #[test]
     fn rates_stand_in_before_the_first_reading() {
         let mut growth = Growth::default();
         assert_eq!(moved(&mut growth, 5, None, Some(8.0)), Some((4, 5, 1e9)));
@@ -198,7 +268,12 @@ mod tests {
     fn saturated_counter_takes_nothing_from_the_other_direction() {
         let mut growth = Growth::default();
         let mut add = |second: u64, xmit: u64, is_full: bool, rcv: u64| {
-            let moved = growth.add_reading((second * SECOND, 0), ([Some(xmit), Some(rcv)], [is_full, false]), None, [None; 2], "4xEDR");
+            let moved = growth.add_reading(
+                Reading { full: [is_full, false], ..reading(second * SECOND, [Some(xmit), Some(rcv)]) },
+                None,
+                [None; 2],
+                "4xEDR",
+            );
             moved.map(|moved| moved.map(|(time, octets)| (time.from() / SECOND, time.to() / SECOND, octets)))
         };
         assert_eq!(add(1, 100, false, 10), [None; 2]);

@@ -158,6 +158,7 @@ class Port:
         saturated value; a reset concerns both counters."""
         low, high = self.window
         last, full, newest, stood = [None, None], [None, None], 0, [(0, 0.0), (0, 0.0)]
+        read = {}  # the last reading of each sampler
         for r in self.used:
             values = [r[name] if r["counts"] else None for name in DATA]
             for way, name in enumerate(DATA):
@@ -165,7 +166,12 @@ class Port:
                     values[way], last[way], full[way] = None, None, r["ts"]
             before, newest = newest, newest if values == [None, None] else r["ts"]
             has_decreased = any(v is not None and one and v < one[name] for v, one, name in zip(values, last, DATA))
-            if has_decreased and self.is_older(r, before, values):
+            own, is_continued = read.get(r["sampler"]), False
+            if values != [None, None]:
+                read[r["sampler"]] = r["ts"], values
+                is_recent = own and all(ts + 60 * SECOND >= r["ts"] for ts in [own[0], *(one["ts"] for one in last if one)])
+                is_continued = is_recent and not any(None not in pair and pair[0] > pair[1] for pair in zip(own[1], values))
+            if has_decreased and (is_continued or self.is_older(r, before, values)):
                 continue
             for way, name in enumerate(DATA):
                 one, value, gbps = last[way], values[way], r["xmit_gbps" if way == 0 else "rcv_gbps"]
