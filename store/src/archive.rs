@@ -176,8 +176,16 @@ impl Archive {
             let (date, hour) = folders.split_once('/')?;
             Some((TableName::every().find(|table| table.as_str() == name)?, Hour::parse(date, hour)?))
         };
-        let damaged = |number, line: &str| StoreError::Removed { path: path.clone(), number, line: line.to_owned() };
-        (1..).zip(text.lines()).map(|(number, line)| entry(line).ok_or_else(|| damaged(number, line))).collect()
+        let damaged = |number, line: String| StoreError::Removed { path: path.clone(), number, line };
+        let mut removed: BTreeMap<TableName, Hour> = BTreeMap::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let (table, hour) = entry(line).ok_or_else(|| damaged(number, line.to_owned()))?;
+            // A line that was damaged can be another hour.
+            if let Some(first) = removed.insert(table, hour).filter(|first| *first != hour) {
+                return Err(damaged(number, format!("{line}, and before it {first}")));
+            }
+        }
+        Ok(removed)
     }
 
     /// Sets the last hour that was removed from each table.
@@ -188,6 +196,8 @@ impl Archive {
         let path = self.root.join(REMOVED);
         let failed = |source| StoreError::Write { path: path.clone(), source };
         let text: String = removed.iter().map(|(table, hour)| format!("{} {hour}\n", table.as_str())).collect();
+        // The copy shows damage that makes another hour of an hour. An earlier version can read it.
+        let text = text.repeat(2);
         let mut file = self.stage()?;
         file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
         file.persist(&path).map_err(|error| failed(error.error))?;
@@ -269,4 +279,30 @@ fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let is_data = |(name, path): &(String, PathBuf)| !name.starts_with('.') && path.extension().is_some_and(|found| found == EXTENSION);
     Ok(entries(folder)?.into_iter().filter(is_data).map(|(_, path)| path).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_flipped_bit_of_the_list_of_removed_hours_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::create(folder.path()).unwrap();
+        let removed = BTreeMap::from([(TableName::Ports, Hour(500_000)), (TableName::Events, Hour(500_009))]);
+        archive.set_removed(&removed).unwrap();
+        assert_eq!(archive.removed().unwrap(), removed);
+        let list = folder.path().join(REMOVED);
+        let whole = fs::read(&list).unwrap();
+        for (place, bit) in (0..whole.len()).flat_map(|place| (0..8).map(move |bit| (place, bit))) {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 1 << bit;
+            fs::write(&list, &damaged).unwrap();
+            let read = archive.removed();
+            assert!(read.is_err() || read.is_ok_and(|read| read == removed), "{}", String::from_utf8_lossy(&damaged));
+        }
+        // The list of an earlier version has no copy.
+        fs::write(&list, &whole[..whole.len() / 2]).unwrap();
+        assert_eq!(archive.removed().unwrap(), removed);
+    }
 }
