@@ -158,21 +158,24 @@ fn details(lines: &[Line]) -> Vec<String> {
 }
 
 /// Returns the ports of each slot. Asserts that slots are consecutive and that no port occurs
-/// twice.
+/// twice. At a change of the plan, the records of the last slot of the old worker can follow those of
+/// the first slot of the new one.
 fn slots(lines: &[Line]) -> BTreeMap<u64, BTreeSet<(Guid, PortNum)>> {
     let mut slots: BTreeMap<u64, BTreeSet<_>> = BTreeMap::new();
-    let mut last: Option<u64> = None;
+    let mut sweeps = BTreeMap::new();
     for line in lines {
         match line {
             Line::Port(port) => assert!(slots.entry(port.slot).or_default().insert((port.guid, port.port)), "{port:?} twice"),
             Line::Sweep(sweep) => {
-                let is_next = last.is_none_or(|last| sweep.slot == last + 1 + sweep.slots_missed);
-                assert!(is_next, "slot {} after {last:?}, {} missed", sweep.slot, sweep.slots_missed);
-                last = Some(sweep.slot);
+                let other = sweeps.insert(sweep.slot, sweep.slots_missed);
+                assert!(other.is_none(), "slot {} twice", sweep.slot);
                 assert_eq!(slots.get(&sweep.slot).map_or(0, BTreeSet::len), sweep.ports as usize);
             }
             _ => {}
         }
+    }
+    for ((last, _), (slot, missed)) in sweeps.iter().zip(sweeps.iter().skip(1)) {
+        assert_eq!(*slot, last + 1 + missed, "after slot {last}, {missed} missed: {sweeps:?}");
     }
     slots
 }
