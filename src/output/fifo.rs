@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::ioctl_fionread;
 
@@ -28,8 +29,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Flags of the descriptor of a FIFO: a write to a full one does not block.
 pub(super) const FLAGS: i32 = OFlags::NONBLOCK.bits() as i32;
 
-/// Pause between two writes to a full FIFO.
-const FULL: Duration = Duration::from_millis(1);
+/// Time after which the records in a full FIFO are counted again, in nanoseconds. A reader can take
+/// less than a write needs.
+const COUNT_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Sizes of the lines that a FIFO may still hold.
 #[derive(Debug, Default)]
@@ -52,7 +54,8 @@ impl Fifo {
                     // The records of this text still count as queued.
                     let octets = ioctl_fionread(file).unwrap_or(0).saturating_sub(written as u64);
                     unread(if octets > 0 { self.lines_in(octets) } else { 0 });
-                    std::thread::sleep(FULL);
+                    // An error of `poll`, such as a signal, only leads to the next write.
+                    let _ = poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&COUNT_AGAIN));
                 }
                 result => break result,
             }
