@@ -1,7 +1,20 @@
 //! Frames of zstd one after another, of which a disk can damage some. The length of a damaged frame
 //! can be wrong, so reading continues at the next magic number.
 
-use zstd::zstd_safe;
+use std::io;
+
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::{self, CParameter};
+
+/// Returns a compressor whose frames have a checksum. `level` is a level of zstd, 1 to 22.
+///
+/// # Errors
+/// Returns the error of zstd.
+pub fn compressor(level: i32) -> io::Result<Compressor<'static>> {
+    let mut compressor = Compressor::new(level)?;
+    compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+    Ok(compressor)
+}
 
 /// Returns the length of the first frame. `None` if its octets are not all there, or if there is
 /// no frame.

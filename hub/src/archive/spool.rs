@@ -16,8 +16,6 @@ use std::time::{Duration, SystemTime};
 use ibnet::output::frames;
 use ibnet::types::Printable;
 use miette::Diagnostic;
-use zstd::bulk::Compressor;
-use zstd::zstd_safe::CParameter;
 
 use super::status::{Part, Shared};
 
@@ -157,7 +155,9 @@ impl Spool {
             // The next frame begins with another line.
             text.to_mut().push(b'\n');
         }
-        let frame = compress(&text).map_err(|source| failed(&self.folder, source))?;
+        let frame = frames::compressor(LEVEL)
+            .and_then(|mut compressor| compressor.compress(&text))
+            .map_err(|source| failed(&self.folder, source))?;
         let mut writer = self.lock();
         let octets = writer.octets();
         if octets + frame.len() as u64 > self.most {
@@ -405,11 +405,4 @@ impl Lines {
         }
         (!text.is_empty()).then_some(text)
     }
-}
-
-/// Compresses lines to a frame with a checksum.
-fn compress(text: &[u8]) -> io::Result<Vec<u8>> {
-    let mut compressor = Compressor::new(LEVEL)?;
-    compressor.set_parameter(CParameter::ChecksumFlag(true))?;
-    compressor.compress(text)
 }

@@ -91,8 +91,7 @@ impl Spool {
         DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(&folder)?;
         let lock = File::options().write(true).create(true).truncate(false).mode(FILE_MODE).open(folder.join("lock"))?;
         lock::exclusive(&lock)?;
-        let mut compressor = Compressor::new(LEVEL)?;
-        compressor.set_parameter(zstd_safe::CParameter::ChecksumFlag(true))?;
+        let compressor = frames::compressor(LEVEL)?;
         let position = read_position(&folder);
         let mut names: Vec<_> = fs::read_dir(&folder)?.filter_map(|entry| named(&entry.ok()?.path())).collect();
         names.sort();

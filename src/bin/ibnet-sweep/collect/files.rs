@@ -11,7 +11,6 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use ibnet::output::frames;
 use zstd::bulk::Compressor;
-use zstd::zstd_safe::CParameter;
 
 use crate::clock::wall_clock as now;
 
@@ -49,8 +48,7 @@ impl Files {
             Err(TryLockError::WouldBlock) => return Err(io::Error::other("another ibnet-sweep collect writes to it")),
             Err(TryLockError::Error(error)) => tracing::warn!(%error, "the file system has no locks"),
         }
-        let mut compressor = Compressor::new(LEVEL)?;
-        compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+        let compressor = frames::compressor(LEVEL)?;
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
             if path.to_str().is_some_and(|path| path.ends_with(".jsonl.zst.part")) {
@@ -143,10 +141,12 @@ fn recover(part: &Path) -> io::Result<()> {
     if damaged > 0 {
         let aside = part.with_extension("damaged");
         tracing::warn!(path = %aside.display(), places = damaged, "a file is damaged, and the records of its damaged frames are lost; check the disk");
-        fs::rename(part, aside)?;
-        fs::write(part, &whole)?;
+        // The copy has the mode of the file, which other users cannot read.
+        fs::copy(part, &aside)?;
+        File::open(&aside)?.sync_all()?;
     }
     let file = File::options().write(true).open(part)?;
+    file.write_all_at(&whole, 0)?;
     file.set_len(whole.len() as u64)?;
     file.sync_all()?;
     if whole.is_empty() { fs::remove_file(part) } else { finish(part) }
@@ -154,6 +154,9 @@ fn recover(part: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -188,8 +191,7 @@ mod tests {
         let part = folder.path().join("lines-20200101T000000Z.jsonl.zst.part");
         let closed = part.with_extension("");
         let aside = closed.with_added_extension("damaged");
-        let mut compressor = Compressor::new(LEVEL).expect("zstd");
-        compressor.set_parameter(CParameter::ChecksumFlag(true)).expect("zstd");
+        let mut compressor = frames::compressor(LEVEL).expect("zstd");
         let frames = ["one\n", "two\n", "three\n"].map(|text| compressor.compress(text.as_bytes()).expect("compressed"));
         let [first, second, _] = &frames;
         for place in first.len()..first.len() + second.len() {
@@ -198,6 +200,7 @@ mod tests {
                 octets[place] ^= 1 << bit;
                 octets.extend_from_slice(&first[..3]);
                 fs::write(&part, &octets).expect("written");
+                fs::set_permissions(&part, Permissions::from_mode(0o600)).expect("set");
                 recover(&part).expect("closed");
                 let found = text(&closed);
                 // Some bits of a frame mean nothing.
@@ -206,6 +209,8 @@ mod tests {
             }
         }
         assert_eq!(names(folder.path()), ["lines-20200101T000000Z.jsonl.zst", "lines-20200101T000000Z.jsonl.zst.damaged"]);
+        let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
+        assert_eq!([&closed, &aside].map(|path| mode(path)), [0o600; 2], "no other user can read them");
     }
 
     #[test]
