@@ -192,7 +192,7 @@ UNSIGNED ?=
 release: ## Make signed packages and images from a clean checkout, in out/release: SIGN_KEY=KEY, or UNSIGNED=yes
 	@SIGN_KEY='$(SIGN_KEY)' UNSIGNED='$(UNSIGNED)' ./scripts/release $(DIST)
 
-demo: demo-programs ## Plan and sweep a simulated fabric and draw its congestion: 2 minutes with the build
+demo: demo-programs ## Plan and sweep a simulated fabric and draw its congestion: 2 to 4 minutes with the build
 	@mkdir -p $(DEMO)
 	@rm -f $(DEMO)/*.jsonl
 	./target/demo/ibnet-gen --net examples/stria.p --samplers '$(SAMPLERS)' -o $(DEMO)/assignments.toml
@@ -216,7 +216,7 @@ demo: demo-programs ## Plan and sweep a simulated fabric and draw its congestion
 # The tests must leave no file in the checkout.
 RUN_TESTS = ./scripts/unchanged ./scripts/run-tests
 
-test: deps ## Run all tests that need only `make deps` (290 MB): 7 minutes, 3 when built
+test: deps ## Run all tests that need only `make deps` (290 MB): 7 to 13 minutes, 3 to 7 when built
 	@$(RUN_TESTS) "env $(NO_PAGE) $(TESTS) $(LIGHT)"
 
 # The packages are made of the programs of the tests. The third command runs only what differs in a
