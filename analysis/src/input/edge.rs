@@ -32,7 +32,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// Returns whether the counter was reset before its next value. A saturated counter was cleared.
+    /// Returns whether the counter was reset before its next value. If it is saturated, it was
+    /// cleared.
     fn is_before_reset(&self, after: &Value) -> bool {
         match (&self.value, after) {
             _ if self.is_saturated => false,
@@ -112,7 +113,8 @@ fn remember(readings: &mut Vec<Reading>, record: &Port<'_>, slots: &Slots) {
 
 /// Computes the values at an edge for the counters of this record that were also read before the
 /// edge, and calls `put` with them: first the counters without a gap or a reset between the two
-/// readings, then the others. It removes these counters from `readings`, so each counter is used once.
+/// readings, then the others. It removes these counters from `readings`, so each counter is used
+/// once.
 fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, slots: &Slots, put: &mut dyn FnMut(&mut Record<'_>)) {
     if readings.is_empty() {
         return;

@@ -9,7 +9,7 @@
 use ibnet::record::interval::Interval;
 use ibnet::types::NodeKind;
 
-use super::growth::{Growth, Moved, Reading, number_of};
+use super::growth::{Growth, Moved, Reading, sampler_number};
 use super::{DATA_COUNTERS, PortKey};
 use crate::input::run::{MeasuredOver, Run};
 use crate::record::Port;
@@ -138,7 +138,7 @@ impl Carried {
     pub(crate) fn add_run(&mut self, run: &Run<'_>, is_leaf: bool) {
         let (port, rates) = (run.port(), ["xmit_gbps", "rcv_gbps"].map(|field| run.values(field)));
         let (counters, full) = (DATA_COUNTERS.map(|name| run.counter(name)), DATA_COUNTERS.map(|name| port.is_saturated(name)));
-        let (blocked, sampler) = (run.values("xmit_blocked"), number_of(&port.sampler));
+        let (blocked, sampler) = (run.values("xmit_blocked"), sampler_number(&port.sampler));
         let finite = |column: Option<&[f64]>, row: usize| Some(column?[row]).filter(|value| value.is_finite());
         for row in run.rows() {
             let values = counters.map(|counter| counter?.get(row));

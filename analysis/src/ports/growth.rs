@@ -41,7 +41,7 @@ pub(crate) struct Reading {
 }
 
 /// Returns a number that stands for the name of a sampler.
-pub(crate) fn number_of(sampler: &str) -> u64 {
+pub(crate) fn sampler_number(sampler: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     sampler.hash(&mut hasher);
     hasher.finish()
@@ -69,7 +69,7 @@ impl Growth {
         let full = DATA_COUNTERS.map(|name| port.is_saturated(name));
         let values = DATA_COUNTERS.map(|name| port.counter(name));
         // A value at an edge has been interpolated between two readings, of which one may be late.
-        let (rtt_ns, sampler) = if port.is_edge { (u64::MAX, 0) } else { (port.rtt_ns, number_of(&port.sampler)) };
+        let (rtt_ns, sampler) = if port.is_edge { (u64::MAX, 0) } else { (port.rtt_ns, sampler_number(&port.sampler)) };
         let reading = Reading { ts: port.ts, sampler, rtt_ns, values, full };
         self.add_reading(reading, port.time, [port.xmit_gbps, port.rcv_gbps], &port.link)
     }
