@@ -141,6 +141,14 @@ impl fmt::Display for Tid {
 }
 
 impl NodeKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Switch, Self::Hca, Self::Router];
+
+    /// Returns the kind with this word, or `None` if this version does not have it.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
     /// Returns the word used in records: `switch`, `hca`, `router`.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -71,7 +71,7 @@ type Labels = Vec<(&'static str, String)>;
 impl Collector for Fabric {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let page = &mut Page { encoder, content: Arc::clone(&self.content) };
-        for kind in [NodeKind::Switch, NodeKind::Hca, NodeKind::Router] {
+        for kind in NodeKind::ALL {
             let kind = PortsOfKind::new(kind, self.slots_with_ports());
             if !kind.ports.is_empty() {
                 kind.counters(page)?;

@@ -116,8 +116,7 @@ fn all() -> BTreeSet<String> {
         .map(|counter| format!("{counter}_total"))
         .chain(OF_KIND.map(str::to_owned))
         .collect();
-    let kinds = [NodeKind::Switch, NodeKind::Hca, NodeKind::Router];
-    let of_ports = kinds.iter().flat_map(|kind| of_kind.iter().map(move |name| format!("infiniband_{}_{name}", kind.as_str())));
+    let of_ports = NodeKind::ALL.iter().flat_map(|kind| of_kind.iter().map(move |name| format!("infiniband_{}_{name}", kind.as_str())));
     of_ports.chain(OF_IBNET.map(|name| format!("ibnet_{name}"))).collect()
 }
 

@@ -9,6 +9,7 @@
 //! | [`sample`] | the writer of `port` records |
 //! | [`strict`] | a reader that rejects everything that this version does not write |
 //! | [`reader`] | a fast reader that skips unknown fields |
+//! | `value` | values of fields without their types |
 //! | [`interval`] | the time that a port record describes |
 //! | [`text`] | JSON strings that are safe on a terminal |
 //!
@@ -28,11 +29,13 @@ pub mod sample;
 pub mod schema;
 pub mod strict;
 pub mod text;
+mod value;
 
 pub use fields::{EventRecord, HistogramRecord, Start, SweepRecord};
 pub use interval::Interval;
-pub use port::PortFields;
+pub use port::{Change, PortField, PortFields, Presence};
 pub use sample::{LinkSource, PortIdentity, PortRecord, Shares};
+pub use value::FieldValue;
 
 /// Version of the records. New fields may be added without a new version. Within a version, no
 /// field changes its meaning.

@@ -1,5 +1,5 @@
-//! The fields of a `port` record. One list contains them all. The struct, its writer and its reader
-//! are generated from this list.
+//! The fields of a `port` record. One list contains them all. The struct, its writer, its reader and
+//! the description of the fields for other programs are generated from this list.
 //!
 //! The counters are in the middle of the line, each as a separate field. With the derive macros of
 //! serde, such fields need `flatten`, which stores the whole record in a buffer. It is several
@@ -12,6 +12,8 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use super::schema::Kind;
+use super::value::{FieldType, FieldValue};
 use crate::types::{Guid, Lid, NodeKind, PortNum};
 
 /// Counters of a port record that can be written into its JSON object.
@@ -46,24 +48,117 @@ pub(super) trait Read<'de>: Sized {
     fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error>;
 }
 
-/// Generates the struct, `Serialize` and the visitor from the list of fields.
+/// What a line has if a field has no value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// The field always has a value. A reader rejects a line without it.
+    Required,
+    /// The field is null. If a line lacks the field, a reader uses the default value.
+    Always,
+    /// The field is absent.
+    Optional,
+}
+
+/// When the value of a field changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The field belongs to one slot.
+    Slot,
+    /// Never: the field tells which port it is, and which sampler.
+    Key,
+    /// With the device or its link. A change makes a row of the table `devices`.
+    Link,
+    /// Seldom.
+    Rare,
+}
+
+/// Generates the struct, `Serialize`, the visitor and [`PortField`] from the list of fields.
 ///
-/// Each field in the list begins with one of these words:
-///
-/// - `required`: a reader rejects a line without the field;
-/// - `always`: the writer writes the field in every line; if a line lacks the field, a reader uses
-///   the default value;
-/// - `optional`: the writer writes the field only if it has a value;
-/// - `flat`: the counters.
+/// Each field in the list begins with its [`Presence`] and its [`Change`], or with `flat` for the
+/// counters.
 macro_rules! port_fields {
-    ($( $(#[$doc:meta])* $presence:ident $field:ident: $type:ty, )*) => {
+    ($( $(#[doc = $doc:literal])* $presence:ident $change:ident $field:ident: $type:ty, )*) => {
         /// One port in one slot: all fields in the order of the line.
         ///
         /// `Text` and `Link` are strings, `Counters` is a set of counters, `Names` a list of
         /// strings.
         #[derive(Clone, PartialEq, Debug)]
         pub struct PortFields<Text, Counters, Names = Vec<Text>, Link = Text> {
-            $( $(#[$doc])* pub $field: $type, )*
+            $( $(#[doc = $doc])* pub $field: $type, )*
+        }
+
+        /// A field of a `port` record.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[expect(non_camel_case_types, reason = "a field has one name everywhere")]
+        pub enum PortField {
+            $( $(#[doc = $doc])* $field, )*
+        }
+
+        impl PortField {
+            /// All fields in the order of the line.
+            pub const ALL: &[Self] = &[$( Self::$field ),*];
+
+            /// Returns all fields except the counters.
+            pub fn fixed() -> impl Iterator<Item = Self> {
+                Self::ALL.iter().copied().filter(|field| *field != Self::counters)
+            }
+
+            /// Returns the field with this name. Counters are not fields here.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::fixed().find(|field| field.name() == name)
+            }
+
+            /// Returns the name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $( Self::$field => stringify!($field), )*
+                }
+            }
+
+            /// Returns the type of the values, or `None` for the counters.
+            pub const fn kind(self) -> Option<Kind> {
+                type Text = Cow<'static, str>;
+                type Names = Vec<Text>;
+                type Link = Text;
+                match self {
+                    $( Self::$field => port_fields!(@kind $presence $type), )*
+                }
+            }
+
+            /// Returns what a line has if the field has no value.
+            pub const fn presence(self) -> Presence {
+                match self {
+                    $( Self::$field => port_fields!(@presence $presence), )*
+                }
+            }
+
+            /// Returns when the value changes.
+            pub const fn change(self) -> Change {
+                match self {
+                    $( Self::$field => port_fields!(@change $change), )*
+                }
+            }
+        }
+
+        impl<'a, Counters> PortFields<Cow<'a, str>, Counters> {
+            /// Returns a record without values.
+            pub fn without_values(counters: Counters) -> Self {
+                Self { $( $field: port_fields!(@default $presence counters), )* }
+            }
+
+            /// Returns the value of a field. The counters have no single value.
+            pub fn value(&self, field: PortField) -> FieldValue<'_> {
+                match field {
+                    $( PortField::$field => port_fields!(@value $presence self $field), )*
+                }
+            }
+
+            /// Sets a field. If its type does not have the value, the field gets no value.
+            pub fn set(&mut self, field: PortField, value: FieldValue<'a>) {
+                match field {
+                    $( PortField::$field => port_fields!(@set $presence self $field value), )*
+                }
+            }
         }
 
         impl<Text, Counters, Names, Link> Serialize for PortFields<Text, Counters, Names, Link>
@@ -89,9 +184,8 @@ macro_rules! port_fields {
             Counters: ReadCounters<'de>,
         {
             fn read_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PortFields<Text, Counters>, A::Error> {
-                let mut port = PortFields {
-                    $( $field: port_fields!(@empty $presence self), )*
-                };
+                let counters = Counters::empty(self.with_counters);
+                let mut port = PortFields { $( $field: port_fields!(@default $presence counters), )* };
                 let mut missing = REQUIRED;
                 while let Some(Borrowed(key)) = map.next_key()? {
                     let name = &*key;
@@ -117,8 +211,23 @@ macro_rules! port_fields {
         }
     };
     (@write flat $map:ident $self:ident $field:ident) => { $self.$field.write(&mut $map)? };
-    (@empty flat $self:ident) => { Counters::empty($self.with_counters) };
-    (@empty $presence:ident $self:ident) => { Default::default() };
+    (@default flat $counters:ident) => { $counters };
+    (@default $presence:ident $counters:ident) => { Default::default() };
+    (@kind flat $type:ty) => { None };
+    (@kind $presence:ident $type:ty) => { Some(<$type as FieldType<'static>>::KIND) };
+    (@presence required) => { Presence::Required };
+    (@presence always) => { Presence::Always };
+    (@presence $presence:ident) => { Presence::Optional };
+    (@change key) => { Change::Key };
+    (@change link) => { Change::Link };
+    (@change rare) => { Change::Rare };
+    (@change slot) => { Change::Slot };
+    (@value flat $self:ident $field:ident) => { FieldValue::Null };
+    (@value $presence:ident $self:ident $field:ident) => { FieldType::value(&$self.$field) };
+    (@set flat $self:ident $field:ident $value:ident) => { () };
+    (@set $presence:ident $self:ident $field:ident $value:ident) => {
+        $self.$field = FieldType::of($value).unwrap_or_default()
+    };
     (@read required $name:ident $map:ident $port:ident $missing:ident $field:ident) => {
         if $name == stringify!($field) {
             $port.$field = Read::read(&mut $map)?;
@@ -135,98 +244,81 @@ macro_rules! port_fields {
     };
 }
 
-/// Generates the names and the types of the fields.
-macro_rules! field_types {
-    ($( $(#[$doc:meta])* $presence:ident $field:ident: $type:ty, )*) => {
-        /// Names of the fields in the order of the line, with their types in this file. `Counters`
-        /// is the place of the counters.
-        pub const FIELD_TYPES: &[(&str, &str)] = &[$( (stringify!($field), stringify!($type)) ),*];
-    };
-}
-
 /// The fields that every line must have.
 const REQUIRED: [Option<&str>; 3] = [Some("ts"), Some("guid"), Some("port")];
 
-/// Passes the list of all fields to a macro.
-macro_rules! with_fields {
-    ($macro:ident) => {
-        $macro! {
-            /// Time of the last reply of the port, in nanoseconds since 1970 (UTC). Without a reply it is
-            /// the start of the slot.
-            required ts: u64,
-            /// Slot number.
-            always slot: u64,
-            /// Name of the sampler.
-            always sampler: Text,
-            /// Role of the sampler for this port. Absent in the records of a primary sampler.
-            optional role: Option<Text>,
-            /// Port GUID. For a switch it is the GUID of its management port.
-            required guid: Guid,
-            /// Port number.
-            required port: PortNum,
-            /// LID of the device.
-            always lid: Lid,
-            /// Name of the node.
-            always node: Text,
-            /// Kind of the node. `None` for a kind that this version does not have.
-            always kind: Option<NodeKind>,
-            /// Distance in hops according to the plan: 0 for the HCA of the sampler host, 1 for its switch.
-            /// Null without a plan.
-            always hops: Option<u16>,
-            /// Port GUID of the peer. Null without a peer.
-            always peer_guid: Option<Guid>,
-            /// Port number of the peer. Null without a peer.
-            always peer_port: Option<PortNum>,
-            /// Name of the peer's node. Null without a peer.
-            always peer: Option<Text>,
-            /// Link width and speed, such as `4xHDR`.
-            always link: Link,
-            /// Source of `link`: `file` (net file) or `live` (PortInfo).
-            always link_source: Text,
-            /// MTU of the link in octets. Absent if PortInfo was not read.
-            optional mtu: Option<u16>,
-            /// Number of data VLs of the link. Absent if PortInfo was not read.
-            optional vls: Option<u8>,
-            /// Status of the port in this slot.
-            always status: Text,
-            /// Sum of the round-trip times of the port's MADs, in nanoseconds.
-            always rtt_ns: u64,
-            /// Shortest round-trip time of the port's MADs, in nanoseconds. Null without a reply.
-            always rtt_min_ns: Option<u64>,
-            /// Number of MADs sent for the port.
-            always mads: u64,
-            /// Status field of the MAD that the device refused. Absent if no MAD was refused.
-            optional mad_status: Option<u16>,
-            /// Error number of a failed send. Absent if no send failed.
-            optional errno: Option<i32>,
-            /// Result of the identity check: `ok` or `unverified`.
-            always identity: Text,
-            /// Counters by name, as the device reported them.
-            flat counters: Counters,
-            /// Names of saturated counters. Absent if there are none.
-            optional saturated: Names,
-            /// Time since the previous reading, in nanoseconds. Null without a previous reading. The rates
-            /// are means over this time.
-            always dt_ns: Option<u64>,
-            /// Transmitted data in Gb/s. Null without a previous reading.
-            always xmit_gbps: Option<f64>,
-            /// Received data in Gb/s. Null without a previous reading.
-            always rcv_gbps: Option<f64>,
-            /// Transmitted data as a share of the link's data rate, 0 to 1. Null if unknown.
-            always xmit_utilization: Option<f64>,
-            /// Received data as a share of the link's data rate, 0 to 1. Null if unknown.
-            always rcv_utilization: Option<f64>,
-            /// Share of the time in which the port had data to send and no credit, 0 to 1. Null if unknown.
-            always xmit_blocked: Option<f64>,
-            /// Time over which `xmit_blocked` is computed, in nanoseconds; missing if it is `dt_ns`, or if
-            /// `xmit_blocked` is null.
-            optional xmit_blocked_dt_ns: Option<u64>,
-        }
-    };
+port_fields! {
+    /// Time of the last reply of the port, in nanoseconds since 1970 (UTC). Without a reply it is
+    /// the start of the slot.
+    required slot ts: u64,
+    /// Slot number.
+    always slot slot: u64,
+    /// Name of the sampler.
+    always key sampler: Text,
+    /// Role of the sampler for this port. Absent in the records of a primary sampler.
+    optional key role: Option<Text>,
+    /// Port GUID. For a switch it is the GUID of its management port.
+    required key guid: Guid,
+    /// Port number.
+    required key port: PortNum,
+    /// LID of the device.
+    always link lid: Lid,
+    /// Name of the node.
+    always link node: Text,
+    /// Kind of the node. `None` for a kind that this version does not have.
+    always link kind: Option<NodeKind>,
+    /// Distance in hops according to the plan: 0 for the HCA of the sampler host, 1 for its switch.
+    /// Null without a plan.
+    always rare hops: Option<u16>,
+    /// Port GUID of the peer. Null without a peer.
+    always link peer_guid: Option<Guid>,
+    /// Port number of the peer. Null without a peer.
+    always link peer_port: Option<PortNum>,
+    /// Name of the peer's node. Null without a peer.
+    always link peer: Option<Text>,
+    /// Link width and speed, such as `4xHDR`.
+    always link link: Link,
+    /// Source of `link`: `file` (net file) or `live` (PortInfo).
+    always rare link_source: Text,
+    /// MTU of the link in octets. Absent if PortInfo was not read.
+    optional link mtu: Option<u16>,
+    /// Number of data VLs of the link. Absent if PortInfo was not read.
+    optional link vls: Option<u8>,
+    /// Status of the port in this slot.
+    always slot status: Text,
+    /// Sum of the round-trip times of the port's MADs, in nanoseconds.
+    always slot rtt_ns: u64,
+    /// Shortest round-trip time of the port's MADs, in nanoseconds. Null without a reply.
+    always slot rtt_min_ns: Option<u64>,
+    /// Number of MADs sent for the port.
+    always slot mads: u64,
+    /// Status field of the MAD that the device refused. Absent if no MAD was refused.
+    optional slot mad_status: Option<u16>,
+    /// Error number of a failed send. Absent if no send failed.
+    optional slot errno: Option<i32>,
+    /// Result of the identity check: `ok` or `unverified`.
+    always rare identity: Text,
+    /// Counters by name, as the device reported them.
+    flat slot counters: Counters,
+    /// Names of saturated counters. Absent if there are none.
+    optional slot saturated: Names,
+    /// Time since the previous reading, in nanoseconds. Null without a previous reading. The rates
+    /// are means over this time.
+    always slot dt_ns: Option<u64>,
+    /// Transmitted data in Gb/s. Null without a previous reading.
+    always slot xmit_gbps: Option<f64>,
+    /// Received data in Gb/s. Null without a previous reading.
+    always slot rcv_gbps: Option<f64>,
+    /// Transmitted data as a share of the link's data rate, 0 to 1. Null if unknown.
+    always slot xmit_utilization: Option<f64>,
+    /// Received data as a share of the link's data rate, 0 to 1. Null if unknown.
+    always slot rcv_utilization: Option<f64>,
+    /// Share of the time in which the port had data to send and no credit, 0 to 1. Null if unknown.
+    always slot xmit_blocked: Option<f64>,
+    /// Time over which `xmit_blocked` is computed, in nanoseconds; missing if it is `dt_ns`, or if
+    /// `xmit_blocked` is null.
+    optional slot xmit_blocked_dt_ns: Option<u64>,
 }
-
-with_fields!(port_fields);
-with_fields!(field_types);
 
 impl<Text, Counters, Names, Link> PortFields<Text, Counters, Names, Link> {
     /// Returns the key of the port.
@@ -373,6 +465,6 @@ impl<'de> Read<'de> for Option<Guid> {
 impl<'de> Read<'de> for Option<NodeKind> {
     fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {
         let Borrowed(word) = map.next_value()?;
-        Ok([NodeKind::Switch, NodeKind::Hca, NodeKind::Router].into_iter().find(|kind| kind.as_str() == word))
+        Ok(NodeKind::named(&word))
     }
 }

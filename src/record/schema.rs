@@ -11,7 +11,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor, value};
 
 use super::counter_lengths;
 use super::fields::{EventRecord, HistogramRecord, Start, SweepRecord};
-use super::port::FIELD_TYPES;
+use super::port::{PortField, Presence};
 use super::reader::Type;
 
 /// A field of a record.
@@ -21,10 +21,11 @@ pub struct Field {
     pub name: &'static str,
     /// Type of its values.
     pub kind: Kind,
+    /// What a line has if the field has no value.
+    pub presence: Presence,
 }
 
-/// Type of the values of a field. Each field except the type and the time can also be null or
-/// absent.
+/// Type of the values of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Unsigned integer of 8, 16, 32 or 64 bits.
@@ -43,7 +44,7 @@ pub enum Kind {
 
 /// Returns the fields of a type of record, in the order of the line.
 pub fn fields(of: Type) -> Vec<Field> {
-    let mut fields = vec![Field { name: "type", kind: Kind::Text }];
+    let mut fields = vec![Field { name: "type", kind: Kind::Text, presence: Presence::Required }];
     match of {
         Type::Port => fields.extend(port_fields()),
         Type::Start => fields.extend(traced::<Start<String>>()),
@@ -59,33 +60,13 @@ fn port_fields() -> impl Iterator<Item = Field> {
     // Several groups can have the same counter.
     let counters: Vec<_> = counter_lengths()
         .filter(|(name, _)| seen.insert(*name))
-        .map(|(name, values)| Field { name, kind: if values == 1 { Kind::Unsigned(64) } else { Kind::Integers } })
+        .map(|(name, values)| (name, if values == 1 { Kind::Unsigned(64) } else { Kind::Integers }))
+        .map(|(name, kind)| Field { name, kind, presence: Presence::Optional })
         .collect();
-    FIELD_TYPES.iter().flat_map(move |(name, written)| match port_kind(written) {
-        Some(kind) => vec![Field { name, kind }],
+    PortField::ALL.iter().flat_map(move |field| match field.kind() {
+        Some(kind) => vec![Field { name: field.name(), kind, presence: field.presence() }],
         None => counters.clone(),
     })
-}
-
-/// Returns the kind of a type in the list of fields of `port` records. Returns `None` for the
-/// counters.
-fn port_kind(written: &str) -> Option<Kind> {
-    Some(match inner(written).as_str() {
-        "u64" => Kind::Unsigned(64),
-        "Lid" | "u16" => Kind::Unsigned(16),
-        "PortNum" | "u8" => Kind::Unsigned(8),
-        "i32" => Kind::Signed,
-        "f64" => Kind::Float,
-        "Names" => Kind::Texts,
-        "Counters" => return None,
-        _ => Kind::Text,
-    })
-}
-
-/// Returns a type without `Option`. The compiler decides where the text of a type has blanks.
-fn inner(written: &str) -> String {
-    let written = written.replace(' ', "");
-    written.strip_prefix("Option<").and_then(|inner| inner.strip_suffix('>')).unwrap_or(&written).to_owned()
 }
 
 /// Returns the fields that a record asks its deserializer for.
@@ -142,7 +123,8 @@ impl<'de> MapAccess<'de> for Entries<'_> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
         let mut kind = Kind::Text;
         let value = seed.deserialize(Value { kind: &mut kind })?;
-        self.fields.push(Field { name: self.name, kind });
+        let presence = if self.name == "ts" { Presence::Required } else { Presence::Always };
+        self.fields.push(Field { name: self.name, kind, presence });
         Ok(value)
     }
 }
@@ -227,14 +209,6 @@ mod tests {
             let fields = fields(of);
             assert!(fields.iter().all(|field| seen.insert(field.name)), "{of:?}");
             assert!(fields.len() > 10 && fields[0].name == "type", "{of:?}");
-        }
-    }
-
-    #[test]
-    fn every_type_of_the_list_of_port_fields_is_known() {
-        let known = ["u64", "Lid", "u16", "u8", "PortNum", "i32", "f64", "Names", "Counters", "Text", "Link", "Guid", "NodeKind"];
-        for (name, written) in FIELD_TYPES {
-            assert!(known.contains(&inner(written).as_str()), "{name}: {written}");
         }
     }
 }

@@ -15,9 +15,10 @@ use crate::column::{Bits, Column, Integers, Lists, Texts, of_millionths};
 use crate::ids::Ids;
 use crate::numbers::Numbers;
 use crate::pages::ColumnPages;
-use crate::schema::{ColumnSpec, Empty, Kind};
+use crate::schema::{ColumnSpec, Kind};
 use crate::section::{Pages, Place, Section};
 use crate::{dictionary, numbers};
+use ibnet::record::Presence;
 
 /// A column of a row group.
 pub(crate) struct Chunk<'a> {
@@ -31,13 +32,13 @@ pub(crate) struct Chunk<'a> {
 impl Chunk<'_> {
     /// Returns the values of all rows.
     pub(crate) fn read(&self) -> Result<Column> {
-        let Self { metadata, spec: &ColumnSpec { kind, empty, .. }, rows, .. } = *self;
+        let Self { metadata, spec: &ColumnSpec { kind, presence, .. }, rows, .. } = *self;
         if let Some(column) = self.without_pages(rows) {
             return Ok(column);
         }
         let source = Arc::new(Section::read(&self.place)?);
         let open = || Ok::<_, ParquetError>(Box::new(ColumnPages::new(Arc::clone(&source), metadata, rows)?));
-        let is_required = empty == Empty::Never;
+        let is_required = presence == Presence::Required;
         match kind {
             Kind::Text => {
                 if let Some(texts) = dictionary::texts(&mut *open()?, rows, is_required)? {
@@ -104,7 +105,7 @@ impl Chunk<'_> {
 
     /// Returns the values of `count` rows if the metadata contains them.
     fn without_pages(&self, count: usize) -> Option<Column> {
-        let ColumnSpec { kind, empty, .. } = *self.spec;
+        let ColumnSpec { kind, presence, .. } = *self.spec;
         // An empty list is a value, although it counts as null in the statistics.
         let missing = match kind {
             Kind::Integers | Kind::Texts => {
@@ -112,7 +113,7 @@ impl Chunk<'_> {
             }
             _ => self.metadata.statistics().and_then(Statistics::null_count_opt),
         };
-        if missing == Some(self.rows as u64) && empty != Empty::Never {
+        if missing == Some(self.rows as u64) && presence != Presence::Required {
             let mut column = Column::new(kind);
             column.fill(count);
             return Some(column);
@@ -122,8 +123,8 @@ impl Chunk<'_> {
 
     /// Decodes columns of all types and encodings.
     fn decode(&self, pages: Box<dyn PageReader>, ranges: &[Range<usize>]) -> Result<Column> {
-        let ColumnSpec { kind, empty, .. } = *self.spec;
-        let is_required = empty == Empty::Never;
+        let ColumnSpec { kind, presence, .. } = *self.spec;
+        let is_required = presence == Presence::Required;
         let rows = ranges.iter().map(ExactSizeIterator::len).sum();
         Ok(match kind {
             Kind::Unsigned(..=32) | Kind::Signed(..=32) => {

@@ -1,14 +1,13 @@
 //! Tables that are computed from the rows of an hour of the table `ports`.
 
+use ibnet::record::{Change, PortField};
+
 use crate::column::{Column, Integers, of_millionths};
 use crate::schema::{MINUTE_RATES, TableName};
 use crate::table::Table;
 
 /// Nanoseconds of a minute.
 const MINUTE_NS: u64 = 60_000_000_000;
-
-/// Fields of which a change makes a row of the table `devices`.
-const IDENTITY: [&str; 9] = ["lid", "node", "kind", "peer_guid", "peer_port", "peer", "link", "mtu", "vls"];
 
 /// Returns the rows of a derived table. `order` are rows of `ports` in the order of the archive.
 pub fn derived(name: TableName, ports: &Table, order: &[u32]) -> Table {
@@ -34,17 +33,18 @@ fn copied(name: TableName, ports: &Table, rows: &[u32]) -> Table {
 /// Returns the first row of each port and sampler, and each row whose identity or link differs from
 /// the row before.
 fn changes(ports: &Table, order: &[u32]) -> Vec<u32> {
-    let number = |name: &str| {
-        let (integers, texts) = (ports.integers(name), ports.texts(name));
+    let number = |field: PortField| {
+        let (integers, texts) = (ports.integers(field.name()), ports.texts(field.name()));
         move |row: u32| match (integers, texts) {
             (Some(integers), _) => integers.get(row as usize),
             (_, Some(texts)) => texts.ids.get(row as usize).map(u64::from),
             _ => None,
         }
     };
-    let key = ["guid", "port", "sampler"].map(number);
-    let identity = IDENTITY.map(number);
-    let is_change = |row: u32, before: u32| key.iter().chain(&identity).any(|number| number(row) != number(before));
+    let key = [PortField::guid, PortField::port, PortField::sampler];
+    let link = PortField::fixed().filter(|field| field.change() == Change::Link);
+    let numbers: Vec<_> = key.into_iter().chain(link).map(number).collect();
+    let is_change = |row: u32, before: u32| numbers.iter().any(|number| number(row) != number(before));
     let is_kept = |place: &usize| place.checked_sub(1).is_none_or(|before| is_change(order[*place], order[before]));
     (0..order.len()).filter(is_kept).map(|place| order[place]).collect()
 }

@@ -7,7 +7,8 @@ use parquet::errors::Result;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
-use crate::schema::{ColumnSpec, Empty, Kind, Schema};
+use crate::schema::{ColumnSpec, Kind, Schema};
+use ibnet::record::Presence;
 
 /// Rows of a row group. A reader that needs one port reads a part of one row group an hour.
 pub(crate) const ROW_GROUP: usize = 1 << 18;
@@ -36,7 +37,7 @@ pub(crate) fn descriptors(schema: &Schema) -> Result<SchemaDescPtr> {
 }
 
 fn field(column: &ColumnSpec) -> Result<Type> {
-    let repetition = if column.empty == Empty::Never { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+    let repetition = if column.presence == Presence::Required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
     match column.kind {
         Kind::Integers | Kind::Texts => {
             let element = leaf("element", if column.kind == Kind::Texts { Kind::Text } else { Kind::Unsigned(64) }, Repetition::REQUIRED)?;
@@ -58,7 +59,7 @@ pub(crate) fn is_of_type(column: &ColumnSpec, leaf: &ColumnDescriptor) -> bool {
         Kind::Integers => (Physical::INT64, 1),
         Kind::Texts => (Physical::BYTE_ARRAY, 1),
     };
-    let optional = i16::from(column.empty != Empty::Never);
+    let optional = i16::from(column.presence != Presence::Required);
     (leaf.physical_type(), leaf.max_def_level(), leaf.max_rep_level()) == (physical, depth + optional, depth)
 }
 

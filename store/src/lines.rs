@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::column::Column;
-use crate::schema::{Empty, Kind};
+use crate::schema::Kind;
 use crate::table::Table;
+use ibnet::record::Presence;
 
 /// The column of everything that has no column.
 #[derive(Debug, Default, Deserialize)]
@@ -49,7 +50,7 @@ impl Table {
             if extra.as_ref().is_some_and(|extra| extra.has(column.name)) {
                 continue;
             }
-            put(column.name, values, column.kind, column.empty, row, line);
+            put(column.name, values, column.kind, column.presence, row, line);
         }
         for (name, raw) in extra.into_iter().flat_map(|extra| extra.fields) {
             put_key(&name, line);
@@ -67,7 +68,7 @@ impl Extra<'_> {
 }
 
 /// Writes a field, unless it is absent.
-fn put(name: &str, column: &Column, kind: Kind, empty: Empty, row: usize, line: &mut Vec<u8>) {
+fn put(name: &str, column: &Column, kind: Kind, presence: Presence, row: usize, line: &mut Vec<u8>) {
     let begin = line.len();
     put_key(name, line);
     let has_value = match column {
@@ -84,7 +85,7 @@ fn put(name: &str, column: &Column, kind: Kind, empty: Empty, row: usize, line: 
     };
     match has_value {
         Some(()) => {}
-        None if empty == Empty::Null => line.extend_from_slice(b"null"),
+        None if presence == Presence::Always => line.extend_from_slice(b"null"),
         None => line.truncate(begin),
     }
 }

@@ -13,8 +13,9 @@ use serde_json::value::RawValue;
 
 use crate::column::{Column, Texts, millionths};
 use crate::hour::Hour;
-use crate::schema::{Empty, Kind, TableName};
+use crate::schema::{Kind, TableName};
 use crate::table::Table;
+use ibnet::record::Presence;
 
 /// Rows of several lines, by table and hour.
 #[derive(Debug, Default)]
@@ -142,13 +143,13 @@ impl<'de> Visitor<'de> for Fields<'_> {
                 extra.remove(&name);
             }
             column.fill(row);
-            if !put(column, schema.columns[index].kind, schema.columns[index].empty, raw) {
+            if !put(column, schema.columns[index].kind, schema.columns[index].presence, raw) {
                 column.fill(row + 1);
                 extra.put(name, raw);
             }
         }
         let is_missing = |index: &usize| table.columns[*index].len() <= row;
-        for (index, column) in schema.columns.iter().enumerate().filter(|(_, column)| column.empty == Empty::Never) {
+        for (index, column) in schema.columns.iter().enumerate().filter(|(_, column)| column.presence == Presence::Required) {
             if is_missing(&index) || extra.fields.iter().any(|(name, _)| name == column.name) {
                 return Err(A::Error::missing_field(column.name));
             }
@@ -160,7 +161,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
         {
             return Err(A::Error::custom(error));
         }
-        let absent = schema.columns.iter().enumerate().filter(|(index, column)| column.empty == Empty::Null && is_missing(index));
+        let absent = schema.columns.iter().enumerate().filter(|(index, column)| column.presence == Presence::Always && is_missing(index));
         let absent: Vec<&str> = absent.map(|(_, column)| column.name).collect();
         if let Some(text) = extra.text(&absent).map_err(A::Error::custom)?
             && let Column::Text(texts) = &mut table.columns[schema.extra()]
@@ -202,13 +203,13 @@ impl<'de> Extra<'de> {
 }
 
 /// Adds a JSON value to a column. Returns false if the column cannot represent the value.
-fn put(column: &mut Column, kind: Kind, empty: Empty, raw: &str) -> bool {
+fn put(column: &mut Column, kind: Kind, presence: Presence, raw: &str) -> bool {
     if raw == "null" {
         let rows = column.len() + 1;
-        if empty == Empty::Null {
+        if presence == Presence::Always {
             column.fill(rows);
         }
-        return empty == Empty::Null;
+        return presence == Presence::Always;
     }
     match (column, kind) {
         (Column::Integer(integers), Kind::Unsigned(bits)) => {

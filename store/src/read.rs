@@ -18,10 +18,11 @@ use crate::decode::Chunk;
 use crate::error::StoreError;
 use crate::hour::Hour;
 use crate::layout;
-use crate::schema::{ColumnSpec, Empty, TableName, VERSION};
+use crate::schema::{ColumnSpec, TableName, VERSION};
 use crate::section::Place;
 use crate::table::{Sum, Table};
 use crate::write::keys;
+use ibnet::record::Presence;
 
 /// A file of the archive.
 #[derive(Debug)]
@@ -84,7 +85,8 @@ impl ArchiveFile {
             _ => all.iter().position(|leaf| is_named(leaf, column.name)),
         };
         let leaves: Vec<Option<usize>> = name.schema().columns.iter().enumerate().map(leaf).collect();
-        let missing = name.schema().columns.iter().zip(&leaves).find(|(column, leaf)| column.empty == Empty::Never && leaf.is_none());
+        let missing =
+            name.schema().columns.iter().zip(&leaves).find(|(column, leaf)| column.presence == Presence::Required && leaf.is_none());
         if let Some((ColumnSpec { name, .. }, _)) = missing {
             return Err(foreign(&format!("no column `{name}`")));
         }

@@ -4,11 +4,12 @@
 //! so that every reader can use many files as one table. A column without a value costs a few
 //! octets in each file.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
-use ibnet::record::counter_lengths;
 use ibnet::record::reader::Type;
 use ibnet::record::schema::{self, Field};
+use ibnet::record::{Change, PortField, Presence};
 use rustc_hash::FxHashMap;
 
 /// Version of the schema, in the metadata of each file. Columns can be added without a new version.
@@ -118,17 +119,6 @@ pub enum Kind {
     Texts,
 }
 
-/// What a line has if the column has no value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Empty {
-    /// The field is absent.
-    Absent,
-    /// The field is null.
-    Null,
-    /// A row always has a value.
-    Never,
-}
-
 /// A column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnSpec {
@@ -136,8 +126,8 @@ pub struct ColumnSpec {
     pub name: &'static str,
     /// Type of the values.
     pub kind: Kind,
-    /// Meaning of a missing value.
-    pub empty: Empty,
+    /// What a line has if the column has no value.
+    pub presence: Presence,
 }
 
 /// The columns of a table.
@@ -165,28 +155,28 @@ impl Schema {
     }
 }
 
-/// Fields of a port record that are absent if they have no value. Its counters are such fields too.
-const ABSENT: [&str; 7] = ["role", "mtu", "vls", "mad_status", "errno", "saturated", "xmit_blocked_dt_ns"];
+/// Numbers of the columns with counters in `ports` and `ports_1m`.
+pub static COUNTERS: LazyLock<Range<usize>> = LazyLock::new(|| {
+    let first = PortField::counters as usize;
+    // The list of fields has the counters as one field, and does not have the type.
+    first..first + schema::fields(Type::Port).len() - PortField::ALL.len()
+});
 
-/// Fields of the table `devices`.
-const DEVICE: [&str; 16] = [
-    "ts",
-    "slot",
-    "sampler",
-    "guid",
-    "port",
-    "lid",
-    "node",
-    "kind",
-    "hops",
-    "peer_guid",
-    "peer_port",
-    "peer",
-    "link",
-    "link_source",
-    "mtu",
-    "vls",
-];
+/// Returns the number of the column of a field in `ports` and `ports_1m`.
+pub fn column_of(field: PortField) -> usize {
+    let after_counters = if field > PortField::counters { COUNTERS.len() - 1 } else { 0 };
+    field as usize + after_counters
+}
+
+/// Returns whether the table `devices` has a field of a port record.
+fn is_of_device(field: PortField) -> bool {
+    match field.change() {
+        Change::Link => true,
+        Change::Rare => field != PortField::identity,
+        Change::Key => field != PortField::role,
+        Change::Slot => matches!(field, PortField::ts | PortField::slot),
+    }
+}
 
 /// Columns of `ports_1m` with the mean, the largest value and the 95th percentile of a rate.
 pub(crate) const MINUTE_RATES: [[&str; 3]; 5] = [
@@ -198,11 +188,11 @@ pub(crate) const MINUTE_RATES: [[&str; 3]; 5] = [
 ];
 
 const fn required(name: &'static str, kind: Kind) -> ColumnSpec {
-    ColumnSpec { name, kind, empty: Empty::Never }
+    ColumnSpec { name, kind, presence: Presence::Required }
 }
 
 const fn optional(name: &'static str, kind: Kind) -> ColumnSpec {
-    ColumnSpec { name, kind, empty: Empty::Absent }
+    ColumnSpec { name, kind, presence: Presence::Optional }
 }
 
 fn columns(table: TableName) -> Vec<ColumnSpec> {
@@ -212,7 +202,7 @@ fn columns(table: TableName) -> Vec<ColumnSpec> {
         Some(kind) => of_records(kind),
     };
     match table {
-        TableName::Devices => columns.retain(|column| DEVICE.contains(&column.name)),
+        TableName::Devices => columns.retain(|column| PortField::named(column.name).is_some_and(is_of_device)),
         TableName::PortsMinute => {
             columns.extend(["records", "answered"].map(|name| required(name, Kind::Unsigned(32))));
             let rates = MINUTE_RATES.into_iter().flat_map(|[_, most, percentile]| [most, percentile]);
@@ -227,14 +217,8 @@ fn columns(table: TableName) -> Vec<ColumnSpec> {
 
 /// Returns the columns for the fields of a type of record. The name of the table stands for the type.
 fn of_records(of: Type) -> Vec<ColumnSpec> {
-    let is_counter = |name: &str| counter_lengths().any(|(counter, _)| counter == name);
-    let empty = |name: &str| match (of, name) {
-        (_, "ts") | (Type::Port, "guid" | "port") => Empty::Never,
-        (Type::Port, name) if ABSENT.contains(&name) || is_counter(name) => Empty::Absent,
-        _ => Empty::Null,
-    };
     let fields = schema::fields(of).into_iter().filter(|field| field.name != "type");
-    fields.map(|Field { name, kind }| ColumnSpec { name, kind: kind_of(name, kind), empty: empty(name) }).collect()
+    fields.map(|Field { name, kind, presence }| ColumnSpec { name, kind: kind_of(name, kind), presence }).collect()
 }
 
 /// Returns the type of a column for a field.
@@ -255,6 +239,8 @@ fn kind_of(name: &str, kind: schema::Kind) -> Kind {
 
 #[cfg(test)]
 mod tests {
+    use ibnet::record::counter_lengths;
+
     use super::*;
 
     /// Returns name, type and meaning of a missing value of each column: `!` for a value that is always
@@ -267,12 +253,12 @@ mod tests {
                 Kind::Signed(bits) => format!("i{bits}"),
                 other => format!("{other:?}").to_lowercase(),
             };
-            let empty = match column.empty {
-                Empty::Never => "!",
-                Empty::Absent => "?",
-                Empty::Null => "",
+            let presence = match column.presence {
+                Presence::Required => "!",
+                Presence::Optional => "?",
+                Presence::Always => "",
             };
-            format!("{} {kind}{empty}", column.name)
+            format!("{} {kind}{presence}", column.name)
         };
         let all = table.schema().columns.iter().filter(|column| !counters.contains(&column.name));
         all.map(column).collect::<Vec<_>>().join(", ")
@@ -320,9 +306,14 @@ mod tests {
         for (name, values) in counter_lengths() {
             let column = ports.iter().find(|column| column.name == name).unwrap();
             let kind = if values == 1 { Kind::Unsigned(64) } else { Kind::Integers };
-            assert_eq!((column.kind, column.empty), (kind, Empty::Absent), "{name}");
+            assert_eq!((column.kind, column.presence), (kind, Presence::Optional), "{name}");
         }
-        let place = |name: &str| ports.iter().position(|column| column.name == name);
-        assert!(place("identity") < place("port_xmit_data_bytes") && place("port_xmit_data_bytes") < place("saturated"));
+        for table in [TableName::Ports, TableName::PortsMinute] {
+            for field in PortField::fixed() {
+                assert_eq!(table.schema().index(field.name()), Some(column_of(field)), "{}", field.name());
+            }
+        }
+        let names: Vec<&str> = ports[COUNTERS.clone()].iter().map(|column| column.name).collect();
+        assert!(counter_lengths().all(|(name, _)| names.contains(&name)) && names.len() == COUNTERS.len());
     }
 }

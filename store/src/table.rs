@@ -3,7 +3,8 @@
 use rayon::prelude::*;
 
 use crate::column::{Column, Integers, Texts, hash, mix};
-use crate::schema::{ColumnSpec, Empty, Schema, TableName};
+use crate::schema::{ColumnSpec, Schema, TableName};
+use ibnet::record::Presence;
 
 /// Rows of a table, as columns.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ impl Table {
             }
             *own = column;
         }
-        let is_complete = |(column, spec): (&Column, &ColumnSpec)| spec.empty != Empty::Never || column.len() == rows;
+        let is_complete = |(column, spec): (&Column, &ColumnSpec)| spec.presence != Presence::Required || column.len() == rows;
         let all = table.columns.iter().zip(&name.schema().columns).all(is_complete);
         table.seal();
         all.then_some(table)

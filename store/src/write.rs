@@ -16,8 +16,9 @@ use rayon::prelude::*;
 use crate::checksums;
 use crate::column::{Column, Integers, Texts, millionths};
 use crate::layout::{self, ROW_GROUP, Variation};
-use crate::schema::{Empty, Kind, TableName, VERSION};
+use crate::schema::{Kind, TableName, VERSION};
 use crate::table::{Sum, Table};
+use ibnet::record::Presence;
 
 /// Keys of the metadata of a file.
 pub(crate) mod keys {
@@ -154,7 +155,7 @@ fn encode(descriptors: &SchemaDescPtr, table: &Table, rows: &[u32]) -> Result<En
     let specs = &table.schema().columns;
     let columns = (0..specs.len()).into_par_iter().map(|index| {
         let (kind, column) = (specs[index].kind, table.column(index));
-        let is_required = specs[index].empty == Empty::Never;
+        let is_required = specs[index].presence == Presence::Required;
         let properties = layout::properties(kind, variation(column, rows))?;
         let mut sink = TrackedWrite::new(Vec::new());
         let pages = Box::new(SerializedPageWriter::new(&mut sink));

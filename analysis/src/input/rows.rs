@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use ibnet::types::{Guid, Lid, NodeKind, PortNum};
+use ibnet::record::schema::Kind;
+use ibnet::record::{FieldValue, PortField};
+use ibnet::types::{Guid, PortNum};
 use ibnet_store::column::{Column, Integers, Texts};
 use ibnet_store::error::StoreError;
 use ibnet_store::read::ArchiveFile;
-use ibnet_store::schema::TableName;
+use ibnet_store::schema::{COUNTERS, TableName, column_of};
 use ibnet_store::table::Table;
 use rustc_hash::FxHashMap;
 use serde_json::value::RawValue;
@@ -21,11 +23,8 @@ use crate::record::{Port, ReadPort, Value};
 #[derive(Debug)]
 pub(super) struct PortRows {
     table: Table,
-    at: Columns,
-    /// Values of the texts that are no texts in a record, by the numbers of the texts.
+    /// The GUIDs by the numbers of their texts.
     guids: Vec<Option<Guid>>,
-    peer_guids: Vec<Option<Guid>>,
-    kinds: Vec<Option<NodeKind>>,
     /// Numbers of the counter columns that have values.
     counters: Vec<usize>,
     /// Counters that differ between rows: the place among `counters` and the number of the column.
@@ -33,149 +32,39 @@ pub(super) struct PortRows {
     varied: Option<Vec<(usize, usize)>>,
     /// Numbers of the rows of which a text or the port differs from the row before, in order.
     changes: Vec<usize>,
-    /// Numbers of the other columns whose rows have different values.
-    integers: Vec<(usize, SetInteger)>,
-    floats: Vec<(usize, SetFloat)>,
+    /// The other fields of which the rows have different values.
+    fields: Vec<PortField>,
     /// Whether a row has fields without a column.
     has_unknown: bool,
 }
 
-/// Sets a field of a record.
-type SetInteger = fn(&mut Port<'_>, Option<u64>);
-type SetFloat = fn(&mut Port<'_>, Option<f64>);
-
-const INTEGERS: [(&str, SetInteger); 13] = [
-    ("slot", |port, slot| port.slot = slot.unwrap_or(0)),
-    ("lid", |port, lid| port.lid = Lid(small(lid).unwrap_or(0))),
-    ("hops", |port, hops| port.hops = small(hops)),
-    ("peer_port", |port, number| port.peer_port = tiny(number).map(PortNum)),
-    ("mtu", |port, mtu| port.mtu = small(mtu)),
-    ("vls", |port, vls| port.vls = tiny(vls)),
-    ("rtt_ns", |port, rtt_ns| port.rtt_ns = rtt_ns.unwrap_or(0)),
-    ("rtt_min_ns", |port, rtt_min_ns| port.rtt_min_ns = rtt_min_ns),
-    ("mads", |port, mads| port.mads = mads.unwrap_or(0)),
-    ("mad_status", |port, status| port.mad_status = small(status)),
-    ("errno", |port, errno| port.errno = errno.and_then(|errno| i32::try_from(errno.cast_signed()).ok())),
-    ("dt_ns", |port, dt_ns| port.dt_ns = dt_ns),
-    ("xmit_blocked_dt_ns", |port, dt_ns| port.xmit_blocked_dt_ns = dt_ns),
-];
-
-const FLOATS: [(&str, SetFloat); 5] = [
-    ("xmit_gbps", |port, value| port.xmit_gbps = value),
-    ("rcv_gbps", |port, value| port.rcv_gbps = value),
-    ("xmit_utilization", |port, value| port.xmit_utilization = value),
-    ("rcv_utilization", |port, value| port.rcv_utilization = value),
-    ("xmit_blocked", |port, value| port.xmit_blocked = value),
-];
-
-fn small(value: Option<u64>) -> Option<u16> {
-    value.and_then(|value| u16::try_from(value).ok())
-}
-
-fn tiny(value: Option<u64>) -> Option<u8> {
-    value.and_then(|value| u8::try_from(value).ok())
-}
-
-/// Numbers of the columns. `ports` and `ports_1m` have the same columns in the same places, and
-/// `ports_1m` has more columns after them.
-#[derive(Clone, Copy, Debug)]
-struct Columns {
-    ts: usize,
-    slot: usize,
-    sampler: usize,
-    role: usize,
-    guid: usize,
-    port: usize,
-    lid: usize,
-    node: usize,
-    kind: usize,
-    hops: usize,
-    peer_guid: usize,
-    peer_port: usize,
-    peer: usize,
-    link: usize,
-    link_source: usize,
-    mtu: usize,
-    vls: usize,
-    status: usize,
-    rtt_ns: usize,
-    rtt_min_ns: usize,
-    mads: usize,
-    mad_status: usize,
-    errno: usize,
-    identity: usize,
-    saturated: usize,
-    dt_ns: usize,
-    xmit_gbps: usize,
-    rcv_gbps: usize,
-    xmit_utilization: usize,
-    rcv_utilization: usize,
-    xmit_blocked: usize,
-    xmit_blocked_dt_ns: usize,
-}
-
-impl Columns {
-    fn new() -> Self {
-        let at = |name: &str| TableName::Ports.schema().index(name).unwrap_or(0);
-        Self {
-            ts: at("ts"),
-            slot: at("slot"),
-            sampler: at("sampler"),
-            role: at("role"),
-            guid: at("guid"),
-            port: at("port"),
-            lid: at("lid"),
-            node: at("node"),
-            kind: at("kind"),
-            hops: at("hops"),
-            peer_guid: at("peer_guid"),
-            peer_port: at("peer_port"),
-            peer: at("peer"),
-            link: at("link"),
-            link_source: at("link_source"),
-            mtu: at("mtu"),
-            vls: at("vls"),
-            status: at("status"),
-            rtt_ns: at("rtt_ns"),
-            rtt_min_ns: at("rtt_min_ns"),
-            mads: at("mads"),
-            mad_status: at("mad_status"),
-            errno: at("errno"),
-            identity: at("identity"),
-            saturated: at("saturated"),
-            dt_ns: at("dt_ns"),
-            xmit_gbps: at("xmit_gbps"),
-            rcv_gbps: at("rcv_gbps"),
-            xmit_utilization: at("xmit_utilization"),
-            rcv_utilization: at("rcv_utilization"),
-            xmit_blocked: at("xmit_blocked"),
-            xmit_blocked_dt_ns: at("xmit_blocked_dt_ns"),
-        }
-    }
-
-    /// Returns whether a column is a counter: the columns from `identity` to `saturated`.
-    const fn is_counter(&self, index: usize) -> bool {
-        self.identity < index && index < self.saturated
-    }
-}
-
 /// Fields that the merging of several samplers uses.
-const MERGED: [&str; 10] = ["ts", "slot", "sampler", "role", "guid", "port", "status", "dt_ns", "xmit_blocked", "xmit_blocked_dt_ns"];
+const MERGED: [PortField; 10] = [
+    PortField::ts,
+    PortField::slot,
+    PortField::sampler,
+    PortField::role,
+    PortField::guid,
+    PortField::port,
+    PortField::status,
+    PortField::dt_ns,
+    PortField::xmit_blocked,
+    PortField::xmit_blocked_dt_ns,
+];
 
 /// Field that the merging uses if the fold uses counters.
-const MERGED_WITH_COUNTERS: &str = "rtt_ns";
+const MERGED_WITH_COUNTERS: PortField = PortField::rtt_ns;
 
 /// Fields that show to which host a port belongs.
-const NAMES: [&str; 2] = ["node", "peer"];
+const NAMES: [&str; 2] = [PortField::node.name(), PortField::peer.name()];
 
 /// Returns a mark for each column that a fold needs. `fields` are the names of its fields; `None`
 /// means all of them.
 pub(super) fn columns(table: TableName, with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
-    let at = Columns::new();
     let is_needed = |(index, name): (usize, &str)| {
-        let is_merged = MERGED.contains(&name) || (with_counters && name == MERGED_WITH_COUNTERS);
+        let is_merged = MERGED.map(column_of).contains(&index) || (with_counters && index == column_of(MERGED_WITH_COUNTERS));
         let is_named = fields.is_none_or(|names| is_merged || names.iter().any(|field| field == name));
-        is_named && (with_counters || !at.is_counter(index))
+        is_named && (with_counters || !COUNTERS.contains(&index))
     };
     table.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
 }
@@ -211,7 +100,7 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
     let mut ranges = Vec::new();
     let (mut start, mut is_selected) = (0, is_host(0));
     // Between two of these rows, all rows have the same port and the same names.
-    for row in changes(&table, Columns::new().port).into_iter().chain([table.len()]) {
+    for row in changes(&table, column_of(PortField::port)).into_iter().chain([table.len()]) {
         if row == table.len() || port(row) != port(row - 1) {
             if is_selected {
                 ranges.push(start..row);
@@ -226,30 +115,21 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
 impl PortRows {
     /// Prepares rows of the table `ports`.
     pub(super) fn new(table: Table) -> Self {
-        let at = Columns::new();
-        let guids = |column: usize| match table.column(column) {
+        let guids = match table.column(column_of(PortField::guid)) {
             Column::Text(texts) => texts.list().iter().map(|text| text.parse().ok()).collect(),
             _ => Vec::new(),
         };
-        let kind = |text: &str| [NodeKind::Switch, NodeKind::Hca, NodeKind::Router].into_iter().find(|kind| kind.as_str() == text);
-        let kinds = match table.column(at.kind) {
-            Column::Text(texts) => texts.list().iter().map(|text| kind(text)).collect(),
-            _ => Vec::new(),
-        };
-        let has_values = |index: &usize| at.is_counter(*index) && !table.column(*index).is_blank();
-        let counters: Vec<usize> = (0..table.schema().columns.len()).filter(has_values).collect();
+        let counters: Vec<usize> = COUNTERS.clone().filter(|index| !table.column(*index).is_blank()).collect();
         let varied = varied(&table, &counters);
-        let changes = changes(&table, at.port);
-        let schema = table.schema();
-        let index = |name: &str| schema.index(name).unwrap_or(0);
+        let changes = changes(&table, column_of(PortField::port));
         // A column with a single value needs no update.
-        let is_each = |(column, _): &(usize, SetInteger)| matches!(table.column(*column), Column::Integer(Integers::Each { .. }));
-        let integers = INTEGERS.map(|(name, set)| (index(name), set)).into_iter().filter(is_each).collect();
-        let floats = FLOATS.map(|(name, set)| (index(name), set)).into_iter().filter(|(column, _)| !table.column(*column).is_blank());
-        let floats = floats.collect();
-        let has_unknown = !table.column(schema.extra()).is_blank();
-        let (guids, peer_guids) = (guids(at.guid), guids(at.peer_guid));
-        Self { integers, floats, has_unknown, at, guids, peer_guids, kinds, counters, varied, changes, table }
+        let is_varied = |field: &PortField| match table.column(column_of(*field)) {
+            Column::Integer(integers) => matches!(integers, Integers::Each { .. }),
+            column => matches!(column, Column::Float(_)) && !column.is_blank(),
+        };
+        let fields = PortField::fixed().filter(is_varied).collect();
+        let has_unknown = !table.column(table.schema().extra()).is_blank();
+        Self { fields, has_unknown, guids, counters, varied, changes, table }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -257,19 +137,20 @@ impl PortRows {
     }
 
     pub(super) fn ts(&self, row: usize) -> u64 {
-        self.integer(self.at.ts, row).unwrap_or(0)
+        self.integer(column_of(PortField::ts), row).unwrap_or(0)
     }
 
     /// Returns the key of a row, or `None` if its GUID is malformed.
     pub(super) fn key(&self, row: usize) -> Option<Key> {
-        let guid = self.id(self.at.guid, row).and_then(|id| *self.guids.get(id)?)?;
-        Some(Key::of_port(guid, self.port(row)))
+        let guid = self.id(PortField::guid, row).and_then(|id| *self.guids.get(id)?)?;
+        let port = self.integer(column_of(PortField::port), row).and_then(|port| port.try_into().ok());
+        Some(Key::of_port(guid, PortNum(port.unwrap_or(0))))
     }
 
     /// Returns whether two rows belong to one port and one sampler.
     fn is_same_port(&self, a: usize, b: usize) -> bool {
-        let Columns { guid, port, sampler, .. } = self.at;
-        self.id(guid, a) == self.id(guid, b) && self.integer(port, a) == self.integer(port, b) && self.id(sampler, a) == self.id(sampler, b)
+        let port = |row| self.integer(column_of(PortField::port), row);
+        [PortField::guid, PortField::sampler].iter().all(|field| self.id(*field, a) == self.id(*field, b)) && port(a) == port(b)
     }
 
     /// Returns the row as a line.
@@ -302,7 +183,7 @@ impl PortRows {
 
     /// Returns the times of all rows, or `None` if all rows have the same time.
     pub(super) fn times(&self) -> Option<&[u64]> {
-        match self.table.column(self.at.ts) {
+        match self.table.column(column_of(PortField::ts)) {
             Column::Integer(Integers::Each { values, present: None }) => Some(values),
             _ => None,
         }
@@ -324,9 +205,7 @@ impl PortRows {
 
     /// Makes the record of a row from the record of a row with the same texts.
     pub(super) fn update<'a>(&'a self, port: &mut Port<'a>, row: usize) {
-        port.ts = self.ts(row);
-        self.integers.iter().for_each(|(column, set)| set(port, self.integer(*column, row)));
-        self.floats.iter().for_each(|(column, set)| set(port, self.float(*column, row)));
+        self.fields.iter().for_each(|field| port.set(*field, self.value(*field, row)));
         let Some(varied) = self.varied.as_ref().filter(|_| port.counters.len() == self.counters.len()) else {
             port.counters.clear();
             port.counters.extend(self.values(row));
@@ -344,46 +223,8 @@ impl PortRows {
     /// # Errors
     /// Returns an error if a value cannot have been measured.
     pub(super) fn record(&self, row: usize) -> Result<Port<'_>, serde_json::Error> {
-        let Self { at, .. } = self;
-        let text = |column| Cow::Borrowed(self.text(column, row).unwrap_or_default());
-        let optional = |column| self.text(column, row).map(Cow::Borrowed);
-        let id = |column| self.id(column, row);
-        let small = |column| small(self.integer(column, row));
-        let mut fields = ReadPort {
-            ts: self.ts(row),
-            slot: self.integer(at.slot, row).unwrap_or(0),
-            sampler: text(at.sampler),
-            role: optional(at.role),
-            guid: id(at.guid).and_then(|id| *self.guids.get(id)?).unwrap_or_default(),
-            port: self.port(row),
-            lid: Lid(small(at.lid).unwrap_or(0)),
-            node: text(at.node),
-            kind: id(at.kind).and_then(|id| *self.kinds.get(id)?),
-            hops: small(at.hops),
-            peer_guid: id(at.peer_guid).and_then(|id| *self.peer_guids.get(id)?),
-            peer_port: tiny(self.integer(at.peer_port, row)).map(PortNum),
-            peer: optional(at.peer),
-            link: text(at.link),
-            link_source: text(at.link_source),
-            mtu: small(at.mtu),
-            vls: tiny(self.integer(at.vls, row)),
-            status: text(at.status),
-            rtt_ns: self.integer(at.rtt_ns, row).unwrap_or(0),
-            rtt_min_ns: self.integer(at.rtt_min_ns, row),
-            mads: self.integer(at.mads, row).unwrap_or(0),
-            mad_status: small(at.mad_status),
-            errno: self.integer(at.errno, row).and_then(|errno| i32::try_from(errno.cast_signed()).ok()),
-            identity: text(at.identity),
-            counters: self.values(row).collect(),
-            saturated: self.text(at.saturated, row).map(list).unwrap_or_default(),
-            dt_ns: self.integer(at.dt_ns, row),
-            xmit_gbps: self.float(at.xmit_gbps, row),
-            rcv_gbps: self.float(at.rcv_gbps, row),
-            xmit_utilization: self.float(at.xmit_utilization, row),
-            rcv_utilization: self.float(at.rcv_utilization, row),
-            xmit_blocked: self.float(at.xmit_blocked, row),
-            xmit_blocked_dt_ns: self.integer(at.xmit_blocked_dt_ns, row),
-        };
+        let mut fields = ReadPort::without_values(self.values(row).collect());
+        PortField::fixed().for_each(|field| fields.set(field, self.value(field, row)));
         if let Some(extra) = self.text(self.table.schema().extra(), row) {
             add_unknown(extra, &mut fields);
         }
@@ -402,20 +243,25 @@ impl PortRows {
         self.counters.iter().filter_map(value)
     }
 
-    fn port(&self, row: usize) -> PortNum {
-        PortNum(tiny(self.integer(self.at.port, row)).unwrap_or(0))
+    /// Returns the value of a field that is not a counter.
+    fn value(&self, field: PortField, row: usize) -> FieldValue<'_> {
+        let column = column_of(field);
+        match self.table.column(column) {
+            Column::Integer(integers) => integers.get(row).map_or(FieldValue::Null, FieldValue::Integer),
+            Column::Float(values) => {
+                values.get(row).filter(|value| !value.is_nan()).map_or(FieldValue::Null, |value| FieldValue::Float(*value))
+            }
+            Column::Text(_) => match self.text(column, row) {
+                Some(text) if field.kind() == Some(Kind::Texts) => FieldValue::Texts(list(text)),
+                text => text.map_or(FieldValue::Null, |text| FieldValue::Text(text.into())),
+            },
+            Column::List(_) => FieldValue::Null,
+        }
     }
 
     fn integer(&self, column: usize, row: usize) -> Option<u64> {
         match self.table.column(column) {
             Column::Integer(integers) => integers.get(row),
-            _ => None,
-        }
-    }
-
-    fn float(&self, column: usize, row: usize) -> Option<f64> {
-        match self.table.column(column) {
-            Column::Float(values) => values.get(row).copied().filter(|value| !value.is_nan()),
             _ => None,
         }
     }
@@ -428,8 +274,8 @@ impl PortRows {
     }
 
     /// Returns the number of a text among the texts of its column.
-    fn id(&self, column: usize, row: usize) -> Option<usize> {
-        match self.table.column(column) {
+    fn id(&self, field: PortField, row: usize) -> Option<usize> {
+        match self.table.column(column_of(field)) {
             Column::Text(texts) => texts.ids.get(row).filter(|id| *id != Texts::NONE).map(|id| id as usize),
             _ => None,
         }
@@ -452,9 +298,8 @@ fn add_unknown<'a>(extra: &'a str, port: &mut ReadPort<'a>) {
     fields.sort_unstable_by_key(|(name, _)| *name);
     for (name, raw) in fields {
         match (name, serde_json::from_str(raw.get())) {
-            // Earlier versions had no columns for these fields.
-            ("mtu", Ok(Value::One(mtu))) => port.mtu = small(Some(mtu)),
-            ("vls", Ok(Value::One(vls))) => port.vls = tiny(Some(vls)),
+            // The version that made the archive did not have the field.
+            (name, Ok(Value::One(value))) if let Some(field) = PortField::named(name) => port.set(field, FieldValue::Integer(value)),
             (_, Ok(Value::Other) | Err(_)) => {}
             (_, Ok(value)) => port.counters.push((name, value)),
         }

@@ -8,7 +8,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ibnet::types::{Guid, Lid, NodeKind, PortNum};
+use ibnet::record::schema::Kind;
+use ibnet::record::{Change, FieldValue, PortField};
+use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::record::{Port, ReadPort, Value};
 
 use super::column::{Order, Values, code_of, value_of};
@@ -18,88 +20,55 @@ use super::table::{Key, Packed, Table};
 /// Largest number of records in a chunk.
 pub(crate) const ROWS: u32 = 60;
 
-const TS: Key = Key::field(0);
-const SLOT: Key = Key::field(1);
-const STATUS: Key = Key::field(2);
-const RTT: Key = Key::field(3);
-const RTT_MIN: Key = Key::field(4);
-const MADS: Key = Key::field(5);
-const MAD_STATUS: Key = Key::field(6);
-const ERRNO: Key = Key::field(7);
-const SATURATED: Key = Key::field(8);
-/// `dt_ns` minus the time since the previous record. It is usually 0.
-const DT: Key = Key::field(9);
-const XMIT_GBPS: Key = Key::field(10);
-const RCV_GBPS: Key = Key::field(11);
-const XMIT_UTILIZATION: Key = Key::field(12);
-const RCV_UTILIZATION: Key = Key::field(13);
-const XMIT_BLOCKED: Key = Key::field(14);
-const BLOCKED_DT: Key = Key::field(15);
+/// Returns the fields that each record has of its own, in the order of the columns.
+fn fields() -> impl Iterator<Item = PortField> {
+    PortField::fixed().filter(|field| field.change() == Change::Slot)
+}
 
-/// Number of fields.
-const FIELDS: usize = 16;
+/// Returns the fields that a chunk has only once.
+fn shared() -> impl Iterator<Item = PortField> {
+    PortField::fixed().filter(|field| matches!(field.change(), Change::Link | Change::Rare))
+}
 
 fn order(key: Key) -> Order {
-    if key == TS || key == SLOT { Order::Even } else { Order::Same }
+    if [PortField::ts, PortField::slot].map(|field| Key::field(field as u16)).contains(&key) { Order::Even } else { Order::Same }
 }
 
-/// Fields that seldom change.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Identity {
-    pub(crate) node: Box<str>,
-    pub(crate) kind: Option<NodeKind>,
-    pub(crate) lid: Lid,
-    pub(crate) hops: Option<u16>,
-    pub(crate) peer_guid: Option<Guid>,
-    pub(crate) peer_port: Option<PortNum>,
-    pub(crate) peer: Option<Box<str>>,
-    pub(crate) link: Box<str>,
-    pub(crate) link_source: Box<str>,
-    pub(crate) mtu: Option<u16>,
-    pub(crate) vls: Option<u8>,
-    pub(crate) identity: Box<str>,
+/// Returns the number that a column has for a value.
+fn code(value: FieldValue<'_>, names: &mut Arc<Names>) -> Option<u64> {
+    match value {
+        FieldValue::Null => None,
+        FieldValue::Integer(value) => Some(value),
+        FieldValue::Float(value) => Some(code_of(value)),
+        FieldValue::Guid(guid) => Some(guid.0),
+        FieldValue::Text(text) => Names::number(names, &text).map(u64::from),
+        FieldValue::Texts(texts) if texts.is_empty() => None,
+        FieldValue::Texts(texts) => Names::number(names, &texts.join(",")).map(u64::from),
+    }
 }
 
-impl Identity {
-    pub(crate) fn of(port: &ReadPort<'_>) -> Self {
-        Self {
-            node: (*port.node).into(),
-            kind: port.kind,
-            lid: port.lid,
-            hops: port.hops,
-            peer_guid: port.peer_guid,
-            peer_port: port.peer_port,
-            peer: port.peer.as_deref().map(Into::into),
-            link: (*port.link).into(),
-            link_source: (*port.link_source).into(),
-            mtu: port.mtu,
-            vls: port.vls,
-            identity: (*port.identity).into(),
-        }
+/// Returns the value for which a column has this number.
+fn value(field: PortField, code: u64, names: &Names) -> FieldValue<'_> {
+    let text = || u16::try_from(code).map_or("", |number| names.text(number));
+    match field.kind() {
+        Some(Kind::Float) => FieldValue::Float(value_of(code)),
+        Some(Kind::Text) => FieldValue::Text(text().into()),
+        Some(Kind::Texts) => FieldValue::Texts(text().split(',').map(Cow::Borrowed).collect()),
+        _ => FieldValue::Integer(code),
     }
+}
 
-    /// Returns whether a record has these fields.
-    pub(crate) fn is_of(&self, port: &ReadPort<'_>) -> bool {
-        *self.node == *port.node
-            && (self.kind, self.lid, self.hops) == (port.kind, port.lid, port.hops)
-            && (self.peer_guid, self.peer_port) == (port.peer_guid, port.peer_port)
-            && self.peer.as_deref() == port.peer.as_deref()
-            && *self.link == *port.link
-            && *self.link_source == *port.link_source
-            && (self.mtu, self.vls) == (port.mtu, port.vls)
-            && *self.identity == *port.identity
-    }
-
-    fn octets(&self) -> usize {
-        let texts = [&self.node, &self.link, &self.link_source, &self.identity];
-        size_of::<Self>() + texts.into_iter().chain(&self.peer).map(|text| text.len()).sum::<usize>()
-    }
+/// Returns a record that has only the fields that a chunk has once.
+fn identity(port: &ReadPort<'_>) -> ReadPort<'static> {
+    let mut identity = ReadPort::without_values(Vec::new());
+    shared().for_each(|field| identity.set(field, port.value(field).into_owned()));
+    identity
 }
 
 /// Records that are not compact yet.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenChunk {
-    pub(crate) identity: Arc<Identity>,
+    identity: Arc<ReadPort<'static>>,
     /// Octets of the identity. 0 if a chunk counts them.
     identity_octets: usize,
     table: Table,
@@ -110,7 +79,7 @@ pub(crate) struct OpenChunk {
 /// Compact records.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
-    identity: Arc<Identity>,
+    identity: Arc<ReadPort<'static>>,
     /// Octets of the identity. 0 if an earlier chunk of the port counts them.
     identity_octets: usize,
     packed: Packed,
@@ -129,8 +98,15 @@ pub(crate) enum Wanted {
 
 impl OpenChunk {
     pub(crate) fn new(port: &ReadPort<'_>) -> Self {
-        let identity = Identity::of(port);
-        Self { identity_octets: identity.octets(), identity: Arc::new(identity), table: Table::default(), span: None, last_ts: 0 }
+        let identity = identity(port);
+        let octets = |field| if let FieldValue::Text(text) = identity.value(field) { text.len() } else { 0 };
+        let identity_octets = size_of_val(&identity) + shared().map(octets).sum::<usize>();
+        Self { identity_octets, identity: Arc::new(identity), table: Table::default(), span: None, last_ts: 0 }
+    }
+
+    /// Returns whether a record has the identity of the chunk.
+    pub(crate) fn is_of(&self, port: &ReadPort<'_>) -> bool {
+        shared().all(|field| self.identity.value(field) == port.value(field))
     }
 
     /// Returns the number of records.
@@ -151,30 +127,16 @@ impl OpenChunk {
     /// too many names.
     pub(crate) fn add(&mut self, port: &ReadPort<'_>, names: &mut Arc<Names>) {
         let since = port.ts.wrapping_sub(self.last_ts);
-        let rate = |value: Option<f64>| value.map(code_of);
-        let saturated = if port.saturated.is_empty() { None } else { Names::number(names, &port.saturated.join(",")).map(u64::from) };
-        let fields: [(Key, Option<u64>); FIELDS] = [
-            (TS, Some(port.ts)),
-            (SLOT, Some(port.slot)),
-            (STATUS, Names::number(names, &port.status).map(u64::from)),
-            (RTT, Some(port.rtt_ns)),
-            (RTT_MIN, port.rtt_min_ns),
-            (MADS, Some(port.mads)),
-            (MAD_STATUS, port.mad_status.map(u64::from)),
-            (ERRNO, port.errno.map(|errno| u64::from(errno.cast_unsigned()))),
-            (SATURATED, saturated),
-            (DT, port.dt_ns.map(|dt_ns| dt_ns.wrapping_sub(since))),
-            (XMIT_GBPS, rate(port.xmit_gbps)),
-            (RCV_GBPS, rate(port.rcv_gbps)),
-            (XMIT_UTILIZATION, rate(port.xmit_utilization)),
-            (RCV_UTILIZATION, rate(port.rcv_utilization)),
-            (XMIT_BLOCKED, rate(port.xmit_blocked)),
-            (BLOCKED_DT, port.xmit_blocked_dt_ns),
-        ];
-        for (place, (key, value)) in fields.into_iter().enumerate() {
-            self.table.put(place, key, order(key), value);
+        let mut hint = 0;
+        for field in fields() {
+            let code = match field {
+                // Usually 0.
+                PortField::dt_ns => port.dt_ns.map(|dt_ns| dt_ns.wrapping_sub(since)),
+                _ => code(port.value(field), names),
+            };
+            let key = Key::field(field as u16);
+            hint = self.table.put(hint, key, order(key), code) + 1;
         }
-        let mut hint = FIELDS;
         for (name, value) in &port.counters {
             // The counters of a port come in the same order in each record.
             let expected = self.table.key(hint).and_then(Key::as_counter).map(|(number, _)| number);
@@ -237,74 +199,28 @@ impl Chunk {
         };
         let mut columns = self.packed.columns(order, is_wanted);
         // The fields are always the first columns, in their order.
-        if columns.len() < FIELDS {
+        if columns.len() < fields().count() {
             return;
         }
-        let mut counters = columns.split_off(FIELDS);
+        let mut counters = columns.split_off(fields().count());
         let mut last_ts = 0_u64;
         for _ in 0..self.packed.rows {
-            let fields: Vec<Option<u64>> = columns.iter_mut().map(|(_, values)| values.next_value()).collect();
-            let [
-                ts,
-                slot,
-                status,
-                rtt_ns,
-                rtt_min_ns,
-                mads,
-                mad_status,
-                errno,
-                saturated,
-                dt,
-                xmit,
-                rcv,
-                xmit_share,
-                rcv_share,
-                blocked,
-                blocked_dt,
-            ] = fields[..]
-            else {
-                return;
-            };
-            let ts = ts.unwrap_or_default();
-            let since = ts.wrapping_sub(last_ts);
-            last_ts = ts;
-            let text = |number: Option<u64>| number.and_then(|number| u16::try_from(number).ok()).map_or("", |number| names.text(number));
-            let identity = &*self.identity;
-            let port = ReadPort {
-                ts,
-                slot: slot.unwrap_or_default(),
+            let mut port = ReadPort {
                 sampler: Cow::Borrowed(of.sampler),
                 role: of.is_secondary.then_some(Cow::Borrowed("secondary")),
                 guid: of.guid,
                 port: of.port,
-                lid: identity.lid,
-                node: Cow::Borrowed(&identity.node),
-                kind: identity.kind,
-                hops: identity.hops,
-                peer_guid: identity.peer_guid,
-                peer_port: identity.peer_port,
-                peer: identity.peer.as_deref().map(Cow::Borrowed),
-                link: Cow::Borrowed(&identity.link),
-                link_source: Cow::Borrowed(&identity.link_source),
-                mtu: identity.mtu,
-                vls: identity.vls,
-                status: Cow::Borrowed(text(status)),
-                rtt_ns: rtt_ns.unwrap_or_default(),
-                rtt_min_ns,
-                mads: mads.unwrap_or_default(),
-                mad_status: mad_status.and_then(|status| u16::try_from(status).ok()),
-                errno: errno.map(|errno| (errno as u32).cast_signed()),
-                identity: Cow::Borrowed(&identity.identity),
-                counters: read_counters(&mut counters, names),
-                saturated: text(saturated).split(',').filter(|name| !name.is_empty()).map(Cow::Borrowed).collect(),
-                dt_ns: dt.map(|dt| dt.wrapping_add(since)),
-                xmit_gbps: xmit.map(value_of),
-                rcv_gbps: rcv.map(value_of),
-                xmit_utilization: xmit_share.map(value_of),
-                rcv_utilization: rcv_share.map(value_of),
-                xmit_blocked: blocked.map(value_of),
-                xmit_blocked_dt_ns: blocked_dt,
+                ..ReadPort::without_values(read_counters(&mut counters, names))
             };
+            shared().for_each(|field| port.set(field, self.identity.value(field)));
+            for (field, (_, values)) in fields().zip(&mut columns) {
+                if let Some(code) = values.next_value() {
+                    port.set(field, value(field, code, names));
+                }
+            }
+            let since = port.ts.wrapping_sub(last_ts);
+            last_ts = port.ts;
+            port.dt_ns = port.dt_ns.map(|dt_ns| dt_ns.wrapping_add(since));
             // The values were checked before they were added.
             to.extend(Port::new(port));
         }

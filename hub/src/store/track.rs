@@ -77,7 +77,7 @@ impl Track {
         if !self.seen.insert(port.slot, port.ts) {
             return Added::Copy;
         }
-        let is_same = self.open.identity.is_of(port);
+        let is_same = self.open.is_of(port);
         let is_far = |(from, to): (u64, u64)| to.max(port.ts) - from.min(port.ts) > longest_ns;
         let is_full = self.open.rows() >= ROWS || !is_same || self.open.span().is_some_and(is_far);
         if let Some(chunk) = is_full.then(|| self.open.close()).flatten() {
