@@ -58,6 +58,7 @@ pub mod metrics;
 pub mod output;
 pub mod partition;
 pub mod record;
+pub mod status;
 pub mod suggest;
 pub mod sweep;
 pub mod time;
@@ -65,3 +66,4 @@ pub mod topology;
 pub mod types;
 #[cfg(feature = "umad")]
 pub mod verify;
+mod words;

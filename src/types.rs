@@ -2,13 +2,15 @@
 //! links.
 //!
 //! Each type is a newtype instead of a plain integer. Its text form is the form that the tools of
-//! rdma-core print. This module imports no other module of this crate.
+//! rdma-core print. This module imports no other module of this crate, except a macro.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::words::words;
 
 /// A 64-bit globally unique identifier (IBA vol. 1, 4.1.1). Its text form is `0x` and 16 digits, as
 /// in the output of `ibnetdiscover -p`.
@@ -37,16 +39,18 @@ pub struct PortNum(pub u8);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Tid(pub u32);
 
-/// Kind of a node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NodeKind {
-    /// A switch. It has one LID, and one agent that answers for all of its ports.
-    Switch,
-    /// A port of a host channel adapter (HCA). Each port has its own LID.
-    Hca,
-    /// A port of a router.
-    Router,
+words! {
+    /// Kind of a node.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum NodeKind {
+        /// A switch. It has one LID, and one agent that answers for all of its ports.
+        Switch = "switch",
+        /// A port of a host channel adapter (HCA). Each port has its own LID.
+        Hca = "hca",
+        /// A port of a router.
+        Router = "router",
+    }
 }
 
 /// Error for a text that does not have the expected form.
@@ -137,31 +141,6 @@ impl fmt::Display for PortNum {
 impl fmt::Display for Tid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#010x}", self.0)
-    }
-}
-
-impl NodeKind {
-    /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Switch, Self::Hca, Self::Router];
-
-    /// Returns the kind with this word, or `None` if this version does not have it.
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
-    }
-
-    /// Returns the word used in records: `switch`, `hca`, `router`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Switch => "switch",
-            Self::Hca => "hca",
-            Self::Router => "router",
-        }
-    }
-}
-
-impl fmt::Display for NodeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

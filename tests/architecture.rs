@@ -25,7 +25,9 @@ const fn rule(module: &'static str, may_import: &'static [&'static str], must_no
 /// Data flows from the net file to the plan, the sweep, the records and the outputs; imports must
 /// not go in the opposite direction. The rule of the longest matching module applies.
 const RULES: &[Rule] = &[
-    rule("types", &[], &[]),
+    rule("words", &[], &[]),
+    rule("types", &["words"], &[]),
+    rule("status", &["words"], &[]),
     rule("time", &[], &[]),
     rule("limits", &[], &[]),
     rule("suggest", &[], &[]),
@@ -44,7 +46,7 @@ const RULES: &[Rule] = &[
     rule("mad::libibmad", &["types"], &["mad::transport::sim"]),
     rule("mad::transport", &["time", "types"], &[]),
     rule("mad::transport::sim", &["time", "topology", "types"], &["mad::transport::umad"]),
-    rule("sweep", &["mad", "time", "types"], &["mad::transport", "sweep::driver"]),
+    rule("sweep", &["mad", "status", "time", "types"], &["mad::transport", "sweep::driver"]),
     rule("sweep::plan", &["assignments", "record", "types"], &["sweep::driver"]),
     rule("sweep::engine", &["mad", "time", "types"], &["mad::transport", "sweep::driver", "sweep::virtual_sweep"]),
     rule("sweep::engine::tests", &["mad", "time", "topology", "types"], &[]),
@@ -52,8 +54,8 @@ const RULES: &[Rule] = &[
     rule("sweep::virtual_sweep", &["mad", "time", "topology"], &["mad::transport::umad"]),
     rule("sweep::driver", &["mad", "output", "record", "time", "types"], &["mad::transport::sim", "mad::transport::umad"]),
     rule("verify", &["mad", "sweep::driver", "sweep::query", "time", "types"], &["mad::transport::sim", "mad::transport::umad"]),
-    rule("record", &["mad::pma", "sweep::counter", "sweep::sample", "types"], &[]),
-    rule("record::reader", &["types"], &[]),
+    rule("record", &["mad::pma", "status", "sweep::counter", "sweep::sample", "types", "words"], &[]),
+    rule("record::reader", &["status", "types"], &[]),
     rule("record::text", &["types"], &[]),
     rule("output", &["limits", "record", "types"], &[]),
     rule("distribution", &["assignments", "limits", "output", "types"], &[]),

@@ -15,6 +15,7 @@ use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use ibnet::record::{EventName, Says, Status};
 use ibnet::types::{Guid, NodeKind, PortNum};
 
 use crate::input::Fold;
@@ -127,7 +128,7 @@ impl Fold for Devices {
 
     fn add_run(&mut self, run: &Run<'_>) {
         let evidence = self.by_guid.entry(run.port().guid).or_default();
-        if !PortEvidence::is_answer(&run.port().status) {
+        if run.port().says() != Says::Answers {
             run.rows().for_each(|row| evidence.add(&run.record(row)));
             return;
         }
@@ -158,12 +159,12 @@ impl Fold for Devices {
 impl Devices {
     fn add_event(&mut self, event: &Event<'_>) {
         let Some(guid) = event.guid else { return };
-        match &*event.event {
-            "unreachable" => {
+        match EventName::named(&event.event) {
+            Some(EventName::Unreachable) => {
                 let evidence = self.by_guid.entry(guid).or_default();
                 evidence.lost = joined(evidence.lost, Some((event.ts, event.ts)));
             }
-            "reachable" => {
+            Some(EventName::Reachable) => {
                 let evidence = self.by_guid.entry(guid).or_default();
                 evidence.found = evidence.found.max(Some(event.ts));
             }
@@ -357,22 +358,19 @@ fn answered_until(ts: u64, dt_ns: Option<u64>) -> u64 {
 }
 
 impl PortEvidence {
-    /// Returns whether a status means that the device answered, and that the link is not down.
-    fn is_answer(status: &str) -> bool {
-        matches!(status, "ok" | "late" | "mad_error" | "bad_reply")
-    }
-
     fn of(port: &Port<'_>) -> Self {
         let (now, range) = (Some(port.ts), Some((port.ts, port.ts)));
         let until = Some(answered_until(port.ts, port.dt_ns));
         let mut evidence = Self { peer: port.peer_guid.zip(port.peer_port), ..Self::default() };
-        match &*port.status {
-            status if Self::is_answer(status) => (evidence.answered, evidence.up) = (until, until),
-            "down" => (evidence.answered, evidence.down) = (until, now),
-            "unreachable" => (evidence.silent, evidence.unreachable) = (now, range),
-            "timeout" => evidence.silent = now,
-            "wrong_device" => evidence.wrong = range,
-            _ => {}
+        match port.says() {
+            Says::Answers => (evidence.answered, evidence.up) = (until, until),
+            Says::Down => (evidence.answered, evidence.down) = (until, now),
+            Says::Silent => match port.status() {
+                Some(Status::WrongDevice) => evidence.wrong = range,
+                Some(Status::Unreachable) => (evidence.silent, evidence.unreachable) = (now, range),
+                _ => evidence.silent = now,
+            },
+            Says::Nothing => {}
         }
         evidence
     }

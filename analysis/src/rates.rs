@@ -24,6 +24,8 @@
 //! A rate is also not known if one of the two values is saturated, or if a counter of the metric
 //! decreased: its device was reset, or its counters were cleared.
 
+use ibnet::record::Status;
+
 use crate::metric::Metric;
 use crate::record::{Interval, Port, Value};
 
@@ -66,9 +68,9 @@ impl Slots {
 
     /// Adds the time, the slot and the status of a record.
     pub(crate) fn add_slot(&mut self, ts: u64, slot: u64, status: &str) {
-        let loss = match status {
-            "ok" | "down" => Loss::Nothing,
-            "unreachable" | "wrong_device" => Loss::Device,
+        let loss = match Status::named(status) {
+            Some(Status::Ok | Status::Down) => Loss::Nothing,
+            Some(Status::Unreachable | Status::WrongDevice) => Loss::Device,
             _ => Loss::Replies,
         };
         if loss == Loss::Device {

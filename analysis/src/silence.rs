@@ -1,5 +1,7 @@
 //! The time for which a record without a value stands.
 
+use ibnet::record::Says;
+
 use crate::record::{Interval, Port};
 
 const DAY: u64 = 86_400_000_000_000;
@@ -18,7 +20,7 @@ pub(crate) fn silent_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Inter
 /// Returns the time in which the link of a port was down, by its record. Nothing moved in this
 /// time.
 pub(crate) fn down_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
-    let is_down = port.status == "down" && !port.is_edge;
+    let is_down = port.says() == Says::Down && !port.is_edge;
     silent_time(Some(last_ts.filter(|_| is_down)?), port)
 }
 

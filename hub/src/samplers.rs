@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ibnet::record::Role;
 use ibnet::types::PortNum;
 use ibnet_analysis::record::{Start, Sweep};
 use ibnet_analysis::silence::interval_by_slot;
@@ -361,7 +362,7 @@ impl Samplers {
 
     /// Number of an entry's role: 0 for the primary, 1 for the secondary.
     pub(crate) fn is_secondary(&self, id: usize) -> bool {
-        self.all.get(id).is_some_and(|sampler| sampler.role == "secondary")
+        self.all.get(id).is_some_and(|sampler| Role::named(&sampler.role) == Some(Role::Secondary))
     }
 }
 

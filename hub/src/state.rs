@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use ibnet::record::Says;
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
 use ibnet_analysis::ports::PortKey;
@@ -321,7 +322,7 @@ impl State {
             return;
         };
         let values = self.board.add(port, at, self.rounds.shown());
-        let answered = !matches!(&*port.status, "timeout" | "unreachable" | "skipped" | "send_error" | "wrong_device");
+        let answered = matches!(port.says(), Says::Answers | Says::Down);
         let from_ns = at.slot.saturating_mul(at.interval_ns);
         self.timeline.add(Sample { from_ns, values, answered, is_secondary: port.is_secondary() });
     }

@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 
 use super::{Metrics, names};
 use crate::mad::pma::Field;
-use crate::record::{PortIdentity, ROLES, Shares};
+use crate::record::{PortIdentity, Role, Shares};
 use crate::sweep::counter::Columns;
 use crate::sweep::driver::{DriverSettings, PortReport, SlotReport};
 use crate::sweep::engine::SubnetManager;
@@ -205,7 +205,7 @@ impl Snapshot {
 
     /// Returns whether the worker is the secondary sampler of its ports.
     pub(super) fn is_secondary(&self) -> bool {
-        self.role == ROLES[1]
+        self.role == Role::Secondary.as_str()
     }
 
     /// Returns whether the next slot is not overdue.

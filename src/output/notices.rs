@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::batch::Batch;
-use crate::record::EventRecord;
 use crate::record::reader::Type;
+use crate::record::{EventName, EventRecord};
 
 /// Events that wait for the next records.
 #[derive(Debug, Default)]
@@ -15,12 +15,12 @@ pub(super) struct Notices {
     /// events are rare.
     any: AtomicBool,
     /// Name and detail of each event.
-    waiting: Mutex<Vec<(&'static str, String)>>,
+    waiting: Mutex<Vec<(EventName, String)>>,
 }
 
 impl Notices {
     /// Adds an event.
-    pub(super) fn add(&self, event: &'static str, detail: String) {
+    pub(super) fn add(&self, event: EventName, detail: String) {
         self.lock().push((event, detail));
         self.any.store(true, Ordering::Release);
     }
@@ -33,12 +33,12 @@ impl Notices {
         }
         let Some(gap) = batch.gap.clone() else { return };
         for (event, detail) in std::mem::take(&mut *self.lock()) {
-            batch.push(Type::Event, &EventRecord { event: event.to_owned(), detail, ..gap.clone() });
+            batch.push(Type::Event, &EventRecord { event: event.to_string(), detail, ..gap.clone() });
         }
         self.any.store(false, Ordering::Release);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(&'static str, String)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(EventName, String)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn event_is_in_the_next_batch_that_names_its_sampler() {
         let notices = Notices::default();
-        notices.add("socket_restored", "sock".to_owned());
+        notices.add(EventName::SocketRestored, "sock".to_owned());
         let mut batches = [Batch::default(), Batch { gap: Some(short::gap()), ..Batch::default() }, Batch::default()];
         batches.iter_mut().for_each(|batch| notices.append_to(batch));
         assert_eq!(batches.each_ref().map(|batch| batch.lines), [0, 1, 0]);

@@ -35,6 +35,7 @@ use super::notices::Notices;
 use super::options::{Address, ListenOptions};
 use super::queue::{Inbox, Message};
 use super::stream::Stream;
+use crate::record::EventName;
 
 /// Time in which a reader must accept a piece of the records.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -261,7 +262,7 @@ impl Socket {
                 file.id = (0, 0);
                 *self = Self::Unix(listener, new);
                 tracing::warn!(path = %path.display(), "another program removed the socket, it was made again");
-                notices.add("socket_restored", path.display().to_string());
+                notices.add(EventName::SocketRestored, path.display().to_string());
             }
             Err(error) if !std::mem::replace(&mut file.is_missing, true) => {
                 tracing::warn!(path = %path.display(), %error, "another program removed the socket, it cannot be made again");

@@ -212,7 +212,7 @@ pub struct HistogramRecord<Text> {
     pub v2: Text,
 }
 
-/// Event of a sampler, a device or a port. [`EVENTS`](super::EVENTS) lists the names.
+/// Event of a sampler, a device or a port. [`EventName`](super::EventName) lists the names.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "event")]
 pub struct EventRecord<Text> {

@@ -10,6 +10,7 @@
 //! | [`strict`] | a reader that rejects everything that this version does not write |
 //! | [`reader`] | a fast reader that skips unknown fields |
 //! | `value` | values of fields without their types |
+//! | `words` | roles, results of checks, and names of events |
 //! | [`interval`] | the time that a port record describes |
 //! | [`text`] | JSON strings that are safe on a terminal |
 //!
@@ -30,25 +31,19 @@ pub mod schema;
 pub mod strict;
 pub mod text;
 mod value;
+mod words;
 
+pub use crate::status::{Says, Status};
 pub use fields::{EventRecord, HistogramRecord, Start, SweepRecord};
 pub use interval::Interval;
 pub use port::{Change, PortField, PortFields, Presence};
-pub use sample::{LinkSource, PortIdentity, PortRecord, Shares};
+pub use sample::{PortIdentity, PortRecord, Shares};
 pub use value::FieldValue;
+pub use words::{EventName, HistogramKind, Identity, LinkSource, Of, Role};
 
 /// Version of the records. New fields may be added without a new version. Within a version, no
 /// field changes its meaning.
 pub const SCHEMA: u32 = 1;
-
-/// Values of `identity`: NodeInfo confirmed the device, or the device was not verified.
-pub const IDENTITY: [&str; 2] = ["ok", "unverified"];
-
-/// Values of `role`.
-pub const ROLES: [&str; 2] = ["primary", "secondary"];
-
-/// Values of `kind` in a `histogram` record.
-pub const HISTOGRAMS: [&str; 3] = ["rtt", "service", "sweep"];
 
 /// The error counters, the most important first. All tables, pictures and sums of errors use this
 /// list. Some counters are the sum of others, their *parts*. The parts follow the sum.
@@ -90,58 +85,6 @@ pub fn is_error_part(index: usize) -> bool {
 /// Returns the counters whose sum is the number of all errors: [`ERROR_COUNTERS`] without the parts.
 pub fn summed_error_counters() -> impl Iterator<Item = &'static str> {
     ERROR_COUNTERS.into_iter().enumerate().filter(|(index, _)| !is_error_part(*index)).map(|(_, name)| name)
-}
-
-/// Names of events with their subjects.
-pub const EVENTS: [(&str, Of); 29] = [
-    ("clock_step", Of::Sampler),
-    ("group_unsupported", Of::Device),
-    ("implausible", Of::Port),
-    ("key_demanded", Of::Device),
-    ("lid_change", Of::Device),
-    ("lines_lost", Of::Sampler),
-    ("link_change", Of::Port),
-    ("link_down", Of::Port),
-    ("link_up", Of::Port),
-    ("local_change", Of::Sampler),
-    ("peer_changed", Of::Port),
-    ("reachable", Of::Device),
-    ("redirected", Of::Device),
-    ("reload", Of::Sampler),
-    ("reset", Of::Port),
-    ("right_device", Of::Device),
-    ("send_error", Of::Sampler),
-    ("slot_missed", Of::Sampler),
-    ("sm", Of::Device),
-    ("sm_change", Of::Device),
-    ("socket_restored", Of::Sampler),
-    ("trap", Of::Device),
-    ("traps", Of::Sampler),
-    ("umad_back", Of::Sampler),
-    ("umad_lost", Of::Sampler),
-    ("unreachable", Of::Device),
-    ("window_halved", Of::Sampler),
-    ("window_restored", Of::Sampler),
-    ("wrong_device", Of::Device),
-];
-
-/// Subject of an event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Of {
-    /// The sampler. `guid`, `lid` and `port` are null.
-    Sampler,
-    /// A device. `guid` and `lid` are the same as in the port records of the device, or are those
-    /// of a subnet manager, whose device can be outside of the plan. `port` is null.
-    Device,
-    /// A port. `guid`, `lid` and `port` are set.
-    Port,
-}
-
-impl Of {
-    /// Returns the subject of an event, or `None` if no event has this name.
-    pub fn event(name: &str) -> Option<Self> {
-        EVENTS.iter().find(|(event, _)| *event == name).map(|(_, of)| *of)
-    }
 }
 
 /// Returns the name of each counter with the name of its counter group. If several groups have a

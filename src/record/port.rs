@@ -12,8 +12,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::schema::Kind;
-use super::value::{FieldType, FieldValue};
+use super::value::{FieldType, FieldValue, Kind};
 use crate::types::{Guid, Lid, NodeKind, PortNum};
 
 /// Counters of a port record that can be written into its JSON object.

@@ -10,9 +10,10 @@ use std::ops::{Deref, DerefMut};
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::fields;
 pub use super::interval::Interval;
 use super::port::{PortFields, PortVisitor, ReadCounters};
+use super::{Role, fields};
+use crate::status::{Says, Status};
 use crate::types::{Guid, PortNum};
 
 /// A record of any type.
@@ -298,7 +299,7 @@ impl<'a> Port<'a> {
 
     /// Returns whether the second sampler of the port wrote the record.
     pub fn is_secondary(&self) -> bool {
-        self.role.as_deref() == Some("secondary")
+        self.role.as_deref().and_then(Role::named) == Some(Role::Secondary)
     }
 
     /// Returns a counter that has a single value, or `None` if the record does not have it.
@@ -321,7 +322,17 @@ impl<'a> Port<'a> {
 
     /// Returns whether the device replied in this slot, in time or late.
     pub fn answered(&self) -> bool {
-        matches!(&*self.status, "ok" | "late")
+        self.status().is_some_and(Status::is_answered)
+    }
+
+    /// Returns the status, or `None` for a status that this version does not have.
+    pub fn status(&self) -> Option<Status> {
+        Status::named(&self.status)
+    }
+
+    /// Returns what the record says about the device.
+    pub fn says(&self) -> Says {
+        self.status().map_or(Says::Nothing, Status::says)
     }
 }
 

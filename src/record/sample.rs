@@ -4,7 +4,7 @@
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::port::{Optional, PortFields, WriteCounters};
-use super::{IDENTITY, ROLES};
+use super::{Identity, LinkSource, Role};
 use crate::mad::pma::Field;
 use crate::sweep::counter::{Columns, Rates, Reading};
 use crate::sweep::sample::Sample;
@@ -36,28 +36,6 @@ pub struct PortIdentity {
     pub mtu: Option<u16>,
     /// Number of data VLs of the link. `None` before a PortInfo with a valid number.
     pub vls: Option<u8>,
-}
-
-/// Source of a link's width and speed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LinkSource {
-    /// The net file.
-    File,
-    /// A recent PortInfo of the device.
-    Live,
-}
-
-impl LinkSource {
-    /// All sources.
-    pub const ALL: [Self; 2] = [Self::File, Self::Live];
-
-    /// Returns the value of `link_source` in the records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Live => "live",
-        }
-    }
 }
 
 /// A port record to be written. It borrows all of its parts. So writing it allocates no memory.
@@ -95,7 +73,7 @@ impl<'a> PortRecord<'a> {
             ts,
             slot,
             sampler,
-            role: is_secondary.then_some(ROLES[1]),
+            role: is_secondary.then_some(Role::Secondary.as_str()),
             guid: identity.guid,
             port: identity.port,
             lid: identity.lid,
@@ -115,7 +93,7 @@ impl<'a> PortRecord<'a> {
             mads: sample.mads.into(),
             mad_status: sample.mad_status.map(|status| status.0),
             errno: sample.errno,
-            identity: IDENTITY[usize::from(!sample.verified)],
+            identity: if sample.verified { Identity::Ok } else { Identity::Unverified }.as_str(),
             counters: Counters { reading, columns },
             saturated: Saturated { reading, columns },
             dt_ns: interval.map(nanos),

@@ -13,6 +13,7 @@ use super::counter_lengths;
 use super::fields::{EventRecord, HistogramRecord, Start, SweepRecord};
 use super::port::{PortField, Presence};
 use super::reader::Type;
+pub use super::value::Kind;
 
 /// A field of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,23 +24,6 @@ pub struct Field {
     pub kind: Kind,
     /// What a line has if the field has no value.
     pub presence: Presence,
-}
-
-/// Type of the values of a field.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Unsigned integer of 8, 16, 32 or 64 bits.
-    Unsigned(u8),
-    /// Signed integer of 32 bits.
-    Signed,
-    /// Number with a fraction.
-    Float,
-    /// Text.
-    Text,
-    /// List of unsigned integers of 64 bits.
-    Integers,
-    /// List of texts.
-    Texts,
 }
 
 /// Returns the fields of a type of record, in the order of the line.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Error, Value as Json};
 
 use super::port::{PortFields, ReadCounters, WriteCounters};
-use super::{EVENTS, HISTOGRAMS, IDENTITY, LinkSource, ROLES, fields};
+use super::{EventName, HistogramKind, Identity, LinkSource, Role, fields};
 use crate::mad::pma::Group;
 use crate::sweep::sample::Status;
 use crate::types::{DATA_VLS, MTUS};
@@ -111,7 +111,7 @@ pub fn parse(line: &str) -> Result<Line, Error> {
     match found.0.get("type").and_then(Json::as_str) {
         Some("start") => {
             let record: Start = exact(line, &found)?;
-            word("role", &record.role, &ROLES)?;
+            word("role", Role::named, &record.role)?;
             present("mads_per_slot", record.mads_per_slot)?;
             present("clock_ns", record.clock_ns)?;
             Ok(Line::Start(record))
@@ -119,11 +119,11 @@ pub fn parse(line: &str) -> Result<Line, Error> {
         Some("port") => {
             let record: Port = exact(line, &found)?;
             if let Some(role) = &record.role {
-                word("role of a port", role, &ROLES[1..])?;
+                word("role of a port", |role| Role::named(role).filter(|role| *role == Role::Secondary), role)?;
             }
-            word("status", &record.status, &Status::ALL.map(Status::as_str))?;
-            word("link source", &record.link_source, &LinkSource::ALL.map(LinkSource::as_str))?;
-            word("identity", &record.identity, &IDENTITY)?;
+            word("status", Status::named, &record.status)?;
+            word("link source", LinkSource::named, &record.link_source)?;
+            word("identity", Identity::named, &record.identity)?;
             number("MTU", record.mtu, &MTUS)?;
             number("number of VLs", record.vls, &DATA_VLS)?;
             present("kind", record.kind)?;
@@ -131,21 +131,21 @@ pub fn parse(line: &str) -> Result<Line, Error> {
         }
         Some("sweep") => {
             let record: Sweep = exact(line, &found)?;
-            word("role", &record.role, &ROLES)?;
+            word("role", Role::named, &record.role)?;
             Ok(Line::Sweep(record))
         }
         Some("histogram") => {
             let record: Histogram = exact(line, &found)?;
-            word("role", &record.role, &ROLES)?;
-            word("histogram", &record.kind, &HISTOGRAMS)?;
+            word("role", Role::named, &record.role)?;
+            word("histogram", HistogramKind::named, &record.kind)?;
             present("clock_ns", record.clock_ns)?;
             present("mean_ns", record.mean_ns)?;
             Ok(Line::Histogram(record))
         }
         Some("event") => {
             let record: Event = exact(line, &found)?;
-            word("role", &record.role, &ROLES)?;
-            word("event", &record.event, &EVENTS.map(|(name, _)| name))?;
+            word("role", Role::named, &record.role)?;
+            word("event", EventName::named, &record.event)?;
             Ok(Line::Event(record))
         }
         Some(other) => Err(Error::custom(format_args!("unknown record `{other}`"))),
@@ -153,9 +153,9 @@ pub fn parse(line: &str) -> Result<Line, Error> {
     }
 }
 
-/// Rejects a word that is not in the list.
-fn word(what: &str, word: &str, words: &[&str]) -> Result<(), Error> {
-    if words.contains(&word) { Ok(()) } else { Err(Error::custom(format_args!("unknown {what} `{word}`"))) }
+/// Rejects a word that has no variant.
+fn word<T>(what: &str, named: impl Fn(&str) -> Option<T>, word: &str) -> Result<(), Error> {
+    named(word).map_or_else(|| Err(Error::custom(format_args!("unknown {what} `{word}`"))), |_| Ok(()))
 }
 
 /// Rejects a number that is not in the list.

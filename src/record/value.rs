@@ -3,8 +3,24 @@
 
 use std::borrow::Cow;
 
-use super::schema::Kind;
 use crate::types::{Guid, Lid, NodeKind, PortNum};
+
+/// Type of the values of a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Unsigned integer of 8, 16, 32 or 64 bits.
+    Unsigned(u8),
+    /// Signed integer of 32 bits.
+    Signed,
+    /// Number with a fraction.
+    Float,
+    /// Text.
+    Text,
+    /// List of unsigned integers of 64 bits.
+    Integers,
+    /// List of texts.
+    Texts,
+}
 
 /// Value of a field.
 #[derive(Clone, PartialEq, Debug)]

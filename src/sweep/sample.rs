@@ -1,78 +1,13 @@
 //! The sample of one port: the result of its queries in one slot.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::blocked::WaitTick;
 use super::cadence::{Cadence, Circumstances};
 use crate::mad::header::MadStatus;
 use crate::mad::pma::{Capabilities, Data, Group};
+pub use crate::status::Status;
 use crate::time::Instant;
-
-/// Status of a port in a slot. Every assigned port has exactly one status in every slot.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Status {
-    /// All replies came within their timeout.
-    Ok,
-    /// A reply came after its timeout, within the grace period. The counters that are present are
-    /// valid.
-    Late,
-    /// A MAD was not answered within the grace period.
-    Timeout,
-    /// A MAD had replies, but none of them matches the request.
-    BadReply,
-    /// A MAD could not be sent.
-    SendError,
-    /// The agent returned an error status.
-    MadError,
-    /// The port was not queried, because its device did not answer three MADs in a row.
-    Unreachable,
-    /// The port was not queried, or not completely, because the slot was over.
-    Skipped,
-    /// The port was not queried in this slot, because its link is down. Such a port is queried only
-    /// once in several slots.
-    Down,
-    /// Another device answers at the LID. Its data is dropped.
-    WrongDevice,
-}
-
-impl Status {
-    /// All statuses.
-    pub const ALL: [Self; 10] = [
-        Self::Ok,
-        Self::Late,
-        Self::Timeout,
-        Self::BadReply,
-        Self::SendError,
-        Self::MadError,
-        Self::Unreachable,
-        Self::Skipped,
-        Self::Down,
-        Self::WrongDevice,
-    ];
-
-    /// Returns the value of `status` in the records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Late => "late",
-            Self::Timeout => "timeout",
-            Self::BadReply => "bad_reply",
-            Self::SendError => "send_error",
-            Self::MadError => "mad_error",
-            Self::Unreachable => "unreachable",
-            Self::Skipped => "skipped",
-            Self::Down => "down",
-            Self::WrongDevice => "wrong_device",
-        }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
 
 /// The cadence of a sample that no engine made.
 static EVERY_SLOT: Cadence = Cadence::EVERY_SLOT;

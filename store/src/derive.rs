@@ -1,6 +1,6 @@
 //! Tables that are computed from the rows of an hour of the table `ports`.
 
-use ibnet::record::{Change, PortField};
+use ibnet::record::{Change, PortField, Status};
 
 use crate::column::{Column, Integers, of_millionths};
 use crate::schema::{MINUTE_RATES, TableName};
@@ -86,8 +86,9 @@ fn minutes(ports: &Table, order: &[u32]) -> Table {
         move |row: u32| integers.and_then(|integers| integers.get(row as usize))
     };
     let (guid, sampler, port) = (id("guid"), id("sampler"), integer("port"));
-    let is_answer: Vec<bool> =
-        ports.texts("status").map_or_else(Vec::new, |texts| texts.list().iter().map(|status| matches!(&**status, "ok" | "late")).collect());
+    let is_answer: Vec<bool> = ports
+        .texts("status")
+        .map_or_else(Vec::new, |texts| texts.list().iter().map(|status| Status::named(status).is_some_and(Status::is_answered)).collect());
     let (status, mads, rtt, dt_ns, blocked_ns) =
         (id("status"), integer("mads"), integer("rtt_ns"), integer("dt_ns"), integer("xmit_blocked_dt_ns"));
     let rates = MINUTE_RATES.map(|[name, ..]| ports.floats(name));

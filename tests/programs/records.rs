@@ -12,7 +12,7 @@ use ibnet::mad::pma::{Capabilities, Group, tables};
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED};
 use ibnet::mad::{MAD_LEN, Mad, pma};
 use ibnet::record::strict::{self, Line};
-use ibnet::record::{self, EVENTS, EventRecord, HistogramRecord, LinkSource, Of, PortIdentity, PortRecord};
+use ibnet::record::{self, EventName, EventRecord, HistogramRecord, LinkSource, Of, PortIdentity, PortRecord};
 use ibnet::sweep::blocked::TickOf;
 use ibnet::sweep::counter::{Columns, Rates, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine};
@@ -119,7 +119,7 @@ fn check(line: &str, most: usize) -> (Line, BTreeSet<String>) {
     assert!(others.iter().all(|name| counters.contains(name.as_str())), "not all of {others:?} are documented");
     if let Line::Event(event) = &record {
         let is_of = (event.guid.is_some(), event.lid.is_some(), event.port.is_some());
-        let of = Of::event(&event.event).expect("the strict reader accepted the name");
+        let of = EventName::named(&event.event).expect("the strict reader accepted the name").of();
         assert_eq!(is_of, (of != Of::Sampler, of != Of::Sampler, of == Of::Port), "{line}");
     }
     (record, others)
@@ -321,7 +321,7 @@ fn documented_words_are_those_of_the_code() {
         Of::Port => "port",
     };
     let documented: BTreeMap<_, _> = rows("Events").into_iter().map(|row| (row[0].trim_matches('`'), row[1])).collect();
-    assert_eq!(documented, EVENTS.map(|(name, of)| (name, subject(of))).into());
+    assert_eq!(documented, EventName::ALL.map(|event| (event.as_str(), subject(event.of()))).into());
     for record in ["start", "port", "sweep", "event", "histogram"] {
         assert!(DOCUMENT.contains(&format!("| [`{record}`](#{record}) |")), "{record} is not in the first table");
     }

@@ -1,5 +1,7 @@
 //! The cells of one port and one metric, while records are added.
 
+use ibnet::record::Says;
+
 use crate::cell::Cell;
 use crate::record::{Interval, Port};
 
@@ -54,12 +56,10 @@ const INCREASE: u8 = 32;
 impl State {
     /// Returns the state of a record that has no value of the metric.
     pub(crate) fn without_value(port: &Port<'_>) -> Self {
-        match &*port.status {
-            "timeout" | "unreachable" | "wrong_device" => Self::NoAnswer,
-            "down" => Self::Down,
-            // The device answered, or the sampler could not query it: these records do not show
-            // that the device is silent.
-            _ => Self::Unknown,
+        match port.says() {
+            Says::Silent => Self::NoAnswer,
+            Says::Down => Self::Down,
+            Says::Answers | Says::Nothing => Self::Unknown,
         }
     }
 }

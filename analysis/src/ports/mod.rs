@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ibnet::record::{ERROR_COUNTERS, is_error_part};
+use ibnet::record::{ERROR_COUNTERS, EventName, Says, is_error_part};
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Printable};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -341,7 +341,7 @@ impl PortSummary {
             let columns = RateColumns::of(run);
             self.all.add_run(&columns);
             self.bins.add_run(&columns);
-            if port.status == "down" {
+            if port.says() == Says::Down {
                 for row in run.rows() {
                     self.carried.add_down(&run.record(row)).into_iter().for_each(|time| self.bins.add_down(time));
                 }
@@ -396,17 +396,17 @@ impl PortSummary {
 
     fn add_event(&mut self, event: &Event<'_>) {
         self.span = (self.span.0.min(event.ts), self.span.1.max(event.ts));
-        match &*event.event {
-            "link_down" => self.events.add_state(event.ts, false),
-            "link_up" => self.events.add_state(event.ts, true),
-            "link_change" => {
+        match EventName::named(&event.event) {
+            Some(EventName::LinkDown) => self.events.add_state(event.ts, false),
+            Some(EventName::LinkUp) => self.events.add_state(event.ts, true),
+            Some(EventName::LinkChange) => {
                 self.events.changes += 1;
                 self.events.last_change = self.events.last_change.max(Some(event.ts));
                 // The rate before the change may exist only in this text, for example if it came
                 // from the net file.
                 event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));
             }
-            "reset" => self.events.resets += 1,
+            Some(EventName::Reset) => self.events.resets += 1,
             _ => {}
         }
     }

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use ibnet::record::{Says, Status};
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::Port;
 use rustc_hash::FxHashMap;
@@ -21,6 +22,8 @@ enum State {
     Answered,
     /// The port answered that its link is down.
     Down,
+    /// The device answered a part of the queries, or the sampler did not query it.
+    Incomplete,
     #[default]
     NoAnswer,
 }
@@ -53,7 +56,7 @@ impl Reading {
         let count = &mut self.without[metric];
         if *count != HAS_COUNTER && (has_value || port.value(COUNTERS[metric]).is_some()) {
             *count = HAS_COUNTER;
-        } else if *count < LACKS_COUNTER && &*port.status == "ok" {
+        } else if *count < LACKS_COUNTER && port.status() == Some(Status::Ok) {
             *count += 1;
         }
     }
@@ -94,10 +97,11 @@ impl Board {
         }
         let place = readings.partition_point(|reading| reading.slot < at.slot);
         let before = place.checked_sub(1).map(|place| readings[place]).unwrap_or_default();
-        let state = match &*port.status {
-            "ok" | "late" => State::Answered,
-            "down" => State::Down,
-            _ => State::NoAnswer,
+        let state = match port.says() {
+            _ if port.answered() => State::Answered,
+            Says::Down => State::Down,
+            Says::Silent => State::NoAnswer,
+            Says::Answers | Says::Nothing => State::Incomplete,
         };
         let mut reading = Reading {
             slot: at.slot,
@@ -186,7 +190,7 @@ impl Board {
         let answered = |reading: &Option<Reading>| reading.filter(|reading| reading.state == State::Answered);
         match answered(&primary).or_else(|| answered(&secondary)).or(primary).or(secondary) {
             None => ([NO_DATA; COUNT], 0),
-            Some(Reading { state: State::Answered, values, ts, .. }) => (values, ts),
+            Some(Reading { state: State::Answered | State::Incomplete, values, ts, .. }) => (values, ts),
             Some(Reading { state: State::Down, ts, .. }) => ([LINK_DOWN; COUNT], ts),
             Some(Reading { state: State::NoAnswer, .. }) => ([NO_ANSWER; COUNT], 0),
         }
@@ -260,6 +264,20 @@ mod tests {
         add(&mut board, "primary", 10, r#""status":"timeout""#);
         add(&mut board, "primary", 11, r#""status":"down""#);
         assert_eq!((first(&board, 10), first(&board, 11)), (NO_ANSWER, LINK_DOWN));
+    }
+
+    #[test]
+    fn port_that_the_sampler_did_not_query_is_not_silent() {
+        for status in ["skipped", "send_error", "mad_error", "bad_reply", "of a later version"] {
+            let mut board = Board::default();
+            add(&mut board, "primary", 10, &format!(r#""status":"{status}""#));
+            assert_eq!(first(&board, 10), NO_DATA, "{status}");
+            add(&mut board, "secondary", 10, &ok("0.5", "0.1", ""));
+            assert_eq!(first(&board, 10), 32_000, "{status}: the secondary has a value");
+            let of_one_group = r#","dt_ns":1000000000,"xmit_utilization":0.25"#;
+            add(&mut board, "primary", 20, &format!(r#""status":"{status}"{of_one_group}"#));
+            assert_eq!(first(&board, 20), 16_000, "{status}: a group was read");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use ibnet::record::Says;
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::metric::Metric;
@@ -354,7 +355,7 @@ impl Fold for Row {
             self.mark(time, |cell| cell.has_increase = true);
         }
         if rates.is_empty() {
-            let (is_down, is_silent) = (&*port.status == "down", !port.answered() && &*port.status != "down");
+            let (is_down, is_silent) = (port.says() == Says::Down, port.says() == Says::Silent);
             if let Some(cell) = self.cell_at(start) {
                 cell.has_answer |= !is_down && !is_silent;
                 cell.is_down |= is_down;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ibnet::record::{Role, Says};
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_analysis::record::{Port, Value};
@@ -78,10 +79,10 @@ impl PortInfo {
         let rate = last.link.split_at_checked(last.link.find('x').map_or(0, |place| place + 1)).filter(|(width, _)| !width.is_empty());
         let change = events.iter().find(|event| ["link_down", "link_up", "link_change"].contains(&event.event.as_str()));
         Self {
-            port_state: match &*last.status {
-                "down" => Some("down"),
-                _ if last.answered() => Some("active"),
-                _ => None,
+            port_state: match last.says() {
+                Says::Down => Some("down"),
+                Says::Answers => Some("active"),
+                Says::Silent | Says::Nothing => None,
             },
             link_width_active: rate.map(|(width, _)| width.to_owned()),
             link_speed_active: rate.map(|(_, speed)| speed.to_owned()),
@@ -164,7 +165,7 @@ fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> Po
         link_source: last.link_source.to_string(),
         gbps: gbps(&last.link),
         sampler: last.sampler.to_string(),
-        role: if last.is_secondary() { "secondary" } else { "primary" },
+        role: Role::of(last.is_secondary()).as_str(),
         status: last.status.to_string(),
         identity: last.identity.to_string(),
         ts: last.ts,

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use ibnet::record::schema::Kind;
-use ibnet::record::{Change, FieldValue, PortField};
+use ibnet::record::{Change, FieldValue, PortField, Role};
 use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::record::{Port, ReadPort, Value};
 
@@ -207,7 +207,7 @@ impl Chunk {
         for _ in 0..self.packed.rows {
             let mut port = ReadPort {
                 sampler: Cow::Borrowed(of.sampler),
-                role: of.is_secondary.then_some(Cow::Borrowed("secondary")),
+                role: of.is_secondary.then_some(Cow::Borrowed(Role::Secondary.as_str())),
                 guid: of.guid,
                 port: of.port,
                 ..ReadPort::without_values(read_counters(&mut counters, names))

@@ -7,7 +7,7 @@ use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG, is_news};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
 use crate::record::reader::Type;
-use crate::record::{EventRecord, LinkSource, Of, PortIdentity};
+use crate::record::{EventName, EventRecord, LinkSource, Of, PortIdentity};
 use crate::sweep::engine::{Event, Key, Peer};
 use crate::sweep::sample::Status;
 use crate::sweep::window::Change;
@@ -25,7 +25,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             Event::RightDevice(device) => {
                 let port = self.first_ports[device];
                 self.log_identity(port, "the device is at its LID again");
-                self.write_event(slot, "right_device", Some(port), "the device is at its LID again");
+                self.write_event(slot, EventName::RightDevice, Some(port), "the device is at its LID again");
             }
             Event::LidChange { device, from, to } => self.report_lid_change(slot, device, from, to),
             Event::Link(port) => self.take_link(slot, port),
@@ -37,7 +37,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 if let Some(pkey) = unserved_pkey {
                     detail += &format!("; its P_Key {pkey:#06x} matches none in the P_Key table of this port");
                 }
-                self.write_event(slot, "redirected", Some(port), &detail);
+                self.write_event(slot, EventName::Redirected, Some(port), &detail);
             }
             Event::KeyDemanded { device, key } => {
                 let detail = match key {
@@ -46,7 +46,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 };
                 let port = self.first_ports[device];
                 self.log_identity(port, detail);
-                self.write_event(slot, "key_demanded", Some(port), detail);
+                self.write_event(slot, EventName::KeyDemanded, Some(port), detail);
             }
             Event::Window(Change { from, to }) => {
                 let detail = format!("from {from} to {to} MADs under way");
@@ -55,7 +55,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 } else {
                     tracing::info!(from, to, "window restored");
                 }
-                self.write_event(slot, if to < from { "window_halved" } else { "window_restored" }, None, &detail);
+                self.write_event(slot, if to < from { EventName::WindowHalved } else { EventName::WindowRestored }, None, &detail);
             }
             Event::SubnetManager(manager) => self.report_manager(slot, manager),
             Event::SubnetManagerGone(manager) => self.report_manager_gone(slot, manager),
@@ -75,7 +75,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let PortIdentity { node, guid, lid, .. } = &self.ports[port];
         tracing::warn!(node = %Printable(node), %guid, %lid, %found, "another device answers at this LID; its data is dropped");
         self.reset_readings(device);
-        self.write_event(slot, "wrong_device", Some(port), &format!("the device at this LID is {found}"));
+        self.write_event(slot, EventName::WrongDevice, Some(port), &format!("the device at this LID is {found}"));
     }
 
     /// Reports the device at the other end of a cable. The name of the device is known if the plan
@@ -95,7 +95,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             None => format!("the peer is {now}; the plan has none"),
         };
         tracing::warn!(node = %Printable(node), port = %num, "{detail}");
-        self.write_event(slot, "peer_changed", Some(port), &detail);
+        self.write_event(slot, EventName::PeerChanged, Some(port), &detail);
     }
 
     fn report_lid_change(&mut self, slot: u64, device: usize, from: Lid, to: Lid) {
@@ -104,7 +104,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.reset_readings(device);
         let PortIdentity { node, guid, .. } = &self.ports[ports.start];
         tracing::info!(node = %Printable(node), %guid, %from, %to, "the LID of the device changed");
-        self.write_event(slot, "lid_change", Some(ports.start), &format!("from LID {from} to LID {to}"));
+        self.write_event(slot, EventName::LidChange, Some(ports.start), &format!("from LID {from} to LID {to}"));
     }
 
     /// Resets the readings of a device, so that no rate is computed from counters of two devices.
@@ -124,7 +124,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let Some((info, mask)) = self.engine.link(port) else { return };
         let active = info.state == PortInfo::ACTIVE;
         if std::mem::replace(&mut self.links_up[port], active) != active {
-            let event = if active { "link_up" } else { "link_down" };
+            let event = if active { EventName::LinkUp } else { EventName::LinkDown };
             tracing::info!(node = %Printable(&self.ports[port].node), port = %self.ports[port].port, state = state_name(info.state), "{event}");
             self.write_event(slot, event, Some(port), state_name(info.state));
         }
@@ -147,7 +147,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         if !changes.is_empty() {
             let detail = changes.join(", ");
             tracing::info!(node = %Printable(&identity.node), port = %identity.port, change = %Printable(&detail), "link changed");
-            self.write_event(slot, "link_change", Some(port), &detail);
+            self.write_event(slot, EventName::LinkChange, Some(port), &detail);
         }
     }
 
@@ -156,7 +156,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     pub(super) fn report_unsupported(&mut self, slot: u64) {
         let unsupported = std::mem::take(&mut self.unsupported);
         for (port, group) in &unsupported {
-            self.write_event(slot, "group_unsupported", Some(*port), group.as_str());
+            self.write_event(slot, EventName::GroupUnsupported, Some(*port), group.as_str());
         }
         match unsupported.len() {
             0 => {}
@@ -195,7 +195,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     pub(super) fn report_reachability(&mut self, slot: u64) {
         let changed = std::mem::take(&mut self.changed);
         for (answers, event, detail) in
-            [(false, "unreachable", "no MAD of a whole slot was answered"), (true, "reachable", "answers again")]
+            [(false, EventName::Unreachable, "no MAD of a whole slot was answered"), (true, EventName::Reachable, "answers again")]
         {
             let of_kind = || changed.iter().filter(|(_, now)| *now == answers).map(|(port, _)| *port);
             for port in of_kind() {
@@ -235,7 +235,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
         let now = self.clock.now();
         tracing::warn!(%error, "transport lost, opening it again");
-        self.write_event(slot, "umad_lost", None, &error.to_string());
+        self.write_event(slot, EventName::UmadLost, None, &error.to_string());
         self.transport.lose(error.errno(), now);
         self.engine.transport_lost(error.errno(), now);
         self.send_error = None;
@@ -251,7 +251,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let place = local.map(|local| format!("; this host is at LID {}, the subnet manager at LID {}", local.lid, local.sm_lid));
         let detail = format!("after {:.1} s{}", after.as_secs_f64(), place.unwrap_or_default());
         tracing::info!(seconds = after.as_secs_f64(), "transport open again");
-        self.write_event(slot, "umad_back", None, &detail);
+        self.write_event(slot, EventName::UmadBack, None, &detail);
         if let Some(local) = local {
             self.set_local(local, slot);
         }
@@ -283,7 +283,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let (mads, nothing_sent) = (stats.send_errors, stats.mads_sent == 0);
         if !std::mem::replace(&mut self.has_logged_send_errors, true) {
             tracing::warn!(mads, %error, "MADs could not be sent");
-            self.write_event(slot, "send_error", None, &format!("{mads} MADs could not be sent: {error}"));
+            self.write_event(slot, EventName::SendError, None, &format!("{mads} MADs could not be sent: {error}"));
         }
         if nothing_sent {
             self.lose_transport(error, slot);
@@ -301,18 +301,17 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     }
 
     /// Writes an `event` record. If `port` is given, the event is about this port or its device.
-    pub(super) fn write_event(&mut self, slot: u64, event: &'static str, port: Option<usize>, detail: &str) {
-        debug_assert!(Of::event(event).is_some(), "{event} is not declared");
+    pub(super) fn write_event(&mut self, slot: u64, event: EventName, port: Option<usize>, detail: &str) {
         let of = port.map(|port| &self.ports[port]);
         let device = of.map(|of| (of.guid, of.lid));
         // The event of a device has no port number.
-        let port = of.filter(|_| Of::event(event) == Some(Of::Port)).map(|of| of.port);
+        let port = of.filter(|_| event.of() == Of::Port).map(|of| of.port);
         self.push_event(slot, event, device, port, detail);
     }
 
     /// Writes an `event` record. `device` has the GUID and the LID of the device that the event
     /// concerns.
-    pub(super) fn push_event(&mut self, slot: u64, event: &'static str, device: Option<(Guid, Lid)>, port: Option<PortNum>, detail: &str) {
+    pub(super) fn push_event(&mut self, slot: u64, event: EventName, device: Option<(Guid, Lid)>, port: Option<PortNum>, detail: &str) {
         let (guid, lid) = (device.map(|(guid, _)| guid), device.map(|(_, lid)| lid));
         let ts = self.unix_now();
         let DriverSettings { sampler, ca, ca_port, .. } = &self.settings;
@@ -325,7 +324,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 ca,
                 ca_port: *ca_port,
                 role: self.settings.role(),
-                event,
+                event: event.as_str(),
                 guid,
                 port,
                 lid,

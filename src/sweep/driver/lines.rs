@@ -6,7 +6,7 @@ use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, WallTime, nanos};
 use crate::mad::transport::Transport;
 use crate::output::Batch;
 use crate::record::reader::Type;
-use crate::record::{self, EventRecord, HistogramRecord, PortRecord, Start, SweepRecord};
+use crate::record::{self, EventName, EventRecord, HistogramRecord, PortRecord, Start, SweepRecord};
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
@@ -55,7 +55,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     pub(super) fn take_notices(&mut self, control: &Control, slot: u64) {
         for notice in control.take_notices(slot) {
             match notice {
-                Notice::Reload(detail) => self.write_event(slot, "reload", None, &detail),
+                Notice::Reload(detail) => self.write_event(slot, EventName::Reload, None, &detail),
                 Notice::Assignments(sha256) => {
                     self.settings.assignments_sha256 = sha256;
                     // If the driver has not started yet, its first `start` record will have the new
@@ -93,7 +93,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.batch.push(Type::Port, &record);
         if reading.implausible {
             self.engine.verify(port);
-            self.write_event(slot, "implausible", Some(port), "more moved than the link carries: another port may have answered");
+            self.write_event(slot, EventName::Implausible, Some(port), "more moved than the link carries: another port may have answered");
             return;
         }
         if !reading.resets.is_empty() {
@@ -102,7 +102,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             let names: Vec<_> =
                 columns.iter().filter(|(index, _)| reading.resets.contains(index)).map(|(_, column)| column.field.json).collect();
             let names = names.join(" ");
-            self.write_event(slot, "reset", Some(port), &names);
+            self.write_event(slot, EventName::Reset, Some(port), &names);
         }
     }
 
@@ -177,7 +177,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             ca: self.settings.ca.clone(),
             ca_port: self.settings.ca_port,
             role: self.settings.role().to_owned(),
-            event: "lines_lost".to_owned(),
+            event: EventName::LinesLost.to_string(),
             guid: None,
             port: None,
             lid: None,

@@ -45,7 +45,7 @@ use crate::mad::exchange::Local;
 use crate::mad::pma::Group;
 use crate::mad::transport::{Transport, TransportError};
 use crate::output::{Batch, Outlet};
-use crate::record::{self, PortIdentity};
+use crate::record::{EventName, PortIdentity, Role};
 use crate::time::Instant;
 use crate::types::PortNum;
 
@@ -124,7 +124,7 @@ impl DriverSettings {
 
     /// Returns the value of `role` in the records.
     pub fn role(&self) -> &'static str {
-        record::ROLES[usize::from(self.is_secondary)]
+        Role::of(self.is_secondary).as_str()
     }
 }
 
@@ -374,7 +374,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             let detail =
                 format!("this host is at LID {}, the subnet manager at LID {}: every device is asked who it is", local.lid, local.sm_lid);
             tracing::info!(lid = %local.lid, sm_lid = %local.sm_lid, "LID of the port or of the subnet manager changed; verifying all devices");
-            self.write_event(slot, "local_change", None, &detail);
+            self.write_event(slot, EventName::LocalChange, None, &detail);
         }
     }
 
@@ -448,11 +448,11 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             if is_news(&mut self.missed_at, self.clock.now()) {
                 tracing::warn!(missed, "slots could not start in time");
             }
-            self.write_event(slot, "slot_missed", None, &format!("{missed} slots could not start in time"));
+            self.write_event(slot, EventName::SlotMissed, None, &format!("{missed} slots could not start in time"));
         }
         if stepped != 0.0 {
             tracing::warn!(seconds = stepped, "the wall clock was set");
-            self.write_event(slot, "clock_step", None, &format!("the wall clock was set by about {stepped:+.3} s"));
+            self.write_event(slot, EventName::ClockStep, None, &format!("the wall clock was set by about {stepped:+.3} s"));
         }
     }
 

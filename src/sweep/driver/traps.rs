@@ -19,6 +19,7 @@ use crate::mad::inform::{LINK_STATE, Trap};
 use crate::mad::sa;
 use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
+use crate::record::EventName;
 use crate::sweep::subscription::{Condition, Subscription};
 use crate::time::Instant;
 
@@ -217,7 +218,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             } else {
                 tracing::warn!(%detail, "subscription to traps");
             }
-            self.write_event(slot, "traps", None, &detail);
+            self.write_event(slot, EventName::Traps, None, &detail);
         }
         let mut named = 0;
         for Trap { number, lid } in changed {
@@ -228,7 +229,12 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             if named <= NAMED_IN_LOG {
                 log_trap(number, &lid, what);
             }
-            self.write_event(slot, "trap", Some(self.first_ports[device]), &format!("trap {number}: {what}; the links are read again"));
+            self.write_event(
+                slot,
+                EventName::Trap,
+                Some(self.first_ports[device]),
+                &format!("trap {number}: {what}; the links are read again"),
+            );
         }
     }
 }

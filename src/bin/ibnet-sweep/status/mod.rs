@@ -6,7 +6,7 @@ use ibnet::assignments::{Assignments, Sampler};
 use ibnet::cli;
 use ibnet::config::{Config, Plan, Raw};
 use ibnet::output::{Destination, NatsOptions};
-use ibnet::record::ROLES;
+use ibnet::record::Role;
 
 use super::clock::wall_clock;
 use super::failure::Failure;
@@ -120,7 +120,7 @@ impl NamedPlan {
                 (plan.name, loaded)
             }
         };
-        let named = |sampler: Sampler| (sampler.host, sampler.role.unwrap_or_else(|| ROLES[0].to_owned()));
+        let named = |sampler: Sampler| (sampler.host, sampler.role.unwrap_or_else(|| Role::Primary.to_string()));
         let samplers = loaded.assignments.samplers.into_iter().map(named).collect();
         Ok(Some(Self { name, samplers }))
     }

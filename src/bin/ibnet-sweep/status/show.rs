@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ibnet::record::ROLES;
+use ibnet::record::Role;
 use serde::Serialize;
 
 use super::super::table;
@@ -70,7 +70,7 @@ pub(super) fn text(rows: &[Row], now: u64, plan: Option<&str>) -> String {
     if rows.is_empty() {
         return "no sampler\n".to_owned();
     }
-    let has_role = rows.iter().any(|row| row.role == ROLES[1]);
+    let has_role = rows.iter().any(|row| row.role == Role::Secondary.as_str());
     let has_hca = rows.iter().map(|row| (&row.sampler, &row.role)).collect::<BTreeSet<_>>().len() < rows.len();
     let mut table = table::new();
     let role = if has_role { &["role"][..] } else { &[] };
@@ -106,7 +106,7 @@ fn totals(rows: &[Row], now: u64) -> String {
     let samplers = rows.iter().map(|row| &row.sampler).collect::<BTreeSet<_>>().len();
     let of_rows = if samplers < rows.len() { format!(" in {} rows", rows.len()) } else { String::new() };
     // A secondary queries the same ports again.
-    let ports: u64 = rows.iter().filter(|row| row.role != ROLES[1]).map(|row| row.ports).sum();
+    let ports: u64 = rows.iter().filter(|row| row.role != Role::Secondary.as_str()).map(|row| row.ports).sum();
     let states = [State::NeverHeard, State::Silent, State::Incomplete, State::Ok].map(|state| {
         let count = rows.iter().filter(|row| row.state(now) == state).count();
         (count > 0).then(|| format!("{count} {}", state.as_str()))

@@ -1,0 +1,164 @@
+//! The words of the records: roles, results of checks, and names of events. [`Status`] has the words
+//! of `status`, and [`NodeKind`] those of `kind`.
+//!
+//! [`Status`]: crate::sweep::sample::Status
+//! [`NodeKind`]: crate::types::NodeKind
+
+use crate::words::words;
+
+words! {
+    /// Role of a sampler for a port.
+    pub enum Role {
+        /// The sampler that the port is assigned to.
+        Primary = "primary",
+        /// The second sampler of the port, half an interval later.
+        Secondary = "secondary",
+    }
+}
+
+impl Role {
+    /// Returns the role of a secondary sampler, or of a primary one.
+    pub const fn of(is_secondary: bool) -> Self {
+        if is_secondary { Self::Secondary } else { Self::Primary }
+    }
+}
+
+words! {
+    /// Result of the check of a device's identity.
+    pub enum Identity {
+        /// NodeInfo confirmed the device.
+        Ok = "ok",
+        /// The device was not verified.
+        Unverified = "unverified",
+    }
+}
+
+words! {
+    /// Source of a link's width and speed.
+    pub enum LinkSource {
+        /// The net file.
+        File = "file",
+        /// A recent PortInfo of the device.
+        Live = "live",
+    }
+}
+
+words! {
+    /// Values of `kind` in a `histogram` record.
+    pub enum HistogramKind {
+        /// Round-trip times.
+        Rtt = "rtt",
+        /// Service times.
+        Service = "service",
+        /// Durations of sweeps.
+        Sweep = "sweep",
+    }
+}
+
+words! {
+    /// Name of an event of a sampler. `docs/records.md` explains the events.
+    pub enum EventName {
+        /// The wall clock was set.
+        ClockStep = "clock_step",
+        /// A device does not support a counter group.
+        GroupUnsupported = "group_unsupported",
+        /// More data than the link can carry.
+        Implausible = "implausible",
+        /// A device demands a management key.
+        KeyDemanded = "key_demanded",
+        /// A device has another LID.
+        LidChange = "lid_change",
+        /// Lines are missing in an output.
+        LinesLost = "lines_lost",
+        /// A link has another width or speed.
+        LinkChange = "link_change",
+        /// A link is down.
+        LinkDown = "link_down",
+        /// A link is up again.
+        LinkUp = "link_up",
+        /// The HCA port of the sampler changed.
+        LocalChange = "local_change",
+        /// Another port is at the other end of a link.
+        PeerChanged = "peer_changed",
+        /// A device answers again.
+        Reachable = "reachable",
+        /// A device redirects its queries.
+        Redirected = "redirected",
+        /// The configuration or the plan was read again.
+        Reload = "reload",
+        /// A counter decreased.
+        Reset = "reset",
+        /// The right device is at its LID again.
+        RightDevice = "right_device",
+        /// MADs could not be sent.
+        SendError = "send_error",
+        /// Slots could not start in time.
+        SlotMissed = "slot_missed",
+        /// A subnet manager has another state.
+        Sm = "sm",
+        /// Another subnet manager is the master.
+        SmChange = "sm_change",
+        /// The file of a socket was made again.
+        SocketRestored = "socket_restored",
+        /// A trap.
+        Trap = "trap",
+        /// The subscription for traps changed.
+        Traps = "traps",
+        /// The HCA is there again.
+        UmadBack = "umad_back",
+        /// The HCA disappeared.
+        UmadLost = "umad_lost",
+        /// A device does not answer.
+        Unreachable = "unreachable",
+        /// Fewer MADs are in flight.
+        WindowHalved = "window_halved",
+        /// As many MADs as configured are in flight again.
+        WindowRestored = "window_restored",
+        /// Another device answers at a LID.
+        WrongDevice = "wrong_device",
+    }
+}
+
+/// Subject of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Of {
+    /// The sampler. `guid`, `lid` and `port` are null.
+    Sampler,
+    /// A device. `guid` and `lid` are the same as in the port records of the device, or are those
+    /// of a subnet manager, whose device can be outside of the plan. `port` is null.
+    Device,
+    /// A port. `guid`, `lid` and `port` are set.
+    Port,
+}
+
+impl EventName {
+    /// Returns the subject.
+    pub const fn of(self) -> Of {
+        match self {
+            Self::Implausible | Self::LinkChange | Self::LinkDown | Self::LinkUp | Self::PeerChanged | Self::Reset => Of::Port,
+            Self::ClockStep
+            | Self::LinesLost
+            | Self::LocalChange
+            | Self::Reload
+            | Self::SendError
+            | Self::SlotMissed
+            | Self::SocketRestored
+            | Self::Traps
+            | Self::UmadBack
+            | Self::UmadLost
+            | Self::WindowHalved
+            | Self::WindowRestored => Of::Sampler,
+            Self::GroupUnsupported
+            | Self::KeyDemanded
+            | Self::LidChange
+            | Self::Reachable
+            | Self::Redirected
+            | Self::RightDevice
+            | Self::Sm
+            | Self::SmChange
+            | Self::Trap
+            | Self::Unreachable
+            | Self::WrongDevice => Of::Device,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The status of a port in a slot, and what it says about the device. The sampler writes it, and all
+//! readers of the records use it.
+
+use crate::words::words;
+
+words! {
+    /// Status of a port in a slot. Every assigned port has exactly one status in every slot.
+    pub enum Status {
+        /// All replies came within their timeout.
+        Ok = "ok",
+        /// A reply came after its timeout, within the grace period. The counters that are present are
+        /// valid.
+        Late = "late",
+        /// A MAD was not answered within the grace period.
+        Timeout = "timeout",
+        /// A MAD had replies, but none of them matches the request.
+        BadReply = "bad_reply",
+        /// A MAD could not be sent.
+        SendError = "send_error",
+        /// The agent returned an error status.
+        MadError = "mad_error",
+        /// The port was not queried, because its device did not answer three MADs in a row.
+        Unreachable = "unreachable",
+        /// The port was not queried, or not completely, because the slot was over.
+        Skipped = "skipped",
+        /// The port was not queried in this slot, because its link is down. Such a port is queried only
+        /// once in several slots.
+        Down = "down",
+        /// Another device answers at the LID. Its data is dropped.
+        WrongDevice = "wrong_device",
+    }
+}
+
+/// What a status says about the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Says {
+    /// It answers.
+    Answers,
+    /// It answers. The link of the port is down.
+    Down,
+    /// It does not answer, or another device answers.
+    Silent,
+    /// Nothing: the sampler did not query it.
+    Nothing,
+}
+
+impl Status {
+    /// Returns whether all queries of the slot were answered, in time or late.
+    pub const fn is_answered(self) -> bool {
+        matches!(self, Self::Ok | Self::Late)
+    }
+
+    /// Returns what the status says about the device.
+    pub const fn says(self) -> Says {
+        match self {
+            Self::Ok | Self::Late | Self::MadError | Self::BadReply => Says::Answers,
+            Self::Down => Says::Down,
+            Self::Timeout | Self::Unreachable | Self::WrongDevice => Says::Silent,
+            Self::Skipped | Self::SendError => Says::Nothing,
+        }
+    }
+}
