@@ -12,6 +12,7 @@
 //! | `value` | values of fields without their types |
 //! | `words` | roles, results of checks, and names of events |
 //! | [`interval`] | the time that a port record describes |
+//! | [`tables`] | tables of `docs/records.md` |
 //! | [`text`] | JSON strings that are safe on a terminal |
 //!
 //! `type` is the first field of every record. Numbers are integers unless `docs/records.md` gives
@@ -29,6 +30,7 @@ pub mod reader;
 pub mod sample;
 pub mod schema;
 pub mod strict;
+pub mod tables;
 pub mod text;
 mod value;
 mod words;

@@ -114,6 +114,13 @@ macro_rules! port_fields {
                 }
             }
 
+            /// Returns its meaning: sentences for `docs/records.md`.
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $( Self::$field => concat!($($doc),*).trim_ascii(), )*
+                }
+            }
+
             /// Returns the type of the values, or `None` for the counters.
             pub const fn kind(self) -> Option<Kind> {
                 type Text = Cow<'static, str>;
@@ -146,7 +153,7 @@ macro_rules! port_fields {
             }
 
             /// Returns the value of a field. The counters have no single value.
-            pub fn value(&self, field: PortField) -> FieldValue<'_> {
+            pub fn get(&self, field: PortField) -> FieldValue<'_> {
                 match field {
                     $( PortField::$field => port_fields!(@value $presence self $field), )*
                 }
@@ -247,74 +254,83 @@ macro_rules! port_fields {
 const REQUIRED: [Option<&str>; 3] = [Some("ts"), Some("guid"), Some("port")];
 
 port_fields! {
-    /// Time of the last reply of the port, in nanoseconds since 1970 (UTC). Without a reply it is
-    /// the start of the slot.
+    /// Time of the last reply of the port, or the time at which its result was complete without a
+    /// reply.
     required slot ts: u64,
-    /// Slot number.
+    /// Number of the slot: its start divided by `interval_ns`, rounded down; equal on all samplers.
     always slot slot: u64,
-    /// Name of the sampler.
+    /// Name of the sampler that wrote the record.
     always key sampler: Text,
-    /// Role of the sampler for this port. Absent in the records of a primary sampler.
+    /// `secondary` in the records of the second sampler of a port. Absent in those of the first
+    /// one.
     optional key role: Option<Text>,
-    /// Port GUID. For a switch it is the GUID of its management port.
+    /// Port GUID, `0x` and 16 digits; for a switch the GUID of its port 0, the same for all its
+    /// ports.
     required key guid: Guid,
     /// Port number.
     required key port: PortNum,
-    /// LID of the device.
+    /// LID to which the queries are sent; changes with a `lid_change` event.
     always link lid: Lid,
-    /// Name of the node.
+    /// Name of the device in the plan or the net file.
     always link node: Text,
-    /// Kind of the node. `None` for a kind that this version does not have.
+    /// `switch`, `hca` or `router`.
     always link kind: Option<NodeKind>,
-    /// Distance in hops according to the plan: 0 for the HCA of the sampler host, 1 for its switch.
-    /// Null without a plan.
+    /// Distance from the sampler by the plan: 0 for the HCA of the sampler host, 1 for its switch;
+    /// null if it is not known.
     always rare hops: Option<u16>,
-    /// Port GUID of the peer. Null without a peer.
+    /// Port GUID of the peer by the plan; null if it is not known.
     always link peer_guid: Option<Guid>,
-    /// Port number of the peer. Null without a peer.
+    /// Port number of the peer; null if it is not known.
     always link peer_port: Option<PortNum>,
-    /// Name of the peer's node. Null without a peer.
+    /// Name of the peer; null if it is not known.
     always link peer: Option<Text>,
-    /// Link width and speed, such as `4xHDR`.
+    /// Width and [speed](#link-rates), such as `4xEDR`; `??` and `???` if unknown. While a link is
+    /// down: its last value.
     always link link: Link,
-    /// Source of `link`: `file` (net file) or `live` (PortInfo).
+    /// Source of `link`: `live` (PortInfo, IBA vol. 1, 14.2.5.6), or `file` (the net file) as long
+    /// as PortInfo was not read.
     always rare link_source: Text,
-    /// MTU of the link in octets. Absent if PortInfo was not read.
+    /// MTU of the link: NeighborMTU of PortInfo, 256 to 4096. While a link is down: its last value.
+    /// Absent as long as PortInfo was not read.
     optional link mtu: Option<u16>,
-    /// Number of data VLs of the link. Absent if PortInfo was not read.
+    /// Number of data VLs of the link: OperationalVLs of PortInfo, 1, 2, 4, 8 or 15 (the VLs are
+    /// numbered from 0). While a link is down: its last value. Absent as long as PortInfo was not
+    /// read.
     optional link vls: Option<u8>,
-    /// Status of the port in this slot.
+    /// [Result of the queries](#status).
     always slot status: Text,
-    /// Sum of the round-trip times of the port's MADs, in nanoseconds.
+    /// Sum of the round-trip times of the accepted replies.
     always slot rtt_ns: u64,
-    /// Shortest round-trip time of the port's MADs, in nanoseconds. Null without a reply.
+    /// Shortest of these round-trip times; null without a reply.
     always slot rtt_min_ns: Option<u64>,
-    /// Number of MADs sent for the port.
+    /// Number of counter queries that were sent.
     always slot mads: u64,
-    /// Status field of the MAD that the device refused. Absent if no MAD was refused.
+    /// Status of the last reply that reported an error (IBA vol. 1, 13.4.7). Absent if there was
+    /// none. "Optional attribute not supported" is not an error here.
     optional slot mad_status: Option<u16>,
-    /// Error number of a failed send. Absent if no send failed.
+    /// Errno of the last query that could not be sent, or that was in flight when the HCA
+    /// disappeared. Absent if there was none.
     optional slot errno: Option<i32>,
-    /// Result of the identity check: `ok` or `unverified`.
+    /// `ok`: at the last check, about once a minute, NodeInfo (IBA vol. 1, 14.2.5.3) reported this
+    /// GUID at this LID. `unverified`: NodeInfo was not answered, or reported another GUID.
     always rare identity: Text,
     /// Counters by name, as the device reported them.
     flat slot counters: Counters,
-    /// Names of saturated counters. Absent if there are none.
+    /// Names of the [saturated counters](#saturated-counters). Absent if there are none.
     optional slot saturated: Names,
-    /// Time since the previous reading, in nanoseconds. Null without a previous reading. The rates
-    /// are means over this time.
+    /// Time between the two readings from which the rates are computed; null if there is no rate.
     always slot dt_ns: Option<u64>,
-    /// Transmitted data in Gb/s. Null without a previous reading.
+    /// [Derived value](#derived-values): data sent; null if it cannot be computed.
     always slot xmit_gbps: Option<f64>,
-    /// Received data in Gb/s. Null without a previous reading.
+    /// Data received; null if it cannot be computed.
     always slot rcv_gbps: Option<f64>,
-    /// Transmitted data as a share of the link's data rate, 0 to 1. Null if unknown.
+    /// Utilization, sending; null if it cannot be computed.
     always slot xmit_utilization: Option<f64>,
-    /// Received data as a share of the link's data rate, 0 to 1. Null if unknown.
+    /// Utilization, receiving; null if it cannot be computed.
     always slot rcv_utilization: Option<f64>,
-    /// Share of the time in which the port had data to send and no credit, 0 to 1. Null if unknown.
+    /// Share of the time in which the port was blocked; null if it cannot be computed.
     always slot xmit_blocked: Option<f64>,
-    /// Time over which `xmit_blocked` is computed, in nanoseconds; missing if it is `dt_ns`, or if
+    /// Time over which `xmit_blocked` is computed. Absent if it is equal to `dt_ns`, and if
     /// `xmit_blocked` is null.
     optional slot xmit_blocked_dt_ns: Option<u64>,
 }

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use ibnet::mad::exchange::{Completion, Outcome};
 use ibnet::mad::header::{METHOD_GET_RESP, MadStatus};
-use ibnet::mad::pma::{Capabilities, Group, tables};
+use ibnet::mad::pma::{Capabilities, Group};
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED};
 use ibnet::mad::{MAD_LEN, Mad, pma};
+use ibnet::record::schema::Kind;
 use ibnet::record::strict::{self, Line};
-use ibnet::record::{self, EventName, EventRecord, HistogramRecord, LinkSource, Of, PortIdentity, PortRecord};
+use ibnet::record::{self, EventName, EventRecord, HistogramRecord, LinkSource, Of, PortField, PortIdentity, PortRecord, tables};
 use ibnet::sweep::blocked::TickOf;
 use ibnet::sweep::counter::{Columns, Rates, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine};
@@ -23,7 +24,7 @@ use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
 const DOCUMENT: &str = include_str!("../../docs/records.md");
-const RENEW: &str = "cargo run --no-default-features --example counters -- docs/records.md";
+const RENEW: &str = "cargo run --no-default-features --example records -- docs/records.md";
 
 /// Heading of the fields that every record has.
 const COMMON: &str = "Common fields";
@@ -38,9 +39,9 @@ const SHORT: usize = 4 << 10;
 const LONG: usize = 16 << 10;
 
 #[test]
-fn documented_counters_are_those_of_the_code() {
+fn tables_of_the_page_are_those_of_the_code() {
     let renewed = tables::update(DOCUMENT).expect("the document has a place for the tables");
-    assert!(renewed == DOCUMENT, "docs/records.md does not have the counters of the code; update it:\n\n    {RENEW}\n");
+    assert!(renewed == DOCUMENT, "docs/records.md does not have the tables of the code; update it:\n\n    {RENEW}\n");
 }
 
 /// Returns the rows of the tables between a heading and the next one, without the column names.
@@ -349,5 +350,43 @@ fn documented_link_rates_and_ticks_are_those_of_the_code() {
         };
         let info = NodeInfo { kind: Some(NodeKind::Switch), vendor_id, device_id, ..NodeInfo::default() };
         assert_eq!(TickOf::of(&info), of, "{vendor_id:#x} {device_id:#x}: {row:?}");
+    }
+}
+
+/// Returns the columns of a table of ClickHouse with their types.
+fn columns<'a>(file: &'a str, table: &str) -> Vec<(&'a str, &'a str)> {
+    let (_, rest) = file.split_once(&format!("CREATE TABLE {table} (")).unwrap();
+    let (text, _) = rest.split_once(") ENGINE").unwrap();
+    let mut depth = 0;
+    let columns = text.split(|character| {
+        depth += i32::from(character == '(') - i32::from(character == ')');
+        character == ',' && depth == 0
+    });
+    columns.map(|column| column.trim().split_once(' ').unwrap()).collect()
+}
+
+#[test]
+fn tables_of_clickhouse_have_the_fields_of_port_records() {
+    let files = [
+        (include_str!("../../packaging/clickhouse/tables.sql"), "ibnet_port"),
+        (include_str!("../../packaging/clickhouse/nats.sql"), "ibnet_nats"),
+    ];
+    for (file, table) in files {
+        let columns = columns(file, table);
+        let found: Vec<_> = columns.iter().filter_map(|(name, kind)| Some((PortField::named(name)?, *kind))).collect();
+        assert!(found.iter().map(|(field, _)| *field).eq(PortField::fixed()), "{table}: {found:?}");
+        for (field, kind) in found {
+            let expected = match (field, field.kind().unwrap()) {
+                (PortField::ts, _) => "Int64",
+                (PortField::mads, _) => "UInt32",
+                (_, Kind::Unsigned(64)) => "UInt64",
+                (_, Kind::Unsigned(16)) => "UInt16",
+                (_, Kind::Unsigned(_)) => "UInt8",
+                (_, Kind::Signed) => "Int32",
+                (_, Kind::Float) => "Float64",
+                (_, Kind::Text | Kind::Texts | Kind::Integers) => "String",
+            };
+            assert!(kind.contains(expected), "{table}: {} {kind}", field.name());
+        }
     }
 }

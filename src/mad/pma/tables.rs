@@ -1,21 +1,8 @@
 //! Tables of all counters for `docs/records.md`, one for each counter group. They are made from the
 //! tables that the decoder uses.
-//!
-//! `cargo run --no-default-features --example counters -- docs/records.md` updates the document.
 
 use super::{Capabilities, Field, Group, Needs};
 use crate::types::NodeKind;
-
-/// The lines of a document that enclose the tables.
-pub const MARKS: [&str; 2] = ["<!-- counters: from the code -->\n", "<!-- counters: end -->\n"];
-
-/// Returns the document with updated tables, or `None` if the document does not have the [`MARKS`].
-pub fn update(document: &str) -> Option<String> {
-    let [begin, end] = MARKS;
-    let (before, rest) = document.split_once(begin)?;
-    let (_, after) = rest.split_once(end)?;
-    Some([before, begin, &markdown(), end, after].concat())
-}
 
 /// Returns the tables in the order of [`Group::ALL`].
 pub fn markdown() -> String {
@@ -56,15 +43,6 @@ fn values(field: &Field) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_around_the_tables_is_kept() {
-        let [begin, end] = MARKS;
-        let updated = update(&format!("before\n{begin}old\n{end}after\n")).expect("the document has the marks");
-        assert!(updated.starts_with(&format!("before\n{begin}\n### `extended`\n")) && updated.ends_with(&format!("|\n{end}after\n")));
-        assert_eq!(update(&updated).as_ref(), Some(&updated));
-        assert_eq!(update("no place"), None);
-    }
 
     #[test]
     fn row_has_the_value_at_which_a_counter_is_full() {

@@ -1,0 +1,84 @@
+//! The tables of `docs/records.md` that are made from the code: the fields of `port` records, and all
+//! counters.
+//!
+//! `cargo run --no-default-features --example records -- docs/records.md` updates the document.
+
+use super::port::PortField;
+use super::value::Kind;
+use crate::mad::pma::tables;
+
+/// Returns the document with updated tables, or `None` if it does not have the marks around them.
+pub fn update(document: &str) -> Option<String> {
+    [("port", port()), ("counters", tables::markdown())].into_iter().try_fold(document.to_owned(), |document, (name, table)| {
+        let (begin, end) = (format!("<!-- {name}: from the code -->\n"), format!("<!-- {name}: end -->\n"));
+        let (before, rest) = document.split_once(&begin)?;
+        let (_, after) = rest.split_once(&end)?;
+        Some([before, &begin, &table, &end, after].concat())
+    })
+}
+
+/// Returns the table of the fields that only `port` records have.
+fn port() -> String {
+    let own = PortField::ALL.iter().filter(|field| !matches!(field, PortField::ts | PortField::slot | PortField::sampler));
+    let rows: String = own.map(|field| row(*field)).collect();
+    format!("| name | type | unit | meaning |\n|---|---|---|---|\n{rows}")
+}
+
+fn row(field: PortField) -> String {
+    let name = field.name();
+    let kind = match field.kind() {
+        None => return "| *counters* | integer or array | | one field for each [counter](#counters) |\n".to_owned(),
+        Some(Kind::Unsigned(_) | Kind::Signed) => "integer",
+        Some(Kind::Float) => "float",
+        Some(Kind::Text) => "string",
+        Some(Kind::Integers) => "array of integers",
+        Some(Kind::Texts) => "array of strings",
+    };
+    let unit = match name {
+        "mads" => "MADs ",
+        "mtu" => "octets ",
+        _ if name.ends_with("_ns") => "ns ",
+        _ if name.ends_with("_gbps") => "10^9 bit/s ",
+        _ if name.ends_with("_utilization") || name.ends_with("_blocked") => "share of 1 ",
+        _ => "",
+    };
+    format!("| `{name}` | {kind} | {unit}| {} |\n", phrase(field.meaning()))
+}
+
+/// Returns sentences as the text of a cell: without the last full stop, and without the capital of
+/// the first word unless it is an abbreviation.
+fn phrase(sentences: &str) -> String {
+    let text = sentences.trim_end_matches('.');
+    let start = usize::from(text.starts_with('['));
+    let mut letters = text[start..].chars();
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            format!("{}{}{}", &text[..start], first.to_lowercase(), letters.as_str())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_around_the_tables_is_kept() {
+        let marks = |name: &str| format!("before {name}\n<!-- {name}: from the code -->\nold\n<!-- {name}: end -->\nafter {name}\n");
+        let document = marks("port") + &marks("counters");
+        let updated = update(&document).expect("the document has the marks");
+        assert!(
+            updated.starts_with("before port\n<!-- port: from the code -->\n| name |") && updated.ends_with("end -->\nafter counters\n")
+        );
+        assert!(updated.contains("\n### `extended`\n") && !updated.contains("old"));
+        assert_eq!((update(&updated), update(&marks("port"))), (Some(updated), None));
+    }
+
+    #[test]
+    fn sentences_become_the_text_of_a_cell() {
+        let phrases = ["Port GUID.", "MTU. Absent.", "`ok`: x.", "[Result](#status)."].map(phrase);
+        assert_eq!(phrases, ["port GUID", "MTU. Absent", "`ok`: x", "[result](#status)"]);
+        assert_eq!(row(PortField::mtu).split(" | ").take(3).collect::<Vec<_>>(), ["| `mtu`", "integer", "octets"]);
+    }
+}
