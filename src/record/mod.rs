@@ -101,6 +101,11 @@ pub fn counter_lengths() -> impl Iterator<Item = (&'static str, usize)> {
     Group::ALL.into_iter().flat_map(|group| group.fields().map(|field| (field.json, usize::from(field.len))))
 }
 
+/// Returns whether a field has the number of slots since the last reading of a group.
+pub fn is_slots_field(name: &str) -> bool {
+    Group::ALL.into_iter().any(|group| group.slots_field() == name)
+}
+
 /// Appends a record and a line feed.
 pub fn write(record: &impl Serialize, lines: &mut Vec<u8>) {
     // This cannot fail: a Vec accepts all octets, and all keys are strings.

@@ -163,6 +163,10 @@ impl WriteCounters for Counters<'_> {
                 raws => map.serialize_entry(field.json, &Values { field, raws })?,
             }
         }
+        // Nearly all groups were read in the slot before too.
+        for (group, slots) in self.reading.slots_since(self.columns).filter(|(_, slots)| *slots != 1) {
+            map.serialize_entry(group.slots_field(), &slots)?;
+        }
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ use super::fields::{EventRecord, HistogramRecord, Start, SweepRecord};
 use super::port::{PortField, Presence};
 use super::reader::Type;
 pub use super::value::Kind;
+use crate::mad::pma::Group;
 
 /// A field of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,9 +48,10 @@ fn port_fields() -> impl Iterator<Item = Field> {
         .map(|(name, values)| (name, if values == 1 { Kind::Unsigned(64) } else { Kind::Integers }))
         .map(|(name, kind)| Field { name, kind, presence: Presence::Optional })
         .collect();
+    let slots = Group::ALL.map(|group| Field { name: group.slots_field(), kind: Kind::Unsigned(32), presence: Presence::Optional });
     PortField::ALL.iter().flat_map(move |field| match field.kind() {
         Some(kind) => vec![Field { name: field.name(), kind, presence: field.presence() }],
-        None => counters.clone(),
+        None => [&counters[..], &slots].concat(),
     })
 }
 

@@ -97,7 +97,8 @@ impl WriteCounters for BTreeMap<String, Value> {
 fn values_of(name: &str) -> Option<usize> {
     static DECLARED: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         let fields = Group::ALL.into_iter().flat_map(Group::fields);
-        fields.map(|field| (field.json, usize::from(field.len))).collect()
+        let counters = fields.map(|field| (field.json, usize::from(field.len)));
+        counters.chain(Group::ALL.map(|group| (group.slots_field(), 1))).collect()
     });
     DECLARED.get(name).copied()
 }

@@ -24,8 +24,7 @@ pub struct Columns {
     columns: Vec<Column>,
     /// Number of values of all columns: one per column, or one per SL, VL or lane.
     values: usize,
-    /// Number of groups.
-    groups: usize,
+    groups: Vec<Group>,
 }
 
 /// A counter of one group, or an array of counters.
@@ -67,7 +66,7 @@ impl Columns {
                 Column { group, of, field, first, wider, rate: Rate::of(field) }
             })
             .collect();
-        Self { columns, values, groups: groups.len() }
+        Self { columns, values, groups: groups.to_vec() }
     }
 
     /// Returns the number of columns.
@@ -144,6 +143,9 @@ pub struct Reading {
     raw: Vec<u64>,
     /// Last reply of each group.
     replies: Vec<Option<LastReply>>,
+    /// For each group with a counter in this slot: slots since its last reply. 0 if no counter can be
+    /// compared with an earlier reply.
+    since: Vec<Option<u64>>,
     /// Columns that decreased since the previous reading.
     pub resets: Vec<usize>,
     /// Rates since the previous reading.
@@ -213,7 +215,8 @@ impl Reading {
             slot: 0,
             present: vec![false; columns.len()],
             raw: vec![0; columns.values],
-            replies: vec![None; columns.groups],
+            replies: vec![None; columns.groups.len()],
+            since: vec![None; columns.groups.len()],
             resets: Vec::with_capacity(columns.len()),
             rates: Rates::default(),
             held: Held::default(),
@@ -235,6 +238,7 @@ impl Reading {
         self.slot = slot;
         self.resets.clear();
         self.rates = Rates::default();
+        self.since.fill(None);
         let mut group = None;
         for (index, column) in columns.iter() {
             // Columns are ordered by group. While the columns of a group are taken, its entry in
@@ -249,6 +253,10 @@ impl Reading {
             if !self.present[index] {
                 continue;
             }
+            let earlier = self.replies[column.group].filter(|_| was_present);
+            if self.since[column.group].is_none_or(|slots| slots == 0) {
+                self.since[column.group] = Some(earlier.map_or(0, |earlier| slot.saturating_sub(earlier.slot)));
+            }
             let before = self.raw[column.first];
             let mut decreased = false;
             for (place, value) in column.places().zip(&mut self.raw[column.places()]) {
@@ -259,7 +267,7 @@ impl Reading {
                 self.resets.push(index);
                 continue;
             }
-            let (Some(rate), Some(earlier), true) = (column.rate, self.replies[column.group], was_present) else { continue };
+            let (Some(rate), Some(earlier)) = (column.rate, earlier) else { continue };
             let every = sample.every(column.group);
             let in_time = slot.checked_sub(earlier.slot).is_some_and(|age| (1..=every).contains(&age));
             let (raw, elapsed) = (self.raw[column.first], at - earlier.at);
@@ -281,6 +289,7 @@ impl Reading {
         let exceeds = |gbps: Option<f64>| gbps.is_some_and(|gbps| gbps > limit);
         self.implausible = exceeds(self.rates.xmit_gbps) || exceeds(self.rates.rcv_gbps);
         if !self.resets.is_empty() || self.implausible {
+            self.since.iter_mut().flatten().for_each(|slots| *slots = 0);
             self.rates = Rates::default();
             self.held = Held::default();
         }
@@ -330,6 +339,13 @@ impl Reading {
     /// Returns whether the last reply of a group holds in this slot.
     fn holds(&self, group: usize) -> bool {
         self.replies[group].is_some_and(|reply| reply.holds_in(self.slot))
+    }
+
+    /// Iterates over the groups with a counter in this slot, with the number of slots since their last
+    /// reply: 0 if no counter can be compared with an earlier reply, because there is none, a counter
+    /// of the port decreased, or another port may have answered.
+    pub fn slots_since<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (Group, u64)> + 'a {
+        columns.groups.iter().zip(&self.since).filter_map(|(group, since)| Some((*group, (*since)?)))
     }
 
     /// Iterates over the counters that were answered in this slot, with their values as on the
@@ -470,6 +486,27 @@ mod tests {
         assert!(!reading.counters(&columns).any(|(field, _)| field.json == "port_xmit_data_bytes"), "an old value is never repeated");
         reading.take(&columns, 3, &sample(&good, Some(WIDE)));
         assert_eq!(reading.rates.xmit_gbps, None);
+    }
+
+    #[test]
+    fn slots_since_the_last_reading_are_those_between_comparable_replies() {
+        let columns = Columns::new(&GROUPS);
+        let mut reading = Reading::new(&columns);
+        let take = |reading: &mut Reading, slot: u64, words: u64, has_extended: bool| {
+            let mut answers = answers(slot, &[(Group::Extended, "PortXmitData", words)]);
+            answers[0].at = answers[0].at.filter(|_| has_extended);
+            reading.take(&columns, slot, &sample(&answers, Some(NARROW_ERRORS)));
+            reading.slots_since(&columns).map(|(_, slots)| slots).collect::<Vec<_>>()
+        };
+        assert_eq!(take(&mut reading, 1, 10, true), [0, 0], "there is no earlier reply");
+        assert_eq!(take(&mut reading, 2, 11, true), [1, 1]);
+        assert_eq!(take(&mut reading, 5, 12, false), [3], "only PortCounters answered");
+        assert_eq!(take(&mut reading, 6, 13, true), [4, 1]);
+        assert_eq!(take(&mut reading, 7, 5, true), [0, 0], "a counter decreased");
+        assert_eq!(take(&mut reading, 8, 6, true), [1, 1]);
+        assert_eq!(take(&mut reading, 7, 7, true), [0, 0], "the clock was set back");
+        reading.clear();
+        assert_eq!(take(&mut reading, 9, 8, true), [0, 0], "another device may have answered");
     }
 
     #[test]

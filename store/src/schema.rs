@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use ibnet::mad::pma::Group;
 use ibnet::record::reader::Type;
 use ibnet::record::schema::{self, Field};
 use ibnet::record::{Change, PortField, Presence};
@@ -155,16 +156,17 @@ impl Schema {
     }
 }
 
-/// Numbers of the columns with counters in `ports` and `ports_1m`.
+/// Numbers of the columns with counters in `ports` and `ports_1m`. The columns with the slots since the
+/// last reading of each group follow.
 pub static COUNTERS: LazyLock<Range<usize>> = LazyLock::new(|| {
     let first = PortField::counters as usize;
-    // The list of fields has the counters as one field, and does not have the type.
-    first..first + schema::fields(Type::Port).len() - PortField::ALL.len()
+    // The list of fields has all of these as one field, and does not have the type.
+    first..first + schema::fields(Type::Port).len() - PortField::ALL.len() - Group::ALL.len()
 });
 
 /// Returns the number of the column of a field in `ports` and `ports_1m`.
 pub fn column_of(field: PortField) -> usize {
-    let after_counters = if field > PortField::counters { COUNTERS.len() - 1 } else { 0 };
+    let after_counters = if field > PortField::counters { COUNTERS.len() + Group::ALL.len() - 1 } else { 0 };
     field as usize + after_counters
 }
 
@@ -246,7 +248,8 @@ mod tests {
     /// Returns name, type and meaning of a missing value of each column: `!` for a value that is always
     /// there, `?` for an absent field. Counters are left out.
     fn written(table: TableName) -> String {
-        let counters: Vec<&str> = counter_lengths().map(|(name, _)| name).collect();
+        let slots = Group::ALL.map(Group::slots_field);
+        let counters: Vec<&str> = counter_lengths().map(|(name, _)| name).chain(slots).collect();
         let column = |column: &ColumnSpec| {
             let kind = match column.kind {
                 Kind::Unsigned(bits) => format!("u{bits}"),
@@ -312,6 +315,10 @@ mod tests {
             for field in PortField::fixed() {
                 assert_eq!(table.schema().index(field.name()), Some(column_of(field)), "{}", field.name());
             }
+        }
+        for name in Group::ALL.map(Group::slots_field) {
+            let column = ports.iter().find(|column| column.name == name).unwrap();
+            assert_eq!((column.kind, column.presence), (Kind::Unsigned(32), Presence::Optional), "{name}");
         }
         let names: Vec<&str> = ports[COUNTERS.clone()].iter().map(|column| column.name).collect();
         assert!(counter_lengths().all(|(name, _)| names.contains(&name)) && names.len() == COUNTERS.len());

@@ -17,6 +17,7 @@ use ibnet::mad::pma::Group;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::metrics::{Content, Families, Metrics, Peers, Server, Settings};
 use ibnet::output::Destination;
+use ibnet::record::is_slots_field;
 use ibnet::record::strict::{self, Line, Port, Sweep, Value};
 use ibnet::sweep::driver::{self, Control, Driver};
 use ibnet::sweep::engine::Config;
@@ -220,7 +221,9 @@ fn metrics_equal_the_records_of_the_slot() {
                 }
             }
             // Settings of the agent are not counters; One counter has two names.
-            let shown = |name: &str| if settings.contains(name) { 0 } else { 1 + usize::from(name == "port_dlid_mapping_errors") };
+            let shown = |name: &str| {
+                if settings.contains(name) || is_slots_field(name) { 0 } else { 1 + usize::from(name == "port_dlid_mapping_errors") }
+            };
             let values = |value: &Value| if let Value::Many(values) = value { values.len() } else { 1 };
             counters += port.counters.iter().map(|(name, value)| shown(name) * values(value)).sum::<usize>();
             let by_sl = samples.iter().filter(|(name, labels, _)| {

@@ -1,5 +1,6 @@
 //! The real driver in virtual time: the same seed gives the same records, octet by octet.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use ibnet::mad::transport::sim::faults::{Defect, Faults, Forgery, ReceiveQueue};
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::Destination;
 use ibnet::record::strict::{self, Line};
+use ibnet::sweep::cadence::Cadence;
 use ibnet::sweep::driver::{Control, Driver, DriverSettings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
@@ -29,13 +31,14 @@ const WALL: i64 = 1_795_000_000_123_456_789;
 ///
 /// The hash changes when the engine, the simulated fabric or the format of the records changes.
 /// Check that the change is intended before you replace it.
-const SHA256: &str = "73ef9b5c3ffe6f16cdb7a96dba26ea5662e359f613d6b9e59de66fea0458590b";
+const SHA256: &str = "d56531e9efcc917a287705995f4014135d06bf878090868b2327bfe8645bfb1a";
 
 /// SHA-256 of the same records without the fields of [`ADDED`]: that of the version before it.
 const SHA256_BEFORE: &str = "ab41225e28de25af833b742f74f4d93b77923f58752374042c4bb7806916d5bb";
 
 /// Fields that were added to the records of schema 1.
-const ADDED: [&str; 6] = ["role", "mtu", "vls", "rtt_min_ns", "xmit_blocked_dt_ns", "down"];
+const ADDED: [&str; 10] =
+    ["role", "mtu", "vls", "rtt_min_ns", "xmit_blocked_dt_ns", "down", "extended_slots", "base_slots", "xmtdisc_slots", "rcverr_slots"];
 
 /// SHA-256 of the records without the fields of [`ADDED`], if path queries are exempt from random
 /// faults. A change of the path queries alone does not change this hash.
@@ -70,6 +73,10 @@ fn fabric() -> Fabric {
 /// process ID, and `histogram`, whose compression belongs to a library. `spare_sa` exempts path
 /// queries from random faults.
 fn sweep(seed: u64, spare_sa: bool) -> String {
+    sweep_with(Config::default(), seed, spare_sa)
+}
+
+fn sweep_with(engine: Config, seed: u64, spare_sa: bool) -> String {
     let (fabric, clock) = (fabric(), VirtualClock::default());
     clock.set_wall_offset(WALL);
     let plan = SweepPlan::new(&ibnet::partition::whole_fabric(&fabric, "here").0);
@@ -84,7 +91,6 @@ fn sweep(seed: u64, spare_sa: bool) -> String {
         forged: Some(Forgery { share: 0.02, defect: Defect::Length, instead: true }),
         receive_queue: Some(ReceiveQueue { capacity: 28, within: Duration::from_micros(50) }),
     };
-    let engine = Config::default();
     let settings = DriverSettings { sweeps: Some(SLOTS), ..DriverSettings::simulated("here", INTERVAL, engine) };
     let (outlet, lines) = Destination::memory();
     let driver = Driver::new(plan, settings, transport, clock.clone(), outlet, seed);
@@ -147,4 +153,32 @@ fn same_seed_gives_the_same_records() {
 #[test]
 fn records_without_lost_path_queries_do_not_depend_on_their_retries() {
     assert_eq!(sha256(&without_added(&sweep(1, true))), SHA256_SPARED, "the records differ although no path query was lost");
+}
+
+#[test]
+fn record_states_the_slots_since_the_last_reading_of_each_group() {
+    /// Groups with a counter that no other group of these devices has.
+    const OF: [(&str, &str); 3] = [
+        ("extended_slots", "port_xmit_data_bytes"),
+        ("xmtdisc_slots", "port_inactive_discards"),
+        ("rcverr_slots", "port_local_physical_errors"),
+    ];
+    let engine = Config { cadence: Cadence::new(vec![1, 1, 2, 3], 1, 1), ..Config::default() };
+    let records = sweep_with(engine, 3, false);
+    let mut last = BTreeMap::new();
+    let mut stated = BTreeMap::<u64, u64>::new();
+    for text in records.lines() {
+        let Line::Port(port) = strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")) else { continue };
+        for (field, counter) in OF {
+            let slots = port.counter(field);
+            if !port.counters.contains_key(counter) {
+                assert_eq!(slots, None, "{text}");
+                continue;
+            }
+            let before = last.insert((port.guid, port.port, counter), port.slot);
+            assert_eq!(slots.unwrap_or(1), before.map_or(0, |before| port.slot - before), "{field} in {text}");
+            *stated.entry(slots.unwrap_or(1)).or_default() += 1;
+        }
+    }
+    assert!([0, 1, 2, 3, 4].iter().all(|slots| stated.contains_key(slots)), "{stated:?}");
 }

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ibnet::record::counters;
+use ibnet::record::{counters, is_slots_field};
 use ibnet::suggest;
 use rustc_hash::FxHashMap;
 
@@ -432,7 +432,8 @@ impl Fold for HeatMap {
         }
         if self.uses_counters() {
             if self.names.is_empty() {
-                self.names.extend(port.counters.iter().map(|(name, _)| (*name).to_owned()));
+                let names = port.counters.iter().map(|(name, _)| *name).filter(|name| !is_slots_field(name));
+                self.names.extend(names.map(str::to_owned));
             }
             self.put_rates(row, port, silent);
         }

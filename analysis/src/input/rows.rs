@@ -61,10 +61,11 @@ const NAMES: [&str; 2] = [PortField::node.name(), PortField::peer.name()];
 /// Returns a mark for each column that a fold needs. `fields` are the names of its fields; `None`
 /// means all of them.
 pub(super) fn columns(table: TableName, with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
+    let slots = COUNTERS.end..column_of(PortField::saturated);
     let is_needed = |(index, name): (usize, &str)| {
         let is_merged = MERGED.map(column_of).contains(&index) || (with_counters && index == column_of(MERGED_WITH_COUNTERS));
         let is_named = fields.is_none_or(|names| is_merged || names.iter().any(|field| field == name));
-        is_named && (with_counters || !COUNTERS.contains(&index))
+        is_named && (with_counters || !COUNTERS.contains(&index)) && !slots.contains(&index)
     };
     table.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::record::{Role, Says};
+use ibnet::record::{Role, Says, is_slots_field};
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_analysis::record::{Port, Value};
@@ -153,7 +153,7 @@ fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> Po
         LinkRate::new(width, speed).data_gbps()
     };
     let peer = last.peer_guid.zip(last.peer_port);
-    let counters = read.iter().flat_map(|port| &port.counters);
+    let counters = read.iter().flat_map(|port| &port.counters).filter(|(name, _)| !is_slots_field(name));
     PortAnswer {
         guid: last.guid,
         port: last.port,

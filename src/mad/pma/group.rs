@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use super::{
     Attribute, Capabilities, Field, congestion, error_details, extended_speeds, flow_control, port_counters, port_counters_extended,
@@ -175,6 +176,14 @@ impl Group {
             Self::VlXmitTimeCc => "vlxmittimecc",
             Self::SmplCtl => "smplctl",
         }
+    }
+}
+
+impl Group {
+    /// Returns the field of the records with the number of slots since the last reading of the group.
+    pub fn slots_field(self) -> &'static str {
+        static FIELDS: LazyLock<[String; Group::ALL.len()]> = LazyLock::new(|| Group::ALL.map(|group| format!("{group}_slots")));
+        &FIELDS[self as usize]
     }
 }
 
