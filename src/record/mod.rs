@@ -101,9 +101,15 @@ pub fn counter_lengths() -> impl Iterator<Item = (&'static str, usize)> {
     Group::ALL.into_iter().flat_map(|group| group.fields().map(|field| (field.json, usize::from(field.len))))
 }
 
-/// Returns whether a field has the number of slots since the last reading of a group.
+/// Returns the fields of a `port` record with the numbers of slots since the last reading of each
+/// group. They follow the counters.
+pub fn slots_fields() -> [&'static str; Group::ALL.len()] {
+    Group::ALL.map(Group::slots_field)
+}
+
+/// Returns whether a field is one of [`slots_fields`].
 pub fn is_slots_field(name: &str) -> bool {
-    Group::ALL.into_iter().any(|group| group.slots_field() == name)
+    slots_fields().contains(&name)
 }
 
 /// Appends a record and a line feed.

@@ -9,12 +9,11 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor, value};
 
-use super::counter_lengths;
 use super::fields::{EventRecord, HistogramRecord, Start, SweepRecord};
 use super::port::{PortField, Presence};
 use super::reader::Type;
 pub use super::value::Kind;
-use crate::mad::pma::Group;
+use super::{counter_lengths, slots_fields};
 
 /// A field of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +47,7 @@ fn port_fields() -> impl Iterator<Item = Field> {
         .map(|(name, values)| (name, if values == 1 { Kind::Unsigned(64) } else { Kind::Integers }))
         .map(|(name, kind)| Field { name, kind, presence: Presence::Optional })
         .collect();
-    let slots = Group::ALL.map(|group| Field { name: group.slots_field(), kind: Kind::Unsigned(32), presence: Presence::Optional });
+    let slots = slots_fields().map(|name| Field { name, kind: Kind::Unsigned(32), presence: Presence::Optional });
     PortField::ALL.iter().flat_map(move |field| match field.kind() {
         Some(kind) => vec![Field { name: field.name(), kind, presence: field.presence() }],
         None => [&counters[..], &slots].concat(),

@@ -7,10 +7,9 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use ibnet::mad::pma::Group;
 use ibnet::record::reader::Type;
 use ibnet::record::schema::{self, Field};
-use ibnet::record::{Change, PortField, Presence};
+use ibnet::record::{Change, PortField, Presence, slots_fields};
 use rustc_hash::FxHashMap;
 
 /// Version of the schema, in the metadata of each file. Columns can be added without a new version.
@@ -161,12 +160,12 @@ impl Schema {
 pub static COUNTERS: LazyLock<Range<usize>> = LazyLock::new(|| {
     let first = PortField::counters as usize;
     // The list of fields has all of these as one field, and does not have the type.
-    first..first + schema::fields(Type::Port).len() - PortField::ALL.len() - Group::ALL.len()
+    first..first + schema::fields(Type::Port).len() - PortField::ALL.len() - slots_fields().len()
 });
 
 /// Returns the number of the column of a field in `ports` and `ports_1m`.
 pub fn column_of(field: PortField) -> usize {
-    let after_counters = if field > PortField::counters { COUNTERS.len() + Group::ALL.len() - 1 } else { 0 };
+    let after_counters = if field > PortField::counters { COUNTERS.len() + slots_fields().len() - 1 } else { 0 };
     field as usize + after_counters
 }
 
@@ -248,8 +247,7 @@ mod tests {
     /// Returns name, type and meaning of a missing value of each column: `!` for a value that is always
     /// there, `?` for an absent field. Counters are left out.
     fn written(table: TableName) -> String {
-        let slots = Group::ALL.map(Group::slots_field);
-        let counters: Vec<&str> = counter_lengths().map(|(name, _)| name).chain(slots).collect();
+        let counters: Vec<&str> = counter_lengths().map(|(name, _)| name).chain(slots_fields()).collect();
         let column = |column: &ColumnSpec| {
             let kind = match column.kind {
                 Kind::Unsigned(bits) => format!("u{bits}"),
@@ -316,7 +314,7 @@ mod tests {
                 assert_eq!(table.schema().index(field.name()), Some(column_of(field)), "{}", field.name());
             }
         }
-        for name in Group::ALL.map(Group::slots_field) {
+        for name in slots_fields() {
             let column = ports.iter().find(|column| column.name == name).unwrap();
             assert_eq!((column.kind, column.presence), (Kind::Unsigned(32), Presence::Optional), "{name}");
         }
