@@ -27,13 +27,27 @@ mod umad {
     /// Prefixes of the fields of libibmad that the library compares with its own decoding.
     ///
     /// They belong to the attributes of performance management, NodeInfo, PortInfo and PathRecord.
-    const FIELD_PREFIXES: [&str; 8] = ["IB_PC_", "IB_PESC_", "IB_PSC_", "IB_CPI_", "IB_NODE_", "IB_PORT_", "IB_SA_PR_", "IB_SMINFO_"];
+    const FIELD_PREFIXES: [&str; 8] = [
+        "IB_PC_",
+        "IB_PESC_",
+        "IB_PSC_",
+        "IB_CPI_",
+        "IB_NODE_",
+        "IB_PORT_",
+        "IB_SA_PR_",
+        "IB_SMINFO_",
+    ];
 
     pub(super) fn bind() {
         let mut flags = Vec::new();
         for library in ["libibumad", "libibmad"] {
             match pkg_config::probe_library(library) {
-                Ok(found) => flags.extend(found.include_paths.iter().map(|path| format!("-I{}", path.display()))),
+                Ok(found) => flags.extend(
+                    found
+                        .include_paths
+                        .iter()
+                        .map(|path| format!("-I{}", path.display())),
+                ),
                 Err(error) => panic!(
                     "cannot build the feature `umad`: pkg-config does not find {library}\n\n\
                      Install the headers of rdma-core, libclang and pkg-config:\n\
@@ -72,8 +86,11 @@ mod umad {
             .generate()
             .unwrap_or_else(|error| panic!("cannot build the feature `umad`: libclang cannot parse the headers of rdma-core: {error}"));
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-        bindings.write_to_file(out.join("rdma_core.rs")).expect("cargo makes OUT_DIR writable");
-        fs::write(out.join("libibmad_fields.rs"), fields.table()).expect("cargo makes OUT_DIR writable");
+        bindings
+            .write_to_file(out.join("rdma_core.rs"))
+            .expect("cargo makes OUT_DIR writable");
+        fs::write(out.join("libibmad_fields.rs"), fields.table())
+            .expect("cargo makes OUT_DIR writable");
     }
 
     /// Collects the names and numbers of libibmad's fields while bindgen parses the header.
@@ -81,7 +98,12 @@ mod umad {
     struct Fields(Rc<RefCell<Vec<(String, i64)>>>);
 
     impl ParseCallbacks for Fields {
-        fn enum_variant_name(&self, enum_name: Option<&str>, name: &str, value: EnumVariantValue) -> Option<String> {
+        fn enum_variant_name(
+            &self,
+            enum_name: Option<&str>,
+            name: &str,
+            value: EnumVariantValue,
+        ) -> Option<String> {
             let number = match value {
                 EnumVariantValue::Signed(number) => number,
                 EnumVariantValue::Unsigned(number) => number.try_into().ok()?,
@@ -102,7 +124,8 @@ mod umad {
             let mut fields = self.0.borrow().clone();
             fields.sort();
             fields.dedup();
-            let mut text = "pub(super) static FIELDS: &[(&str, MAD_FIELDS::Type)] = &[\n".to_owned();
+            let mut text =
+                "pub(super) static FIELDS: &[(&str, MAD_FIELDS::Type)] = &[\n".to_owned();
             for (name, number) in fields {
                 let _ = writeln!(text, "    (\"{name}\", {number}),");
             }

@@ -13,7 +13,9 @@ use std::process::Command;
 use divan::{Bencher, black_box};
 use ibnet::mad::exchange::{Completion, Outcome};
 use ibnet::mad::header::METHOD_GET_RESP;
-use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, Data, Field, Group, PORT_SAMPLES_CONTROL, Sampling, data_mut};
+use ibnet::mad::pma::{
+    CLASS_PORT_INFO, Capabilities, Data, Field, Group, PORT_SAMPLES_CONTROL, Sampling, data_mut,
+};
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, NODE_INFO, NodeInfo, PORT_INFO, PortInfo};
 use ibnet::mad::{MAD_LEN, Mad, pma};
 use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
@@ -44,10 +46,19 @@ fn print_instructions() {
     let count = |slots: u64| -> Option<u64> {
         let this = std::env::current_exe().ok()?;
         let mut valgrind = Command::new("valgrind");
-        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(this).args([SLOTS, &slots.to_string()]);
+        valgrind
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg(this)
+            .args([SLOTS, &slots.to_string()]);
         let output = valgrind.output().ok()?.stderr;
         let output = String::from_utf8_lossy(&output);
-        output.lines().find_map(|line| line.split_once("Collected : "))?.1.trim().parse().ok()
+        output
+            .lines()
+            .find_map(|line| line.split_once("Collected : "))?
+            .1
+            .trim()
+            .parse()
+            .ok()
     };
     let mads = 100 * u64::from(PORTS) * Group::DEFAULT.len() as u64;
     match (count(20), count(120)) {
@@ -63,25 +74,49 @@ const PORTS: u8 = 150;
 const SWITCH: Guid = Guid(0x20_0006);
 /// 64-bit traffic counters, and error counters only in PortCounters, so that both groups are
 /// decoded.
-const CAPABILITIES: Capabilities = Capabilities { mask: 0x1300, mask2: 0, option_mask: None };
+const CAPABILITIES: Capabilities = Capabilities {
+    mask: 0x1300,
+    mask2: 0,
+    option_mask: None,
+};
 const SECOND: u64 = 1_000_000_000;
 
 /// Returns an engine with a switch of 150 ports after discovery and one slot, at the first second.
 fn engine(groups: &[Group]) -> Engine {
-    let plan = DevicePlan { guid: SWITCH, lid: Lid(1), kind: NodeKind::Switch, ports: (1..=PORTS).map(PortNum).collect() };
-    let mut engine = Engine::new(&[plan], Config { groups: groups.into(), ..Config::default() }, 1);
+    let plan = DevicePlan {
+        guid: SWITCH,
+        lid: Lid(1),
+        kind: NodeKind::Switch,
+        ports: (1..=PORTS).map(PortNum).collect(),
+    };
+    let mut engine = Engine::new(
+        &[plan],
+        Config {
+            groups: groups.into(),
+            ..Config::default()
+        },
+        1,
+    );
     engine.start_discovery(Instant::ZERO, Instant::from_nanos(SECOND));
     answer_all(&mut engine, Instant::ZERO);
     slot(&mut engine, 1);
     let sample = engine.sample(0);
-    assert_eq!((sample.status, sample.verified, sample.mads), (Status::Ok, true, groups.len() as u32), "the port is not swept completely");
+    assert_eq!(
+        (sample.status, sample.verified, sample.mads),
+        (Status::Ok, true, groups.len() as u32),
+        "the port is not swept completely"
+    );
     engine
 }
 
 /// Sweeps all ports at one instant.
 fn slot(engine: &mut Engine, second: u64) {
     let now = Instant::from_nanos(second * SECOND);
-    engine.start_slot(now, Instant::from_nanos(u64::MAX), Instant::from_nanos(u64::MAX));
+    engine.start_slot(
+        now,
+        Instant::from_nanos(u64::MAX),
+        Instant::from_nanos(u64::MAX),
+    );
     answer_all(engine, now);
 }
 
@@ -96,7 +131,14 @@ fn answer_all(engine: &mut Engine, now: Instant) {
         let data = data_mut(&mut mad);
         if (class, attribute) == (CLASS_SUBN_LID_ROUTED, NODE_INFO) {
             let kind = Some(NodeKind::Switch);
-            NodeInfo { kind, port_guid: SWITCH, vendor_id: 0x2c9, device_id: 0xd2f0, ..NodeInfo::default() }.emit(data);
+            NodeInfo {
+                kind,
+                port_guid: SWITCH,
+                vendor_id: 0x2c9,
+                device_id: 0xd2f0,
+                ..NodeInfo::default()
+            }
+            .emit(data);
         } else if (class, attribute) == (CLASS_SUBN_LID_ROUTED, PORT_INFO) {
             PortInfo::of_rate(&LinkRate::new("4x", "HDR"), PortInfo::ACTIVE).emit(data);
         } else if attribute == CLASS_PORT_INFO.id {
@@ -108,10 +150,24 @@ fn answer_all(engine: &mut Engine, now: Instant) {
             data[12..16].fill(counters);
             data[20..24].fill(counters);
             if attribute == PORT_SAMPLES_CONTROL.id {
-                Sampling { tick: 7, option_mask: u64::MAX }.emit(data);
+                Sampling {
+                    tick: 7,
+                    option_mask: u64::MAX,
+                }
+                .emit(data);
             }
         }
-        engine.handle_completion(&Completion { tid, outcome: Outcome::Reply { slid: target.lid, len: MAD_LEN } }, &mad, now);
+        engine.handle_completion(
+            &Completion {
+                tid,
+                outcome: Outcome::Reply {
+                    slid: target.lid,
+                    len: MAD_LEN,
+                },
+            },
+            &mad,
+            now,
+        );
     }
     while engine.poll_event().is_some() {}
 }
@@ -119,7 +175,13 @@ fn answer_all(engine: &mut Engine, now: Instant) {
 #[divan::bench]
 fn encode_a_request(bencher: Bencher<'_, '_>) {
     let mut mad: Mad = [0; MAD_LEN];
-    bencher.bench_local(|| black_box(pma::Query { attribute: 0x1d, port: Some(PortNum(7)) }).emit(Tid(1), black_box(&mut mad)));
+    bencher.bench_local(|| {
+        black_box(pma::Query {
+            attribute: 0x1d,
+            port: Some(PortNum(7)),
+        })
+        .emit(Tid(1), black_box(&mut mad))
+    });
 }
 
 /// Requests, scheduling and checks of replies for a slot of 150 ports. Divide by the number of
@@ -127,7 +189,9 @@ fn encode_a_request(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn schedule_150_ports(bencher: Bencher<'_, '_>) {
     let mut engine = engine(&Group::DEFAULT);
-    bencher.counter(divan::counter::ItemsCount::new(PORTS)).bench_local(|| slot(&mut engine, 1));
+    bencher
+        .counter(divan::counter::ItemsCount::new(PORTS))
+        .bench_local(|| slot(&mut engine, 1));
 }
 
 /// A port with a reading of one slot and replies of the next, so that rates can be computed.
@@ -146,7 +210,12 @@ fn prepared(groups: &[Group]) -> Prepared {
     slot(&mut engine, 2);
     first.take(&columns, 2, &engine.sample(0));
     slot(&mut engine, 3);
-    Prepared { engine, columns, first, identity: identity() }
+    Prepared {
+        engine,
+        columns,
+        first,
+        identity: identity(),
+    }
 }
 
 fn identity() -> PortIdentity {
@@ -154,20 +223,47 @@ fn identity() -> PortIdentity {
     let (lid, node) = (Lid(4), "rack0-leaf0".to_owned());
     let (link, link_source) = (LinkRate::new("4x", "HDR"), LinkSource::Live);
     let (mtu, vls) = (Some(4096), Some(4));
-    PortIdentity { guid: SWITCH, port: PortNum(1), lid, node, kind: NodeKind::Switch, hops: Some(1), peer, link, link_source, mtu, vls }
+    PortIdentity {
+        guid: SWITCH,
+        port: PortNum(1),
+        lid,
+        node,
+        kind: NodeKind::Switch,
+        hops: Some(1),
+        peer,
+        link,
+        link_source,
+        mtu,
+        vls,
+    }
 }
 
 /// All replies of a port, compared with the slot before.
 fn decode(bencher: Bencher<'_, '_>, groups: &[Group]) {
-    let Prepared { engine, columns, first, .. } = prepared(groups);
-    bencher.with_inputs(|| first.clone()).bench_local_refs(|reading| reading.take(&columns, 3, black_box(&engine.sample(0))));
+    let Prepared {
+        engine,
+        columns,
+        first,
+        ..
+    } = prepared(groups);
+    bencher
+        .with_inputs(|| first.clone())
+        .bench_local_refs(|reading| reading.take(&columns, 3, black_box(&engine.sample(0))));
 }
 
 fn line(bencher: Bencher<'_, '_>, groups: &[Group]) {
-    let Prepared { engine, columns, mut first, identity } = prepared(groups);
+    let Prepared {
+        engine,
+        columns,
+        mut first,
+        identity,
+    } = prepared(groups);
     let sample = engine.sample(0);
     first.take(&columns, 3, &sample);
-    assert!(first.resets.is_empty() && first.rates.xmit_gbps.is_some_and(|gbps| gbps > 0.0), "the record has no rates");
+    assert!(
+        first.resets.is_empty() && first.rates.xmit_gbps.is_some_and(|gbps| gbps > 0.0),
+        "the record has no rates"
+    );
     let record = PortRecord {
         ts: SECOND,
         slot: 3,
@@ -209,8 +305,15 @@ fn line_of_20_groups(bencher: Bencher<'_, '_>) {
 
 /// Returns the counters of a group that the records of this switch have.
 fn shown(group: Group) -> impl Iterator<Item = &'static Field> {
-    let wider = move |field| group.wider(field).is_some_and(|(_, wide)| CAPABILITIES.have(wide.needs));
-    group.attribute().counters().filter(move |field| CAPABILITIES.have(field.needs) && !wider(field))
+    let wider = move |field| {
+        group
+            .wider(field)
+            .is_some_and(|(_, wide)| CAPABILITIES.have(wide.needs))
+    };
+    group
+        .attribute()
+        .counters()
+        .filter(move |field| CAPABILITIES.have(field.needs) && !wider(field))
 }
 
 /// Reads all values of a record and does nothing else, for comparison with libibmad.
@@ -218,13 +321,20 @@ fn values(bencher: Bencher<'_, '_>, groups: &[Group]) {
     let engine = engine(groups);
     let sample = engine.sample(0);
     let answer = |place| *sample.answer(place).expect("every group has an answer").1;
-    let replies: Vec<(Data, Vec<&Field>)> =
-        groups.iter().enumerate().map(|(place, group)| (answer(place), shown(*group).collect())).collect();
+    let replies: Vec<(Data, Vec<&Field>)> = groups
+        .iter()
+        .enumerate()
+        .map(|(place, group)| (answer(place), shown(*group).collect()))
+        .collect();
     let mut ours: Vec<u64> = Vec::with_capacity(1024);
     bencher.bench_local(|| {
         ours.clear();
         for (data, fields) in black_box(&replies) {
-            ours.extend(fields.iter().flat_map(|field| (0..field.len).map(|index| field.raw(data, index))));
+            ours.extend(
+                fields
+                    .iter()
+                    .flat_map(|field| (0..field.len).map(|index| field.raw(data, index))),
+            );
         }
     });
 }
@@ -248,13 +358,24 @@ mod libibmad {
     use super::*;
 
     fn values(bencher: Bencher<'_, '_>, groups: &[Group]) {
-        let Prepared { engine, columns, mut first, .. } = prepared(groups);
+        let Prepared {
+            engine,
+            columns,
+            mut first,
+            ..
+        } = prepared(groups);
         let sample = engine.sample(0);
         first.take(&columns, 3, &sample);
-        let ours: Vec<u64> = first.counters(&columns).flat_map(|(_, raws)| raws).copied().collect();
+        let ours: Vec<u64> = first
+            .counters(&columns)
+            .flat_map(|(_, raws)| raws)
+            .copied()
+            .collect();
         let reply = |(place, group): (usize, &Group)| -> (Reply, Vec<FieldReader>) {
             let all = field_readers(group.attribute()).into_iter();
-            let readers = all.filter(|reader| shown(*group).any(|field| field.name == reader.field.name)).collect();
+            let readers = all
+                .filter(|reader| shown(*group).any(|field| field.name == reader.field.name))
+                .collect();
             let mut mad = [0; MAD_LEN];
             *data_mut(&mut mad) = *sample.answer(place).expect("every group has an answer").1;
             (Reply::new(&mad), readers)
@@ -295,9 +416,24 @@ struct CompleteSweep {
 
 impl CompleteSweep {
     fn new() -> Self {
-        let Prepared { engine, columns, first, identity } = prepared(&Group::DEFAULT);
-        let (readings, lines) = (vec![first; usize::from(PORTS)], Vec::with_capacity(4096 * usize::from(PORTS)));
-        Self { engine, columns, readings, identity, lines, second: 2 }
+        let Prepared {
+            engine,
+            columns,
+            first,
+            identity,
+        } = prepared(&Group::DEFAULT);
+        let (readings, lines) = (
+            vec![first; usize::from(PORTS)],
+            Vec::with_capacity(4096 * usize::from(PORTS)),
+        );
+        Self {
+            engine,
+            columns,
+            readings,
+            identity,
+            lines,
+            second: 2,
+        }
     }
 
     fn slot(&mut self) {
@@ -325,5 +461,7 @@ impl CompleteSweep {
 #[divan::bench]
 fn all_of_150_ports(bencher: Bencher<'_, '_>) {
     let mut sweep = CompleteSweep::new();
-    bencher.counter(divan::counter::ItemsCount::new(PORTS)).bench_local(|| sweep.slot());
+    bencher
+        .counter(divan::counter::ItemsCount::new(PORTS))
+        .bench_local(|| sweep.slot());
 }

@@ -37,7 +37,9 @@ fn main() {
         let time = Duration::from_secs(u64::from(seconds));
         let swept = large.sweep(1, slots as usize, Duration::from_secs(1) / rate_hz);
         let load = large.load(&swept, time);
-        let ms = |lengths: &[Duration], share: usize| lengths[(lengths.len() - 1) * share / 100].as_secs_f64() * 1e3;
+        let ms = |lengths: &[Duration], share: usize| {
+            lengths[(lengths.len() - 1) * share / 100].as_secs_f64() * 1e3
+        };
         println!(
             "| {rate_hz} Hz | {seconds} s | {} of {} | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} ms | {:.0} | {:.5} % | {:.5} % |",
             swept.incomplete,

@@ -80,7 +80,11 @@ impl Fleet {
     /// Returns the hosts with their HCAs.
     fn hosts(&self) -> BTreeMap<&str, Vec<DeviceId>> {
         let mut hosts: BTreeMap<&str, Vec<DeviceId>> = BTreeMap::new();
-        for (id, device) in self.fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca && device.linked_ports() > 0) {
+        for (id, device) in self
+            .fabric
+            .iter()
+            .filter(|(_, device)| device.kind == NodeKind::Hca && device.linked_ports() > 0)
+        {
             hosts.entry(device.host()).or_default().push(id);
         }
         hosts
@@ -91,8 +95,12 @@ impl Fleet {
         match &self.begin {
             None => self.started.elapsed(),
             Some(file) => {
-                let begin = std::fs::metadata(file).and_then(|file| file.modified()).ok();
-                begin.and_then(|begin| begin.elapsed().ok()).unwrap_or_default()
+                let begin = std::fs::metadata(file)
+                    .and_then(|file| file.modified())
+                    .ok();
+                begin
+                    .and_then(|begin| begin.elapsed().ok())
+                    .unwrap_or_default()
             }
         }
     }
@@ -103,19 +111,37 @@ impl Fleet {
         let seconds = now.as_secs();
         let mut all = Vec::new();
         let mut octets = |device: String, received: u64, sent: u64| {
-            all.push(("node_network_receive_bytes_total", vec![("device", device.clone())], BEFORE + received));
-            all.push(("node_network_transmit_bytes_total", vec![("device", device)], BEFORE + sent));
+            all.push((
+                "node_network_receive_bytes_total",
+                vec![("device", device.clone())],
+                BEFORE + received,
+            ));
+            all.push((
+                "node_network_transmit_bytes_total",
+                vec![("device", device)],
+                BEFORE + sent,
+            ));
         };
         octets("eth0".to_owned(), seconds * 3000, seconds * 2000);
         let mut writes = 0;
         for (number, hca) in hcas.iter().enumerate() {
-            let HostCounters { ipoib_sent, ipoib_received, nfs_writes } =
-                self.storms.counters(*hca, &self.traffic, time::Instant::ZERO + now);
+            let HostCounters {
+                ipoib_sent,
+                ipoib_received,
+                nfs_writes,
+            } = self
+                .storms
+                .counters(*hca, &self.traffic, time::Instant::ZERO + now);
             octets(format!("ib{number}"), ipoib_received, ipoib_sent);
             writes += nfs_writes;
         }
-        let requests =
-            |method: &str, value: u64| ("node_nfs_requests_total", vec![("proto", "4".to_owned()), ("method", method.to_owned())], value);
+        let requests = |method: &str, value: u64| {
+            (
+                "node_nfs_requests_total",
+                vec![("proto", "4".to_owned()), ("method", method.to_owned())],
+                value,
+            )
+        };
         all.push(requests("Write", 7_000_000 + writes));
         // A client asks for the attributes of a file now and then.
         all.push(requests("Getattr", 9_000_000 + seconds * 2 + writes / 16));
@@ -126,9 +152,14 @@ impl Fleet {
     fn page(&self, name: &str) -> Option<String> {
         let hosts = self.hosts();
         let hcas = hosts.get(name)?;
-        let mut page = format!("# TYPE node_uname_info gauge\nnode_uname_info{{nodename=\"{name}\",sysname=\"Linux\"}} 1\n");
+        let mut page = format!(
+            "# TYPE node_uname_info gauge\nnode_uname_info{{nodename=\"{name}\",sysname=\"Linux\"}} 1\n"
+        );
         for (metric, labels, value) in self.counters(hcas) {
-            let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+            let labels: Vec<_> = labels
+                .iter()
+                .map(|(name, value)| format!("{name}=\"{value}\""))
+                .collect();
             page += &format!("{metric}{{{}}} {value}\n", labels.join(","));
         }
         Some(page)
@@ -146,12 +177,18 @@ impl Fleet {
             while reader.read_line(&mut header)? > 2 {
                 header.clear();
             }
-            let host = request.split(' ').nth(1).and_then(|path| path.strip_prefix('/')?.strip_suffix("/metrics"));
+            let host = request
+                .split(' ')
+                .nth(1)
+                .and_then(|path| path.strip_prefix('/')?.strip_suffix("/metrics"));
             let (status, body) = match host.and_then(|host| self.page(host)) {
                 Some(page) => ("200 OK", page),
                 None => ("404 Not Found", "no such host\n".to_owned()),
             };
-            let head = format!("HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\r\n", body.len());
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
             stream.write_all((head + &body).as_bytes())?;
         }
     }
@@ -159,13 +196,24 @@ impl Fleet {
     fn write_lines(&self, path: &PathBuf, seconds: u32) -> std::io::Result<()> {
         let mut file = BufWriter::new(File::create(path)?);
         for second in 0..seconds {
-            thread::sleep((self.started + Duration::from_secs(second.into())).saturating_duration_since(Instant::now()));
-            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            thread::sleep(
+                (self.started + Duration::from_secs(second.into()))
+                    .saturating_duration_since(Instant::now()),
+            );
+            let time = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
             for (name, hcas) in self.hosts() {
                 for (metric, labels, value) in self.counters(&hcas) {
-                    let labels: String = labels.iter().map(|(name, value)| format!(",\"{name}\":\"{value}\"")).collect();
+                    let labels: String = labels
+                        .iter()
+                        .map(|(name, value)| format!(",\"{name}\":\"{value}\""))
+                        .collect();
                     let time = format!("{}.{:03}", time.as_secs(), time.subsec_millis());
-                    writeln!(file, "{{\"time\":{time},\"host\":\"{name}\",\"metric\":\"{metric}\",\"value\":{value}{labels}}}")?;
+                    writeln!(
+                        file,
+                        "{{\"time\":{time},\"host\":\"{name}\",\"metric\":\"{metric}\",\"value\":{value}{labels}}}"
+                    )?;
                 }
             }
             file.flush()?;
@@ -176,7 +224,11 @@ impl Fleet {
     /// Returns a configuration of Prometheus. Each host is a target `HOST:9100`, as with real
     /// exporters. The relabelling directs the requests to this program.
     fn configuration(&self, address: &str) -> String {
-        let targets: Vec<String> = self.hosts().keys().map(|host| format!("'{host}:9100'")).collect();
+        let targets: Vec<String> = self
+            .hosts()
+            .keys()
+            .map(|host| format!("'{host}:9100'"))
+            .collect();
         format!(
             "global: {{scrape_interval: 1s}}\n\
              scrape_configs:\n\
@@ -194,16 +246,25 @@ impl Fleet {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let args = Args::parse();
-    let fabric = net_file::parse(&std::fs::read(&args.net)?, &args.net.display().to_string())?.fabric;
+    let fabric =
+        net_file::parse(&std::fs::read(&args.net)?, &args.net.display().to_string())?.fabric;
     let order = match &*args.scenario {
         "ipoib_flood" => StormOrder::Only(StormKind::IpoibFlood),
         "nfs_storm" => StormOrder::Only(StormKind::NfsStorm),
         "storms" => StormOrder::FloodThenStorm,
         other => return Err(format!("unknown scenario {other}").into()),
     };
-    let storms = order.storms(&fabric, time::Instant::ZERO + args.start, args.length).ok_or("the fabric is too small")?;
+    let storms = order
+        .storms(&fabric, time::Instant::ZERO + args.start, args.length)
+        .ok_or("the fabric is too small")?;
     let (storms, traffic) = StormHosts::with_traffic(&fabric, args.seed, &storms);
-    let fleet = Arc::new(Fleet { started, begin: args.begin, fabric, storms, traffic });
+    let fleet = Arc::new(Fleet {
+        started,
+        begin: args.begin,
+        fabric,
+        storms,
+        traffic,
+    });
     if let (Some(path), Some(seconds)) = (&args.lines, args.seconds) {
         return Ok(fleet.write_lines(path, seconds)?);
     }
@@ -211,7 +272,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = &args.prometheus {
         // A reader never finds a part of the file.
         let part = path.with_extension("part");
-        std::fs::write(&part, fleet.configuration(&listener.local_addr()?.to_string()))?;
+        std::fs::write(
+            &part,
+            fleet.configuration(&listener.local_addr()?.to_string()),
+        )?;
         std::fs::rename(part, path)?;
     }
     for stream in listener.incoming() {

@@ -16,17 +16,42 @@ use ibnet::topology::synthetic;
 fn main() -> io::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let is_ibsim = args.iter().any(|arg| arg == "--ibsim");
-    let fabric = match args.iter().find(|arg| *arg != "--ibsim").map_or("stria", String::as_str) {
+    let fabric = match args
+        .iter()
+        .find(|arg| *arg != "--ibsim")
+        .map_or("stria", String::as_str)
+    {
         "stria" => synthetic::stria(),
-        "tiers" => ThreeTiers { radix: 16, pods: 13 }.blueprint(),
-        "torus" => Grid { sizes: vec![4, 4, 4], wrapped: true, hosts: 4 }.blueprint(),
-        "dragonfly" => Dragonfly { groups: 6, leaves: 6, spines: 6, hosts: 8 }.blueprint(),
+        "tiers" => ThreeTiers {
+            radix: 16,
+            pods: 13,
+        }
+        .blueprint(),
+        "torus" => Grid {
+            sizes: vec![4, 4, 4],
+            wrapped: true,
+            hosts: 4,
+        }
+        .blueprint(),
+        "dragonfly" => Dragonfly {
+            groups: 6,
+            leaves: 6,
+            spines: 6,
+            hosts: 8,
+        }
+        .blueprint(),
         "large" => synthetic::large(),
         other => {
-            let message = format!("cannot make the fabric `{other}`: the shapes are stria, tiers, torus, dragonfly and large");
+            let message = format!(
+                "cannot make the fabric `{other}`: the shapes are stria, tiers, torus, dragonfly and large"
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
     };
-    let text = if is_ibsim { fabric.ibsim_net() } else { fabric.ports_report() };
+    let text = if is_ibsim {
+        fabric.ibsim_net()
+    } else {
+        fabric.ports_report()
+    };
     io::stdout().lock().write_all(text.as_bytes())
 }

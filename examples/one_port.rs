@@ -31,7 +31,11 @@ fn main() -> anyhow::Result<()> {
         #[cfg(feature = "umad")]
         None => {
             use ibnet::mad::transport::umad::{UmadTransport, ports};
-            show(&mut UmadTransport::open(&ports::find(&ibnet::types::HcaName::default())?)?, lid, port)
+            show(
+                &mut UmadTransport::open(&ports::find(&ibnet::types::HcaName::default())?)?,
+                lid,
+                port,
+            )
         }
         #[cfg(not(feature = "umad"))]
         None => bail!("built without InfiniBand: give a net file"),
@@ -43,14 +47,25 @@ fn main() -> anyhow::Result<()> {
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn show(transport: &mut impl Transport, lid: Lid, port: PortNum) -> anyhow::Result<()> {
     let attribute = Group::Extended.attribute();
-    let query = Query::Pma(pma::Query { attribute: attribute.id, port: Some(port) });
+    let query = Query::Pma(pma::Query {
+        attribute: attribute.id,
+        port: Some(port),
+    });
     let (tid, now) = (Tid(1), Instant::ZERO + Duration::from_secs(10));
     let mut mad: Mad = [0; MAD_LEN];
     query.emit(tid, &mut mad);
-    transport.send(&Target::general(lid, 0, 0, Duration::from_millis(50)), &mad, now)?;
+    transport.send(
+        &Target::general(lid, 0, 0, Duration::from_millis(50)),
+        &mad,
+        now,
+    )?;
     // This program sends one MAD only, so any other reply is foreign.
     let completion = transport.recv(&mut mad, Duration::from_millis(100), now)?;
-    let Some(Completion { tid: of, outcome: Outcome::Reply { slid, len } }) = completion else {
+    let Some(Completion {
+        tid: of,
+        outcome: Outcome::Reply { slid, len },
+    }) = completion
+    else {
         bail!("LID {lid} does not answer");
     };
     if (of, slid) != (tid, lid) {

@@ -13,10 +13,19 @@ use ibnet::topology::net_file;
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let loss = std::env::args().nth(1).map_or(Ok(0.0), |percent| percent.parse::<f64>())? / 100.0;
+    let loss = std::env::args()
+        .nth(1)
+        .map_or(Ok(0.0), |percent| percent.parse::<f64>())?
+        / 100.0;
     let fabric = net_file::parse(include_bytes!("stria.p"), "stria.p")?.fabric;
     let plan = all_linked_ports(&fabric);
-    let sim = SimFabric::new(fabric, Options { loss, ..Options::default() });
+    let sim = SimFabric::new(
+        fabric,
+        Options {
+            loss,
+            ..Options::default()
+        },
+    );
     let mut sweep = VirtualSweep::new(Arc::new(Mutex::new(sim)), &plan, Config::default(), 42);
     sweep.discover();
 

@@ -13,7 +13,13 @@ use std::process::Command;
 use std::time::SystemTime;
 
 /// Files and folders that the bundle depends on.
-const SOURCES: [&str; 5] = ["src", "build.mjs", "package.json", "package-lock.json", "tsconfig.json"];
+const SOURCES: [&str; 5] = [
+    "src",
+    "build.mjs",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+];
 
 /// Content types by the ending of the name.
 const TYPES: [(&str, &str); 6] = [
@@ -43,7 +49,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     println!("cargo::rerun-if-changed={}", bundle.display());
     let list = list(&bundle)?;
-    fs::write(PathBuf::from(std::env::var("OUT_DIR")?).join("page.rs"), list)?;
+    fs::write(
+        PathBuf::from(std::env::var("OUT_DIR")?).join("page.rs"),
+        list,
+    )?;
     Ok(())
 }
 
@@ -86,7 +95,9 @@ fn modified(path: &Path) -> Option<SystemTime> {
 
 /// Returns the time of the last change of a file, or of any file in a folder.
 fn newest_in(path: &Path) -> io::Result<SystemTime> {
-    let Some(mut newest) = modified(path) else { return Ok(SystemTime::UNIX_EPOCH) };
+    let Some(mut newest) = modified(path) else {
+        return Ok(SystemTime::UNIX_EPOCH);
+    };
     if path.is_dir() {
         for entry in fs::read_dir(path)? {
             newest = newest.max(newest_in(&entry?.path())?);
@@ -98,16 +109,36 @@ fn newest_in(path: &Path) -> io::Result<SystemTime> {
 /// Returns the Rust code of a list of all files: URL, content type, content.
 fn list(bundle: &Path) -> Result<String, Box<dyn Error>> {
     let mut paths: Vec<PathBuf> = fs::read_dir(bundle)
-        .map_err(|error| format!("cannot read the bundle of the page in {}: {error}; run npm run build in hub/page", bundle.display()))?
+        .map_err(|error| {
+            format!(
+                "cannot read the bundle of the page in {}: {error}; run npm run build in hub/page",
+                bundle.display()
+            )
+        })?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<io::Result<_>>()?;
     paths.sort();
     let mut list = String::from("&[\n");
     for path in paths {
-        let Some((_, content_type)) = TYPES.iter().find(|(ending, _)| path.extension() == Some(OsStr::new(ending))) else { continue };
-        let name = path.file_name().and_then(OsStr::to_str).ok_or("a file of the bundle has a name that is not UTF-8")?;
-        let url = if name == "index.html" { "/".to_owned() } else { format!("/{name}") };
-        list += &format!("    ({url:?}, {content_type:?}, include_bytes!({:?})),\n", path.display().to_string());
+        let Some((_, content_type)) = TYPES
+            .iter()
+            .find(|(ending, _)| path.extension() == Some(OsStr::new(ending)))
+        else {
+            continue;
+        };
+        let name = path
+            .file_name()
+            .and_then(OsStr::to_str)
+            .ok_or("a file of the bundle has a name that is not UTF-8")?;
+        let url = if name == "index.html" {
+            "/".to_owned()
+        } else {
+            format!("/{name}")
+        };
+        list += &format!(
+            "    ({url:?}, {content_type:?}, include_bytes!({:?})),\n",
+            path.display().to_string()
+        );
     }
     Ok(list + "]\n")
 }

@@ -194,7 +194,10 @@ impl Config {
     /// Returns whether the program will keep a password, a token or a private key in memory.
     pub fn has_secret(&self) -> bool {
         let of_plan = matches!(&self.plan, Plan::Published(store) if store.server.has_secret());
-        let of_metrics = self.metrics.as_ref().is_some_and(|metrics| metrics.password_file.is_some() || metrics.tls.is_some());
+        let of_metrics = self
+            .metrics
+            .as_ref()
+            .is_some_and(|metrics| metrics.password_file.is_some() || metrics.tls.is_some());
         let has_secret = |output: &Output| matches!(&output.to, Destination::Nats(options) if options.has_secret());
         of_plan || of_metrics || self.outputs.iter().any(has_secret)
     }
@@ -228,13 +231,30 @@ impl Raw {
             (Some(_), None) => self.plan_server.plan(&self.assignments)?,
             (None, Some(net)) => Plan::Net(net),
             (Some(assignments), Some(_)) => {
-                return Err(value("net", &self.net, &format!("no net file, because assignments is set to {}", assignments.display())));
+                return Err(value(
+                    "net",
+                    &self.net,
+                    &format!(
+                        "no net file, because assignments is set to {}",
+                        assignments.display()
+                    ),
+                ));
             }
             (None, None) => Plan::Net(simulate.clone().ok_or(ConfigError::NothingToSweep)?),
         };
         self.check_sampler(&plan)?;
-        let interval = duration("interval", &self.interval, Duration::from_millis(10), Duration::from_secs(3600))?;
-        let deadline = duration("timeout", &self.timeout, Duration::from_micros(100), interval)?;
+        let interval = duration(
+            "interval",
+            &self.interval,
+            Duration::from_millis(10),
+            Duration::from_secs(3600),
+        )?;
+        let deadline = duration(
+            "timeout",
+            &self.timeout,
+            Duration::from_micros(100),
+            interval,
+        )?;
         let grace = duration("grace", &self.grace, deadline, Duration::from_secs(10))?;
         let (groups, cadences) = groups::with_cadences(&self.groups, interval)?;
         // The table `[simulated]` is checked even if no fabric is simulated.
@@ -249,9 +269,18 @@ impl Raw {
                 timeout: deadline,
                 grace,
                 groups: groups.into(),
-                cadence: Cadence::new(cadences, self.wait_every()?, groups::in_slots(DOWN_EVERY, interval)),
+                cadence: Cadence::new(
+                    cadences,
+                    self.wait_every()?,
+                    groups::in_slots(DOWN_EVERY, interval),
+                ),
                 force_groups: groups::without_cadences("force_groups", &self.force_groups)?,
-                identity_every: duration("identity", &self.identity, Duration::from_secs(1), Duration::from_secs(24 * 3600))?,
+                identity_every: duration(
+                    "identity",
+                    &self.identity,
+                    Duration::from_secs(1),
+                    Duration::from_secs(24 * 3600),
+                )?,
                 verify_peers: self.peers,
                 managers_every: Some(engine::MANAGERS_EVERY),
                 sl: self.sl.number()?,
@@ -263,7 +292,12 @@ impl Raw {
             pkey: self.pkey()?,
             traps: self.traps,
             outputs: self.output.check()?,
-            drain: duration("drain", &self.drain, Duration::ZERO, Duration::from_secs(600))?,
+            drain: duration(
+                "drain",
+                &self.drain,
+                Duration::ZERO,
+                Duration::from_secs(600),
+            )?,
             metrics: self.metrics.check()?,
             simulation: simulate.map(|_| simulated),
         })
@@ -284,7 +318,13 @@ impl Raw {
 
     fn wait_every(&self) -> Result<u32, ConfigError> {
         let is_valid = (1..=groups::MAX_EVERY).contains(&self.wait_every);
-        is_valid.then_some(self.wait_every).ok_or_else(|| value("wait_every", &self.wait_every, "a number of slots from 1 to 1000000"))
+        is_valid.then_some(self.wait_every).ok_or_else(|| {
+            value(
+                "wait_every",
+                &self.wait_every,
+                "a number of slots from 1 to 1000000",
+            )
+        })
     }
 
     fn window(&self) -> Result<usize, ConfigError> {
@@ -307,9 +347,19 @@ impl Raw {
 const MAX_WINDOW: usize = 128;
 
 /// Parses a duration within bounds.
-fn duration(key: &'static str, text: &str, min: Duration, max: Duration) -> Result<Duration, ConfigError> {
+fn duration(
+    key: &'static str,
+    text: &str,
+    min: Duration,
+    max: Duration,
+) -> Result<Duration, ConfigError> {
     let show = humantime::format_duration;
-    let parsed = humantime::parse_duration(text).map_err(|_| value(key, &text, "a duration such as 1s or 5ms"))?;
+    let parsed = humantime::parse_duration(text)
+        .map_err(|_| value(key, &text, "a duration such as 1s or 5ms"))?;
     let expected = || format!("a duration from {} to {}", show(min), show(max));
-    if (min..=max).contains(&parsed) { Ok(parsed) } else { Err(value(key, &text, &expected())) }
+    if (min..=max).contains(&parsed) {
+        Ok(parsed)
+    } else {
+        Err(value(key, &text, &expected()))
+    }
 }

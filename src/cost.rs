@@ -123,7 +123,11 @@ impl Counters {
             Self::Extended => u32::MAX,
             Self::Base => !Capabilities::ADDITIONAL_EXTENDED,
         };
-        Capabilities { mask: u16::MAX, mask2, option_mask: Some(u64::MAX) }
+        Capabilities {
+            mask: u16::MAX,
+            mask2,
+            option_mask: Some(u64::MAX),
+        }
     }
 }
 
@@ -131,7 +135,12 @@ impl Sampling<'_> {
     /// Returns the cost of a sampler with these devices.
     pub fn cost(&self, devices: impl Iterator<Item = DeviceLoad>) -> Cost {
         let (mut cost, mut work, mut slowest, mut queries) = (Cost::default(), 0.0, 0.0_f64, 0.0);
-        for DeviceLoad { kind, ports, service } in devices {
+        for DeviceLoad {
+            kind,
+            ports,
+            service,
+        } in devices
+        {
             let of_port = |counters| self.mads_per_port(kind, counters) * f64::from(ports);
             let most = of_port(Counters::Base);
             let time = most * service.unwrap_or(SERVICE_TIME).as_secs_f64();
@@ -142,9 +151,13 @@ impl Sampling<'_> {
         }
         // A device answers one query at a time. All devices together have at most `window` queries
         // in flight, and the host handles one after another.
-        let sweep = slowest.max(work / self.window as f64).max(queries * CPU_TIME.as_secs_f64());
+        let sweep = slowest
+            .max(work / self.window as f64)
+            .max(queries * CPU_TIME.as_secs_f64());
         cost.sweep_ns = (sweep * 1e9).round() as u64;
-        let per_day = |octets: f64| (octets * f64::from(cost.ports) * 86_400.0 / self.interval.as_secs_f64()).round() as u64;
+        let per_day = |octets: f64| {
+            (octets * f64::from(cost.ports) * 86_400.0 / self.interval.as_secs_f64()).round() as u64
+        };
         cost.raw_bytes_per_day = per_day(self.record_octets());
         cost.packed_bytes_per_day = (self.groups == Group::DEFAULT).then(|| per_day(PACKED_OCTETS));
         cost
@@ -174,7 +187,10 @@ impl Sampling<'_> {
 
     /// Returns the number of queries of a port in an average slot.
     fn mads_per_port(&self, kind: NodeKind, counters: Counters) -> f64 {
-        let of = Circumstances { wait_in_base: counters == Counters::Base, is_down: false };
+        let of = Circumstances {
+            wait_in_base: counters == Counters::Base,
+            is_down: false,
+        };
         self.cadence.mads_per_slot(self.queried(kind, counters), of)
     }
 
@@ -182,17 +198,27 @@ impl Sampling<'_> {
     fn queried(&self, kind: NodeKind, counters: Counters) -> impl Iterator<Item = (usize, Group)> {
         let capabilities = counters.capabilities();
         let groups = self.groups.iter().copied().enumerate();
-        groups.filter(move |(_, group)| group.is_supported(kind, capabilities) && !group.is_superseded(self.groups, capabilities))
+        groups.filter(move |(_, group)| {
+            group.is_supported(kind, capabilities)
+                && !group.is_superseded(self.groups, capabilities)
+        })
     }
 
     /// Returns the mean number of octets of a port record. A counter is in the records of the slots
     /// in which one of its groups was queried.
     fn record_octets(&self) -> f64 {
-        let of = Circumstances { wait_in_base: true, is_down: false };
+        let of = Circumstances {
+            wait_in_base: true,
+            is_down: false,
+        };
         let mut counters: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         for (place, group) in self.queried(NodeKind::Switch, Counters::Base) {
             let share = 1.0 / f64::from(self.cadence.of(place, group, of).every);
-            for field in group.attribute().counters().filter(|field| Counters::Base.capabilities().have(field.needs)) {
+            for field in group
+                .attribute()
+                .counters()
+                .filter(|field| Counters::Base.capabilities().have(field.needs))
+            {
                 // Two quotation marks, a colon and a comma; for several values, brackets and a
                 // comma for each further value.
                 let values = f64::from(field.len);
@@ -202,7 +228,11 @@ impl Sampling<'_> {
                 *most = most.max(share);
             }
         }
-        FIXED_OCTETS + counters.values().map(|(share, octets)| share * octets).sum::<f64>()
+        FIXED_OCTETS
+            + counters
+                .values()
+                .map(|(share, octets)| share * octets)
+                .sum::<f64>()
     }
 }
 
@@ -210,26 +240,43 @@ impl PlanCost {
     /// Returns the smallest number of hosts that can sample the fabric with two samplers for each
     /// port. It is at least 2. `None` if one sampler does not have the time for a single port.
     pub fn fewest_hosts_in_pairs(&self) -> Option<u32> {
-        (self.largest_cap_ports > 0).then(|| (2 * self.total.ports).div_ceil(self.largest_cap_ports).max(2))
+        (self.largest_cap_ports > 0).then(|| {
+            (2 * self.total.ports)
+                .div_ceil(self.largest_cap_ports)
+                .max(2)
+        })
     }
 
     /// Returns the largest number of ports of a sampler.
     pub fn most_ports(&self) -> u32 {
-        self.samplers.iter().map(|cost| cost.ports).max().unwrap_or(0)
+        self.samplers
+            .iter()
+            .map(|cost| cost.ports)
+            .max()
+            .unwrap_or(0)
     }
 }
 
 impl Cost {
     /// Returns the cost of all samplers together.
     pub fn total<'a>(costs: impl IntoIterator<Item = &'a Self>) -> Self {
-        costs.into_iter().fold(Self { packed_bytes_per_day: Some(0), ..Self::default() }, |sum, cost| Self {
-            ports: sum.ports + cost.ports,
-            sweep_ns: sum.sweep_ns.max(cost.sweep_ns),
-            least_mads_per_second: sum.least_mads_per_second + cost.least_mads_per_second,
-            most_mads_per_second: sum.most_mads_per_second + cost.most_mads_per_second,
-            raw_bytes_per_day: sum.raw_bytes_per_day + cost.raw_bytes_per_day,
-            packed_bytes_per_day: sum.packed_bytes_per_day.zip(cost.packed_bytes_per_day).map(|(sum, more)| sum + more),
-        })
+        costs.into_iter().fold(
+            Self {
+                packed_bytes_per_day: Some(0),
+                ..Self::default()
+            },
+            |sum, cost| Self {
+                ports: sum.ports + cost.ports,
+                sweep_ns: sum.sweep_ns.max(cost.sweep_ns),
+                least_mads_per_second: sum.least_mads_per_second + cost.least_mads_per_second,
+                most_mads_per_second: sum.most_mads_per_second + cost.most_mads_per_second,
+                raw_bytes_per_day: sum.raw_bytes_per_day + cost.raw_bytes_per_day,
+                packed_bytes_per_day: sum
+                    .packed_bytes_per_day
+                    .zip(cost.packed_bytes_per_day)
+                    .map(|(sum, more)| sum + more),
+            },
+        )
     }
 }
 
@@ -239,37 +286,72 @@ mod tests {
 
     fn sampling<'a>(hertz: u32, cadence: &'a Cadence) -> Sampling<'a> {
         let interval = Duration::from_secs(1) / hertz;
-        Sampling { interval, groups: &Group::DEFAULT, cadence, window: 32, timeout: Duration::from_millis(5) }
+        Sampling {
+            interval,
+            groups: &Group::DEFAULT,
+            cadence,
+            window: 32,
+            timeout: Duration::from_millis(5),
+        }
     }
 
     fn switches(count: usize, ports: u32) -> impl Iterator<Item = DeviceLoad> {
-        std::iter::repeat_n(DeviceLoad { kind: NodeKind::Switch, ports, service: None }, count)
+        std::iter::repeat_n(
+            DeviceLoad {
+                kind: NodeKind::Switch,
+                ports,
+                service: None,
+            },
+            count,
+        )
     }
 
     #[test]
     fn queries_are_those_of_the_measured_runs() {
         // docs/performance.md: 968 ports at 1 Hz and at 10 Hz, per slot.
         let cost = sampling(1, &Cadence::EVERY_SLOT).cost(switches(1, 968));
-        assert_eq!((cost.least_mads_per_second.round(), cost.most_mads_per_second.round()), (2904.0, 3872.0));
+        assert_eq!(
+            (
+                cost.least_mads_per_second.round(),
+                cost.most_mads_per_second.round()
+            ),
+            (2904.0, 3872.0)
+        );
         let once_a_second = Cadence::new(vec![1, 10, 10, 10], 1, 100);
         let cost = sampling(10, &once_a_second).cost(switches(1, 968));
-        assert_eq!((cost.least_mads_per_second.round(), cost.most_mads_per_second.round()), (11_616.0, 21_296.0));
+        assert_eq!(
+            (
+                cost.least_mads_per_second.round(),
+                cost.most_mads_per_second.round()
+            ),
+            (11_616.0, 21_296.0)
+        );
     }
 
     #[test]
     fn size_of_records_is_that_of_the_measured_runs() {
         // docs/performance.md: 122 MB per port and day at 1 Hz, octets of 968 records at 10 Hz.
         let cost = sampling(1, &Cadence::EVERY_SLOT).cost(switches(1, 1));
-        assert!((118_000_000..126_000_000).contains(&cost.raw_bytes_per_day), "{cost:?}");
+        assert!(
+            (118_000_000..126_000_000).contains(&cost.raw_bytes_per_day),
+            "{cost:?}"
+        );
         assert_eq!(cost.packed_bytes_per_day, Some(3_464_640));
-        for (cadence, octets) in
-            [(Cadence::new(vec![1, 10, 10, 10], 1, 100), 1_114_004.0), (Cadence::new(vec![1, 10, 10, 10], 10, 100), 730_213.0)]
-        {
+        for (cadence, octets) in [
+            (Cadence::new(vec![1, 10, 10, 10], 1, 100), 1_114_004.0),
+            (Cadence::new(vec![1, 10, 10, 10], 10, 100), 730_213.0),
+        ] {
             let modelled = 968.0 * sampling(10, &cadence).record_octets();
-            assert!((modelled / octets - 1.0).abs() < 0.08, "{modelled} for {octets}");
+            assert!(
+                (modelled / octets - 1.0).abs() < 0.08,
+                "{modelled} for {octets}"
+            );
         }
         let every = Cadence::EVERY_SLOT;
-        let other = Sampling { groups: &[Group::Base], ..sampling(1, &every) };
+        let other = Sampling {
+            groups: &[Group::Base],
+            ..sampling(1, &every)
+        };
         assert_eq!(other.cost(switches(1, 1)).packed_bytes_per_day, None);
     }
 
@@ -278,11 +360,22 @@ mod tests {
         let every = Cadence::EVERY_SLOT;
         let (slow, fast) = (Duration::from_millis(1), Duration::from_micros(1));
         let of = |count: usize, ports, service| {
-            let devices = switches(count, ports).map(|device| DeviceLoad { service: Some(service), ..device });
+            let devices = switches(count, ports).map(|device| DeviceLoad {
+                service: Some(service),
+                ..device
+            });
             Duration::from_nanos(sampling(1, &every).cost(devices).sweep_ns)
         };
-        assert_eq!(of(1, 36, slow), 36 * 4 * slow, "one device answers one query at a time");
-        assert_eq!(of(64, 1, slow), 8 * slow, "64 devices with 4 queries each share 32 places");
+        assert_eq!(
+            of(1, 36, slow),
+            36 * 4 * slow,
+            "one device answers one query at a time"
+        );
+        assert_eq!(
+            of(64, 1, slow),
+            8 * slow,
+            "64 devices with 4 queries each share 32 places"
+        );
         assert_eq!(of(1, 100, fast), 400 * CPU_TIME);
     }
 

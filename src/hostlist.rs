@@ -41,7 +41,9 @@ const MAX_DIGITS: usize = 18;
 pub enum HostListError {
     /// The text is not a host list.
     #[error("column {column}: {problem}")]
-    #[diagnostic(help("write names and ranges separated by commas, for example `node[001-012],admin1`"))]
+    #[diagnostic(help(
+        "write names and ranges separated by commas, for example `node[001-012],admin1`"
+    ))]
     Syntax {
         /// Column of the first wrong character, counted in characters from 1.
         column: usize,
@@ -98,9 +100,14 @@ impl HostList {
     pub fn parse(text: &str) -> Result<Self, HostListError> {
         let parts = split(text).map(|(start, part)| {
             let before = text[..start].chars().count();
-            Part::parse(part).map_err(|(at, problem)| HostListError::Syntax { column: before + part[..at].chars().count() + 1, problem })
+            Part::parse(part).map_err(|(at, problem)| HostListError::Syntax {
+                column: before + part[..at].chars().count() + 1,
+                problem,
+            })
         });
-        Ok(Self { parts: parts.collect::<Result<_, _>>()? })
+        Ok(Self {
+            parts: parts.collect::<Result<_, _>>()?,
+        })
     }
 
     /// Parses a list of at most `limit` hosts. If the list is longer, no name is allocated.
@@ -110,18 +117,30 @@ impl HostList {
     /// [`HostListError::TooMany`] for a longer list.
     pub fn parse_bounded(text: &str, limit: u64) -> Result<Self, HostListError> {
         let list = Self::parse(text)?;
-        if list.count() > limit { Err(HostListError::TooMany { text: text.to_owned(), limit }) } else { Ok(list) }
+        if list.count() > limit {
+            Err(HostListError::TooMany {
+                text: text.to_owned(),
+                limit,
+            })
+        } else {
+            Ok(list)
+        }
     }
 
     /// Returns the number of names, or `u64::MAX` if there are more. A repeated name is counted
     /// each time.
     pub fn count(&self) -> u64 {
-        self.parts.iter().map(Part::count).fold(0, u64::saturating_add)
+        self.parts
+            .iter()
+            .map(Part::count)
+            .fold(0, u64::saturating_add)
     }
 
     /// Returns the names one by one, in the order of the list. The last bracket varies fastest.
     pub fn names(&self) -> impl Iterator<Item = String> + '_ {
-        self.parts.iter().flat_map(|part| (0..part.count()).map(|index| part.name(index)))
+        self.parts
+            .iter()
+            .flat_map(|part| (0..part.count()).map(|index| part.name(index)))
     }
 }
 
@@ -134,7 +153,9 @@ pub fn split(list: &str) -> impl Iterator<Item = (usize, &str)> {
         !within && (c == ',' || c.is_whitespace())
     };
     let start = move |part: &str| part.as_ptr() as usize - list.as_ptr() as usize;
-    list.split(separates).filter(|part| !part.is_empty()).map(move |part| (start(part), part))
+    list.split(separates)
+        .filter(|part| !part.is_empty())
+        .map(move |part| (start(part), part))
 }
 
 impl Part {
@@ -150,7 +171,9 @@ impl Part {
                 at += end + 2;
             } else {
                 let end = rest.find('[').unwrap_or(rest.len());
-                let wrong = rest[..end].char_indices().find(|(_, c)| !(c.is_alphanumeric() || "-_.".contains(*c)));
+                let wrong = rest[..end]
+                    .char_indices()
+                    .find(|(_, c)| !(c.is_alphanumeric() || "-_.".contains(*c)));
                 if let Some((offset, c)) = wrong {
                     return Err((at + offset, problem_of(c)));
                 }
@@ -162,7 +185,10 @@ impl Part {
     }
 
     fn count(&self) -> u64 {
-        self.pieces.iter().map(Piece::count).fold(1, u64::saturating_mul)
+        self.pieces
+            .iter()
+            .map(Piece::count)
+            .fold(1, u64::saturating_mul)
     }
 
     fn name(&self, mut index: u64) -> String {
@@ -190,7 +216,9 @@ impl Piece {
     fn count(&self) -> u64 {
         match self {
             Self::Text(_) => 1,
-            Self::Ranges(ranges) => ranges.last().map_or(1, |(before, range)| before.saturating_add(range.count)),
+            Self::Ranges(ranges) => ranges
+                .last()
+                .map_or(1, |(before, range)| before.saturating_add(range.count)),
         }
     }
 
@@ -198,9 +226,18 @@ impl Piece {
         match self {
             Self::Text(text) => text.clone(),
             Self::Ranges(ranges) => {
-                let found = ranges.partition_point(|(before, _)| *before <= index).checked_sub(1).and_then(|n| ranges.get(n));
+                let found = ranges
+                    .partition_point(|(before, _)| *before <= index)
+                    .checked_sub(1)
+                    .and_then(|n| ranges.get(n));
                 found
-                    .map(|(before, range)| format!("{:0width$}", range.low + (index - before) * range.step, width = range.width))
+                    .map(|(before, range)| {
+                        format!(
+                            "{:0width$}",
+                            range.low + (index - before) * range.step,
+                            width = range.width
+                        )
+                    })
                     .unwrap_or_default()
             }
         }
@@ -224,10 +261,20 @@ fn ranges(text: &str, start: usize) -> Result<Vec<(u64, Range)>, (usize, &'stati
 fn range(text: &str) -> Result<Range, &'static str> {
     const EXPECTED: &str = "expected a number or a range such as 1-4, 001-120 or 2-10/2";
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (bounds, step) = text.split_once('/').map_or((text, None), |(bounds, step)| (bounds, Some(step)));
+    let (bounds, step) = text
+        .split_once('/')
+        .map_or((text, None), |(bounds, step)| (bounds, Some(step)));
     let (low, high) = bounds.split_once('-').unwrap_or((bounds, bounds));
-    if !is_number(low) || !is_number(high) || !step.is_none_or(is_number) || (step.is_some() && !bounds.contains('-')) {
-        return Err(if text.contains('[') { "brackets cannot be nested" } else { EXPECTED });
+    if !is_number(low)
+        || !is_number(high)
+        || !step.is_none_or(is_number)
+        || (step.is_some() && !bounds.contains('-'))
+    {
+        return Err(if text.contains('[') {
+            "brackets cannot be nested"
+        } else {
+            EXPECTED
+        });
     }
     if low.len() > MAX_DIGITS || step.is_some_and(|step| step.len() > MAX_DIGITS) {
         return Err("a number has more than 18 digits");
@@ -237,11 +284,21 @@ fn range(text: &str) -> Result<Range, &'static str> {
         return Err("the bounds of the range are padded to different widths");
     }
     let number = |text: &str| text.parse().unwrap_or(u64::MAX);
-    let (width, low, high, step) = (if is_padded(low) { low.len() } else { 0 }, number(low), number(high), step.map_or(1, number));
+    let (width, low, high, step) = (
+        if is_padded(low) { low.len() } else { 0 },
+        number(low),
+        number(high),
+        step.map_or(1, number),
+    );
     match high.checked_sub(low) {
         _ if step == 0 => Err("the step is 0"),
         None => Err("the range descends"),
-        Some(length) => Ok(Range { low, step, count: (length / step).saturating_add(1), width }),
+        Some(length) => Ok(Range {
+            low,
+            step,
+            count: (length / step).saturating_add(1),
+            width,
+        }),
     }
 }
 
@@ -261,7 +318,12 @@ enum Token {
 /// `r[1-2]n[1-2]`. Numbers with different padding (`n1`, `n01`) are not folded together.
 pub fn fold<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut entries: BTreeSet<Vec<Token>> = names.into_iter().map(tokens).collect();
-    let numbers = |entry: &Vec<Token>| entry.iter().filter(|token| matches!(token, Token::Number(..))).count();
+    let numbers = |entry: &Vec<Token>| {
+        entry
+            .iter()
+            .filter(|token| matches!(token, Token::Number(..)))
+            .count()
+    };
     for position in 0..entries.iter().map(numbers).max().unwrap_or(0) {
         entries = folded_at(entries, position);
     }
@@ -269,7 +331,11 @@ pub fn fold<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
         Token::Number(_, text) | Token::Ranges(text) | Token::Text(text) => text.clone(),
         Token::Hole => String::new(),
     };
-    entries.iter().map(|entry| entry.iter().map(text).collect::<String>()).collect::<Vec<_>>().join(",")
+    entries
+        .iter()
+        .map(|entry| entry.iter().map(text).collect::<String>())
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn tokens(name: &str) -> Vec<Token> {
@@ -277,10 +343,15 @@ fn tokens(name: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = name;
     while let Some(first) = rest.chars().next() {
-        let end = rest.find(|c| is_digit(c) != is_digit(first)).unwrap_or(rest.len());
+        let end = rest
+            .find(|c| is_digit(c) != is_digit(first))
+            .unwrap_or(rest.len());
         let (text, after) = rest.split_at(end);
         let number = text.parse().ok().filter(|_| text.len() <= MAX_DIGITS);
-        tokens.push(number.map_or_else(|| Token::Text(text.to_owned()), |number| Token::Number(number, text.to_owned())));
+        tokens.push(number.map_or_else(
+            || Token::Text(text.to_owned()),
+            |number| Token::Number(number, text.to_owned()),
+        ));
         rest = after;
     }
     tokens
@@ -293,15 +364,27 @@ fn folded_at(entries: BTreeSet<Vec<Token>>, position: usize) -> BTreeSet<Vec<Tok
     let mut folded = BTreeSet::new();
     for mut entry in entries {
         let counted = |token: &Token| matches!(token, Token::Number(..) | Token::Ranges(_));
-        let found = entry.iter_mut().rev().filter(|token| counted(token)).nth(position);
+        let found = entry
+            .iter_mut()
+            .rev()
+            .filter(|token| counted(token))
+            .nth(position);
         match found.map(|token| std::mem::replace(token, Token::Hole)) {
-            Some(Token::Number(number, text)) => groups.entry(entry).or_default().push((number, text)),
+            Some(Token::Number(number, text)) => {
+                groups.entry(entry).or_default().push((number, text))
+            }
             _ => drop(folded.insert(entry)),
         }
     }
     for (entry, numbers) in groups {
         for token in ranges_of(&numbers) {
-            let fill = |part: &Token| if *part == Token::Hole { token.clone() } else { part.clone() };
+            let fill = |part: &Token| {
+                if *part == Token::Hole {
+                    token.clone()
+                } else {
+                    part.clone()
+                }
+            };
             folded.insert(entry.iter().map(fill).collect());
         }
     }
@@ -310,13 +393,27 @@ fn folded_at(entries: BTreeSet<Vec<Token>>, position: usize) -> BTreeSet<Vec<Tok
 
 /// Writes numbers as ranges. Numbers with different padding get separate tokens.
 fn ranges_of(numbers: &[(u64, String)]) -> Vec<Token> {
-    let padded: BTreeSet<usize> =
-        numbers.iter().map(|(_, text)| text).filter(|text| text.len() > 1 && text.starts_with('0')).map(String::len).collect();
+    let padded: BTreeSet<usize> = numbers
+        .iter()
+        .map(|(_, text)| text)
+        .filter(|text| text.len() > 1 && text.starts_with('0'))
+        .map(String::len)
+        .collect();
     let mut by_width: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
     for (number, text) in numbers {
-        by_width.entry(if padded.contains(&text.len()) { text.len() } else { 0 }).or_default().insert(*number);
+        by_width
+            .entry(if padded.contains(&text.len()) {
+                text.len()
+            } else {
+                0
+            })
+            .or_default()
+            .insert(*number);
     }
-    by_width.into_iter().map(|(width, numbers)| token_of(width, &numbers)).collect()
+    by_width
+        .into_iter()
+        .map(|(width, numbers)| token_of(width, &numbers))
+        .collect()
 }
 
 fn token_of(width: usize, numbers: &BTreeSet<u64>) -> Token {
@@ -331,8 +428,17 @@ fn token_of(width: usize, numbers: &BTreeSet<u64>) -> Token {
     match runs[..] {
         [(low, high)] if low == high => Token::Number(low, text(low)),
         _ => {
-            let run = |(low, high): &(u64, u64)| if low == high { text(*low) } else { format!("{}-{}", text(*low), text(*high)) };
-            Token::Ranges(format!("[{}]", runs.iter().map(run).collect::<Vec<_>>().join(",")))
+            let run = |(low, high): &(u64, u64)| {
+                if low == high {
+                    text(*low)
+                } else {
+                    format!("{}-{}", text(*low), text(*high))
+                }
+            };
+            Token::Ranges(format!(
+                "[{}]",
+                runs.iter().map(run).collect::<Vec<_>>().join(",")
+            ))
         }
     }
 }
@@ -348,8 +454,13 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option
     if let Some((_, name)) = names.iter().find(|(normalized, _)| *normalized == wanted) {
         return Some(name);
     }
-    let scored = names.into_iter().map(|(normalized, name)| (strsim::jaro_winkler(&wanted, &normalized), name));
-    scored.filter(|(score, _)| *score >= SIMILAR).reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, name)| name)
+    let scored = names
+        .into_iter()
+        .map(|(normalized, name)| (strsim::jaro_winkler(&wanted, &normalized), name));
+    scored
+        .filter(|(score, _)| *score >= SIMILAR)
+        .reduce(|best, next| if next.0 > best.0 { next } else { best })
+        .map(|(_, name)| name)
 }
 
 /// Returns a host name in lower case, without its domain and without leading zeros of its numbers.
@@ -358,7 +469,10 @@ fn normalized(name: &str) -> String {
     let mut normalized = String::with_capacity(host.len());
     for (at, c) in host.char_indices() {
         let begins = !normalized.ends_with(|c: char| c.is_ascii_digit());
-        let goes_on = host[at..].chars().nth(1).is_some_and(|next| next.is_ascii_digit());
+        let goes_on = host[at..]
+            .chars()
+            .nth(1)
+            .is_some_and(|next| next.is_ascii_digit());
         if !(c == '0' && begins && goes_on) {
             normalized.extend(c.to_lowercase());
         }
@@ -383,14 +497,30 @@ mod tests {
 
     #[test]
     fn ranges_steps_and_products_expand_in_order() {
-        assert_eq!(names("node[001-003],admin1"), ["node001", "node002", "node003", "admin1"]);
-        assert_eq!(names("rack[1-2]n[01-02]"), ["rack1n01", "rack1n02", "rack2n01", "rack2n02"]);
-        assert_eq!(names("n[2-7/2] a-b.example\tx_1"), ["n2", "n4", "n6", "a-b.example", "x_1"]);
+        assert_eq!(
+            names("node[001-003],admin1"),
+            ["node001", "node002", "node003", "admin1"]
+        );
+        assert_eq!(
+            names("rack[1-2]n[01-02]"),
+            ["rack1n01", "rack1n02", "rack2n01", "rack2n02"]
+        );
+        assert_eq!(
+            names("n[2-7/2] a-b.example\tx_1"),
+            ["n2", "n4", "n6", "a-b.example", "x_1"]
+        );
         assert_eq!(names("[1-2]-login,7"), ["1-login", "2-login", "7"]);
-        assert_eq!(names("a[1-2],b[3,5-6,10-12/2]c"), ["a1", "a2", "b3c", "b5c", "b6c", "b10c", "b12c"]);
+        assert_eq!(
+            names("a[1-2],b[3,5-6,10-12/2]c"),
+            ["a1", "a2", "b3c", "b5c", "b6c", "b10c", "b12c"]
+        );
         let stepped = HostList::parse("node[001-100/2,200]").unwrap();
         assert_eq!(
-            (stepped.count(), stepped.names().nth(49), stepped.names().last()),
+            (
+                stepped.count(),
+                stepped.names().nth(49),
+                stepped.names().last()
+            ),
             (51, Some("node099".into()), Some("node200".into()))
         );
         assert_eq!(HostList::parse("rack[1-2]n[01-16]").unwrap().count(), 32);
@@ -401,9 +531,18 @@ mod tests {
     fn padding_follows_the_lower_bound() {
         assert_eq!(names("n[8-11]"), ["n8", "n9", "n10", "n11"]);
         assert_eq!(names("n[08-11]"), ["n08", "n09", "n10", "n11"]);
-        assert_eq!(names("n[0-1,00,098-100]"), ["n0", "n1", "n00", "n098", "n099", "n100"]);
-        assert_eq!(names("n[99-101],n[099-1000/901]"), ["n99", "n100", "n101", "n099", "n1000"]);
-        assert_eq!(names("n007x12345678901234567890"), ["n007x12345678901234567890"]);
+        assert_eq!(
+            names("n[0-1,00,098-100]"),
+            ["n0", "n1", "n00", "n098", "n099", "n100"]
+        );
+        assert_eq!(
+            names("n[99-101],n[099-1000/901]"),
+            ["n99", "n100", "n101", "n099", "n1000"]
+        );
+        assert_eq!(
+            names("n007x12345678901234567890"),
+            ["n007x12345678901234567890"]
+        );
     }
 
     #[test]
@@ -411,18 +550,53 @@ mod tests {
         assert_eq!(error("n[1-2"), (2, "the bracket is not closed"));
         assert_eq!(error("a,n]1["), (4, "the bracket is not opened"));
         assert_eq!(error("n[[1-2]]"), (3, "brackets cannot be nested"));
-        assert_eq!(error("é,n[1,b-c]"), (7, "expected a number or a range such as 1-4, 001-120 or 2-10/2"));
+        assert_eq!(
+            error("é,n[1,b-c]"),
+            (
+                7,
+                "expected a number or a range such as 1-4, 001-120 or 2-10/2"
+            )
+        );
         assert_eq!(error("n[5-1]"), (3, "the range descends"));
         assert_eq!(error("n[1-5/0]"), (3, "the step is 0"));
-        assert_eq!(error("n[1-010]").1, "the bounds of the range are padded to different widths");
-        assert_eq!(error("n[1234567890123456789]").1, "a number has more than 18 digits");
-        for text in ["n[]", "n[1,]", "n[-1]", "n[1-]", "n[1-2-3]", "n[1/2]", "n[1-2/]", "n[1-2/2/2]", "n[+1]", "n[ 1]"] {
-            assert_eq!(error(text).1, "expected a number or a range such as 1-4, 001-120 or 2-10/2", "{text}");
+        assert_eq!(
+            error("n[1-010]").1,
+            "the bounds of the range are padded to different widths"
+        );
+        assert_eq!(
+            error("n[1234567890123456789]").1,
+            "a number has more than 18 digits"
+        );
+        for text in [
+            "n[]",
+            "n[1,]",
+            "n[-1]",
+            "n[1-]",
+            "n[1-2-3]",
+            "n[1/2]",
+            "n[1-2/]",
+            "n[1-2/2/2]",
+            "n[+1]",
+            "n[ 1]",
+        ] {
+            assert_eq!(
+                error(text).1,
+                "expected a number or a range such as 1-4, 001-120 or 2-10/2",
+                "{text}"
+            );
         }
-        for (text, start) in [("@all", "groups"), ("a&b", "set operations"), ("a!b", "set operations"), ("a$(b)", "expected letters")] {
+        for (text, start) in [
+            ("@all", "groups"),
+            ("a&b", "set operations"),
+            ("a!b", "set operations"),
+            ("a$(b)", "expected letters"),
+        ] {
             assert!(error(text).1.starts_with(start), "{text}");
         }
-        assert_eq!(HostList::parse("a,b[").unwrap_err().to_string(), "column 4: the bracket is not closed");
+        assert_eq!(
+            HostList::parse("a,b[").unwrap_err().to_string(),
+            "column 4: the bracket is not closed"
+        );
     }
 
     #[test]
@@ -438,11 +612,29 @@ mod tests {
         for text in lists {
             // Parsing allocates some octets for each bracket, and no name.
             let mut found = None;
-            let allocated = allocation_counter::measure(|| found = Some(HostList::parse_bounded(text, MAX_HOSTS)));
-            assert!(matches!(found, Some(Err(HostListError::TooMany { limit: MAX_HOSTS, .. }))), "{text}: {found:?}");
-            assert!(allocated.bytes_total < 4096, "{text}: {} octets", allocated.bytes_total);
+            let allocated = allocation_counter::measure(|| {
+                found = Some(HostList::parse_bounded(text, MAX_HOSTS))
+            });
+            assert!(
+                matches!(
+                    found,
+                    Some(Err(HostListError::TooMany {
+                        limit: MAX_HOSTS,
+                        ..
+                    }))
+                ),
+                "{text}: {found:?}"
+            );
+            assert!(
+                allocated.bytes_total < 4096,
+                "{text}: {} octets",
+                allocated.bytes_total
+            );
         }
-        assert_eq!(HostList::parse_bounded("n[1-100000]", MAX_HOSTS).map(|list| list.count()), Ok(100_000));
+        assert_eq!(
+            HostList::parse_bounded("n[1-100000]", MAX_HOSTS).map(|list| list.count()),
+            Ok(100_000)
+        );
         let error = HostList::parse_bounded("n[1-9]", 8).unwrap_err();
         assert_eq!(error.to_string(), "`n[1-9]` stands for more than 8 hosts");
     }
@@ -450,12 +642,18 @@ mod tests {
     #[test]
     fn names_are_folded_over_all_their_numbers() {
         for (names, folded) in [
-            (&["node001", "node002", "node010", "admin1"][..], "admin1,node[001-002,010]"),
+            (
+                &["node001", "node002", "node010", "admin1"][..],
+                "admin1,node[001-002,010]",
+            ),
             (&["r1n1", "r2n2"], "r1n1,r2n2"),
             (&["r1n1", "r1n2", "r2n1", "r2n2"], "r[1-2]n[1-2]"),
             (&["r9n1", "r10n2", "r10n1"], "r9n1,r10n[1-2]"),
             (&["n1", "n01", "n2", "n10"], "n[01,10],n[1-2]"),
-            (&["a-b.example", "7", "n99999999999999999999"], "7,a-b.example,n99999999999999999999"),
+            (
+                &["a-b.example", "7", "n99999999999999999999"],
+                "7,a-b.example,n99999999999999999999",
+            ),
             (&["b", "a", "b"], "a,b"),
             (&[], ""),
         ] {

@@ -69,7 +69,12 @@ impl Default for Limits {
     /// Returns limits for a server whose replies are short. Prometheus waits for ten seconds by
     /// default.
     fn default() -> Self {
-        Self { newcomers: 128, members: 16, newcomer_timeout: Duration::from_secs(2), member_timeout: Some(Duration::from_secs(10)) }
+        Self {
+            newcomers: 128,
+            members: 16,
+            newcomer_timeout: Duration::from_secs(2),
+            member_timeout: Some(Duration::from_secs(10)),
+        }
     }
 }
 
@@ -126,7 +131,11 @@ pub struct Visitor {
 impl Gate {
     /// Creates the places of a server.
     pub fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(Self { limits, places: Mutex::default(), freed: Notify::new() })
+        Arc::new(Self {
+            limits,
+            places: Mutex::default(),
+            freed: Notify::new(),
+        })
     }
 
     /// Gives a place for newcomers to a connection that was accepted now. If no place is free,
@@ -150,7 +159,12 @@ impl Gate {
 
     /// Gives a place for newcomers to a connection, or returns the time until which it has to wait.
     /// All data that arrived before `looked` can be read.
-    fn enter(self: &Arc<Self>, client: IpAddr, looked: Instant, now: Instant) -> Result<Connection, Instant> {
+    fn enter(
+        self: &Arc<Self>,
+        client: IpAddr,
+        looked: Instant,
+        now: Instant,
+    ) -> Result<Connection, Instant> {
         let mut guard = self.lock();
         let places = &mut *guard;
         if places.newcomers.len() >= self.limits.newcomers.max(1)
@@ -166,9 +180,23 @@ impl Gate {
         }
         let (number, changed) = (places.next, Arc::<Notify>::default());
         places.next += 1;
-        places.newcomers.insert(number, Occupant { client, entered: now, changed: Arc::clone(&changed) });
+        places.newcomers.insert(
+            number,
+            Occupant {
+                client,
+                entered: now,
+                changed: Arc::clone(&changed),
+            },
+        );
         drop(guard);
-        Ok(Connection { visitor: Visitor { gate: Arc::clone(self), number, changed }, entered: now })
+        Ok(Connection {
+            visitor: Visitor {
+                gate: Arc::clone(self),
+                number,
+                changed,
+            },
+            entered: now,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Places> {
@@ -229,17 +257,26 @@ impl Visitor {
     /// no place is free, another member loses its place.
     pub fn admit(&self) {
         let mut guard = self.gate.lock();
-        let Places { newcomers, members, leaving, .. } = &mut *guard;
+        let Places {
+            newcomers,
+            members,
+            leaving,
+            ..
+        } = &mut *guard;
         // A connection without a place here is closed, or is a member already.
-        let Some(occupant) =
-            newcomers.remove(&self.number).inspect(|_| self.gate.freed.notify_one()).or_else(|| leaving.remove(&self.number))
+        let Some(occupant) = newcomers
+            .remove(&self.number)
+            .inspect(|_| self.gate.freed.notify_one())
+            .or_else(|| leaving.remove(&self.number))
         else {
             return;
         };
         while members.len() >= self.gate.limits.members.max(1)
             && let Some((number, _)) = next_to_leave(members, occupant.client)
         {
-            members.remove(&number).inspect(|member| member.changed.notify_one());
+            members
+                .remove(&number)
+                .inspect(|member| member.changed.notify_one());
         }
         members.insert(self.number, occupant);
         self.changed.notify_one();
@@ -261,9 +298,16 @@ impl Visitor {
 /// the oldest connection of the client that then has most places.
 fn next_to_leave(places: &BTreeMap<u64, Occupant>, client: IpAddr) -> Option<(u64, Instant)> {
     let mut counts = BTreeMap::from([(client, 1_usize)]);
-    places.values().for_each(|occupant| *counts.entry(occupant.client).or_default() += 1);
-    let most = places.values().map(|occupant| counts.get(&occupant.client)).max();
-    let oldest = places.iter().find(|(_, occupant)| Some(counts.get(&occupant.client)) == most);
+    places
+        .values()
+        .for_each(|occupant| *counts.entry(occupant.client).or_default() += 1);
+    let most = places
+        .values()
+        .map(|occupant| counts.get(&occupant.client))
+        .max();
+    let oldest = places
+        .iter()
+        .find(|(_, occupant)| Some(counts.get(&occupant.client)) == most);
     oldest.map(|(number, occupant)| (*number, occupant.entered))
 }
 
@@ -285,7 +329,12 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
 
     fn gate(newcomers: usize, members: usize) -> Arc<Gate> {
-        Gate::new(Limits { newcomers, members, newcomer_timeout: LONG, member_timeout: Some(LONG) })
+        Gate::new(Limits {
+            newcomers,
+            members,
+            newcomer_timeout: LONG,
+            member_timeout: Some(LONG),
+        })
     }
 
     fn client(last: u8) -> IpAddr {
@@ -293,11 +342,18 @@ mod tests {
     }
 
     fn standings(connections: &[Connection]) -> Vec<Standing> {
-        connections.iter().map(|connection| connection.visitor.standing()).collect()
+        connections
+            .iter()
+            .map(|connection| connection.visitor.standing())
+            .collect()
     }
 
     fn run<T>(work: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime")
+            .block_on(work)
     }
 
     /// Connections of clients at a time: each that had its place long enough may lose it.
@@ -316,18 +372,30 @@ mod tests {
         let gate = gate(4, 4);
         let mut connections: Vec<_> = [1, 2, 2, 2].map(|last| at_once(&gate, last)).into();
         connections.push(at_once(&gate, 3));
-        assert_eq!(standings(&connections), [Newcomer, Closed, Newcomer, Newcomer, Newcomer]);
+        assert_eq!(
+            standings(&connections),
+            [Newcomer, Closed, Newcomer, Newcomer, Newcomer]
+        );
         connections.extend([2, 2, 2, 2].map(|last| at_once(&gate, last)));
         let all = standings(&connections);
-        assert_eq!([all[0], all[4]], [Newcomer; 2], "the clients with one connection keep it");
-        assert_eq!(all.iter().filter(|standing| **standing == Newcomer).count(), 4);
+        assert_eq!(
+            [all[0], all[4]],
+            [Newcomer; 2],
+            "the clients with one connection keep it"
+        );
+        assert_eq!(
+            all.iter().filter(|standing| **standing == Newcomer).count(),
+            4
+        );
     }
 
     #[test]
     fn newcomer_keeps_its_place_for_the_assured_time_whatever_others_do() {
         let gate = gate(4, 1);
         let start = Instant::now();
-        let mut held: Vec<_> = (0..3).map(|_| connect(&gate, 1, start).expect("a free place")).collect();
+        let mut held: Vec<_> = (0..3)
+            .map(|_| connect(&gate, 1, start).expect("a free place"))
+            .collect();
         let entered = start + ASSURED;
         let scrape = connect(&gate, 1, entered).expect("a free place");
         // The others close all of their connections, so this one is the oldest, and open new ones.
@@ -335,7 +403,10 @@ mod tests {
         held.extend((0..3).map(|_| connect(&gate, 1, entered).expect("a free place")));
         for percent in 0..100 {
             let waits = connect(&gate, 1, entered + ASSURED * percent / 100).expect_err("no place");
-            assert_eq!((waits, scrape.visitor.standing()), (entered + ASSURED, Standing::Newcomer));
+            assert_eq!(
+                (waits, scrape.visitor.standing()),
+                (entered + ASSURED, Standing::Newcomer)
+            );
         }
         let _next = connect(&gate, 1, entered + ASSURED).expect("a place");
         assert_eq!(scrape.visitor.standing(), Standing::Closed);
@@ -364,11 +435,24 @@ mod tests {
         member.visitor().admit();
         let newcomers: Vec<_> = (0..100).map(|_| at_once(&gate, 1)).collect();
         assert_eq!(member.visitor.standing(), Standing::Member);
-        assert_eq!(standings(&newcomers).iter().filter(|standing| **standing == Standing::Newcomer).count(), 2);
+        assert_eq!(
+            standings(&newcomers)
+                .iter()
+                .filter(|standing| **standing == Standing::Newcomer)
+                .count(),
+            2
+        );
         newcomers[99].visitor().admit();
-        assert_eq!((member.visitor.standing(), newcomers[99].visitor.standing()), (Standing::Closed, Standing::Member));
+        assert_eq!(
+            (member.visitor.standing(), newcomers[99].visitor.standing()),
+            (Standing::Closed, Standing::Member)
+        );
         member.visitor().admit();
-        assert_eq!(member.visitor.standing(), Standing::Closed, "a member that lost its place is not admitted again");
+        assert_eq!(
+            member.visitor.standing(),
+            Standing::Closed,
+            "a member that lost its place is not admitted again"
+        );
     }
 
     #[test]
@@ -383,7 +467,14 @@ mod tests {
         drop(connection);
         visitor.admit();
         let places = gate.lock();
-        assert_eq!((places.newcomers.len(), places.members.len(), places.leaving.len()), (0, 0, 0));
+        assert_eq!(
+            (
+                places.newcomers.len(),
+                places.members.len(),
+                places.leaving.len()
+            ),
+            (0, 0, 0)
+        );
     }
 
     #[test]
@@ -399,17 +490,35 @@ mod tests {
         let gate = gate(1, 1);
         let first = run(gate.connect(client(1)));
         let second = run(gate.connect(client(1)));
-        assert!(second.entered >= first.entered + ASSURED, "the first one had its time");
-        assert_eq!(run(first.run(std::future::pending::<()>())), None, "the place is lost");
+        assert!(
+            second.entered >= first.entered + ASSURED,
+            "the first one had its time"
+        );
+        assert_eq!(
+            run(first.run(std::future::pending::<()>())),
+            None,
+            "the place is lost"
+        );
         assert_eq!(run(second.run(async { 7 })), Some(7));
-        let short = Gate::new(Limits { newcomer_timeout: Duration::ZERO, ..Limits::default() });
-        assert_eq!(run(run(short.connect(client(1))).run(std::future::pending::<()>())), None, "the time is over");
+        let short = Gate::new(Limits {
+            newcomer_timeout: Duration::ZERO,
+            ..Limits::default()
+        });
+        assert_eq!(
+            run(run(short.connect(client(1))).run(std::future::pending::<()>())),
+            None,
+            "the time is over"
+        );
     }
 
     #[test]
     fn member_has_the_time_limit_of_members() {
         // The time of newcomers is over when the work admits the connection.
-        let gate = Gate::new(Limits { newcomer_timeout: Duration::ZERO, member_timeout: None, ..Limits::default() });
+        let gate = Gate::new(Limits {
+            newcomer_timeout: Duration::ZERO,
+            member_timeout: None,
+            ..Limits::default()
+        });
         let connection = run(gate.connect(client(1)));
         let visitor = connection.visitor();
         let work = async move {

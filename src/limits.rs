@@ -40,7 +40,10 @@ pub fn read(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     from.take(most + 1).read_to_end(&mut octets)?;
     if octets.len() as u64 > most {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {} MiB", most >> 20)));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it has more than {} MiB", most >> 20),
+        ));
     }
     Ok(octets)
 }
@@ -60,7 +63,12 @@ pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Returns the errors of [`read_file`], and an error if the file is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let octets = read_file(path, most)?;
-    let not_utf8 = |line| io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not UTF-8"));
+    let not_utf8 = |line| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("line {line} is not UTF-8"),
+        )
+    };
     utf8(&octets).map(str::to_owned).map_err(not_utf8)
 }
 
@@ -69,7 +77,8 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
 /// # Errors
 /// Returns the number of the first line that is not UTF-8, counted from 1.
 pub fn utf8(octets: &[u8]) -> Result<&str, usize> {
-    std::str::from_utf8(octets).map_err(|error| 1 + memchr::memchr_iter(b'\n', &octets[..error.valid_up_to()]).count())
+    std::str::from_utf8(octets)
+        .map_err(|error| 1 + memchr::memchr_iter(b'\n', &octets[..error.valid_up_to()]).count())
 }
 
 /// Reads the next line without its line feed. Returns false at the end of the file. A line that is
@@ -107,10 +116,16 @@ mod tests {
         assert_eq!(read(&b"12345"[..], 5).expect("within the limit"), b"12345");
         for (error, text) in [
             (read(io::repeat(0), 3 << 20), "it has more than 3 MiB"),
-            (read_file(Path::new("/dev/zero"), CONFIG), "it has more than 1 MiB"),
+            (
+                read_file(Path::new("/dev/zero"), CONFIG),
+                "it has more than 1 MiB",
+            ),
         ] {
             let error = error.expect_err("too long");
-            assert_eq!((error.kind(), error.to_string()), (io::ErrorKind::FileTooLarge, text.to_owned()));
+            assert_eq!(
+                (error.kind(), error.to_string()),
+                (io::ErrorKind::FileTooLarge, text.to_owned())
+            );
         }
         assert!(read_text(Path::new("/dev/zero"), CONFIG).is_err());
     }
@@ -123,7 +138,15 @@ mod tests {
             assert!(line.capacity() <= 2 * LINE);
             all.push((line.len(), line.first().copied()));
         }
-        assert_eq!(all, [(LINE, Some(b'x')), (4, Some(b'n')), (0, None), (4, Some(b'l'))]);
+        assert_eq!(
+            all,
+            [
+                (LINE, Some(b'x')),
+                (4, Some(b'n')),
+                (0, None),
+                (4, Some(b'l'))
+            ]
+        );
     }
 
     #[test]

@@ -49,12 +49,19 @@ const SYNONYMS: [(&str, &str); 37] = [
 /// these come candidates with the same words: `rcv_errors` means `port_rcv_errors`.
 pub fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let limit = (name.len() / 5).max(1);
-    let by_letters = candidates.iter().map(|candidate| (strsim::osa_distance(name, candidate), *candidate));
-    if let Some((_, candidate)) = by_letters.filter(|(distance, _)| *distance <= limit).min_by_key(|(distance, _)| *distance) {
+    let by_letters = candidates
+        .iter()
+        .map(|candidate| (strsim::osa_distance(name, candidate), *candidate));
+    if let Some((_, candidate)) = by_letters
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+    {
         return Some(candidate);
     }
     let synonym = SYNONYMS.iter().find(|(other, _)| *other == name);
-    if let Some(candidate) = synonym.and_then(|(_, own)| candidates.iter().find(|candidate| *candidate == own)) {
+    if let Some(candidate) =
+        synonym.and_then(|(_, own)| candidates.iter().find(|candidate| *candidate == own))
+    {
         return Some(candidate);
     }
     let wanted = words(name);
@@ -62,18 +69,29 @@ pub fn nearest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
         let words = words(candidate);
         let common = wanted.iter().filter(|word| words.contains(word)).count();
         // Most words of the name must be in the candidate.
-        (2 * common > wanted.len()).then(|| ((wanted.len() - common, words.len() - common), *candidate))
+        (2 * common > wanted.len())
+            .then(|| ((wanted.len() - common, words.len() - common), *candidate))
     });
-    by_words.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+    by_words
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
 }
 
 /// Returns the words of a name in the singular. Synonyms are replaced.
 fn words(name: &str) -> Vec<&str> {
     let word = |word| {
-        let word = SYNONYMS.iter().find(|(other, _)| *other == word).map_or(word, |(_, own)| *own);
-        word.strip_suffix('s').filter(|singular| singular.len() > 3).unwrap_or(word)
+        let word = SYNONYMS
+            .iter()
+            .find(|(other, _)| *other == word)
+            .map_or(word, |(_, own)| *own);
+        word.strip_suffix('s')
+            .filter(|singular| singular.len() > 3)
+            .unwrap_or(word)
     };
-    name.split('_').filter(|word| !word.is_empty()).map(word).collect()
+    name.split('_')
+        .filter(|word| !word.is_empty())
+        .map(word)
+        .collect()
 }
 
 #[cfg(test)]
@@ -82,7 +100,15 @@ mod tests {
 
     #[test]
     fn similar_letters_come_before_similar_words() {
-        let names = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rtt_ns", "port_xmit_pkts", "port_rcv_errors", "symbol_error_counter"];
+        let names = [
+            "xmit_gbps",
+            "rcv_gbps",
+            "xmit_utilization",
+            "rtt_ns",
+            "port_xmit_pkts",
+            "port_rcv_errors",
+            "symbol_error_counter",
+        ];
         for (wrong, right) in [
             ("xmit_gbsp", Some("xmit_gbps")),
             ("xmit_gpbs", Some("xmit_gbps")),
@@ -102,7 +128,15 @@ mod tests {
 
     #[test]
     fn synonym_of_a_whole_name_is_found() {
-        let names = ["net", "interval", "sl", "pkey", "rotate_mib", "password_file", "port_xmit_pkts"];
+        let names = [
+            "net",
+            "interval",
+            "sl",
+            "pkey",
+            "rotate_mib",
+            "password_file",
+            "port_xmit_pkts",
+        ];
         for (wrong, right) in [
             ("service_level", "sl"),
             ("p_key", "pkey"),

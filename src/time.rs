@@ -42,7 +42,10 @@ impl Add<Duration> for Instant {
 
     /// Adds a duration. The sum saturates after 584 years.
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
+        )
     }
 }
 
@@ -81,6 +84,9 @@ mod tests {
 
     #[test]
     fn sum_saturates() {
-        assert_eq!(Instant::from_nanos(u64::MAX) + Duration::from_secs(1), Instant::from_nanos(u64::MAX));
+        assert_eq!(
+            Instant::from_nanos(u64::MAX) + Duration::from_secs(1),
+            Instant::from_nanos(u64::MAX)
+        );
     }
 }

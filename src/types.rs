@@ -26,12 +26,16 @@ pub struct Guid(pub u64);
 
 /// A local identifier of 16 bits: the address of a device in its subnet (IBA vol. 1, 4.1.3).
 /// Unicast LIDs are 1 to 49151. The value 0 means "not assigned".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Lid(pub u16);
 
 /// A port number of a node: 1 to 254. Port 0 is the management port of a switch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct PortNum(pub u8);
 
@@ -66,7 +70,10 @@ pub struct ParseError {
 impl ParseError {
     /// Creates an error for a text and the expected form.
     pub fn new(found: impl Into<String>, expected: &'static str) -> Self {
-        Self { found: found.into(), expected }
+        Self {
+            found: found.into(),
+            expected,
+        }
     }
 }
 
@@ -109,7 +116,9 @@ impl FromStr for Guid {
         if digits.len() != 16 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(wrong());
         }
-        u64::from_str_radix(digits, 16).map(Self).map_err(|_| wrong())
+        u64::from_str_radix(digits, 16)
+            .map(Self)
+            .map_err(|_| wrong())
     }
 }
 
@@ -186,14 +195,20 @@ const LANE_GBPS: [(&str, f64, f64); 9] = [
 impl LinkRate {
     /// Creates a rate from the words for width and speed. Does not check the words.
     pub fn new(width: &str, speed: &str) -> Self {
-        Self { width: width.into(), speed: speed.into() }
+        Self {
+            width: width.into(),
+            speed: speed.into(),
+        }
     }
 
     /// Returns the signalling rate of the link in Gb/s. It includes the line code. Returns `None`
     /// if a word is unknown.
     pub fn signal_gbps(&self) -> Option<f64> {
         let lanes = self.lanes()?;
-        LANE_GBPS.iter().find(|(name, ..)| *name == &*self.speed).map(|(_, _, lane)| lanes * lane)
+        LANE_GBPS
+            .iter()
+            .find(|(name, ..)| *name == &*self.speed)
+            .map(|(_, _, lane)| lanes * lane)
     }
 
     /// Returns the number of lanes, or `None` if the word is unknown.
@@ -211,7 +226,10 @@ impl LinkRate {
     /// Returns the data rate of the link in Gb/s, or `None` if a word is unknown.
     pub fn data_gbps(&self) -> Option<f64> {
         let lanes = self.lanes()?;
-        LANE_GBPS.iter().find(|(name, ..)| *name == &*self.speed).map(|(_, lane, _)| lanes * lane)
+        LANE_GBPS
+            .iter()
+            .find(|(name, ..)| *name == &*self.speed)
+            .map(|(_, lane, _)| lanes * lane)
     }
 }
 
@@ -247,13 +265,24 @@ impl FromStr for HcaName {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let wrong = || ParseError::new(text, "an HCA and its port, such as mlx5_0 or mlx5_0:1");
         let (ca, port) = match text.split_once(':') {
-            Some((ca, port)) => (ca, Some(PortNum(port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?))),
+            Some((ca, port)) => (
+                ca,
+                Some(PortNum(
+                    port.parse()
+                        .ok()
+                        .filter(|port| *port > 0)
+                        .ok_or_else(wrong)?,
+                )),
+            ),
             None => (text, None),
         };
         match (ca, port) {
             ("", None) => Ok(Self::default()),
             ("", Some(_)) => Err(wrong()),
-            (ca, port) => Ok(Self { ca: Some(ca.to_owned()), port }),
+            (ca, port) => Ok(Self {
+                ca: Some(ca.to_owned()),
+                port,
+            }),
         }
     }
 }
@@ -299,7 +328,11 @@ impl fmt::Display for Printable<'_> {
         }
         let mut shown = String::with_capacity(self.0.len() + 16);
         for c in self.0.chars() {
-            if misleads(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+            if misleads(c) {
+                shown.extend(c.escape_unicode())
+            } else {
+                shown.push(c)
+            }
         }
         f.pad(&shown)
     }
@@ -311,8 +344,18 @@ mod tests {
 
     #[test]
     fn guid_needs_sixteen_digits() {
-        assert_eq!("0x7cfe9003003b4bde".parse(), Ok(Guid(0x7cfe_9003_003b_4bde)));
-        for cut in ["0x7cfe9003003b4bd", "7cfe9003003b4bde", "0x", "", "0x7cfe9003003b4bdef", "0x+cfe9003003b4bde"] {
+        assert_eq!(
+            "0x7cfe9003003b4bde".parse(),
+            Ok(Guid(0x7cfe_9003_003b_4bde))
+        );
+        for cut in [
+            "0x7cfe9003003b4bd",
+            "7cfe9003003b4bde",
+            "0x",
+            "",
+            "0x7cfe9003003b4bdef",
+            "0x+cfe9003003b4bde",
+        ] {
             assert!(cut.parse::<Guid>().is_err(), "{cut:?} was parsed");
         }
     }
@@ -327,7 +370,10 @@ mod tests {
     #[test]
     fn hca_is_named_with_or_without_its_port() {
         for text in ["mlx5_0", "mlx5_0:1"] {
-            assert_eq!(text.parse::<HcaName>().map(|name| name.to_string()), Ok(text.to_owned()));
+            assert_eq!(
+                text.parse::<HcaName>().map(|name| name.to_string()),
+                Ok(text.to_owned())
+            );
         }
         assert_eq!("".parse(), Ok(HcaName::default()));
         for text in ["mlx5_0:", "mlx5_0:x", ":1", "mlx5_0:0", "mlx5_0:300"] {
@@ -340,7 +386,12 @@ mod tests {
         for c in "\0\r\n\t\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{202e}\u{2028}\u{2060}\u{2069}\u{feff}\u{fff9}\u{e0041}\u{fdd0}\u{fffe}\u{ffff}".chars() {
             assert_eq!(Printable(&format!("a{c}")).to_string(), format!("a{}", c.escape_unicode()));
         }
-        for shown in ["leaf (rack 3) - 'A' \"1\" \\", "Zürich-ノード-\u{1f409}", "\u{fffd}", ""] {
+        for shown in [
+            "leaf (rack 3) - 'A' \"1\" \\",
+            "Zürich-ノード-\u{1f409}",
+            "\u{fffd}",
+            "",
+        ] {
             assert_eq!(Printable(shown).to_string(), shown);
         }
     }
@@ -355,10 +406,21 @@ mod tests {
 
     #[test]
     fn data_rates_exclude_the_line_code() {
-        let four = |speed| LinkRate::new("4x", speed).data_gbps().expect("a known speed");
-        for (speed, gbps) in
-            [("SDR", 8.0), ("DDR", 16.0), ("QDR", 32.0), ("FDR10", 40.0), ("EDR", 100.0), ("HDR", 200.0), ("NDR", 400.0), ("XDR", 800.0)]
-        {
+        let four = |speed| {
+            LinkRate::new("4x", speed)
+                .data_gbps()
+                .expect("a known speed")
+        };
+        for (speed, gbps) in [
+            ("SDR", 8.0),
+            ("DDR", 16.0),
+            ("QDR", 32.0),
+            ("FDR10", 40.0),
+            ("EDR", 100.0),
+            ("HDR", 200.0),
+            ("NDR", 400.0),
+            ("XDR", 800.0),
+        ] {
             assert_eq!(four(speed), gbps, "{speed}");
         }
         assert!((four("FDR") - 54.5455).abs() < 1e-4);

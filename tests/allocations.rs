@@ -24,10 +24,16 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Returns leaf switches of 36 ports, and hosts. The GUID of a device is its LID.
 fn plan() -> Vec<DevicePlan> {
-    let device =
-        |lid: u16, kind, ports: u8| DevicePlan { guid: Guid(lid.into()), lid: Lid(lid), kind, ports: (1..=ports).map(PortNum).collect() };
+    let device = |lid: u16, kind, ports: u8| DevicePlan {
+        guid: Guid(lid.into()),
+        lid: Lid(lid),
+        kind,
+        ports: (1..=ports).map(PortNum).collect(),
+    };
     let switches = (1..=3).map(|lid| device(lid, NodeKind::Switch, 36));
-    switches.chain((10..55).map(|lid| device(lid, NodeKind::Hca, 1))).collect()
+    switches
+        .chain((10..55).map(|lid| device(lid, NodeKind::Hca, 1)))
+        .collect()
 }
 
 /// Replaces a request by its reply. Counters grow with time.
@@ -36,11 +42,24 @@ fn answer(mad: &mut Mad, lid: Lid, now: Instant) {
     let (class, attribute) = (mad[1], u16::from_be_bytes([mad[16], mad[17]]));
     match (class, attribute) {
         (CLASS_SUBN_LID_ROUTED, NODE_INFO) => {
-            NodeInfo { port_guid: Guid(lid.0.into()), ..NodeInfo::default() }.emit(data_mut(mad));
+            NodeInfo {
+                port_guid: Guid(lid.0.into()),
+                ..NodeInfo::default()
+            }
+            .emit(data_mut(mad));
         }
         (CLASS_SUBN_LID_ROUTED, _) => {}
-        (_, id) if id == CLASS_PORT_INFO.id => Capabilities { mask: 0x1300, mask2: 0, option_mask: None }.emit(data_mut(mad)),
-        (_, id) if id == PORT_SAMPLES_CONTROL.id => Sampling { tick: 7, option_mask: u64::MAX }.emit(data_mut(mad)),
+        (_, id) if id == CLASS_PORT_INFO.id => Capabilities {
+            mask: 0x1300,
+            mask2: 0,
+            option_mask: None,
+        }
+        .emit(data_mut(mad)),
+        (_, id) if id == PORT_SAMPLES_CONTROL.id => Sampling {
+            tick: 7,
+            option_mask: u64::MAX,
+        }
+        .emit(data_mut(mad)),
         _ => mad[70..136].fill(now.as_secs_f64() as u8),
     }
 }
@@ -60,14 +79,25 @@ impl Transport for Answering {
         Ok(())
     }
 
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
         while let Some((slid, request)) = self.sent.pop() {
             self.received += 1;
-            if self.loss.is_none_or(|loss| !self.received.is_multiple_of(loss)) {
+            if self
+                .loss
+                .is_none_or(|loss| !self.received.is_multiple_of(loss))
+            {
                 *mad = request;
                 answer(mad, slid, now);
                 let outcome = Outcome::Reply { slid, len: MAD_LEN };
-                return Ok(Some(Completion { tid: Header::parse(mad).tid, outcome }));
+                return Ok(Some(Completion {
+                    tid: Header::parse(mad).tid,
+                    outcome,
+                }));
             }
         }
         self.clock.sleep(wait);
@@ -90,10 +120,18 @@ struct Sampler {
 
 impl Sampler {
     fn new(loss: Option<usize>, cadence: Cadence) -> Self {
-        let config = Config { cadence, ..Config::default() };
+        let config = Config {
+            cadence,
+            ..Config::default()
+        };
         let columns = Columns::new(&config.groups);
         let clock = VirtualClock::default();
-        let transport = Answering { clock: clock.clone(), sent: Vec::with_capacity(256), loss, received: 0 };
+        let transport = Answering {
+            clock: clock.clone(),
+            sent: Vec::with_capacity(256),
+            loss,
+            received: 0,
+        };
         let mut sweep = VirtualSweep::with_transport(transport, clock, &plan(), config, 1);
         sweep.discover();
         let identity = PortIdentity {
@@ -109,8 +147,16 @@ impl Sampler {
             mtu: Some(4096),
             vls: Some(4),
         };
-        let readings = (0..sweep.engine.ports()).map(|_| Reading::new(&columns)).collect();
-        Self { sweep, columns, readings, identity, records: Vec::with_capacity(1 << 20) }
+        let readings = (0..sweep.engine.ports())
+            .map(|_| Reading::new(&columns))
+            .collect();
+        Self {
+            sweep,
+            columns,
+            readings,
+            identity,
+            records: Vec::with_capacity(1 << 20),
+        }
     }
 
     /// Runs a slot and writes the record of each port.
@@ -123,8 +169,16 @@ impl Sampler {
             let sample = self.sweep.engine.sample(port);
             reading.take(&self.columns, number, &sample);
             let (identity, columns) = (&self.identity, &self.columns);
-            let record =
-                PortRecord { ts: number, slot: number, sampler: "here", is_secondary: false, identity, sample: &sample, reading, columns };
+            let record = PortRecord {
+                ts: number,
+                slot: number,
+                sampler: "here",
+                is_secondary: false,
+                identity,
+                sample: &sample,
+                reading,
+                columns,
+            };
             record::write(&record, &mut self.records);
         }
     }
@@ -162,6 +216,9 @@ fn slot_with_cadences_allocates_nothing() {
         let counted = measure(|| (12..50).for_each(|number| sampler.slot(number)));
         assert_eq!(counted.count_total, 0, "{counted:?}");
         let mads = sampler.sweep.engine.stats().mads_sent as usize;
-        assert!(mads < 3 * sampler.readings.len(), "{mads} MADs: not all groups in every slot");
+        assert!(
+            mads < 3 * sampler.readings.len(),
+            "{mads} MADs: not all groups in every slot"
+        );
     }
 }

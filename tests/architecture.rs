@@ -1,4 +1,4 @@
-//! Checks the direction of imports between modules, and the length of files.
+//! Checks the direction of imports between modules.
 //!
 //! Other tools check the other rules. Lints restrict `unsafe` and clocks (`unsafe_code` in
 //! `Cargo.toml`, `disallowed-methods` in `clippy.toml`). Package boundaries restrict the imports of
@@ -18,8 +18,16 @@ struct Rule {
     must_not_import: &'static [&'static str],
 }
 
-const fn rule(module: &'static str, may_import: &'static [&'static str], must_not_import: &'static [&'static str]) -> Rule {
-    Rule { module, may_import, must_not_import }
+const fn rule(
+    module: &'static str,
+    may_import: &'static [&'static str],
+    must_not_import: &'static [&'static str],
+) -> Rule {
+    Rule {
+        module,
+        may_import,
+        must_not_import,
+    }
 }
 
 /// Data flows from the net file to the plan, the sweep, the records and the outputs; imports must
@@ -39,40 +47,129 @@ const RULES: &[Rule] = &[
     rule("cost", &["mad::pma", "sweep::cadence", "types"], &[]),
     rule(
         "partition",
-        &["assignments", "cost", "drawing", "hostlist", "limits", "record::reader", "record::text", "topology", "types"],
+        &[
+            "assignments",
+            "cost",
+            "drawing",
+            "hostlist",
+            "limits",
+            "record::reader",
+            "record::text",
+            "topology",
+            "types",
+        ],
         &[],
     ),
     rule("mad", &["time", "types"], &["mad::transport"]),
     rule("mad::libibmad", &["types"], &["mad::transport::sim"]),
     rule("mad::transport", &["time", "types"], &[]),
-    rule("mad::transport::sim", &["time", "topology", "types"], &["mad::transport::umad"]),
-    rule("sweep", &["mad", "status", "time", "types"], &["mad::transport", "sweep::driver"]),
-    rule("sweep::plan", &["assignments", "record", "types"], &["sweep::driver"]),
-    rule("sweep::engine", &["mad", "time", "types"], &["mad::transport", "sweep::driver", "sweep::virtual_sweep"]),
-    rule("sweep::engine::tests", &["mad", "time", "topology", "types"], &[]),
-    rule("sweep::query", &["mad", "record", "time", "types"], &["mad::transport", "sweep::driver", "sweep::engine"]),
-    rule("sweep::virtual_sweep", &["mad", "time", "topology"], &["mad::transport::umad"]),
-    rule("sweep::driver", &["mad", "output", "record", "time", "types"], &["mad::transport::sim", "mad::transport::umad"]),
-    rule("verify", &["mad", "sweep::driver", "sweep::query", "time", "types"], &["mad::transport::sim", "mad::transport::umad"]),
-    rule("record", &["mad::pma", "status", "sweep::counter", "sweep::sample", "types", "words"], &[]),
+    rule(
+        "mad::transport::sim",
+        &["time", "topology", "types"],
+        &["mad::transport::umad"],
+    ),
+    rule(
+        "sweep",
+        &["mad", "status", "time", "types"],
+        &["mad::transport", "sweep::driver"],
+    ),
+    rule(
+        "sweep::plan",
+        &["assignments", "record", "types"],
+        &["sweep::driver"],
+    ),
+    rule(
+        "sweep::engine",
+        &["mad", "time", "types"],
+        &["mad::transport", "sweep::driver", "sweep::virtual_sweep"],
+    ),
+    rule(
+        "sweep::engine::tests",
+        &["mad", "time", "topology", "types"],
+        &[],
+    ),
+    rule(
+        "sweep::query",
+        &["mad", "record", "time", "types"],
+        &["mad::transport", "sweep::driver", "sweep::engine"],
+    ),
+    rule(
+        "sweep::virtual_sweep",
+        &["mad", "time", "topology"],
+        &["mad::transport::umad"],
+    ),
+    rule(
+        "sweep::driver",
+        &["mad", "output", "record", "time", "types"],
+        &["mad::transport::sim", "mad::transport::umad"],
+    ),
+    rule(
+        "verify",
+        &["mad", "sweep::driver", "sweep::query", "time", "types"],
+        &["mad::transport::sim", "mad::transport::umad"],
+    ),
+    rule(
+        "record",
+        &[
+            "mad::pma",
+            "status",
+            "sweep::counter",
+            "sweep::sample",
+            "types",
+            "words",
+        ],
+        &[],
+    ),
     rule("record::reader", &["status", "types"], &[]),
     rule("record::text", &["types"], &[]),
     rule("output", &["limits", "record", "types"], &[]),
-    rule("distribution", &["assignments", "limits", "output", "types"], &[]),
-    rule("metrics", &["http_limits", "limits", "mad::pma", "record", "sweep", "types"], &[]),
+    rule(
+        "distribution",
+        &["assignments", "limits", "output", "types"],
+        &[],
+    ),
+    rule(
+        "metrics",
+        &[
+            "http_limits",
+            "limits",
+            "mad::pma",
+            "record",
+            "sweep",
+            "types",
+        ],
+        &[],
+    ),
     rule(
         "config",
-        &["distribution", "limits", "mad::pma", "metrics", "output", "suggest", "sweep::cadence", "sweep::engine", "types"],
+        &[
+            "distribution",
+            "limits",
+            "mad::pma",
+            "metrics",
+            "output",
+            "suggest",
+            "sweep::cadence",
+            "sweep::engine",
+            "types",
+        ],
         &[],
     ),
     // The simulated fabric of the configuration.
-    rule("config::simulated", &["mad::transport::sim", "time", "topology"], &[]),
+    rule(
+        "config::simulated",
+        &["mad::transport::sim", "time", "topology"],
+        &[],
+    ),
     rule("cli", &["limits", "types"], &[]),
 ];
 
 #[test]
 fn imports_follow_the_rules() {
-    let violations: Vec<String> = sources("src").iter().flat_map(|(path, code)| violations(path, code)).collect();
+    let violations: Vec<String> = sources("src")
+        .iter()
+        .flat_map(|(path, code)| violations(path, code))
+        .collect();
     assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
 
@@ -87,12 +184,24 @@ fn no_files_import_each_other_in_a_cycle() {
 #[test]
 fn packages_depend_on_each_other_in_one_direction() {
     // Each package may use the packages before it.
-    let packages = [("store", "ibnet-store"), ("analysis", "ibnet-analysis"), ("view", "ibnet-view")];
+    let packages = [
+        ("store", "ibnet-store"),
+        ("analysis", "ibnet-analysis"),
+        ("view", "ibnet-view"),
+    ];
     for (index, (folder, name)) in packages.iter().enumerate() {
-        let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join("Cargo.toml")).unwrap();
+        let manifest = fs::read_to_string(
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join(folder)
+                .join("Cargo.toml"),
+        )
+        .unwrap();
         assert!(manifest.contains(&format!("name = \"{name}\"")));
         for (_, later) in &packages[index + 1..] {
-            assert!(!manifest.contains(&format!("\n{later} =")), "{name} must not use {later}");
+            assert!(
+                !manifest.contains(&format!("\n{later} =")),
+                "{name} must not use {later}"
+            );
         }
     }
 }
@@ -103,7 +212,10 @@ fn cycles_are_detected() {
     let files = [
         file("src/a/mod.rs", "mod b; mod c; pub use self::b::B;"),
         file("src/a/b.rs", "use super::c::C; pub struct B;"),
-        file("src/a/c.rs", "use crate::a::b::B; #[cfg(test)] mod tests { use super::super::d::D; }"),
+        file(
+            "src/a/c.rs",
+            "use crate::a::b::B; #[cfg(test)] mod tests { use super::super::d::D; }",
+        ),
         file("src/a/d.rs", "use super::c::C;"),
     ];
     assert_eq!(cycles(&files, "src"), [["a::b", "a::c"]]);
@@ -112,10 +224,25 @@ fn cycles_are_detected() {
 
 #[test]
 fn every_rule_names_existing_modules() {
-    let modules: Vec<String> = sources("src").iter().map(|(path, _)| module_of(path)).collect();
-    for Rule { module, may_import, must_not_import } in RULES {
-        for name in [module].into_iter().chain(*may_import).chain(*must_not_import) {
-            assert!(modules.iter().any(|known| is_within(known, name)), "module {name} does not exist; correct RULES");
+    let modules: Vec<String> = sources("src")
+        .iter()
+        .map(|(path, _)| module_of(path))
+        .collect();
+    for Rule {
+        module,
+        may_import,
+        must_not_import,
+    } in RULES
+    {
+        for name in [module]
+            .into_iter()
+            .chain(*may_import)
+            .chain(*must_not_import)
+        {
+            assert!(
+                modules.iter().any(|known| is_within(known, name)),
+                "module {name} does not exist; correct RULES"
+            );
         }
     }
 }
@@ -123,14 +250,32 @@ fn every_rule_names_existing_modules() {
 #[test]
 fn forbidden_imports_are_detected() {
     for (path, code) in [
-        ("src/sweep/engine/mod.rs", "use crate::mad::transport::sim::SimFabric;"),
-        ("src/sweep/engine/device.rs", "use crate::mad::{header::MadStatus, transport::{Transport, sim}};"),
-        ("src/sweep/engine/device.rs", "fn f() -> super::super::driver::DriverSettings { g() }"),
-        ("src/mad/transport/sim/mod.rs", "use crate::partition::Plan;"),
+        (
+            "src/sweep/engine/mod.rs",
+            "use crate::mad::transport::sim::SimFabric;",
+        ),
+        (
+            "src/sweep/engine/device.rs",
+            "use crate::mad::{header::MadStatus, transport::{Transport, sim}};",
+        ),
+        (
+            "src/sweep/engine/device.rs",
+            "fn f() -> super::super::driver::DriverSettings { g() }",
+        ),
+        (
+            "src/mad/transport/sim/mod.rs",
+            "use crate::partition::Plan;",
+        ),
         ("src/mad/header.rs", "use super::transport::Transport;"),
-        ("src/mad/header.rs", "mod tests { use super::super::transport::sim; }"),
+        (
+            "src/mad/header.rs",
+            "mod tests { use super::super::transport::sim; }",
+        ),
         ("src/binary.rs", "use crate::mad::Mad;"),
-        ("src/partition/mod.rs", "use crate::{\n    topology::Fabric,\n    mad::Mad,\n};"),
+        (
+            "src/partition/mod.rs",
+            "use crate::{\n    topology::Fabric,\n    mad::Mad,\n};",
+        ),
         ("src/assignments/mod.rs", "use crate::partition::Plan;"),
         ("src/types.rs", "use crate::time::Instant;"),
         ("src/unknown.rs", "use crate::types::Guid;"),
@@ -138,11 +283,24 @@ fn forbidden_imports_are_detected() {
         assert!(!violations(path, code).is_empty(), "{path}: {code}");
     }
     for (path, code) in [
-        ("src/sweep/engine/device.rs", "use super::inflight::Inflight;\nuse crate::mad::pma::{Group, Query};"),
-        ("src/types.rs", "//! See [`crate::mad`].\nmod tests { use super::*; }"),
-        ("src/bin/ibnet-sweep/main.rs", "use ibnet::sweep::driver::Driver;"),
+        (
+            "src/sweep/engine/device.rs",
+            "use super::inflight::Inflight;\nuse crate::mad::pma::{Group, Query};",
+        ),
+        (
+            "src/types.rs",
+            "//! See [`crate::mad`].\nmod tests { use super::*; }",
+        ),
+        (
+            "src/bin/ibnet-sweep/main.rs",
+            "use ibnet::sweep::driver::Driver;",
+        ),
     ] {
-        assert_eq!(violations(path, code), Vec::<String>::new(), "{path}: {code}");
+        assert_eq!(
+            violations(path, code),
+            Vec::<String>::new(),
+            "{path}: {code}"
+        );
     }
 }
 
@@ -152,19 +310,40 @@ fn violations(path: &str, code: &str) -> Vec<String> {
     if module.is_empty() || is_within(&module, "bin") {
         return Vec::new();
     }
-    let Some(rule) = RULES.iter().filter(|rule| is_within(&module, rule.module)).max_by_key(|rule| rule.module.len()) else {
-        return vec![format!("{path}: module {module} has no rule; add one to RULES")];
+    let Some(rule) = RULES
+        .iter()
+        .filter(|rule| is_within(&module, rule.module))
+        .max_by_key(|rule| rule.module.len())
+    else {
+        return vec![format!(
+            "{path}: module {module} has no rule; add one to RULES"
+        )];
     };
     let top = module.split("::").next().unwrap();
     // A path that begins with an item, as `super::Item` in an inline module does, is no import.
-    let is_module = |import: &str| RULES.iter().any(|rule| import.split("::").next() == rule.module.split("::").next());
+    let is_module = |import: &str| {
+        RULES
+            .iter()
+            .any(|rule| import.split("::").next() == rule.module.split("::").next())
+    };
     let is_allowed = |import: &str| {
-        let own = is_within(import, top) || rule.may_import.iter().any(|allowed| is_within(import, allowed));
-        own && !rule.must_not_import.iter().any(|forbidden| is_within(import, forbidden))
+        let own = is_within(import, top)
+            || rule
+                .may_import
+                .iter()
+                .any(|allowed| is_within(import, allowed));
+        own && !rule
+            .must_not_import
+            .iter()
+            .any(|forbidden| is_within(import, forbidden))
     };
     let imports = imports(&module, code);
-    let forbidden = imports.iter().filter(|import| is_module(import) && !is_allowed(import));
-    forbidden.map(|import| format!("{path}: {module} must not import {import}")).collect()
+    let forbidden = imports
+        .iter()
+        .filter(|import| is_module(import) && !is_allowed(import));
+    forbidden
+        .map(|import| format!("{path}: {module} must not import {import}"))
+        .collect()
 }
 
 /// Returns the groups of files that import each other, directly or by way of others of the group.
@@ -178,11 +357,20 @@ fn cycles(files: &[(String, String)], root: &str) -> Vec<Vec<String>> {
         .map(|((_, code), name)| {
             let code = code.split("#[cfg(test)]").next().unwrap();
             let target = |import: &String| {
-                let known = (0..names.len()).filter(|place| !names[*place].is_empty() && is_within(import, &names[*place]));
+                let known = (0..names.len())
+                    .filter(|place| !names[*place].is_empty() && is_within(import, &names[*place]));
                 known.max_by_key(|place| names[*place].len())
             };
-            let targets = imports(name, code).iter().filter_map(target).collect::<Vec<_>>();
-            targets.into_iter().filter(|place| !is_within(&names[*place], name) && !is_within(name, &names[*place])).collect()
+            let targets = imports(name, code)
+                .iter()
+                .filter_map(target)
+                .collect::<Vec<_>>();
+            targets
+                .into_iter()
+                .filter(|place| {
+                    !is_within(&names[*place], name) && !is_within(name, &names[*place])
+                })
+                .collect()
         })
         .collect();
     // `reached[a]` has every file that `a` imports directly or indirectly.
@@ -202,7 +390,8 @@ fn cycles(files: &[(String, String)], root: &str) -> Vec<Vec<String>> {
     let mut groups: Vec<Vec<String>> = (0..files.len())
         .filter(|start| reached[*start][*start])
         .map(|start| {
-            let group = (0..files.len()).filter(|other| reached[start][*other] && reached[*other][start]);
+            let group =
+                (0..files.len()).filter(|other| reached[start][*other] && reached[*other][start]);
             let mut group: Vec<String> = group.map(|place| names[place].clone()).collect();
             group.sort();
             group
@@ -214,37 +403,63 @@ fn cycles(files: &[(String, String)], root: &str) -> Vec<Vec<String>> {
 }
 
 fn is_within(name: &str, module: &str) -> bool {
-    name.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    name.strip_prefix(module)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 /// Returns the paths from the crate's root of all imports in the code. Comments are ignored.
 fn imports(module: &str, code: &str) -> Vec<String> {
-    let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect();
+    let code: String = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| [line, "\n"])
+        .collect();
     let mut found = Vec::new();
-    for (at, prefix) in code.match_indices("crate::").chain(code.match_indices("super::")) {
+    for (at, prefix) in code
+        .match_indices("crate::")
+        .chain(code.match_indices("super::"))
+    {
         let before = code[..at].chars().next_back();
         // A continuation such as `super::super::` is handled at its first segment.
         if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
             continue;
         }
         let inline =
-            if code[..at].contains("#[cfg(test)]\nmod ") || code[..at].contains("mod tests {") { vec!["tests"] } else { Vec::new() };
-        let mut base: Vec<&str> = if prefix == "crate::" { Vec::new() } else { module.split("::").chain(inline).collect() };
+            if code[..at].contains("#[cfg(test)]\nmod ") || code[..at].contains("mod tests {") {
+                vec!["tests"]
+            } else {
+                Vec::new()
+            };
+        let mut base: Vec<&str> = if prefix == "crate::" {
+            Vec::new()
+        } else {
+            module.split("::").chain(inline).collect()
+        };
         let mut rest = &code[at..];
         while let Some(after) = rest.strip_prefix("super::") {
             base.pop();
             rest = after;
         }
-        expand(rest.strip_prefix("crate::").unwrap_or(rest), &base.join("::"), &mut found);
+        expand(
+            rest.strip_prefix("crate::").unwrap_or(rest),
+            &base.join("::"),
+            &mut found,
+        );
     }
     found
 }
 
 /// Expands a path, with or without a tree of braces, to the paths of its leaves.
 fn expand<'a>(text: &'a str, base: &str, found: &mut Vec<String>) -> &'a str {
-    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
+        .unwrap_or(text.len());
     let (path, mut rest) = text.split_at(end);
-    let joined = [base, path.trim_matches(':')].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("::");
+    let joined = [base, path.trim_matches(':')]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("::");
     if !((path.is_empty() || path.ends_with("::")) && rest.starts_with('{')) {
         found.push(joined);
         return rest;
@@ -262,8 +477,15 @@ fn expand<'a>(text: &'a str, base: &str, found: &mut Vec<String>) -> &'a str {
 
 /// Returns the module path of a source file: `src/sweep/engine/mod.rs` is `sweep::engine`.
 fn module_of(path: &str) -> String {
-    let path = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
-    if path == "lib" { String::new() } else { path.replace('/', "::") }
+    let path = path
+        .trim_start_matches("src/")
+        .trim_end_matches(".rs")
+        .trim_end_matches("/mod");
+    if path == "lib" {
+        String::new()
+    } else {
+        path.replace('/', "::")
+    }
 }
 
 /// Returns path and text of all Rust files below a folder of the repository.
@@ -272,13 +494,21 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     let mut files = Vec::new();
     let mut folders = vec![root.join(folder)];
     while let Some(folder) = folders.pop() {
-        let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         paths.sort();
         for path in paths {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+                let name = path
+                    .strip_prefix(root)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned();
                 files.push((name, fs::read_to_string(&path).unwrap()));
             }
         }

@@ -21,7 +21,13 @@ const SECOND: Duration = Duration::from_secs(1);
 const PERIOD: u64 = 1200;
 
 /// 4 linked ports: a host on a leaf under a spine. Small, because the run has 14,400 slots.
-const TREE: FatTree = FatTree { leaves: 1, hosts: 1, spines: 1, trunk: 1, radix: 4 };
+const TREE: FatTree = FatTree {
+    leaves: 1,
+    hosts: 1,
+    spines: 1,
+    trunk: 1,
+    radix: 4,
+};
 
 struct Day {
     fabric: Arc<Mutex<SimFabric>>,
@@ -39,14 +45,23 @@ struct Day {
 
 impl Day {
     fn new() -> Self {
-        let net = ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "net.p").expect("our own");
+        let net = ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "net.p")
+            .expect("our own");
         let plan = virtual_sweep::all_linked_ports(&net.fabric);
-        let fabric = Arc::new(Mutex::new(SimFabric::new(net.fabric, Options { loss: 0.01, ..Options::default() })));
+        let fabric = Arc::new(Mutex::new(SimFabric::new(
+            net.fabric,
+            Options {
+                loss: 0.01,
+                ..Options::default()
+            },
+        )));
         let config = Config::default();
         let columns = Columns::new(&config.groups);
         let mut sweep = VirtualSweep::new(Arc::clone(&fabric), &plan, config, 1);
         sweep.discover();
-        let readings = (0..sweep.engine.ports()).map(|_| Reading::new(&columns)).collect();
+        let readings = (0..sweep.engine.ports())
+            .map(|_| Reading::new(&columns))
+            .collect();
         let identity = PortIdentity {
             guid: plan[0].guid,
             port: PortNum(1),
@@ -61,7 +76,17 @@ impl Day {
             vls: Some(4),
         };
         let records = Vec::with_capacity(1 << 18);
-        Self { fabric, sweep, columns, readings, identity, records, slots: 0, octets: 0, timeouts: 0 }
+        Self {
+            fabric,
+            sweep,
+            columns,
+            readings,
+            identity,
+            records,
+            slots: 0,
+            octets: 0,
+            timeouts: 0,
+        }
     }
 
     /// Runs a slot. In the middle of each period one device is dead for a minute, another one each
@@ -70,7 +95,10 @@ impl Day {
         let second = self.slots % PERIOD;
         if second == 600 || second == 660 {
             let device = DeviceId((self.slots / PERIOD % 3) as u32);
-            self.fabric.lock().unwrap_or_else(PoisonError::into_inner).set_dead(device, second == 600);
+            self.fabric
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .set_dead(device, second == 600);
         }
         self.sweep.slot(SECOND);
         self.records.clear();
@@ -80,7 +108,16 @@ impl Day {
             self.timeouts += u64::from(sample.status == Status::Timeout);
             let (slot, identity, columns) = (self.slots, &self.identity, &self.columns);
             record::write(
-                &PortRecord { ts: slot, slot, sampler: "here", is_secondary: false, identity, sample: &sample, reading, columns },
+                &PortRecord {
+                    ts: slot,
+                    slot,
+                    sampler: "here",
+                    is_secondary: false,
+                    identity,
+                    sample: &sample,
+                    reading,
+                    columns,
+                },
                 &mut self.records,
             );
         }
@@ -108,8 +145,16 @@ fn memory_use_of_four_hours_equals_that_of_twenty_minutes() {
         rest.bytes_max
     );
     assert_eq!(day.slots, 12 * PERIOD);
-    assert!(day.octets > 33 << 20 && day.timeouts > 11 * 60, "{} octets, {} timeouts", day.octets, day.timeouts);
+    assert!(
+        day.octets > 33 << 20 && day.timeouts > 11 * 60,
+        "{} octets, {} timeouts",
+        day.octets,
+        day.timeouts
+    );
     // Less than an octet for each of the 9,600 slots.
     assert!(rest.bytes_current.unsigned_abs() < 9600, "{rest:?}");
-    assert!(rest.bytes_max < largest_in_a_period + 9600, "{rest:?} after {largest_in_a_period}");
+    assert!(
+        rest.bytes_max < largest_in_a_period + 9600,
+        "{rest:?} after {largest_in_a_period}"
+    );
 }

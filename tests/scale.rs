@@ -14,12 +14,35 @@ use large::{Large, SAMPLERS};
 #[test]
 fn every_slot_of_a_large_fabric_is_complete() {
     let large = Large::new();
-    assert_eq!(large.plan.shares.iter().map(|share| share.ports as usize).sum::<usize>(), large.fabric.linked_ports());
-    assert!(large.plan.shares.iter().all(|share| share.ports <= 150), "the cap");
+    assert_eq!(
+        large
+            .plan
+            .shares
+            .iter()
+            .map(|share| share.ports as usize)
+            .sum::<usize>(),
+        large.fabric.linked_ports()
+    );
+    assert!(
+        large.plan.shares.iter().all(|share| share.ports <= 150),
+        "the cap"
+    );
     let swept = large.sweep(10, 60, Duration::from_secs(1));
-    assert_eq!((swept.lengths.len(), swept.incomplete), (SAMPLERS / 10 * 60, 0));
-    assert!(swept.longest[59] < Duration::from_millis(100), "{:?}", swept.longest[59]);
+    assert_eq!(
+        (swept.lengths.len(), swept.incomplete),
+        (SAMPLERS / 10 * 60, 0)
+    );
+    assert!(
+        swept.longest[59] < Duration::from_millis(100),
+        "{:?}",
+        swept.longest[59]
+    );
     // The link of a sampler carries the largest load.
     let load = large.load(&swept, Duration::from_secs(60));
-    assert!(load.mean < load.worst && load.worst < 1e-4, "{} and {}", load.mean, load.worst);
+    assert!(
+        load.mean < load.worst && load.worst < 1e-4,
+        "{} and {}",
+        load.mean,
+        load.worst
+    );
 }

@@ -8,7 +8,9 @@ use ibnet::topology::net_file;
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args().nth(1).unwrap_or_else(|| "examples/stria.p".to_owned());
+    let path = std::env::args()
+        .nth(1)
+        .unwrap_or_else(|| "examples/stria.p".to_owned());
     let fabric = net_file::parse(&std::fs::read(&path)?, &path)?.fabric;
     print!("{}", Traffic::forwarding_tables(&fabric));
     Ok(())

@@ -61,21 +61,31 @@ impl Cell {
     pub fn times(self, factor: f64) -> Self {
         match self {
             Self::Value(value) => Self::Value(value * factor),
-            Self::AtLeast { value, covered } => Self::AtLeast { value: value * factor, covered },
+            Self::AtLeast { value, covered } => Self::AtLeast {
+                value: value * factor,
+                covered,
+            },
             other => other,
         }
     }
 
     /// Returns the cell of a lower bound. At least 0 says nothing: the cell is then `state`.
     pub(crate) fn at_least(value: f64, covered: f64, state: Self) -> Self {
-        if value > 0.0 { Self::AtLeast { value, covered } } else { state }
+        if value > 0.0 {
+            Self::AtLeast { value, covered }
+        } else {
+            state
+        }
     }
 
     /// Returns the first one of two states without a value.
     pub(crate) fn first(self, other: Self) -> Self {
         // If one port of the row answered, the row counts as answered.
         const ORDER: [Cell; 4] = [Cell::Increase, Cell::Unknown, Cell::NoAnswer, Cell::Down];
-        ORDER.into_iter().find(|state| *state == self || *state == other).unwrap_or(Self::NoRecord)
+        ORDER
+            .into_iter()
+            .find(|state| *state == self || *state == other)
+            .unwrap_or(Self::NoRecord)
     }
 
     /// Returns the cell that is drawn for two neighbouring cells without room: the larger value.
@@ -116,7 +126,11 @@ impl Joined {
 
     /// Returns the cell of all members, or `empty` without members.
     pub fn cell_or(self, empty: Cell) -> Cell {
-        if self.members > 0.0 { self.cell() } else { empty }
+        if self.members > 0.0 {
+            self.cell()
+        } else {
+            empty
+        }
     }
 
     /// Returns the share of the members whose value is known, 0 to 1.
@@ -143,12 +157,18 @@ impl Joined {
 }
 
 /// Joins the rows of members, column by column. The result has at least this number of columns.
-pub fn joined(columns: usize, rows: impl IntoIterator<Item = impl AsRef<[Cell]>>, of: fn(f64, f64) -> f64) -> Vec<Cell> {
+pub fn joined(
+    columns: usize,
+    rows: impl IntoIterator<Item = impl AsRef<[Cell]>>,
+    of: fn(f64, f64) -> f64,
+) -> Vec<Cell> {
     let mut all = vec![Joined::default(); columns];
     for row in rows {
         let row = row.as_ref();
         all.resize(row.len().max(all.len()), Joined::default());
-        all.iter_mut().zip(row).for_each(|(joined, cell)| joined.add(*cell, of));
+        all.iter_mut()
+            .zip(row)
+            .for_each(|(joined, cell)| joined.add(*cell, of));
     }
     all.into_iter().map(Joined::cell).collect()
 }
@@ -161,8 +181,14 @@ pub fn sum(columns: usize, rows: impl IntoIterator<Item = impl AsRef<[Cell]>>) -
 /// Returns the values of a row and their covered shares, as JSON has them. Both are null where
 /// there is nothing to know; a value is null where nothing is known, and for at least 0.
 pub fn columns(cells: &[Cell]) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
-    let value = |cell: &Cell| cell.value().filter(|value| *value > 0.0 || cell.covered() >= 1.0);
-    cells.iter().map(|cell| (value(cell), (*cell != Cell::Down).then(|| cell.covered()))).unzip()
+    let value = |cell: &Cell| {
+        cell.value()
+            .filter(|value| *value > 0.0 || cell.covered() >= 1.0)
+    };
+    cells
+        .iter()
+        .map(|cell| (value(cell), (*cell != Cell::Down).then(|| cell.covered())))
+        .unzip()
 }
 
 /// Returns the row of these values and covered shares: the inverse of [`columns`].
@@ -183,18 +209,77 @@ mod tests {
     #[test]
     fn sum_is_a_value_only_with_the_values_of_all_ports() {
         let added = |cells: &[Cell]| sum(1, cells.iter().map(|cell| [*cell]))[0];
-        assert_eq!(added(&[Value(1.0), Value(2.0), Down]), Value(3.0), "a link that is down carries nothing");
+        assert_eq!(
+            added(&[Value(1.0), Value(2.0), Down]),
+            Value(3.0),
+            "a link that is down carries nothing"
+        );
         for lacking in [NoAnswer, Unknown, NoRecord] {
-            assert_eq!(added(&[Value(1.0), lacking]), AtLeast { value: 1.0, covered: 0.5 });
+            assert_eq!(
+                added(&[Value(1.0), lacking]),
+                AtLeast {
+                    value: 1.0,
+                    covered: 0.5
+                }
+            );
         }
-        assert_eq!(added(&[AtLeast { value: 1.0, covered: 0.0 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.5 });
-        assert_eq!(added(&[AtLeast { value: 1.0, covered: 0.5 }, Value(2.0)]), AtLeast { value: 3.0, covered: 0.75 });
+        assert_eq!(
+            added(&[
+                AtLeast {
+                    value: 1.0,
+                    covered: 0.0
+                },
+                Value(2.0)
+            ]),
+            AtLeast {
+                value: 3.0,
+                covered: 0.5
+            }
+        );
+        assert_eq!(
+            added(&[
+                AtLeast {
+                    value: 1.0,
+                    covered: 0.5
+                },
+                Value(2.0)
+            ]),
+            AtLeast {
+                value: 3.0,
+                covered: 0.75
+            }
+        );
         assert_eq!(added(&[Unknown, Down]), Unknown, "not nothing");
-        for lacking in [NoAnswer, Unknown, NoRecord, AtLeast { value: 0.0, covered: 0.5 }] {
-            assert_eq!(added(&[Value(0.0), lacking]), Unknown, "at least 0 says nothing");
+        for lacking in [
+            NoAnswer,
+            Unknown,
+            NoRecord,
+            AtLeast {
+                value: 0.0,
+                covered: 0.5,
+            },
+        ] {
+            assert_eq!(
+                added(&[Value(0.0), lacking]),
+                Unknown,
+                "at least 0 says nothing"
+            );
         }
         assert_eq!(added(&[Value(0.0), Increase]), Increase, "not 0");
-        assert_eq!(added(&[Value(2.0), Increase]), AtLeast { value: 2.0, covered: 0.5 });
-        assert_eq!([added(&[NoAnswer, Increase]), added(&[Down, NoAnswer]), added(&[NoRecord, Down])], [Increase, NoAnswer, Down]);
+        assert_eq!(
+            added(&[Value(2.0), Increase]),
+            AtLeast {
+                value: 2.0,
+                covered: 0.5
+            }
+        );
+        assert_eq!(
+            [
+                added(&[NoAnswer, Increase]),
+                added(&[Down, NoAnswer]),
+                added(&[NoRecord, Down])
+            ],
+            [Increase, NoAnswer, Down]
+        );
     }
 }

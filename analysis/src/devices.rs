@@ -119,7 +119,11 @@ impl Fold for Devices {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        Some(["node", "kind", "peer_guid", "peer_port", "status", "dt_ns"].map(str::to_owned).to_vec())
+        Some(
+            ["node", "kind", "peer_guid", "peer_port", "status", "dt_ns"]
+                .map(str::to_owned)
+                .to_vec(),
+        )
     }
 
     fn takes_runs(&self) -> bool {
@@ -133,9 +137,14 @@ impl Fold for Devices {
             return;
         }
         // Of many replies, the one that proves an answer for the longest time counts.
-        let until = run.rows().max_by_key(|row| answered_until(run.ts(*row), run.lengths_ns(*row).0));
+        let until = run
+            .rows()
+            .max_by_key(|row| answered_until(run.ts(*row), run.lengths_ns(*row).0));
         let last = run.rows().next_back();
-        [until, last].into_iter().flatten().for_each(|row| evidence.add(&run.record(row)));
+        [until, last]
+            .into_iter()
+            .flatten()
+            .for_each(|row| evidence.add(&run.record(row)));
         if let Some(port) = evidence.ports.get_mut(&run.port().port) {
             port.peer = run.last_peer().or(port.peer);
         }
@@ -143,7 +152,9 @@ impl Fold for Devices {
 
     fn add(&mut self, record: &Record<'_>) {
         match record {
-            Record::Port(port) if !port.is_edge => self.by_guid.entry(port.guid).or_default().add(port),
+            Record::Port(port) if !port.is_edge => {
+                self.by_guid.entry(port.guid).or_default().add(port)
+            }
             Record::Event(event) => self.add_event(event),
             _ => {}
         }
@@ -174,7 +185,9 @@ impl Devices {
 
     /// Returns whether the device does not answer at the end of the time range.
     pub fn is_unreachable(&self, guid: Guid) -> bool {
-        self.by_guid.get(&guid).is_some_and(|evidence| evidence.is_unreachable())
+        self.by_guid
+            .get(&guid)
+            .is_some_and(|evidence| evidence.is_unreachable())
     }
 
     /// Returns the time in which the device did not answer, in nanoseconds since 1970: the first and
@@ -185,7 +198,11 @@ impl Devices {
         if evidence.is_unreachable() {
             return evidence.fault(guid).map(|fault| (fault.since_ns, u64::MAX));
         }
-        evidence.ports.values().map(|port| port.unreachable).fold(evidence.lost, joined)
+        evidence
+            .ports
+            .values()
+            .map(|port| port.unreachable)
+            .fold(evidence.lost, joined)
     }
 
     /// Returns the time since which PortInfo reports that the link of a port is down, in
@@ -200,19 +217,40 @@ impl Devices {
     /// Some unreachable devices are connected only through other unreachable devices. They have no
     /// entry of their own: they are in [`FaultyDevice::behind`] of the nearest one.
     pub fn faults(&self) -> Vec<FaultyDevice> {
-        let unreachable: BTreeSet<Guid> =
-            self.by_guid.iter().filter(|(_, evidence)| evidence.is_unreachable()).map(|(guid, _)| *guid).collect();
+        let unreachable: BTreeSet<Guid> = self
+            .by_guid
+            .iter()
+            .filter(|(_, evidence)| evidence.is_unreachable())
+            .map(|(guid, _)| *guid)
+            .collect();
         let mut behind = self.behind(&unreachable);
         let is_listed = |guid: &Guid| !unreachable.contains(guid) || behind.contains_key(guid);
-        let mut faults: Vec<FaultyDevice> =
-            self.by_guid.iter().filter(|(guid, _)| is_listed(guid)).filter_map(|(guid, evidence)| evidence.fault(*guid)).collect();
+        let mut faults: Vec<FaultyDevice> = self
+            .by_guid
+            .iter()
+            .filter(|(guid, _)| is_listed(guid))
+            .filter_map(|(guid, evidence)| evidence.fault(*guid))
+            .collect();
         for fault in &mut faults {
-            fault.behind = behind.remove(&fault.port.guid).unwrap_or_default().into_iter().map(|guid| self.name(guid)).collect();
-            fault.behind.sort_by(|a, b| a.node.cmp(&b.node).then(a.guid.cmp(&b.guid)));
+            fault.behind = behind
+                .remove(&fault.port.guid)
+                .unwrap_or_default()
+                .into_iter()
+                .map(|guid| self.name(guid))
+                .collect();
+            fault
+                .behind
+                .sort_by(|a, b| a.node.cmp(&b.node).then(a.guid.cmp(&b.guid)));
         }
         faults.sort_by_key(|device| {
             let is_host = device.kind != Some(NodeKind::Switch);
-            (device.fault, is_host, Reverse(device.behind.len()), device.since_ns, device.port.guid)
+            (
+                device.fault,
+                is_host,
+                Reverse(device.behind.len()),
+                device.since_ns,
+                device.port.guid,
+            )
         });
         faults
     }
@@ -225,8 +263,14 @@ impl Devices {
     fn behind(&self, unreachable: &BTreeSet<Guid>) -> BTreeMap<Guid, Vec<Guid>> {
         let neighbours = self.neighbours();
         let of = |guid: Guid| neighbours.get(&guid).into_iter().flatten().copied();
-        let is_first = |guid: Guid| of(guid).next().is_none() || of(guid).any(|peer| !unreachable.contains(&peer));
-        let is_host = |guid: Guid| self.by_guid.get(&guid).is_none_or(|evidence| evidence.kind != Some(NodeKind::Switch));
+        let is_first = |guid: Guid| {
+            of(guid).next().is_none() || of(guid).any(|peer| !unreachable.contains(&peer))
+        };
+        let is_host = |guid: Guid| {
+            self.by_guid
+                .get(&guid)
+                .is_none_or(|evidence| evidence.kind != Some(NodeKind::Switch))
+        };
         let mut candidates: Vec<Guid> = unreachable.iter().copied().collect();
         candidates.sort_by_key(|guid| (!is_first(*guid), is_host(*guid)));
         let mut behind: BTreeMap<Guid, Vec<Guid>> = BTreeMap::new();
@@ -261,7 +305,10 @@ impl Devices {
     }
 
     fn name(&self, guid: Guid) -> PortName {
-        self.by_guid.get(&guid).map_or_else(|| PortName::new("", (guid, PortNum(0))), |evidence| evidence.name(guid))
+        self.by_guid.get(&guid).map_or_else(
+            || PortName::new("", (guid, PortNum(0))),
+            |evidence| evidence.name(guid),
+        )
     }
 }
 
@@ -297,25 +344,39 @@ impl Evidence {
 
     /// Returns the time of the last evidence that the device answers.
     fn answered(&self) -> Option<u64> {
-        self.ports.values().filter_map(|port| port.answered).max().max(self.found)
+        self.ports
+            .values()
+            .filter_map(|port| port.answered)
+            .max()
+            .max(self.found)
     }
 
     /// Returns the time of the last evidence that the device is unreachable.
     fn unreachable(&self) -> Option<u64> {
-        self.ports.values().filter_map(|port| port.unreachable).map(|(_, last)| last).max().max(self.lost.map(|(_, last)| last))
+        self.ports
+            .values()
+            .filter_map(|port| port.unreachable)
+            .map(|(_, last)| last)
+            .max()
+            .max(self.lost.map(|(_, last)| last))
     }
 
     fn is_unreachable(&self) -> bool {
         match (self.answered(), self.unreachable()) {
             (Some(answered), unreachable) => unreachable > Some(answered),
             (None, Some(_)) => true,
-            (None, None) => self.ports.values().any(|port| port.silent.is_some()) && self.wrong().is_none(),
+            (None, None) => {
+                self.ports.values().any(|port| port.silent.is_some()) && self.wrong().is_none()
+            }
         }
     }
 
     /// Returns the times of the first and the last record with the status `wrong_device`.
     fn wrong(&self) -> Option<(u64, u64)> {
-        self.ports.values().map(|port| port.wrong).fold(None, joined)
+        self.ports
+            .values()
+            .map(|port| port.wrong)
+            .fold(None, joined)
     }
 
     fn fault(&self, guid: Guid) -> Option<FaultyDevice> {
@@ -329,8 +390,17 @@ impl Evidence {
             // The event may be earlier than the first record without an answer, so the earliest of
             // these times is used.
             let of_ports = self.ports.values().filter_map(|port| port.silent);
-            let of_events = self.lost.into_iter().flat_map(|(first, last)| [first, last]);
-            (DeviceFault::Unreachable, of_ports.chain(of_events).filter(|since| Some(*since) > answered).min()?)
+            let of_events = self
+                .lost
+                .into_iter()
+                .flat_map(|(first, last)| [first, last]);
+            (
+                DeviceFault::Unreachable,
+                of_ports
+                    .chain(of_events)
+                    .filter(|since| Some(*since) > answered)
+                    .min()?,
+            )
         } else if let Some((first, _)) = wrong {
             (DeviceFault::WrongDevice, first)
         } else {
@@ -361,7 +431,10 @@ impl PortEvidence {
     fn of(port: &Port<'_>) -> Self {
         let (now, range) = (Some(port.ts), Some((port.ts, port.ts)));
         let until = Some(answered_until(port.ts, port.dt_ns));
-        let mut evidence = Self { peer: port.peer_guid.zip(port.peer_port), ..Self::default() };
+        let mut evidence = Self {
+            peer: port.peer_guid.zip(port.peer_port),
+            ..Self::default()
+        };
         match port.says() {
             Says::Answers => (evidence.answered, evidence.up) = (until, until),
             Says::Down => (evidence.answered, evidence.down) = (until, now),
@@ -376,7 +449,13 @@ impl PortEvidence {
     }
 
     fn merge(&mut self, later: Self) {
-        let first_after = |times: [Option<u64>; 2], end: Option<u64>| times.into_iter().flatten().filter(|time| Some(*time) > end).min();
+        let first_after = |times: [Option<u64>; 2], end: Option<u64>| {
+            times
+                .into_iter()
+                .flatten()
+                .filter(|time| Some(*time) > end)
+                .min()
+        };
         self.peer = later.peer.or(self.peer);
         self.answered = self.answered.max(later.answered);
         self.up = self.up.max(later.up);
@@ -439,10 +518,25 @@ mod tests {
                 let name = format!("leaf{leaf}");
                 let of_leaf = [("status", status(leaf == DEAD_LEAF).into())];
                 let last = [("status", if slot == 5 { "timeout" } else { "ok" }.into())];
-                lines.push(port(slot, (CORE, leaf as u8), "core", (leaf, 9, &name), &last));
-                lines.push(port(slot, (leaf, 9), &name, (CORE, leaf as u8, "core"), &of_leaf));
+                lines.push(port(
+                    slot,
+                    (CORE, leaf as u8),
+                    "core",
+                    (leaf, 9, &name),
+                    &last,
+                ));
+                lines.push(port(
+                    slot,
+                    (leaf, 9),
+                    &name,
+                    (CORE, leaf as u8, "core"),
+                    &of_leaf,
+                ));
                 for host in 1..=2_u8 {
-                    let (guid, node) = (0x100 * leaf + u64::from(host), format!("n{leaf}{host} mlx5_0"));
+                    let (guid, node) = (
+                        0x100 * leaf + u64::from(host),
+                        format!("n{leaf}{host} mlx5_0"),
+                    );
                     let of_host = [("status", status(leaf == DEAD_LEAF || host == 2).into())];
                     lines.push(port(slot, (leaf, host), &name, (guid, 1, &node), &of_leaf));
                     lines.push(port(slot, (guid, 1), &node, (leaf, host, &name), &of_host));
@@ -459,10 +553,38 @@ mod tests {
     #[test]
     fn dead_switch_comes_first_with_the_hosts_behind_it() {
         let found = faults(&lines());
-        let shown: Vec<_> = found.iter().map(|device| (&*device.port.node, device.port.port.0, device.fault, device.ports)).collect();
-        assert_eq!(shown, [("leaf2", 0, DeviceFault::Unreachable, 3), ("n12 mlx5_0", 1, DeviceFault::Unreachable, 1)]);
-        assert_eq!(found[0].behind.iter().map(|port| &*port.node).collect::<Vec<_>>(), ["n21 mlx5_0", "n22 mlx5_0"]);
-        assert!(found.iter().all(|device| device.since_ns == 3_000_000_000 && device.answered_before), "{found:?}");
+        let shown: Vec<_> = found
+            .iter()
+            .map(|device| {
+                (
+                    &*device.port.node,
+                    device.port.port.0,
+                    device.fault,
+                    device.ports,
+                )
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("leaf2", 0, DeviceFault::Unreachable, 3),
+                ("n12 mlx5_0", 1, DeviceFault::Unreachable, 1)
+            ]
+        );
+        assert_eq!(
+            found[0]
+                .behind
+                .iter()
+                .map(|port| &*port.node)
+                .collect::<Vec<_>>(),
+            ["n21 mlx5_0", "n22 mlx5_0"]
+        );
+        assert!(
+            found
+                .iter()
+                .all(|device| device.since_ns == 3_000_000_000 && device.answered_before),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -478,25 +600,74 @@ mod tests {
 
     #[test]
     fn events_show_when_a_device_was_lost_and_found() {
-        let alive = |slot, status: &str| port(slot, (0x101, 1), "n1", (LEAF, 1, "leaf"), &[("status", status.into())]);
-        let lost = [event(1, (0x101, 1), "unreachable", ""), alive(2, "timeout"), alive(3, "skipped")];
+        let alive = |slot, status: &str| {
+            port(
+                slot,
+                (0x101, 1),
+                "n1",
+                (LEAF, 1, "leaf"),
+                &[("status", status.into())],
+            )
+        };
+        let lost = [
+            event(1, (0x101, 1), "unreachable", ""),
+            alive(2, "timeout"),
+            alive(3, "skipped"),
+        ];
         let found = faults(&lost);
-        assert_eq!((found[0].fault, found[0].since_ns, found[0].answered_before), (DeviceFault::Unreachable, 999_999_900, false));
-        let again = [&lost[..], &[event(4, (0x101, 1), "reachable", ""), alive(5, "timeout")]].concat();
+        assert_eq!(
+            (found[0].fault, found[0].since_ns, found[0].answered_before),
+            (DeviceFault::Unreachable, 999_999_900, false)
+        );
+        let again = [
+            &lost[..],
+            &[event(4, (0x101, 1), "reachable", ""), alive(5, "timeout")],
+        ]
+        .concat();
         let found = faults(&again);
-        assert_eq!((found.len(), found[0].fault, found[0].since_ns), (1, DeviceFault::WasUnreachable, 999_999_900));
+        assert_eq!(
+            (found.len(), found[0].fault, found[0].since_ns),
+            (1, DeviceFault::WasUnreachable, 999_999_900)
+        );
     }
 
     #[test]
     fn lost_packets_and_other_statuses_do_not_make_a_device_unreachable() {
-        for status in ["timeout", "skipped", "send_error", "late", "mad_error", "bad_reply", "down"] {
-            let lines = [1, 2]
-                .map(|slot| port(slot, (0x101, 1), "n1", (LEAF, 1, "leaf"), &[("status", if slot == 1 { "ok" } else { status }.into())]));
+        for status in [
+            "timeout",
+            "skipped",
+            "send_error",
+            "late",
+            "mad_error",
+            "bad_reply",
+            "down",
+        ] {
+            let lines = [1, 2].map(|slot| {
+                port(
+                    slot,
+                    (0x101, 1),
+                    "n1",
+                    (LEAF, 1, "leaf"),
+                    &[("status", if slot == 1 { "ok" } else { status }.into())],
+                )
+            });
             assert_eq!(faults(&lines), [], "{status}");
         }
-        let never = [port(1, (0x101, 1), "n1", (LEAF, 1, "leaf"), &[("status", "timeout".into())])];
+        let never = [port(
+            1,
+            (0x101, 1),
+            "n1",
+            (LEAF, 1, "leaf"),
+            &[("status", "timeout".into())],
+        )];
         assert_eq!(faults(&never).len(), 1, "no reply at all");
-        let wrong = [port(1, (0x101, 1), "n1", (LEAF, 1, "leaf"), &[("status", "wrong_device".into())])];
+        let wrong = [port(
+            1,
+            (0x101, 1),
+            "n1",
+            (LEAF, 1, "leaf"),
+            &[("status", "wrong_device".into())],
+        )];
         assert_eq!(faults(&wrong)[0].fault, DeviceFault::WrongDevice);
     }
 
@@ -505,9 +676,21 @@ mod tests {
         let half = |slot: u64| ("ts", (slot * 1_000_000_000 + 500_000_000).into());
         let mut lines = Vec::new();
         for slot in 1..=5 {
-            lines.push(port(slot, (0x101, 1), "n1", (LEAF, 1, "leaf"), &[("status", "unreachable".into())]));
+            lines.push(port(
+                slot,
+                (0x101, 1),
+                "n1",
+                (LEAF, 1, "leaf"),
+                &[("status", "unreachable".into())],
+            ));
             if slot < 5 {
-                lines.push(port(slot, (0x101, 1), "n1", (LEAF, 1, "leaf"), &[("sampler", "s2".into()), half(slot)]));
+                lines.push(port(
+                    slot,
+                    (0x101, 1),
+                    "n1",
+                    (LEAF, 1, "leaf"),
+                    &[("sampler", "s2".into()), half(slot)],
+                ));
             }
         }
         assert!(!fold(Devices::default(), &lines).is_unreachable(Guid(0x101)));
@@ -516,21 +699,59 @@ mod tests {
     #[test]
     fn fabric_without_any_answer_is_listed_as_one_switch() {
         let mut all = Vec::new();
-        for (guid, name, peer) in [(CORE, "core", (LEAF, 9, "leaf")), (LEAF, "leaf", (CORE, 1, "core")), (0x101, "n1", (LEAF, 1, "leaf"))] {
+        for (guid, name, peer) in [
+            (CORE, "core", (LEAF, 9, "leaf")),
+            (LEAF, "leaf", (CORE, 1, "core")),
+            (0x101, "n1", (LEAF, 1, "leaf")),
+        ] {
             let number = if guid == LEAF { 9 } else { 1 };
-            all.push(port(1, (guid, number), name, peer, &[("status", "unreachable".into())]));
+            all.push(port(
+                1,
+                (guid, number),
+                name,
+                peer,
+                &[("status", "unreachable".into())],
+            ));
         }
-        all.push(port(1, (LEAF, 1), "leaf", (0x101, 1, "n1"), &[("status", "unreachable".into())]));
+        all.push(port(
+            1,
+            (LEAF, 1),
+            "leaf",
+            (0x101, 1, "n1"),
+            &[("status", "unreachable".into())],
+        ));
         let found = faults(&all);
-        assert_eq!(found.iter().map(|device| (&*device.port.node, device.behind.len())).collect::<Vec<_>>(), [("leaf", 2)]);
+        assert_eq!(
+            found
+                .iter()
+                .map(|device| (&*device.port.node, device.behind.len()))
+                .collect::<Vec<_>>(),
+            [("leaf", 2)]
+        );
     }
 
     #[test]
     fn link_that_is_down_has_the_time_of_its_first_record() {
-        let status = |slot, status: &str| port(slot, (LEAF, 1), "leaf", (0x101, 1, "n1"), &[("status", status.into())]);
-        let lines = [status(1, "down"), status(2, "ok"), status(3, "down"), status(4, "down")];
+        let status = |slot, status: &str| {
+            port(
+                slot,
+                (LEAF, 1),
+                "leaf",
+                (0x101, 1, "n1"),
+                &[("status", status.into())],
+            )
+        };
+        let lines = [
+            status(1, "down"),
+            status(2, "ok"),
+            status(3, "down"),
+            status(4, "down"),
+        ];
         let key = (Guid(LEAF), PortNum(1));
-        assert_eq!(fold(Devices::default(), &lines).down_since(key), Some(3_000_000_000));
+        assert_eq!(
+            fold(Devices::default(), &lines).down_since(key),
+            Some(3_000_000_000)
+        );
         assert_eq!(fold(Devices::default(), &lines[..2]).down_since(key), None);
     }
 }

@@ -12,7 +12,9 @@ use miette::Diagnostic;
 pub enum AnalysisError {
     /// A file that does not exist, is not readable, or has damaged compressed data.
     #[error("cannot read {}", Printable(name))]
-    #[diagnostic(help("give readable files; compressed files must be complete; `-` is standard input"))]
+    #[diagnostic(help(
+        "give readable files; compressed files must be complete; `-` is standard input"
+    ))]
     Read {
         /// Path of the file.
         name: String,
@@ -21,8 +23,13 @@ pub enum AnalysisError {
         source: io::Error,
     },
     /// A folder that is not an archive.
-    #[error("cannot read {}: it is a folder without the tables of an archive", Printable(name))]
-    #[diagnostic(help("give the folder of `ibnet-view pack -o`, or the files of a folder by a pattern such as `lines/*.jsonl`"))]
+    #[error(
+        "cannot read {}: it is a folder without the tables of an archive",
+        Printable(name)
+    )]
+    #[diagnostic(help(
+        "give the folder of `ibnet-view pack -o`, or the files of a folder by a pattern such as `lines/*.jsonl`"
+    ))]
     NotAnArchive {
         /// Path of the folder.
         name: String,
@@ -33,14 +40,18 @@ pub enum AnalysisError {
     Archive(#[from] StoreError),
     /// A file name pattern without a matching file.
     #[error("cannot find a file: no file matches {}", Printable(pattern))]
-    #[diagnostic(help("give files written by `ibnet-sweep -o FILE`, by name or by a pattern such as `lines/*.jsonl`"))]
+    #[diagnostic(help(
+        "give files written by `ibnet-sweep -o FILE`, by name or by a pattern such as `lines/*.jsonl`"
+    ))]
     NoFile {
         /// The pattern.
         pattern: String,
     },
     /// A malformed file name pattern.
     #[error("cannot read the file name pattern {}: {why}", Printable(pattern))]
-    #[diagnostic(help("`*` matches any characters, `?` one character, `[ab]` one of those listed; an existing file needs no pattern"))]
+    #[diagnostic(help(
+        "`*` matches any characters, `?` one character, `[ab]` one of those listed; an existing file needs no pattern"
+    ))]
     Pattern {
         /// The pattern.
         pattern: String,
@@ -49,7 +60,9 @@ pub enum AnalysisError {
     },
     /// A file without a single record.
     #[error("cannot use {}: it has no record{}", Printable(name), first(why.as_deref()))]
-    #[diagnostic(help("give files written by `ibnet-sweep`: JSON lines that begin with `{{\"type\":`, plain or compressed by zstd"))]
+    #[diagnostic(help(
+        "give files written by `ibnet-sweep`: JSON lines that begin with `{{\"type\":`, plain or compressed by zstd"
+    ))]
     NoRecord {
         /// Path of the file.
         name: String,
@@ -76,7 +89,9 @@ pub enum AnalysisError {
     },
     /// A metric that is in no record, although a counter group has it.
     #[error("cannot show `{}`: no record has this counter", Printable(name))]
-    #[diagnostic(help("sweep its counter group: `ibnet-sweep --groups extended,base,xmtdisc,rcverr,{group}`"))]
+    #[diagnostic(help(
+        "sweep its counter group: `ibnet-sweep --groups extended,base,xmtdisc,rcverr,{group}`"
+    ))]
     NotRecorded {
         /// Name of the metric.
         name: String,
@@ -106,5 +121,8 @@ pub enum AnalysisError {
 }
 
 fn first(why: Option<&str>) -> String {
-    why.map_or_else(|| " (it is empty)".to_owned(), |why| format!(" (first line: {})", Printable(why)))
+    why.map_or_else(
+        || " (it is empty)".to_owned(),
+        |why| format!(" (first line: {})", Printable(why)),
+    )
 }

@@ -24,22 +24,40 @@ impl Hosts {
     /// # Errors
     /// Returns an error if the list is malformed, empty, or has more than 100,000 names.
     pub fn parse(text: &str) -> Result<Self, AnalysisError> {
-        let wrong = |why: String| AnalysisError::Hosts { text: text.to_owned(), why };
+        let wrong = |why: String| AnalysisError::Hosts {
+            text: text.to_owned(),
+            why,
+        };
         let is_pattern = |part: &str| part.contains(['*', '?']);
-        let (patterns, names): (Vec<_>, Vec<_>) = hostlist::split(text).map(|(_, part)| part).partition(|part| is_pattern(part));
+        let (patterns, names): (Vec<_>, Vec<_>) = hostlist::split(text)
+            .map(|(_, part)| part)
+            .partition(|part| is_pattern(part));
         if let Some(part) = patterns.iter().find(|part| part.contains(['[', ']'])) {
-            return Err(wrong(format!("`{}` has both brackets and `*` or `?`", Printable(part))));
+            return Err(wrong(format!(
+                "`{}` has both brackets and `*` or `?`",
+                Printable(part)
+            )));
         }
-        let patterns = patterns.into_iter().map(|part| Pattern::new(part).map_err(|error| wrong(error.msg.to_owned())));
+        let patterns = patterns
+            .into_iter()
+            .map(|part| Pattern::new(part).map_err(|error| wrong(error.msg.to_owned())));
         let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
         // If there is no pattern, the whole text is parsed at once. So the columns in error
         // messages are correct.
-        let listed = if patterns.is_empty() { text.to_owned() } else { names.join(",") };
-        let list = HostList::parse_bounded(&listed, MAX_HOSTS).map_err(|error| wrong(error.to_string()))?;
+        let listed = if patterns.is_empty() {
+            text.to_owned()
+        } else {
+            names.join(",")
+        };
+        let list = HostList::parse_bounded(&listed, MAX_HOSTS)
+            .map_err(|error| wrong(error.to_string()))?;
         if list.count() == 0 && patterns.is_empty() {
             return Err(wrong("it has no host".to_owned()));
         }
-        Ok(Self { names: list.names().collect(), patterns })
+        Ok(Self {
+            names: list.names().collect(),
+            patterns,
+        })
     }
 
     /// Returns whether the first word of a node description is one of these hosts.
@@ -78,7 +96,10 @@ impl HostNames {
         let names: BTreeSet<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
         let mut short: FxHashMap<String, Option<String>> = FxHashMap::default();
         for name in &names {
-            short.entry(short_form(name)).and_modify(|known| *known = None).or_insert_with(|| Some(name.clone()));
+            short
+                .entry(short_form(name))
+                .and_modify(|known| *known = None)
+                .or_insert_with(|| Some(name.clone()));
         }
         Self { names, short }
     }
@@ -103,15 +124,24 @@ fn short_form(name: &str) -> String {
     const RAILS: [&str; 7] = ["ib", "ipoib", "opa", "hsn", "mlx", "hfi", "rail"];
     let name = name.trim().to_lowercase();
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let name = name.rsplit_once(':').filter(|(_, port)| is_number(port)).map_or(&*name, |(name, _)| name);
+    let name = name
+        .rsplit_once(':')
+        .filter(|(_, port)| is_number(port))
+        .map_or(&*name, |(name, _)| name);
     // An IPv4 address has no domain.
     let is_address = name.split('.').all(is_number);
-    let name = name.split_once('.').filter(|_| !is_address).map_or(name, |(name, _)| name);
+    let name = name
+        .split_once('.')
+        .filter(|_| !is_address)
+        .map_or(name, |(name, _)| name);
     let is_rail = |suffix: &str| {
         let letters = suffix.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
         RAILS.contains(&letters)
     };
-    let host = name.rsplit_once('-').filter(|(host, suffix)| !host.is_empty() && is_rail(suffix)).map_or(name, |(host, _)| host);
+    let host = name
+        .rsplit_once('-')
+        .filter(|(host, suffix)| !host.is_empty() && is_rail(suffix))
+        .map_or(name, |(host, _)| host);
     host.to_owned()
 }
 
@@ -121,7 +151,18 @@ mod tests {
 
     #[test]
     fn names_of_other_programs_find_hosts() {
-        let names = HostNames::new(["node01", "Node02.hpc.example", "gpu1-ib0", "gpu1-ib1", "login-1", "a.x", "a.y"].map(str::to_owned));
+        let names = HostNames::new(
+            [
+                "node01",
+                "Node02.hpc.example",
+                "gpu1-ib0",
+                "gpu1-ib1",
+                "login-1",
+                "a.x",
+                "a.y",
+            ]
+            .map(str::to_owned),
+        );
         for (name, host) in [
             ("node01", Some("node01")),
             ("node01:9100", Some("node01")),
@@ -147,26 +188,50 @@ mod tests {
     #[test]
     fn list_selects_hosts_by_the_first_word_of_a_description() {
         let hosts = Hosts::parse("node[08-11],admin1").unwrap();
-        assert_eq!(hosts.iter().collect::<Vec<_>>(), ["admin1", "node08", "node09", "node10", "node11"]);
-        assert!(hosts.contains_node("node09 mlx5_0") && !hosts.contains_node("node9 mlx5_0") && !hosts.contains_node(""));
+        assert_eq!(
+            hosts.iter().collect::<Vec<_>>(),
+            ["admin1", "node08", "node09", "node10", "node11"]
+        );
+        assert!(
+            hosts.contains_node("node09 mlx5_0")
+                && !hosts.contains_node("node9 mlx5_0")
+                && !hosts.contains_node("")
+        );
     }
 
     #[test]
     fn patterns_and_names_are_mixed() {
         let hosts = Hosts::parse("oss*, mds?,node[1-2]").unwrap();
         assert_eq!(
-            (hosts.iter().collect::<Vec<_>>(), hosts.patterns().collect::<Vec<_>>()),
+            (
+                hosts.iter().collect::<Vec<_>>(),
+                hosts.patterns().collect::<Vec<_>>()
+            ),
             (vec!["node1", "node2"], vec!["oss*", "mds?"])
         );
-        for (node, is_host) in [("oss", true), ("oss12 mlx5_0", true), ("mds1", true), ("mds12", false), ("node2", true), ("node3", false)]
-        {
+        for (node, is_host) in [
+            ("oss", true),
+            ("oss12 mlx5_0", true),
+            ("mds1", true),
+            ("mds12", false),
+            ("node2", true),
+            ("node3", false),
+        ] {
             assert_eq!(hosts.contains_node(node), is_host, "{node}");
         }
     }
 
     #[test]
     fn malformed_or_huge_list_is_rejected() {
-        for text in ["", "node[1-", "node[1-999999999999]", "n[1-1000]x[1-1000]", "@group", "oss[1-2]*", "n!*,x!"] {
+        for text in [
+            "",
+            "node[1-",
+            "node[1-999999999999]",
+            "n[1-1000]x[1-1000]",
+            "@group",
+            "oss[1-2]*",
+            "n!*,x!",
+        ] {
             assert!(Hosts::parse(text).is_err(), "{text}");
         }
     }

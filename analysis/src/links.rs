@@ -147,7 +147,11 @@ pub fn find(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<Link> {
 
 /// Returns all links of the ports, in the order of the GUIDs. `stat` is the statistic of their
 /// utilization and blocked time. Percentiles are computed from the distributions.
-pub fn find_by(ports: &BTreeMap<PortKey, PortSummary>, stat: Stat, distributions: &Distributions) -> Vec<Link> {
+pub fn find_by(
+    ports: &BTreeMap<PortKey, PortSummary>,
+    stat: Stat,
+    distributions: &Distributions,
+) -> Vec<Link> {
     let mut links = Vec::new();
     for (key, port) in ports {
         let Some(peer) = port.peer else { continue };
@@ -156,17 +160,36 @@ pub fn find_by(ports: &BTreeMap<PortKey, PortSummary>, stat: Stat, distributions
             continue;
         }
         let other = ports.get(&peer).filter(|other| other.peer == Some(*key));
-        let far =
-            End { port: PortName::new(other.map_or(&port.peer_name, |other| &other.node), peer), kind: other.and_then(|other| other.kind) };
+        let far = End {
+            port: PortName::new(other.map_or(&port.peer_name, |other| &other.node), peer),
+            kind: other.and_then(|other| other.kind),
+        };
         links.push(Link {
-            ends: [End { port: PortName::new(&port.node, *key), kind: port.kind }, far],
+            ends: [
+                End {
+                    port: PortName::new(&port.node, *key),
+                    kind: port.kind,
+                },
+                far,
+            ],
             rate: port.link.clone(),
             directions: {
-                let (one, two) = (Load::of(*key, port, stat, distributions), other.map(|other| Load::of(peer, other, stat, distributions)));
-                [Direction::between(Some(&one), two.as_ref()), Direction::between(two.as_ref(), Some(&one))]
+                let (one, two) = (
+                    Load::of(*key, port, stat, distributions),
+                    other.map(|other| Load::of(peer, other, stat, distributions)),
+                );
+                [
+                    Direction::between(Some(&one), two.as_ref()),
+                    Direction::between(two.as_ref(), Some(&one)),
+                ]
             },
-            errors: port.error_sum().saturating_add(other.map_or(0, PortSummary::error_sum)),
-            compared: other.and_then(|other| port.checkpoints.compare(&other.checkpoints, port.gbps()?.max(port.fastest_gbps))),
+            errors: port
+                .error_sum()
+                .saturating_add(other.map_or(0, PortSummary::error_sum)),
+            compared: other.and_then(|other| {
+                port.checkpoints
+                    .compare(&other.checkpoints, port.gbps()?.max(port.fastest_gbps))
+            }),
         });
     }
     links
@@ -175,9 +198,17 @@ pub fn find_by(ports: &BTreeMap<PortKey, PortSummary>, stat: Stat, distributions
 /// Returns the links in this order. Each link is turned so that the direction with the larger value
 /// is first.
 pub fn sorted(links: &[Link], order: LinkOrder) -> Vec<Link> {
-    let mut sorted: Vec<Link> = links.iter().cloned().map(|link| link.turned(order)).collect();
+    let mut sorted: Vec<Link> = links
+        .iter()
+        .cloned()
+        .map(|link| link.turned(order))
+        .collect();
     // Links of equal value stay in the order of their GUIDs.
-    sorted.sort_by(|a, b| b.value(order).partial_cmp(&a.value(order)).unwrap_or(std::cmp::Ordering::Equal));
+    sorted.sort_by(|a, b| {
+        b.value(order)
+            .partial_cmp(&a.value(order))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
     sorted
 }
 
@@ -198,7 +229,12 @@ impl Load {
             Stat::Mean => means.map(|mean| mean.mean()),
             Stat::Peak => means.map(|mean| mean.peak()),
             Stat::Percentile(thousandths) => distributions.get(key).map_or([None; 3], |shares| {
-                [&shares.xmit_utilization, &shares.rcv_utilization, &shares.blocked].map(|shares| shares.percentile(thousandths))
+                [
+                    &shares.xmit_utilization,
+                    &shares.rcv_utilization,
+                    &shares.blocked,
+                ]
+                .map(|shares| shares.percentile(thousandths))
             }),
         };
         Self {
@@ -213,8 +249,9 @@ impl Load {
 impl Direction {
     /// Evaluates the traffic from one port to the other.
     fn between(from: Option<&Load>, to: Option<&Load>) -> Self {
-        let pick =
-            |sent: fn(&Load) -> Option<f64>, received: fn(&Load) -> Option<f64>| from.and_then(sent).or_else(|| to.and_then(received));
+        let pick = |sent: fn(&Load) -> Option<f64>, received: fn(&Load) -> Option<f64>| {
+            from.and_then(sent).or_else(|| to.and_then(received))
+        };
         Self {
             gbps: pick(|load| load.gbps[0], |load| load.gbps[1]),
             utilization: pick(|load| load.utilization[0], |load| load.utilization[1]),
@@ -237,34 +274,65 @@ impl Link {
     pub fn value(&self, order: LinkOrder) -> Option<f64> {
         match order {
             LinkOrder::Errors => Some(self.errors as f64),
-            _ => self.directions.iter().filter_map(|direction| direction.value(order)).reduce(f64::max),
+            _ => self
+                .directions
+                .iter()
+                .filter_map(|direction| direction.value(order))
+                .reduce(f64::max),
         }
     }
 
     /// Turns the link so that the direction with the larger value is first.
     #[must_use]
     pub fn turned(self, order: LinkOrder) -> Self {
-        let order = if order == LinkOrder::Errors { LinkOrder::Utilization } else { order };
-        if self.directions[0].value(order) >= self.directions[1].value(order) { self } else { self.reversed() }
+        let order = if order == LinkOrder::Errors {
+            LinkOrder::Utilization
+        } else {
+            order
+        };
+        if self.directions[0].value(order) >= self.directions[1].value(order) {
+            self
+        } else {
+            self.reversed()
+        }
     }
 
     /// Swaps the ends.
     #[must_use]
     pub fn reversed(self) -> Self {
         let [one, other] = self.ends;
-        let compared =
-            self.compared.map(|EndComparison { seconds, out, back, tolerance }| EndComparison { seconds, out: back, back: out, tolerance });
-        Self { ends: [other, one], directions: [self.directions[1], self.directions[0]], compared, ..self }
+        let compared = self.compared.map(
+            |EndComparison {
+                 seconds,
+                 out,
+                 back,
+                 tolerance,
+             }| EndComparison {
+                seconds,
+                out: back,
+                back: out,
+                tolerance,
+            },
+        );
+        Self {
+            ends: [other, one],
+            directions: [self.directions[1], self.directions[0]],
+            compared,
+            ..self
+        }
     }
 
     /// Returns whether one of the ends belongs to one of these hosts.
     pub fn is_at(&self, hosts: &Hosts) -> bool {
-        self.ends.iter().any(|end| hosts.contains_node(&end.port.node))
+        self.ends
+            .iter()
+            .any(|end| hosts.contains_node(&end.port.node))
     }
 
     /// Returns whether the ends counted different numbers of octets, beyond the tolerance.
     pub fn disagrees(&self) -> bool {
-        self.compared.is_some_and(|compared| compared.missing() != (0, 0))
+        self.compared
+            .is_some_and(|compared| compared.missing() != (0, 0))
     }
 
     /// Returns the row of the link in the JSON output. `stat` must be the statistic that was given
@@ -289,10 +357,16 @@ impl Link {
 
     /// Returns a row for each direction in which the ends disagree.
     pub fn disagreements(&self) -> Vec<DisagreementRow> {
-        let Some(compared) = self.compared else { return Vec::new() };
+        let Some(compared) = self.compared else {
+            return Vec::new();
+        };
         let (out, back) = compared.missing();
         let directions = [(out, compared.out, [0, 1]), (back, compared.back, [1, 0])];
-        let row = |(difference_bytes, (sent_bytes, received_bytes), [from, to]): (u64, (u64, u64), [usize; 2])| DisagreementRow {
+        let row = |(difference_bytes, (sent_bytes, received_bytes), [from, to]): (
+            u64,
+            (u64, u64),
+            [usize; 2],
+        )| DisagreementRow {
             from: self.ends[from].port.clone(),
             to: self.ends[to].port.clone(),
             sent_bytes,
@@ -301,7 +375,11 @@ impl Link {
             tolerance_bytes: compared.tolerance as u64,
             seconds: compared.seconds,
         };
-        directions.into_iter().filter(|(difference, ..)| *difference > 0).map(row).collect()
+        directions
+            .into_iter()
+            .filter(|(difference, ..)| *difference > 0)
+            .map(row)
+            .collect()
     }
 }
 
@@ -334,10 +412,32 @@ mod tests {
                 ]
             };
             let moved = slot * 1_000_000_000;
-            lines.push(port(slot, (leaf, 1), "leaf", (host, 1, "n1 mlx5_0"), &data(moved, moved - lost * slot, 0.25, 0.0)));
-            lines.push(port(slot, (host, 1), "n1 mlx5_0", (leaf, 1, "leaf"), &data(moved, moved, 0.5, 0.125)));
-            let rest = [("rcv_utilization", 0.75.into()), ("rcv_gbps", 75.into()), ("xmit_blocked", serde_json::Value::Null)];
-            lines.push(port(slot, (leaf, 2), "leaf", (core, 9, "<core>\u{1b}"), &rest));
+            lines.push(port(
+                slot,
+                (leaf, 1),
+                "leaf",
+                (host, 1, "n1 mlx5_0"),
+                &data(moved, moved - lost * slot, 0.25, 0.0),
+            ));
+            lines.push(port(
+                slot,
+                (host, 1),
+                "n1 mlx5_0",
+                (leaf, 1, "leaf"),
+                &data(moved, moved, 0.5, 0.125),
+            ));
+            let rest = [
+                ("rcv_utilization", 0.75.into()),
+                ("rcv_gbps", 75.into()),
+                ("xmit_blocked", serde_json::Value::Null),
+            ];
+            lines.push(port(
+                slot,
+                (leaf, 2),
+                "leaf",
+                (core, 9, "<core>\u{1b}"),
+                &rest,
+            ));
         }
         find(&fold(Ports::with_bins(1), &lines).finish())
     }
@@ -347,10 +447,38 @@ mod tests {
         let links = links(0);
         assert_eq!(links.len(), 2);
         let [to_host, to_core] = [&links[0], &links[1]];
-        assert_eq!(to_host.directions[0], Direction { gbps: Some(25.0), utilization: Some(0.25), peak: Some(0.25), blocked: Some(0.0) });
-        assert_eq!(to_host.directions[1], Direction { gbps: Some(50.0), utilization: Some(0.5), peak: Some(0.5), blocked: Some(0.125) });
-        assert_eq!((to_host.errors, to_core.errors), (8, 0), "2 to 6 at each of two ends");
-        assert_eq!(to_core.directions[1], Direction { gbps: Some(75.0), utilization: Some(0.75), peak: Some(0.75), blocked: None });
+        assert_eq!(
+            to_host.directions[0],
+            Direction {
+                gbps: Some(25.0),
+                utilization: Some(0.25),
+                peak: Some(0.25),
+                blocked: Some(0.0)
+            }
+        );
+        assert_eq!(
+            to_host.directions[1],
+            Direction {
+                gbps: Some(50.0),
+                utilization: Some(0.5),
+                peak: Some(0.5),
+                blocked: Some(0.125)
+            }
+        );
+        assert_eq!(
+            (to_host.errors, to_core.errors),
+            (8, 0),
+            "2 to 6 at each of two ends"
+        );
+        assert_eq!(
+            to_core.directions[1],
+            Direction {
+                gbps: Some(75.0),
+                utilization: Some(0.75),
+                peak: Some(0.75),
+                blocked: None
+            }
+        );
         assert_eq!(to_core.compared, None);
     }
 
@@ -359,19 +487,35 @@ mod tests {
         let used = |slot: u64| if slot == 4 { 0.9 } else { 0.1 * slot as f64 };
         let lines: Vec<String> = (1..=4)
             .map(|slot| {
-                let values = [("xmit_utilization", used(slot).into()), ("xmit_blocked", (used(slot) / 2.0).into())];
+                let values = [
+                    ("xmit_utilization", used(slot).into()),
+                    ("xmit_blocked", (used(slot) / 2.0).into()),
+                ];
                 port(slot, (1, 1), "leaf", (0x101, 1, "n1"), &values)
             })
             .collect();
-        for (stat, used, blocked) in
-            [("mean", 0.375, 0.1875), ("peak", 0.9, 0.45), ("p50", 0.2, 0.1), ("p75", 0.3, 0.15), ("p99.9", 0.9, 0.45)]
-        {
+        for (stat, used, blocked) in [
+            ("mean", 0.375, 0.1875),
+            ("peak", 0.9, 0.45),
+            ("p50", 0.2, 0.1),
+            ("p75", 0.3, 0.15),
+            ("p99.9", 0.9, 0.45),
+        ] {
             let stat = stat.parse().expect("a statistic");
-            let (ports, distributions) = fold((Ports::with_bins(1), Distributions::for_stat(stat)), &lines);
+            let (ports, distributions) =
+                fold((Ports::with_bins(1), Distributions::for_stat(stat)), &lines);
             let row = find_by(&ports.finish(), stat, &distributions)[0].row(stat);
-            let near = |value: Option<f64>, expected: f64| value.is_some_and(|value| (value - expected).abs() < 1e-9);
-            assert!(near(row.xmit_utilization, used) && near(row.blocked, blocked), "{stat}: {row:?}");
-            assert!(near(row.xmit_utilization_peak, 0.9) && row.stat == stat.to_string(), "{row:?}");
+            let near = |value: Option<f64>, expected: f64| {
+                value.is_some_and(|value| (value - expected).abs() < 1e-9)
+            };
+            assert!(
+                near(row.xmit_utilization, used) && near(row.blocked, blocked),
+                "{stat}: {row:?}"
+            );
+            assert!(
+                near(row.xmit_utilization_peak, 0.9) && row.stat == stat.to_string(),
+                "{row:?}"
+            );
         }
     }
 
@@ -379,11 +523,29 @@ mod tests {
     fn rows_start_at_the_end_that_sends_more() {
         let sorted = sorted(&links(100_000_000), LinkOrder::Blocked);
         let row = sorted[0].row(Stat::Mean);
-        assert_eq!((row.from.to_string(), row.to.to_string()), ("n1 mlx5_0 port 1".to_owned(), "leaf port 1".to_owned()));
-        assert_eq!((row.xmit_utilization, row.blocked, row.back_utilization, row.errors), (Some(0.5), Some(0.125), Some(0.25), 8));
+        assert_eq!(
+            (row.from.to_string(), row.to.to_string()),
+            ("n1 mlx5_0 port 1".to_owned(), "leaf port 1".to_owned())
+        );
+        assert_eq!(
+            (
+                row.xmit_utilization,
+                row.blocked,
+                row.back_utilization,
+                row.errors
+            ),
+            (Some(0.5), Some(0.125), Some(0.25), 8)
+        );
         let rows = sorted[0].disagreements();
         assert_eq!(rows.len(), 1);
-        assert_eq!((rows[0].sent_bytes, rows[0].received_bytes, rows[0].difference_bytes), (2_000_000_000, 1_800_000_000, 200_000_000));
+        assert_eq!(
+            (
+                rows[0].sent_bytes,
+                rows[0].received_bytes,
+                rows[0].difference_bytes
+            ),
+            (2_000_000_000, 1_800_000_000, 200_000_000)
+        );
         assert!(row.ends_disagree && sorted[1].disagreements().is_empty());
     }
 
@@ -391,11 +553,20 @@ mod tests {
     fn json_fields_of_a_row_have_documented_names() {
         let row = serde_json::to_value(links(0)[0].row(Stat::Mean)).expect("a row");
         assert_eq!(
-            (&row["from"]["guid"], &row["from"]["port"], &row["from"]["node"]),
+            (
+                &row["from"]["guid"],
+                &row["from"]["port"],
+                &row["from"]["node"]
+            ),
             (&"0x0000000000000001".into(), &1.into(), &"leaf".into())
         );
         assert_eq!(
-            (&row["link"], &row["xmit_utilization"], &row["blocked"], &row["errors"]),
+            (
+                &row["link"],
+                &row["xmit_utilization"],
+                &row["blocked"],
+                &row["errors"]
+            ),
             (&"4xEDR".into(), &0.25.into(), &0.0.into(), &8.into())
         );
     }

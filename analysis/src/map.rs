@@ -80,14 +80,30 @@ impl Map {
         // A device that was not queried counts as an HCA if it has only one known link and this
         // link leads to a switch.
         let mut degree: BTreeMap<Guid, usize> = BTreeMap::new();
-        links.iter().flat_map(|link| &link.ends).for_each(|end| *degree.entry(end.port.guid).or_default() += 1);
-        for end in links.iter().flat_map(|link| &link.ends).filter(|end| end.kind.is_none()) {
+        links
+            .iter()
+            .flat_map(|link| &link.ends)
+            .for_each(|end| *degree.entry(end.port.guid).or_default() += 1);
+        for end in links
+            .iter()
+            .flat_map(|link| &link.ends)
+            .filter(|end| end.kind.is_none())
+        {
             if degree[&end.port.guid] == 1 {
                 hosts.insert(end.port.guid);
             }
         }
-        let guids: Vec<Guid> = names.keys().copied().filter(|guid| !hosts.contains(guid)).collect();
-        let new = |guid: &Guid| MapSwitch { guid: *guid, name: names[guid].into(), tier: 0, hosts: Vec::new() };
+        let guids: Vec<Guid> = names
+            .keys()
+            .copied()
+            .filter(|guid| !hosts.contains(guid))
+            .collect();
+        let new = |guid: &Guid| MapSwitch {
+            guid: *guid,
+            name: names[guid].into(),
+            tier: 0,
+            hosts: Vec::new(),
+        };
         let mut map = Self {
             switches: guids.iter().map(new).collect(),
             trunks: BTreeMap::new(),
@@ -102,8 +118,15 @@ impl Map {
             let index = |end: usize| guids.binary_search(&link.ends[end].port.guid).ok();
             match (index(0), index(1)) {
                 (Some(one), Some(other)) if one != other => {
-                    let link = if one < other { link.clone() } else { link.clone().reversed() };
-                    map.trunks.entry((one.min(other), one.max(other))).or_default().push(link);
+                    let link = if one < other {
+                        link.clone()
+                    } else {
+                        link.clone().reversed()
+                    };
+                    map.trunks
+                        .entry((one.min(other), one.max(other)))
+                        .or_default()
+                        .push(link);
                 }
                 (Some(switch), None) => map.switches[switch].hosts.push(link.clone()),
                 (None, Some(switch)) => map.switches[switch].hosts.push(link.clone().reversed()),
@@ -120,7 +143,11 @@ impl Map {
     #[must_use]
     pub fn with_roots(mut self, trees: &Trees) -> Self {
         const MOST: usize = 3;
-        let roots = trees.trees.iter().filter(|tree| tree.cause != RootCause::Unclear && !tree.branches.is_empty()).map(|tree| tree.root);
+        let roots = trees
+            .trees
+            .iter()
+            .filter(|tree| tree.cause != RootCause::Unclear && !tree.branches.is_empty())
+            .map(|tree| tree.root);
         self.roots = roots.take(MOST).collect();
         self
     }
@@ -136,7 +163,11 @@ impl Map {
     #[must_use]
     pub fn with_devices(mut self, devices: &Devices) -> Self {
         self.faults = devices.faults();
-        let hosts = self.switches.iter().flat_map(|switch| &switch.hosts).map(|link| link.ends[1].port.guid);
+        let hosts = self
+            .switches
+            .iter()
+            .flat_map(|switch| &switch.hosts)
+            .map(|link| link.ends[1].port.guid);
         let all = self.switches.iter().map(|switch| switch.guid).chain(hosts);
         self.unreachable = all.filter(|guid| devices.is_unreachable(*guid)).collect();
         self
@@ -145,15 +176,30 @@ impl Map {
     /// Emphasizes the hosts of a job. `title` is its text for the caption.
     #[must_use]
     pub fn with_job(mut self, hosts: &Hosts, title: &str) -> Self {
-        let ends = self.switches.iter().flat_map(|switch| &switch.hosts).map(|link| &link.ends[1].port);
-        let ports = ends.filter(|port| hosts.contains_node(&port.node)).map(|port| port.guid).collect();
-        self.job = Some(MapJob { title: title.to_owned(), ports });
+        let ends = self
+            .switches
+            .iter()
+            .flat_map(|switch| &switch.hosts)
+            .map(|link| &link.ends[1].port);
+        let ports = ends
+            .filter(|port| hosts.contains_node(&port.node))
+            .map(|port| port.guid)
+            .collect();
+        self.job = Some(MapJob {
+            title: title.to_owned(),
+            ports,
+        });
         self
     }
 
     /// Returns whether a switch has hosts of the job. Returns true if there is no job.
     pub fn is_of_job(&self, switch: usize) -> bool {
-        self.job.as_ref().is_none_or(|job| self.switches[switch].hosts.iter().any(|link| job.ports.contains(&link.ends[1].port.guid)))
+        self.job.as_ref().is_none_or(|job| {
+            self.switches[switch]
+                .hosts
+                .iter()
+                .any(|link| job.ports.contains(&link.ends[1].port.guid))
+        })
     }
 
     fn find_tiers(&mut self) {
@@ -162,7 +208,8 @@ impl Map {
             neighbours[*one].push(*other);
             neighbours[*other].push(*one);
         }
-        let leaves = (0..self.switches.len()).filter(|switch| !self.switches[*switch].hosts.is_empty());
+        let leaves =
+            (0..self.switches.len()).filter(|switch| !self.switches[*switch].hosts.is_empty());
         let mut queue: VecDeque<usize> = leaves.collect();
         queue.iter().for_each(|leaf| self.switches[*leaf].tier = 1);
         while let Some(switch) = queue.pop_front() {
@@ -184,15 +231,26 @@ mod tests {
     use crate::ports::Ports;
 
     fn map() -> Map {
-        Map::of(&links::find(&fold(Ports::with_bins(1), &map_lines()).finish()), "from then to now (UTC)")
+        Map::of(
+            &links::find(&fold(Ports::with_bins(1), &map_lines()).finish()),
+            "from then to now (UTC)",
+        )
     }
 
     #[test]
     fn switches_have_tiers_and_hosts() {
         let map = map();
-        let switches: Vec<_> = map.switches.iter().map(|switch| (switch.guid.0, switch.tier, switch.hosts.len())).collect();
+        let switches: Vec<_> = map
+            .switches
+            .iter()
+            .map(|switch| (switch.guid.0, switch.tier, switch.hosts.len()))
+            .collect();
         assert_eq!(switches, [(1, 1, 2), (2, 1, 2), (9, 2, 0)]);
-        let trunks: Vec<_> = map.trunks.iter().map(|(ends, cables)| (*ends, cables.len())).collect();
+        let trunks: Vec<_> = map
+            .trunks
+            .iter()
+            .map(|(ends, cables)| (*ends, cables.len()))
+            .collect();
         assert_eq!(trunks, [((0, 2), 2), ((1, 2), 2)]);
     }
 
@@ -200,9 +258,23 @@ mod tests {
     fn dead_devices_and_jobs_are_marked() {
         let mut lines = map_lines();
         lines.push(crate::fixtures::event(2, (1, 0), "unreachable", ""));
-        let map = map().with_devices(&fold(Devices::default(), &lines)).with_job(&Hosts::parse("n").expect("a host list"), "job 7");
-        assert_eq!((map.faults.len(), map.unreachable.iter().map(|guid| guid.0).collect::<Vec<_>>()), (1, vec![1]));
+        let map = map()
+            .with_devices(&fold(Devices::default(), &lines))
+            .with_job(&Hosts::parse("n").expect("a host list"), "job 7");
+        assert_eq!(
+            (
+                map.faults.len(),
+                map.unreachable
+                    .iter()
+                    .map(|guid| guid.0)
+                    .collect::<Vec<_>>()
+            ),
+            (1, vec![1])
+        );
         assert_eq!(map.job.as_ref().map(|job| job.ports.len()), Some(4));
-        assert_eq!([0, 1, 2].map(|switch| map.is_of_job(switch)), [true, true, false]);
+        assert_eq!(
+            [0, 1, 2].map(|switch| map.is_of_job(switch)),
+            [true, true, false]
+        );
     }
 }

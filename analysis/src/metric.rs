@@ -21,7 +21,10 @@ enum Source {
     /// A derived value of the record.
     Derived(Derived),
     /// The increase per second of the sum of these counters, or of one element of an array.
-    Rate { counters: Vec<String>, element: Option<usize> },
+    Rate {
+        counters: Vec<String>,
+        element: Option<usize>,
+    },
     /// A metric of hosts, which no record has.
     Hosts { title: String, unit: Unit },
 }
@@ -94,7 +97,13 @@ impl Metric {
 
     /// Returns a metric of hosts. Its values come from other sources than the records.
     pub fn of_hosts(name: &str, title: &str, unit: Unit) -> Self {
-        Self { name: name.to_owned(), source: Source::Hosts { title: title.to_owned(), unit } }
+        Self {
+            name: name.to_owned(),
+            source: Source::Hosts {
+                title: title.to_owned(),
+                unit,
+            },
+        }
     }
 
     /// Returns whether this is a metric of hosts.
@@ -127,10 +136,16 @@ impl Metric {
     /// not the rate of a single counter.
     pub fn element(&self, index: usize) -> Option<Self> {
         match &self.source {
-            Source::Rate { counters, element: None } => match &counters[..] {
+            Source::Rate {
+                counters,
+                element: None,
+            } => match &counters[..] {
                 [counter] => Some(Self {
                     name: format!("{counter}[{index}]"),
-                    source: Source::Rate { counters: counters.clone(), element: Some(index) },
+                    source: Source::Rate {
+                        counters: counters.clone(),
+                        element: Some(index),
+                    },
                 }),
                 _ => None,
             },
@@ -141,9 +156,16 @@ impl Metric {
     /// Returns the metric without the index of an element.
     pub fn whole(&self) -> Self {
         match &self.source {
-            Source::Rate { counters, element: Some(_) } => {
-                Self { name: counters.concat(), source: Source::Rate { counters: counters.clone(), element: None } }
-            }
+            Source::Rate {
+                counters,
+                element: Some(_),
+            } => Self {
+                name: counters.concat(),
+                source: Source::Rate {
+                    counters: counters.clone(),
+                    element: None,
+                },
+            },
             _ => self.clone(),
         }
     }
@@ -167,8 +189,12 @@ impl Metric {
             Source::Derived(Derived::RcvUtilization) => port.rcv_utilization,
             Source::Derived(Derived::XmitBlocked) => port.xmit_blocked,
             // If a MAD was not answered, `rtt_ns` is the sum over only a part of the MADs.
-            Source::Derived(Derived::CompoundQuery) => (port.mads > 0 && port.answered()).then_some(port.rtt_ns as f64),
-            Source::Derived(Derived::MeanRtt) => (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64),
+            Source::Derived(Derived::CompoundQuery) => {
+                (port.mads > 0 && port.answered()).then_some(port.rtt_ns as f64)
+            }
+            Source::Derived(Derived::MeanRtt) => {
+                (port.mads > 0 && port.answered()).then(|| port.rtt_ns as f64 / port.mads as f64)
+            }
             Source::Rate { .. } | Source::Hosts { .. } => None,
         };
         value.filter(|value| value.is_finite())
@@ -204,7 +230,9 @@ impl Metric {
     pub fn field(&self) -> Option<(&str, MeasuredOver)> {
         match &self.source {
             Source::Derived(Derived::XmitBlocked) => Some((&self.name, MeasuredOver::Blocked)),
-            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) | Source::Rate { .. } | Source::Hosts { .. } => None,
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt)
+            | Source::Rate { .. }
+            | Source::Hosts { .. } => None,
             Source::Derived(_) => Some((&self.name, MeasuredOver::Data)),
         }
     }
@@ -213,7 +241,9 @@ impl Metric {
     /// it is the length of the array. It is 0 if the record has no counter of the metric, and 1 in
     /// all other cases.
     pub fn width(&self, port: &Port<'_>) -> usize {
-        let Source::Rate { counters, element } = &self.source else { return 1 };
+        let Source::Rate { counters, element } = &self.source else {
+            return 1;
+        };
         let values = |name: &String| match (port.value(name), element) {
             (Some(Value::One(_)), None) => 1,
             (Some(Value::Many(values)), None) => values.len(),
@@ -226,7 +256,10 @@ impl Metric {
     /// Returns whether values of several ports can be added. Rates can be added, but shares and
     /// times cannot.
     pub fn is_additive(&self) -> bool {
-        matches!(self.source, Source::Rate { .. } | Source::Derived(Derived::XmitGbps | Derived::RcvGbps))
+        matches!(
+            self.source,
+            Source::Rate { .. } | Source::Derived(Derived::XmitGbps | Derived::RcvGbps)
+        )
     }
 
     /// Returns whether the metric counts errors, which are rare.
@@ -254,7 +287,9 @@ impl Metric {
     pub fn unit(&self) -> Unit {
         match &self.source {
             Source::Derived(Derived::XmitGbps | Derived::RcvGbps) => Unit::Gbps,
-            Source::Derived(Derived::XmitUtilization | Derived::RcvUtilization) => Unit::ShareOfLink,
+            Source::Derived(Derived::XmitUtilization | Derived::RcvUtilization) => {
+                Unit::ShareOfLink
+            }
             Source::Derived(Derived::XmitBlocked) => Unit::ShareOfTime,
             Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Unit::Nanoseconds,
             Source::Hosts { unit, .. } => *unit,
@@ -298,20 +333,36 @@ impl FromStr for Metric {
             )
         };
         let text_name = text.trim();
-        let (name, element) = match text_name.strip_suffix(']').and_then(|text| text.split_once('[')) {
+        let (name, element) = match text_name
+            .strip_suffix(']')
+            .and_then(|text| text.split_once('['))
+        {
             Some((name, index)) => (name, Some(index.parse::<usize>().map_err(|_| wrong())?)),
             None => (text_name, None),
         };
-        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        let is_name = !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
         if !is_name || (element.is_some() && Self::names().any(|known| known == name)) {
             return Err(wrong());
         }
-        let derived = DERIVED.iter().find(|(known, _)| *known == name).map(|(_, derived)| Source::Derived(*derived));
+        let derived = DERIVED
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, derived)| Source::Derived(*derived));
         let source = derived.unwrap_or_else(|| Source::Rate {
-            counters: if name == ERRORS { summed_error_counters().map(str::to_owned).collect() } else { vec![name.to_owned()] },
+            counters: if name == ERRORS {
+                summed_error_counters().map(str::to_owned).collect()
+            } else {
+                vec![name.to_owned()]
+            },
             element,
         });
-        Ok(Self { name: text_name.to_owned(), source })
+        Ok(Self {
+            name: text_name.to_owned(),
+            source,
+        })
     }
 }
 
@@ -332,19 +383,50 @@ mod tests {
     #[test]
     fn names_parse_as_metrics() {
         assert_eq!("xmit_gbps".parse::<Metric>().unwrap().unit(), Unit::Gbps);
-        assert_eq!("errors".parse::<Metric>().unwrap().counters().len(), summed_error_counters().count());
+        assert_eq!(
+            "errors".parse::<Metric>().unwrap().counters().len(),
+            summed_error_counters().count()
+        );
         let counter: Metric = "port_xmit_data_bytes".parse().unwrap();
-        assert_eq!((counter.unit(), counter.counters()), (Unit::OctetsPerSecond, &["port_xmit_data_bytes".to_owned()][..]));
-        assert!("".parse::<Metric>().is_err() && "Xmit".parse::<Metric>().is_err() && "a\u{1b}".parse::<Metric>().is_err());
+        assert_eq!(
+            (counter.unit(), counter.counters()),
+            (
+                Unit::OctetsPerSecond,
+                &["port_xmit_data_bytes".to_owned()][..]
+            )
+        );
+        assert!(
+            "".parse::<Metric>().is_err()
+                && "Xmit".parse::<Metric>().is_err()
+                && "a\u{1b}".parse::<Metric>().is_err()
+        );
     }
 
     #[test]
     fn elements_have_names() {
         let metric: Metric = "port_xmit_data_sl_bytes[3]".parse().unwrap();
-        assert_eq!((metric.name(), metric.elements(), metric.unit()), ("port_xmit_data_sl_bytes[3]", Element::Sl, Unit::OctetsPerSecond));
-        assert_eq!("port_vl_op_data".parse::<Metric>().unwrap().element(3), Some("port_vl_op_data[3]".parse().unwrap()));
+        assert_eq!(
+            (metric.name(), metric.elements(), metric.unit()),
+            (
+                "port_xmit_data_sl_bytes[3]",
+                Element::Sl,
+                Unit::OctetsPerSecond
+            )
+        );
+        assert_eq!(
+            "port_vl_op_data".parse::<Metric>().unwrap().element(3),
+            Some("port_vl_op_data[3]".parse().unwrap())
+        );
         assert_eq!("errors".parse::<Metric>().unwrap().element(3), None);
-        for text in ["xmit_gbps[1]", "errors[0]", "a[", "a[x]", "a[-1]", "[1]", "a]"] {
+        for text in [
+            "xmit_gbps[1]",
+            "errors[0]",
+            "a[",
+            "a[x]",
+            "a[-1]",
+            "[1]",
+            "a]",
+        ] {
             assert!(text.parse::<Metric>().is_err(), "{text}");
         }
     }

@@ -6,7 +6,11 @@ use crate::record::{Record, Type};
 
 /// Returns the fields of port records that a fold uses. A fold without port records uses none.
 fn fields<F: Fold>(fold: &F) -> Option<Vec<String>> {
-    if fold.uses(Type::Port) { fold.fields() } else { Some(Vec::new()) }
+    if fold.uses(Type::Port) {
+        fold.fields()
+    } else {
+        Some(Vec::new())
+    }
 }
 
 fn takes_runs<F: Fold>(fold: &F) -> bool {

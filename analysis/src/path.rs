@@ -9,5 +9,9 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 
 /// Returns the path as it appears in messages.
 pub(crate) fn display_name(path: &Path) -> String {
-    if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
+    if is_stdin(path) {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    }
 }

@@ -77,9 +77,14 @@ impl Slots {
             self.away = Some(ts);
         }
         // Two samplers of the port have a record each.
-        let known = self.last.iter().position(|last| last.is_some_and(|(other, _)| other == slot));
+        let known = self
+            .last
+            .iter()
+            .position(|last| last.is_some_and(|(other, _)| other == slot));
         let place = known.unwrap_or(self.last.len() - 1);
-        let other = known.and_then(|place| self.last[place]).map_or(Loss::Nothing, |(_, loss)| loss);
+        let other = known
+            .and_then(|place| self.last[place])
+            .map_or(Loss::Nothing, |(_, loss)| loss);
         self.last.copy_within(..place, 1);
         self.last[0] = Some((slot, loss.max(other)));
     }
@@ -88,12 +93,16 @@ impl Slots {
     /// in the current slot.
     pub fn has_gap(&self, before: &LastReading, slot: u64) -> bool {
         let distance = slot.saturating_sub(before.slot);
-        self.away > Some(before.ts) || (distance > before.cadence && !self.is_joined(slot, distance))
+        self.away > Some(before.ts)
+            || (distance > before.cadence && !self.is_joined(slot, distance))
     }
 
     /// Returns whether no reading can have been lost, whatever the cadence of the counter is.
     fn is_joined(&self, slot: u64, distance: u64) -> bool {
-        distance <= 1 || slot.checked_sub(1).is_some_and(|before| self.last.contains(&Some((before, Loss::Nothing))))
+        distance <= 1
+            || slot
+                .checked_sub(1)
+                .is_some_and(|before| self.last.contains(&Some((before, Loss::Nothing))))
     }
 }
 
@@ -102,8 +111,16 @@ impl LastReading {
     pub fn new(port: &Port<'_>, slots: &Slots, before: Option<&Self>) -> Self {
         let known = before.map_or(1, |before| before.cadence);
         let distance = before.map_or(0, |before| port.slot.saturating_sub(before.slot));
-        let cadence = if distance > 0 && slots.is_joined(port.slot, distance) { distance } else { known };
-        Self { ts: port.ts, slot: port.slot, cadence }
+        let cadence = if distance > 0 && slots.is_joined(port.slot, distance) {
+            distance
+        } else {
+            known
+        };
+        Self {
+            ts: port.ts,
+            slot: port.slot,
+            cadence,
+        }
     }
 }
 
@@ -166,31 +183,55 @@ impl Readings {
         let mut has_decreased = false;
         self.last.resize_with(metric.counters().len(), Vec::new);
         for (name, elements) in metric.counters().iter().zip(&mut self.last) {
-            let Some(values) = values(port, name, metric.index()) else { continue };
+            let Some(values) = values(port, name, metric.index()) else {
+                continue;
+            };
             elements.resize(values.len(), None);
             for ((value, is_saturated), last) in values.zip(elements) {
                 let before = last.take();
                 if let Some(before) = before {
-                    let edge = if port.is_edge { Some(port.has_gap) } else { before.edge };
+                    let edge = if port.is_edge {
+                        Some(port.has_gap)
+                    } else {
+                        before.edge
+                    };
                     let is_known = !before.is_saturated && !is_saturated;
                     let has_gap = edge.unwrap_or_else(|| slots.has_gap(&before.last, port.slot));
                     has_decreased |= value < before.value && is_known;
                     if let Some(time) = Interval::new(before.last.ts, port.ts) {
-                        let to = if is_known && !has_gap { &mut increases } else { &mut unknown };
+                        let to = if is_known && !has_gap {
+                            &mut increases
+                        } else {
+                            &mut unknown
+                        };
                         add_to(to, time, value.checked_sub(before.value).unwrap_or(value));
                     }
                 }
-                let reading = LastReading::new(port, slots, before.as_ref().map(|before| &before.last));
-                *last = Some(Reading { value, is_saturated, last: reading, edge: port.is_edge.then_some(port.has_gap) });
+                let reading =
+                    LastReading::new(port, slots, before.as_ref().map(|before| &before.last));
+                *last = Some(Reading {
+                    value,
+                    is_saturated,
+                    last: reading,
+                    edge: port.is_edge.then_some(port.has_gap),
+                });
             }
         }
         if has_decreased {
             unknown.append(&mut increases);
         }
-        let increased = unknown.iter().filter(|(_, increase)| *increase > 0).map(|(time, _)| *time).collect();
+        let increased = unknown
+            .iter()
+            .filter(|(_, increase)| *increase > 0)
+            .map(|(time, _)| *time)
+            .collect();
         let rated = increases.iter().map(|(time, _)| *time).collect();
         let partial = self.partial(rated, unknown.into_iter().map(|(time, _)| time).collect());
-        Added { rates: self.rates(increases), partial, increased }
+        Added {
+            rates: self.rates(increases),
+            partial,
+            increased,
+        }
     }
 
     /// Takes times with and without rates. Returns the times that have both.
@@ -200,14 +241,25 @@ impl Readings {
             return Vec::new();
         }
         let overlaps = |a: &[Interval], b: &[Interval]| -> Vec<Interval> {
-            a.iter().flat_map(|a| b.iter().filter_map(|b| a.within(b.from(), b.to()))).collect()
+            a.iter()
+                .flat_map(|a| b.iter().filter_map(|b| a.within(b.from(), b.to())))
+                .collect()
         };
         let mut partial = overlaps(&lacking, &self.rated);
         self.lacking.extend(lacking);
         partial.extend(overlaps(&rated, &self.lacking));
-        rated.into_iter().for_each(|time| join(&mut self.rated, time));
+        rated
+            .into_iter()
+            .for_each(|time| join(&mut self.rated, time));
         // A later reading describes the time since the last reading of its counter.
-        let first = self.last.iter().flatten().flatten().map(|reading| reading.last.ts).min().unwrap_or(0);
+        let first = self
+            .last
+            .iter()
+            .flatten()
+            .flatten()
+            .map(|reading| reading.last.ts)
+            .min()
+            .unwrap_or(0);
         for times in [&mut self.rated, &mut self.lacking] {
             times.retain(|time| time.to() > first);
             times.drain(..times.len().saturating_sub(MOST_TIMES));
@@ -220,8 +272,17 @@ impl Readings {
         let mut rates = Vec::with_capacity(increases.len());
         for (time, increase) in increases {
             let per_second = increase as f64 * 1e9 / time.length_ns() as f64;
-            let parts = [(time.within(0, self.until), true), (time.within(self.until, u64::MAX), false)];
-            rates.extend(parts.into_iter().filter_map(|(time, is_addition)| Some(Rate { time: time?, per_second, is_addition })));
+            let parts = [
+                (time.within(0, self.until), true),
+                (time.within(self.until, u64::MAX), false),
+            ];
+            rates.extend(parts.into_iter().filter_map(|(time, is_addition)| {
+                Some(Rate {
+                    time: time?,
+                    per_second,
+                    is_addition,
+                })
+            }));
             self.until = self.until.max(time.to());
         }
         rates
@@ -230,8 +291,13 @@ impl Readings {
 
 /// Adds a time to a list of times. It joins a time that ends where it begins.
 fn join(times: &mut Vec<Interval>, time: Interval) {
-    match times.iter_mut().find(|known| known.to() >= time.from() && known.from() <= time.from()) {
-        Some(known) => *known = Interval::new(known.from(), known.to().max(time.to())).unwrap_or(*known),
+    match times
+        .iter_mut()
+        .find(|known| known.to() >= time.from() && known.from() <= time.from())
+    {
+        Some(known) => {
+            *known = Interval::new(known.from(), known.to().max(time.to())).unwrap_or(*known)
+        }
         None => times.push(time),
     }
 }
@@ -245,7 +311,11 @@ fn add_to(increases: &mut Vec<(Interval, u64)>, time: Interval, increase: u64) {
 
 /// Returns the values of a counter, or of one element of it, and whether each is saturated.
 /// Returns `None` if the record does not have the counter or the element.
-fn values<'a>(port: &'a Port<'_>, name: &str, index: Option<usize>) -> Option<impl ExactSizeIterator<Item = (u64, bool)> + 'a> {
+fn values<'a>(
+    port: &'a Port<'_>,
+    name: &str,
+    index: Option<usize>,
+) -> Option<impl ExactSizeIterator<Item = (u64, bool)> + 'a> {
     let (all, values) = match (port.value(name)?, index) {
         (Value::One(value), None) => (std::slice::from_ref(value), std::slice::from_ref(value)),
         (Value::Many(all), None) => (&all[..], &all[..]),
@@ -253,8 +323,16 @@ fn values<'a>(port: &'a Port<'_>, name: &str, index: Option<usize>) -> Option<im
         _ => return None,
     };
     // All bits of a saturated value are set, so it is the largest value of an array.
-    let saturated = if port.is_saturated(name) { all.iter().max() } else { None };
-    Some(values.iter().map(move |value| (*value, Some(value) == saturated)))
+    let saturated = if port.is_saturated(name) {
+        all.iter().max()
+    } else {
+        None
+    };
+    Some(
+        values
+            .iter()
+            .map(move |value| (*value, Some(value) == saturated)),
+    )
 }
 
 #[cfg(test)]
@@ -277,29 +355,65 @@ mod tests {
 
     impl Recording {
         fn of(metric: &str) -> Self {
-            Self { metric: metric.parse().unwrap(), slots: Slots::default(), readings: Readings::default() }
+            Self {
+                metric: metric.parse().unwrap(),
+                slots: Slots::default(),
+                readings: Readings::default(),
+            }
         }
 
         /// Adds a record. Returns the rates: start and end in seconds, and value.
-        fn add(&mut self, slot: u64, status: &str, rest: &[(&str, serde_json::Value)]) -> Vec<(u64, u64, f64)> {
+        fn add(
+            &mut self,
+            slot: u64,
+            status: &str,
+            rest: &[(&str, serde_json::Value)],
+        ) -> Vec<(u64, u64, f64)> {
             self.add_record(slot, status, rest, None)
         }
 
-        fn at_edge(&mut self, slot: u64, has_gap: bool, rest: &[(&str, serde_json::Value)]) -> Vec<(u64, u64, f64)> {
+        fn at_edge(
+            &mut self,
+            slot: u64,
+            has_gap: bool,
+            rest: &[(&str, serde_json::Value)],
+        ) -> Vec<(u64, u64, f64)> {
             self.add_record(slot, "ok", rest, Some(has_gap))
         }
 
-        fn add_record(&mut self, slot: u64, status: &str, rest: &[(&str, serde_json::Value)], edge: Option<bool>) -> Vec<(u64, u64, f64)> {
+        fn add_record(
+            &mut self,
+            slot: u64,
+            status: &str,
+            rest: &[(&str, serde_json::Value)],
+            edge: Option<bool>,
+        ) -> Vec<(u64, u64, f64)> {
             let rest = [&[("status", status.into())], rest].concat();
             let line = fixtures::port(slot, (1, 1), "leaf", (0x101, 1, "n1"), &rest);
-            let Record::Port(mut port) = Record::parse(line.as_bytes(), Type::Port).unwrap() else { panic!("a port") };
+            let Record::Port(mut port) = Record::parse(line.as_bytes(), Type::Port).unwrap() else {
+                panic!("a port")
+            };
             (port.is_edge, port.has_gap) = (edge.is_some(), edge.unwrap_or(false));
             if edge.is_none() {
                 self.slots.add(&port);
             }
             let rates = self.readings.add(&port, &self.metric, &self.slots).rates;
-            assert!(rates.iter().all(|rate| !rate.is_addition || self.metric.name() == "errors"), "{rates:?}");
-            rates.iter().map(|rate| (rate.time.from() / SECOND, rate.time.to() / SECOND, rate.per_second)).collect()
+            assert!(
+                rates
+                    .iter()
+                    .all(|rate| !rate.is_addition || self.metric.name() == "errors"),
+                "{rates:?}"
+            );
+            rates
+                .iter()
+                .map(|rate| {
+                    (
+                        rate.time.from() / SECOND,
+                        rate.time.to() / SECOND,
+                        rate.per_second,
+                    )
+                })
+                .collect()
         }
     }
 
@@ -310,10 +424,19 @@ mod tests {
     #[test]
     fn rate_is_the_increase_per_second() {
         let mut errors = Recording::of("errors");
-        let of = |symbols: u64, received: u64| [("symbol_error_counter", symbols.into()), ("port_rcv_errors", received.into())];
+        let of = |symbols: u64, received: u64| {
+            [
+                ("symbol_error_counter", symbols.into()),
+                ("port_rcv_errors", received.into()),
+            ]
+        };
         assert_eq!(errors.add(1, "ok", &of(10, 5)), []);
         assert_eq!(errors.add(2, "ok", &of(13, 6)), [(1, 2, 4.0)]);
-        assert_eq!(errors.add(3, "timeout", &of(13, 6)), [(2, 3, 0.0)], "what a record has is true");
+        assert_eq!(
+            errors.add(3, "timeout", &of(13, 6)),
+            [(2, 3, 0.0)],
+            "what a record has is true"
+        );
     }
 
     #[test]
@@ -322,22 +445,48 @@ mod tests {
         errors.add(1, "ok", &symbols(100));
         (2..7).for_each(|slot| assert_eq!(errors.add(slot, "ok", &[]), []));
         assert_eq!(errors.add(7, "ok", &symbols(112)), [(1, 7, 2.0)]);
-        (8..17).for_each(|slot| assert_eq!(errors.add(slot, if slot == 12 { "down" } else { "ok" }, &[]), []));
+        (8..17).for_each(|slot| {
+            assert_eq!(
+                errors.add(slot, if slot == 12 { "down" } else { "ok" }, &[]),
+                []
+            )
+        });
         assert_eq!(errors.add(17, "ok", &symbols(142)), [(7, 17, 3.0)]);
     }
 
     #[test]
     fn sampler_that_is_slots_behind_the_other_one_leaves_no_gap() {
         let mut errors = Recording::of("symbol_error_counter");
-        let reading = |ts: u64, value: u64| vec![("symbol_error_counter", value.into()), ("ts", (ts * SECOND).into())];
+        let reading = |ts: u64, value: u64| {
+            vec![
+                ("symbol_error_counter", value.into()),
+                ("ts", (ts * SECOND).into()),
+            ]
+        };
         errors.add(7, "ok", &reading(10, 0));
-        assert_eq!(errors.add(9, "ok", &reading(12, 2)), [], "slot 8 has no record yet");
-        assert_eq!(errors.add(8, "ok", &reading(13, 4)), [(12, 13, 2.0)], "no reading is between the two");
+        assert_eq!(
+            errors.add(9, "ok", &reading(12, 2)),
+            [],
+            "slot 8 has no record yet"
+        );
+        assert_eq!(
+            errors.add(8, "ok", &reading(13, 4)),
+            [(12, 13, 2.0)],
+            "no reading is between the two"
+        );
         errors.add(9, "timeout", &[("ts", (14 * SECOND).into())]);
-        assert_eq!(errors.add(10, "ok", &reading(15, 8)), [], "slot 9 lacks a reply of one sampler");
+        assert_eq!(
+            errors.add(10, "ok", &reading(15, 8)),
+            [],
+            "slot 9 lacks a reply of one sampler"
+        );
         assert_eq!(errors.add(10, "ok", &reading(16, 9)), [(15, 16, 1.0)]);
         errors.add(11, "ok", &[("ts", (17 * SECOND).into())]);
-        assert_eq!(errors.add(12, "ok", &reading(18, 11)), [(16, 18, 1.0)], "slot 11 is complete");
+        assert_eq!(
+            errors.add(12, "ok", &reading(18, 11)),
+            [(16, 18, 1.0)],
+            "slot 11 is complete"
+        );
     }
 
     #[test]
@@ -347,7 +496,11 @@ mod tests {
         errors.add(2, "ok", &[]);
         errors.add(3, "late", &[]);
         errors.add(5, "ok", &[]);
-        assert_eq!(errors.add(6, "ok", &symbols(10)), [(1, 6, 2.0)], "the counter would have been queried again in slot 4 or 5");
+        assert_eq!(
+            errors.add(6, "ok", &symbols(10)),
+            [(1, 6, 2.0)],
+            "the counter would have been queried again in slot 4 or 5"
+        );
     }
 
     #[test]
@@ -356,13 +509,25 @@ mod tests {
             let mut errors = Recording::of("symbol_error_counter");
             errors.add(1, "ok", &symbols(0));
             (2..4).for_each(|slot| assert_eq!(errors.add(slot, "ok", &[]), []));
-            assert_eq!(errors.add(4, "ok", &symbols(3)), [(1, 4, 1.0)], "the cadence is three slots");
+            assert_eq!(
+                errors.add(4, "ok", &symbols(3)),
+                [(1, 4, 1.0)],
+                "the cadence is three slots"
+            );
             errors.add(5, "ok", &[]);
             lost.map(|status| errors.add(6, status, &[]));
-            assert_eq!(errors.add(7, "ok", &symbols(6)), [(4, 7, 1.0)], "{lost:?}: nothing was due in slot 6");
+            assert_eq!(
+                errors.add(7, "ok", &symbols(6)),
+                [(4, 7, 1.0)],
+                "{lost:?}: nothing was due in slot 6"
+            );
             (8..10).for_each(|slot| assert_eq!(errors.add(slot, "ok", &[]), []));
             lost.map(|status| errors.add(10, status, &[]));
-            assert_eq!(errors.add(11, "ok", &symbols(10)), [], "{lost:?}: the reading of slot 10 was lost");
+            assert_eq!(
+                errors.add(11, "ok", &symbols(10)),
+                [],
+                "{lost:?}: the reading of slot 10 was lost"
+            );
             errors.add(12, "ok", &[]);
             assert_eq!(errors.add(13, "ok", &symbols(14)), [(11, 13, 2.0)]);
         }
@@ -394,13 +559,30 @@ mod tests {
     #[test]
     fn reset_or_saturated_counter_has_no_rate() {
         let mut errors = Recording::of("errors");
-        let of = |symbols: u64, received: u64| vec![("symbol_error_counter", symbols.into()), ("port_rcv_errors", received.into())];
+        let of = |symbols: u64, received: u64| {
+            vec![
+                ("symbol_error_counter", symbols.into()),
+                ("port_rcv_errors", received.into()),
+            ]
+        };
         errors.add(1, "ok", &of(10, 5));
-        assert_eq!(errors.add(2, "ok", &of(9, 6)), [], "a part of the sum is not known");
+        assert_eq!(
+            errors.add(2, "ok", &of(9, 6)),
+            [],
+            "a part of the sum is not known"
+        );
         assert_eq!(errors.add(3, "ok", &of(10, 7)), [(2, 3, 2.0)]);
-        let full = [of(65535, 8), vec![("saturated", ["symbol_error_counter"].into())]].concat();
+        let full = [
+            of(65535, 8),
+            vec![("saturated", ["symbol_error_counter"].into())],
+        ]
+        .concat();
         assert_eq!(errors.add(4, "ok", &full), [(3, 4, 1.0)]);
-        assert_eq!(errors.add(5, "ok", &of(3, 9)), [(4, 5, 1.0)], "the increase to a saturated value is not known");
+        assert_eq!(
+            errors.add(5, "ok", &of(3, 9)),
+            [(4, 5, 1.0)],
+            "the increase to a saturated value is not known"
+        );
     }
 
     #[test]
@@ -408,12 +590,18 @@ mod tests {
         let mut errors = Recording::of("errors");
         let of = |symbols: u64, received: Option<u64>| {
             let received = received.map(|received| ("port_rcv_errors", received.into()));
-            [("symbol_error_counter", symbols.into())].into_iter().chain(received).collect::<Vec<_>>()
+            [("symbol_error_counter", symbols.into())]
+                .into_iter()
+                .chain(received)
+                .collect::<Vec<_>>()
         };
         errors.add(1, "ok", &of(0, Some(0)));
         assert_eq!(errors.add(2, "ok", &of(5, None)), [(1, 2, 5.0)]);
         assert_eq!(errors.add(3, "ok", &of(5, None)), [(2, 3, 0.0)]);
-        assert_eq!(errors.add(4, "ok", &of(6, Some(9))), [(3, 4, 1.0), (1, 4, 3.0)]);
+        assert_eq!(
+            errors.add(4, "ok", &of(6, Some(9))),
+            [(3, 4, 1.0), (1, 4, 3.0)]
+        );
     }
 
     #[test]
@@ -421,16 +609,46 @@ mod tests {
         let rate = |metric: &str, before: serde_json::Value, after: serde_json::Value| {
             let mut recording = Recording::of(metric);
             recording.add(1, "ok", &[("port_vl_op_packets", before)]);
-            let saturated = after.to_string().contains("65535").then(|| ("saturated", ["port_vl_op_packets"].into()));
-            let rest: Vec<_> = [("port_vl_op_packets", after)].into_iter().chain(saturated).collect();
+            let saturated = after
+                .to_string()
+                .contains("65535")
+                .then(|| ("saturated", ["port_vl_op_packets"].into()));
+            let rest: Vec<_> = [("port_vl_op_packets", after)]
+                .into_iter()
+                .chain(saturated)
+                .collect();
             recording.add(2, "ok", &rest).first().map(|rate| rate.2)
         };
-        assert_eq!(rate("port_vl_op_packets", json!([5, 0, 7]), json!([6, 0, 9])), Some(3.0));
-        assert_eq!(rate("port_vl_op_packets[2]", json!([5, 0, 7]), json!([6, 0, 9])), Some(2.0));
-        assert_eq!(rate("port_vl_op_packets[3]", json!([5, 0, 7]), json!([6, 0, 9])), None);
-        assert_eq!(rate("port_vl_op_packets[0]", json!(5), json!(6)), None, "a single value has no elements");
-        assert_eq!(rate("port_vl_op_packets", json!([5, 0, 7]), json!([65535, 3, 7])), Some(3.0), "the other elements are known");
-        assert_eq!(rate("port_vl_op_packets[1]", json!([5, 0, 7]), json!([65535, 3, 7])), Some(3.0));
+        assert_eq!(
+            rate("port_vl_op_packets", json!([5, 0, 7]), json!([6, 0, 9])),
+            Some(3.0)
+        );
+        assert_eq!(
+            rate("port_vl_op_packets[2]", json!([5, 0, 7]), json!([6, 0, 9])),
+            Some(2.0)
+        );
+        assert_eq!(
+            rate("port_vl_op_packets[3]", json!([5, 0, 7]), json!([6, 0, 9])),
+            None
+        );
+        assert_eq!(
+            rate("port_vl_op_packets[0]", json!(5), json!(6)),
+            None,
+            "a single value has no elements"
+        );
+        assert_eq!(
+            rate("port_vl_op_packets", json!([5, 0, 7]), json!([65535, 3, 7])),
+            Some(3.0),
+            "the other elements are known"
+        );
+        assert_eq!(
+            rate(
+                "port_vl_op_packets[1]",
+                json!([5, 0, 7]),
+                json!([65535, 3, 7])
+            ),
+            Some(3.0)
+        );
     }
 
     #[test]

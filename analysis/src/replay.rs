@@ -72,21 +72,36 @@ impl Replay {
     /// Returns an error if a file is unreadable, or if no file has a record.
     pub fn new(inputs: &Inputs, options: ReplayOptions) -> Result<Self, AnalysisError> {
         let (from, to) = (inputs.from, inputs.to);
-        let mut replay =
-            Self { files: Vec::new(), next: BinaryHeap::new(), options, from, to, first: None, skipped: 0, incomplete: Vec::new() };
+        let mut replay = Self {
+            files: Vec::new(),
+            next: BinaryHeap::new(),
+            options,
+            from,
+            to,
+            first: None,
+            skipped: 0,
+            incomplete: Vec::new(),
+        };
         for (index, path) in in_order(inputs).into_iter().enumerate() {
             replay.files.push(RecordFile::open(path)?);
             let before = replay.skipped;
             if !replay.advance(index)? {
                 let file = replay.files[index].name.clone();
                 let why = (replay.skipped > before).then(|| "it is not a record".to_owned());
-                replay.incomplete.push(IncompleteFile { file, fault: FileFault::NoRecord(why) });
+                replay.incomplete.push(IncompleteFile {
+                    file,
+                    fault: FileFault::NoRecord(why),
+                });
             }
         }
         match replay.incomplete.first() {
-            Some(IncompleteFile { file, fault: FileFault::NoRecord(why) }) if replay.next.is_empty() => {
-                Err(AnalysisError::NoRecord { name: file.clone(), why: why.clone() })
-            }
+            Some(IncompleteFile {
+                file,
+                fault: FileFault::NoRecord(why),
+            }) if replay.next.is_empty() => Err(AnalysisError::NoRecord {
+                name: file.clone(),
+                why: why.clone(),
+            }),
             _ => Ok(replay),
         }
     }
@@ -115,7 +130,10 @@ impl Replay {
         if let RecordLines::File(lines) = &mut file.lines
             && std::mem::take(&mut lines.is_cut)
         {
-            self.incomplete.push(IncompleteFile { file: file.name.clone(), fault: FileFault::Cut });
+            self.incomplete.push(IncompleteFile {
+                file: file.name.clone(),
+                fault: FileFault::Cut,
+            });
         }
         Ok(false)
     }
@@ -127,7 +145,8 @@ impl Replay {
     pub fn next_line(&mut self) -> Result<Option<ReplayLine>, AnalysisError> {
         while let Some(Reverse((ts, index))) = self.next.pop() {
             let line = std::mem::take(&mut self.files[index].line);
-            let is_within = self.from.is_none_or(|from| ts >= from) && self.to.is_none_or(|to| ts < to);
+            let is_within =
+                self.from.is_none_or(|from| ts >= from) && self.to.is_none_or(|to| ts < to);
             let due = is_within.then(|| self.schedule(ts, line.trim_ascii(), index));
             self.advance(index)?;
             if due.is_some() {
@@ -152,7 +171,13 @@ impl Replay {
         let first = *self.first.get_or_insert(ts);
         let after = Duration::from_nanos(scaled(ts - first, self.options.speed));
         let mut line = match self.options.now {
-            Some(now) => shifted(line, first, now, self.options.speed, self.files[index].interval_ns),
+            Some(now) => shifted(
+                line,
+                first,
+                now,
+                self.options.speed,
+                self.files[index].interval_ns,
+            ),
             None => line.to_owned(),
         };
         line.push(b'\n');
@@ -166,15 +191,27 @@ impl RecordFile {
         let lines = if path.is_dir() {
             RecordLines::Archive(ArchiveLines::open(&path)?)
         } else {
-            RecordLines::File(Lines::open(&path).map_err(|source| AnalysisError::Read { name: name.clone(), source })?)
+            RecordLines::File(Lines::open(&path).map_err(|source| AnalysisError::Read {
+                name: name.clone(),
+                source,
+            })?)
         };
-        Ok(Self { name, lines, line: Vec::new(), ts: 0, interval_ns: None })
+        Ok(Self {
+            name,
+            lines,
+            line: Vec::new(),
+            ts: 0,
+            interval_ns: None,
+        })
     }
 
     /// Reads the next line. Returns false at the end.
     fn read(&mut self, line: &mut Vec<u8>) -> Result<bool, AnalysisError> {
         match &mut self.lines {
-            RecordLines::File(lines) => lines.read(line).map_err(|source| AnalysisError::Read { name: self.name.clone(), source }),
+            RecordLines::File(lines) => lines.read(line).map_err(|source| AnalysisError::Read {
+                name: self.name.clone(),
+                source,
+            }),
             RecordLines::Archive(lines) => lines.read(line),
         }
     }
@@ -184,22 +221,38 @@ impl RecordFile {
 /// only once. Unreadable files come first, so the error is reported at once.
 fn in_order(inputs: &Inputs) -> Vec<PathBuf> {
     let mut paths = inputs.files.clone();
-    paths.sort_by_cached_key(|path| if files::is_pipe(path) { u64::MAX } else { files::first_lines(path).ts.unwrap_or(0) });
+    paths.sort_by_cached_key(|path| {
+        if files::is_pipe(path) {
+            u64::MAX
+        } else {
+            files::first_lines(path).ts.unwrap_or(0)
+        }
+    });
     paths
 }
 
 /// Converts a duration of the recording to a duration of the replay, in nanoseconds.
 fn scaled(ns: u64, speed: f64) -> u64 {
-    if speed == 1.0 { ns } else { (ns as f64 / speed) as u64 }
+    if speed == 1.0 {
+        ns
+    } else {
+        (ns as f64 / speed) as u64
+    }
 }
 
 /// Returns the line with `ts` and `slot` changed to the time of the replay. All other fields stay
 /// the same, including `dt_ns` and the rates.
 fn shifted(line: &[u8], first: u64, now: u64, speed: f64, interval_ns: Option<u64>) -> Vec<u8> {
     let mut shifted = Vec::with_capacity(line.len() + 8);
-    let Some((before, ts, rest)) = number(line, b"\"ts\"") else { return line.to_owned() };
+    let Some((before, ts, rest)) = number(line, b"\"ts\"") else {
+        return line.to_owned();
+    };
     shifted.extend_from_slice(before);
-    let ts = if ts >= first { now.saturating_add(scaled(ts - first, speed)) } else { now.saturating_sub(scaled(first - ts, speed)) };
+    let ts = if ts >= first {
+        now.saturating_add(scaled(ts - first, speed))
+    } else {
+        now.saturating_sub(scaled(first - ts, speed))
+    };
     shifted.extend_from_slice(ts.to_string().as_bytes());
     match (number(rest, b"\"slot\""), interval_ns) {
         // The slot directly follows the time. If the key is found farther away, it is part of
@@ -222,12 +275,22 @@ const LONGEST_KEY: usize = 16;
 /// the text after it.
 fn number<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], u64, &'a [u8])> {
     let colon = memchr::memmem::find(text, key)? + key.len();
-    let blanks = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let blanks = |text: &[u8]| {
+        text.iter()
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count()
+    };
     let colon = colon + blanks(&text[colon..]);
     let value = text[colon..].strip_prefix(b":")?;
     let at = colon + 1 + blanks(value);
-    let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value = std::str::from_utf8(&text[at..at + digits]).ok()?.parse().ok()?;
+    let digits = text[at..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let value = std::str::from_utf8(&text[at..at + digits])
+        .ok()?
+        .parse()
+        .ok()?;
     Some((&text[..at], value, &text[at + digits..]))
 }
 
@@ -242,10 +305,21 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             path
         });
-        let mut replay = Replay::new(&Inputs { files: paths.collect(), from, to: None }, options).unwrap();
+        let mut replay = Replay::new(
+            &Inputs {
+                files: paths.collect(),
+                from,
+                to: None,
+            },
+            options,
+        )
+        .unwrap();
         let mut played = Vec::new();
         while let Some(due) = replay.next_line().unwrap() {
-            played.push((due.after.as_nanos() as u64, String::from_utf8(due.line).unwrap()));
+            played.push((
+                due.after.as_nanos() as u64,
+                String::from_utf8(due.line).unwrap(),
+            ));
         }
         played
     }
@@ -259,17 +333,43 @@ nonsense
 
     #[test]
     fn lines_of_all_files_are_merged_by_time_and_unchanged() {
-        let played = replayed(&[A, B], ReplayOptions { speed: 2.0, now: None }, None);
+        let played = replayed(
+            &[A, B],
+            ReplayOptions {
+                speed: 2.0,
+                now: None,
+            },
+            None,
+        );
         let lines: Vec<_> = A.lines().filter(|line| line.starts_with('{')).collect();
-        let expected = [(0, lines[0]), (100, B.trim_end()), (150, lines[1]), (150, lines[2])];
-        assert_eq!(played, expected.map(|(after, line)| (after, format!("{line}\n"))));
+        let expected = [
+            (0, lines[0]),
+            (100, B.trim_end()),
+            (150, lines[1]),
+            (150, lines[2]),
+        ];
+        assert_eq!(
+            played,
+            expected.map(|(after, line)| (after, format!("{line}\n")))
+        );
     }
 
     #[test]
     fn only_times_and_slots_are_shifted() {
-        let played = replayed(&[A, B], ReplayOptions { speed: 2.0, now: Some(100_000) }, None);
+        let played = replayed(
+            &[A, B],
+            ReplayOptions {
+                speed: 2.0,
+                now: Some(100_000),
+            },
+            None,
+        );
         let lines: Vec<_> = played.iter().map(|(_, line)| line.as_str()).collect();
-        assert!(lines[0].starts_with(r#"{"type":"start","ts":100000,"slot":1000,"#), "{}", lines[0]);
+        assert!(
+            lines[0].starts_with(r#"{"type":"start","ts":100000,"slot":1000,"#),
+            "{}",
+            lines[0]
+        );
         assert!(
             lines[1].starts_with(r#"{"type":"port","ts":100100,"slot":12,"#),
             "without a start record the interval is not known: {}",
@@ -280,20 +380,47 @@ nonsense
             "{}",
             lines[2]
         );
-        assert!(lines[3].starts_with(r#"{"type":"sweep","ts":100125,"slot":1003,"#), "{}", lines[3]);
+        assert!(
+            lines[3].starts_with(r#"{"type":"sweep","ts":100125,"slot":1003,"#),
+            "{}",
+            lines[3]
+        );
     }
 
     #[test]
     fn blanks_in_a_line_are_accepted() {
         let spaced = A.replace(':', ": ").replace(',', ", ");
-        let played = replayed(&[&spaced], ReplayOptions { speed: 1.0, now: Some(100_000) }, None);
-        assert!(played[0].1.starts_with(r#"{"type": "start", "ts": 100000, "slot": 1000, "#), "{}", played[0].1);
+        let played = replayed(
+            &[&spaced],
+            ReplayOptions {
+                speed: 1.0,
+                now: Some(100_000),
+            },
+            None,
+        );
+        assert!(
+            played[0]
+                .1
+                .starts_with(r#"{"type": "start", "ts": 100000, "slot": 1000, "#),
+            "{}",
+            played[0].1
+        );
         assert_eq!(played.len(), 3);
     }
 
     #[test]
     fn selected_time_range_starts_without_delay() {
-        let played = replayed(&[A, B], ReplayOptions { speed: 1.0, now: None }, Some(1250));
-        assert_eq!(played.iter().map(|(after, _)| *after).collect::<Vec<_>>(), [0, 0]);
+        let played = replayed(
+            &[A, B],
+            ReplayOptions {
+                speed: 1.0,
+                now: None,
+            },
+            Some(1250),
+        );
+        assert_eq!(
+            played.iter().map(|(after, _)| *after).collect::<Vec<_>>(),
+            [0, 0]
+        );
     }
 }

@@ -32,15 +32,24 @@ pub struct Routes {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
 pub enum RoutesError {
     /// The text has no forwarding table.
-    #[error("cannot read routes from {}: it has no forwarding table", Printable(name))]
+    #[error(
+        "cannot read routes from {}: it has no forwarding table",
+        Printable(name)
+    )]
     #[diagnostic(help("give the output of `dump_fts`, or the file ibdiagnet2.fdbs of ibdiagnet"))]
     None {
         /// Name of the file.
         name: String,
     },
     /// A line is malformed.
-    #[error("cannot read routes at {}:{line}: {what} (found `{}`)", Printable(name), Printable(found))]
-    #[diagnostic(help("give the output of `dump_fts`, or the file ibdiagnet2.fdbs of ibdiagnet, without changes"))]
+    #[error(
+        "cannot read routes at {}:{line}: {what} (found `{}`)",
+        Printable(name),
+        Printable(found)
+    )]
+    #[diagnostic(help(
+        "give the output of `dump_fts`, or the file ibdiagnet2.fdbs of ibdiagnet, without changes"
+    ))]
     Line {
         /// Name of the file.
         name: String,
@@ -62,13 +71,19 @@ impl Routes {
         let mut routes = Self::default();
         let mut table: Option<Guid> = None;
         for (index, line) in text.lines().enumerate() {
-            let wrong = |what| RoutesError::Line { name: name.to_owned(), line: index + 1, what, found: line.to_owned() };
+            let wrong = |what| RoutesError::Line {
+                name: name.to_owned(),
+                line: index + 1,
+                what,
+                found: line.to_owned(),
+            };
             if let Some(guid) = head(line) {
                 let guid = guid.ok_or_else(|| wrong("expected the GUID of a switch"))?;
                 routes.tables.entry(guid).or_default();
                 table = Some(guid);
             } else if line.trim_start().starts_with("0x") {
-                let switch = table.ok_or_else(|| wrong("expected a line with the GUID of a switch first"))?;
+                let switch = table
+                    .ok_or_else(|| wrong("expected a line with the GUID of a switch first"))?;
                 let (lid, port) = entry(line).ok_or_else(|| wrong("expected a LID and a port"))?;
                 if let Some(port) = port {
                     routes.tables.entry(switch).or_default().insert(lid, port);
@@ -78,7 +93,13 @@ impl Routes {
                 }
             }
         }
-        if routes.tables.is_empty() { Err(RoutesError::None { name: name.to_owned() }) } else { Ok(routes) }
+        if routes.tables.is_empty() {
+            Err(RoutesError::None {
+                name: name.to_owned(),
+            })
+        } else {
+            Ok(routes)
+        }
     }
 
     /// Returns the port through which a switch sends to a LID.
@@ -100,7 +121,15 @@ impl Routes {
 /// Returns the GUID in the head of a table. Returns `None` for another line, and `Some(None)` for a
 /// head without a GUID.
 fn head(line: &str) -> Option<Option<Guid>> {
-    let after = |word: &str| line.split_once(word).map(|(_, rest)| rest.split([' ', ',', '(']).next().unwrap_or_default().parse().ok());
+    let after = |word: &str| {
+        line.split_once(word).map(|(_, rest)| {
+            rest.split([' ', ',', '('])
+                .next()
+                .unwrap_or_default()
+                .parse()
+                .ok()
+        })
+    };
     if line.contains("ucast_routes: Switch ") {
         after("Switch ")
     } else if line.starts_with("Unicast lids ") {
@@ -113,7 +142,9 @@ fn head(line: &str) -> Option<Option<Guid>> {
 /// Returns the LID and the port of a line. The port is `None` if the LID is not reachable.
 fn entry(line: &str) -> Option<(u16, Option<PortNum>)> {
     let mut words = line.split([' ', ':', '\t']).filter(|word| !word.is_empty());
-    let lid = u16::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok().filter(|lid| usize::from(*lid) <= MOST_LID && *lid > 0)?;
+    let lid = u16::from_str_radix(words.next()?.strip_prefix("0x")?, 16)
+        .ok()
+        .filter(|lid| usize::from(*lid) <= MOST_LID && *lid > 0)?;
     let port = words.next()?;
     if port.eq_ignore_ascii_case("unreachable") {
         return Some((lid, None));
@@ -139,19 +170,33 @@ mod tests {
                         0x0004 000 : (Switch portguid 0x0000000000200006: 'leaf')\n2 valid lids dumped \n";
         let fdbs = "osm_ucast_mgr_dump_ucast_routes: Switch 0x0000000000200006\nLID    : Port : Hops : Optimal\n\
                     0x0001 : 007  : 01   : yes\n0x0002 : UNREACHABLE\n0x0004 : 000  : 00   : yes\n";
-        let (one, other) = (Routes::parse(dump_fts, "f").unwrap(), Routes::parse(fdbs, "f").unwrap());
+        let (one, other) = (
+            Routes::parse(dump_fts, "f").unwrap(),
+            Routes::parse(fdbs, "f").unwrap(),
+        );
         assert_eq!(one.tables, other.tables);
         assert_eq!(one.port(Guid(0x20_0006), Lid(1)), Some(PortNum(7)));
-        assert_eq!((one.lid(Guid(0x10_0001)), other.lid(Guid(0x10_0001))), (Some(Lid(1)), None));
+        assert_eq!(
+            (one.lid(Guid(0x10_0001)), other.lid(Guid(0x10_0001))),
+            (Some(Lid(1)), None)
+        );
     }
 
     #[test]
     fn recorded_tables_of_one_fabric_agree() {
         let read = |name: &str| {
-            let text = std::fs::read_to_string(format!("{}/../tests/data/routes/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+            let text = std::fs::read_to_string(format!(
+                "{}/../tests/data/routes/{name}",
+                env!("CARGO_MANIFEST_DIR")
+            ))
+            .unwrap();
             Routes::parse(&text, name).unwrap()
         };
-        let (dump, fdbs, lfts) = (read("dump_fts.txt"), read("opensm.fdbs"), read("opensm-lfts.dump"));
+        let (dump, fdbs, lfts) = (
+            read("dump_fts.txt"),
+            read("opensm.fdbs"),
+            read("opensm-lfts.dump"),
+        );
         assert_eq!(dump.switches().count(), 6);
         assert_eq!((&dump.tables, &dump.lids), (&lfts.tables, &lfts.lids));
         assert_eq!(dump.tables, fdbs.tables);
@@ -160,9 +205,21 @@ mod tests {
 
     #[test]
     fn malformed_table_is_reported_with_its_line() {
-        assert_eq!(Routes::parse("nothing\n", "f"), Err(RoutesError::None { name: "f".to_owned() }));
-        for text in ["x\n0x0001 : 007\n", "Unicast lids [0x0-0x5] of switch Lid 4 guid x:\n", "ucast_routes: Switch 0x1\n0xffff 1\n"] {
-            assert!(matches!(Routes::parse(text, "f"), Err(RoutesError::Line { .. })), "{text}");
+        assert_eq!(
+            Routes::parse("nothing\n", "f"),
+            Err(RoutesError::None {
+                name: "f".to_owned()
+            })
+        );
+        for text in [
+            "x\n0x0001 : 007\n",
+            "Unicast lids [0x0-0x5] of switch Lid 4 guid x:\n",
+            "ucast_routes: Switch 0x1\n0xffff 1\n",
+        ] {
+            assert!(
+                matches!(Routes::parse(text, "f"), Err(RoutesError::Line { .. })),
+                "{text}"
+            );
         }
     }
 }

@@ -22,7 +22,10 @@ pub struct Distributions {
 impl Distributions {
     /// Creates an empty state. It stays empty if the statistic is not a percentile.
     pub fn for_stat(stat: Stat) -> Self {
-        Self { is_used: matches!(stat, Stat::Percentile(_)), ..Self::default() }
+        Self {
+            is_used: matches!(stat, Stat::Percentile(_)),
+            ..Self::default()
+        }
     }
 
     /// Returns the distributions of a port.
@@ -41,7 +44,16 @@ impl Fold for Distributions {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        Some(["xmit_utilization", "rcv_utilization", "xmit_blocked", "xmit_blocked_dt_ns"].map(str::to_owned).to_vec())
+        Some(
+            [
+                "xmit_utilization",
+                "rcv_utilization",
+                "xmit_blocked",
+                "xmit_blocked_dt_ns",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        )
     }
 
     fn takes_runs(&self) -> bool {
@@ -50,7 +62,10 @@ impl Fold for Distributions {
 
     fn add_run(&mut self, run: &Run<'_>) {
         if self.is_used {
-            self.by_port.entry(run.port().key()).or_default().add_run(run);
+            self.by_port
+                .entry(run.port().key())
+                .or_default()
+                .add_run(run);
         }
     }
 
@@ -58,7 +73,10 @@ impl Fold for Distributions {
         if let Record::Port(port) = record
             && self.is_used
         {
-            self.by_port.entry((port.guid, port.port)).or_default().add(port);
+            self.by_port
+                .entry((port.guid, port.port))
+                .or_default()
+                .add(port);
         }
     }
 
@@ -106,7 +124,10 @@ impl Shares {
     }
 
     fn merge(&mut self, later: Self) {
-        later.times.into_iter().for_each(|(step, time)| self.add_step(step, time));
+        later
+            .times
+            .into_iter()
+            .for_each(|(step, time)| self.add_step(step, time));
     }
 
     /// Returns a percentile: the smallest value that was not exceeded for this part of the time.
@@ -118,7 +139,9 @@ impl Shares {
             sum += u128::from(*time);
             sum * 1000 >= all * u128::from(thousandths)
         });
-        found.filter(|_| all > 0).map(|(step, _)| f64::from(*step) / STEPS)
+        found
+            .filter(|_| all > 0)
+            .map(|(step, _)| f64::from(*step) / STEPS)
     }
 }
 
@@ -132,13 +155,24 @@ impl PortShares {
     /// Adds many records, as [`add`](Self::add) does for each of them.
     fn add_run(&mut self, run: &Run<'_>) {
         let columns = [
-            (&mut self.xmit_utilization, "xmit_utilization", MeasuredOver::Data),
-            (&mut self.rcv_utilization, "rcv_utilization", MeasuredOver::Data),
+            (
+                &mut self.xmit_utilization,
+                "xmit_utilization",
+                MeasuredOver::Data,
+            ),
+            (
+                &mut self.rcv_utilization,
+                "rcv_utilization",
+                MeasuredOver::Data,
+            ),
             (&mut self.blocked, "xmit_blocked", MeasuredOver::Blocked),
         ];
         for (shares, field, over) in columns {
-            let Some(values) = run.values(field) else { continue };
-            run.rows().for_each(|row| shares.add(Some(values[row]), run.time(row, over)));
+            let Some(values) = run.values(field) else {
+                continue;
+            };
+            run.rows()
+                .for_each(|row| shares.add(Some(values[row]), run.time(row, over)));
         }
     }
 
@@ -155,7 +189,9 @@ mod tests {
 
     fn shares(values: &[(f64, u64)]) -> Shares {
         let mut shares = Shares::default();
-        values.iter().for_each(|(share, time)| shares.add(Some(*share), Interval::new(0, *time)));
+        values
+            .iter()
+            .for_each(|(share, time)| shares.add(Some(*share), Interval::new(0, *time)));
         shares
     }
 
@@ -163,13 +199,23 @@ mod tests {
     fn percentile_is_weighted_by_time() {
         // The value is 0.2 for 90 % of the time.
         let shares = shares(&[(0.9, 1), (0.2, 9)]);
-        assert_eq!([500, 900, 901, 999].map(|percentile| shares.percentile(percentile)), [Some(0.2), Some(0.2), Some(0.9), Some(0.9)]);
+        assert_eq!(
+            [500, 900, 901, 999].map(|percentile| shares.percentile(percentile)),
+            [Some(0.2), Some(0.2), Some(0.9), Some(0.9)]
+        );
         assert_eq!(Shares::default().percentile(500), None);
     }
 
     #[test]
     fn merged_parts_equal_the_whole() {
-        let values = [(0.1, 5), (0.5, 2), (0.1004, 3), (2.0, 1), (f64::NAN, 9), (-1.0, 1)];
+        let values = [
+            (0.1, 5),
+            (0.5, 2),
+            (0.1004, 3),
+            (2.0, 1),
+            (f64::NAN, 9),
+            (-1.0, 1),
+        ];
         for cut in 0..values.len() {
             let mut first = shares(&values[..cut]);
             first.merge(shares(&values[cut..]));

@@ -11,10 +11,20 @@ const DAY: u64 = 86_400_000_000_000;
 /// first record of a port it is one nanosecond.
 pub(crate) fn silent_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
     let interval_ns = slot_interval(port);
-    let is_gap = |last: u64| port.ts.saturating_sub(last) > interval_ns.saturating_add(interval_ns / 2);
-    let since = last_ts.map(|last| if is_gap(last) { port.ts.saturating_sub(interval_ns) } else { last });
-    let after = Interval::new(port.ts, port.ts.saturating_add(1)).or_else(|| Interval::new(port.ts - 1, port.ts));
-    since.and_then(|since| Interval::new(since, port.ts)).or(after)
+    let is_gap =
+        |last: u64| port.ts.saturating_sub(last) > interval_ns.saturating_add(interval_ns / 2);
+    let since = last_ts.map(|last| {
+        if is_gap(last) {
+            port.ts.saturating_sub(interval_ns)
+        } else {
+            last
+        }
+    });
+    let after = Interval::new(port.ts, port.ts.saturating_add(1))
+        .or_else(|| Interval::new(port.ts - 1, port.ts));
+    since
+        .and_then(|since| Interval::new(since, port.ts))
+        .or(after)
 }
 
 /// Returns the time in which the link of a port was down, by its record. Nothing moved in this
@@ -30,7 +40,12 @@ pub(crate) fn slot_interval(port: &Port<'_>) -> u64 {
 }
 
 /// Returns the time between two slots, in nanoseconds, or 0 if it is unknown.
-pub(crate) fn interval_of_slot(ts: u64, slot: u64, dt_ns: Option<u64>, xmit_blocked_dt_ns: Option<u64>) -> u64 {
+pub(crate) fn interval_of_slot(
+    ts: u64,
+    slot: u64,
+    dt_ns: Option<u64>,
+    xmit_blocked_dt_ns: Option<u64>,
+) -> u64 {
     // At the end of a time range, `ts` is earlier by up to the time that the record describes.
     let described = xmit_blocked_dt_ns.max(dt_ns).unwrap_or(0).min(DAY);
     interval_by_slot(ts, slot, described).unwrap_or_else(|| dt_ns.unwrap_or(0).min(DAY))
@@ -51,6 +66,10 @@ pub fn interval_by_slot(ts: u64, slot: u64, inexact_ns: u64) -> Option<u64> {
     let start = slot.saturating_mul(interval);
     // A sampler that stopped within the slot makes `ts` later by any time. The quotient is exact enough
     // as long as this is a small share of `ts`.
-    let is_near = ts.abs_diff(start) < interval.saturating_mul(2).saturating_add(inexact_ns).saturating_add(ts / 100_000);
+    let is_near = ts.abs_diff(start)
+        < interval
+            .saturating_mul(2)
+            .saturating_add(inexact_ns)
+            .saturating_add(ts / 100_000);
     ((1_000_000..=DAY).contains(&interval) && slot > 2000 && is_near).then_some(interval)
 }

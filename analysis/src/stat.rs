@@ -19,7 +19,10 @@ pub enum Stat {
 
 /// Error for a text that is not a statistic.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("cannot read the statistic `{}`; write mean, peak or a percentile from p0.1 to p99.9, such as p95", Printable(found))]
+#[error(
+    "cannot read the statistic `{}`; write mean, peak or a percentile from p0.1 to p99.9, such as p95",
+    Printable(found)
+)]
 pub struct StatError {
     /// The text.
     found: String,
@@ -30,16 +33,30 @@ impl FromStr for Stat {
 
     fn from_str(text: &str) -> Result<Self, StatError> {
         let percentile = || {
-            let number = text.strip_prefix('p').filter(|number| number.starts_with(|c: char| c.is_ascii_digit()))?;
+            let number = text
+                .strip_prefix('p')
+                .filter(|number| number.starts_with(|c: char| c.is_ascii_digit()))?;
             let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
-            let tenths: u16 = if tenths.len() == 1 { tenths.parse().ok()? } else { return None };
-            let thousandths = whole.parse::<u16>().ok()?.checked_mul(10)?.checked_add(tenths)?;
-            (1..1000).contains(&thousandths).then_some(Self::Percentile(thousandths))
+            let tenths: u16 = if tenths.len() == 1 {
+                tenths.parse().ok()?
+            } else {
+                return None;
+            };
+            let thousandths = whole
+                .parse::<u16>()
+                .ok()?
+                .checked_mul(10)?
+                .checked_add(tenths)?;
+            (1..1000)
+                .contains(&thousandths)
+                .then_some(Self::Percentile(thousandths))
         };
         match text {
             "mean" => Ok(Self::Mean),
             "peak" => Ok(Self::Peak),
-            _ => percentile().ok_or_else(|| StatError { found: text.to_owned() }),
+            _ => percentile().ok_or_else(|| StatError {
+                found: text.to_owned(),
+            }),
         }
     }
 }
@@ -49,8 +66,12 @@ impl fmt::Display for Stat {
         match self {
             Self::Mean => f.write_str("mean"),
             Self::Peak => f.write_str("peak"),
-            Self::Percentile(thousandths) if thousandths % 10 == 0 => write!(f, "p{}", thousandths / 10),
-            Self::Percentile(thousandths) => write!(f, "p{}.{}", thousandths / 10, thousandths % 10),
+            Self::Percentile(thousandths) if thousandths % 10 == 0 => {
+                write!(f, "p{}", thousandths / 10)
+            }
+            Self::Percentile(thousandths) => {
+                write!(f, "p{}.{}", thousandths / 10, thousandths % 10)
+            }
         }
     }
 }
@@ -71,7 +92,9 @@ mod tests {
             assert_eq!(text.parse(), Ok(stat));
             assert_eq!(stat.to_string(), text);
         }
-        for text in ["", "p", "p0", "p100", "p-1", "p+5", "p9.", "p9.99", "95", "max", "p99999", "p.5"] {
+        for text in [
+            "", "p", "p0", "p100", "p-1", "p+5", "p9.", "p9.99", "95", "max", "p99999", "p.5",
+        ] {
             assert!(text.parse::<Stat>().is_err(), "{text}");
         }
     }

@@ -66,7 +66,13 @@ impl Summary {
     /// Evaluates a distribution.
     pub fn of(values: &Distribution) -> Self {
         let moments = values.moments();
-        Self { count: values.count(), min: values.least(), mean: moments.mean, max: values.greatest(), sd: moments.deviation }
+        Self {
+            count: values.count(),
+            min: values.least(),
+            mean: moments.mean,
+            max: values.greatest(),
+            sd: moments.deviation,
+        }
     }
 }
 
@@ -142,18 +148,32 @@ pub struct SweepReport {
 impl SweepReport {
     /// Returns the name of a row: the sampler, with its HCA port if it has several.
     pub fn name(&self, row: &SweepRow) -> String {
-        let is_single = self.rows.iter().filter(|other| other.sampler == row.sampler).count() == 1;
-        if is_single { row.sampler.clone() } else { format!("{} {}:{}", row.sampler, row.ca, row.ca_port) }
+        let is_single = self
+            .rows
+            .iter()
+            .filter(|other| other.sampler == row.sampler)
+            .count()
+            == 1;
+        if is_single {
+            row.sampler.clone()
+        } else {
+            format!("{} {}:{}", row.sampler, row.ca, row.ca_port)
+        }
     }
 }
 
 impl Sweeps {
     fn add_sweep(&mut self, sweep: &Sweep<'_>) {
-        let worker = Worker { sampler: sweep.sampler.to_string(), ca: sweep.ca.to_string(), ca_port: sweep.ca_port };
+        let worker = Worker {
+            sampler: sweep.sampler.to_string(),
+            ca: sweep.ca.to_string(),
+            ca_port: sweep.ca_port,
+        };
         let sums = self.workers.entry(worker).or_default();
         sums.sweep.record(sweep.duration_ns);
         sums.decode.record(sweep.decode_ns);
-        sums.total.record(sweep.duration_ns.saturating_add(sweep.decode_ns));
+        sums.total
+            .record(sweep.duration_ns.saturating_add(sweep.decode_ns));
         sums.course.record(sweep.ts, sweep.duration_ns);
         // Ports of links that are down are not queried.
         sums.ports += u64::from(sweep.ports.saturating_sub(sweep.down));
@@ -169,12 +189,27 @@ impl Sweeps {
     pub fn finish(self) -> Result<SweepReport, AnalysisError> {
         if self.workers.is_empty() {
             let help = "give complete files of `ibnet-sweep`, and check --from and --to".to_owned();
-            return Err(AnalysisError::Nothing { what: "no `sweep` record in the time range".to_owned(), help });
+            return Err(AnalysisError::Nothing {
+                what: "no `sweep` record in the time range".to_owned(),
+                help,
+            });
         }
         let compound = self.compound.finish(&self.clocks);
-        let (mut sweep, mut decode, mut total) = (Distribution::default(), Distribution::default(), Distribution::default());
+        let (mut sweep, mut decode, mut total) = (
+            Distribution::default(),
+            Distribution::default(),
+            Distribution::default(),
+        );
         let (mut rows, mut courses) = (Vec::new(), Vec::new());
-        for (Worker { sampler, ca, ca_port }, sums) in self.workers {
+        for (
+            Worker {
+                sampler,
+                ca,
+                ca_port,
+            },
+            sums,
+        ) in self.workers
+        {
             sweep.merge(&sums.sweep);
             decode.merge(&sums.decode);
             total.merge(&sums.total);
@@ -184,7 +219,11 @@ impl Sweeps {
                 ca_port,
                 slots: sums.sweep.count(),
                 missed: sums.missed,
-                complete: if sums.ports > 0 { sums.answered as f64 / sums.ports as f64 } else { 1.0 },
+                complete: if sums.ports > 0 {
+                    sums.answered as f64 / sums.ports as f64
+                } else {
+                    1.0
+                },
                 lost: sums.lost,
                 duration_ns: Summary::of(&sums.sweep),
                 decode_ns: Summary::of(&sums.decode),
@@ -192,13 +231,24 @@ impl Sweeps {
             });
             courses.push(sums.course);
         }
-        Ok(SweepReport { rows, courses, sweep, decode, total, compound, clocks: self.clocks })
+        Ok(SweepReport {
+            rows,
+            courses,
+            sweep,
+            decode,
+            total,
+            compound,
+            clocks: self.clocks,
+        })
     }
 }
 
 impl Fold for Sweeps {
     fn uses(&self, kind: Type) -> bool {
-        matches!(kind, Type::Port | Type::Sweep | Type::Start | Type::Histogram)
+        matches!(
+            kind,
+            Type::Port | Type::Sweep | Type::Start | Type::Histogram
+        )
     }
 
     fn uses_counters(&self) -> bool {
@@ -210,7 +260,11 @@ impl Fold for Sweeps {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        Some(["kind", "status", "rtt_ns", "mads"].map(str::to_owned).to_vec())
+        Some(
+            ["kind", "status", "rtt_ns", "mads"]
+                .map(str::to_owned)
+                .to_vec(),
+        )
     }
 
     fn add(&mut self, record: &Record<'_>) {
@@ -218,7 +272,9 @@ impl Fold for Sweeps {
             Record::Port(port) => self.compound.add(port),
             Record::Sweep(sweep) => self.add_sweep(sweep),
             Record::Start(start) => add_clock(&mut self.clocks, &start.sampler, start.clock_ns),
-            Record::Histogram(histogram) => add_clock(&mut self.clocks, &histogram.sampler, histogram.clock_ns),
+            Record::Histogram(histogram) => {
+                add_clock(&mut self.clocks, &histogram.sampler, histogram.clock_ns)
+            }
             Record::Event(_) => {}
         }
     }
@@ -245,7 +301,10 @@ impl Fold for Sweeps {
 /// Keeps the smallest timer cost of a sampler.
 fn add_clock(clocks: &mut BTreeMap<String, u64>, sampler: &str, clock: Option<u64>) {
     let Some(ns) = clock else { return };
-    clocks.entry(sampler.to_owned()).and_modify(|least| *least = ns.min(*least)).or_insert(ns);
+    clocks
+        .entry(sampler.to_owned())
+        .and_modify(|least| *least = ns.min(*least))
+        .or_insert(ns);
 }
 
 #[cfg(test)]
@@ -276,15 +335,43 @@ mod tests {
         let names: Vec<_> = report.rows.iter().map(|row| report.name(row)).collect();
         assert_eq!(names, ["a mlx5_0:1", "a mlx5_0:2", "b"]);
         let row = &report.rows[0];
-        assert_eq!((row.slots, row.missed, row.lost, row.complete), (2, 2, 7, 0.9));
-        assert_eq!(row.duration_ns, Summary { count: 2, min: 1_000, mean: 2_000.0, max: 3_000, sd: 1_000.0 });
-        assert_eq!(row.total_ns, Summary { count: 2, min: 1_500, mean: 2_500.0, max: 3_500, sd: 1_000.0 });
+        assert_eq!(
+            (row.slots, row.missed, row.lost, row.complete),
+            (2, 2, 7, 0.9)
+        );
+        assert_eq!(
+            row.duration_ns,
+            Summary {
+                count: 2,
+                min: 1_000,
+                mean: 2_000.0,
+                max: 3_000,
+                sd: 1_000.0
+            }
+        );
+        assert_eq!(
+            row.total_ns,
+            Summary {
+                count: 2,
+                min: 1_500,
+                mean: 2_500.0,
+                max: 3_500,
+                sd: 1_000.0
+            }
+        );
         assert_eq!((report.sweep.count(), report.sweep.greatest()), (4, 9_000));
-        assert_eq!(report.compound["hca"].moments().mean, 39_800.0, "less the timer cost of 4 MADs");
+        assert_eq!(
+            report.compound["hca"].moments().mean,
+            39_800.0,
+            "less the timer cost of 4 MADs"
+        );
     }
 
     #[test]
     fn input_without_sweeps_is_an_error() {
-        assert!(matches!(Sweeps::default().finish(), Err(AnalysisError::Nothing { .. })));
+        assert!(matches!(
+            Sweeps::default().finish(),
+            Err(AnalysisError::Nothing { .. })
+        ));
     }
 }

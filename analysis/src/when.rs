@@ -41,14 +41,20 @@ impl Zone {
     /// Returns an error if the text has none of these forms.
     pub fn parse(&self, text: &str, now: u64) -> Result<u64, AnalysisError> {
         let text = text.trim();
-        self.instant(text, now).ok_or_else(|| AnalysisError::Time { text: text.to_owned() })
+        self.instant(text, now).ok_or_else(|| AnalysisError::Time {
+            text: text.to_owned(),
+        })
     }
 
     fn instant(&self, text: &str, now: u64) -> Option<u64> {
         if text.eq_ignore_ascii_case("now") {
             return Some(now);
         }
-        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        if !text.is_empty()
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.')
+        {
             return epoch(text);
         }
         if let Some(before) = text.strip_prefix('-') {
@@ -70,13 +76,19 @@ impl Zone {
 
     /// Converts a point in time to this zone. Returns `None` after the year 9999.
     pub fn zoned(&self, ns: u64) -> Option<Zoned> {
-        Some(Timestamp::from_nanosecond(i128::from(ns)).ok()?.to_zoned(self.0.clone()))
+        Some(
+            Timestamp::from_nanosecond(i128::from(ns))
+                .ok()?
+                .to_zoned(self.0.clone()),
+        )
     }
 
     /// Formats a point in time by a format of strftime.
     pub fn format(&self, ns: u64, format: &str) -> String {
         let zoned = self.zoned(ns);
-        zoned.and_then(|zoned| jiff::fmt::strtime::format(format, &zoned).ok()).unwrap_or_else(|| format!("{ns} ns"))
+        zoned
+            .and_then(|zoned| jiff::fmt::strtime::format(format, &zoned).ok())
+            .unwrap_or_else(|| format!("{ns} ns"))
     }
 
     /// Returns the name of the zone, if it has one, and its offset from UTC at this point in time.
@@ -108,7 +120,11 @@ fn epoch(text: &str) -> Option<u64> {
         18..=20 => 0,
         _ => return None,
     };
-    let fraction: String = fraction.chars().chain("000000000".chars()).take(unit).collect();
+    let fraction: String = fraction
+        .chars()
+        .chain("000000000".chars())
+        .take(unit)
+        .collect();
     format!("{whole}{fraction}").parse().ok()
 }
 
@@ -141,23 +157,52 @@ mod tests {
         ] {
             assert_eq!(berlin().parse(text, NOON).ok(), Some(NOON), "{text}");
         }
-        assert_eq!(berlin().parse("2026-11-21", NOON).unwrap(), NOON - 13 * 3_600_000_000_000);
-        assert_eq!(berlin().parse("-1h30m", NOON).unwrap(), NOON - 5_400_000_000_000);
-        assert_eq!(berlin().parse("+10m", NOON).unwrap(), NOON + 600_000_000_000);
-        assert_eq!(Zone::utc().parse("2026-11-21 12:00:00.25", NOON).unwrap(), NOON + 250_000_000);
-        assert_eq!(Zone::utc().parse("1795262400.25", NOON).unwrap(), NOON + 250_000_000);
+        assert_eq!(
+            berlin().parse("2026-11-21", NOON).unwrap(),
+            NOON - 13 * 3_600_000_000_000
+        );
+        assert_eq!(
+            berlin().parse("-1h30m", NOON).unwrap(),
+            NOON - 5_400_000_000_000
+        );
+        assert_eq!(
+            berlin().parse("+10m", NOON).unwrap(),
+            NOON + 600_000_000_000
+        );
+        assert_eq!(
+            Zone::utc().parse("2026-11-21 12:00:00.25", NOON).unwrap(),
+            NOON + 250_000_000
+        );
+        assert_eq!(
+            Zone::utc().parse("1795262400.25", NOON).unwrap(),
+            NOON + 250_000_000
+        );
     }
 
     #[test]
     fn malformed_time_is_rejected() {
-        for text in ["", "noon", "2026-13-01", "25:00", "-", "-10", "1.2.3", "999999999999999999999", "1969-12-31", "-9999y"] {
+        for text in [
+            "",
+            "noon",
+            "2026-13-01",
+            "25:00",
+            "-",
+            "-10",
+            "1.2.3",
+            "999999999999999999999",
+            "1969-12-31",
+            "-9999y",
+        ] {
             assert!(berlin().parse(text, NOON).is_err(), "{text}");
         }
     }
 
     #[test]
     fn zone_has_a_name_and_an_offset() {
-        assert_eq!((berlin().name(NOON), Zone::utc().name(NOON)), ("UTC+01:00".to_owned(), "UTC".to_owned()));
+        assert_eq!(
+            (berlin().name(NOON), Zone::utc().name(NOON)),
+            ("UTC+01:00".to_owned(), "UTC".to_owned())
+        );
         assert_eq!(berlin().format(NOON, "%H:%M:%S"), "13:00:00");
         assert_eq!(berlin().format(u64::MAX, "%Y"), "2554");
     }

@@ -35,11 +35,25 @@ fn record() -> Map<String, Json> {
         };
         (field.name().to_owned(), value)
     });
-    let counters = counter_lengths().zip(1000_u64..).map(|((name, values), first)| {
-        let value = if values == 1 { json!(first) } else { json!((0..values as u64).map(|place| first + place).collect::<Vec<_>>()) };
-        (name.to_owned(), value)
-    });
-    [("type".to_owned(), json!("port"))].into_iter().chain(fixed).chain(counters).collect()
+    let counters = counter_lengths()
+        .zip(1000_u64..)
+        .map(|((name, values), first)| {
+            let value = if values == 1 {
+                json!(first)
+            } else {
+                json!(
+                    (0..values as u64)
+                        .map(|place| first + place)
+                        .collect::<Vec<_>>()
+                )
+            };
+            (name.to_owned(), value)
+        });
+    [("type".to_owned(), json!("port"))]
+        .into_iter()
+        .chain(fixed)
+        .chain(counters)
+        .collect()
 }
 
 /// The fields of all records, and their counters.
@@ -60,8 +74,14 @@ impl Fold for Census {
 
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
-        let values = PortField::fixed().map(|field| port.get(field).into_owned()).collect();
-        let mut counters: Vec<_> = port.counters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let values = PortField::fixed()
+            .map(|field| port.get(field).into_owned())
+            .collect();
+        let mut counters: Vec<_> = port
+            .counters
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect();
         counters.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         self.fields.push(values);
         self.counters.push(counters);
@@ -85,7 +105,10 @@ fn every_field_comes_out_of_the_archive_as_it_went_in() {
     packer.finish(&|_, _| {}).unwrap();
 
     // As a line.
-    let files = Archive::open(&root).unwrap().files(TableName::Ports).unwrap();
+    let files = Archive::open(&root)
+        .unwrap()
+        .files(TableName::Ports)
+        .unwrap();
     let file = ArchiveFile::open(&files[0].1).unwrap();
     let schema = TableName::Ports.schema();
     let table = file.read(0, &vec![true; schema.columns.len()]).unwrap();
@@ -93,12 +116,21 @@ fn every_field_comes_out_of_the_archive_as_it_went_in() {
     assert_eq!(packed, record);
 
     // As a record, of the line and of the archive.
-    let read = |path| input::read(&Inputs::new(&[path]).unwrap(), &Census::default()).unwrap().0;
+    let read = |path| {
+        input::read(&Inputs::new(&[path]).unwrap(), &Census::default())
+            .unwrap()
+            .0
+    };
     let (of_line, of_archive) = (read(lines), read(root));
-    let ([values], [counters]) = (&of_line.fields[..], &of_line.counters[..]) else { panic!("one record") };
+    let ([values], [counters]) = (&of_line.fields[..], &of_line.counters[..]) else {
+        panic!("one record")
+    };
     for (field, value) in PortField::fixed().zip(values) {
         assert_ne!(value, &FieldValue::Null, "{}", field.name());
     }
-    assert_eq!(counters.len() + PortField::fixed().count() + 1, record.len());
+    assert_eq!(
+        counters.len() + PortField::fixed().count() + 1,
+        record.len()
+    );
     assert_eq!(of_archive, of_line);
 }

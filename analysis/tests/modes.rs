@@ -32,11 +32,21 @@ const ONE_MODE: [Shape; 8] = [
     ("narrow", |rng| 60_000.0 + 100.0 * normal(rng)),
     ("lognormal", |rng| 60_000.0 * (0.4 * normal(rng)).exp()),
     ("uniform", |rng| 20_000.0 + 80_000.0 * rng.f64()),
-    ("exponential with offset", |rng| 20_000.0 + 15_000.0 * exponential(rng)),
-    ("gamma", |rng| 20_000.0 * (exponential(rng) + exponential(rng) + exponential(rng))),
-    ("two sided exponential", |rng| 60_000.0 * (0.2 * (exponential(rng) - exponential(rng))).exp()),
+    ("exponential with offset", |rng| {
+        20_000.0 + 15_000.0 * exponential(rng)
+    }),
+    ("gamma", |rng| {
+        20_000.0 * (exponential(rng) + exponential(rng) + exponential(rng))
+    }),
+    ("two sided exponential", |rng| {
+        60_000.0 * (0.2 * (exponential(rng) - exponential(rng))).exp()
+    }),
     ("lognormal with heavy tail", |rng| {
-        let tail = if rng.f64() < 0.05 { exponential(rng) } else { 0.0 };
+        let tail = if rng.f64() < 0.05 {
+            exponential(rng)
+        } else {
+            0.0
+        };
         60_000.0 * (0.1 * normal(rng).abs() + tail).exp()
     }),
 ];
@@ -49,9 +59,13 @@ fn one_mode_is_seldom_taken_for_two() {
     for (name, value) in ONE_MODE {
         for count in [200, 2_000, 20_000] {
             for bins in [Bins::Log, Bins::Fixed { width: None }] {
-                let found = (0..SETS).filter(|_| modes(&sample(count, || value(&mut rng)), bins).len() != 1).count();
+                let found = (0..SETS)
+                    .filter(|_| modes(&sample(count, || value(&mut rng)), bins).len() != 1)
+                    .count();
                 if found > 0 {
-                    println!("{name}, {count} values, {bins:?}: {found} of {SETS} have another number of modes");
+                    println!(
+                        "{name}, {count} values, {bins:?}: {found} of {SETS} have another number of modes"
+                    );
                 }
                 wrong += found;
                 all += SETS;
@@ -59,7 +73,10 @@ fn one_mode_is_seldom_taken_for_two() {
         }
     }
     println!("one mode: {wrong} of {all} wrong");
-    assert!(wrong * 200 <= all, "false positives: {wrong} of {all}, more than 0.5 %");
+    assert!(
+        wrong * 200 <= all,
+        "false positives: {wrong} of {all}, more than 0.5 %"
+    );
 }
 
 /// Standard deviation of a mode, in natural logarithms.
@@ -85,17 +102,34 @@ fn several_modes_are_found_at_their_places() {
     ] {
         let places = [50_000.0, 50_000.0 * (distance * SPREAD).exp()];
         let right = |rng: &mut Rng| {
-            let values = sample(count, || places[usize::from(rng.f64() < share)] * (SPREAD * normal(rng)).exp());
+            let values = sample(count, || {
+                places[usize::from(rng.f64() < share)] * (SPREAD * normal(rng)).exp()
+            });
             let found = modes(&values, Bins::Log);
-            found.len() == 2 && found.iter().zip(places).all(|(mode, place)| (mode.at / place).ln().abs() < SPREAD)
+            found.len() == 2
+                && found
+                    .iter()
+                    .zip(places)
+                    .all(|(mode, place)| (mode.at / place).ln().abs() < SPREAD)
         };
         let found = (0..SETS).filter(|_| right(&mut rng)).count();
-        println!("two modes, {distance} standard deviations apart, {share} in the smaller one, {count} values: {found} of {SETS} right");
+        println!(
+            "two modes, {distance} standard deviations apart, {share} in the smaller one, {count} values: {found} of {SETS} right"
+        );
         assert!(found >= least, "{found} of {SETS}");
     }
     // Two close modes and a distant one need kernels of different widths.
     let places = [50_000.0, 52_000.0, 2_000_000.0];
-    let three = |rng: &mut Rng| modes(&sample(6_000, || places[rng.usize(0..3)] * (0.008 * normal(rng)).exp()), Bins::Log).len() == 3;
+    let three = |rng: &mut Rng| {
+        modes(
+            &sample(6_000, || {
+                places[rng.usize(0..3)] * (0.008 * normal(rng)).exp()
+            }),
+            Bins::Log,
+        )
+        .len()
+            == 3
+    };
     let found = (0..SETS).filter(|_| three(&mut rng)).count();
     println!("three modes: {found} of {SETS} right");
     assert_eq!(found, SETS);
@@ -118,19 +152,33 @@ fn mode_of(device: Device, cause: Option<By>, rng: &mut Rng) -> usize {
         Some(By::Device) => usize::from(device.is_slow),
     };
     // 5 % of the values are in the other mode.
-    if rng.f64() < 0.05 { 1 - expected } else { expected }
+    if rng.f64() < 0.05 {
+        1 - expected
+    } else {
+        expected
+    }
 }
 
 #[test]
 fn grouping_that_causes_the_modes_is_the_best_one() {
     const SETS: usize = 50;
     let mut rng = Rng::with_seed(3);
-    for cause in [Some(By::Kind), Some(By::Hops), Some(By::Sampler), Some(By::Device), None] {
+    for cause in [
+        Some(By::Kind),
+        Some(By::Hops),
+        Some(By::Sampler),
+        Some(By::Device),
+        None,
+    ] {
         let mut right = 0;
         for _ in 0..SETS {
             let devices: Vec<Device> = (0..150)
                 .map(|device| Device {
-                    groups: [usize::from(rng.f64() < 0.25), rng.usize(0..4), rng.usize(0..8)],
+                    groups: [
+                        usize::from(rng.f64() < 0.25),
+                        rng.usize(0..4),
+                        rng.usize(0..8),
+                    ],
                     // At least one, and a tenth of all.
                     is_slow: device == 0 || rng.f64() < 0.1,
                 })
@@ -149,8 +197,12 @@ fn grouping_that_causes_the_modes_is_the_best_one() {
             }
             let modes = modes(&all, Bins::Log);
             assert_eq!(modes.len(), 2, "{cause:?}");
-            let scores = By::ALL.iter().zip(&groups).map(|(by, groups)| Separation::of(*by, &groups.values().collect::<Vec<_>>(), &modes));
-            let best = scores.max_by(|a, b| a.score.total_cmp(&b.score)).expect("there are groupings");
+            let scores = By::ALL.iter().zip(&groups).map(|(by, groups)| {
+                Separation::of(*by, &groups.values().collect::<Vec<_>>(), &modes)
+            });
+            let best = scores
+                .max_by(|a, b| a.score.total_cmp(&b.score))
+                .expect("there are groupings");
             right += usize::from(Some(best.by).filter(|_| best.score >= LEAST_SCORE) == cause);
         }
         let name = cause.map_or("none", By::as_str);

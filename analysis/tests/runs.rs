@@ -64,8 +64,16 @@ fn lines(seed: u64, slots: u64) -> String {
             for number in 0..slots {
                 errors[0] += u64::from(counting.u8(..40) == 0) * counting.u64(..5);
                 errors[1] += counting.u64(..3);
-                errors[2] = if counting.u16(..300) == 0 { 0 } else { errors[2] + counting.u64(..2) };
-                octets = if counting.u16(..500) == 0 { [0; 2] } else { octets.map(|sum: u64| sum + counting.u64(..1 << 30)) };
+                errors[2] = if counting.u16(..300) == 0 {
+                    0
+                } else {
+                    errors[2] + counting.u64(..2)
+                };
+                octets = if counting.u16(..500) == 0 {
+                    [0; 2]
+                } else {
+                    octets.map(|sum: u64| sum + counting.u64(..1 << 30))
+                };
                 let is_saturated = counting.u8(..100) < 3;
                 let is_queried = match (guid, sampler) {
                     (7, "b") => port == 2,
@@ -75,12 +83,21 @@ fn lines(seed: u64, slots: u64) -> String {
                 if !is_queried || random.u8(..100) == 0 {
                     continue;
                 }
-                let slot = if random.u8(..100) == 0 { FIRST + number.saturating_sub(1) } else { FIRST + number };
+                let slot = if random.u8(..100) == 0 {
+                    FIRST + number.saturating_sub(1)
+                } else {
+                    FIRST + number
+                };
                 let ts = (FIRST + number) * SLOT_NS + random.u64(..1_000_000);
                 let is_answer = random.u8(..50) > 0;
                 let dt_ns = last.filter(|_| is_answer).map(|last| ts - last);
-                let gbps =
-                    |random: &mut fastrand::Rng| if random.u16(..500) == 0 { 20_000.0 } else { f64::from(random.u32(..100_000_000)) / 1e6 };
+                let gbps = |random: &mut fastrand::Rng| {
+                    if random.u16(..500) == 0 {
+                        20_000.0
+                    } else {
+                        f64::from(random.u32(..100_000_000)) / 1e6
+                    }
+                };
                 let rate = dt_ns.map(|_| gbps(&mut random));
                 let mut record = json!({
                     "type": "port", "ts": ts, "slot": slot, "sampler": sampler, "guid": format!("0x{guid:016x}"), "port": port, "lid": if number < slots / 3 { 4 } else { 9 },
@@ -100,7 +117,11 @@ fn lines(seed: u64, slots: u64) -> String {
                     record["xmit_blocked_dt_ns"] = json!(dt_ns.map(|dt_ns| 3 * dt_ns));
                 }
                 if is_answer {
-                    record["link_downed_counter"] = json!(if is_saturated { 255 } else { errors[0].min(255) });
+                    record["link_downed_counter"] = json!(if is_saturated {
+                        255
+                    } else {
+                        errors[0].min(255)
+                    });
                     record["port_xmit_discards"] = json!(errors[1]);
                     record["port_rcv_errors"] = json!(errors[2]);
                     record["symbol_error_counter"] = json!(7);
@@ -137,17 +158,29 @@ fn pack_parts(root: &Path, text: &str) {
     let mut lines: Vec<(u64, &str)> = text.lines().map(|line| (ts_of(line), line)).collect();
     lines.sort_unstable();
     for some in lines.chunks(400) {
-        let mut packer = Packer::new(root, PackOptions::default()).unwrap().with_part_rows(500);
+        let mut packer = Packer::new(root, PackOptions::default())
+            .unwrap()
+            .with_part_rows(500);
         let text: String = some.iter().map(|(_, line)| format!("{line}\n")).collect();
         packer.add(Batch::parse(text.as_bytes())).unwrap();
         packer.finish(&|_, _| {}).unwrap();
     }
-    let files = Archive::open(root).unwrap().files(TableName::Ports).unwrap();
-    assert!(files.chunk_by(|a, b| a.0 == b.0).any(|of_hour| of_hour.len() > 1), "{files:?}");
+    let files = Archive::open(root)
+        .unwrap()
+        .files(TableName::Ports)
+        .unwrap();
+    assert!(
+        files
+            .chunk_by(|a, b| a.0 == b.0)
+            .any(|of_hour| of_hour.len() > 1),
+        "{files:?}"
+    );
 }
 
 fn ts_of(line: &str) -> u64 {
-    serde_json::from_str::<serde_json::Value>(line).unwrap()["ts"].as_u64().unwrap()
+    serde_json::from_str::<serde_json::Value>(line).unwrap()["ts"]
+        .as_u64()
+        .unwrap()
 }
 
 /// Records of ports and their events, in the order in which they are folded.
@@ -162,7 +195,12 @@ impl Fold for Order {
     fn add(&mut self, record: &Record<'_>) {
         match record {
             Record::Port(port) => self.0.push((port.guid, port.port, port.ts, Type::Port)),
-            Record::Event(event) => self.0.extend(event.guid.zip(event.port).map(|(guid, port)| (guid, port, event.ts, Type::Event))),
+            Record::Event(event) => self.0.extend(
+                event
+                    .guid
+                    .zip(event.port)
+                    .map(|(guid, port)| (guid, port, event.ts, Type::Event)),
+            ),
             _ => {}
         }
     }
@@ -174,7 +212,10 @@ impl Fold for Order {
 
 fn map(hosts: Option<&str>) -> HeatMap {
     let metrics = ["xmit_gbps", "xmit_blocked"].map(|name| name.parse().unwrap());
-    HeatMap::new(metrics.to_vec(), hosts.map(|hosts| Hosts::parse(hosts).unwrap()))
+    HeatMap::new(
+        metrics.to_vec(),
+        hosts.map(|hosts| Hosts::parse(hosts).unwrap()),
+    )
 }
 
 fn at_once(inputs: &Inputs, hosts: Option<&str>) -> (Grid, ReadSummary) {
@@ -192,16 +233,30 @@ fn columns_at_once_give_the_cells_of_single_records() {
     for seed in 0..8 {
         let dir = tempfile::tempdir().unwrap();
         pack(dir.path(), &lines(seed, 800));
-        let all = Inputs { files: vec![dir.path().to_owned()], from: None, to: None };
+        let all = Inputs {
+            files: vec![dir.path().to_owned()],
+            from: None,
+            to: None,
+        };
         let (grid, summary) = at_once(&all, None);
         assert_eq!((grid.rows.len(), summary.minute_hours.0), (3, 0));
         assert!((grid, summary) == by_record(&all, None), "seed {seed}");
         // A part of the time, and a part of the ports.
         let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
-        let part = Inputs { from: time(100), to: time(500), ..all.clone() };
-        assert!(at_once(&part, None) == by_record(&part, None), "seed {seed}");
+        let part = Inputs {
+            from: time(100),
+            to: time(500),
+            ..all.clone()
+        };
+        assert!(
+            at_once(&part, None) == by_record(&part, None),
+            "seed {seed}"
+        );
         for hosts in ["n8", "spine", "n7,n8"] {
-            assert!(at_once(&part, Some(hosts)).0 == by_record(&part, Some(hosts)).0, "seed {seed}, {hosts}");
+            assert!(
+                at_once(&part, Some(hosts)).0 == by_record(&part, Some(hosts)).0,
+                "seed {seed}, {hosts}"
+            );
         }
     }
 }
@@ -211,24 +266,49 @@ fn summaries_of_ports_from_columns_are_those_of_single_records() {
     for seed in 0..2 {
         let dir = tempfile::tempdir().unwrap();
         pack(dir.path(), &lines(seed, 800));
-        let all = Inputs { files: vec![dir.path().to_owned()], from: None, to: None };
+        let all = Inputs {
+            files: vec![dir.path().to_owned()],
+            from: None,
+            to: None,
+        };
         let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
-        let part = Inputs { from: time(100), to: time(500), ..all.clone() };
+        let part = Inputs {
+            from: time(100),
+            to: time(500),
+            ..all.clone()
+        };
         // Intervals of 1 s, of 32 s, one interval, and none.
         for most in [8_000, 300, 1, 0] {
             for inputs in [&all, &part] {
-                for ports in [Ports::for_jobs(most), Ports::with_bins(most), Ports::for_errors()] {
-                    let shares = Distributions::for_stat(if most == 1 { Stat::Percentile(950) } else { Stat::Mean });
+                for ports in [
+                    Ports::for_jobs(most),
+                    Ports::with_bins(most),
+                    Ports::for_errors(),
+                ] {
+                    let shares = Distributions::for_stat(if most == 1 {
+                        Stat::Percentile(950)
+                    } else {
+                        Stat::Mean
+                    });
                     let empty = (ports, (Devices::default(), shares));
                     assert!(empty.takes_runs());
                     let ((ports, rest), summary) = input::read(inputs, &empty).unwrap();
-                    let (ByRecord((expected, expected_rest)), expected_summary) = input::read(inputs, &ByRecord(empty)).unwrap();
+                    let (ByRecord((expected, expected_rest)), expected_summary) =
+                        input::read(inputs, &ByRecord(empty)).unwrap();
                     let (ports, expected) = (ports.finish(), expected.finish());
                     assert_eq!(ports.len(), 3);
                     for (key, port) in &ports {
-                        assert_eq!(Some(port), expected.get(key), "seed {seed}, at most {most} intervals");
+                        assert_eq!(
+                            Some(port),
+                            expected.get(key),
+                            "seed {seed}, at most {most} intervals"
+                        );
                     }
-                    assert_eq!((rest, summary), (expected_rest, expected_summary), "seed {seed}");
+                    assert_eq!(
+                        (rest, summary),
+                        (expected_rest, expected_summary),
+                        "seed {seed}"
+                    );
                 }
             }
         }
@@ -242,15 +322,34 @@ fn parts_of_an_hour_give_the_cells_of_one_file() {
         let text = lines(seed, 800);
         pack(whole.path(), &text);
         pack_parts(parts.path(), &text);
-        let of = |dir: &Path| Inputs { files: vec![dir.to_owned()], from: None, to: None };
+        let of = |dir: &Path| Inputs {
+            files: vec![dir.to_owned()],
+            from: None,
+            to: None,
+        };
         let (expected, summary) = at_once(&of(whole.path()), None);
         let (grid, parts_summary) = at_once(&of(parts.path()), None);
-        assert!(grid == expected && summary.minute_hours == parts_summary.minute_hours, "seed {seed}");
+        assert!(
+            grid == expected && summary.minute_hours == parts_summary.minute_hours,
+            "seed {seed}"
+        );
         let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
-        let range = |dir: &Path| Inputs { from: time(100), to: time(500), ..of(dir) };
-        assert!(at_once(&range(parts.path()), Some("n8")).0 == at_once(&range(whole.path()), Some("n8")).0, "seed {seed}");
+        let range = |dir: &Path| Inputs {
+            from: time(100),
+            to: time(500),
+            ..of(dir)
+        };
+        assert!(
+            at_once(&range(parts.path()), Some("n8")).0
+                == at_once(&range(whole.path()), Some("n8")).0,
+            "seed {seed}"
+        );
         // With another archive of the same time, the parts are read together.
-        let both = Inputs { files: vec![parts.path().to_owned(), whole.path().to_owned()], from: None, to: None };
+        let both = Inputs {
+            files: vec![parts.path().to_owned(), whole.path().to_owned()],
+            from: None,
+            to: None,
+        };
         assert!(at_once(&both, None).0 == expected, "seed {seed}");
     }
 }
@@ -265,11 +364,28 @@ fn records_and_events_of_parts_are_folded_in_the_order_of_time() {
     };
     let text = lines(1, 800) + &(0..800).step_by(50).map(event).collect::<String>();
     pack_parts(dir.path(), &text);
-    let (order, _) = input::read(&Inputs { files: vec![dir.path().to_owned()], from: None, to: None }, &Order::default()).unwrap();
-    let events = order.0.iter().filter(|(.., kind)| *kind == Type::Event).count();
+    let (order, _) = input::read(
+        &Inputs {
+            files: vec![dir.path().to_owned()],
+            from: None,
+            to: None,
+        },
+        &Order::default(),
+    )
+    .unwrap();
+    let events = order
+        .0
+        .iter()
+        .filter(|(.., kind)| *kind == Type::Event)
+        .count();
     assert_eq!(events, 16);
     for port in [(7, 1), (7, 2), (8, 1)] {
-        let times: Vec<u64> = order.0.iter().filter(|(guid, num, ..)| (guid.0, num.0) == port).map(|(_, _, ts, _)| *ts).collect();
+        let times: Vec<u64> = order
+            .0
+            .iter()
+            .filter(|(guid, num, ..)| (guid.0, num.0) == port)
+            .map(|(_, _, ts, _)| *ts)
+            .collect();
         assert!(times.len() > 700 && times.is_sorted(), "{port:?}");
     }
 }
@@ -278,17 +394,37 @@ fn records_and_events_of_parts_are_folded_in_the_order_of_time() {
 fn means_of_minutes_give_nearly_the_cells_of_the_records() {
     let dir = tempfile::tempdir().unwrap();
     // 40 hours: the columns have 120 s. Values that cannot be measured are left out.
-    let text: String = lines(1, 40 * 360).lines().filter(|line| !line.contains("20000.0")).map(|line| format!("{line}\n")).collect();
+    let text: String = lines(1, 40 * 360)
+        .lines()
+        .filter(|line| !line.contains("20000.0"))
+        .map(|line| format!("{line}\n"))
+        .collect();
     pack(dir.path(), &text);
-    let all = Inputs { files: vec![dir.path().to_owned()], from: None, to: None };
+    let all = Inputs {
+        files: vec![dir.path().to_owned()],
+        from: None,
+        to: None,
+    };
     let (means, summary) = at_once(&all, None);
-    assert!(summary.minute_hours.0 >= 40 && summary.minute_hours.0 == summary.minute_hours.1, "{:?}", summary.minute_hours);
+    assert!(
+        summary.minute_hours.0 >= 40 && summary.minute_hours.0 == summary.minute_hours.1,
+        "{:?}",
+        summary.minute_hours
+    );
     let (records, summary) = by_record(&all, None);
     assert_eq!(summary.minute_hours.0, 0);
-    assert_eq!((means.step_ns, means.columns, means.rows.len()), (records.step_ns, records.columns, records.rows.len()));
+    assert_eq!(
+        (means.step_ns, means.columns, means.rows.len()),
+        (records.step_ns, records.columns, records.rows.len())
+    );
     assert_eq!(records.step_ns, 120_000_000_000);
     let (mut sums, mut cells, mut far) = ([0.0; 2], 0, 0);
-    for (a, b) in means.panels[0].cells.iter().flatten().zip(records.panels[0].cells.iter().flatten()) {
+    for (a, b) in means.panels[0]
+        .cells
+        .iter()
+        .flatten()
+        .zip(records.panels[0].cells.iter().flatten())
+    {
         if let (Cell::Value(a), Cell::Value(b)) = (a, b) {
             sums = [sums[0] + a, sums[1] + b];
             cells += 1;
@@ -296,7 +432,10 @@ fn means_of_minutes_give_nearly_the_cells_of_the_records() {
             far += u32::from((a - b).abs() > 20.0);
         }
     }
-    assert!(cells > 3000 && far * 50 < cells && (sums[0] / sums[1] - 1.0).abs() < 1e-3, "{cells} cells, {far} far, {sums:?}");
+    assert!(
+        cells > 3000 && far * 50 < cells && (sums[0] / sums[1] - 1.0).abs() < 1e-3,
+        "{cells} cells, {far} far, {sums:?}"
+    );
 }
 
 #[test]
@@ -305,18 +444,52 @@ fn summaries_of_ports_from_an_archive_are_those_of_the_lines() {
         let dir = tempfile::tempdir().unwrap();
         let (archive, file) = (dir.path().join("archive"), dir.path().join("lines"));
         // Not all folds read all rates, so not all of them see values that cannot be measured.
-        let text: String = lines(seed, 800).lines().filter(|line| !line.contains("20000.0")).map(|line| format!("{line}\n")).collect();
+        let text: String = lines(seed, 800)
+            .lines()
+            .filter(|line| !line.contains("20000.0"))
+            .map(|line| format!("{line}\n"))
+            .collect();
         pack(&archive, &text);
         std::fs::write(&file, text).unwrap();
         let time = |slot: u64| Some((FIRST + slot) * SLOT_NS + 3_000_000_000);
-        for (from, to) in [(None, None), (time(100), time(500)), (time(399), None), (None, time(401))] {
-            for ports in [Ports::for_jobs(64), Ports::with_bins(64), Ports::for_errors()] {
-                let empty = (ports, (Devices::default(), Distributions::for_stat(Stat::Percentile(500))));
+        for (from, to) in [
+            (None, None),
+            (time(100), time(500)),
+            (time(399), None),
+            (None, time(401)),
+        ] {
+            for ports in [
+                Ports::for_jobs(64),
+                Ports::with_bins(64),
+                Ports::for_errors(),
+            ] {
+                let empty = (
+                    ports,
+                    (
+                        Devices::default(),
+                        Distributions::for_stat(Stat::Percentile(500)),
+                    ),
+                );
                 let read = |path: &Path| {
-                    let ((ports, rest), summary) = input::read(&Inputs { files: vec![path.to_owned()], from, to }, &empty).unwrap();
-                    (ports.finish(), rest, (summary.span, summary.copies, summary.covered))
+                    let ((ports, rest), summary) = input::read(
+                        &Inputs {
+                            files: vec![path.to_owned()],
+                            from,
+                            to,
+                        },
+                        &empty,
+                    )
+                    .unwrap();
+                    (
+                        ports.finish(),
+                        rest,
+                        (summary.span, summary.copies, summary.covered),
+                    )
                 };
-                assert!(read(&archive) == read(&file), "seed {seed}, from {from:?} to {to:?}");
+                assert!(
+                    read(&archive) == read(&file),
+                    "seed {seed}, from {from:?} to {to:?}"
+                );
             }
         }
     }
@@ -326,15 +499,36 @@ fn summaries_of_ports_from_an_archive_are_those_of_the_lines() {
 fn heat_map_of_an_archive_is_that_of_the_lines() {
     let dir = tempfile::tempdir().unwrap();
     let (archive, file) = (dir.path().join("archive"), dir.path().join("lines"));
-    let text: String = lines(3, 800).lines().filter(|line| !line.contains("20000.0")).map(|line| format!("{line}\n")).collect();
+    let text: String = lines(3, 800)
+        .lines()
+        .filter(|line| !line.contains("20000.0"))
+        .map(|line| format!("{line}\n"))
+        .collect();
     pack(&archive, &text);
     std::fs::write(&file, text).unwrap();
     // The merging of two samplers uses the times of the blocked share, which not all metrics have.
-    for metric in ["xmit_gbps", "xmit_blocked", "rtt_ns", "rtt_mean_ns", "errors"] {
+    for metric in [
+        "xmit_gbps",
+        "xmit_blocked",
+        "rtt_ns",
+        "rtt_mean_ns",
+        "errors",
+    ] {
         let empty = HeatMap::new(vec![metric.parse().unwrap()], None);
         let read = |path: &Path| {
-            let (heat, summary) = input::read(&Inputs { files: vec![path.to_owned()], from: None, to: None }, &empty).unwrap();
-            (heat.finish(RowKind::Port).unwrap(), (summary.span, summary.copies, summary.covered))
+            let (heat, summary) = input::read(
+                &Inputs {
+                    files: vec![path.to_owned()],
+                    from: None,
+                    to: None,
+                },
+                &empty,
+            )
+            .unwrap();
+            (
+                heat.finish(RowKind::Port).unwrap(),
+                (summary.span, summary.copies, summary.covered),
+            )
         };
         let ((grid, counts), (expected, expected_counts)) = (read(&archive), read(&file));
         assert_eq!(counts, expected_counts, "{metric}");
@@ -348,8 +542,13 @@ fn hours_outside_of_the_time_range_are_not_opened() {
     pack(dir.path(), &lines(1, 800));
     let time = |slot: u64| Some((FIRST + slot) * SLOT_NS);
     let read = |from: u64, to: u64| {
-        let inputs = Inputs { files: vec![dir.path().to_owned()], from: time(from), to: time(to) };
-        let ((ports, _), summary) = input::read(&inputs, &(Ports::for_errors(), Devices::default())).unwrap();
+        let inputs = Inputs {
+            files: vec![dir.path().to_owned()],
+            from: time(from),
+            to: time(to),
+        };
+        let ((ports, _), summary) =
+            input::read(&inputs, &(Ports::for_errors(), Devices::default())).unwrap();
         (ports.finish(), summary)
     };
     let before = read(100, 300);
@@ -358,11 +557,20 @@ fn hours_outside_of_the_time_range_are_not_opened() {
     let files = archive.files(TableName::Ports).unwrap();
     assert_eq!(files.len(), 3);
     for (hour, path) in &files[1..] {
-        assert_eq!(archive.files_between(TableName::Ports, *hour..=*hour).unwrap(), [(*hour, path.clone())]);
+        assert_eq!(
+            archive
+                .files_between(TableName::Ports, *hour..=*hour)
+                .unwrap(),
+            [(*hour, path.clone())]
+        );
         std::fs::write(path, "no Parquet").unwrap();
     }
     assert!(read(100, 300) == before && before.0.len() == 3);
-    assert_eq!((&before.1.incomplete[..], before.1.first_invalid.is_none()), (&[][..], true), "no warning about other hours");
+    assert_eq!(
+        (&before.1.incomplete[..], before.1.first_invalid.is_none()),
+        (&[][..], true),
+        "no warning about other hours"
+    );
     // The time range has no hour at all.
     let (ports, summary) = read(10_000, 20_000);
     assert_eq!((ports.len(), summary.span, summary.lines), (0, None, 0));

@@ -24,12 +24,24 @@ pub(crate) const TURNS: usize = 3;
 
 /// Name and configuration of each row.
 const ROWS: [(&str, &str); 6] = [
-    ("ibsim, every group in every slot", r#"groups = ["extended", "base", "xmtdisc", "rcverr"]"#),
+    (
+        "ibsim, every group in every slot",
+        r#"groups = ["extended", "base", "xmtdisc", "rcverr"]"#,
+    ),
     ("ibsim, the defaults", ""),
     ("ibsim, `wait_every = 10`", "wait_every = 10"),
-    ("simulated, bit 1 on no device, the defaults", "simulate = \"net.p\"\n[simulated]\nwide_counters = \"none\""),
-    ("simulated, bit 1 on switches, the defaults", "simulate = \"net.p\"\n[simulated]\nwide_counters = \"switches\""),
-    ("simulated, bit 1 on all devices, the defaults", "simulate = \"net.p\"\n[simulated]\nwide_counters = \"all\""),
+    (
+        "simulated, bit 1 on no device, the defaults",
+        "simulate = \"net.p\"\n[simulated]\nwide_counters = \"none\"",
+    ),
+    (
+        "simulated, bit 1 on switches, the defaults",
+        "simulate = \"net.p\"\n[simulated]\nwide_counters = \"switches\"",
+    ),
+    (
+        "simulated, bit 1 on all devices, the defaults",
+        "simulate = \"net.p\"\n[simulated]\nwide_counters = \"all\"",
+    ),
 ];
 
 /// The runs of one row.
@@ -59,7 +71,10 @@ pub(crate) fn table(ibsim: &Ibsim, core: Option<&str>) {
     }
     for ((name, _), runs) in ROWS.iter().zip(&mut of_all) {
         let mean = runs.mads.iter().sum::<u64>() as f64 / runs.mads.len() as f64;
-        let (least, most) = (runs.mads.iter().min().unwrap_or(&0), runs.mads.iter().max().unwrap_or(&0));
+        let (least, most) = (
+            runs.mads.iter().min().unwrap_or(&0),
+            runs.mads.iter().max().unwrap_or(&0),
+        );
         println!(
             "| {name} | {mean:.0}, {least} to {most} | {} | {:.2} ms | {:.2} ms | {} |",
             runs.stated,
@@ -69,7 +84,11 @@ pub(crate) fn table(ibsim: &Ibsim, core: Option<&str>) {
         );
     }
     let sum = |of: fn(&Runs) -> u64| of_all.iter().map(of).sum::<u64>();
-    println!("\nslots missed: {}; records that are not ok: {}", sum(|runs| runs.missed), sum(|runs| runs.not_ok));
+    println!(
+        "\nslots missed: {}; records that are not ok: {}",
+        sum(|runs| runs.missed),
+        sum(|runs| runs.not_ok)
+    );
 }
 
 impl Runs {
@@ -78,14 +97,36 @@ impl Runs {
         fs::write(ibsim.path("cadence.toml"), config).expect("written");
         let before = cpu_of_children();
         let mut command = pinned(ibsim, Path::new(SWEEP), core);
-        command.args(["-c", "cadence.toml", "--net", "net.p", "--interval", "100ms", "--timeout", "50ms", "--sweeps", SLOTS]);
+        command.args([
+            "-c",
+            "cadence.toml",
+            "--net",
+            "net.p",
+            "--interval",
+            "100ms",
+            "--timeout",
+            "50ms",
+            "--sweeps",
+            SLOTS,
+        ]);
         let output = command.env("RUST_LOG", "error").output().expect("it runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         self.cpu_us += (cpu_of_children() - before).as_secs_f64() * 1e6;
         self.octets += output.stdout.len() as u64;
         let (mut counter_mads, mut slots) = (0, 0);
-        for line in output.stdout.split(|octet| *octet == b'\n').filter(|line| !line.is_empty()) {
-            let kind = Head::of(line).expect("a record").kind.expect("a type of this version");
+        for line in output
+            .stdout
+            .split(|octet| *octet == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let kind = Head::of(line)
+                .expect("a record")
+                .kind
+                .expect("a type of this version");
             match Record::parse(line, kind).expect("a record") {
                 Record::Start(start) => self.stated = start.mads_per_slot.unwrap_or(0),
                 Record::Port(port) => counter_mads += port.mads,

@@ -27,14 +27,24 @@ pub(crate) struct Sweeps {
 pub(crate) fn build_loop() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/ibsim/loop.c");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("loop");
-    let done = Command::new("cc").args(["-O2", "-o"]).arg(&program).arg(here).args(["-libmad", "-libumad"]).status();
-    assert!(done.is_ok_and(|status| status.success()), "cc builds benches/ibsim/loop.c");
+    let done = Command::new("cc")
+        .args(["-O2", "-o"])
+        .arg(&program)
+        .arg(here)
+        .args(["-libmad", "-libumad"])
+        .status();
+    assert!(
+        done.is_ok_and(|status| status.success()),
+        "cc builds benches/ibsim/loop.c"
+    );
     program
 }
 
 /// Writes the ports of the net file to a list for `loop.c`.
 pub(crate) fn write_list(ibsim: &Ibsim) {
-    let fabric = ibnet::topology::net_file::read(&ibsim.path("net.p")).expect("a net file").fabric;
+    let fabric = ibnet::topology::net_file::read(&ibsim.path("net.p"))
+        .expect("a net file")
+        .fabric;
     let mut list = String::new();
     for device in fabric.devices() {
         for (port, _) in device.linked() {
@@ -45,15 +55,37 @@ pub(crate) fn write_list(ibsim: &Ibsim) {
 }
 
 /// Sweeps with `loop.c`: `serial`, or `window` with this number of MADs in flight.
-pub(crate) fn by_loop(ibsim: &Ibsim, program: &Path, mode: &str, window: u32, sweeps: u32, every_ms: u32, core: Option<&str>) -> Sweeps {
+pub(crate) fn by_loop(
+    ibsim: &Ibsim,
+    program: &Path,
+    mode: &str,
+    window: u32,
+    sweeps: u32,
+    every_ms: u32,
+    core: Option<&str>,
+) -> Sweeps {
     let mut command = pinned(ibsim, program, core);
-    command.args([mode, &window.to_string(), &sweeps.to_string(), &every_ms.to_string()]).args(ATTRIBUTES);
+    command
+        .args([
+            mode,
+            &window.to_string(),
+            &sweeps.to_string(),
+            &every_ms.to_string(),
+        ])
+        .args(ATTRIBUTES);
     let list = fs::File::open(ibsim.path("list")).expect("the list");
-    let output = command.stdin(list).stderr(Stdio::inherit()).output().expect("it runs");
+    let output = command
+        .stdin(list)
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("it runs");
     assert!(output.status.success(), "loop {mode}");
     let mut found = Sweeps::default();
     for line in String::from_utf8(output.stdout).expect("numbers").lines() {
-        let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
+        let numbers: Vec<u64> = line
+            .split(' ')
+            .map(|number| number.parse().expect("a number"))
+            .collect();
         match numbers[..] {
             [length, replies, 0] => (found.mads, _) = (replies, found.lengths.push(length)),
             [cpu] => found.cpu = Duration::from_nanos(cpu),
@@ -70,15 +102,26 @@ pub(crate) fn by_perfmgr(ibsim: &Ibsim, seconds: u64, core: Option<&str>) -> Swe
     let made = ibsim.run(NODE_OF_SM, "opensm", ["-c", "opensm.conf"]);
     assert!(made.status.success(), "opensm writes its configuration");
     let text = fs::read_to_string(ibsim.path("opensm.conf")).expect("opensm wrote it");
-    let changed =
-        [("perfmgr ", "TRUE"), ("perfmgr_sweep_time_s ", "2"), ("sweep_interval ", "0"), ("perfmgr_max_outstanding_queries ", "160")];
+    let changed = [
+        ("perfmgr ", "TRUE"),
+        ("perfmgr_sweep_time_s ", "2"),
+        ("sweep_interval ", "0"),
+        ("perfmgr_max_outstanding_queries ", "160"),
+    ];
     let line = |line: &str| match changed.iter().find(|(key, _)| line.starts_with(key)) {
         Some((key, value)) => format!("{key}{value}\n"),
         None => format!("{line}\n"),
     };
-    fs::write(ibsim.path("opensm.conf"), text.lines().map(line).collect::<String>()).expect("written");
+    fs::write(
+        ibsim.path("opensm.conf"),
+        text.lines().map(line).collect::<String>(),
+    )
+    .expect("written");
     let mut command = super::pinned_at(ibsim, NODE_OF_SM, Path::new("opensm"), core);
-    command.args(["-e", "-F", "opensm.conf", "-f", "perfmgr.log", "-D", "0x07"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(["-e", "-F", "opensm.conf", "-f", "perfmgr.log", "-D", "0x07"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut child = command.spawn().expect("opensm starts");
     std::thread::sleep(Duration::from_secs(seconds));
     // opensm writes its buffered log when it ends by a signal.
@@ -95,7 +138,10 @@ pub(crate) fn by_perfmgr(ibsim: &Ibsim, seconds: u64, core: Option<&str>) -> Swe
             found.mads = replies;
         }
     };
-    for line in fs::read_to_string(ibsim.path("perfmgr.log")).unwrap_or_default().lines() {
+    for line in fs::read_to_string(ibsim.path("perfmgr.log"))
+        .unwrap_or_default()
+        .lines()
+    {
         if line.contains("osm_perfmgr_process: Gathering") {
             close(begun, last, replies);
             (begun, replies) = (micros(line), 0);
@@ -111,8 +157,14 @@ pub(crate) fn by_perfmgr(ibsim: &Ibsim, seconds: u64, core: Option<&str>) -> Swe
 /// microseconds of its day.
 fn micros(line: &str) -> Option<u64> {
     let mut words = line.split_whitespace().skip(2);
-    let clock: Vec<u64> = words.next()?.split(':').filter_map(|part| part.parse().ok()).collect();
-    let [hours, minutes, seconds] = clock[..] else { return None };
+    let clock: Vec<u64> = words
+        .next()?
+        .split(':')
+        .filter_map(|part| part.parse().ok())
+        .collect();
+    let [hours, minutes, seconds] = clock[..] else {
+        return None;
+    };
     Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + words.next()?.parse::<u64>().ok()?)
 }
 
@@ -124,7 +176,11 @@ pub(crate) fn by_ibqueryerrors(ibsim: &Ibsim, runs: u32, core: Option<&str>) -> 
     for _ in 0..runs {
         let begun = Instant::now();
         let mut command = pinned(ibsim, Path::new("ibqueryerrors"), core);
-        let done = command.args(["--counters", "--skip-sl"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let done = command
+            .args(["--counters", "--skip-sl"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
         assert!(done.is_ok(), "ibqueryerrors runs on {NODE}");
         found.lengths.push(begun.elapsed().as_nanos() as u64);
     }

@@ -55,11 +55,21 @@ impl Transport for Muted {
         self.transport.send(target, mad, now)
     }
 
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
-        let Some((give_up, tid)) = self.dropped.front().copied() else { return self.transport.recv(mad, wait, now) };
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
+        let Some((give_up, tid)) = self.dropped.front().copied() else {
+            return self.transport.recv(mad, wait, now);
+        };
         if give_up <= now {
             self.dropped.pop_front();
-            return Ok(Some(Completion { tid, outcome: Outcome::TimedOut }));
+            return Ok(Some(Completion {
+                tid,
+                outcome: Outcome::TimedOut,
+            }));
         }
         self.transport.recv(mad, wait.min(give_up - now), now)
     }
@@ -74,11 +84,20 @@ impl Transport for Muted {
 pub(crate) fn run() {
     let fabric = net_file::read("net.p".as_ref()).expect("a net file").fabric;
     let (sampler, _) = ibnet::partition::whole_fabric(&fabric, "node00001");
-    let lids = fs::read_to_string(LIDS).expect("a list of LIDs").lines().map(|lid| Lid(lid.parse().expect("a LID"))).collect();
+    let lids = fs::read_to_string(LIDS)
+        .expect("a list of LIDs")
+        .lines()
+        .map(|lid| Lid(lid.parse().expect("a LID")))
+        .collect();
     let port = ports::find(&HcaName::default()).expect("ibsim's HCA");
     let silent = Arc::new(AtomicBool::new(false));
     let transport = UmadTransport::open(&port).expect("it can be opened");
-    let transport = Muted { transport, lids, silent: Arc::clone(&silent), dropped: VecDeque::new() };
+    let transport = Muted {
+        transport,
+        lids,
+        silent: Arc::clone(&silent),
+        dropped: VecDeque::new(),
+    };
     let settings = DriverSettings {
         sampler: sampler.host.clone(),
         ca: port.ca.clone(),
@@ -91,10 +110,23 @@ pub(crate) fn run() {
         assignments_sha256: None,
         engine: Config::default(),
     };
-    let (outlet, writers) = output::open(&[Output::from(Destination::Stdout)]).expect("standard output");
-    let writers: Vec<_> = writers.into_iter().map(|writer| std::thread::spawn(|| writer.run())).collect();
-    let driver = Driver::new(SweepPlan::new(&sampler), settings, transport, SystemClock::start(), outlet, 1);
-    let done = driver.run(&Control::default(), |report| silent.store(report.done >= HEALTHY, Ordering::Relaxed));
+    let (outlet, writers) =
+        output::open(&[Output::from(Destination::Stdout)]).expect("standard output");
+    let writers: Vec<_> = writers
+        .into_iter()
+        .map(|writer| std::thread::spawn(|| writer.run()))
+        .collect();
+    let driver = Driver::new(
+        SweepPlan::new(&sampler),
+        settings,
+        transport,
+        SystemClock::start(),
+        outlet,
+        1,
+    );
+    let done = driver.run(&Control::default(), |report| {
+        silent.store(report.done >= HEALTHY, Ordering::Relaxed)
+    });
     done.expect("ibsim stays there");
     for writer in writers {
         writer.join().expect("it writes");

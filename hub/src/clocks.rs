@@ -97,7 +97,10 @@ pub(crate) struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { offset: MOST_NS, newest_ns: u64::MAX }
+        Self {
+            offset: MOST_NS,
+            newest_ns: u64::MAX,
+        }
     }
 }
 
@@ -111,8 +114,20 @@ pub(crate) struct Judged {
 
 impl Clock {
     /// Adds the time of a record.
-    pub(crate) fn hear(&mut self, ts: u64, heard: Heard, interval: Duration, bounds: Bounds) -> Hearing {
-        let ahead = |is_ahead: bool| if is_ahead { Hearing::Ahead } else { Hearing::Usual };
+    pub(crate) fn hear(
+        &mut self,
+        ts: u64,
+        heard: Heard,
+        interval: Duration,
+        bounds: Bounds,
+    ) -> Hearing {
+        let ahead = |is_ahead: bool| {
+            if is_ahead {
+                Hearing::Ahead
+            } else {
+                Hearing::Usual
+            }
+        };
         self.heard = heard.at;
         let Some(wall_ns) = heard.wall_ns else {
             self.newest_ns = self.newest_ns.max(ts);
@@ -121,34 +136,53 @@ impl Clock {
         let offset = signed(ts).saturating_sub(signed(wall_ns));
         let window = interval.max(WINDOW);
         let Some(live) = &mut self.live else {
-            self.live = Some(Live { begin: heard.at, heard: heard.at, largest: offset, before: None, is_settled: false });
+            self.live = Some(Live {
+                begin: heard.at,
+                heard: heard.at,
+                largest: offset,
+                before: None,
+                is_settled: false,
+            });
             self.newest_ns = self.newest_ns.max(ts);
             return Hearing::Ahead;
         };
         if offset > bounds.offset && offset.saturating_sub(live.offset()) > MOST_NS {
-            let is_confirmed = self.alone.replace(offset).is_some_and(|alone| alone.abs_diff(offset) <= MOST_NS.unsigned_abs());
+            let is_confirmed = self
+                .alone
+                .replace(offset)
+                .is_some_and(|alone| alone.abs_diff(offset) <= MOST_NS.unsigned_abs());
             if !is_confirmed {
                 return Hearing::Alone;
             }
         }
         self.alone = None;
         if heard.at.saturating_sub(live.begin) >= window {
-            live.is_settled = live.before.is_some_and(|before| live.largest <= before.saturating_add(CATCHING_UP_NS));
+            live.is_settled = live
+                .before
+                .is_some_and(|before| live.largest <= before.saturating_add(CATCHING_UP_NS));
             (live.before, live.largest, live.begin) = (Some(live.largest), offset, heard.at);
         } else {
             live.largest = live.largest.max(offset);
         }
         live.heard = heard.at;
         // After a step back, the newest record is not the last one of the old time.
-        let expected = signed(wall_ns).saturating_add(live.offset()).saturating_add(MOST_NS);
-        self.newest_ns = if signed(self.newest_ns) > expected { ts } else { self.newest_ns.max(ts) };
+        let expected = signed(wall_ns)
+            .saturating_add(live.offset())
+            .saturating_add(MOST_NS);
+        self.newest_ns = if signed(self.newest_ns) > expected {
+            ts
+        } else {
+            self.newest_ns.max(ts)
+        };
         ahead(!self.is_wrong && offset > bounds.offset)
     }
 
     /// Returns the offset if records have arrived live within some intervals.
     fn offset(&self, now: Duration, interval: Duration) -> Option<i64> {
         let silence = (interval * 3).max(2 * WINDOW);
-        self.live.filter(|live| now.saturating_sub(live.heard) < silence).map(|live| live.offset())
+        self.live
+            .filter(|live| now.saturating_sub(live.heard) < silence)
+            .map(|live| live.offset())
     }
 
     fn is_settled(&self) -> bool {
@@ -160,7 +194,11 @@ impl Clock {
     pub(crate) fn now_ns(&self, right_ns: u64) -> u64 {
         // Whether a clock is behind is not known before it has settled.
         let is_own = self.is_apart || self.live.is_some_and(|live| !live.is_settled);
-        if is_own { self.newest_ns } else { right_ns.max(self.newest_ns) }
+        if is_own {
+            self.newest_ns
+        } else {
+            right_ns.max(self.newest_ns)
+        }
     }
 
     /// Returns whether records of it have arrived live.
@@ -171,40 +209,70 @@ impl Clock {
 
 impl Live {
     fn offset(&self) -> i64 {
-        self.before.map_or(self.largest, |before| before.max(self.largest))
+        self.before
+            .map_or(self.largest, |before| before.max(self.largest))
     }
 }
 
 /// Judges all clocks, each with the interval of its sampler. Returns the bounds of a right clock, and what
 /// changed.
 pub(crate) fn judge(clocks: &mut [(&mut Clock, Duration)], now: Duration) -> (Bounds, Vec<Judged>) {
-    let was: Vec<(bool, bool)> = clocks.iter().map(|(clock, _)| (clock.is_wrong, clock.is_apart)).collect();
+    let was: Vec<(bool, bool)> = clocks
+        .iter()
+        .map(|(clock, _)| (clock.is_wrong, clock.is_apart))
+        .collect();
     let mut judged = Vec::new();
-    let offsets: Vec<Option<i64>> = clocks.iter().map(|(clock, interval)| clock.offset(now, *interval)).collect();
+    let offsets: Vec<Option<i64>> = clocks
+        .iter()
+        .map(|(clock, interval)| clock.offset(now, *interval))
+        .collect();
     let live: Vec<i64> = offsets.iter().flatten().copied().collect();
-    let median = if live.len() < MANY { 0 } else { median(live.clone()) };
+    let median = if live.len() < MANY {
+        0
+    } else {
+        median(live.clone())
+    };
     let is_replay = !live.is_empty() && live.iter().all(|offset| *offset < -REPLAY_NS);
     for ((clock, _), offset) in clocks.iter_mut().zip(&offsets) {
         let Some(offset) = offset else { continue };
         let distance = offset.saturating_sub(median);
-        let most = if clock.is_wrong { RIGHT_AGAIN_NS } else { MOST_NS };
-        let is_far = distance > most || (distance < -most && (clock.is_settled() || clock.is_wrong));
+        let most = if clock.is_wrong {
+            RIGHT_AGAIN_NS
+        } else {
+            MOST_NS
+        };
+        let is_far =
+            distance > most || (distance < -most && (clock.is_settled() || clock.is_wrong));
         clock.is_wrong = is_far && !(is_replay && live.len() < MANY);
         clock.distance_ns = Some(distance);
     }
     // If no clock is right, the nearest one stands for the right ones.
-    let has_right = clocks.iter().zip(&offsets).any(|((clock, _), offset)| offset.is_some() && !clock.is_wrong);
-    let nearest = live.iter().copied().min_by_key(|offset| offset.unsigned_abs()).unwrap_or_default();
+    let has_right = clocks
+        .iter()
+        .zip(&offsets)
+        .any(|((clock, _), offset)| offset.is_some() && !clock.is_wrong);
+    let nearest = live
+        .iter()
+        .copied()
+        .min_by_key(|offset| offset.unsigned_abs())
+        .unwrap_or_default();
     for ((clock, _), offset) in clocks.iter_mut().zip(&offsets) {
         match offset {
-            Some(offset) => clock.is_apart = clock.is_wrong && (has_right || offset.abs_diff(nearest) > MOST_NS.unsigned_abs()),
+            Some(offset) => {
+                clock.is_apart = clock.is_wrong
+                    && (has_right || offset.abs_diff(nearest) > MOST_NS.unsigned_abs())
+            }
             None if clock.is_live() && !live.is_empty() => clock.is_apart = clock.is_wrong,
             None => {}
         }
     }
     judge_recordings(clocks, now);
     let right_ns = newest_live_ns(clocks.iter().map(|(clock, _)| &**clock));
-    let newest_ns = if right_ns == 0 { u64::MAX } else { right_ns.saturating_add(MOST_NS.unsigned_abs()) };
+    let newest_ns = if right_ns == 0 {
+        u64::MAX
+    } else {
+        right_ns.saturating_add(MOST_NS.unsigned_abs())
+    };
     for (place, ((clock, _), (was_wrong, was_apart))) in clocks.iter_mut().zip(was).enumerate() {
         if clock.is_wrong != was_wrong {
             clock.since = now;
@@ -216,32 +284,52 @@ pub(crate) fn judge(clocks: &mut [(&mut Clock, Duration)], now: Duration) -> (Bo
             judged.push(Judged { place, is_reported });
         }
     }
-    (Bounds { offset: median.saturating_add(MOST_NS), newest_ns }, judged)
+    (
+        Bounds {
+            offset: median.saturating_add(MOST_NS),
+            newest_ns,
+        },
+        judged,
+    )
 }
 
 /// Judges the clocks of finished recordings. A recording that ends early is not wrong.
 fn judge_recordings(clocks: &mut [(&mut Clock, Duration)], now: Duration) {
     let right_ns = newest_live_ns(clocks.iter().map(|(clock, _)| &**clock));
-    let is_read = |clock: &Clock| !clock.is_live() && clock.newest_ns > 0 && now.saturating_sub(clock.heard) >= WINDOW;
-    let ends: Vec<i64> = clocks.iter().filter(|(clock, _)| is_read(clock)).map(|(clock, _)| signed(clock.newest_ns)).collect();
+    let is_read = |clock: &Clock| {
+        !clock.is_live() && clock.newest_ns > 0 && now.saturating_sub(clock.heard) >= WINDOW
+    };
+    let ends: Vec<i64> = clocks
+        .iter()
+        .filter(|(clock, _)| is_read(clock))
+        .map(|(clock, _)| signed(clock.newest_ns))
+        .collect();
     let reference = match right_ns {
         0 if ends.len() < MANY => None,
         0 => Some(median(ends)),
         right_ns => Some(signed(right_ns)),
     };
-    for (clock, _) in clocks.iter_mut().filter(|(clock, _)| !clock.is_live() && clock.newest_ns > 0) {
+    for (clock, _) in clocks
+        .iter_mut()
+        .filter(|(clock, _)| !clock.is_live() && clock.newest_ns > 0)
+    {
         let distance = reference.map(|reference| signed(clock.newest_ns).saturating_sub(reference));
         let is_judged = right_ns > 0 || is_read(clock);
         if is_judged && let Some(distance) = distance {
             clock.is_wrong = distance > MOST_NS;
-            (clock.is_apart, clock.distance_ns) = (clock.is_wrong, clock.is_wrong.then_some(distance));
+            (clock.is_apart, clock.distance_ns) =
+                (clock.is_wrong, clock.is_wrong.then_some(distance));
         }
     }
 }
 
 /// Returns the newest record of the right clocks that are live, in nanoseconds since 1970. 0 without any.
 pub(crate) fn newest_live_ns<'a>(clocks: impl Iterator<Item = &'a Clock>) -> u64 {
-    clocks.filter(|clock| clock.is_live() && !clock.is_apart).map(|clock| clock.newest_ns).max().unwrap_or(0)
+    clocks
+        .filter(|clock| clock.is_live() && !clock.is_apart)
+        .map(|clock| clock.newest_ns)
+        .max()
+        .unwrap_or(0)
 }
 
 fn signed(ns: u64) -> i64 {
@@ -252,8 +340,15 @@ fn signed(ns: u64) -> i64 {
 fn median(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
     let upper = values.get(values.len() / 2).copied().unwrap_or_default();
-    let lower = values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default();
-    if lower.unsigned_abs() < upper.unsigned_abs() { lower } else { upper }
+    let lower = values
+        .get(values.len().saturating_sub(1) / 2)
+        .copied()
+        .unwrap_or_default();
+    if lower.unsigned_abs() < upper.unsigned_abs() {
+        lower
+    } else {
+        upper
+    }
 }
 
 #[cfg(test)]
@@ -271,8 +366,16 @@ mod tests {
             let wall = START + second as i64 * SECOND;
             for (clock, offset) in clocks.iter_mut().zip(offsets) {
                 if let Some(offset) = offset {
-                    let heard = Heard { at, wall_ns: Some(wall.unsigned_abs()) };
-                    clock.hear((wall + offset).unsigned_abs(), heard, INTERVAL, Bounds::default());
+                    let heard = Heard {
+                        at,
+                        wall_ns: Some(wall.unsigned_abs()),
+                    };
+                    clock.hear(
+                        (wall + offset).unsigned_abs(),
+                        heard,
+                        INTERVAL,
+                        Bounds::default(),
+                    );
                 }
             }
             let mut all: Vec<_> = clocks.iter_mut().map(|clock| (clock, INTERVAL)).collect();
@@ -292,7 +395,10 @@ mod tests {
     fn clock_that_is_ahead_is_wrong_from_its_first_record_on() {
         let mut clocks = [Clock::default(); 2];
         pass(&mut clocks, 0..1, &[Some(0), Some(5 * SECOND)]);
-        assert_eq!((wrong(&clocks), apart(&clocks)), (vec![false, true], vec![false, true]));
+        assert_eq!(
+            (wrong(&clocks), apart(&clocks)),
+            (vec![false, true], vec![false, true])
+        );
         assert_eq!(clocks[1].distance_ns, Some(5 * SECOND));
     }
 
@@ -301,7 +407,16 @@ mod tests {
         let mut clocks = [Clock::default(); 4];
         // The last sampler reads old records: 30 seconds in each second.
         for second in 0..20 {
-            pass(&mut clocks, second..second + 1, &[Some(0), Some(0), Some(-10 * SECOND), Some((second as i64 * 29 - 600) * SECOND)]);
+            pass(
+                &mut clocks,
+                second..second + 1,
+                &[
+                    Some(0),
+                    Some(0),
+                    Some(-10 * SECOND),
+                    Some((second as i64 * 29 - 600) * SECOND),
+                ],
+            );
         }
         assert_eq!(wrong(&clocks), [false, false, true, false]);
     }
@@ -309,15 +424,25 @@ mod tests {
     #[test]
     fn clocks_that_are_wrong_alike_agree_with_their_median() {
         let mut clocks = [Clock::default(); 3];
-        pass(&mut clocks, 0..30, &[Some(60 * SECOND), Some(60 * SECOND), Some(61 * SECOND)]);
-        assert_eq!((wrong(&clocks), apart(&clocks)), (vec![false; 3], vec![false; 3]));
+        pass(
+            &mut clocks,
+            0..30,
+            &[Some(60 * SECOND), Some(60 * SECOND), Some(61 * SECOND)],
+        );
+        assert_eq!(
+            (wrong(&clocks), apart(&clocks)),
+            (vec![false; 3], vec![false; 3])
+        );
     }
 
     #[test]
     fn two_wrong_clocks_are_reported_and_the_nearest_one_is_shown() {
         let mut clocks = [Clock::default(); 2];
         pass(&mut clocks, 0..30, &[Some(60 * SECOND), Some(-30 * SECOND)]);
-        assert_eq!((wrong(&clocks), apart(&clocks)), (vec![true; 2], vec![true, false]));
+        assert_eq!(
+            (wrong(&clocks), apart(&clocks)),
+            (vec![true; 2], vec![true, false])
+        );
     }
 
     #[test]
@@ -326,7 +451,10 @@ mod tests {
         pass(&mut clocks, 0..10, &[Some(0), Some(1200 * SECOND)]);
         assert_eq!(wrong(&clocks), [false, true]);
         pass(&mut clocks, 10..30, &[Some(0), Some(0)]);
-        assert_eq!((wrong(&clocks), apart(&clocks)), (vec![false; 2], vec![false; 2]));
+        assert_eq!(
+            (wrong(&clocks), apart(&clocks)),
+            (vec![false; 2], vec![false; 2])
+        );
         assert_eq!(clocks[1].newest_ns, clocks[0].newest_ns);
     }
 
@@ -334,7 +462,14 @@ mod tests {
     fn offset_near_the_limit_changes_nothing_repeatedly() {
         let mut clocks = [Clock::default(); 2];
         for second in 0..60 {
-            pass(&mut clocks, second..second + 1, &[Some(0), Some(if second % 20 < 10 { 21 } else { 18 } * SECOND / 10)]);
+            pass(
+                &mut clocks,
+                second..second + 1,
+                &[
+                    Some(0),
+                    Some(if second % 20 < 10 { 21 } else { 18 } * SECOND / 10),
+                ],
+            );
             assert_eq!(wrong(&clocks), [false, true], "second {second}");
         }
     }
@@ -342,8 +477,15 @@ mod tests {
     #[test]
     fn replayed_recording_is_not_wrong() {
         let mut clocks = [Clock::default(); 2];
-        pass(&mut clocks, 0..30, &[Some(-86_400 * SECOND), Some(-86_400 * SECOND)]);
-        assert_eq!((wrong(&clocks), apart(&clocks)), (vec![false; 2], vec![false; 2]));
+        pass(
+            &mut clocks,
+            0..30,
+            &[Some(-86_400 * SECOND), Some(-86_400 * SECOND)],
+        );
+        assert_eq!(
+            (wrong(&clocks), apart(&clocks)),
+            (vec![false; 2], vec![false; 2])
+        );
     }
 
     #[test]
@@ -358,7 +500,10 @@ mod tests {
                     let wall_ns = (START + second as i64 * SECOND).unsigned_abs();
                     clocks[1].hear(
                         wall_ns - age * SECOND.unsigned_abs(),
-                        Heard { at, wall_ns: Some(wall_ns) },
+                        Heard {
+                            at,
+                            wall_ns: Some(wall_ns),
+                        },
                         Duration::from_secs(60),
                         Bounds::default(),
                     );
@@ -374,13 +519,37 @@ mod tests {
     fn recordings_are_compared_with_each_other() {
         let mut clocks = [Clock::default(); 3];
         for (clock, end) in clocks.iter_mut().zip([1200, 0, 0]) {
-            let heard = Heard { at: Duration::ZERO, wall_ns: None };
-            clock.hear((START + end * SECOND).unsigned_abs(), heard, INTERVAL, Bounds::default());
+            let heard = Heard {
+                at: Duration::ZERO,
+                wall_ns: None,
+            };
+            clock.hear(
+                (START + end * SECOND).unsigned_abs(),
+                heard,
+                INTERVAL,
+                Bounds::default(),
+            );
         }
         let mut all: Vec<_> = clocks.iter_mut().map(|clock| (clock, INTERVAL)).collect();
-        assert_eq!(judge(&mut all, Duration::from_secs(1)).1, [], "other recordings can be longer");
-        assert_eq!(judge(&mut all, Duration::from_secs(9)).1, [Judged { place: 0, is_reported: false }]);
-        assert_eq!(judge(&mut all, Duration::from_secs(11)).1, [Judged { place: 0, is_reported: true }]);
+        assert_eq!(
+            judge(&mut all, Duration::from_secs(1)).1,
+            [],
+            "other recordings can be longer"
+        );
+        assert_eq!(
+            judge(&mut all, Duration::from_secs(9)).1,
+            [Judged {
+                place: 0,
+                is_reported: false
+            }]
+        );
+        assert_eq!(
+            judge(&mut all, Duration::from_secs(11)).1,
+            [Judged {
+                place: 0,
+                is_reported: true
+            }]
+        );
         assert_eq!(apart(&clocks), [true, false, false]);
     }
 }

@@ -17,7 +17,10 @@ use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 /// The keys of `ibnet-hub.toml`.
-static KEYS: Keys = Keys { file: "ibnet-hub.toml.example", examples: &[EXAMPLES, SIMULATED] };
+static KEYS: Keys = Keys {
+    file: "ibnet-hub.toml.example",
+    examples: &[EXAMPLES, SIMULATED],
+};
 
 /// Keys, and a valid value of each as in the file.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -143,7 +146,10 @@ pub enum ConfigError {
     File(#[from] FileError),
     /// A value is not valid.
     #[error("cannot use {key}: expected {expected} (found {found:?})")]
-    #[diagnostic(help("correct the value in the configuration{}; ibnet-hub.toml.example explains every key", or_flag(key)))]
+    #[diagnostic(help(
+        "correct the value in the configuration{}; ibnet-hub.toml.example explains every key",
+        or_flag(key)
+    ))]
     Value {
         /// The key.
         key: &'static str,
@@ -154,7 +160,9 @@ pub enum ConfigError {
     },
     /// A rule of the archive is not valid.
     #[error("cannot use {key}: {} (found {found:?})", Printable(why))]
-    #[diagnostic(help("give a list such as [\"ports=30d\"] or [\"ports=500GiB\"]; docs/archive.md lists the tables"))]
+    #[diagnostic(help(
+        "give a list such as [\"ports=30d\"] or [\"ports=500GiB\"]; docs/archive.md lists the tables"
+    ))]
     Keep {
         /// The key.
         key: &'static str,
@@ -255,10 +263,16 @@ impl Raw {
     /// Returns an error for the first invalid value.
     pub fn check(&self) -> Result<Config, ConfigError> {
         let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
-        let stem = |path: &PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let stem = |path: &PathBuf| {
+            path.file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+        };
         let (net, simulate) = (path(&self.net), path(&self.simulate));
         let fabric = if self.fabric.is_empty() {
-            net.as_ref().or(simulate.as_ref()).and_then(stem).unwrap_or_default()
+            net.as_ref()
+                .or(simulate.as_ref())
+                .and_then(stem)
+                .unwrap_or_default()
         } else {
             self.fabric.clone()
         };
@@ -269,12 +283,25 @@ impl Raw {
             net,
             fabric,
             access: self.access()?,
-            recent: duration("recent", &self.recent, (MINUTE, 7 * DAY), "a duration from 1m to 7days, such as 15m")?,
+            recent: duration(
+                "recent",
+                &self.recent,
+                (MINUTE, 7 * DAY),
+                "a duration from 1m to 7days, such as 15m",
+            )?,
             recent_max: size("recent_max", &self.recent_max)?,
-            history: duration("history", &self.history, (MINUTE, 366 * DAY), "a duration from 1m to 1year, such as 24h")?,
+            history: duration(
+                "history",
+                &self.history,
+                (MINUTE, 366 * DAY),
+                "a duration from 1m to 1year, such as 24h",
+            )?,
             history_max: size("history_max", &self.history_max)?,
             archive: path(&self.archive),
-            packing: path(&self.archive).filter(|_| self.archive_pack).map(|archive| self.packing(archive)).transpose()?,
+            packing: path(&self.archive)
+                .filter(|_| self.archive_pack)
+                .map(|archive| self.packing(archive))
+                .transpose()?,
             jobs: match &*self.jobs {
                 "" => None,
                 "slurm" => Some(JobSource::Manager(Manager::Slurm)),
@@ -292,18 +319,39 @@ impl Raw {
         let limits = (Duration::from_secs(10), Duration::from_secs(3600));
         let mut keep = Vec::new();
         for (key, texts, parse) in [
-            ("archive_keep_age", &self.archive_keep_age, Keep::of_age as fn(&str) -> Result<Keep, String>),
-            ("archive_keep_total", &self.archive_keep_total, Keep::of_total),
+            (
+                "archive_keep_age",
+                &self.archive_keep_age,
+                Keep::of_age as fn(&str) -> Result<Keep, String>,
+            ),
+            (
+                "archive_keep_total",
+                &self.archive_keep_total,
+                Keep::of_total,
+            ),
         ] {
             for text in texts {
-                keep.push(parse(text).map_err(|why| ConfigError::Keep { key, found: text.clone(), why })?);
+                keep.push(parse(text).map_err(|why| ConfigError::Keep {
+                    key,
+                    found: text.clone(),
+                    why,
+                })?);
             }
         }
         // These are the characters that a server accepts in the name of a consumer.
-        let is_name = |name: &str| !name.is_empty() && name.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-_".contains(&octet));
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name
+                    .bytes()
+                    .all(|octet| octet.is_ascii_alphanumeric() || b"-_".contains(&octet))
+        };
         if !is_name(&self.archive_consumer) {
             let expected = "letters, digits, - and _";
-            return Err(ConfigError::Value { key: "archive_consumer", found: self.archive_consumer.clone(), expected });
+            return Err(ConfigError::Value {
+                key: "archive_consumer",
+                found: self.archive_consumer.clone(),
+                expected,
+            });
         }
         Ok(Packing {
             archive,
@@ -315,16 +363,26 @@ impl Raw {
     }
 
     fn groups(&self) -> Result<Groups, ConfigError> {
-        const EXPECTED: &str = "NAME=HOSTLIST such as storage=oss*,mds*, with a name without blanks and = , [ ] * ?";
+        const EXPECTED: &str =
+            "NAME=HOSTLIST such as storage=oss*,mds*, with a name without blanks and = , [ ] * ?";
         let parse = |text: &String| {
-            text.parse::<Group>().map_err(|_| ConfigError::Value { key: "groups", found: text.clone(), expected: EXPECTED })
+            text.parse::<Group>().map_err(|_| ConfigError::Value {
+                key: "groups",
+                found: text.clone(),
+                expected: EXPECTED,
+            })
         };
-        Ok(Groups::new(self.groups.iter().map(parse).collect::<Result<_, _>>()?)?)
+        Ok(Groups::new(
+            self.groups.iter().map(parse).collect::<Result<_, _>>()?,
+        )?)
     }
 
     fn access(&self) -> Result<metrics::Settings, ConfigError> {
-        let wrong =
-            || ConfigError::Value { key: "listen", found: self.listen.clone(), expected: "an address and a port, such as 127.0.0.1:8080" };
+        let wrong = || ConfigError::Value {
+            key: "listen",
+            found: self.listen.clone(),
+            expected: "an address and a port, such as 127.0.0.1:8080",
+        };
         let access = metrics::Access {
             prefix: "",
             listen: self.listen.parse().map_err(|_| wrong())?,
@@ -337,18 +395,43 @@ impl Raw {
     }
 }
 
-fn duration(key: &'static str, text: &str, (least, most): (Duration, Duration), expected: &'static str) -> Result<Duration, ConfigError> {
-    let wrong = || ConfigError::Value { key, found: text.to_owned(), expected };
+fn duration(
+    key: &'static str,
+    text: &str,
+    (least, most): (Duration, Duration),
+    expected: &'static str,
+) -> Result<Duration, ConfigError> {
+    let wrong = || ConfigError::Value {
+        key,
+        found: text.to_owned(),
+        expected,
+    };
     let parsed = humantime::parse_duration(text).map_err(|_| wrong())?;
-    if (least..=most).contains(&parsed) { Ok(parsed) } else { Err(wrong()) }
+    if (least..=most).contains(&parsed) {
+        Ok(parsed)
+    } else {
+        Err(wrong())
+    }
 }
 
 /// Parses a size such as `1GiB`.
 fn size(key: &'static str, text: &str) -> Result<usize, ConfigError> {
     const UNITS: [(&str, usize); 3] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
-    let parsed = UNITS.iter().find_map(|(unit, octets)| text.strip_suffix(unit)?.trim().parse::<usize>().ok()?.checked_mul(*octets));
-    let wrong = || ConfigError::Value { key, found: text.to_owned(), expected: "a size of at least 16MiB, such as 256MiB or 1GiB" };
-    parsed.filter(|octets| *octets >= 16 << 20).ok_or_else(wrong)
+    let parsed = UNITS.iter().find_map(|(unit, octets)| {
+        text.strip_suffix(unit)?
+            .trim()
+            .parse::<usize>()
+            .ok()?
+            .checked_mul(*octets)
+    });
+    let wrong = || ConfigError::Value {
+        key,
+        found: text.to_owned(),
+        expected: "a size of at least 16MiB, such as 256MiB or 1GiB",
+    };
+    parsed
+        .filter(|octets| *octets >= 16 << 20)
+        .ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -367,24 +450,48 @@ mod tests {
     fn example_has_the_default_of_every_key() {
         let example: Raw = toml::from_str(EXAMPLE).expect("it parses");
         assert_eq!(example, Raw::default());
-        let (example, defaults): (toml::Table, _) =
-            (toml::from_str(EXAMPLE).expect("it parses"), toml::Table::try_from(Raw::default()).expect("a table"));
+        let (example, defaults): (toml::Table, _) = (
+            toml::from_str(EXAMPLE).expect("it parses"),
+            toml::Table::try_from(Raw::default()).expect("a table"),
+        );
         let keys = |table: &toml::Table| table.keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(&example), keys(&defaults));
-        assert_eq!(example["simulated"].as_table().map(keys), defaults["simulated"].as_table().map(keys));
+        assert_eq!(
+            example["simulated"].as_table().map(keys),
+            defaults["simulated"].as_table().map(keys)
+        );
     }
 
     #[test]
     fn reachable_address_requires_tls_and_a_password() {
-        for listen in ["0.0.0.0:8080", "[::]:8080", "10.0.0.1:80", "[::ffff:10.0.0.1]:80"] {
+        for listen in [
+            "0.0.0.0:8080",
+            "[::]:8080",
+            "10.0.0.1:80",
+            "[::ffff:10.0.0.1]:80",
+        ] {
             let error = refused(|raw| raw.listen = listen.to_owned());
-            assert!(error.contains("tls_cert, tls_key, password_file"), "{error}");
-            let error = refused(|raw| (raw.listen, raw.tls_cert, raw.tls_key) = (listen.to_owned(), "c".to_owned(), "k".to_owned()));
+            assert!(
+                error.contains("tls_cert, tls_key, password_file"),
+                "{error}"
+            );
+            let error = refused(|raw| {
+                (raw.listen, raw.tls_cert, raw.tls_key) =
+                    (listen.to_owned(), "c".to_owned(), "k".to_owned())
+            });
             assert!(error.contains("not set: password_file"), "{error}");
         }
         assert!(refused(|raw| raw.tls_cert = "c".to_owned()).contains("tls_key is not set"));
-        let config = Raw { listen: "[::1]:0".to_owned(), ..Raw::default() }.check().expect("loopback");
-        assert_eq!((config.access.tls, config.access.password_file), (None, None));
+        let config = Raw {
+            listen: "[::1]:0".to_owned(),
+            ..Raw::default()
+        }
+        .check()
+        .expect("loopback");
+        assert_eq!(
+            (config.access.tls, config.access.password_file),
+            (None, None)
+        );
     }
 
     #[test]
@@ -393,28 +500,58 @@ mod tests {
             refused(|raw| raw.listen = "8080".to_owned()),
             "cannot use listen: expected an address and a port, such as 127.0.0.1:8080 (found \"8080\")"
         );
-        assert!(refused(|raw| raw.groups = vec!["storage".to_owned()]).starts_with("cannot use groups: expected NAME=HOSTLIST"));
-        assert!(refused(|raw| raw.groups = ["a=n1", "a=n2"].map(str::to_owned).to_vec()).contains("a group `a` was given before"));
+        assert!(
+            refused(|raw| raw.groups = vec!["storage".to_owned()])
+                .starts_with("cannot use groups: expected NAME=HOSTLIST")
+        );
+        assert!(
+            refused(|raw| raw.groups = ["a=n1", "a=n2"].map(str::to_owned).to_vec())
+                .contains("a group `a` was given before")
+        );
         assert!(refused(|raw| raw.recent = "1s".to_owned()).starts_with("cannot use recent:"));
-        assert!(refused(|raw| raw.recent_max = "1GB".to_owned()).starts_with("cannot use recent_max:"));
-        assert!(refused(|raw| raw.history_max = "1MiB".to_owned()).starts_with("cannot use history_max:"));
+        assert!(
+            refused(|raw| raw.recent_max = "1GB".to_owned()).starts_with("cannot use recent_max:")
+        );
+        assert!(
+            refused(|raw| raw.history_max = "1MiB".to_owned())
+                .starts_with("cannot use history_max:")
+        );
         let archive = |change: fn(&mut Raw)| {
             refused(|raw| {
                 raw.archive = "a".to_owned();
                 change(raw);
             })
         };
-        assert!(archive(|raw| raw.archive_every = "5s".to_owned()).starts_with("cannot use archive_every: expected a duration from 10s"));
-        assert!(archive(|raw| raw.archive_spool_max = "1".to_owned()).starts_with("cannot use archive_spool_max:"));
-        assert!(archive(|raw| raw.archive_consumer = "a.b".to_owned()).starts_with("cannot use archive_consumer: expected letters"));
+        assert!(
+            archive(|raw| raw.archive_every = "5s".to_owned())
+                .starts_with("cannot use archive_every: expected a duration from 10s")
+        );
+        assert!(
+            archive(|raw| raw.archive_spool_max = "1".to_owned())
+                .starts_with("cannot use archive_spool_max:")
+        );
+        assert!(
+            archive(|raw| raw.archive_consumer = "a.b".to_owned())
+                .starts_with("cannot use archive_consumer: expected letters")
+        );
         let error = archive(|raw| raw.archive_keep_age = vec!["port=30d".to_owned()]);
         assert!(
-            error.starts_with("cannot use archive_keep_age: the archive has no table `port`") && error.ends_with("(found \"port=30d\")")
+            error.starts_with("cannot use archive_keep_age: the archive has no table `port`")
+                && error.ends_with("(found \"port=30d\")")
         );
         let error = archive(|raw| raw.archive_keep_total = vec!["ports=much".to_owned()]);
         assert!(error.contains("give a size such as 500GiB"), "{error}");
-        let only_read = Raw { archive: "a".to_owned(), archive_pack: false, ..Raw::default() }.check().expect("valid");
-        assert_eq!((only_read.packing, only_read.archive), (None, Some("a".into())));
+        let only_read = Raw {
+            archive: "a".to_owned(),
+            archive_pack: false,
+            ..Raw::default()
+        }
+        .check()
+        .expect("valid");
+        assert_eq!(
+            (only_read.packing, only_read.archive),
+            (None, Some("a".into()))
+        );
     }
 
     #[test]
@@ -422,14 +559,30 @@ mod tests {
         let help = |change: fn(&mut Raw)| {
             let mut raw = Raw::default();
             change(&mut raw);
-            raw.check().expect_err("refused").help().expect("it has one").to_string()
+            raw.check()
+                .expect_err("refused")
+                .help()
+                .expect("it has one")
+                .to_string()
         };
         for (help, place) in [
-            (help(|raw| raw.recent = "1s".to_owned()), "the configuration or the flag --recent;"),
-            (help(|raw| raw.groups = vec!["x".to_owned()]), "the configuration or the flag --group;"),
-            (help(|raw| raw.recent_max = "1".to_owned()), "the configuration;"),
+            (
+                help(|raw| raw.recent = "1s".to_owned()),
+                "the configuration or the flag --recent;",
+            ),
+            (
+                help(|raw| raw.groups = vec!["x".to_owned()]),
+                "the configuration or the flag --group;",
+            ),
+            (
+                help(|raw| raw.recent_max = "1".to_owned()),
+                "the configuration;",
+            ),
         ] {
-            assert!(help.starts_with(&format!("correct the value in {place}")), "{help}");
+            assert!(
+                help.starts_with(&format!("correct the value in {place}")),
+                "{help}"
+            );
         }
     }
 
@@ -449,9 +602,21 @@ mod tests {
                 "2: cannot use recent: the value is not valid (found 15)",
                 format!("a valid line is recent = \"15m\"; {lists}"),
             ),
-            (b"[simulated]\nloss = \"x\"\n", "2: cannot use simulated.loss: the value is not valid (found \"x\")", String::new()),
-            (b"listen = 127.0.0.1:1\n", "1: cannot read this line: ", "a valid line is listen = \"127.0.0.1:8080\"; ".to_owned()),
-            (b"# a\n# \xe9t\xe9\n", "2: cannot read this line: the text is not UTF-8", "save the file in the encoding UTF-8".to_owned()),
+            (
+                b"[simulated]\nloss = \"x\"\n",
+                "2: cannot use simulated.loss: the value is not valid (found \"x\")",
+                String::new(),
+            ),
+            (
+                b"listen = 127.0.0.1:1\n",
+                "1: cannot read this line: ",
+                "a valid line is listen = \"127.0.0.1:8080\"; ".to_owned(),
+            ),
+            (
+                b"# a\n# \xe9t\xe9\n",
+                "2: cannot read this line: the text is not UTF-8",
+                "save the file in the encoding UTF-8".to_owned(),
+            ),
         ] {
             std::fs::write(&path, text).expect("written");
             let error = Raw::read(&path).expect_err("refused");
@@ -462,7 +627,12 @@ mod tests {
         }
         std::fs::write(&path, "inputs = \"nats://user:CANARY@host\"").expect("written");
         assert!(!format!("{:?}", Raw::read(&path).expect_err("refused")).contains("CANARY"));
-        assert!(Raw::read(Path::new("/dev/zero")).expect_err("refused").to_string().starts_with("cannot read /dev/zero"));
+        assert!(
+            Raw::read(Path::new("/dev/zero"))
+                .expect_err("refused")
+                .to_string()
+                .starts_with("cannot read /dev/zero")
+        );
     }
 
     #[test]
@@ -477,7 +647,8 @@ mod tests {
             let raw: Raw = toml::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
             // The certificate and its key need each other.
             if !key.starts_with("tls_") {
-                raw.check().unwrap_or_else(|error| panic!("{text}: {error}"));
+                raw.check()
+                    .unwrap_or_else(|error| panic!("{text}: {error}"));
             }
         }
     }

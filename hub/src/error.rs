@@ -21,7 +21,9 @@ pub enum HubError {
     Config(#[from] ConfigError),
     /// The URL of an input is wrong.
     #[error("cannot use the input {found:?}: expected {expected}")]
-    #[diagnostic(help("give `--input` once for each input, for example --input tcp://node00001:9331"))]
+    #[diagnostic(help(
+        "give `--input` once for each input, for example --input tcp://node00001:9331"
+    ))]
     Input {
         /// The URL.
         found: String,
@@ -30,11 +32,15 @@ pub enum HubError {
     },
     /// There is no input.
     #[error("cannot start: there is no input")]
-    #[diagnostic(help("give `--input URL` or `--simulate FILE`, or set `inputs` in the configuration"))]
+    #[diagnostic(help(
+        "give `--input URL` or `--simulate FILE`, or set `inputs` in the configuration"
+    ))]
     NoInput,
     /// An input needs a feature that the program does not have.
     #[error("cannot use the input {input}: this program was built without NATS")]
-    #[diagnostic(help("build it with `cargo build --release -p ibnet-hub --features nats`, or use the packages"))]
+    #[diagnostic(help(
+        "build it with `cargo build --release -p ibnet-hub --features nats`, or use the packages"
+    ))]
     NoNats {
         /// The URL.
         input: String,
@@ -62,7 +68,9 @@ pub enum HubError {
     },
     /// Certificate, key or password cannot be used.
     #[error("cannot use the certificate, the key or the password of the page")]
-    #[diagnostic(help("the keys are tls_cert, tls_key and password_file; key and password need mode 0600 or 0640"))]
+    #[diagnostic(help(
+        "the keys are tls_cert, tls_key and password_file; key and password need mode 0600 or 0640"
+    ))]
     Secrets(#[source] Box<SecretsError>),
     /// The address cannot be bound.
     #[error("cannot listen on {listen}")]

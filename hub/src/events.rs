@@ -80,7 +80,14 @@ pub(crate) struct Filter {
 impl Filter {
     /// Selects all events.
     pub(crate) const fn all() -> Self {
-        Self { from: 0, to: u64::MAX, names: Vec::new(), guid: None, port: None, limit: usize::MAX }
+        Self {
+            from: 0,
+            to: u64::MAX,
+            names: Vec::new(),
+            guid: None,
+            port: None,
+            limit: usize::MAX,
+        }
     }
 }
 
@@ -121,7 +128,11 @@ impl EventRow {
 
     /// Returns the size in octets.
     fn octets(&self) -> usize {
-        size_of::<(u64, Self)>() + self.sampler.len() + self.role.len() + self.event.len() + self.detail.len()
+        size_of::<(u64, Self)>()
+            + self.sampler.len()
+            + self.role.len()
+            + self.event.len()
+            + self.detail.len()
     }
 
     /// Returns the record of the event, for a fold.
@@ -149,12 +160,20 @@ impl Events {
 
     /// Adds an event of a sampler with a wrong clock. Its age counts from `now`.
     pub(crate) fn add_at(&mut self, now: u64, row: EventRow) {
-        if self.0.iter().rev().take(COPIES).any(|(_, known)| *known == row) {
+        if self
+            .0
+            .iter()
+            .rev()
+            .take(COPIES)
+            .any(|(_, known)| *known == row)
+        {
             return;
         }
         self.1 += row.octets();
         while self.0.len() >= MOST || self.1 > MOST_OCTETS {
-            let Some((_, oldest)) = self.0.pop_front() else { break };
+            let Some((_, oldest)) = self.0.pop_front() else {
+                break;
+            };
             self.1 -= oldest.octets();
         }
         self.0.push_back((now, row));
@@ -178,7 +197,12 @@ impl Events {
                 && filter.guid.is_none_or(|guid| row.guid == Some(guid))
                 && (filter.port.is_none() || row.port.is_none() || row.port == filter.port)
         };
-        let mut rows: Vec<&EventRow> = self.0.iter().map(|(_, row)| row).filter(is_selected).collect();
+        let mut rows: Vec<&EventRow> = self
+            .0
+            .iter()
+            .map(|(_, row)| row)
+            .filter(is_selected)
+            .collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.ts));
         rows.truncate(filter.limit);
         rows.into_iter().cloned().collect()
@@ -192,7 +216,9 @@ pub(crate) fn is_of_device(record: &Record<'_>) -> bool {
 
 /// Returns the records of events, for a fold.
 pub(crate) fn records(rows: &[EventRow]) -> impl Iterator<Item = Record<'_>> {
-    rows.iter().filter(|row| row.guid.is_some()).map(EventRow::record)
+    rows.iter()
+        .filter(|row| row.guid.is_some())
+        .map(EventRow::record)
 }
 
 #[cfg(test)]
@@ -200,21 +226,64 @@ mod tests {
     use super::*;
 
     fn row(ts: u64, event: &str, guid: u64) -> EventRow {
-        EventRow { guid: Some(Guid(guid)), ..EventRow::of_hub(ts, event, String::new()) }
+        EventRow {
+            guid: Some(Guid(guid)),
+            ..EventRow::of_hub(ts, event, String::new())
+        }
     }
 
     #[test]
     fn copies_are_dropped_and_the_newest_come_first() {
         let mut events = Events::default();
-        for (ts, event) in [(1, "link_down"), (3, "link_up"), (1, "link_down"), (2, "reset")] {
+        for (ts, event) in [
+            (1, "link_down"),
+            (3, "link_up"),
+            (1, "link_down"),
+            (2, "reset"),
+        ] {
             events.add(row(ts, event, 7));
         }
-        let filter = Filter { from: 0, to: u64::MAX, names: Vec::new(), guid: None, port: None, limit: 2 };
-        let names = |filter: &Filter| events.select(filter).iter().map(|row| row.event.clone()).collect::<Vec<_>>();
+        let filter = Filter {
+            from: 0,
+            to: u64::MAX,
+            names: Vec::new(),
+            guid: None,
+            port: None,
+            limit: 2,
+        };
+        let names = |filter: &Filter| {
+            events
+                .select(filter)
+                .iter()
+                .map(|row| row.event.clone())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names(&filter), ["link_up", "reset"]);
-        assert_eq!(names(&Filter { names: vec!["link_down".to_owned()], ..filter.clone() }), ["link_down"]);
-        assert!(names(&Filter { guid: Some(Guid(8)), ..filter.clone() }).is_empty());
+        assert_eq!(
+            names(&Filter {
+                names: vec!["link_down".to_owned()],
+                ..filter.clone()
+            }),
+            ["link_down"]
+        );
+        assert!(
+            names(&Filter {
+                guid: Some(Guid(8)),
+                ..filter.clone()
+            })
+            .is_empty()
+        );
         assert!(names(&Filter { from: 4, ..filter }).is_empty());
-        assert!(events.select(&Filter { from: 0, to: 1, names: Vec::new(), guid: None, port: None, limit: 9 })[0].severe);
+        assert!(
+            events.select(&Filter {
+                from: 0,
+                to: 1,
+                names: Vec::new(),
+                guid: None,
+                port: None,
+                limit: 9
+            })[0]
+                .severe
+        );
     }
 }

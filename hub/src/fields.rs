@@ -15,14 +15,27 @@ use serde::de::IgnoredAny;
 pub(crate) const LOOK_EVERY: u64 = 256;
 
 /// The fields of all types of records, in the order of [`Type::ALL`].
-static KNOWN: LazyLock<[FxHashSet<&str>; Type::ALL.len()]> =
-    LazyLock::new(|| Type::ALL.map(|kind| schema::fields(kind).into_iter().map(|field| field.name).collect()));
+static KNOWN: LazyLock<[FxHashSet<&str>; Type::ALL.len()]> = LazyLock::new(|| {
+    Type::ALL.map(|kind| {
+        schema::fields(kind)
+            .into_iter()
+            .map(|field| field.name)
+            .collect()
+    })
+});
 
 /// Returns the number of fields of a line of this type that this version does not have.
 pub(crate) fn unknown(line: &[u8], kind: Type) -> u64 {
     let fields: BTreeMap<String, IgnoredAny> = serde_json::from_slice(line).unwrap_or_default();
-    let known = KNOWN.iter().zip(Type::ALL).find(|(_, of)| *of == kind).map(|(known, _)| known);
-    fields.keys().filter(|name| known.is_some_and(|known| !known.contains(&***name))).count() as u64
+    let known = KNOWN
+        .iter()
+        .zip(Type::ALL)
+        .find(|(_, of)| *of == kind)
+        .map(|(known, _)| known);
+    fields
+        .keys()
+        .filter(|name| known.is_some_and(|known| !known.contains(&***name)))
+        .count() as u64
 }
 
 #[cfg(test)]
@@ -32,7 +45,19 @@ mod tests {
     #[test]
     fn fields_that_no_record_of_this_version_has_are_counted() {
         let line = br#"{"type":"port","ts":1,"guid":"0x0000000000000001","port":2,"symbol_error_counter":7,"new":{"a":1},"n\u0065wer":[]}"#;
-        assert_eq!((unknown(line, Type::Port), unknown(br#"{"type":"sweep","ts":1,"replies":3}"#, Type::Sweep)), (2, 1));
-        assert_eq!(unknown(br#"{"type":"event","ts":1,"event":"a","detail":"b"}"#, Type::Event), 0);
+        assert_eq!(
+            (
+                unknown(line, Type::Port),
+                unknown(br#"{"type":"sweep","ts":1,"replies":3}"#, Type::Sweep)
+            ),
+            (2, 1)
+        );
+        assert_eq!(
+            unknown(
+                br#"{"type":"event","ts":1,"event":"a","detail":"b"}"#,
+                Type::Event
+            ),
+            0
+        );
     }
 }

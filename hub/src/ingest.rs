@@ -23,15 +23,26 @@ const AT_ONCE: usize = 256;
 pub(crate) struct Clock(Instant);
 
 impl Clock {
-    #[expect(clippy::disallowed_methods, reason = "the hub shows when records arrive")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the hub shows when records arrive"
+    )]
     pub(crate) fn start() -> Self {
         Self(Instant::now())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the hub compares the records with its own clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the hub compares the records with its own clock"
+    )]
     pub(crate) fn now(self) -> Now {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now { monotonic: self.0.elapsed(), wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX) }
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Now {
+            monotonic: self.0.elapsed(),
+            wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
+        }
     }
 }
 
@@ -60,15 +71,31 @@ pub(crate) fn handle(hub: &Hub, message: Message, clock: Clock) {
     }
     match message.what {
         What::Lines(lines) => add_lines(hub, input, &lines, message.live_ns, clock),
-        What::TooLong => count(hub, input, 1, 1, Some("the line is longer than 1 MiB".to_owned())),
+        What::TooLong => count(
+            hub,
+            input,
+            1,
+            1,
+            Some("the line is longer than 1 MiB".to_owned()),
+        ),
         What::Connected => {
             let wall_ns = clock.now().wall_ns;
             let mut state = hub.write();
-            let Some(status) = state.inputs.get_mut(input) else { return };
-            let (was_lost, name) = (status.connections > 0 || status.error.is_some(), Arc::clone(&status.input));
-            (status.connected, status.connections, status.error) = (true, status.connections + 1, None);
+            let Some(status) = state.inputs.get_mut(input) else {
+                return;
+            };
+            let (was_lost, name) = (
+                status.connections > 0 || status.error.is_some(),
+                Arc::clone(&status.input),
+            );
+            (status.connected, status.connections, status.error) =
+                (true, status.connections + 1, None);
             if was_lost {
-                state.events.add(EventRow::of_hub(wall_ns, "input_back", format!("input {name} is connected")));
+                state.events.add(EventRow::of_hub(
+                    wall_ns,
+                    "input_back",
+                    format!("input {name} is connected"),
+                ));
             }
             tracing::info!(input = %name, "connected");
         }
@@ -88,7 +115,9 @@ pub(crate) fn handle(hub: &Hub, message: Message, clock: Clock) {
 fn disconnected(hub: &Hub, input: usize, reason: String, was_connected: bool, clock: Clock) {
     let wall_ns = clock.now().wall_ns;
     let mut state = hub.write();
-    let Some(status) = state.inputs.get_mut(input) else { return };
+    let Some(status) = state.inputs.get_mut(input) else {
+        return;
+    };
     status.lost += u64::from(was_connected);
     status.connected = false;
     // The first failure of a row of failures is reported.
@@ -96,13 +125,21 @@ fn disconnected(hub: &Hub, input: usize, reason: String, was_connected: bool, cl
     if is_new {
         let name = Arc::clone(&status.input);
         tracing::warn!(input = %name, error = ?reason, "cannot read, trying again");
-        state.events.add(EventRow::of_hub(wall_ns, "input_lost", format!("input {name}: {reason}")));
+        state.events.add(EventRow::of_hub(
+            wall_ns,
+            "input_lost",
+            format!("input {name}: {reason}"),
+        ));
     }
 }
 
 fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock: Clock) {
     let (mut total, mut malformed, mut unknown, mut unknown_fields, mut first) = (0, 0, 0, 0, None);
-    let earlier = hub.read().inputs.get(input).map_or(0, |status| status.lines);
+    let earlier = hub
+        .read()
+        .inputs
+        .get(input)
+        .map_or(0, |status| status.lines);
     let mut records = Vec::with_capacity(AT_ONCE);
     for line in lines.split(|octet| *octet == b'\n') {
         let line = line.trim_ascii();
@@ -110,8 +147,11 @@ fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock:
             continue;
         }
         total += 1;
-        let parsed =
-            Head::of(line).and_then(|head| head.kind.map(|kind| Record::parse(line, kind).map(|record| (kind, record))).transpose());
+        let parsed = Head::of(line).and_then(|head| {
+            head.kind
+                .map(|kind| Record::parse(line, kind).map(|record| (kind, record)))
+                .transpose()
+        });
         match parsed {
             Ok(Some((kind, mut record))) => {
                 if (earlier + total) % fields::LOOK_EVERY == 1 {
@@ -142,7 +182,9 @@ fn add_lines(hub: &Hub, input: usize, lines: &[u8], live_ns: Option<u64>, clock:
 
 fn count(hub: &Hub, input: usize, lines: u64, malformed: u64, first: Option<String>) {
     let mut state = hub.write();
-    let Some(status) = state.inputs.get_mut(input) else { return };
+    let Some(status) = state.inputs.get_mut(input) else {
+        return;
+    };
     status.lines += lines;
     status.malformed += malformed;
     if status.first_malformed.is_none() && first.is_some() {

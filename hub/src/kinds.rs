@@ -3,7 +3,10 @@
 /// The kinds with the names of their events. `docs/records.md` explains the events of samplers, and
 /// `docs/hub.md` those of the hub. An event can have several kinds. The first kind is the main one.
 const KINDS: [(&str, &[&str]); 5] = [
-    ("links", &["link_down", "link_up", "link_change", "peer_changed"]),
+    (
+        "links",
+        &["link_down", "link_up", "link_change", "peer_changed"],
+    ),
     (
         "devices",
         &[
@@ -57,12 +60,18 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Returns the events of a kind. `None` if there is no such kind.
 pub(crate) fn events_of(kind: &str) -> Option<&'static [&'static str]> {
-    KINDS.iter().find(|(name, _)| *name == kind).map(|(_, events)| *events)
+    KINDS
+        .iter()
+        .find(|(name, _)| *name == kind)
+        .map(|(_, events)| *events)
 }
 
 /// Returns the main kind of an event. `None` for the event of a newer sampler.
 pub(crate) fn of(event: &str) -> Option<&'static str> {
-    KINDS.iter().find(|(_, events)| events.contains(&event)).map(|(kind, _)| *kind)
+    KINDS
+        .iter()
+        .find(|(_, events)| events.contains(&event))
+        .map(|(kind, _)| *kind)
 }
 
 #[cfg(test)]
@@ -75,9 +84,21 @@ mod tests {
 
     #[test]
     fn every_event_of_the_documentation_has_a_kind() {
-        let table = RECORDS.lines().skip_while(|line| !line.starts_with("| event | ")).take_while(|line| line.starts_with('|'));
-        let described: BTreeSet<&str> = table.filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name)).collect();
-        assert!(described.contains("peer_changed") && described.len() > 20, "{described:?}");
+        let table = RECORDS
+            .lines()
+            .skip_while(|line| !line.starts_with("| event | "))
+            .take_while(|line| line.starts_with('|'));
+        let described: BTreeSet<&str> = table
+            .filter_map(|line| {
+                line.strip_prefix("| `")?
+                    .split_once('`')
+                    .map(|(name, _)| name)
+            })
+            .collect();
+        assert!(
+            described.contains("peer_changed") && described.len() > 20,
+            "{described:?}"
+        );
         let without: Vec<&&str> = described.iter().filter(|name| of(name).is_none()).collect();
         assert!(without.is_empty(), "{without:?}");
         let of_hub = [
@@ -93,14 +114,23 @@ mod tests {
             "archive_behind",
             "archive_back",
         ];
-        let unknown: Vec<_> =
-            KINDS.iter().flat_map(|(_, events)| *events).filter(|name| !described.contains(**name) && !of_hub.contains(name)).collect();
+        let unknown: Vec<_> = KINDS
+            .iter()
+            .flat_map(|(_, events)| *events)
+            .filter(|name| !described.contains(**name) && !of_hub.contains(name))
+            .collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     }
 
     #[test]
     fn event_with_several_kinds_has_a_main_one() {
-        assert_eq!([of("trap"), of("traps"), of("sm_change"), of("x")], [Some("devices"), Some("samplers"), Some("sm"), None]);
-        assert!(events_of("sm").is_some_and(|events| events.contains(&"trap")) && events_of("x").is_none());
+        assert_eq!(
+            [of("trap"), of("traps"), of("sm_change"), of("x")],
+            [Some("devices"), Some("samplers"), Some("sm"), None]
+        );
+        assert!(
+            events_of("sm").is_some_and(|events| events.contains(&"trap"))
+                && events_of("x").is_none()
+        );
     }
 }

@@ -32,8 +32,16 @@ fn nanos(duration: Duration) -> u64 {
 /// # Errors
 /// Returns an error if the hub cannot start, or if one of its threads has panicked.
 pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
-    let inputs = config.inputs.iter().map(|text| parse_input(text)).collect::<Result<Vec<_>, _>>()?;
-    let mut simulated = config.simulate.as_ref().map(|(net, simulated)| Prepared::read(net, simulated, "1s")).transpose()?;
+    let inputs = config
+        .inputs
+        .iter()
+        .map(|text| parse_input(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut simulated = config
+        .simulate
+        .as_ref()
+        .map(|(net, simulated)| Prepared::read(net, simulated, "1s"))
+        .transpose()?;
     if inputs.is_empty() && simulated.is_none() {
         return Err(HubError::NoInput);
     }
@@ -43,15 +51,29 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         minutes_ns: nanos(config.history),
         minutes_max: config.history_max,
     };
-    let secrets = Secrets::read(&config.access).map_err(|error| HubError::Secrets(Box::new(error)))?;
-    let scheme = if secrets.tls().is_some() { "https" } else { "http" };
-    let mut names: Vec<Arc<str>> = inputs.iter().map(|input| input.to_string().into()).collect();
+    let secrets =
+        Secrets::read(&config.access).map_err(|error| HubError::Secrets(Box::new(error)))?;
+    let scheme = if secrets.tls().is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let mut names: Vec<Arc<str>> = inputs
+        .iter()
+        .map(|input| input.to_string().into())
+        .collect();
     if let Some(simulated) = &simulated {
-        tracing::info!(samplers = simulated.samplers().count(), "simulating a fabric");
+        tracing::info!(
+            samplers = simulated.samplers().count(),
+            "simulating a fabric"
+        );
         names.push("simulated".into());
     }
     let spool = config.packing.as_ref().map(open_spool);
-    let storage = simulated.as_ref().and_then(Prepared::storage).filter(|_| config.groups.is_empty());
+    let storage = simulated
+        .as_ref()
+        .and_then(Prepared::storage)
+        .filter(|_| config.groups.is_empty());
     let groups = match storage {
         Some(storage) => Groups::new(vec![storage.clone()]).map_err(ConfigError::from)?,
         None => config.groups.clone(),
@@ -65,27 +87,47 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         hub.write().add_fabric(&net_file::read(net)?.fabric);
     }
     let listen = config.access.listen;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(HubError::Thread)?;
-    let server = runtime.block_on(server::Server::bind(listen, secrets)).map_err(|source| HubError::Listen { listen, source })?;
-    let signals = runtime.block_on(async { Signals::new() }).map_err(HubError::Thread)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(HubError::Thread)?;
+    let server = runtime
+        .block_on(server::Server::bind(listen, secrets))
+        .map_err(|source| HubError::Listen { listen, source })?;
+    let signals = runtime
+        .block_on(async { Signals::new() })
+        .map_err(HubError::Thread)?;
     let (mut senders, messages) = input::queue(names.len());
     let clock = Clock::start();
     let (threads, panics) = Threads::new();
     let of_thread = Arc::clone(&hub);
-    threads.start("records", move || ingest::run(&of_thread, &messages, clock)).map_err(HubError::Thread)?;
+    threads
+        .start("records", move || ingest::run(&of_thread, &messages, clock))
+        .map_err(HubError::Thread)?;
     let source = match &config.jobs {
         Some(JobSource::File(path)) => Some(jobs::source::Source::File(path.clone())),
         Some(JobSource::Manager(manager)) => Some(jobs::source::Source::Manager(*manager)),
-        None => simulated.as_mut().map(|simulated| jobs::source::Source::Simulated(simulated.take_jobs())),
+        None => simulated
+            .as_mut()
+            .map(|simulated| jobs::source::Source::Simulated(simulated.take_jobs())),
     };
     if let Some(source) = source {
-        jobs::source::start(Arc::clone(&hub), source, config.hide_users, &threads).map_err(HubError::Thread)?;
+        jobs::source::start(Arc::clone(&hub), source, config.hide_users, &threads)
+            .map_err(HubError::Thread)?;
     }
     let spool = spool.and_then(|(status, spool)| Some((status, spool?)));
     if let (Some(packing), Some((status, spool))) = (&config.packing, &spool) {
-        packing::start(Arc::clone(&hub), packing.clone(), Arc::clone(spool), Arc::clone(status), clock, &threads)?;
+        packing::start(
+            Arc::clone(&hub),
+            packing.clone(),
+            Arc::clone(spool),
+            Arc::clone(status),
+            clock,
+            &threads,
+        )?;
         for input in &inputs {
-            source::start(input, Arc::clone(spool), &packing.consumer, &threads).map_err(HubError::Thread)?;
+            source::start(input, Arc::clone(spool), &packing.consumer, &threads)
+                .map_err(HubError::Thread)?;
         }
     }
     // Inputs that keep their lines have a reader of their own for the archive.
@@ -93,12 +135,24 @@ pub fn run(config: &Config, ready: impl FnOnce(&str)) -> Result<(), HubError> {
         Some((_, spool)) if !keeps_lines => sender.with_spool(Arc::clone(spool)),
         _ => sender,
     };
-    if let Some((simulated, sender)) = simulated.and_then(|simulated| Some((simulated, senders.pop()?))) {
-        simulated.start(archived(sender, false), &threads).map_err(HubError::Thread)?;
+    if let Some((simulated, sender)) =
+        simulated.and_then(|simulated| Some((simulated, senders.pop()?)))
+    {
+        simulated
+            .start(archived(sender, false), &threads)
+            .map_err(HubError::Thread)?;
     }
     for (input, sender) in inputs.into_iter().zip(senders) {
         let sender = archived(sender, input.keeps_lines());
-        input::start(input, sender, input::Options { recent: config.recent }, &threads).map_err(HubError::Thread)?;
+        input::start(
+            input,
+            sender,
+            input::Options {
+                recent: config.recent,
+            },
+            &threads,
+        )
+        .map_err(HubError::Thread)?;
     }
     ready(&format!("{scheme}://{}", server.address()));
     runtime.block_on(serve(hub, server, signals, panics))
@@ -137,9 +191,16 @@ fn open_spool(packing: &Packing) -> (Arc<Shared>, Option<Arc<Spool>>) {
 }
 
 fn parse_input(text: &str) -> Result<Input, HubError> {
-    let input = text.parse().map_err(|error: ibnet::types::ParseError| HubError::Input { found: error.found, expected: error.expected })?;
+    let input = text
+        .parse()
+        .map_err(|error: ibnet::types::ParseError| HubError::Input {
+            found: error.found,
+            expected: error.expected,
+        })?;
     match input {
-        Input::Nats(_) if cfg!(not(feature = "nats")) => Err(HubError::NoNats { input: Input::to_string(&input) }),
+        Input::Nats(_) if cfg!(not(feature = "nats")) => Err(HubError::NoNats {
+            input: Input::to_string(&input),
+        }),
         input => Ok(input),
     }
 }
@@ -154,15 +215,36 @@ mod tests {
     fn panic_of_a_thread_ends_the_hub() {
         let settings = settings();
         let secrets = Secrets::read(&settings).expect("no files");
-        let limits = Limits { recent_ns: 1, recent_max: 1, minutes_ns: 1, minutes_max: 1 };
+        let limits = Limits {
+            recent_ns: 1,
+            recent_max: 1,
+            minutes_ns: 1,
+            minutes_max: 1,
+        };
         let (threads, panics) = Threads::new();
         threads.start("input-0", || {}).expect("started");
-        threads.start("records", || panic!("a panic of this test")).expect("started");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        threads
+            .start("records", || panic!("a panic of this test"))
+            .expect("started");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         let ended = runtime.block_on(async {
-            let server = server::Server::bind(settings.listen, secrets).await.expect("bound");
-            serve(Arc::new(tests::new(limits)), server, Signals::new().expect("signals"), panics).await
+            let server = server::Server::bind(settings.listen, secrets)
+                .await
+                .expect("bound");
+            serve(
+                Arc::new(tests::new(limits)),
+                server,
+                Signals::new().expect("signals"),
+                panics,
+            )
+            .await
         });
-        assert_eq!(ended.map_err(|error| error.to_string()), Err("cannot continue: the thread records has panicked".to_owned()));
+        assert_eq!(
+            ended.map_err(|error| error.to_string()),
+            Err("cannot continue: the thread records has panicked".to_owned())
+        );
     }
 }

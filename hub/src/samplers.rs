@@ -173,14 +173,24 @@ impl Samplers {
             return Some(Arc::clone(name));
         }
         let name: Arc<str> = (self.names.len() < MOST).then(|| name.into())?;
-        let named = Named { interval_ns: USUAL_INTERVAL_NS, is_known: false, other: (0, 0), clock: Clock::default() };
+        let named = Named {
+            interval_ns: USUAL_INTERVAL_NS,
+            is_known: false,
+            other: (0, 0),
+            clock: Clock::default(),
+        };
         self.names.insert(Arc::clone(&name), named);
         Some(name)
     }
 
     /// Compares the time of a port or sweep record with the clock of its sampler. Returns the sampler, or
     /// `None` if there are too many samplers, or if the time of the record is that of no other.
-    pub(crate) fn hear(&mut self, name: &str, (ts, slot): (u64, u64), heard: Heard) -> Option<Source> {
+    pub(crate) fn hear(
+        &mut self,
+        name: &str,
+        (ts, slot): (u64, u64),
+        heard: Heard,
+    ) -> Option<Source> {
         let name = self.name(name)?;
         let bounds = self.bounds;
         let named = self.names.get_mut(&name)?;
@@ -188,7 +198,10 @@ impl Samplers {
             self.set_interval(&name, interval_ns);
         }
         let named = self.names.get_mut(&name)?;
-        match named.clock.hear(ts, heard, Duration::from_nanos(named.interval_ns), bounds) {
+        match named
+            .clock
+            .hear(ts, heard, Duration::from_nanos(named.interval_ns), bounds)
+        {
             Hearing::Alone => return None,
             Hearing::Ahead => self.judge(heard.at),
             Hearing::Usual => {}
@@ -201,15 +214,27 @@ impl Samplers {
         if let Some(named) = self.names.get_mut(name) {
             (named.interval_ns, named.is_known, named.other) = (interval_ns, true, (0, 0));
         }
-        self.all.iter_mut().filter(|sampler| *sampler.sampler == *name).for_each(|sampler| sampler.interval_ns = interval_ns);
+        self.all
+            .iter_mut()
+            .filter(|sampler| *sampler.sampler == *name)
+            .for_each(|sampler| sampler.interval_ns = interval_ns);
         self.update_interval();
     }
 
     /// Returns a sampler that is known.
     pub(crate) fn source(&self, name: &str) -> Option<Source> {
         let (name, named) = self.names.get_key_value(name)?;
-        let Clock { is_apart, newest_ns, .. } = named.clock;
-        Some(Source { name: Arc::clone(name), interval_ns: named.interval_ns, is_apart, newest_ns })
+        let Clock {
+            is_apart,
+            newest_ns,
+            ..
+        } = named.clock;
+        Some(Source {
+            name: Arc::clone(name),
+            interval_ns: named.interval_ns,
+            is_apart,
+            newest_ns,
+        })
     }
 
     /// Compares the clocks, if it is time.
@@ -221,14 +246,28 @@ impl Samplers {
 
     fn judge(&mut self, now: Duration) {
         self.judged = now;
-        let (names, mut all): (Vec<_>, Vec<_>) =
-            self.names.iter_mut().map(|(name, named)| (name, (&mut named.clock, Duration::from_nanos(named.interval_ns)))).unzip();
+        let (names, mut all): (Vec<_>, Vec<_>) = self
+            .names
+            .iter_mut()
+            .map(|(name, named)| {
+                (
+                    name,
+                    (&mut named.clock, Duration::from_nanos(named.interval_ns)),
+                )
+            })
+            .unzip();
         let (bounds, judged) = clocks::judge(&mut all, now);
         self.bounds = bounds;
         for judged in judged {
             let (sampler, (clock, _)) = (Arc::clone(names[judged.place]), &all[judged.place]);
-            let event = judged.is_reported.then(|| (clock.is_wrong, clock.distance_ns.unwrap_or_default()));
-            self.clock_changes.push(ClockChange { sampler, is_apart: clock.is_apart, event });
+            let event = judged
+                .is_reported
+                .then(|| (clock.is_wrong, clock.distance_ns.unwrap_or_default()));
+            self.clock_changes.push(ClockChange {
+                sampler,
+                is_apart: clock.is_apart,
+                event,
+            });
         }
     }
 
@@ -246,22 +285,43 @@ impl Samplers {
     /// Returns a function that returns the time of the clock of a sampler.
     pub(crate) fn clock_times(&self) -> impl Fn(&str) -> u64 {
         let right_ns = clocks::newest_live_ns(self.names.values().map(|named| &named.clock));
-        move |name| self.names.get(name).map_or(right_ns, |named| named.clock.now_ns(right_ns))
+        move |name| {
+            self.names
+                .get(name)
+                .map_or(right_ns, |named| named.clock.now_ns(right_ns))
+        }
     }
 
     /// Returns the places of the entries of a sampler.
     pub(crate) fn ids_of(&self, name: &str) -> impl Iterator<Item = usize> {
-        self.all.iter().enumerate().filter(move |(_, sampler)| *sampler.sampler == *name).map(|(id, _)| id)
+        self.all
+            .iter()
+            .enumerate()
+            .filter(move |(_, sampler)| *sampler.sampler == *name)
+            .map(|(id, _)| id)
     }
 
     /// Adds a `start` record.
     pub(crate) fn start(&mut self, start: &Start<'_>, arrival: Arrival<'_>) {
-        let Some(name) = self.name(&start.sampler) else { return };
-        let Some(id) = self.id(Arc::clone(&name), (&start.ca, start.ca_port), &start.role, arrival) else { return };
+        let Some(name) = self.name(&start.sampler) else {
+            return;
+        };
+        let Some(id) = self.id(
+            Arc::clone(&name),
+            (&start.ca, start.ca_port),
+            &start.role,
+            arrival,
+        ) else {
+            return;
+        };
         let sampler = &mut self.all[id];
         (sampler.version, sampler.ports) = (start.version.to_string(), start.ports as u64);
         let process = (start.boot_id.to_string(), start.pid);
-        if sampler.process.as_ref().is_some_and(|known| *known != process) {
+        if sampler
+            .process
+            .as_ref()
+            .is_some_and(|known| *known != process)
+        {
             sampler.restarts += 1;
         }
         sampler.process = Some(process);
@@ -278,26 +338,49 @@ impl Samplers {
             return Some(id);
         }
         if is_next && sampler.process.is_some() {
-            sampler.slots_lost += (sweep.slot - sampler.last_slot - 1).saturating_sub(sweep.slots_missed).min(86_400);
+            sampler.slots_lost += (sweep.slot - sampler.last_slot - 1)
+                .saturating_sub(sweep.slots_missed)
+                .min(86_400);
         }
-        (sampler.last_slot, sampler.last_ts, sampler.duration_ns) = (sweep.slot, sweep.ts, sweep.duration_ns);
-        (sampler.ok, sampler.late, sampler.timeout, sampler.unreachable) = (sweep.ok, sweep.late, sweep.timeout, sweep.unreachable);
-        (sampler.skipped, sampler.down, sampler.errors, sampler.ports) = (sweep.skipped, sweep.down, sweep.errors, sweep.ports.into());
+        (sampler.last_slot, sampler.last_ts, sampler.duration_ns) =
+            (sweep.slot, sweep.ts, sweep.duration_ns);
+        (
+            sampler.ok,
+            sampler.late,
+            sampler.timeout,
+            sampler.unreachable,
+        ) = (sweep.ok, sweep.late, sweep.timeout, sweep.unreachable);
+        (sampler.skipped, sampler.down, sampler.errors, sampler.ports) =
+            (sweep.skipped, sweep.down, sweep.errors, sweep.ports.into());
         (sampler.rtt_p50_ns, sampler.rtt_p99_ns) = (sweep.rtt_p50_ns, sweep.rtt_p99_ns);
         sampler.slots_missed = sampler.slots_missed.saturating_add(sweep.slots_missed);
         sampler.lines_lost = sampler.lines_lost.saturating_add(sweep.lines_lost);
-        let answered = f64::from(sweep.ok.saturating_add(sweep.late).saturating_add(sweep.down)) / f64::from(sweep.ports.max(1));
+        let answered = f64::from(
+            sweep
+                .ok
+                .saturating_add(sweep.late)
+                .saturating_add(sweep.down),
+        ) / f64::from(sweep.ports.max(1));
         push(&mut sampler.answered, answered);
         push(&mut sampler.durations, sweep.duration_ns);
         Some(id)
     }
 
-    fn id(&mut self, name: Arc<str>, (ca, ca_port): (&str, PortNum), role: &str, arrival: Arrival<'_>) -> Option<usize> {
+    fn id(
+        &mut self,
+        name: Arc<str>,
+        (ca, ca_port): (&str, PortNum),
+        role: &str,
+        arrival: Arrival<'_>,
+    ) -> Option<usize> {
         let key = (name, ca.to_owned(), ca_port.0, role.to_owned());
         let id = match self.ids.get(&key) {
             Some(id) => *id,
             None if self.all.len() < MOST => {
-                let interval_ns = self.names.get(&key.0).map_or(USUAL_INTERVAL_NS, |named| named.interval_ns);
+                let interval_ns = self
+                    .names
+                    .get(&key.0)
+                    .map_or(USUAL_INTERVAL_NS, |named| named.interval_ns);
                 self.all.push(Sampler::new(&key, interval_ns, arrival));
                 self.ids.insert(key, self.all.len() - 1);
                 self.update_interval();
@@ -311,7 +394,11 @@ impl Samplers {
             sampler.input = Arc::clone(arrival.input);
         }
         if !std::mem::replace(&mut sampler.connected, true) {
-            self.changes.push(Change { sampler: Arc::clone(&sampler.sampler), role: sampler.role.clone(), is_back: true });
+            self.changes.push(Change {
+                sampler: Arc::clone(&sampler.sampler),
+                role: sampler.role.clone(),
+                is_back: true,
+            });
         }
         Some(id)
     }
@@ -320,10 +407,15 @@ impl Samplers {
     pub(crate) fn check(&mut self, now: Duration) -> Vec<Change> {
         self.judge_sometimes(now);
         for sampler in self.all.iter_mut().filter(|sampler| sampler.connected) {
-            let silence = Duration::from_nanos(sampler.interval_ns.saturating_mul(3)).max(SHORTEST_SILENCE);
+            let silence =
+                Duration::from_nanos(sampler.interval_ns.saturating_mul(3)).max(SHORTEST_SILENCE);
             if now.saturating_sub(sampler.heard) >= silence {
                 sampler.connected = false;
-                self.changes.push(Change { sampler: Arc::clone(&sampler.sampler), role: sampler.role.clone(), is_back: false });
+                self.changes.push(Change {
+                    sampler: Arc::clone(&sampler.sampler),
+                    role: sampler.role.clone(),
+                    is_back: false,
+                });
             }
         }
         if !self.changes.is_empty() {
@@ -340,7 +432,10 @@ impl Samplers {
     /// Computes the shortest interval again. If all samplers are silent, the last one stays.
     fn update_interval(&mut self) {
         let connected = self.all.iter().filter(|sampler| sampler.connected);
-        self.shortest_ns = connected.map(|sampler| sampler.interval_ns).min().or(self.shortest_ns);
+        self.shortest_ns = connected
+            .map(|sampler| sampler.interval_ns)
+            .min()
+            .or(self.shortest_ns);
     }
 
     /// Returns all samplers in the order of their names.
@@ -351,18 +446,25 @@ impl Samplers {
                 (row.wrong_clock, row.clock_distance_ns) = (clock.is_wrong, clock.distance_ns);
             }
         }
-        rows.sort_by(|a, b| (&a.sampler, &a.role, &a.ca, a.ca_port).cmp(&(&b.sampler, &b.role, &b.ca, b.ca_port)));
+        rows.sort_by(|a, b| {
+            (&a.sampler, &a.role, &a.ca, a.ca_port).cmp(&(&b.sampler, &b.role, &b.ca, b.ca_port))
+        });
         rows
     }
 
     /// Returns the number of samplers, and the number of those that are not silent.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.all.len(), self.all.iter().filter(|sampler| sampler.connected).count())
+        (
+            self.all.len(),
+            self.all.iter().filter(|sampler| sampler.connected).count(),
+        )
     }
 
     /// Number of an entry's role: 0 for the primary, 1 for the secondary.
     pub(crate) fn is_secondary(&self, id: usize) -> bool {
-        self.all.get(id).is_some_and(|sampler| Role::named(&sampler.role) == Some(Role::Secondary))
+        self.all
+            .get(id)
+            .is_some_and(|sampler| Role::named(&sampler.role) == Some(Role::Secondary))
     }
 }
 
@@ -375,7 +477,11 @@ impl Named {
             return None;
         }
         let other = interval_by_slot(ts, slot, 0).filter(|other| is_in_slot(ts, slot, *other))?;
-        let count = if self.other.0 == other { self.other.1 + 1 } else { 1 };
+        let count = if self.other.0 == other {
+            self.other.1 + 1
+        } else {
+            1
+        };
         self.other = (other, count);
         (!self.is_known || count >= SURE).then_some(other)
     }
@@ -383,11 +489,16 @@ impl Named {
 
 /// Returns whether a record can be of a slot, by its time.
 pub(crate) fn is_in_slot(ts: u64, slot: u64, interval_ns: u64) -> bool {
-    ts.abs_diff(slot.saturating_mul(interval_ns)) <= interval_ns.saturating_mul(2).saturating_add(LATEST_NS)
+    ts.abs_diff(slot.saturating_mul(interval_ns))
+        <= interval_ns.saturating_mul(2).saturating_add(LATEST_NS)
 }
 
 impl Sampler {
-    fn new((name, ca, ca_port, role): &(Arc<str>, String, u8, String), interval_ns: u64, arrival: Arrival<'_>) -> Self {
+    fn new(
+        (name, ca, ca_port, role): &(Arc<str>, String, u8, String),
+        interval_ns: u64,
+        arrival: Arrival<'_>,
+    ) -> Self {
         Self {
             sampler: Arc::clone(name),
             ca: ca.clone(),
@@ -436,17 +547,38 @@ mod tests {
     use super::*;
 
     fn start(pid: u32) -> Start<'static> {
-        Start { sampler: "s".into(), interval_ns: 1_000_000_000, pid, role: "primary".into(), ..Start::default() }
+        Start {
+            sampler: "s".into(),
+            interval_ns: 1_000_000_000,
+            pid,
+            role: "primary".into(),
+            ..Start::default()
+        }
     }
 
     fn sweep(slot: u64, missed: u64) -> Sweep<'static> {
-        Sweep { sampler: "s".into(), role: "primary".into(), slot, ts: slot, slots_missed: missed, ports: 4, ok: 3, ..Sweep::default() }
+        Sweep {
+            sampler: "s".into(),
+            role: "primary".into(),
+            slot,
+            ts: slot,
+            slots_missed: missed,
+            ports: 4,
+            ok: 3,
+            ..Sweep::default()
+        }
     }
 
     #[test]
     fn lost_slots_and_restarts_are_counted() {
         let (mut samplers, input) = (Samplers::default(), "x".into());
-        let at = |seconds| Arrival { input: &input, heard: Heard { at: Duration::from_secs(seconds), wall_ns: None } };
+        let at = |seconds| Arrival {
+            input: &input,
+            heard: Heard {
+                at: Duration::from_secs(seconds),
+                wall_ns: None,
+            },
+        };
         samplers.start(&start(1), at(0));
         for (slot, missed) in [(10, 0), (11, 0), (11, 0), (14, 2), (20, 2)] {
             samplers.sweep(&sweep(slot, missed), at(slot));
@@ -454,20 +586,46 @@ mod tests {
         samplers.start(&start(1), at(21));
         samplers.start(&start(2), at(22));
         samplers.sweep(&sweep(3, 0), at(23));
-        let [row] = &samplers.rows()[..] else { panic!("one row") };
-        assert_eq!((row.slots_missed, row.slots_lost, row.restarts, row.last_slot), (4, 3, 1, 3));
+        let [row] = &samplers.rows()[..] else {
+            panic!("one row")
+        };
+        assert_eq!(
+            (
+                row.slots_missed,
+                row.slots_lost,
+                row.restarts,
+                row.last_slot
+            ),
+            (4, 3, 1, 3)
+        );
         assert_eq!((row.answered.len(), row.answered[0]), (5, 0.75));
     }
 
     #[test]
     fn silence_and_return_are_changes() {
         let (mut samplers, input) = (Samplers::default(), "x".into());
-        let at = |seconds| Arrival { input: &input, heard: Heard { at: Duration::from_secs(seconds), wall_ns: None } };
+        let at = |seconds| Arrival {
+            input: &input,
+            heard: Heard {
+                at: Duration::from_secs(seconds),
+                wall_ns: None,
+            },
+        };
         samplers.start(&start(1), at(0));
         assert_eq!(samplers.check(Duration::from_millis(2999)), []);
         let changes = samplers.check(Duration::from_secs(3));
-        assert_eq!((changes.len(), changes[0].is_back, samplers.counts()), (1, false, (1, 0)));
+        assert_eq!(
+            (changes.len(), changes[0].is_back, samplers.counts()),
+            (1, false, (1, 0))
+        );
         samplers.sweep(&sweep(1, 0), at(9));
-        assert_eq!(samplers.check(Duration::from_secs(9)).iter().map(|change| change.is_back).collect::<Vec<_>>(), [true]);
+        assert_eq!(
+            samplers
+                .check(Duration::from_secs(9))
+                .iter()
+                .map(|change| change.is_back)
+                .collect::<Vec<_>>(),
+            [true]
+        );
     }
 }

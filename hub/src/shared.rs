@@ -10,7 +10,10 @@ pub(crate) fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::O
 }
 
 /// Writes a shared text, or null.
-pub(crate) fn optional<S: Serializer>(text: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn optional<S: Serializer>(
+    text: &Option<Arc<str>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match text {
         Some(text) => serializer.serialize_some(&**text),
         None => serializer.serialize_none(),

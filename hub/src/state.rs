@@ -115,7 +115,12 @@ pub(crate) struct Now {
 }
 
 impl Hub {
-    pub(crate) fn new(fabric: String, is_simulated: bool, limits: Limits, inputs: &[Arc<str>]) -> Self {
+    pub(crate) fn new(
+        fabric: String,
+        is_simulated: bool,
+        limits: Limits,
+        inputs: &[Arc<str>],
+    ) -> Self {
         let input = |input: &Arc<str>| InputState {
             input: Arc::clone(input),
             connected: false,
@@ -199,10 +204,26 @@ impl Hub {
     /// were written earlier.
     pub(crate) fn add(&self, input: usize, records: &[Record<'_>], live_ns: Option<u64>, now: Now) {
         let mut state = self.write();
-        let Some(name) = state.inputs.get(input).map(|input| Arc::clone(&input.input)) else { return };
+        let Some(name) = state
+            .inputs
+            .get(input)
+            .map(|input| Arc::clone(&input.input))
+        else {
+            return;
+        };
         for record in records {
-            let heard = Heard { at: now.monotonic, wall_ns: live_ns };
-            state.add(record, Arrival { input: &name, heard }, now.wall_ns);
+            let heard = Heard {
+                at: now.monotonic,
+                wall_ns: live_ns,
+            };
+            state.add(
+                record,
+                Arrival {
+                    input: &name,
+                    heard,
+                },
+                now.wall_ns,
+            );
             if matches!(record, Record::Sweep(_)) {
                 self.publish(&mut state, now);
             }
@@ -215,16 +236,24 @@ impl Hub {
         self.publish(&mut state, now);
         // The topology can change after the last frame, for example at the end of a file.
         if state.redraw(now) && state.last_slot > 0 {
-            let due = Due { slot: state.last_slot, is_partial: false };
+            let due = Due {
+                slot: state.last_slot,
+                is_partial: false,
+            };
             self.send(&mut state, due);
         }
         let changes = state.samplers.check(now.monotonic);
         state.change_clocks(now.wall_ns);
         for change in changes {
-            let (event, what) =
-                if change.is_back { ("sampler_back", "sends records again") } else { ("sampler_silent", "sends no records") };
+            let (event, what) = if change.is_back {
+                ("sampler_back", "sends records again")
+            } else {
+                ("sampler_silent", "sends no records")
+            };
             let detail = format!("sampler {} ({}) {what}", change.sampler, change.role);
-            state.events.add(EventRow::of_hub(now.wall_ns, event, detail));
+            state
+                .events
+                .add(EventRow::of_hub(now.wall_ns, event, detail));
         }
         if now.monotonic.saturating_sub(state.trimmed) >= TRIM_EVERY {
             state.trimmed = now.monotonic;
@@ -239,7 +268,9 @@ impl Hub {
         if state.is_behind() && now.monotonic.saturating_sub(state.sent) < interval {
             return;
         }
-        let Some(due) = state.rounds.due(now.monotonic, interval) else { return };
+        let Some(due) = state.rounds.due(now.monotonic, interval) else {
+            return;
+        };
         state.sent = now.monotonic;
         state.last_slot = due.slot;
         state.redraw(now);
@@ -282,7 +313,12 @@ impl State {
         match record {
             Record::Port(port) => self.add_port(port, arrival, wall_ns),
             Record::Sweep(sweep) => {
-                let Some(source) = self.samplers.hear(&sweep.sampler, (sweep.ts, sweep.slot), arrival.heard) else { return };
+                let Some(source) =
+                    self.samplers
+                        .hear(&sweep.sampler, (sweep.ts, sweep.slot), arrival.heard)
+                else {
+                    return;
+                };
                 self.change_clocks(wall_ns);
                 if let Some(id) = self.samplers.sweep(sweep, arrival)
                     && !self.samplers.is_secondary(id)
@@ -290,7 +326,12 @@ impl State {
                     && let Some(at) = self.slot_time((sweep.ts, sweep.slot), source.interval_ns)
                     && at.interval_ns == source.interval_ns
                 {
-                    self.rounds.end(id, at.slot, arrival.heard.at, Duration::from_nanos(at.interval_ns));
+                    self.rounds.end(
+                        id,
+                        at.slot,
+                        arrival.heard.at,
+                        Duration::from_nanos(at.interval_ns),
+                    );
                 }
             }
             Record::Start(start) => self.samplers.start(start, arrival),
@@ -303,7 +344,10 @@ impl State {
     }
 
     fn add_port(&mut self, port: &Port<'_>, arrival: Arrival<'_>, wall_ns: u64) {
-        let Some(source) = self.samplers.hear(&port.sampler, (port.ts, port.slot), arrival.heard) else {
+        let Some(source) = self
+            .samplers
+            .hear(&port.sampler, (port.ts, port.slot), arrival.heard)
+        else {
             self.store.refuse();
             return;
         };
@@ -316,7 +360,10 @@ impl State {
             return;
         }
         self.collector.add(port, &source.name);
-        let Some(at) = self.slot_time((port.ts, port.slot), source.interval_ns).filter(|_| !source.is_apart) else {
+        let Some(at) = self
+            .slot_time((port.ts, port.slot), source.interval_ns)
+            .filter(|_| !source.is_apart)
+        else {
             // Its slot is that of another time. The page shows no value.
             self.board.add_empty(port.key());
             return;
@@ -324,18 +371,39 @@ impl State {
         let values = self.board.add(port, at, self.rounds.shown());
         let answered = matches!(port.says(), Says::Answers | Says::Down);
         let from_ns = at.slot.saturating_mul(at.interval_ns);
-        self.timeline.add(Sample { from_ns, values, answered, is_secondary: port.is_secondary() });
+        self.timeline.add(Sample {
+            from_ns,
+            values,
+            answered,
+            is_secondary: port.is_secondary(),
+        });
     }
 
     /// Reports clocks that became wrong or right, and keeps the records of wrong ones apart.
     fn change_clocks(&mut self, wall_ns: u64) {
-        for ClockChange { sampler, is_apart, event } in self.samplers.take_clock_changes() {
+        for ClockChange {
+            sampler,
+            is_apart,
+            event,
+        } in self.samplers.take_clock_changes()
+        {
             self.store.set_apart(&sampler, is_apart);
             if is_apart {
-                self.samplers.ids_of(&sampler).for_each(|id| self.rounds.forget(id));
+                self.samplers
+                    .ids_of(&sampler)
+                    .for_each(|id| self.rounds.forget(id));
             }
-            let Some((is_wrong, distance_ns)) = event else { continue };
-            let (seconds, side) = (distance_ns.unsigned_abs() as f64 / 1e9, if distance_ns < 0 { "behind" } else { "ahead of" });
+            let Some((is_wrong, distance_ns)) = event else {
+                continue;
+            };
+            let (seconds, side) = (
+                distance_ns.unsigned_abs() as f64 / 1e9,
+                if distance_ns < 0 {
+                    "behind"
+                } else {
+                    "ahead of"
+                },
+            );
             let (name, detail) = match is_wrong {
                 true => {
                     let detail = format!(
@@ -344,7 +412,10 @@ impl State {
                     tracing::warn!(%sampler, seconds, side, "the clock of a sampler is wrong, its records are kept apart");
                     ("wrong_clock", detail)
                 }
-                false => ("right_clock", format!("the clock of sampler {sampler} is right again")),
+                false => (
+                    "right_clock",
+                    format!("the clock of sampler {sampler} is right again"),
+                ),
             };
             self.events.add(EventRow::of_hub(wall_ns, name, detail));
         }
@@ -354,10 +425,15 @@ impl State {
     fn redraw(&mut self, now: Now) -> bool {
         let ports = u32::try_from(self.topology.ports.len()).unwrap_or(u32::MAX);
         let every = TOPOLOGY_EVERY + TOPOLOGY_EVERY_OF_PORT.saturating_mul(ports);
-        if self.drawn.is_some_and(|drawn| now.monotonic.saturating_sub(drawn) < every) {
+        if self
+            .drawn
+            .is_some_and(|drawn| now.monotonic.saturating_sub(drawn) < every)
+        {
             return false;
         }
-        let Some(topology) = self.collector.take_change() else { return false };
+        let Some(topology) = self.collector.take_change() else {
+            return false;
+        };
         self.drawn = Some(now.monotonic);
         self.topology = Arc::new(topology);
         true
@@ -370,11 +446,22 @@ impl State {
             return None;
         }
         let interval_ns = self.samplers.interval_ns().max(1);
-        let (start_ns, end_ns) = (slot.saturating_mul(sampler_ns), slot.saturating_add(1).saturating_mul(sampler_ns));
+        let (start_ns, end_ns) = (
+            slot.saturating_mul(sampler_ns),
+            slot.saturating_add(1).saturating_mul(sampler_ns),
+        );
         let first = start_ns / interval_ns;
         // No frame waits for a slower sampler, so its value stays until the next one has arrived.
-        let delay = if sampler_ns > interval_ns { most_slots(Duration::from_nanos(interval_ns)) } else { 0 };
-        Some(SlotTime { slot: first, every: (end_ns.div_ceil(interval_ns) - first).max(1) + delay, interval_ns })
+        let delay = if sampler_ns > interval_ns {
+            most_slots(Duration::from_nanos(interval_ns))
+        } else {
+            0
+        };
+        Some(SlotTime {
+            slot: first,
+            every: (end_ns.div_ceil(interval_ns) - first).max(1) + delay,
+            interval_ns,
+        })
     }
 
     /// Returns the values of all ports in a slot.
@@ -389,19 +476,32 @@ impl State {
                 array[place] = value;
             }
         }
-        Frame { topology: Arc::clone(&self.topology), number: self.published, slot, ts: last, is_partial, values }
+        Frame {
+            topology: Arc::clone(&self.topology),
+            number: self.published,
+            slot,
+            ts: last,
+            is_partial,
+            values,
+        }
     }
 
     fn trim(&mut self, wall_ns: u64) {
-        let times = Times { newest_ns: self.newest_ns(), wall_ns };
-        let Self { store, samplers, .. } = self;
+        let times = Times {
+            newest_ns: self.newest_ns(),
+            wall_ns,
+        };
+        let Self {
+            store, samplers, ..
+        } = self;
         store.trim(&samplers.clock_times(), times);
         let now_ns = times.now_ns();
         let before = now_ns.saturating_sub(self.limits.minutes_ns);
         self.events.drop_before(before);
         self.jobs.drop_before(before);
         self.timeline.drop_after(times.newest_ns);
-        self.timeline.trim(now_ns.saturating_sub(self.limits.recent_ns), before);
+        self.timeline
+            .trim(now_ns.saturating_sub(self.limits.recent_ns), before);
         let keys = self.store.keys();
         self.collector.retain(&keys);
         self.board.retain(&keys);
@@ -426,7 +526,10 @@ impl State {
     pub(crate) fn events(&self, filter: &Filter) -> Vec<EventRow> {
         let mut rows = self.events.select(filter);
         for row in &mut rows {
-            row.node = row.guid.and_then(|guid| self.topology.node(guid)).map(str::to_owned);
+            row.node = row
+                .guid
+                .and_then(|guid| self.topology.node(guid))
+                .map(str::to_owned);
         }
         rows
     }

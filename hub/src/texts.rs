@@ -17,16 +17,43 @@ pub(crate) fn cut(record: &mut Record<'_>) {
     match record {
         Record::Port(port) => {
             let port = &mut **port;
-            [&mut port.sampler, &mut port.node, &mut port.link, &mut port.link_source, &mut port.status, &mut port.identity]
-                .into_iter()
+            [
+                &mut port.sampler,
+                &mut port.node,
+                &mut port.link,
+                &mut port.link_source,
+                &mut port.status,
+                &mut port.identity,
+            ]
+            .into_iter()
+            .for_each(cut_text);
+            port.role
+                .iter_mut()
+                .chain(&mut port.peer)
                 .for_each(cut_text);
-            port.role.iter_mut().chain(&mut port.peer).for_each(cut_text);
         }
-        Record::Sweep(sweep) => [&mut sweep.sampler, &mut sweep.ca, &mut sweep.role].into_iter().for_each(cut_text),
+        Record::Sweep(sweep) => [&mut sweep.sampler, &mut sweep.ca, &mut sweep.role]
+            .into_iter()
+            .for_each(cut_text),
         Record::Start(start) => {
-            [&mut start.sampler, &mut start.ca, &mut start.role, &mut start.version, &mut start.boot_id].into_iter().for_each(cut_text);
+            [
+                &mut start.sampler,
+                &mut start.ca,
+                &mut start.role,
+                &mut start.version,
+                &mut start.boot_id,
+            ]
+            .into_iter()
+            .for_each(cut_text);
         }
-        Record::Event(event) => [&mut event.sampler, &mut event.role, &mut event.event, &mut event.detail].into_iter().for_each(cut_text),
+        Record::Event(event) => [
+            &mut event.sampler,
+            &mut event.role,
+            &mut event.event,
+            &mut event.detail,
+        ]
+        .into_iter()
+        .for_each(cut_text),
         Record::Histogram(_) => {}
     }
 }

@@ -13,10 +13,20 @@ use ibnet::topology::synthetic::FatTree;
 use ibnet_hub::config::Raw;
 
 /// Paths of Chromium in Debian and in other distributions.
-const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+const BROWSERS: [&str; 3] = [
+    "/usr/bin/chromium",
+    "/usr/bin/chromium-browser",
+    "/usr/bin/google-chrome",
+];
 
 /// 48 hosts. All links are up at the end of the records, and the subnet manager has failed over.
-const TREE: FatTree = FatTree { leaves: 8, hosts: 6, spines: 4, trunk: 1, radix: 12 };
+const TREE: FatTree = FatTree {
+    leaves: 8,
+    hosts: 6,
+    spines: 4,
+    trunk: 1,
+    radix: 12,
+};
 const SLOTS: u64 = 90;
 
 /// Slots of the records of known faults: a link is down from second 20 on, and the subnet manager
@@ -36,7 +46,10 @@ const DEAD: &str = "leaf08";
 /// Prints why the test is skipped, so that the test runner does not capture it. With
 /// `IBNET_REQUIRE_BROWSER` the test fails instead.
 fn skip(reason: &str) {
-    assert!(std::env::var_os("IBNET_REQUIRE_BROWSER").is_none(), "{reason}");
+    assert!(
+        std::env::var_os("IBNET_REQUIRE_BROWSER").is_none(),
+        "{reason}"
+    );
     let _ = std::io::stderr().write_all(format!("SKIPPED: {reason}\n").as_bytes());
 }
 
@@ -61,21 +74,41 @@ mod with_browser {
 
 /// Records a small fabric.
 fn healthy(folder: &Path) {
-    record(folder, &TREE.blueprint().ports_report(), &Raw::default(), SLOTS);
+    record(
+        folder,
+        &TREE.blueprint().ports_report(),
+        &Raw::default(),
+        SLOTS,
+    );
 }
 
 /// Records a fabric with a congested port, a switch that does not answer, and a hostile name.
 fn faulty(folder: &Path) {
-    let net = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/stria.p")).unwrap();
+    let net = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/stria.p"))
+        .unwrap();
     // Lines such as: CA 43 1 0x...1 4x EDR - SW 8 24 0x...80 ( 'node00192 mlx5_0' - 'leaf08' )
-    let hosts = net.lines().filter(|line| line.starts_with("CA ") && line.contains(&format!("'{DEAD}'")));
-    let hosts: Vec<String> = hosts.map(|line| line.split(['\'', ' ']).find(|word| word.starts_with("node")).unwrap().to_owned()).collect();
+    let hosts = net
+        .lines()
+        .filter(|line| line.starts_with("CA ") && line.contains(&format!("'{DEAD}'")));
+    let hosts: Vec<String> = hosts
+        .map(|line| {
+            line.split(['\'', ' '])
+                .find(|word| word.starts_with("node"))
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
     assert_eq!(hosts.len(), 24);
     let mut raw = Raw::default();
     raw.simulated.scenario_start = "2s".to_owned();
     raw.simulated.scenario_length = "1h".to_owned();
     raw.simulated.dead = std::iter::once(DEAD.to_owned()).chain(hosts).collect();
-    record(folder, &net.replace(RENAMED, HOSTILE), &raw, SLOTS_OF_FAULTS);
+    record(
+        folder,
+        &net.replace(RENAMED, HOSTILE),
+        &raw,
+        SLOTS_OF_FAULTS,
+    );
 }
 
 /// Writes the records of each sampler, and the configuration of a hub without its input.
@@ -88,7 +121,11 @@ fn record(folder: &Path, net: &str, raw: &Raw, slots: u64) {
     }
     let jobs = folder.join("jobs.csv");
     fs::write(&jobs, &recording.jobs).unwrap();
-    let groups = recording.storage.iter().map(|group| format!("{group:?}")).collect::<String>();
+    let groups = recording
+        .storage
+        .iter()
+        .map(|group| format!("{group:?}"))
+        .collect::<String>();
     let config = format!("fabric = \"tree\"\njobs = {jobs:?}\ngroups = [{groups}]\n");
     fs::write(folder.join("hub.toml"), config).unwrap();
 }
@@ -97,7 +134,9 @@ fn record(folder: &Path, net: &str, raw: &Raw, slots: u64) {
 fn run(file: &str, record: fn(&Path)) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     if !BROWSERS.iter().any(|path| Path::new(path).exists()) {
-        return skip("Chromium is not installed; the page is not tested in a browser (Debian: apt install chromium)");
+        return skip(
+            "Chromium is not installed; the page is not tested in a browser (Debian: apt install chromium)",
+        );
     }
     if !folder.join("page/node_modules/playwright-core").exists() {
         return skip("the packages of the page are not installed; run npm ci in hub/page");
@@ -113,5 +152,9 @@ fn run(file: &str, record: fn(&Path)) {
         .output()
         .expect("node is installed");
     let report = String::from_utf8_lossy(&tests.stdout);
-    assert!(tests.status.success(), "{report}\n{}", String::from_utf8_lossy(&tests.stderr));
+    assert!(
+        tests.status.success(),
+        "{report}\n{}",
+        String::from_utf8_lossy(&tests.stderr)
+    );
 }

@@ -188,7 +188,9 @@ pub enum AssignmentsError {
         problem: String,
     },
     /// The file has another version.
-    #[error("cannot read {place}: another version of the assignments file (found {found}, expected {VERSION})")]
+    #[error(
+        "cannot read {place}: another version of the assignments file (found {found}, expected {VERSION})"
+    )]
     #[diagnostic(help("use ibnet-gen and ibnet-sweep of the same release"))]
     Version {
         /// Name and line of the file.
@@ -198,7 +200,9 @@ pub enum AssignmentsError {
     },
     /// The file contradicts itself.
     #[error("cannot read {place}: {problem}")]
-    #[diagnostic(help("the file was truncated or edited: write it again with `ibnet-gen -o FILE`"))]
+    #[diagnostic(help(
+        "the file was truncated or edited: write it again with `ibnet-gen -o FILE`"
+    ))]
     Inconsistent {
         /// Name and line of the file.
         place: String,
@@ -206,7 +210,11 @@ pub enum AssignmentsError {
         problem: String,
     },
     /// The file has no block for a host.
-    #[error("cannot find the sampler `{}`: it is not in the assignments (found {})", Printable(host), known)]
+    #[error(
+        "cannot find the sampler `{}`: it is not in the assignments (found {})",
+        Printable(host),
+        known
+    )]
     #[diagnostic(help(
         "{}give one of these with --sampler HOST, or add this host to the samplers of ibnet-gen",
         nearest.as_ref().map(|name| format!("did you mean `{}`? ", Printable(name))).unwrap_or_default()
@@ -223,11 +231,13 @@ pub enum AssignmentsError {
 
 /// Returns the SHA-256 of some octets in hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        // Writing to a String does not fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a String does not fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
 }
 
 impl Assignments {
@@ -240,8 +250,17 @@ impl Assignments {
     /// error contains some of the hosts of the file.
     pub fn of_host(&self, host: &str) -> Result<Vec<&Sampler>, AssignmentsError> {
         const MAX_NAMES: usize = 8;
-        let at = |sampler: &Sampler| sampler.subnet.as_ref().is_some_and(|subnet| host == format!("{}@{subnet}", sampler.host));
-        let mut of_host: Vec<_> = self.samplers.iter().filter(|sampler| sampler.host == host || at(sampler)).collect();
+        let at = |sampler: &Sampler| {
+            sampler
+                .subnet
+                .as_ref()
+                .is_some_and(|subnet| host == format!("{}@{subnet}", sampler.host))
+        };
+        let mut of_host: Vec<_> = self
+            .samplers
+            .iter()
+            .filter(|sampler| sampler.host == host || at(sampler))
+            .collect();
         of_host.sort_by_key(|sampler| sampler.is_secondary());
         if !of_host.is_empty() {
             return Ok(of_host);
@@ -250,14 +269,22 @@ impl Assignments {
         names.sort_unstable();
         names.dedup();
         let more = names.len().saturating_sub(MAX_NAMES);
-        let some: Vec<_> = names.iter().take(MAX_NAMES).map(|name| Printable(name).to_string()).collect();
+        let some: Vec<_> = names
+            .iter()
+            .take(MAX_NAMES)
+            .map(|name| Printable(name).to_string())
+            .collect();
         let known = match (names.is_empty(), more) {
             (true, _) => "none".to_owned(),
             (_, 0) => some.join(", "),
             _ => format!("{} and {more} more", some.join(", ")),
         };
         let nearest = hostlist::nearest(host, names.into_iter()).map(str::to_owned);
-        Err(AssignmentsError::UnknownSampler { host: host.to_owned(), nearest, known })
+        Err(AssignmentsError::UnknownSampler {
+            host: host.to_owned(),
+            nearest,
+            known,
+        })
     }
 }
 
@@ -266,17 +293,43 @@ impl Sampler {
     /// about equal numbers of ports. A device is never split, so the numbers differ by at most the
     /// ports of one device.
     pub fn divided(&self, parts: usize) -> Vec<Self> {
-        let Self { host, subnet, ca, ca_port, role, offset, .. } = self.clone();
-        let mut shares = vec![Self { host, subnet, ca, ca_port, role, offset, port_count: 0, devices: Vec::new() }; parts];
+        let Self {
+            host,
+            subnet,
+            ca,
+            ca_port,
+            role,
+            offset,
+            ..
+        } = self.clone();
+        let mut shares = vec![
+            Self {
+                host,
+                subnet,
+                ca,
+                ca_port,
+                role,
+                offset,
+                port_count: 0,
+                devices: Vec::new()
+            };
+            parts
+        ];
         let mut devices: Vec<_> = self.devices.iter().enumerate().collect();
         // Each device, the largest first, goes to the part with the fewest ports.
         devices.sort_by_key(|(_, device)| Reverse(device.ports.len()));
         let mut owners = vec![0; self.devices.len()];
         for (at, device) in devices {
-            let least = (0..parts).min_by_key(|part| shares[*part].port_count).unwrap_or(0);
-            (owners[at], shares[least].port_count) = (least, shares[least].port_count + device.ports.len() as u32);
+            let least = (0..parts)
+                .min_by_key(|part| shares[*part].port_count)
+                .unwrap_or(0);
+            (owners[at], shares[least].port_count) =
+                (least, shares[least].port_count + device.ports.len() as u32);
         }
-        self.devices.iter().zip(owners).for_each(|(device, owner)| shares[owner].devices.push(device.clone()));
+        self.devices
+            .iter()
+            .zip(owners)
+            .for_each(|(device, owner)| shares[owner].devices.push(device.clone()));
         shares
     }
 

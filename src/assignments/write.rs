@@ -16,7 +16,10 @@ impl Assignments {
     }
 
     fn write(&self, header: &Header, to: &mut String) -> Result {
-        writeln!(to, "# Which sampler queries which ports. Written by ibnet-gen: change its arguments, not this file.")?;
+        writeln!(
+            to,
+            "# Which sampler queries which ports. Written by ibnet-gen: change its arguments, not this file."
+        )?;
         for (name, sha256) in &header.sources {
             writeln!(to, "# source:  {} (SHA-256 {sha256})", Printable(name))?;
         }
@@ -25,7 +28,9 @@ impl Assignments {
         if let Some(at) = self.at {
             writeln!(to, "{}", time_line(at))?;
         }
-        self.samplers.iter().try_for_each(|sampler| sampler.write(to))
+        self.samplers
+            .iter()
+            .try_for_each(|sampler| sampler.write(to))
     }
 }
 
@@ -33,7 +38,11 @@ impl Assignments {
 /// other octets stay as they are. `text` is a valid plan as [`Assignments::to_toml`] writes it.
 pub fn with_time(text: &str, at: u64) -> String {
     let is_heading = |line: &str| line.trim_start().starts_with('[');
-    let is_key = |line: &str, key: &str| line.split('=').next().is_some_and(|name| name.trim() == key);
+    let is_key = |line: &str, key: &str| {
+        line.split('=')
+            .next()
+            .is_some_and(|name| name.trim() == key)
+    };
     let mut changed = String::with_capacity(text.len() + 64);
     let mut is_top = true;
     for line in text.split_inclusive('\n') {
@@ -51,7 +60,10 @@ pub fn with_time(text: &str, at: u64) -> String {
 }
 
 fn time_line(at: u64) -> String {
-    format!("at = \"{}\"", humantime::format_rfc3339(UNIX_EPOCH + Duration::from_nanos(at)))
+    format!(
+        "at = \"{}\"",
+        humantime::format_rfc3339(UNIX_EPOCH + Duration::from_nanos(at))
+    )
 }
 
 impl Sampler {
@@ -79,7 +91,11 @@ impl Sampler {
 
 impl AssignedDevice {
     fn write(&self, to: &mut String) -> Result {
-        writeln!(to, "  [[sampler.device]]\n  guid = \"{}\"\n  lid = {}\n  kind = \"{}\"", self.guid, self.lid, self.kind)?;
+        writeln!(
+            to,
+            "  [[sampler.device]]\n  guid = \"{}\"\n  lid = {}\n  kind = \"{}\"",
+            self.guid, self.lid, self.kind
+        )?;
         writeln!(to, "  name = {}", quoted(&self.name))?;
         if let Some(hops) = self.hops {
             writeln!(to, "  hops = {hops}")?;
@@ -91,9 +107,23 @@ impl AssignedDevice {
 impl AssignedPort {
     fn write(&self, to: &mut String) -> Result {
         let (width, speed) = (quoted(&self.width), quoted(&self.speed));
-        writeln!(to, "    [[sampler.device.port]]\n    num = {}\n    width = {width}\n    speed = {speed}", self.num)?;
-        if let Some(AssignedPeer { guid, lid, port, name }) = &self.peer {
-            writeln!(to, "    peer = {{ guid = \"{guid}\", lid = {lid}, port = {port}, name = {} }}", quoted(name))?;
+        writeln!(
+            to,
+            "    [[sampler.device.port]]\n    num = {}\n    width = {width}\n    speed = {speed}",
+            self.num
+        )?;
+        if let Some(AssignedPeer {
+            guid,
+            lid,
+            port,
+            name,
+        }) = &self.peer
+        {
+            writeln!(
+                to,
+                "    peer = {{ guid = \"{guid}\", lid = {lid}, port = {port}, name = {} }}",
+                quoted(name)
+            )?;
         }
         Ok(())
     }
@@ -110,7 +140,10 @@ struct Quoted<'a>(&'a str);
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         // Fast path for nearly all names: no character needs an escape or another kind of string.
-        let is_plain = self.0.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\'));
+        let is_plain = self
+            .0
+            .bytes()
+            .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\'));
         if is_plain {
             return write!(f, "\"{}\"", self.0);
         }

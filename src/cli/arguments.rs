@@ -29,15 +29,23 @@ pub fn wrong_arguments(error: &clap::Error) -> ExitCode {
 #[cfg(feature = "pages")]
 fn write_pages(program: clap::Command) -> Result<(), ExitCode> {
     let mut given = std::env::args_os().skip(1);
-    if given.next().is_none_or(|first| first != super::pages::ARGUMENT) {
+    if given
+        .next()
+        .is_none_or(|first| first != super::pages::ARGUMENT)
+    {
         return Ok(());
     }
-    let Some(folder) = given.next() else { return Ok(()) };
+    let Some(folder) = given.next() else {
+        return Ok(());
+    };
     let folder = std::path::PathBuf::from(folder);
     match super::pages::write(program, &folder) {
         Ok(()) => Err(ExitCode::SUCCESS),
         Err(error) => {
-            super::note(&format!("cannot write pages to {}: {error}", folder.display()));
+            super::note(&format!(
+                "cannot write pages to {}: {error}",
+                folder.display()
+            ));
             Err(ExitCode::from(1))
         }
     }

@@ -27,7 +27,11 @@ pub fn is_dash(path: &Path) -> bool {
 
 /// Returns the name of an input in messages.
 pub fn name_of(path: &Path) -> String {
-    if is_dash(path) { "standard input".to_owned() } else { path.display().to_string() }
+    if is_dash(path) {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    }
 }
 
 /// Opens a file, or standard input for `-`, to read it line by line.
@@ -38,7 +42,10 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
     if is_dash(path) {
         return Ok(Box::new(io::stdin().lock()));
     }
-    let opened = File::open(path).map_err(|source| InputError { path: path.to_owned(), source })?;
+    let opened = File::open(path).map_err(|source| InputError {
+        path: path.to_owned(),
+        source,
+    })?;
     Ok(Box::new(BufReader::new(opened)))
 }
 
@@ -47,13 +54,22 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, InputError> {
 /// # Errors
 /// Returns the error of the operating system, and an error if the file has more octets.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
-    let read = if is_dash(path) { limits::read(io::stdin().lock(), most) } else { limits::read_file(path, most) };
-    read.map_err(|source| InputError { path: path.to_owned(), source })
+    let read = if is_dash(path) {
+        limits::read(io::stdin().lock(), most)
+    } else {
+        limits::read_file(path, most)
+    };
+    read.map_err(|source| InputError {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::FileTooLarge => "check the path: the file is larger than any real file of its kind",
+        io::ErrorKind::FileTooLarge => {
+            "check the path: the file is larger than any real file of its kind"
+        }
         _ => "give the path of a file that you may read, or `-` for standard input",
     }
 }

@@ -17,8 +17,15 @@ use super::has_colours;
 /// field are not supported, because they need additional crates (regular expressions). If the list
 /// is not valid, `level` is used.
 pub fn log_to_stderr(level: LevelFilter) {
-    let given = env::var("RUST_LOG").ok().filter(|text| !text.is_empty()).and_then(|text| text.parse::<Targets>().ok());
-    let default = || Targets::new().with_default(level).with_target("async_nats", LevelFilter::OFF);
+    let given = env::var("RUST_LOG")
+        .ok()
+        .filter(|text| !text.is_empty())
+        .and_then(|text| text.parse::<Targets>().ok());
+    let default = || {
+        Targets::new()
+            .with_default(level)
+            .with_target("async_nats", LevelFilter::OFF)
+    };
     // A failed write of the log must not disturb the sweep.
     let format = tracing_subscriber::fmt::layer()
         .log_internal_errors(false)
@@ -27,12 +34,18 @@ pub fn log_to_stderr(level: LevelFilter) {
         .with_target(false);
     let registry = tracing_subscriber::registry().with(given.unwrap_or_else(default));
     // A test may have set its own subscriber. In this case that subscriber stays in use.
-    let _ = if is_journal() { registry.with(format.without_time()).try_init() } else { registry.with(format).try_init() };
+    let _ = if is_journal() {
+        registry.with(format.without_time()).try_init()
+    } else {
+        registry.with(format).try_init()
+    };
 }
 
 /// Returns whether standard error is the journal: `JOURNAL_STREAM` of systemd.exec(5) has its device
 /// and inode.
 fn is_journal() -> bool {
-    let (Ok(stream), Ok(stderr)) = (env::var("JOURNAL_STREAM"), fstat(io::stderr())) else { return false };
+    let (Ok(stream), Ok(stderr)) = (env::var("JOURNAL_STREAM"), fstat(io::stderr())) else {
+        return false;
+    };
     stream == format!("{}:{}", stderr.st_dev, stderr.st_ino)
 }

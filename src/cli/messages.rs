@@ -70,7 +70,11 @@ fn paragraph(to: &mut String, text: &str) {
 
 fn show(text: &str, is_error: bool) {
     let mut stderr = io::stderr().lock();
-    let mut text = if stderr.is_terminal() { wrapped(text) } else { text.to_owned() };
+    let mut text = if stderr.is_terminal() {
+        wrapped(text)
+    } else {
+        text.to_owned()
+    };
     if is_error && has_colours(&stderr) {
         text = text.replacen(HEADING, RED_HEADING, 1);
     }
@@ -80,7 +84,9 @@ fn show(text: &str, is_error: bool) {
 
 /// Breaks long lines. Continuation lines start at the column of the text.
 fn wrapped(text: &str) -> String {
-    text.lines().map(|line| fill(line.trim_end(), text_column(line)) + "\n").collect()
+    text.lines()
+        .map(|line| fill(line.trim_end(), text_column(line)) + "\n")
+        .collect()
 }
 
 /// Returns the column at which the text of a line begins. The text begins after the indentation,
@@ -102,26 +108,54 @@ mod tests {
 
     #[test]
     fn error_has_cause_and_help_and_no_control_characters() {
-        let error = OutputError { path: "a\u{1b}[2J".into(), source: io::Error::other("first\nsecond") };
+        let error = OutputError {
+            path: "a\u{1b}[2J".into(),
+            source: io::Error::other("first\nsecond"),
+        };
         let text = explain(&error);
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[..3], ["error: cannot write a\\u{1b}[2J", "cause: first", "      second"]);
+        assert_eq!(
+            lines[..3],
+            [
+                "error: cannot write a\\u{1b}[2J",
+                "cause: first",
+                "      second"
+            ]
+        );
         assert!(lines[3].starts_with("help: give a path"), "{text}");
     }
 
     #[test]
     fn long_lines_are_broken_between_words() {
         let word = "word ".repeat(30);
-        for (heading, indent) in [("help: ", 6), ("note      ", 10), ("            line 7: ", 14)] {
+        for (heading, indent) in [
+            ("help: ", 6),
+            ("note      ", 10),
+            ("            line 7: ", 14),
+        ] {
             let text = wrapped(&format!("{heading}{word}\nshort\n"));
             let lines: Vec<_> = text.lines().collect();
-            assert!(lines.len() > 2 && lines.iter().all(|line| line.len() <= 80), "{text}");
+            assert!(
+                lines.len() > 2 && lines.iter().all(|line| line.len() <= 80),
+                "{text}"
+            );
             assert!(lines[0].starts_with(heading), "{text}");
-            assert!(lines[1].starts_with(&format!("{:indent$}word", "")), "{text}");
-            assert_eq!(text.split_whitespace().filter(|each| *each == "word").count(), 30);
+            assert!(
+                lines[1].starts_with(&format!("{:indent$}word", "")),
+                "{text}"
+            );
+            assert_eq!(
+                text.split_whitespace()
+                    .filter(|each| *each == "word")
+                    .count(),
+                30
+            );
             assert_eq!(lines.last(), Some(&"short"));
         }
         assert_eq!(wrapped(&"x".repeat(100)), "x".repeat(100) + "\n");
-        assert_eq!(wrapped("\n --report FILE  has all\n"), "\n --report FILE  has all\n");
+        assert_eq!(
+            wrapped("\n --report FILE  has all\n"),
+            "\n --report FILE  has all\n"
+        );
     }
 }

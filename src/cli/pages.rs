@@ -49,8 +49,15 @@ fn pages(command: &Command, name: &str, folder: &Path) -> io::Result<()> {
     let mut text = Vec::new();
     page.render(&mut text)?;
     fs::write(folder.join(format!("{name}.{SECTION}")), text)?;
-    for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        pages(subcommand, &format!("{name}-{}", subcommand.get_name()), folder)?;
+    for subcommand in command
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+    {
+        pages(
+            subcommand,
+            &format!("{name}-{}", subcommand.get_name()),
+            folder,
+        )?;
     }
     Ok(())
 }
@@ -63,8 +70,14 @@ mod tests {
     fn pages_and_completions_contain_every_argument_and_subcommand() {
         let folder = tempfile::tempdir().unwrap();
         let program = || {
-            let inner = Command::new("check").about("Checks a host").arg(Arg::new("quiet").long("quiet").help("Prints less"));
-            Command::new("ibnet-x").about("Measures").version("1").arg(Arg::new("interval").long("interval").help("Time")).subcommand(inner)
+            let inner = Command::new("check")
+                .about("Checks a host")
+                .arg(Arg::new("quiet").long("quiet").help("Prints less"));
+            Command::new("ibnet-x")
+                .about("Measures")
+                .version("1")
+                .arg(Arg::new("interval").long("interval").help("Time"))
+                .subcommand(inner)
         };
         super::write(program(), folder.path()).unwrap();
         let read = |path: &str| std::fs::read_to_string(folder.path().join(path)).unwrap();
@@ -72,7 +85,10 @@ mod tests {
         assert!(read("man/ibnet-x-check.8").contains(r"\-\-quiet"));
         for path in ["bash/ibnet-x", "zsh/_ibnet-x", "fish/ibnet-x.fish"] {
             let text = read(path);
-            assert!(text.contains("interval") && text.contains("quiet"), "{path}: {text}");
+            assert!(
+                text.contains("interval") && text.contains("quiet"),
+                "{path}: {text}"
+            );
         }
     }
 }

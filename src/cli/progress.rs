@@ -10,7 +10,9 @@ impl Progress {
     /// Creates a bar with a number of steps. `unit` is the name of the steps, such as `slots`.
     pub fn new(steps: u64, unit: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template(&format!("{{wide_bar:.cyan/blue}} {{pos}} of {{len}} {unit}"));
+        let style = ProgressStyle::with_template(&format!(
+            "{{wide_bar:.cyan/blue}} {{pos}} of {{len}} {unit}"
+        ));
         Self(style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style)))
     }
 

@@ -25,7 +25,10 @@ struct Last(Option<(&'static str, Instant)>);
 impl Last {
     /// Returns whether a signal is no copy of the last one.
     fn accepts(&mut self, name: &'static str, now: Instant) -> bool {
-        if self.0.is_some_and(|(last, at)| last == name && now.duration_since(at) < COPY) {
+        if self
+            .0
+            .is_some_and(|(last, at)| last == name && now.duration_since(at) < COPY)
+        {
             return false;
         }
         self.0 = Some((name, now));
@@ -39,7 +42,11 @@ impl Signals {
     /// # Errors
     /// Returns the error of the operating system.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())?, last: Last::default() })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            last: Last::default(),
+        })
     }
 
     /// Waits for the next signal and returns its name. Ignores the same signal within 100 ms.
@@ -68,7 +75,9 @@ impl Hangups {
     /// Returns the error of the operating system.
     pub fn new() -> io::Result<Self> {
         let service = !io::stderr().is_terminal();
-        Ok(Self(service.then(|| signal(SignalKind::hangup())).transpose()?))
+        Ok(Self(
+            service.then(|| signal(SignalKind::hangup())).transpose()?,
+        ))
     }
 
     /// Returns a receiver that never receives a signal. Then SIGHUP ends the program.
@@ -94,7 +103,13 @@ mod tests {
         let (mut last, start) = (Last::default(), Instant::now());
         assert!(last.accepts("SIGTERM", start));
         assert!(!last.accepts("SIGTERM", start + COPY / 2));
-        assert!(last.accepts("SIGINT", start + COPY / 2), "another signal is no copy");
-        assert!(last.accepts("SIGINT", start + COPY * 2), "the time has passed");
+        assert!(
+            last.accepts("SIGINT", start + COPY / 2),
+            "another signal is no copy"
+        );
+        assert!(
+            last.accepts("SIGINT", start + COPY * 2),
+            "the time has passed"
+        );
     }
 }

@@ -16,7 +16,9 @@ const NEW_FILE_MODE: u32 = 0o666;
 /// Error of an output file that cannot be written. An older file at this path is not changed.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("cannot write {}", path.display())]
-#[diagnostic(help("give a path in a directory that you may write to and that has free space, or `-` for standard output"))]
+#[diagnostic(help(
+    "give a path in a directory that you may write to and that has free space, or `-` for standard output"
+))]
 pub struct OutputError {
     /// Path of the file.
     pub path: PathBuf,
@@ -50,25 +52,44 @@ impl<'a> Staged<'a> {
     /// # Errors
     /// Returns the error of the operating system: missing directory, permissions, no space.
     pub fn new(path: &Path, bytes: &'a [u8]) -> Result<Self, OutputError> {
-        let failed = |source| OutputError { path: path.to_owned(), source };
+        let failed = |source| OutputError {
+            path: path.to_owned(),
+            source,
+        };
         if is_dash(path) {
-            return Ok(Self { path: path.to_owned(), content: Content::Direct(bytes) });
+            return Ok(Self {
+                path: path.to_owned(),
+                content: Content::Direct(bytes),
+            });
         }
         // For a symbolic link, its target is replaced, not the link itself.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let old = fs::metadata(&path).ok();
-        if old.as_ref().is_some_and(|old| !old.is_file() && !old.is_dir()) {
-            return Ok(Self { path, content: Content::Direct(bytes) });
+        if old
+            .as_ref()
+            .is_some_and(|old| !old.is_file() && !old.is_dir())
+        {
+            return Ok(Self {
+                path,
+                content: Content::Direct(bytes),
+            });
         }
         if old.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
         let mut file = beside(&path).map_err(failed)?;
         if let Some(old) = old {
-            file.as_file().set_permissions(old.permissions()).map_err(failed)?;
+            file.as_file()
+                .set_permissions(old.permissions())
+                .map_err(failed)?;
         }
-        file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-        Ok(Self { path, content: Content::Beside(file) })
+        file.write_all(bytes)
+            .and_then(|()| file.as_file().sync_all())
+            .map_err(failed)?;
+        Ok(Self {
+            path,
+            content: Content::Beside(file),
+        })
     }
 
     /// Moves the output to its path. If the reader of standard output is closed, this is not an
@@ -81,7 +102,10 @@ impl<'a> Staged<'a> {
         let done = match content {
             Content::Beside(file) => file.persist(&path).map(drop).map_err(|error| error.error),
             Content::Direct(bytes) if is_dash(&path) => print(bytes),
-            Content::Direct(bytes) => File::options().write(true).open(&path).and_then(|mut file| file.write_all(bytes)),
+            Content::Direct(bytes) => File::options()
+                .write(true)
+                .open(&path)
+                .and_then(|mut file| file.write_all(bytes)),
         };
         done.map_err(|source| OutputError { path, source })
     }
@@ -91,10 +115,17 @@ impl<'a> Staged<'a> {
 /// cannot cross file systems.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or_else(|| Path::new("."));
     let prefix = format!(".{}.", name.to_string_lossy());
     let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".tmp").permissions(Permissions::from_mode(NEW_FILE_MODE)).tempfile_in(directory)
+    builder
+        .prefix(&prefix)
+        .suffix(".tmp")
+        .permissions(Permissions::from_mode(NEW_FILE_MODE))
+        .tempfile_in(directory)
 }
 
 #[cfg(test)]
@@ -102,7 +133,10 @@ mod tests {
     use super::*;
 
     fn names(dir: &Path) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -115,7 +149,10 @@ mod tests {
         let second = Staged::new(&path, b"2").unwrap();
         first.commit().unwrap();
         second.commit().unwrap();
-        assert_eq!((fs::read_to_string(&path).unwrap(), names(dir.path())), ("2".to_owned(), vec!["out".to_owned()]));
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap(), names(dir.path())),
+            ("2".to_owned(), vec!["out".to_owned()])
+        );
     }
 
     #[test]
@@ -124,16 +161,26 @@ mod tests {
         let path = dir.path().join("out");
         fs::write(&path, "old").unwrap();
         drop(Staged::new(&path, b"new").unwrap());
-        assert_eq!((fs::read_to_string(&path).unwrap(), names(dir.path())), ("old".to_owned(), vec!["out".to_owned()]));
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap(), names(dir.path())),
+            ("old".to_owned(), vec!["out".to_owned()])
+        );
         Staged::new(&path, b"new").unwrap().commit().unwrap();
-        assert_eq!((fs::read_to_string(&path).unwrap(), names(dir.path())), ("new".to_owned(), vec!["out".to_owned()]));
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap(), names(dir.path())),
+            ("new".to_owned(), vec!["out".to_owned()])
+        );
     }
 
     #[test]
     fn mode_of_an_older_file_is_kept_and_a_new_file_follows_the_umask() {
         let dir = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        let (old, new, plain) = (dir.path().join("old"), dir.path().join("new"), dir.path().join("plain"));
+        let (old, new, plain) = (
+            dir.path().join("old"),
+            dir.path().join("new"),
+            dir.path().join("plain"),
+        );
         fs::write(&old, "old").unwrap();
         fs::set_permissions(&old, Permissions::from_mode(0o640)).unwrap();
         Staged::new(&old, b"new").unwrap().commit().unwrap();
@@ -145,7 +192,10 @@ mod tests {
 
     #[test]
     fn special_files_are_not_replaced() {
-        Staged::new(Path::new("/dev/null"), b"new").unwrap().commit().unwrap();
+        Staged::new(Path::new("/dev/null"), b"new")
+            .unwrap()
+            .commit()
+            .unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
         let dir = tempfile::tempdir().unwrap();
         assert!(Staged::new(dir.path(), b"new").is_err());

@@ -21,7 +21,10 @@ pub fn print(bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// Returns the error of the operating system.
 pub fn print_line(line: &str) -> Result<(), OutputError> {
-    print(format!("{line}\n").as_bytes()).map_err(|source| OutputError { path: "standard output".into(), source })
+    print(format!("{line}\n").as_bytes()).map_err(|source| OutputError {
+        path: "standard output".into(),
+        source,
+    })
 }
 
 /// Returns whether standard output is a terminal that shows colours. Returns false if `NO_COLOR` is

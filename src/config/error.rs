@@ -42,8 +42,12 @@ pub enum ConfigError {
     ))]
     NothingToSweep,
     /// An output needs the feature `nats`.
-    #[error("{place}cannot use an output of type \"nats\": this ibnet-sweep was built without NATS")]
-    #[diagnostic(help("build it with `make build-full`, or install a package; or remove this [[output]]"))]
+    #[error(
+        "{place}cannot use an output of type \"nats\": this ibnet-sweep was built without NATS"
+    )]
+    #[diagnostic(help(
+        "build it with `make build-full`, or install a package; or remove this [[output]]"
+    ))]
     NoNats {
         /// Position as `FILE:LINE: `, or an empty string.
         place: String,
@@ -52,7 +56,9 @@ pub enum ConfigError {
     },
     /// A published plan needs the feature `nats`.
     #[error("{place}cannot use assignments: this ibnet-sweep was built without NATS")]
-    #[diagnostic(help("build it with `make build-full`, or install a package; or give the path of a file"))]
+    #[diagnostic(help(
+        "build it with `make build-full`, or install a package; or give the path of a file"
+    ))]
     NoNatsForPlan {
         /// Position as `FILE:LINE: `, or an empty string.
         place: String,
@@ -70,7 +76,10 @@ pub enum ConfigError {
 
 impl From<metrics::SettingsError> for ConfigError {
     fn from(source: metrics::SettingsError) -> Self {
-        Self::Metrics { place: String::new(), source }
+        Self::Metrics {
+            place: String::new(),
+            source,
+        }
     }
 }
 
@@ -78,9 +87,18 @@ impl ConfigError {
     /// Adds the line of the file that has the value. A value that the file does not set has no line.
     #[must_use]
     pub fn placed(mut self, path: &Path, text: &str) -> Self {
-        let at = |line: Option<usize>| line.map(|line| format!("{}:{line}: ", path.display())).unwrap_or_default();
+        let at = |line: Option<usize>| {
+            line.map(|line| format!("{}:{line}: ", path.display()))
+                .unwrap_or_default()
+        };
         match &mut self {
-            Self::Value { place, key, table, found, .. } => {
+            Self::Value {
+                place,
+                key,
+                table,
+                found,
+                ..
+            } => {
                 let (inside, key) = match key.split_once('.') {
                     Some(parts) => parts,
                     // Here `found` is the name of a key that is not permitted in this [[output]]
@@ -90,8 +108,12 @@ impl ConfigError {
                 };
                 *place = at(keys::line_of(text, inside, *table, key));
             }
-            Self::NoNats { place, table } => *place = at(keys::line_of(text, "output", Some(*table), "type")),
-            Self::NoNatsForPlan { place } => *place = at(keys::line_of(text, "", None, "assignments")),
+            Self::NoNats { place, table } => {
+                *place = at(keys::line_of(text, "output", Some(*table), "type"))
+            }
+            Self::NoNatsForPlan { place } => {
+                *place = at(keys::line_of(text, "", None, "assignments"))
+            }
             Self::Metrics { place, source } => {
                 use metrics::SettingsError::{Both, Families, Half, Listen, Network, Open, Unused};
                 let key = match source {
@@ -122,8 +144,17 @@ impl ConfigError {
 
 /// Keys outside tables that have no flag. Of the keys inside tables, only `simulated.scenario` has
 /// a flag.
-const WITHOUT_FLAG: [&str; 9] =
-    ["cpus", "drain", "force_groups", "identity", "max_mads_per_second", "output", "peers", "traps", "wait_every"];
+const WITHOUT_FLAG: [&str; 9] = [
+    "cpus",
+    "drain",
+    "force_groups",
+    "identity",
+    "max_mads_per_second",
+    "output",
+    "peers",
+    "traps",
+    "wait_every",
+];
 
 /// Returns the remedy: an example, and the places where a key can be set.
 fn remedy(key: &str, nearest: Option<&str>) -> String {
@@ -131,24 +162,59 @@ fn remedy(key: &str, nearest: Option<&str>) -> String {
         "simulated.scenario" => Some("scenario"),
         key => Some(key).filter(|key| !key.contains('.') && !WITHOUT_FLAG.contains(key)),
     };
-    let nearest = nearest.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
-    let flag = flag.map(|flag| format!(", or use --{flag}")).unwrap_or_default();
-    let example = KEYS.example(key).map(|line| format!(" to a valid value, such as {line}")).unwrap_or_default();
-    format!("{nearest}set {key} in ibnet.toml{example}{flag}; ibnet.toml.example lists every key with its unit and default")
+    let nearest = nearest
+        .map(|name| format!("did you mean {name}? "))
+        .unwrap_or_default();
+    let flag = flag
+        .map(|flag| format!(", or use --{flag}"))
+        .unwrap_or_default();
+    let example = KEYS
+        .example(key)
+        .map(|line| format!(" to a valid value, such as {line}"))
+        .unwrap_or_default();
+    format!(
+        "{nearest}set {key} in ibnet.toml{example}{flag}; ibnet.toml.example lists every key with its unit and default"
+    )
 }
 
 /// Returns the error for a value that does not have the expected form.
 pub(super) fn value(key: &'static str, found: &impl ToString, expected: &str) -> ConfigError {
     let (place, found, expected) = (String::new(), found.to_string(), expected.to_owned());
-    ConfigError::Value { place, key, table: None, found, expected, nearest: None }
+    ConfigError::Value {
+        place,
+        key,
+        table: None,
+        found,
+        expected,
+        nearest: None,
+    }
 }
 
 /// Returns the error for a value that is not one of the names. It suggests the most similar name.
-pub(super) fn value_among(key: &'static str, found: &str, expected: &str, names: &[&'static str]) -> ConfigError {
+pub(super) fn value_among(
+    key: &'static str,
+    found: &str,
+    expected: &str,
+    names: &[&'static str],
+) -> ConfigError {
     match value(key, &found, expected) {
-        ConfigError::Value { place, key, table, found, expected, .. } => {
+        ConfigError::Value {
+            place,
+            key,
+            table,
+            found,
+            expected,
+            ..
+        } => {
             let nearest = suggest::nearest(&found, names);
-            ConfigError::Value { place, key, table, found, expected, nearest }
+            ConfigError::Value {
+                place,
+                key,
+                table,
+                found,
+                expected,
+                nearest,
+            }
         }
         other => other,
     }

@@ -10,7 +10,10 @@ pub struct Keys {
 }
 
 /// The keys of `ibnet.toml`.
-pub(super) static KEYS: Keys = Keys { file: "ibnet.toml.example", examples: &[EXAMPLES, SIMULATED] };
+pub(super) static KEYS: Keys = Keys {
+    file: "ibnet.toml.example",
+    examples: &[EXAMPLES, SIMULATED],
+};
 
 /// The keys of the table `[simulated]`.
 pub const SIMULATED: &[(&str, &str)] = &[
@@ -90,7 +93,10 @@ impl Keys {
     /// name of its table: `output.keep`.
     pub fn example(&self, key: &str) -> Option<String> {
         let (_, value) = self.iter().find(|(name, _)| *name == key)?;
-        Some(format!("{} = {value}", key.rsplit('.').next().unwrap_or(key)))
+        Some(format!(
+            "{} = {value}",
+            key.rsplit('.').next().unwrap_or(key)
+        ))
     }
 
     /// Returns whether a key or a table exists. `key` has the name of its table.
@@ -101,8 +107,16 @@ impl Keys {
 
     /// Returns the keys of a table, or the keys and the tables of the file if `table` is empty.
     pub(super) fn names(&self, table: &str) -> Vec<&'static str> {
-        let inside = |name: &'static str| if table.is_empty() { Some(name) } else { name.strip_prefix(table)?.strip_prefix('.') };
-        self.iter().filter_map(|(name, _)| inside(name)?.split('.').next()).collect()
+        let inside = |name: &'static str| {
+            if table.is_empty() {
+                Some(name)
+            } else {
+                name.strip_prefix(table)?.strip_prefix('.')
+            }
+        };
+        self.iter()
+            .filter_map(|(name, _)| inside(name)?.split('.').next())
+            .collect()
     }
 
     fn iter(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> + use<> {
@@ -118,7 +132,11 @@ mod tests {
 
     /// Returns the keys of a table. `within` is its name with a dot, or empty.
     fn keys(table: &toml::Table, within: &str) -> Vec<String> {
-        table.iter().filter(|(_, value)| !value.is_table()).map(|(key, _)| format!("{within}{key}")).collect()
+        table
+            .iter()
+            .filter(|(_, value)| !value.is_table())
+            .map(|(key, _)| format!("{within}{key}"))
+            .collect()
     }
 
     #[test]
@@ -126,10 +144,17 @@ mod tests {
         let defaults = toml::Table::try_from(Raw::default()).expect("it serializes");
         let mut expected = keys(&defaults, "");
         for inner in ["simulated", "metrics", "plan_server"] {
-            expected.extend(keys(defaults[inner].as_table().expect("a table"), &format!("{inner}.")));
+            expected.extend(keys(
+                defaults[inner].as_table().expect("a table"),
+                &format!("{inner}."),
+            ));
         }
-        let mut of_outputs: Vec<_> =
-            TYPES.iter().flat_map(|(_, keys)| *keys).chain(&["type", "buffer_mib"]).map(|key| format!("output.{key}")).collect();
+        let mut of_outputs: Vec<_> = TYPES
+            .iter()
+            .flat_map(|(_, keys)| *keys)
+            .chain(&["type", "buffer_mib"])
+            .map(|key| format!("output.{key}"))
+            .collect();
         of_outputs.sort();
         of_outputs.dedup();
         expected.extend(of_outputs);
@@ -147,8 +172,14 @@ mod tests {
             };
             let raw: Raw = toml::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
             if !key.contains('.') {
-                let net = if ["net", "assignments"].contains(&&*key) { raw.net.clone() } else { "fabric.p".to_owned() };
-                Raw { net, ..raw }.check().unwrap_or_else(|error| panic!("{text}: {error}"));
+                let net = if ["net", "assignments"].contains(&&*key) {
+                    raw.net.clone()
+                } else {
+                    "fabric.p".to_owned()
+                };
+                Raw { net, ..raw }
+                    .check()
+                    .unwrap_or_else(|error| panic!("{text}: {error}"));
             } else {
                 assert!(matches!(raw.output, Outputs::Tables(_)) == key.starts_with("output."));
             }

@@ -16,9 +16,17 @@ const SECRET: &str = "a value that can have a password, which is not shown";
 #[derive(Debug)]
 pub(super) enum Explained {
     /// A key does not exist. `nearest` is the key that was probably meant.
-    UnknownKey { line: usize, found: String, nearest: Option<String> },
+    UnknownKey {
+        line: usize,
+        found: String,
+        nearest: Option<String>,
+    },
     /// A line or a value is wrong. `key` has the name of its table, and is empty if it is unknown.
-    Wrong { line: usize, key: String, message: String },
+    Wrong {
+        line: usize,
+        key: String,
+        message: String,
+    },
 }
 
 /// Explains an error of the parser for this text, which may have these keys.
@@ -28,19 +36,42 @@ pub(super) fn explain(text: &str, error: &toml::de::Error, keys: &Keys) -> Expla
     let Ok(table) = DeTable::parse(text) else {
         // The text of the line is not shown: it can have a password without a key that is known.
         let message = format!("cannot read this line: {}", error.message());
-        return Explained::Wrong { line, key: key_of_line(text, line).unwrap_or_default(), message };
+        return Explained::Wrong {
+            line,
+            key: key_of_line(text, line).unwrap_or_default(),
+            message,
+        };
     };
     match leaf_at(table.get_ref(), "", at) {
-        None => Explained::Wrong { line, key: String::new(), message: error.message().to_owned() },
+        None => Explained::Wrong {
+            line,
+            key: String::new(),
+            message: error.message().to_owned(),
+        },
         Some(leaf) if keys.has(&leaf.key) => {
-            let found = if leaf.key.contains("password") { SECRET.to_owned() } else { shown(&text[leaf.from..leaf.to]) };
-            let message = format!("cannot use {}: the value is not valid (found {found})", leaf.key);
-            Explained::Wrong { line, key: leaf.key, message }
+            let found = if leaf.key.contains("password") {
+                SECRET.to_owned()
+            } else {
+                shown(&text[leaf.from..leaf.to])
+            };
+            let message = format!(
+                "cannot use {}: the value is not valid (found {found})",
+                leaf.key
+            );
+            Explained::Wrong {
+                line,
+                key: leaf.key,
+                message,
+            }
         }
         Some(leaf) => {
             let (table, found) = leaf.key.rsplit_once('.').unwrap_or(("", &leaf.key));
             let nearest = suggest::nearest(found, &keys.names(table)).map(str::to_owned);
-            Explained::UnknownKey { line, found: found.to_owned(), nearest }
+            Explained::UnknownKey {
+                line,
+                found: found.to_owned(),
+                nearest,
+            }
         }
     }
 }
@@ -61,19 +92,32 @@ fn leaf_at(table: &DeTable<'_>, within: &str, at: usize) -> Option<Leaf> {
             DeValue::Table(table) => leaf_at(table, &format!("{key}."), at),
             DeValue::Array(items) => {
                 let tables = items.iter().filter_map(|item| item.get_ref().as_table());
-                tables.into_iter().find_map(|table| leaf_at(table, &format!("{key}."), at))
+                tables
+                    .into_iter()
+                    .find_map(|table| leaf_at(table, &format!("{key}."), at))
             }
             _ => None,
         };
-        let is_here = (span.start..=span.end).contains(&at) || (name.span().start..=name.span().end).contains(&at);
-        inner.or_else(|| is_here.then_some(Leaf { key, from: span.start, to: span.end }))
+        let is_here = (span.start..=span.end).contains(&at)
+            || (name.span().start..=name.span().end).contains(&at);
+        inner.or_else(|| {
+            is_here.then_some(Leaf {
+                key,
+                from: span.start,
+                to: span.end,
+            })
+        })
     })
 }
 
 /// Returns the key of a line of a text that is not valid TOML.
 fn key_of_line(text: &str, line: usize) -> Option<String> {
     let name = text.lines().nth(line - 1)?.split_once('=')?.0.trim();
-    let table = text.lines().take(line).filter_map(|line| line.trim().strip_prefix('[')).last();
+    let table = text
+        .lines()
+        .take(line)
+        .filter_map(|line| line.trim().strip_prefix('['))
+        .last();
     let table = table.map(|table| table.trim_matches(|c: char| "[] ".contains(c)));
     Some(table.map_or_else(|| name.to_owned(), |table| format!("{table}.{name}")))
 }
@@ -98,7 +142,11 @@ mod tests {
     use super::*;
 
     fn explained(text: &str) -> Explained {
-        explain(text, &toml::from_str::<Raw>(text).expect_err("refused"), &KEYS)
+        explain(
+            text,
+            &toml::from_str::<Raw>(text).expect_err("refused"),
+            &KEYS,
+        )
     }
 
     #[track_caller]
@@ -121,10 +169,15 @@ mod tests {
             ("service_level = 1", Some("sl")),
             ("plan = \"a\"", Some("assignments")),
             ("[[output]]\ntype = \"nats\"\nurl = \"a\"", Some("server")),
-            ("[[output]]\ntype = \"nats\"\npassword = \"CANARY\"", Some("password_file")),
+            (
+                "[[output]]\ntype = \"nats\"\npassword = \"CANARY\"",
+                Some("password_file"),
+            ),
             ("zzz = 1", None),
         ] {
-            let Explained::UnknownKey { nearest, .. } = explained(text) else { panic!("{text}") };
+            let Explained::UnknownKey { nearest, .. } = explained(text) else {
+                panic!("{text}")
+            };
             assert_eq!(nearest.as_deref(), meant, "{text}");
         }
     }
@@ -132,14 +185,32 @@ mod tests {
     #[test]
     fn value_that_is_not_valid_has_its_key() {
         for (text, expected) in [
-            ("window = \"many\"", "window: the value is not valid (found \"many\")"),
+            (
+                "window = \"many\"",
+                "window: the value is not valid (found \"many\")",
+            ),
             ("window = -1", "window: the value is not valid (found -1)"),
-            ("wait_every = 99999999999", "wait_every: the value is not valid (found 99999999999)"),
-            ("cpus = [\n  1,\n  \"x\",\n]", "cpus: the value is not valid (found [ 1, \"x\", ])"),
-            ("[metrics]\nsecondary = 1", "metrics.secondary: the value is not valid (found 1)"),
+            (
+                "wait_every = 99999999999",
+                "wait_every: the value is not valid (found 99999999999)",
+            ),
+            (
+                "cpus = [\n  1,\n  \"x\",\n]",
+                "cpus: the value is not valid (found [ 1, \"x\", ])",
+            ),
+            (
+                "[metrics]\nsecondary = 1",
+                "metrics.secondary: the value is not valid (found 1)",
+            ),
             ("metrics = 1", "metrics: the value is not valid (found 1)"),
-            ("[[output]]\ntype = \"file\"\nkeep = \"7d\"", "output.keep: the value is not valid (found \"7d\")"),
-            ("simulated = { loss = \"x\" }", "simulated.loss: the value is not valid (found \"x\")"),
+            (
+                "[[output]]\ntype = \"file\"\nkeep = \"7d\"",
+                "output.keep: the value is not valid (found \"7d\")",
+            ),
+            (
+                "simulated = { loss = \"x\" }",
+                "simulated.loss: the value is not valid (found \"x\")",
+            ),
         ] {
             assert_eq!(message(text), format!("cannot use {expected}"), "{text}");
         }
@@ -155,7 +226,9 @@ mod tests {
             ("window = 1\nwindow = 2", "window"),
             ("[simulated", ""),
         ] {
-            let Explained::Wrong { key, message, .. } = explained(text) else { panic!("{text}") };
+            let Explained::Wrong { key, message, .. } = explained(text) else {
+                panic!("{text}")
+            };
             assert!(message.starts_with("cannot read this line: "), "{message}");
             assert_eq!(key, expected, "{text}");
         }

@@ -26,7 +26,9 @@ pub enum FileError {
     },
     /// The file is not UTF-8.
     #[error("{}:{line}: cannot read this line: the text is not UTF-8", path.display())]
-    #[diagnostic(help("save the file in the encoding UTF-8, or remove the characters that are not ASCII from this line"))]
+    #[diagnostic(help(
+        "save the file in the encoding UTF-8, or remove the characters that are not ASCII from this line"
+    ))]
     NotUtf8 {
         /// The file.
         path: PathBuf,
@@ -74,7 +76,10 @@ pub enum FileError {
 /// # Errors
 /// Returns an error if the file cannot be read, is not valid TOML, or has an unknown key.
 pub fn read<T: DeserializeOwned>(path: &Path, keys: &'static Keys) -> Result<T, FileError> {
-    let octets = limits::read_file(path, limits::CONFIG).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+    let octets = limits::read_file(path, limits::CONFIG).map_err(|source| FileError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
     parse(text(&octets, path)?, path, keys)
 }
 
@@ -83,18 +88,41 @@ pub fn read<T: DeserializeOwned>(path: &Path, keys: &'static Keys) -> Result<T, 
 /// # Errors
 /// Returns an error if the octets are not UTF-8.
 pub fn text<'a>(octets: &'a [u8], path: &Path) -> Result<&'a str, FileError> {
-    limits::utf8(octets).map_err(|line| FileError::NotUtf8 { path: path.to_owned(), line })
+    limits::utf8(octets).map_err(|line| FileError::NotUtf8 {
+        path: path.to_owned(),
+        line,
+    })
 }
 
 /// Parses the text of a file with these keys. `path` is the name of the file in messages.
 ///
 /// # Errors
 /// Returns an error if the text is not valid TOML, or has an unknown key.
-pub fn parse<T: DeserializeOwned>(text: &str, path: &Path, keys: &'static Keys) -> Result<T, FileError> {
+pub fn parse<T: DeserializeOwned>(
+    text: &str,
+    path: &Path,
+    keys: &'static Keys,
+) -> Result<T, FileError> {
     let path = path.to_owned();
     toml::from_str(text).map_err(|error| match explain(text, &error, keys) {
-        Explained::UnknownKey { line, found, nearest } => FileError::UnknownKey { path, line, found, nearest, keys },
-        Explained::Wrong { line, key, message } => FileError::Syntax { path, line, key, message, keys },
+        Explained::UnknownKey {
+            line,
+            found,
+            nearest,
+        } => FileError::UnknownKey {
+            path,
+            line,
+            found,
+            nearest,
+            keys,
+        },
+        Explained::Wrong { line, key, message } => FileError::Syntax {
+            path,
+            line,
+            key,
+            message,
+            keys,
+        },
     })
 }
 

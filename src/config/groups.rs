@@ -25,7 +25,10 @@ const CADENCE: &str = "a cadence: a number of slots from 1 to 1000000, or a time
 
 /// Reads the list of groups. A table becomes a text of the form `NAME/CADENCE`.
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    Ok(Vec::<Entry>::deserialize(deserializer)?.into_iter().map(|entry| entry.0).collect())
+    Ok(Vec::<Entry>::deserialize(deserializer)?
+        .into_iter()
+        .map(|entry| entry.0)
+        .collect())
 }
 
 /// An entry of the list as text.
@@ -100,11 +103,20 @@ impl<'de> Deserialize<'de> for Every {
 
 /// Parses a list of groups with their cadences in slots of this interval. If a group occurs twice,
 /// the second one is ignored.
-pub(super) fn with_cadences(texts: &[String], interval: Duration) -> Result<(Vec<Group>, Vec<u32>), ConfigError> {
+pub(super) fn with_cadences(
+    texts: &[String],
+    interval: Duration,
+) -> Result<(Vec<Group>, Vec<u32>), ConfigError> {
     let (mut groups, mut cadences) = (Vec::new(), Vec::new());
     for text in texts {
-        let (name, cadence) = text.split_once('/').map_or((text.as_str(), None), |(name, cadence)| (name, Some(cadence)));
-        let every = cadence.map_or(Some(1), |cadence| slots(cadence, interval)).ok_or_else(|| value("groups", text, CADENCE))?;
+        let (name, cadence) = text
+            .split_once('/')
+            .map_or((text.as_str(), None), |(name, cadence)| {
+                (name, Some(cadence))
+            });
+        let every = cadence
+            .map_or(Some(1), |cadence| slots(cadence, interval))
+            .ok_or_else(|| value("groups", text, CADENCE))?;
         for group in named("groups", name)? {
             if !groups.contains(&group) {
                 groups.push(group);
@@ -112,11 +124,22 @@ pub(super) fn with_cadences(texts: &[String], interval: Duration) -> Result<(Vec
             }
         }
     }
-    if groups.is_empty() { Err(value("groups", &"", "a list of counter groups, such as extended,base")) } else { Ok((groups, cadences)) }
+    if groups.is_empty() {
+        Err(value(
+            "groups",
+            &"",
+            "a list of counter groups, such as extended,base",
+        ))
+    } else {
+        Ok((groups, cadences))
+    }
 }
 
 /// Parses the names of groups without cadences, each once.
-pub(super) fn without_cadences(key: &'static str, names: &[String]) -> Result<Vec<Group>, ConfigError> {
+pub(super) fn without_cadences(
+    key: &'static str,
+    names: &[String],
+) -> Result<Vec<Group>, ConfigError> {
     let mut groups: Vec<Group> = Vec::new();
     for name in names {
         for group in named(key, name)? {
@@ -133,10 +156,16 @@ fn named(key: &'static str, name: &str) -> Result<Vec<Group>, ConfigError> {
     if name == ALL {
         return Ok(Group::ALL.to_vec());
     }
-    name.parse().map(|group| vec![group]).map_err(|error: ParseError| {
-        let names: Vec<_> = Group::ALL.iter().map(|group| group.as_str()).chain([ALL]).collect();
-        value_among(key, &error.found, error.expected, &names)
-    })
+    name.parse()
+        .map(|group| vec![group])
+        .map_err(|error: ParseError| {
+            let names: Vec<_> = Group::ALL
+                .iter()
+                .map(|group| group.as_str())
+                .chain([ALL])
+                .collect();
+            value_among(key, &error.found, error.expected, &names)
+        })
 }
 
 /// Returns a cadence in slots. A time is rounded to whole slots, at least one.
@@ -144,7 +173,9 @@ fn slots(cadence: &str, interval: Duration) -> Option<u32> {
     let in_range = |slots: &u32| (1..=MAX_EVERY).contains(slots);
     match cadence.parse::<u32>() {
         Ok(slots) => Some(slots).filter(in_range),
-        Err(_) => Some(in_slots(humantime::parse_duration(cadence).ok()?, interval)).filter(in_range),
+        Err(_) => {
+            Some(in_slots(humantime::parse_duration(cadence).ok()?, interval)).filter(in_range)
+        }
     }
 }
 
@@ -169,37 +200,82 @@ mod tests {
         }
         let File { groups } = toml::from_str(text).expect("it parses");
         let (groups, every) = with_cadences(&groups, interval)?;
-        Ok(groups.iter().zip(every).map(|(group, every)| format!("{group} {every}")).collect::<Vec<_>>().join(", "))
+        Ok(groups
+            .iter()
+            .zip(every)
+            .map(|(group, every)| format!("{group} {every}"))
+            .collect::<Vec<_>>()
+            .join(", "))
     }
 
     #[test]
     fn groups_have_cadences_in_slots_or_as_times() {
         let long = r#"groups = [{ name = "extended", every = 1 }, { name = "base", every = 10 }, { name = "rcverr", every = "3s" }, { name = "xmtdisc" }]"#;
-        assert_eq!(parsed(long, TENTH).expect("valid"), "extended 1, base 10, rcverr 30, xmtdisc 1");
-        assert_eq!(parsed(r#"groups = ["extended", "base/10", "rcverr/1s"]"#, TENTH).expect("valid"), "extended 1, base 10, rcverr 10");
-        assert_eq!(parsed(r#"groups = ["extended", "base"]"#, TENTH).expect("valid"), "extended 1, base 1");
+        assert_eq!(
+            parsed(long, TENTH).expect("valid"),
+            "extended 1, base 10, rcverr 30, xmtdisc 1"
+        );
+        assert_eq!(
+            parsed(r#"groups = ["extended", "base/10", "rcverr/1s"]"#, TENTH).expect("valid"),
+            "extended 1, base 10, rcverr 10"
+        );
+        assert_eq!(
+            parsed(r#"groups = ["extended", "base"]"#, TENTH).expect("valid"),
+            "extended 1, base 1"
+        );
     }
 
     #[test]
     fn time_is_rounded_to_slots_and_is_at_least_one_slot() {
-        for (interval, expected) in [(30, "base 33"), (300, "base 3"), (400, "base 3"), (1000, "base 1"), (60_000, "base 1")] {
-            assert_eq!(parsed(r#"groups = ["base/1s"]"#, Duration::from_millis(interval)).expect("valid"), expected, "{interval} ms");
+        for (interval, expected) in [
+            (30, "base 33"),
+            (300, "base 3"),
+            (400, "base 3"),
+            (1000, "base 1"),
+            (60_000, "base 1"),
+        ] {
+            assert_eq!(
+                parsed(r#"groups = ["base/1s"]"#, Duration::from_millis(interval)).expect("valid"),
+                expected,
+                "{interval} ms"
+            );
         }
     }
 
     #[test]
     fn all_groups_can_have_one_cadence_and_the_first_entry_of_a_group_counts() {
         let text = parsed(r#"groups = ["extended", "all/10", "base"]"#, TENTH).expect("valid");
-        assert!(text.starts_with("extended 1, base 10, xmtdisc 10") && text.split(", ").count() == Group::ALL.len(), "{text}");
+        assert!(
+            text.starts_with("extended 1, base 10, xmtdisc 10")
+                && text.split(", ").count() == Group::ALL.len(),
+            "{text}"
+        );
     }
 
     #[test]
     fn wrong_cadence_is_refused() {
-        for text in ["base/", "base/0", "base/x", "base/-1", "base/1000001", "base/2/3"] {
-            let error = parsed(&format!("groups = [\"{text}\"]"), TENTH).expect_err("refused").to_string();
-            assert!(error.contains(text) && error.contains("a cadence"), "{error}");
+        for text in [
+            "base/",
+            "base/0",
+            "base/x",
+            "base/-1",
+            "base/1000001",
+            "base/2/3",
+        ] {
+            let error = parsed(&format!("groups = [\"{text}\"]"), TENTH)
+                .expect_err("refused")
+                .to_string();
+            assert!(
+                error.contains(text) && error.contains("a cadence"),
+                "{error}"
+            );
         }
-        assert!(parsed(r#"groups = [{ name = "base", every = -3 }]"#, TENTH).expect_err("refused").to_string().contains("base/-3"));
+        assert!(
+            parsed(r#"groups = [{ name = "base", every = -3 }]"#, TENTH)
+                .expect_err("refused")
+                .to_string()
+                .contains("base/-3")
+        );
         assert!(toml::from_str::<Table>("name = \"base\"\nevry = 1").is_err());
         assert!(without_cadences("force_groups", &["base/10".to_owned()]).is_err());
     }

@@ -17,7 +17,10 @@ pub fn show(raw: &Raw, text: Option<(&str, &str)>, flags: &[&str]) -> String {
     let written = toml::to_string(raw).unwrap_or_default();
     for line in written.lines() {
         let Some((key, _)) = line.split_once(" = ").filter(|_| !line.starts_with('[')) else {
-            if let Some(name) = line.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            if let Some(name) = line
+                .strip_prefix('[')
+                .and_then(|name| name.strip_suffix(']'))
+            {
                 table = Some(name).filter(|name| !name.starts_with('['));
             }
             shown.push_str(&format!("{line}\n"));
@@ -27,11 +30,17 @@ pub fn show(raw: &Raw, text: Option<(&str, &str)>, flags: &[&str]) -> String {
             shown.push_str(&format!("{line}\n"));
             continue;
         };
-        let full_key = if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") };
+        let full_key = if table.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{table}.{key}")
+        };
         let in_file = |(text, name)| Some(format!("{name}:{}", line_of(text, table, None, key)?));
         let origin = match flags.contains(&full_key.as_str()) {
             true => format!("--{key}"),
-            false => text.and_then(in_file).unwrap_or_else(|| "default".to_owned()),
+            false => text
+                .and_then(in_file)
+                .unwrap_or_else(|| "default".to_owned()),
         };
         shown.push_str(&format!("{line:<40} # {}\n", Printable(&origin)));
     }
@@ -54,14 +63,24 @@ pub(super) fn line_of(text: &str, table: &str, index: Option<usize>, key: &str) 
         Some(index) => {
             let table = named.as_array()?.get(index)?;
             let start = || line_at(text, table.span().start);
-            Some(table.get_ref().as_table().and_then(found).unwrap_or_else(start))
+            Some(
+                table
+                    .get_ref()
+                    .as_table()
+                    .and_then(found)
+                    .unwrap_or_else(start),
+            )
         }
     }
 }
 
 /// Returns the number of the line that contains this octet, counted from 1.
 pub(super) fn line_at(text: &str, octet: usize) -> usize {
-    text.bytes().take(octet).filter(|byte| *byte == b'\n').count() + 1
+    text.bytes()
+        .take(octet)
+        .filter(|byte| *byte == b'\n')
+        .count()
+        + 1
 }
 
 #[cfg(test)]
@@ -74,12 +93,27 @@ mod tests {
         let mut raw: Raw = toml::from_str(text).expect("it parses");
         raw.interval = "2s".to_owned();
         raw.simulated.scenario = "incast".to_owned();
-        let shown = show(&raw, Some((text, "a.toml")), &["interval", "simulated.scenario"]);
+        let shown = show(
+            &raw,
+            Some((text, "a.toml")),
+            &["interval", "simulated.scenario"],
+        );
         assert_eq!(toml::from_str::<Raw>(&shown).expect("it parses"), raw);
-        let line = |key: &str| shown.lines().find(|line| line.starts_with(key)).unwrap_or_else(|| panic!("no {key} in {shown}"));
+        let line = |key: &str| {
+            shown
+                .lines()
+                .find(|line| line.starts_with(key))
+                .unwrap_or_else(|| panic!("no {key} in {shown}"))
+        };
         assert_eq!(line("window"), format!("{:<40} # a.toml:1", "window = 8"));
-        assert!(line("interval").ends_with("# --interval") && line("grace").ends_with("# default"), "{shown}");
-        assert!(line("seed").ends_with("# a.toml:4") && line("loss").ends_with("# default"), "{shown}");
+        assert!(
+            line("interval").ends_with("# --interval") && line("grace").ends_with("# default"),
+            "{shown}"
+        );
+        assert!(
+            line("seed").ends_with("# a.toml:4") && line("loss").ends_with("# default"),
+            "{shown}"
+        );
         assert!(line("scenario ").ends_with("# --scenario"), "{shown}");
     }
 
@@ -87,7 +121,11 @@ mod tests {
     fn line_of_a_key_in_one_of_several_tables() {
         let text = "[[output]]\ntype = \"stdout\"\n\n[[output]]\ntype = \"file\"\nkeep = 2\n";
         assert_eq!(line_of(text, "output", Some(1), "keep"), Some(6));
-        assert_eq!(line_of(text, "output", Some(1), "path"), Some(4), "a missing key: the line of its table");
+        assert_eq!(
+            line_of(text, "output", Some(1), "path"),
+            Some(4),
+            "a missing key: the line of its table"
+        );
         assert_eq!(line_of(text, "output", Some(2), "path"), None);
     }
 }

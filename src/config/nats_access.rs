@@ -31,14 +31,40 @@ impl NatsAccess<'_> {
         let certificate = match (path(self.cert_file), path(self.key_file)) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
-            (Some(_), None) => return Err(value(names.key_file, &"", "the path of a file, because cert_file is set")),
-            (None, Some(_)) => return Err(value(names.cert_file, &"", "the path of a file, because key_file is set")),
+            (Some(_), None) => {
+                return Err(value(
+                    names.key_file,
+                    &"",
+                    "the path of a file, because cert_file is set",
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(value(
+                    names.cert_file,
+                    &"",
+                    "the path of a file, because key_file is set",
+                ));
+            }
         };
-        let (user, password_file) = (self.user.filter(|user| !user.is_empty()).map(str::to_owned), path(self.password_file));
+        let (user, password_file) = (
+            self.user.filter(|user| !user.is_empty()).map(str::to_owned),
+            path(self.password_file),
+        );
         if user.is_some() && password_file.is_none() {
-            return Err(value(names.password_file, &"", "the path of a file with the password, because user is set"));
+            return Err(value(
+                names.password_file,
+                &"",
+                "the path of a file with the password, because user is set",
+            ));
         }
         let (credentials, ca_file) = (path(self.credentials), path(self.ca_file));
-        Ok(NatsOptions { user, password_file, credentials, ca_file, certificate, ..NatsOptions::default() })
+        Ok(NatsOptions {
+            user,
+            password_file,
+            credentials,
+            ca_file,
+            certificate,
+            ..NatsOptions::default()
+        })
     }
 }

@@ -13,7 +13,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::error::{value, value_among};
 use super::nats_access::{Names, NatsAccess};
 use super::{ConfigError, duration};
-use crate::output::{Address, BUFFER, Batching, Destination, FileOptions, ListenOptions, NatsOptions, Output, SpoolOptions};
+use crate::output::{
+    Address, BUFFER, Batching, Destination, FileOptions, ListenOptions, NatsOptions, Output,
+    SpoolOptions,
+};
 
 /// The destinations of the records as in the file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -110,7 +113,18 @@ const OF_ALL: [&str; 2] = ["type", "buffer_mib"];
 /// The types. Beside each type are its keys, without the keys that every type has.
 pub(super) const TYPES: [(&str, &[&str]); 5] = [
     ("stdout", &[]),
-    ("file", &["path", "rotate_mib", "rotate_every", "compress", "keep", "keep_age", "keep_total"]),
+    (
+        "file",
+        &[
+            "path",
+            "rotate_mib",
+            "rotate_every",
+            "compress",
+            "keep",
+            "keep_age",
+            "keep_total",
+        ],
+    ),
     ("unix", &["path", "readers"]),
     ("tcp", &["listen", "readers"]),
     (
@@ -197,13 +211,19 @@ impl Outputs {
             Self::Tables(tables) => tables,
         };
         if tables.is_empty() {
-            return Err(value("output", &"[]", "the path of a file, `-` for standard output, or tables [[output]]"));
+            return Err(value(
+                "output",
+                &"[]",
+                "the path of a file, `-` for standard output, or tables [[output]]",
+            ));
         }
         let mut outputs: Vec<Output> = Vec::new();
         for (index, table) in tables.iter().enumerate() {
             let output = table.check().map_err(|error| error.in_table(index))?;
             if outputs.iter().any(|other| is_same(&other.to, &output.to)) {
-                return Err(value("output.type", &output.to, "each destination once").in_table(index));
+                return Err(
+                    value("output.type", &output.to, "each destination once").in_table(index)
+                );
             }
             outputs.push(output);
         }
@@ -223,40 +243,93 @@ fn is_same(one: &Destination, other: &Destination) -> bool {
 impl Table {
     fn check(&self) -> Result<Output, ConfigError> {
         let Some((_, keys)) = TYPES.iter().find(|(name, _)| *name == self.r#type) else {
-            return Err(value_among("output.type", &self.r#type, "stdout, file, unix, tcp or nats", &TYPES.map(|(name, _)| name)));
+            return Err(value_among(
+                "output.type",
+                &self.r#type,
+                "stdout, file, unix, tcp or nats",
+                &TYPES.map(|(name, _)| name),
+            ));
         };
-        if let Some(key) = self.keys().into_iter().find(|key| !keys.contains(&key.as_str()) && !OF_ALL.contains(&key.as_str())) {
-            return Err(value("output", &key, &format!("a key of the type {}: {}", self.r#type, [keys, &OF_ALL[..]].concat().join(", "))));
+        if let Some(key) = self
+            .keys()
+            .into_iter()
+            .find(|key| !keys.contains(&key.as_str()) && !OF_ALL.contains(&key.as_str()))
+        {
+            return Err(value(
+                "output",
+                &key,
+                &format!(
+                    "a key of the type {}: {}",
+                    self.r#type,
+                    [keys, &OF_ALL[..]].concat().join(", ")
+                ),
+            ));
         }
         let buffer = self.buffer_mib.unwrap_or(BUFFER / MIB);
         if !(1..=MAX_BUFFER_MIB).contains(&buffer) {
-            return Err(value("output.buffer_mib", &buffer, "a number from 1 to 65536"));
+            return Err(value(
+                "output.buffer_mib",
+                &buffer,
+                "a number from 1 to 65536",
+            ));
         }
         let to = match self.r#type.as_str() {
             "file" => Destination::File(self.file()?),
-            "unix" => Destination::Listen(ListenOptions { address: Address::Unix(self.socket_path()?), readers: self.readers()? }),
-            "tcp" => Destination::Listen(ListenOptions { address: Address::Tcp(self.address()?), readers: self.readers()? }),
-            "nats" if cfg!(not(feature = "nats")) => return Err(ConfigError::NoNats { place: String::new(), table: 0 }),
+            "unix" => Destination::Listen(ListenOptions {
+                address: Address::Unix(self.socket_path()?),
+                readers: self.readers()?,
+            }),
+            "tcp" => Destination::Listen(ListenOptions {
+                address: Address::Tcp(self.address()?),
+                readers: self.readers()?,
+            }),
+            "nats" if cfg!(not(feature = "nats")) => {
+                return Err(ConfigError::NoNats {
+                    place: String::new(),
+                    table: 0,
+                });
+            }
             "nats" => Destination::Nats(self.nats()?),
             _ => Destination::Stdout,
         };
-        Ok(Output { to, buffer: buffer * MIB })
+        Ok(Output {
+            to,
+            buffer: buffer * MIB,
+        })
     }
 
     /// Returns the keys that are set.
     fn keys(&self) -> Vec<String> {
-        toml::Table::try_from(self).map(|table| table.keys().cloned().collect()).unwrap_or_default()
+        toml::Table::try_from(self)
+            .map(|table| table.keys().cloned().collect())
+            .unwrap_or_default()
     }
 
     fn file(&self) -> Result<FileOptions, ConfigError> {
         let every = text(self.rotate_every.as_ref());
-        let rotate_every =
-            every.map(|text| duration("output.rotate_every", text, Duration::from_secs(1), Duration::from_secs(400 * 86400)));
-        let keep_age = text(self.keep_age.as_ref())
-            .map(|text| duration("output.keep_age", text, Duration::from_secs(1), Duration::from_secs(4000 * 86400)));
+        let rotate_every = every.map(|text| {
+            duration(
+                "output.rotate_every",
+                text,
+                Duration::from_secs(1),
+                Duration::from_secs(400 * 86400),
+            )
+        });
+        let keep_age = text(self.keep_age.as_ref()).map(|text| {
+            duration(
+                "output.keep_age",
+                text,
+                Duration::from_secs(1),
+                Duration::from_secs(4000 * 86400),
+            )
+        });
         let rotate_octets = self.rotate_mib.filter(|mib| *mib > 0);
         if rotate_octets.is_some_and(|mib| mib > u64::MAX / MIB) {
-            return Err(value("output.rotate_mib", &rotate_octets.unwrap_or(0), "a smaller number of MiB"));
+            return Err(value(
+                "output.rotate_mib",
+                &rotate_octets.unwrap_or(0),
+                "a smaller number of MiB",
+            ));
         }
         Ok(FileOptions {
             path: self.path("file")?,
@@ -265,12 +338,16 @@ impl Table {
             compress: self.compress.unwrap_or(false),
             keep: self.keep.filter(|keep| *keep > 0),
             keep_age: keep_age.transpose()?,
-            keep_total: text(self.keep_total.as_ref()).map(|text| size("output.keep_total", text)).transpose()?,
+            keep_total: text(self.keep_total.as_ref())
+                .map(|text| size("output.keep_total", text))
+                .transpose()?,
         })
     }
 
     fn path(&self, of: &str) -> Result<PathBuf, ConfigError> {
-        text(self.path.as_ref()).map(PathBuf::from).ok_or_else(|| value("output.path", &"", &format!("the path of a {of}")))
+        text(self.path.as_ref())
+            .map(PathBuf::from)
+            .ok_or_else(|| value("output.path", &"", &format!("the path of a {of}")))
     }
 
     fn socket_path(&self) -> Result<PathBuf, ConfigError> {
@@ -286,10 +363,19 @@ impl Table {
     /// cannot reach this address.
     fn address(&self) -> Result<SocketAddr, ConfigError> {
         let listen = self.listen.as_deref().unwrap_or_default();
-        let port = listen.parse().ok().map(|port| SocketAddr::new(LOOPBACK, port));
-        let address = port.or_else(|| listen.parse().ok()).filter(|address: &SocketAddr| address.port() != 0);
+        let port = listen
+            .parse()
+            .ok()
+            .map(|port| SocketAddr::new(LOOPBACK, port));
+        let address = port
+            .or_else(|| listen.parse().ok())
+            .filter(|address: &SocketAddr| address.port() != 0);
         address.ok_or_else(|| {
-            value("output.listen", &listen, "a port such as 9331, or an address and port such as 192.0.2.1:9331 or [::1]:9331")
+            value(
+                "output.listen",
+                &listen,
+                "a port such as 9331, or an address and port such as 192.0.2.1:9331 or [::1]:9331",
+            )
         })
     }
 
@@ -298,7 +384,13 @@ impl Table {
         (1..=MAX_READERS)
             .contains(&readers)
             .then_some(readers)
-            .ok_or_else(|| value("output.readers", &readers, &format!("a number from 1 to {MAX_READERS}")))
+            .ok_or_else(|| {
+                value(
+                    "output.readers",
+                    &readers,
+                    &format!("a number from 1 to {MAX_READERS}"),
+                )
+            })
     }
 
     fn nats(&self) -> Result<NatsOptions, ConfigError> {
@@ -310,9 +402,15 @@ impl Table {
             cert_file: self.cert_file.as_deref(),
             key_file: self.key_file.as_deref(),
         };
-        let names = Names { password_file: "output.password_file", cert_file: "output.cert_file", key_file: "output.key_file" };
+        let names = Names {
+            password_file: "output.password_file",
+            cert_file: "output.cert_file",
+            key_file: "output.key_file",
+        };
         let options = NatsOptions {
-            server: text(self.server.as_ref()).unwrap_or("nats://127.0.0.1:4222").to_owned(),
+            server: text(self.server.as_ref())
+                .unwrap_or("nats://127.0.0.1:4222")
+                .to_owned(),
             fabric: text(self.fabric.as_ref()).unwrap_or("fabric").to_owned(),
             batching: match text(self.batch.as_ref()) {
                 None | Some("line") => Batching::Line,
@@ -325,22 +423,40 @@ impl Table {
             ..access.check(&names)?
         };
         if options.server.contains('@') {
-            return Err(value("output.server", &options.shown_server(), SERVER_WITHOUT_PASSWORD));
+            return Err(value(
+                "output.server",
+                &options.shown_server(),
+                SERVER_WITHOUT_PASSWORD,
+            ));
         }
         Ok(options)
     }
 
     /// Returns the spool. Its largest size is checked also if there is no spool.
     fn spool(&self) -> Result<Option<SpoolOptions>, ConfigError> {
-        let most = text(self.spool_max.as_ref()).map_or(Ok(SPOOL_MAX), |text| size("output.spool_max", text))?;
-        Ok(text(self.spool.as_ref()).map(|folder| SpoolOptions { folder: folder.into(), most }))
+        let most = text(self.spool_max.as_ref())
+            .map_or(Ok(SPOOL_MAX), |text| size("output.spool_max", text))?;
+        Ok(text(self.spool.as_ref()).map(|folder| SpoolOptions {
+            folder: folder.into(),
+            most,
+        }))
     }
 }
 
 /// Parses a size such as `50GiB`. Returns octets.
 fn size(key: &'static str, size: &str) -> Result<u64, ConfigError> {
-    let octets = parse_size::Config::new().with_binary().parse_size(size).ok().filter(|octets| *octets >= MIB);
-    octets.ok_or_else(|| value(key, &size, "a size of 1MiB or more, such as \"500MiB\" or \"50GiB\""))
+    let octets = parse_size::Config::new()
+        .with_binary()
+        .parse_size(size)
+        .ok()
+        .filter(|octets| *octets >= MIB);
+    octets.ok_or_else(|| {
+        value(
+            key,
+            &size,
+            "a size of 1MiB or more, such as \"500MiB\" or \"50GiB\"",
+        )
+    })
 }
 
 /// Returns the text of a key. An empty string means "not set".
@@ -363,8 +479,11 @@ mod tests {
     /// Returns the tables of the example. These are the lines that begin with `#`, without a blank
     /// after it.
     fn example() -> Vec<Table> {
-        let lines: Vec<_> =
-            EXAMPLE.lines().filter_map(|line| line.strip_prefix('#')).filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
+        let lines: Vec<_> = EXAMPLE
+            .lines()
+            .filter_map(|line| line.strip_prefix('#'))
+            .filter(|line| !line.is_empty() && !line.starts_with(' '))
+            .collect();
         let raw: Raw = toml::from_str(&lines.join("\n")).unwrap_or_else(|error| panic!("{error}"));
         match raw.output {
             Outputs::Tables(tables) => tables,
@@ -374,40 +493,66 @@ mod tests {
 
     #[test]
     fn example_has_every_type_with_all_of_its_keys() {
-        let found: Vec<_> = example().into_iter().map(|table| (table.r#type.clone(), table.keys())).collect();
+        let found: Vec<_> = example()
+            .into_iter()
+            .map(|table| (table.r#type.clone(), table.keys()))
+            .collect();
         let sorted = |keys: &[&str]| {
-            let mut keys: Vec<_> = keys.iter().chain(&OF_ALL).map(|&key| key.to_owned()).collect();
+            let mut keys: Vec<_> = keys
+                .iter()
+                .chain(&OF_ALL)
+                .map(|&key| key.to_owned())
+                .collect();
             keys.sort();
             keys
         };
-        assert_eq!(found, TYPES.map(|(name, keys)| (name.to_owned(), sorted(keys))));
+        assert_eq!(
+            found,
+            TYPES.map(|(name, keys)| (name.to_owned(), sorted(keys)))
+        );
     }
 
     #[test]
     fn example_has_the_default_of_every_key() {
-        for table in example().into_iter().filter(|table| cfg!(feature = "nats") || table.r#type != "nats") {
+        for table in example()
+            .into_iter()
+            .filter(|table| cfg!(feature = "nats") || table.r#type != "nats")
+        {
             // These keys have no default.
             let (path, listen) = (table.path.clone(), table.listen.clone());
-            let bare = Table { r#type: table.r#type.clone(), path, listen, ..Table::default() };
+            let bare = Table {
+                r#type: table.r#type.clone(),
+                path,
+                listen,
+                ..Table::default()
+            };
             assert_eq!(table.check().expect("valid"), bare.check().expect("valid"));
         }
     }
 
     #[test]
     fn path_alone_is_one_output() {
-        assert_eq!(outputs("output = \"lines\""), Ok(vec![Destination::parse("lines").into()]));
+        assert_eq!(
+            outputs("output = \"lines\""),
+            Ok(vec![Destination::parse("lines").into()])
+        );
         assert_eq!(outputs(""), Ok(vec![Destination::Stdout.into()]));
     }
 
     #[test]
     fn empty_list_of_outputs_is_refused() {
         let error = outputs("output = []").expect_err("refused");
-        assert!(error.starts_with("cannot use output: expected the path of a file"), "{error}");
+        assert!(
+            error.starts_with("cannot use output: expected the path of a file"),
+            "{error}"
+        );
     }
 
     #[test]
     fn port_alone_is_on_the_loopback_address() {
-        let address = |listen: &str| match outputs(&format!("[[output]]\ntype = \"tcp\"\nlisten = \"{listen}\"")) {
+        let address = |listen: &str| match outputs(&format!(
+            "[[output]]\ntype = \"tcp\"\nlisten = \"{listen}\""
+        )) {
             Ok(outputs) => outputs[0].to.to_string(),
             Err(error) => error,
         };
@@ -430,18 +575,39 @@ mod tests {
             refused("[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2"),
             "cannot use output: expected a key of the type unix: path, readers, type, buffer_mib (found \"keep\")"
         );
-        assert_eq!(refused("[[output]]\ntype = \"file\""), "cannot use output.path: expected the path of a file (found \"\")");
+        assert_eq!(
+            refused("[[output]]\ntype = \"file\""),
+            "cannot use output.path: expected the path of a file (found \"\")"
+        );
         for (table, key) in [
             ("type = \"stdout\"\nbuffer_mib = 0", "output.buffer_mib"),
-            ("type = \"tcp\"\nlisten = \"1\"\nreaders = 0", "output.readers"),
-            ("type = \"file\"\npath = \"a\"\nrotate_every = \"0s\"", "output.rotate_every"),
+            (
+                "type = \"tcp\"\nlisten = \"1\"\nreaders = 0",
+                "output.readers",
+            ),
+            (
+                "type = \"file\"\npath = \"a\"\nrotate_every = \"0s\"",
+                "output.rotate_every",
+            ),
         ] {
             let error = refused(&format!("[[output]]\n{table}"));
-            assert!(error.starts_with(&format!("cannot use {key}: ")) && error.contains("(found \"0"), "{error}");
+            assert!(
+                error.starts_with(&format!("cannot use {key}: ")) && error.contains("(found \"0"),
+                "{error}"
+            );
         }
-        assert!(refused(&format!("[[output]]\ntype = \"unix\"\npath = \"{}\"", "x".repeat(108))).contains("at most 107 octets"));
+        assert!(
+            refused(&format!(
+                "[[output]]\ntype = \"unix\"\npath = \"{}\"",
+                "x".repeat(108)
+            ))
+            .contains("at most 107 octets")
+        );
         let twice = "[[output]]\ntype = \"file\"\npath = \"a\"\n[[output]]\ntype = \"file\"\npath = \"a\"\nkeep = 2";
-        assert_eq!(refused(twice), "cannot use output.type: expected each destination once (found \"a\")");
+        assert_eq!(
+            refused(twice),
+            "cannot use output.type: expected each destination once (found \"a\")"
+        );
     }
 
     #[cfg(feature = "nats")]
@@ -454,14 +620,31 @@ mod tests {
     #[cfg(feature = "nats")]
     #[test]
     fn password_is_refused_in_the_address_and_accepted_in_a_file() {
-        for server in ["nats://user:CANARY@host:4222", "CANARY@host", "a:4222,user:CANARY,9@b", "nats://u:CAN@ARY@host"] {
-            let error = outputs(&format!("[[output]]\ntype = \"nats\"\nserver = \"{server}\"")).expect_err("refused");
-            assert!(error.starts_with("cannot use output.server: ") && error.contains("`password_file`"), "{error}");
+        for server in [
+            "nats://user:CANARY@host:4222",
+            "CANARY@host",
+            "a:4222,user:CANARY,9@b",
+            "nats://u:CAN@ARY@host",
+        ] {
+            let error = outputs(&format!(
+                "[[output]]\ntype = \"nats\"\nserver = \"{server}\""
+            ))
+            .expect_err("refused");
+            assert!(
+                error.starts_with("cannot use output.server: ")
+                    && error.contains("`password_file`"),
+                "{error}"
+            );
             assert!(!error.contains("CAN") && !error.contains("ARY"), "{error}");
         }
         let error = outputs("[[output]]\ntype = \"nats\"\nuser = \"a\"").expect_err("refused");
-        assert!(error.starts_with("cannot use output.password_file: "), "{error}");
-        assert!(outputs("[[output]]\ntype = \"nats\"\nuser = \"a\"\npassword_file = \"b\"").is_ok());
+        assert!(
+            error.starts_with("cannot use output.password_file: "),
+            "{error}"
+        );
+        assert!(
+            outputs("[[output]]\ntype = \"nats\"\nuser = \"a\"\npassword_file = \"b\"").is_ok()
+        );
         assert!(outputs("[[output]]\ntype = \"nats\"\npassword_file = \"token\"").is_ok());
     }
 
@@ -469,42 +652,79 @@ mod tests {
     #[test]
     fn nats_is_refused_in_a_build_without_it() {
         let error = outputs("[[output]]\ntype = \"nats\"").expect_err("refused");
-        assert_eq!(error, "cannot use an output of type \"nats\": this ibnet-sweep was built without NATS");
+        assert_eq!(
+            error,
+            "cannot use an output of type \"nats\": this ibnet-sweep was built without NATS"
+        );
     }
 
     #[test]
     fn unknown_key_of_a_table_has_its_line() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ibnet.toml");
-        std::fs::write(&path, "window = 8\n\n[[output]]\ntype = \"file\"\npaht = \"lines\"\n").expect("written");
+        std::fs::write(
+            &path,
+            "window = 8\n\n[[output]]\ntype = \"file\"\npaht = \"lines\"\n",
+        )
+        .expect("written");
         let error = Raw::read(&path).expect_err("refused").to_string();
-        assert!(error.contains("ibnet.toml:5: cannot use paht: there is no such key"), "{error}");
+        assert!(
+            error.contains("ibnet.toml:5: cannot use paht: there is no such key"),
+            "{error}"
+        );
         let text = "[[output]]\ntype = \"unix\"\npath = \"a\"\nkeep = 2\n";
         let wrong: Raw = toml::from_str(text).expect("it parses");
-        let error = wrong.output.check().expect_err("refused").placed(&path, text).to_string();
-        assert!(error.contains("ibnet.toml:4: cannot use output: "), "{error}");
+        let error = wrong
+            .output
+            .check()
+            .expect_err("refused")
+            .placed(&path, text)
+            .to_string();
+        assert!(
+            error.contains("ibnet.toml:4: cannot use output: "),
+            "{error}"
+        );
     }
 
     #[test]
     fn limits_of_closed_files_have_units() {
         let file = |keys: &str| {
-            let raw: Table = toml::from_str(&format!("type = \"file\"\npath = \"a\"\n{keys}")).expect("it parses");
+            let raw: Table = toml::from_str(&format!("type = \"file\"\npath = \"a\"\n{keys}"))
+                .expect("it parses");
             raw.file()
         };
         let options = file("keep_age = \"14d\"\nkeep_total = \"50GiB\"").expect("valid");
-        assert_eq!((options.keep_age, options.keep_total), (Some(Duration::from_secs(14 * 86_400)), Some(50 << 30)));
-        assert_eq!(file("keep_age = \"\"\nkeep_total = \"\"").expect("valid"), file("").expect("valid"));
+        assert_eq!(
+            (options.keep_age, options.keep_total),
+            (Some(Duration::from_secs(14 * 86_400)), Some(50 << 30))
+        );
+        assert_eq!(
+            file("keep_age = \"\"\nkeep_total = \"\"").expect("valid"),
+            file("").expect("valid")
+        );
         for size in ["50", "1KiB", "fifty"] {
-            let error = file(&format!("keep_total = \"{size}\"")).expect_err("refused").to_string();
-            assert!(error.contains("keep_total") && error.contains("50GiB") && error.contains(size), "{error}");
+            let error = file(&format!("keep_total = \"{size}\""))
+                .expect_err("refused")
+                .to_string();
+            assert!(
+                error.contains("keep_total") && error.contains("50GiB") && error.contains(size),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn serialized_outputs_parse_again() {
-        for text in ["output = \"lines\"", "[[output]]\ntype = \"file\"\npath = \"a\"\nkeep = 2\n[[output]]\ntype = \"stdout\""] {
+        for text in [
+            "output = \"lines\"",
+            "[[output]]\ntype = \"file\"\npath = \"a\"\nkeep = 2\n[[output]]\ntype = \"stdout\"",
+        ] {
             let raw: Raw = toml::from_str(text).expect("it parses");
-            assert_eq!(toml::from_str::<Raw>(&toml::to_string(&raw).expect("it serializes")).expect("it parses"), raw);
+            assert_eq!(
+                toml::from_str::<Raw>(&toml::to_string(&raw).expect("it serializes"))
+                    .expect("it parses"),
+                raw
+            );
         }
     }
 }

@@ -47,11 +47,20 @@ impl PlanServer {
             )
         })?;
         if cfg!(not(feature = "nats")) {
-            return Err(ConfigError::NoNatsForPlan { place: String::new() });
+            return Err(ConfigError::NoNatsForPlan {
+                place: String::new(),
+            });
         }
         let copy = (!self.copy.is_empty()).then(|| PathBuf::from(&self.copy));
-        let server = NatsOptions { server: store.server.server, ..server };
-        Ok(Plan::Published(Box::new(PlanStore { server, copy, ..store })))
+        let server = NatsOptions {
+            server: store.server.server,
+            ..server
+        };
+        Ok(Plan::Published(Box::new(PlanStore {
+            server,
+            copy,
+            ..store
+        })))
     }
 
     /// Returns the settings of a connection without the address of the server.
@@ -59,7 +68,15 @@ impl PlanServer {
     /// # Errors
     /// Returns an error if a key is missing that another key needs.
     pub fn check(&self) -> Result<NatsOptions, ConfigError> {
-        let Self { user, password_file, credentials, ca_file, cert_file, key_file, copy: _ } = self;
+        let Self {
+            user,
+            password_file,
+            credentials,
+            ca_file,
+            cert_file,
+            key_file,
+            copy: _,
+        } = self;
         let access = NatsAccess {
             user: Some(user),
             password_file: Some(password_file),

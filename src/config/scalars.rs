@@ -118,7 +118,13 @@ impl Ca {
         };
         let mut names = Vec::new();
         for text in texts.iter().filter(|text| !text.is_empty()) {
-            let name = text.parse().map_err(|_| value("ca", text, "an HCA and its port, such as mlx5_0 or mlx5_0:1"))?;
+            let name = text.parse().map_err(|_| {
+                value(
+                    "ca",
+                    text,
+                    "an HCA and its port, such as mlx5_0 or mlx5_0:1",
+                )
+            })?;
             if names.contains(&name) {
                 return Err(value("ca", text, "each HCA port once"));
             }

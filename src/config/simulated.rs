@@ -70,7 +70,13 @@ pub enum Scenario {
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Self; 5] = [Self::Jobs, Self::Incast, Self::IpoibFlood, Self::NfsStorm, Self::Storms];
+    pub const ALL: [Self; 5] = [
+        Self::Jobs,
+        Self::Incast,
+        Self::IpoibFlood,
+        Self::NfsStorm,
+        Self::Storms,
+    ];
 
     /// Returns the name in the configuration.
     pub const fn as_str(self) -> &'static str {
@@ -150,8 +156,13 @@ impl Simulation {
             return None;
         }
         // A small fabric has fewer hosts, so the number of senders is halved until it fits.
-        let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2)).take_while(|senders| *senders > 1);
-        senders.filter_map(|senders| Incast::onto_last_server(fabric, senders, Instant::ZERO + self.start, self.length)).next()
+        let senders = std::iter::successors(Some(INCAST_SENDERS), |senders| Some(senders / 2))
+            .take_while(|senders| *senders > 1);
+        senders
+            .filter_map(|senders| {
+                Incast::onto_last_server(fabric, senders, Instant::ZERO + self.start, self.length)
+            })
+            .next()
     }
 
     /// Returns the storms of a scenario with storms. Returns `None` for another scenario, and for a
@@ -168,7 +179,12 @@ impl Simulation {
 
     /// Returns the traffic of the scenario, with this incast or these storms. Returns `None` if the
     /// scenario needs one of them and both are `None`.
-    pub fn traffic(&self, fabric: &Fabric, incast: Option<&Incast>, storms: Option<&[Storm]>) -> Option<Traffic> {
+    pub fn traffic(
+        &self,
+        fabric: &Fabric,
+        incast: Option<&Incast>,
+        storms: Option<&[Storm]>,
+    ) -> Option<Traffic> {
         match (self.scenario, incast, storms) {
             (Scenario::Jobs, ..) => Some(Traffic::jobs(fabric, self.seed)),
             (_, Some(incast), _) => Some(Traffic::incast(fabric, self.seed, incast)),
@@ -185,7 +201,12 @@ impl Simulation {
         let mut dead = Vec::new();
         for name in &self.dead {
             let before = dead.len();
-            dead.extend(fabric.iter().filter(|(_, device)| device.name == *name || device.host() == name).map(|(id, _)| id));
+            dead.extend(
+                fabric
+                    .iter()
+                    .filter(|(_, device)| device.name == *name || device.host() == name)
+                    .map(|(id, _)| id),
+            );
             if dead.len() == before {
                 return Err(name.clone());
             }
@@ -201,23 +222,48 @@ impl Simulated {
     /// Returns an error for the first invalid value.
     pub(super) fn check(&self, net: PathBuf) -> Result<Simulation, ConfigError> {
         const LONGEST: Duration = Duration::from_secs(24 * 3600);
-        let scenario = Scenario::ALL.into_iter().find(|scenario| scenario.as_str() == self.scenario).ok_or_else(|| {
-            let names = Scenario::ALL.map(Scenario::as_str);
-            value_among("simulated.scenario", &self.scenario, &format!("one of the scenarios {}", names.join(", ")), &names)
-        })?;
+        let scenario = Scenario::ALL
+            .into_iter()
+            .find(|scenario| scenario.as_str() == self.scenario)
+            .ok_or_else(|| {
+                let names = Scenario::ALL.map(Scenario::as_str);
+                value_among(
+                    "simulated.scenario",
+                    &self.scenario,
+                    &format!("one of the scenarios {}", names.join(", ")),
+                    &names,
+                )
+            })?;
         if !(0.0..=1.0).contains(&self.loss) {
             return Err(value("simulated.loss", &self.loss, "a share from 0 to 1"));
         }
-        let wide = WideCounters::ALL.into_iter().find(|wide| wide.as_str() == self.wide_counters);
+        let wide = WideCounters::ALL
+            .into_iter()
+            .find(|wide| wide.as_str() == self.wide_counters);
         let wide_counters = wide.ok_or_else(|| {
             let names = WideCounters::ALL.map(WideCounters::as_str);
-            value_among("simulated.wide_counters", &self.wide_counters, "one of switches, all, none", &names)
+            value_among(
+                "simulated.wide_counters",
+                &self.wide_counters,
+                "one of switches, all, none",
+                &names,
+            )
         })?;
         Ok(Simulation {
             net,
             scenario,
-            start: duration("simulated.scenario_start", &self.scenario_start, Duration::ZERO, LONGEST)?,
-            length: duration("simulated.scenario_length", &self.scenario_length, Duration::ZERO, LONGEST)?,
+            start: duration(
+                "simulated.scenario_start",
+                &self.scenario_start,
+                Duration::ZERO,
+                LONGEST,
+            )?,
+            length: duration(
+                "simulated.scenario_length",
+                &self.scenario_length,
+                Duration::ZERO,
+                LONGEST,
+            )?,
             loss: self.loss,
             wide_counters,
             dead: self.dead.clone(),

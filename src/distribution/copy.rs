@@ -14,7 +14,10 @@ pub fn write(path: &Path, octets: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|old| old == octets) {
         return Ok(());
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or_else(|| Path::new("."));
     let mut file = NamedTempFile::new_in(folder)?;
     file.write_all(octets)?;
     file.as_file().sync_data()?;

@@ -13,7 +13,10 @@ use crate::types::Printable;
 #[non_exhaustive]
 pub enum DistributionError {
     /// The address is not one of a NATS server, or has a password.
-    #[error("cannot use the address of a plan: expected nats://HOST:4222/BUCKET/KEY (found {})", Printable(found))]
+    #[error(
+        "cannot use the address of a plan: expected nats://HOST:4222/BUCKET/KEY (found {})",
+        Printable(found)
+    )]
     #[diagnostic(help(
         "write nats://HOST:4222 for the bucket `ibnet` and the key `plan`, tls:// for TLS, and the user and the password into the keys of [plan_server]"
     ))]
@@ -74,7 +77,9 @@ pub enum DistributionError {
         revision: u64,
     },
     /// The plan is longer than the server accepts.
-    #[error("cannot publish the plan to {store}: it has {octets} octets compressed, and the server accepts {limit}")]
+    #[error(
+        "cannot publish the plan to {store}: it has {octets} octets compressed, and the server accepts {limit}"
+    )]
     #[diagnostic(help(
         "set `max_payload` in the configuration of the server, up to 64MB, or distribute the plan as a file (docs/planning.md)"
     ))]
@@ -88,7 +93,9 @@ pub enum DistributionError {
     },
     /// The server did not store the plan.
     #[error("cannot publish the plan to {store}: {}", Printable(reason))]
-    #[diagnostic(help("check that JetStream is on and that this user may write to the bucket, or create it (`nats kv add`)"))]
+    #[diagnostic(help(
+        "check that JetStream is on and that this user may write to the bucket, or create it (`nats kv add`)"
+    ))]
     Publish {
         /// Address of the plan.
         store: String,
@@ -97,14 +104,18 @@ pub enum DistributionError {
     },
     /// The time of the first slot cannot be added to the text.
     #[error("cannot publish {name}: the time of the first slot cannot be added to its text")]
-    #[diagnostic(help("publish a plan as `ibnet-gen -o FILE` writes it, with the line `cap` before the samplers"))]
+    #[diagnostic(help(
+        "publish a plan as `ibnet-gen -o FILE` writes it, with the line `cap` before the samplers"
+    ))]
     NoPlaceForTime {
         /// Name of the plan.
         name: String,
     },
     /// The program was built without the feature `nats`.
     #[error("cannot use {}: this program was built without NATS", Printable(store))]
-    #[diagnostic(help("build it with `make build-full`, or install a package; or distribute the plan as a file"))]
+    #[diagnostic(help(
+        "build it with `make build-full`, or install a package; or distribute the plan as a file"
+    ))]
     NoNats {
         /// Address of the plan.
         store: String,
@@ -119,11 +130,22 @@ impl From<OutputError> for DistributionError {
     /// name keys of `[[output]]`.
     fn from(error: OutputError) -> Self {
         match error {
-            OutputError::NatsFile { path, server, source } => Self::File { path, server, source },
+            OutputError::NatsFile {
+                path,
+                server,
+                source,
+            } => Self::File {
+                path,
+                server,
+                source,
+            },
             OutputError::NatsConnect { server, reason } => Self::Connect { server, reason },
             OutputError::NatsServer { server } => Self::Address { found: server },
             OutputError::Runtime(source) => Self::Threads(source),
-            other => Self::Connect { server: String::new(), reason: other.to_string() },
+            other => Self::Connect {
+                server: String::new(),
+                reason: other.to_string(),
+            },
         }
     }
 }

@@ -27,19 +27,35 @@ const LEVEL: i32 = 9;
 /// # Errors
 /// Returns an error if the server is unreachable, rejects this user, or does not store the plan.
 pub fn publish(store: &PlanStore, text: &str) -> Result<u64, DistributionError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(DistributionError::Threads)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(DistributionError::Threads)?;
     let revision = runtime.block_on(async {
-        let failed = |reason: String| DistributionError::Publish { store: store.to_string(), reason };
+        let failed = |reason: String| DistributionError::Publish {
+            store: store.to_string(),
+            reason,
+        };
         let client = connect_nats(&store.server).await?;
         let (payload, limit) = (payload(text), client.server_info().max_payload);
         if payload.len() > limit {
-            return Err(DistributionError::TooLong { store: store.to_string(), octets: payload.len(), limit });
+            return Err(DistributionError::TooLong {
+                store: store.to_string(),
+                octets: payload.len(),
+                limit,
+            });
         }
         let stored = async {
             let bucket = bucket(&jetstream::new(client), &store.bucket).await?;
-            bucket.put(&store.key, payload.into()).await.map_err(|error| error.to_string())
+            bucket
+                .put(&store.key, payload.into())
+                .await
+                .map_err(|error| error.to_string())
         };
-        tokio::time::timeout(TIMEOUT, stored).await.unwrap_or_else(|_| Err("the server does not answer".to_owned())).map_err(failed)
+        tokio::time::timeout(TIMEOUT, stored)
+            .await
+            .unwrap_or_else(|_| Err("the server does not answer".to_owned()))
+            .map_err(failed)
     });
     runtime.shutdown_background();
     revision
@@ -66,8 +82,14 @@ async fn bucket(jetstream: &jetstream::Context, name: &str) -> Result<Store, Str
         allow_direct: true,
         ..stream::Config::default()
     };
-    jetstream.create_stream(config).await.map_err(|error| error.to_string())?;
-    jetstream.get_key_value(name).await.map_err(|error| error.to_string())
+    jetstream
+        .create_stream(config)
+        .await
+        .map_err(|error| error.to_string())?;
+    jetstream
+        .get_key_value(name)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 fn payload(text: &str) -> Vec<u8> {

@@ -77,7 +77,10 @@ struct State {
 
 impl fmt::Debug for Published {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Published").field("revision", &self.revision).field("sha256", &self.sha256).finish_non_exhaustive()
+        f.debug_struct("Published")
+            .field("revision", &self.revision)
+            .field("sha256", &self.sha256)
+            .finish_non_exhaustive()
     }
 }
 
@@ -90,7 +93,9 @@ impl Receiver {
     /// # Errors
     /// Returns an error if the thread cannot be started.
     pub fn start(store: PlanStore, now: u64) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let shared = Arc::<Shared>::default();
         let (of_thread, watched) = (Arc::clone(&shared), store.clone());
         let receive = move || {
@@ -103,9 +108,15 @@ impl Receiver {
             // The tasks of the client end with their runtime.
             runtime.shutdown_background();
         };
-        thread::Builder::new().name("plan".to_owned()).spawn(receive)?;
+        thread::Builder::new()
+            .name("plan".to_owned())
+            .spawn(receive)?;
         let waiting = shared.lock();
-        drop(shared.has_tried.wait_timeout_while(waiting, FIRST_ATTEMPT, |state| !state.has_tried));
+        drop(
+            shared
+                .has_tried
+                .wait_timeout_while(waiting, FIRST_ATTEMPT, |state| !state.has_tried),
+        );
         Ok(Self { store, shared })
     }
 
@@ -145,10 +156,15 @@ impl Shared {
     /// Records why the newest plan is not known. Logs a reason once.
     fn fail(&self, store: &PlanStore, error: DistributionError) {
         let mut state = self.lock();
-        let is_new = state.problem.as_ref().is_none_or(|before| before.to_string() != error.to_string());
+        let is_new = state
+            .problem
+            .as_ref()
+            .is_none_or(|before| before.to_string() != error.to_string());
         // The caller of `start` reports the reason of a failed start.
         if is_new && state.has_tried {
-            let help = miette::Diagnostic::help(&error).map(|help| help.to_string()).unwrap_or_default();
+            let help = miette::Diagnostic::help(&error)
+                .map(|help| help.to_string())
+                .unwrap_or_default();
             tracing::warn!(plan = %store, error = %Printable(&error.to_string()), help, "no newer plan can be received, the last one stays in use");
         }
         state.problem = Some(Arc::new(error));
@@ -198,7 +214,10 @@ async fn watch_once(
 ) -> Result<std::convert::Infallible, DistributionError> {
     let client = connect_nats(&store.server).await?;
     let statistics = client.statistics();
-    let ended = |reason: &str| DistributionError::Connect { server: store.server.shown_server(), reason: reason.to_owned() };
+    let ended = |reason: &str| DistributionError::Connect {
+        server: store.server.shown_server(),
+        reason: reason.to_owned(),
+    };
     let disconnected = async {
         while client.connection_state() == ConnectionState::Connected {
             tokio::time::sleep(CHECK).await;
@@ -218,10 +237,19 @@ async fn watch_key(
     now: u64,
     pause: &mut Duration,
 ) -> Result<std::convert::Infallible, DistributionError> {
-    let failed = |reason: String| DistributionError::Read { store: store.to_string(), reason };
+    let failed = |reason: String| DistributionError::Read {
+        store: store.to_string(),
+        reason,
+    };
     let jetstream = ContextBuilder::new().timeout(TIMEOUT).build(client.clone());
-    let bucket = jetstream.get_key_value(&store.bucket).await.map_err(|error| failed(with_causes(&error)))?;
-    let present = bucket.entry(&store.key).await.map_err(|error| failed(with_causes(&error)))?;
+    let bucket = jetstream
+        .get_key_value(&store.bucket)
+        .await
+        .map_err(|error| failed(with_causes(&error)))?;
+    let present = bucket
+        .entry(&store.key)
+        .await
+        .map_err(|error| failed(with_causes(&error)))?;
     let seen = present.as_ref().map(|entry| entry.revision);
     take(present, &bucket, store, shared, now).await;
     *pause = FIRST_PAUSE;
@@ -231,16 +259,34 @@ async fn watch_key(
     }
     .map_err(|error| failed(with_causes(&error)))?;
     loop {
-        let entry = changes.next().await.ok_or_else(|| failed("the server ended the watch".to_owned()))?;
-        take(Some(entry.map_err(|error| failed(with_causes(&error)))?), &bucket, store, shared, now).await;
+        let entry = changes
+            .next()
+            .await
+            .ok_or_else(|| failed("the server ended the watch".to_owned()))?;
+        take(
+            Some(entry.map_err(|error| failed(with_causes(&error)))?),
+            &bucket,
+            store,
+            shared,
+            now,
+        )
+        .await;
     }
 }
 
 /// Handles a value of the key. A deleted or damaged value changes nothing, except that it is
 /// reported. At a start, the newest of the older plans takes the place of a damaged one.
 async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &Shared, now: u64) {
-    let Some(Entry { value, revision, .. }) = entry.filter(|entry| entry.operation == Operation::Put) else {
-        return shared.fail(store, DistributionError::Missing { store: store.to_string() });
+    let Some(Entry {
+        value, revision, ..
+    }) = entry.filter(|entry| entry.operation == Operation::Put)
+    else {
+        return shared.fail(
+            store,
+            DistributionError::Missing {
+                store: store.to_string(),
+            },
+        );
     };
     let mut plans: Vec<_> = published(&value, revision).into_iter().collect();
     let is_damaged = plans.is_empty();
@@ -265,7 +311,13 @@ async fn take(entry: Option<Entry>, bucket: &Store, store: &PlanStore, shared: &
 /// one whose time has come. Damaged plans are reported.
 ///
 /// The values are read one by one, because usually the first one is sufficient.
-async fn add_older(plans: &mut Vec<Published>, than: u64, bucket: &Store, store: &PlanStore, now: u64) {
+async fn add_older(
+    plans: &mut Vec<Published>,
+    than: u64,
+    bucket: &Store,
+    store: &PlanStore,
+    now: u64,
+) {
     let subject = format!("{}{}", bucket.prefix, store.key);
     for revision in (than.saturating_sub(MOST_OLDER).max(1)..than).rev() {
         let message = match bucket.stream.get_raw_message(revision).await {
@@ -293,14 +345,21 @@ async fn add_older(plans: &mut Vec<Published>, than: u64, bucket: &Store, store:
 }
 
 fn damaged(store: &PlanStore, revision: u64) -> DistributionError {
-    DistributionError::Damaged { store: store.to_string(), revision }
+    DistributionError::Damaged {
+        store: store.to_string(),
+        revision,
+    }
 }
 
 /// Returns the plan for a start, see [`Receiver::first`]. The newest plan comes first.
 fn first_of(newest_first: Vec<Published>, now: u64) -> Published {
     let times: Vec<_> = newest_first.iter().map(time_of).collect();
     let has_come = times.iter().position(|at| at.is_some_and(|at| at <= now));
-    let earliest = || (0..times.len()).filter(|place| times[*place].is_some()).min_by_key(|place| times[*place]);
+    let earliest = || {
+        (0..times.len())
+            .filter(|place| times[*place].is_some())
+            .min_by_key(|place| times[*place])
+    };
     let place = has_come.or_else(earliest).unwrap_or(0);
     newest_first[place].clone()
 }
@@ -317,8 +376,13 @@ fn time_of(plan: &Published) -> Option<u64> {
 }
 
 fn published(payload: &[u8], revision: u64) -> Option<Published> {
-    let text = payload_text(payload, limits::PLAN).filter(|text| text.len() as u64 <= limits::PLAN)?;
-    Some(Published { sha256: sha256_hex(&text), octets: text.into_owned().into(), revision })
+    let text =
+        payload_text(payload, limits::PLAN).filter(|text| text.len() as u64 <= limits::PLAN)?;
+    Some(Published {
+        sha256: sha256_hex(&text),
+        octets: text.into_owned().into(),
+        revision,
+    })
 }
 
 /// Returns an error with its causes on one line.
@@ -341,19 +405,47 @@ mod tests {
     use super::*;
 
     fn plan(revision: u64, text: &str) -> Published {
-        Published { octets: text.as_bytes().into(), sha256: String::new(), revision }
+        Published {
+            octets: text.as_bytes().into(),
+            sha256: String::new(),
+            revision,
+        }
     }
 
     #[test]
     fn start_uses_the_newest_valid_plan_whose_time_has_come() {
-        let (now, head) = (1_763_823_610_000_000_000, "version = 1\ncap = 1\nsampler = []\n");
-        let at = |revision, time: &str| plan(revision, &format!("{head}at = \"2025-11-22T15:00:{time}Z\"\n"));
+        let (now, head) = (
+            1_763_823_610_000_000_000,
+            "version = 1\ncap = 1\nsampler = []\n",
+        );
+        let at = |revision, time: &str| {
+            plan(
+                revision,
+                &format!("{head}at = \"2025-11-22T15:00:{time}Z\"\n"),
+            )
+        };
         let first = |plans: Vec<Published>| first_of(plans, now).revision;
         assert_eq!(first(vec![at(3, "20"), at(2, "05"), at(1, "01")]), 2);
         assert_eq!(first(vec![at(3, "10"), at(2, "05")]), 3);
-        assert_eq!(first(vec![plan(3, "broken"), at(2, "20"), plan(1, head)]), 1, "a plan without a time");
-        assert_eq!(first(vec![plan(3, "broken"), at(2, "20")]), 2, "the first plan of a fleet");
-        assert_eq!(first(vec![at(3, "30"), at(2, "11"), plan(1, "broken")]), 2, "the other samplers run the older one until then");
-        assert_eq!(first(vec![plan(3, "broken"), plan(2, "broken")]), 3, "its error is reported");
+        assert_eq!(
+            first(vec![plan(3, "broken"), at(2, "20"), plan(1, head)]),
+            1,
+            "a plan without a time"
+        );
+        assert_eq!(
+            first(vec![plan(3, "broken"), at(2, "20")]),
+            2,
+            "the first plan of a fleet"
+        );
+        assert_eq!(
+            first(vec![at(3, "30"), at(2, "11"), plan(1, "broken")]),
+            2,
+            "the other samplers run the older one until then"
+        );
+        assert_eq!(
+            first(vec![plan(3, "broken"), plan(2, "broken")]),
+            3,
+            "its error is reported"
+        );
     }
 }

@@ -25,15 +25,32 @@ pub fn shortened(name: &str, most: usize) -> String {
     }
     let head = (most - 1) / 2;
     let tail = most - 1 - head;
-    shown[..head].iter().chain(&['\u{2026}']).chain(&shown[shown.len() - tail..]).collect()
+    shown[..head]
+        .iter()
+        .chain(&['\u{2026}'])
+        .chain(&shown[shown.len() - tail..])
+        .collect()
 }
 
 /// Replaces the characters that a name must not bring into a picture: those that [`Printable`]
 /// escapes, and those that XML 1.0 forbids (section 2.2). Line feeds are kept.
 pub fn xml_text(text: &str) -> String {
-    let lines: Vec<_> = text.split('\n').map(|line| Printable(line).to_string()).collect();
+    let lines: Vec<_> = text
+        .split('\n')
+        .map(|line| Printable(line).to_string())
+        .collect();
     let is_forbidden = |c: char| matches!(c, '\u{fffe}' | '\u{ffff}') || (c < ' ' && c != '\n');
-    lines.join("\n").chars().map(|c| if is_forbidden(c) { c.escape_unicode().to_string() } else { c.to_string() }).collect()
+    lines
+        .join("\n")
+        .chars()
+        .map(|c| {
+            if is_forbidden(c) {
+                c.escape_unicode().to_string()
+            } else {
+                c.to_string()
+            }
+        })
+        .collect()
 }
 
 /// An SVG writer that escapes all names and texts.
@@ -41,7 +58,10 @@ pub struct Canvas(Writer<Vec<u8>>);
 
 impl Canvas {
     /// Creates an empty picture.
-    #[expect(clippy::new_without_default, reason = "an empty picture is not a useful default")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "an empty picture is not a useful default"
+    )]
     pub fn new() -> Self {
         Self(Writer::new_with_indent(Vec::new(), b' ', 1))
     }
@@ -98,11 +118,19 @@ mod tests {
     fn any_character_gives_well_formed_svg() {
         for part in ('\0'..=char::MAX).collect::<Vec<_>>().chunks(0x1000) {
             let text: String = part.iter().collect();
-            assert!(xml_text(&text).chars().all(is_xml), "from U+{:04X}", part[0] as u32);
+            assert!(
+                xml_text(&text).chars().all(is_xml),
+                "from U+{:04X}",
+                part[0] as u32
+            );
             let mut canvas = Canvas::new();
             canvas.text("text", &[("x", "1")], &text);
             let svg = canvas.finish();
-            assert!(svg.chars().all(is_xml) && svg.matches('<').count() == 2, "from U+{:04X}", part[0] as u32);
+            assert!(
+                svg.chars().all(is_xml) && svg.matches('<').count() == 2,
+                "from U+{:04X}",
+                part[0] as u32
+            );
             let mut reader = Reader::from_str(&svg);
             while reader.read_event().expect("well-formed") != Event::Eof {}
         }
@@ -110,7 +138,12 @@ mod tests {
 
     #[test]
     fn readable_names_stay_as_they_are() {
-        for name in ["leaf01", "Z\u{fc}rich-\u{30ce}\u{30fc}\u{30c9}", "a\nb", "\u{1f409} <&>\"'"] {
+        for name in [
+            "leaf01",
+            "Z\u{fc}rich-\u{30ce}\u{30fc}\u{30c9}",
+            "a\nb",
+            "\u{1f409} <&>\"'",
+        ] {
             assert_eq!(xml_text(name), name);
         }
     }

@@ -42,10 +42,24 @@ impl Layout {
         let most = columns(net.switches.len());
         let lines = |row: Vec<usize>| {
             let length = row.len().div_ceil(row.len().div_ceil(most).max(1)).max(1);
-            row.chunks(length).map(<[usize]>::to_vec).collect::<Vec<_>>()
+            row.chunks(length)
+                .map(<[usize]>::to_vec)
+                .collect::<Vec<_>>()
         };
-        let rows: Vec<_> = titles.into_iter().zip(rows).map(|(title, row)| Row { title, lines: lines(row) }).collect();
-        let columns = rows.iter().flat_map(|row| &row.lines).map(Vec::len).max().unwrap_or(0);
+        let rows: Vec<_> = titles
+            .into_iter()
+            .zip(rows)
+            .map(|(title, row)| Row {
+                title,
+                lines: lines(row),
+            })
+            .collect();
+        let columns = rows
+            .iter()
+            .flat_map(|row| &row.lines)
+            .map(Vec::len)
+            .max()
+            .unwrap_or(0);
         Self { rows, columns }
     }
 }
@@ -69,7 +83,13 @@ fn neighbours(net: &Net<'_>) -> Vec<Vec<usize>> {
 fn rows(net: &Net<'_>, neighbours: &[Vec<usize>]) -> Vec<(String, Vec<usize>)> {
     let has_tiers = net.switches.iter().any(|(_, tier)| *tier > 1);
     let (of_switch, first) = match has_tiers || net.links.is_empty() {
-        true => (net.switches.iter().map(|(_, tier)| u32::from(*tier)).collect(), None),
+        true => (
+            net.switches
+                .iter()
+                .map(|(_, tier)| u32::from(*tier))
+                .collect(),
+            None,
+        ),
         false => {
             let edge = edge(neighbours);
             (steps(edge, neighbours), Some(edge))
@@ -92,7 +112,11 @@ fn rows(net: &Net<'_>, neighbours: &[Vec<usize>]) -> Vec<(String, Vec<usize>)> {
         (title, switches)
     };
     let rows = rows.into_iter().map(named);
-    if first.is_some() { rows.collect() } else { rows.rev().collect() }
+    if first.is_some() {
+        rows.collect()
+    } else {
+        rows.rev().collect()
+    }
 }
 
 /// Returns a switch at the edge. The function first finds the switch that is farthest from the
@@ -101,7 +125,11 @@ fn edge(neighbours: &[Vec<usize>]) -> usize {
     let farthest = |from: usize| {
         let steps = steps(from, neighbours);
         // If several switches are equally far, this selects the first one.
-        (0..steps.len()).rev().filter(|switch| steps[*switch] != u32::MAX).max_by_key(|switch| steps[*switch]).unwrap_or(from)
+        (0..steps.len())
+            .rev()
+            .filter(|switch| steps[*switch] != u32::MAX)
+            .max_by_key(|switch| steps[*switch])
+            .unwrap_or(from)
     };
     farthest(farthest(0))
 }
@@ -130,7 +158,9 @@ fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
     let mut place = vec![0.0; neighbours.len()];
     let put = |row: &[usize], place: &mut [f64]| {
         // Positions are relative to the row, as if all rows had the same width.
-        row.iter().enumerate().for_each(|(at, switch)| place[*switch] = (at as f64 + 0.5) / row.len() as f64);
+        row.iter()
+            .enumerate()
+            .for_each(|(at, switch)| place[*switch] = (at as f64 + 0.5) / row.len() as f64);
     };
     for (number, row) in rows.iter().enumerate() {
         row.iter().for_each(|switch| row_of[*switch] = number);
@@ -138,15 +168,35 @@ fn order(rows: &mut [Vec<usize>], neighbours: &[Vec<usize>]) {
     }
     for sweep in 0..SWEEPS {
         for step in 1..rows.len() {
-            let number = if sweep % 2 == 0 { step } else { rows.len() - 1 - step };
-            let towards = |other: usize| if sweep % 2 == 0 { row_of[other] < number } else { row_of[other] > number };
+            let number = if sweep % 2 == 0 {
+                step
+            } else {
+                rows.len() - 1 - step
+            };
+            let towards = |other: usize| {
+                if sweep % 2 == 0 {
+                    row_of[other] < number
+                } else {
+                    row_of[other] > number
+                }
+            };
             let mean = |switch: usize| {
-                let others = neighbours[switch].iter().filter(|other| towards(**other)).map(|other| place[*other]);
+                let others = neighbours[switch]
+                    .iter()
+                    .filter(|other| towards(**other))
+                    .map(|other| place[*other]);
                 let (sum, count) = others.fold((0.0, 0), |(sum, count), at| (sum + at, count + 1));
                 // The mean is rounded, so that the order of summation does not matter.
-                if count == 0 { place[switch] } else { (sum / f64::from(count) * 1e6).round() / 1e6 }
+                if count == 0 {
+                    place[switch]
+                } else {
+                    (sum / f64::from(count) * 1e6).round() / 1e6
+                }
             };
-            let mut keyed: Vec<_> = rows[number].iter().map(|switch| (mean(*switch), *switch)).collect();
+            let mut keyed: Vec<_> = rows[number]
+                .iter()
+                .map(|switch| (mean(*switch), *switch))
+                .collect();
             keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
             rows[number] = keyed.into_iter().map(|(_, switch)| switch).collect();
             put(&rows[number], &mut place);
@@ -159,9 +209,16 @@ fn natural(name: &str) -> Vec<(String, u64)> {
     let mut key = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {
-        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let digits = rest[text..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |length| text + length);
-        key.push((rest[..text].to_owned(), rest[text..digits].parse().unwrap_or(u64::MAX)));
+        let text = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let digits = rest[text..]
+            .find(|c: char| !c.is_ascii_digit())
+            .map_or(rest.len(), |length| text + length);
+        key.push((
+            rest[..text].to_owned(),
+            rest[text..digits].parse().unwrap_or(u64::MAX),
+        ));
         rest = &rest[digits..];
     }
     key
@@ -173,8 +230,29 @@ mod tests {
 
     #[test]
     fn names_are_sorted_by_the_values_of_their_numbers() {
-        let mut names = ["leaf10", "leaf2", "core", "leaf2-1", "", "9", "10", "99999999999999999999999"];
+        let mut names = [
+            "leaf10",
+            "leaf2",
+            "core",
+            "leaf2-1",
+            "",
+            "9",
+            "10",
+            "99999999999999999999999",
+        ];
         names.sort_by_key(|name| natural(name));
-        assert_eq!(names, ["", "9", "10", "99999999999999999999999", "core", "leaf2", "leaf2-1", "leaf10"]);
+        assert_eq!(
+            names,
+            [
+                "",
+                "9",
+                "10",
+                "99999999999999999999999",
+                "core",
+                "leaf2",
+                "leaf2-1",
+                "leaf10"
+            ]
+        );
     }
 }

@@ -58,9 +58,16 @@ impl Query {
     /// Parses a request with one hop. Returns `None` for any other MAD.
     pub fn parse(mad: &Mad) -> Option<Self> {
         let header = Header::parse(mad);
-        let is_query = (header.class, header.method, header.attribute) == (CLASS_SUBN_DIRECTED_ROUTE, METHOD_GET, NODE_INFO);
-        let source = Lid(u16::from_be_bytes([mad[SOURCE_LID.start], mad[SOURCE_LID.start + 1]]));
-        (is_query && mad[HOP_COUNT] == 1).then_some(Self { source, port: PortNum(mad[INITIAL_PATH + 1]) })
+        let is_query = (header.class, header.method, header.attribute)
+            == (CLASS_SUBN_DIRECTED_ROUTE, METHOD_GET, NODE_INFO);
+        let source = Lid(u16::from_be_bytes([
+            mad[SOURCE_LID.start],
+            mad[SOURCE_LID.start + 1],
+        ]));
+        (is_query && mad[HOP_COUNT] == 1).then_some(Self {
+            source,
+            port: PortNum(mad[INITIAL_PATH + 1]),
+        })
     }
 }
 
@@ -85,10 +92,15 @@ mod tests {
     #[test]
     fn request_has_one_hop_after_the_lid() {
         let mut mad = [0xa5; MAD_LEN];
-        let query = Query { source: Lid(0x0102), port: PortNum(36) };
+        let query = Query {
+            source: Lid(0x0102),
+            port: PortNum(36),
+        };
         query.emit(Tid(0x0102_0304), &mut mad);
         let mut expected = [0; MAD_LEN];
-        expected[..24].copy_from_slice(&[1, 0x81, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x11, 0, 0, 0, 0, 0, 0]);
+        expected[..24].copy_from_slice(&[
+            1, 0x81, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x11, 0, 0, 0, 0, 0, 0,
+        ]);
         expected[32..36].copy_from_slice(&[1, 2, 0xff, 0xff]);
         expected[129] = 36;
         assert_eq!(mad, expected);

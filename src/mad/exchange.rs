@@ -34,12 +34,26 @@ pub const QP1_QKEY: u32 = 0x8001_0000;
 impl Target {
     /// Returns the address of the general management agent at a LID.
     pub const fn general(lid: Lid, sl: u8, pkey_index: u16, give_up: Duration) -> Self {
-        Self { lid, qp: 1, qkey: QP1_QKEY, sl, pkey_index, give_up }
+        Self {
+            lid,
+            qp: 1,
+            qkey: QP1_QKEY,
+            sl,
+            pkey_index,
+            give_up,
+        }
     }
 
     /// Returns the address of the subnet management agent at a LID.
     pub const fn subnet_management(lid: Lid, give_up: Duration) -> Self {
-        Self { lid, qp: 0, qkey: 0, sl: 0, pkey_index: 0, give_up }
+        Self {
+            lid,
+            qp: 0,
+            qkey: 0,
+            sl: 0,
+            pkey_index: 0,
+            give_up,
+        }
     }
 }
 
@@ -61,12 +75,20 @@ pub fn index_of_pkey(pkey: u16, own_index: u16, table: &[u16]) -> Option<u16> {
     if pkey & !FULL_MEMBER == 0 {
         return Some(own_index);
     }
-    let matches = |own: u16| own & !FULL_MEMBER == pkey & !FULL_MEMBER && (own | pkey) & FULL_MEMBER != 0;
-    let own = if table.is_empty() { Some(DEFAULT_PKEY) } else { table.get(usize::from(own_index)).copied() };
+    let matches =
+        |own: u16| own & !FULL_MEMBER == pkey & !FULL_MEMBER && (own | pkey) & FULL_MEMBER != 0;
+    let own = if table.is_empty() {
+        Some(DEFAULT_PKEY)
+    } else {
+        table.get(usize::from(own_index)).copied()
+    };
     if own.is_some_and(matches) {
         return Some(own_index);
     }
-    table.iter().position(|own| matches(*own)).and_then(|index| u16::try_from(index).ok())
+    table
+        .iter()
+        .position(|own| matches(*own))
+        .and_then(|index| u16::try_from(index).ok())
 }
 
 /// Address of the sending port on its subnet.

@@ -65,7 +65,14 @@ impl Header {
     /// Parses the header. Every sequence of octets is a valid header.
     pub fn parse(mad: &Mad) -> Self {
         let u16_at = |at: Range<usize>| u16::from_be_bytes([mad[at.start], mad[at.start + 1]]);
-        let u32_at = |at: Range<usize>| u32::from_be_bytes([mad[at.start], mad[at.start + 1], mad[at.start + 2], mad[at.start + 3]]);
+        let u32_at = |at: Range<usize>| {
+            u32::from_be_bytes([
+                mad[at.start],
+                mad[at.start + 1],
+                mad[at.start + 2],
+                mad[at.start + 3],
+            ])
+        };
         Self {
             class: mad[field::MGMT_CLASS],
             class_version: mad[field::CLASS_VERSION],
@@ -158,8 +165,8 @@ mod tests {
     use super::*;
 
     const OCTETS: [u8; HEADER_LEN] = [
-        0x01, 0x04, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xca, 0xfe, 0xba, 0xbe, 0x00, 0x1d, 0x00, 0x00, 0x00, 0x00,
-        0x00, 0x07,
+        0x01, 0x04, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xca, 0xfe, 0xba,
+        0xbe, 0x00, 0x1d, 0x00, 0x00, 0x00, 0x00, 0x00, 0x07,
     ];
     const REPR: Header = Header {
         class: 4,
@@ -189,9 +196,16 @@ mod tests {
 
     #[test]
     fn status_is_decoded_by_its_three_bit_code() {
-        assert!(MadStatus(0x000c).is_unsupported() && MadStatus(0x0008).is_unsupported() && MadStatus(0xff0c).is_unsupported());
+        assert!(
+            MadStatus(0x000c).is_unsupported()
+                && MadStatus(0x0008).is_unsupported()
+                && MadStatus(0xff0c).is_unsupported()
+        );
         assert!(!MadStatus::INVALID_VALUE.is_unsupported() && !MadStatus::BUSY.is_unsupported());
-        assert_eq!(MadStatus(0x001c).to_string(), "0x001c (invalid value in attribute or modifier)");
+        assert_eq!(
+            MadStatus(0x001c).to_string(),
+            "0x001c (invalid value in attribute or modifier)"
+        );
         assert!(!MadStatus(0x0100).is_ok());
     }
 }

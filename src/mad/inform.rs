@@ -101,17 +101,28 @@ impl InformInfo {
     /// Parses a subscription, for the simulated subnet manager. Returns `None` for another MAD.
     pub fn parse(mad: &Mad) -> Option<Self> {
         let header = Header::parse(mad);
-        let is_subscription = (header.class, header.method, header.attribute) == (CLASS_SUBN_ADM, METHOD_SET, INFORM_INFO);
-        let trap = u16::from_be_bytes([mad[field::TRAP_NUMBER.start], mad[field::TRAP_NUMBER.start + 1]]);
-        is_subscription.then(|| Self { trap, subscribe: mad[field::SUBSCRIBE] != 0 })
+        let is_subscription = (header.class, header.method, header.attribute)
+            == (CLASS_SUBN_ADM, METHOD_SET, INFORM_INFO);
+        let trap = u16::from_be_bytes([
+            mad[field::TRAP_NUMBER.start],
+            mad[field::TRAP_NUMBER.start + 1],
+        ]);
+        is_subscription.then(|| Self {
+            trap,
+            subscribe: mad[field::SUBSCRIBE] != 0,
+        })
     }
 
     /// Returns the status with which the subnet manager answered a subscription. Returns `None` if
     /// the MAD is not such an answer. The caller checks the transaction and the sender.
     pub fn answer(mad: &Mad, len: usize) -> Option<MadStatus> {
         let header = Header::parse(mad);
-        let is_answer = (header.class, header.class_version, header.method, header.attribute)
-            == (CLASS_SUBN_ADM, CLASS_VERSION, METHOD_GET_RESP, INFORM_INFO);
+        let is_answer = (
+            header.class,
+            header.class_version,
+            header.method,
+            header.attribute,
+        ) == (CLASS_SUBN_ADM, CLASS_VERSION, METHOD_GET_RESP, INFORM_INFO);
         (is_answer && (INFORM_INFO_END..=MAD_LEN).contains(&len)).then_some(header.status)
     }
 }
@@ -130,15 +141,25 @@ impl Trap {
     /// subscribe.
     pub fn parse(mad: &Mad, len: usize) -> Option<Self> {
         let header = Header::parse(mad);
-        let is_report =
-            (header.class, header.class_version, header.method, header.attribute) == (CLASS_SUBN_ADM, CLASS_VERSION, METHOD_REPORT, NOTICE);
+        let is_report = (
+            header.class,
+            header.class_version,
+            header.method,
+            header.attribute,
+        ) == (CLASS_SUBN_ADM, CLASS_VERSION, METHOD_REPORT, NOTICE);
         let is_generic = mad[field::NOTICE_GENERIC] & 0x80 != 0;
         if !is_report || !is_generic || !(NOTICE_END..=MAD_LEN).contains(&len) {
             return None;
         }
-        let number = u16::from_be_bytes([mad[field::NOTICE_TRAP.start], mad[field::NOTICE_TRAP.start + 1]]);
+        let number = u16::from_be_bytes([
+            mad[field::NOTICE_TRAP.start],
+            mad[field::NOTICE_TRAP.start + 1],
+        ]);
         let at = Self::place_of_lid(number)?.start;
-        Some(Self { number, lid: Lid(u16::from_be_bytes([mad[at], mad[at + 1]])) })
+        Some(Self {
+            number,
+            lid: Lid(u16::from_be_bytes([mad[at], mad[at + 1]])),
+        })
     }
 
     /// Writes a report, for the simulated subnet manager.
@@ -186,17 +207,27 @@ mod tests {
     #[test]
     fn subscription_overwrites_the_whole_buffer() {
         let mut mad = [0xa5; MAD_LEN];
-        let inform = InformInfo { trap: LINK_STATE, subscribe: true };
+        let inform = InformInfo {
+            trap: LINK_STATE,
+            subscribe: true,
+        };
         inform.emit(Tid(0x0102_0304), &mut mad);
         let mut expected = [0; MAD_LEN];
-        expected[..24].copy_from_slice(&[1, 3, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 3, 0, 0, 0, 0, 0, 0]);
+        expected[..24].copy_from_slice(&[
+            1, 3, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 3, 0, 0, 0, 0, 0, 0,
+        ]);
         // GID 0, all LIDs, generic, subscribe, all types, trap 128, queue pair 1, one second, all
         // producers.
-        expected[72..92].copy_from_slice(&[0xff, 0xff, 0, 0, 0, 0, 1, 1, 0xff, 0xff, 0, 128, 0, 0, 1, 18, 0, 0xff, 0xff, 0xff]);
+        expected[72..92].copy_from_slice(&[
+            0xff, 0xff, 0, 0, 0, 0, 1, 1, 0xff, 0xff, 0, 128, 0, 0, 1, 18, 0, 0xff, 0xff, 0xff,
+        ]);
         assert_eq!(mad, expected);
         assert_eq!(InformInfo::parse(&mad), Some(inform));
         mad[3] = METHOD_GET_RESP;
-        assert_eq!([91, 92, 256, 257].map(|len| InformInfo::answer(&mad, len).is_some()), [false, true, true, false]);
+        assert_eq!(
+            [91, 92, 256, 257].map(|len| InformInfo::answer(&mad, len).is_some()),
+            [false, true, true, false]
+        );
         (mad[4], mad[5]) = (2, 0);
         assert_eq!(InformInfo::answer(&mad, MAD_LEN), Some(MadStatus(0x0200)));
     }
@@ -204,16 +235,38 @@ mod tests {
     #[test]
     fn report_is_parsed_from_its_octets() {
         let mut mad = [0; MAD_LEN];
-        mad[..24].copy_from_slice(&[1, 3, 2, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 0, 0, 0, 0, 0, 0]);
+        mad[..24].copy_from_slice(&[
+            1, 3, 2, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 0, 0, 0, 0, 0, 0,
+        ]);
         // Generic, urgent, producer type switch, trap 128, issuer LID 5, LIDADDR 7.
         mad[56..68].copy_from_slice(&[0x81, 0, 0, 2, 0, 128, 0, 5, 0, 0, 0, 7]);
-        assert_eq!(Trap::parse(&mad, MAD_LEN), Some(Trap { number: LINK_STATE, lid: Lid(7) }));
-        assert_eq!(Trap::parse(&mad, NOTICE_END - 1), None, "a report that is cut");
+        assert_eq!(
+            Trap::parse(&mad, MAD_LEN),
+            Some(Trap {
+                number: LINK_STATE,
+                lid: Lid(7)
+            })
+        );
+        assert_eq!(
+            Trap::parse(&mad, NOTICE_END - 1),
+            None,
+            "a report that is cut"
+        );
         // Generic, informational, producer type CA, trap 144, issuer LID 8, LIDADDR 8.
         mad[56..70].copy_from_slice(&[0x84, 0, 0, 1, 0, 144, 0, 8, 0, 0, 0, 0, 0, 8]);
-        assert_eq!(Trap::parse(&mad, MAD_LEN), Some(Trap { number: PORT_CHANGE, lid: Lid(8) }));
+        assert_eq!(
+            Trap::parse(&mad, MAD_LEN),
+            Some(Trap {
+                number: PORT_CHANGE,
+                lid: Lid(8)
+            })
+        );
         mad[61] = 129;
-        assert_eq!(Trap::parse(&mad, MAD_LEN), None, "a trap without a subscription");
+        assert_eq!(
+            Trap::parse(&mad, MAD_LEN),
+            None,
+            "a trap without a subscription"
+        );
         mad[56] = 0x04;
         assert_eq!(Trap::parse(&mad, MAD_LEN), None, "a trap of a vendor");
     }

@@ -86,13 +86,20 @@ impl Query {
     /// variant if the MAD does not answer this query.
     pub fn check(&self, mad: &Mad, len: usize) -> Result<(), BadReply> {
         // A subnet manager may send a MAD that ends directly after the record.
-        let least = if matches!(self, Self::Sa(_)) { sa::RECORD_END } else { MAD_LEN };
+        let least = if matches!(self, Self::Sa(_)) {
+            sa::RECORD_END
+        } else {
+            MAD_LEN
+        };
         if !(least..=MAD_LEN).contains(&len) {
             return Err(BadReply::Length(len));
         }
         let header = Header::parse(mad);
         if (header.class, header.class_version) != self.class() {
-            return Err(BadReply::Class { class: header.class, version: header.class_version });
+            return Err(BadReply::Class {
+                class: header.class,
+                version: header.class_version,
+            });
         }
         if header.method != METHOD_GET_RESP {
             return Err(BadReply::Method(header.method));
@@ -100,15 +107,23 @@ impl Query {
         if header.attribute != self.attribute() && !self.is_redirect(&header) {
             return Err(BadReply::Attribute(header.attribute));
         }
-        let status = if matches!(self, Self::Directed(_)) { directed::status(header.status) } else { header.status };
+        let status = if matches!(self, Self::Directed(_)) {
+            directed::status(header.status)
+        } else {
+            header.status
+        };
         if !status.is_ok() {
             return Err(BadReply::Status(status));
         }
         match self {
-            Self::Pma(query) => query.other_port(mad).map_or(Ok(()), |found| Err(BadReply::PortSelect(found))),
+            Self::Pma(query) => query
+                .other_port(mad)
+                .map_or(Ok(()), |found| Err(BadReply::PortSelect(found))),
             // A reply repeats the AttributeModifier of the request. For PortInfo, the modifier is
             // the port number.
-            Self::Smp(query) if header.modifier != u32::from(query.port.0) => Err(BadReply::PortSelect(header.modifier as u8)),
+            Self::Smp(query) if header.modifier != u32::from(query.port.0) => {
+                Err(BadReply::PortSelect(header.modifier as u8))
+            }
             Self::Smp(_) | Self::Directed(_) | Self::Sa(_) => Ok(()),
         }
     }
@@ -119,7 +134,9 @@ impl Query {
     /// repeat the AttributeID of the request in the header. The agent of IBM eHCA adapters sends
     /// the AttributeID of ClassPortInfo instead.
     fn is_redirect(&self, header: &Header) -> bool {
-        matches!(self, Self::Pma(_)) && header.status.is_redirect() && header.attribute == pma::CLASS_PORT_INFO.id
+        matches!(self, Self::Pma(_))
+            && header.status.is_redirect()
+            && header.attribute == pma::CLASS_PORT_INFO.id
     }
 }
 
@@ -130,8 +147,14 @@ mod tests {
     use super::*;
     use crate::types::PortNum;
 
-    const PMA: Query = Query::Pma(pma::Query { attribute: 0x12, port: Some(PortNum(3)) });
-    const SMP: Query = Query::Smp(smp::Query { attribute: smp::PORT_INFO, port: PortNum(3) });
+    const PMA: Query = Query::Pma(pma::Query {
+        attribute: 0x12,
+        port: Some(PortNum(3)),
+    });
+    const SMP: Query = Query::Smp(smp::Query {
+        attribute: smp::PORT_INFO,
+        port: PortNum(3),
+    });
 
     fn reply(query: Query) -> Mad {
         let mut mad = [0; MAD_LEN];
@@ -149,36 +172,74 @@ mod tests {
             mad[at] = octet;
             query.check(&mad, MAD_LEN).expect_err("one octet is wrong")
         };
-        assert_eq!(with(PMA, 1, 0x03), BadReply::Class { class: 3, version: 1 });
-        assert_eq!(with(PMA, 2, 2), BadReply::Class { class: 4, version: 2 });
+        assert_eq!(
+            with(PMA, 1, 0x03),
+            BadReply::Class {
+                class: 3,
+                version: 1
+            }
+        );
+        assert_eq!(
+            with(PMA, 2, 2),
+            BadReply::Class {
+                class: 4,
+                version: 2
+            }
+        );
         assert_eq!(with(PMA, 3, 0x01), BadReply::Method(1));
-        assert_eq!(with(PMA, 5, 0x0c), BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE));
+        assert_eq!(
+            with(PMA, 5, 0x0c),
+            BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE)
+        );
         assert_eq!(with(PMA, 17, 0x1d), BadReply::Attribute(0x1d));
         assert_eq!(with(PMA, 65, 4), BadReply::PortSelect(4));
         assert_eq!(SMP.check(&reply(SMP), MAD_LEN), Ok(()));
-        assert_eq!(with(SMP, 1, 0x81), BadReply::Class { class: 0x81, version: 1 });
+        assert_eq!(
+            with(SMP, 1, 0x81),
+            BadReply::Class {
+                class: 0x81,
+                version: 1
+            }
+        );
         assert_eq!(with(SMP, 23, 4), BadReply::PortSelect(4));
     }
 
     #[test]
     fn path_record_may_be_cut_after_the_record() {
-        let query = Query::Sa(sa::Query { source: sa::Gid::default(), destination: sa::Gid::default() });
+        let query = Query::Sa(sa::Query {
+            source: sa::Gid::default(),
+            destination: sa::Gid::default(),
+        });
         let mad = reply(query);
-        assert_eq!([120, 200, 256].map(|len| query.check(&mad, len)), [Ok(()); 3]);
-        assert_eq!([119, 257].map(|len| query.check(&mad, len)), [Err(BadReply::Length(119)), Err(BadReply::Length(257))]);
+        assert_eq!(
+            [120, 200, 256].map(|len| query.check(&mad, len)),
+            [Ok(()); 3]
+        );
+        assert_eq!(
+            [119, 257].map(|len| query.check(&mad, len)),
+            [Err(BadReply::Length(119)), Err(BadReply::Length(257))]
+        );
     }
 
     /// The first 24 octets of a reply to PortCounters with a redirect status.
-    const REDIRECT: [u8; 24] = [1, 4, 1, 0x81, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0x12, 0, 0, 0, 0, 0, 0];
+    const REDIRECT: [u8; 24] = [
+        1, 4, 1, 0x81, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0x12, 0, 0, 0, 0, 0, 0,
+    ];
 
     #[test]
     fn redirection_counts_with_the_requested_attribute_and_with_class_port_info() {
         let mut mad = [0; MAD_LEN];
         mad[..24].copy_from_slice(&REDIRECT);
-        assert_eq!(PMA.check(&mad, MAD_LEN), Err(BadReply::Status(MadStatus::REDIRECT)));
+        assert_eq!(
+            PMA.check(&mad, MAD_LEN),
+            Err(BadReply::Status(MadStatus::REDIRECT))
+        );
         // The reply of an IBM eHCA: AttributeID 0x0001.
         mad[17] = 0x01;
-        assert_eq!(PMA.check(&mad, MAD_LEN), Err(BadReply::Status(MadStatus::REDIRECT)));
+        assert_eq!(
+            PMA.check(&mad, MAD_LEN),
+            Err(BadReply::Status(MadStatus::REDIRECT))
+        );
         mad[17] = 0x1d;
         assert_eq!(PMA.check(&mad, MAD_LEN), Err(BadReply::Attribute(0x1d)));
         // ClassPortInfo without the redirect status does not answer the query.

@@ -113,14 +113,23 @@ impl Query {
 
     /// Parses a request, for the simulated subnet manager.
     pub fn parse(mad: &Mad) -> Self {
-        Self { source: Gid::parse(mad, field::SGID.start), destination: Gid::parse(mad, field::DGID.start) }
+        Self {
+            source: Gid::parse(mad, field::SGID.start),
+            destination: Gid::parse(mad, field::DGID.start),
+        }
     }
 }
 
 impl PathRecord {
     /// Parses the record of a reply.
     pub fn parse(mad: &Mad) -> Self {
-        Self { dlid: Lid(u16::from_be_bytes([mad[field::DLID.start], mad[field::DLID.start + 1]])), sl: mad[field::SL] & 0x0f }
+        Self {
+            dlid: Lid(u16::from_be_bytes([
+                mad[field::DLID.start],
+                mad[field::DLID.start + 1],
+            ])),
+            sl: mad[field::SL] & 0x0f,
+        }
     }
 
     /// Writes the record into a reply.
@@ -136,8 +145,13 @@ impl Gid {
     }
 
     fn parse(mad: &Mad, at: usize) -> Self {
-        let whole = mad[at..].first_chunk().map_or(0, |octets| u128::from_be_bytes(*octets));
-        Self { prefix: (whole >> 64) as u64, guid: Guid(whole as u64) }
+        let whole = mad[at..]
+            .first_chunk()
+            .map_or(0, |octets| u128::from_be_bytes(*octets));
+        Self {
+            prefix: (whole >> 64) as u64,
+            guid: Guid(whole as u64),
+        }
     }
 }
 
@@ -148,14 +162,27 @@ mod tests {
     use super::*;
 
     const QUERY: Query = Query {
-        source: Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(0x0102_0304_0506_0708) },
-        destination: Gid { prefix: 0xfe80_0000_0000_0000, guid: Guid(0x1112_1314_1516_1718) },
+        source: Gid {
+            prefix: 0xfe80_0000_0000_0000,
+            guid: Guid(0x0102_0304_0506_0708),
+        },
+        destination: Gid {
+            prefix: 0xfe80_0000_0000_0000,
+            guid: Guid(0x1112_1314_1516_1718),
+        },
     };
 
     #[test]
     fn status_is_printed_with_its_meaning_in_this_class() {
         let printed = [0x0200, 0x0700, 0x000c].map(|status| Status(MadStatus(status)).to_string());
-        assert_eq!(printed, ["0x0200 (invalid request)", "0x0700 (request denied)", "0x000c (attribute not supported)"]);
+        assert_eq!(
+            printed,
+            [
+                "0x0200 (invalid request)",
+                "0x0700 (request denied)",
+                "0x000c (attribute not supported)"
+            ]
+        );
     }
 
     #[test]
@@ -163,9 +190,13 @@ mod tests {
         let mut mad = [0xa5; MAD_LEN];
         QUERY.emit(Tid(0x0102_0304), &mut mad);
         let mut expected = [0; MAD_LEN];
-        expected[..24].copy_from_slice(&[1, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x35, 0, 0, 0, 0, 0, 0]);
+        expected[..24].copy_from_slice(&[
+            1, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x35, 0, 0, 0, 0, 0, 0,
+        ]);
         expected[48..56].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0x18, 0x0c]);
-        expected[64..80].copy_from_slice(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
+        expected[64..80].copy_from_slice(&[
+            0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
+        ]);
         expected[80..96].copy_from_slice(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
         expected[105] = 0x81;
         assert_eq!(mad, expected);
@@ -177,8 +208,27 @@ mod tests {
         let mut mad = [0xff; MAD_LEN];
         mad[96..98].copy_from_slice(&[0x01, 0x02]);
         mad[108..110].copy_from_slice(&[0xff, 0xf3]);
-        assert_eq!(PathRecord::parse(&mad), PathRecord { dlid: Lid(0x0102), sl: 3 });
-        PathRecord { dlid: Lid(7), sl: 9 }.emit(&mut mad);
-        assert_eq!((PathRecord::parse(&mad), mad[109]), (PathRecord { dlid: Lid(7), sl: 9 }, 0xf9));
+        assert_eq!(
+            PathRecord::parse(&mad),
+            PathRecord {
+                dlid: Lid(0x0102),
+                sl: 3
+            }
+        );
+        PathRecord {
+            dlid: Lid(7),
+            sl: 9,
+        }
+        .emit(&mut mad);
+        assert_eq!(
+            (PathRecord::parse(&mad), mad[109]),
+            (
+                PathRecord {
+                    dlid: Lid(7),
+                    sl: 9
+                },
+                0xf9
+            )
+        );
     }
 }

@@ -70,7 +70,9 @@ impl SmInfo {
             (PRIORITY, self.priority.into()),
             (SM_STATE, self.state.number().into()),
         ];
-        fields.into_iter().for_each(|(field, value)| field.set_raw(data, 0, value));
+        fields
+            .into_iter()
+            .for_each(|(field, value)| field.set_raw(data, 0, value));
     }
 }
 
@@ -118,7 +120,12 @@ mod tests {
         let mut data = [0xff; DATA_LEN];
         data[..8].copy_from_slice(&[0, 0, 0, 0, 0, 0x10, 0, 1]);
         data[16..21].copy_from_slice(&[0, 0, 1, 2, 0xe3]);
-        let info = SmInfo { guid: Guid(0x10_0001), act_count: 258, priority: 14, state: SmState::Master };
+        let info = SmInfo {
+            guid: Guid(0x10_0001),
+            act_count: 258,
+            priority: 14,
+            state: SmState::Master,
+        };
         assert_eq!(SmInfo::parse(&data), info);
         let mut written = [0; DATA_LEN];
         info.emit(&mut written);

@@ -86,8 +86,17 @@ const LOCAL_PORT: Field = Field::new("LocalPortNum", "local_port_num", 288, 8);
 const VENDOR_ID: Field = Field::new("VendorID", "vendor_id", 296, 24);
 
 /// The fields of the attribute that [`NodeInfo`] contains.
-pub static NODE_INFO_FIELDS: [Field; 9] =
-    [NODE_TYPE, NUM_PORTS, SYSTEM_GUID, NODE_GUID, PORT_GUID, DEVICE_ID, REVISION, LOCAL_PORT, VENDOR_ID];
+pub static NODE_INFO_FIELDS: [Field; 9] = [
+    NODE_TYPE,
+    NUM_PORTS,
+    SYSTEM_GUID,
+    NODE_GUID,
+    PORT_GUID,
+    DEVICE_ID,
+    REVISION,
+    LOCAL_PORT,
+    VENDOR_ID,
+];
 
 impl NodeInfo {
     /// Parses the attribute.
@@ -141,7 +150,10 @@ impl NodeInfo {
 /// UTF-8.
 pub fn node_description(data: &Data) -> String {
     let text = &data[..64];
-    let end = text.iter().position(|octet| *octet == 0).unwrap_or(text.len());
+    let end = text
+        .iter()
+        .position(|octet| *octet == 0)
+        .unwrap_or(text.len());
     String::from_utf8_lossy(&text[..end]).into_owned()
 }
 
@@ -175,7 +187,8 @@ const PORT_STATE: Field = Field::new("PortState", "port_state", 260, 4);
 const SPEED_ACTIVE: Field = Field::new("LinkSpeedActive", "link_speed_active", 280, 4);
 const NEIGHBOR_MTU: Field = Field::new("NeighborMTU", "neighbor_mtu", 288, 4);
 const OPERATIONAL_VLS: Field = Field::new("OperationalVLs", "operational_vls", 344, 4);
-const SPEED_EXT2_ACTIVE: Field = Field::new("LinkSpeedExtActive2", "link_speed_ext_active2", 449, 2);
+const SPEED_EXT2_ACTIVE: Field =
+    Field::new("LinkSpeedExtActive2", "link_speed_ext_active2", 449, 2);
 const SPEED_EXT_ACTIVE: Field = Field::new("LinkSpeedExtActive", "link_speed_ext_active", 496, 4);
 
 /// The fields of the attribute that [`PortInfo`] contains.
@@ -231,7 +244,8 @@ impl PortInfo {
             (NEIGHBOR_MTU, self.neighbor_mtu),
             (OPERATIONAL_VLS, self.operational_vls),
         ];
-        rest.into_iter().for_each(|(field, value)| field.set_raw(data, 0, value.into()));
+        rest.into_iter()
+            .for_each(|(field, value)| field.set_raw(data, 0, value.into()));
     }
 
     /// Returns width and speed in the words of `ibnetdiscover`. `capability_mask` is the
@@ -248,8 +262,16 @@ impl PortInfo {
             16 => "2x",
             _ => "??",
         };
-        let extended = if capability_mask & IS_EXTENDED_SPEEDS_SUPPORTED != 0 { self.speed_ext } else { 0 };
-        let extended2 = if capability_mask & IS_CAPABILITY_MASK2_SUPPORTED != 0 { self.speed_ext2 } else { 0 };
+        let extended = if capability_mask & IS_EXTENDED_SPEEDS_SUPPORTED != 0 {
+            self.speed_ext
+        } else {
+            0
+        };
+        let extended2 = if capability_mask & IS_CAPABILITY_MASK2_SUPPORTED != 0 {
+            self.speed_ext2
+        } else {
+            0
+        };
         let speed = match (extended2, extended, self.speed) {
             (1, ..) => "XDR",
             (0, 8, _) => "NDR",
@@ -301,7 +323,17 @@ impl PortInfo {
         };
         let capability_mask = IS_EXTENDED_SPEEDS_SUPPORTED | IS_CAPABILITY_MASK2_SUPPORTED;
         let (neighbor_mtu, operational_vls) = (5, 3);
-        Self { master_sm_lid: Lid(0), capability_mask, width, state, speed, speed_ext, speed_ext2, neighbor_mtu, operational_vls }
+        Self {
+            master_sm_lid: Lid(0),
+            capability_mask,
+            width,
+            state,
+            speed,
+            speed_ext,
+            speed_ext2,
+            neighbor_mtu,
+            operational_vls,
+        }
     }
 }
 
@@ -328,9 +360,15 @@ mod tests {
     #[test]
     fn request_overwrites_the_whole_buffer() {
         let mut mad = [0xa5; MAD_LEN];
-        Query { attribute: PORT_INFO, port: PortNum(36) }.emit(Tid(0x0102_0304), &mut mad);
+        Query {
+            attribute: PORT_INFO,
+            port: PortNum(36),
+        }
+        .emit(Tid(0x0102_0304), &mut mad);
         let mut expected = [0; MAD_LEN];
-        expected[..24].copy_from_slice(&[1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x15, 0, 0, 0, 0, 0, 36]);
+        expected[..24].copy_from_slice(&[
+            1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x15, 0, 0, 0, 0, 0, 36,
+        ]);
         assert_eq!(mad, expected);
     }
 
@@ -338,8 +376,8 @@ mod tests {
     fn node_info_is_parsed_from_its_octets() {
         let mut data = [0xff; DATA_LEN];
         data[..40].copy_from_slice(&[
-            1, 1, 2, 40, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 32, 0xd2, 0xf0, 0, 0, 0, 0xa0, 7, 0x00,
-            0x02, 0xc9,
+            1, 1, 2, 40, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0,
+            32, 0xd2, 0xf0, 0, 0, 0, 0xa0, 7, 0x00, 0x02, 0xc9,
         ]);
         let info = NodeInfo {
             kind: Some(NodeKind::Switch),
@@ -361,12 +399,17 @@ mod tests {
     #[test]
     fn every_rate_but_fdr10_is_kept_in_port_info() {
         for width in ["1x", "2x", "4x", "8x", "12x"] {
-            for speed in ["SDR", "DDR", "QDR", "FDR", "EDR", "HDR", "NDR", "XDR", "???"] {
+            for speed in [
+                "SDR", "DDR", "QDR", "FDR", "EDR", "HDR", "NDR", "XDR", "???",
+            ] {
                 let rate = LinkRate::new(width, speed);
                 let mut data = [0; DATA_LEN];
                 PortInfo::of_rate(&rate, PortInfo::ACTIVE).emit(&mut data);
                 let read = PortInfo::parse(&data);
-                assert_eq!((read.rate(read.capability_mask), read.state), (rate, PortInfo::ACTIVE));
+                assert_eq!(
+                    (read.rate(read.capability_mask), read.state),
+                    (rate, PortInfo::ACTIVE)
+                );
             }
         }
         let fdr10 = PortInfo::of_rate(&LinkRate::new("4x", "FDR10"), 4);
@@ -410,10 +453,15 @@ mod tests {
     #[test]
     fn reserved_codes_of_mtu_and_vls_have_no_value() {
         let read = |code| {
-            let info = PortInfo { neighbor_mtu: code, operational_vls: code, ..PortInfo::default() };
+            let info = PortInfo {
+                neighbor_mtu: code,
+                operational_vls: code,
+                ..PortInfo::default()
+            };
             (info.mtu(), info.data_vls())
         };
-        let defined = [(256, 1), (512, 2), (1024, 4), (2048, 8), (4096, 15)].map(|(mtu, vls)| (Some(mtu), Some(vls)));
+        let defined = [(256, 1), (512, 2), (1024, 4), (2048, 8), (4096, 15)]
+            .map(|(mtu, vls)| (Some(mtu), Some(vls)));
         assert_eq!([1, 2, 3, 4, 5].map(read), defined);
         assert_eq!([0, 6, 15].map(read), [(None, None); 3]);
     }

@@ -33,13 +33,24 @@ struct Page<'a> {
 
 impl Page<'_> {
     /// Begins a family. Returns `None` if the family is not served. `name` has no `_total`.
-    fn family<'a>(&'a mut self, name: &'a str, help: &'a str, kind: MetricType) -> Result<Option<MetricEncoder<'a>>, fmt::Error> {
+    fn family<'a>(
+        &'a mut self,
+        name: &'a str,
+        help: &'a str,
+        kind: MetricType,
+    ) -> Result<Option<MetricEncoder<'a>>, fmt::Error> {
         let families = &self.content.families;
         let is_served = match kind {
             MetricType::Counter => families.serves(&format!("{name}_total")),
             _ => families.serves(name),
         };
-        if is_served { self.encoder.encode_descriptor(name, help, None, kind).map(Some) } else { Ok(None) }
+        if is_served {
+            self.encoder
+                .encode_descriptor(name, help, None, kind)
+                .map(Some)
+        } else {
+            Ok(None)
+        }
     }
 }
 
@@ -70,7 +81,10 @@ type Labels = Vec<(&'static str, String)>;
 
 impl Collector for Fabric {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let page = &mut Page { encoder, content: Arc::clone(&self.content) };
+        let page = &mut Page {
+            encoder,
+            content: Arc::clone(&self.content),
+        };
         for kind in NodeKind::ALL {
             let kind = PortsOfKind::new(kind, self.slots_with_ports());
             if !kind.ports.is_empty() {
@@ -88,9 +102,23 @@ impl<'a> PortsOfKind<'a> {
     fn new(kind: NodeKind, last_slots: impl Iterator<Item = &'a LastSlot>) -> Self {
         let mut ports: Vec<LabelledPort<'a>> = Vec::new();
         for LastSlot { snapshot, is_fresh } in last_slots {
-            for (index, port) in snapshot.ports.iter().enumerate().filter(|(_, port)| port.identity.kind == kind) {
-                let is_first = ports.last().is_none_or(|last| last.port.identity.guid != port.identity.guid);
-                ports.push(LabelledPort { worker: snapshot, is_fresh: *is_fresh, index, port, is_first, labels: labels(snapshot, port) });
+            for (index, port) in snapshot
+                .ports
+                .iter()
+                .enumerate()
+                .filter(|(_, port)| port.identity.kind == kind)
+            {
+                let is_first = ports
+                    .last()
+                    .is_none_or(|last| last.port.identity.guid != port.identity.guid);
+                ports.push(LabelledPort {
+                    worker: snapshot,
+                    is_fresh: *is_fresh,
+                    index,
+                    port,
+                    is_first,
+                    labels: labels(snapshot, port),
+                });
             }
         }
         Self { kind, ports }
@@ -111,23 +139,45 @@ impl<'a> PortsOfKind<'a> {
                 written.push(family.json);
                 self.family(&family.name, &family.help, family.json, family.index, page)?;
                 if family.json == names::SECOND_SPELLING.0 {
-                    self.family(names::SECOND_SPELLING.1, &family.help, family.json, family.index, page)?;
+                    self.family(
+                        names::SECOND_SPELLING.1,
+                        &family.help,
+                        family.json,
+                        family.index,
+                        page,
+                    )?;
                 }
             }
         }
         Ok(())
     }
 
-    fn family(&self, name: &str, help: &str, json: &str, index: Option<&'static str>, page: &mut Page<'_>) -> fmt::Result {
+    fn family(
+        &self,
+        name: &str,
+        help: &str,
+        json: &str,
+        index: Option<&'static str>,
+        page: &mut Page<'_>,
+    ) -> fmt::Result {
         let values = |port: &LabelledPort<'a>| {
-            let family = port.worker.layout.families.iter().position(|family| family.json == json)?;
-            port.worker.values(port.index, family).filter(|_| port.is_fresh)
+            let family = port
+                .worker
+                .layout
+                .families
+                .iter()
+                .position(|family| family.json == json)?;
+            port.worker
+                .values(port.index, family)
+                .filter(|_| port.is_fresh)
         };
         if !self.ports.iter().any(|port| values(port).is_some()) {
             return Ok(());
         }
         let name = self.name(name);
-        let Some(mut metric) = page.family(&name, help, MetricType::Counter)? else { return Ok(()) };
+        let Some(mut metric) = page.family(&name, help, MetricType::Counter)? else {
+            return Ok(());
+        };
         for port in &self.ports {
             let Some(values) = values(port) else { continue };
             let Some(index) = index else {
@@ -135,7 +185,11 @@ impl<'a> PortsOfKind<'a> {
                 continue;
             };
             for (place, value) in values.iter().enumerate() {
-                counter(&mut metric, &with(&port.labels, index, place.to_string()), *value)?;
+                counter(
+                    &mut metric,
+                    &with(&port.labels, index, place.to_string()),
+                    *value,
+                )?;
             }
         }
         Ok(())
@@ -146,16 +200,33 @@ impl<'a> PortsOfKind<'a> {
         let bytes = |gbps: Option<f64>| gbps.map(|gbps| gbps * GIGABIT);
         let data = |port: &LabelledPort<'_>| bytes(port.port.identity.link.data_gbps());
         let signal = |port: &LabelledPort<'_>| bytes(port.port.identity.link.signal_gbps());
-        self.gauge("port_rate_bytes_per_second", "Present data rate of the link in octets per second", data, page)?;
+        self.gauge(
+            "port_rate_bytes_per_second",
+            "Present data rate of the link in octets per second",
+            data,
+            page,
+        )?;
         self.gauge(
             "port_raw_rate_bytes_per_second",
             "Present signal rate of the link, line code included, in octets per second",
             signal,
             page,
         )?;
-        let state = |port: &LabelledPort<'_>| port.port.active.filter(|_| port.is_fresh).map(|active| f64::from(u8::from(active)));
-        self.gauge("port_state", "1 if PortInfo reports the link as active, else 0", state, page)?;
-        let own = |rate: &dyn Fn(&LabelledPort<'_>) -> Option<f64>, port: &LabelledPort<'_>| rate(port).filter(|_| port.is_first);
+        let state = |port: &LabelledPort<'_>| {
+            port.port
+                .active
+                .filter(|_| port.is_fresh)
+                .map(|active| f64::from(u8::from(active)))
+        };
+        self.gauge(
+            "port_state",
+            "1 if PortInfo reports the link as active, else 0",
+            state,
+            page,
+        )?;
+        let own = |rate: &dyn Fn(&LabelledPort<'_>) -> Option<f64>, port: &LabelledPort<'_>| {
+            rate(port).filter(|_| port.is_first)
+        };
         if self.kind == NodeKind::Hca {
             // Each port of an HCA is a device of its own.
             self.labelled_gauge(
@@ -173,10 +244,16 @@ impl<'a> PortsOfKind<'a> {
                 page,
             )?;
         }
-        let answered = self.ports.iter().filter(|port| port.is_fresh && port.port.is_up);
+        let answered = self
+            .ports
+            .iter()
+            .filter(|port| port.is_fresh && port.port.is_up);
         let answered: BTreeSet<Guid> = answered.map(|port| port.port.identity.guid).collect();
-        let answers =
-            |device: &LabelledPort<'_>| device.is_first.then(|| f64::from(u8::from(answered.contains(&device.port.identity.guid))));
+        let answers = |device: &LabelledPort<'_>| {
+            device
+                .is_first
+                .then(|| f64::from(u8::from(answered.contains(&device.port.identity.guid))))
+        };
         self.labelled_gauge(
             "up",
             "1 if a port of the device answered in the last slot, else 0",
@@ -186,8 +263,20 @@ impl<'a> PortsOfKind<'a> {
         )
     }
 
-    fn gauge(&self, name: &str, help: &str, value: impl Fn(&LabelledPort<'_>) -> Option<f64>, page: &mut Page<'_>) -> fmt::Result {
-        self.labelled_gauge(name, help, &["guid", "port", self.kind.as_str()], value, page)
+    fn gauge(
+        &self,
+        name: &str,
+        help: &str,
+        value: impl Fn(&LabelledPort<'_>) -> Option<f64>,
+        page: &mut Page<'_>,
+    ) -> fmt::Result {
+        self.labelled_gauge(
+            name,
+            help,
+            &["guid", "port", self.kind.as_str()],
+            value,
+            page,
+        )
     }
 
     /// Encodes a gauge of a port. It gets the labels of the port that are listed in `keys`.
@@ -200,10 +289,17 @@ impl<'a> PortsOfKind<'a> {
         page: &mut Page<'_>,
     ) -> fmt::Result {
         let name = self.name(name);
-        let Some(mut metric) = page.family(&name, help, MetricType::Gauge)? else { return Ok(()) };
+        let Some(mut metric) = page.family(&name, help, MetricType::Gauge)? else {
+            return Ok(());
+        };
         for port in &self.ports {
             if let Some(value) = value(port) {
-                let labels: Labels = port.labels.iter().filter(|(key, _)| *key == ROLE || keys.contains(key)).cloned().collect();
+                let labels: Labels = port
+                    .labels
+                    .iter()
+                    .filter(|(key, _)| *key == ROLE || keys.contains(key))
+                    .cloned()
+                    .collect();
                 gauge(&mut metric, &labels, value)?;
             }
         }
@@ -215,24 +311,52 @@ impl<'a> PortsOfKind<'a> {
     /// Their values come from the plan. So they exist even if a device does not answer.
     fn infos(&self, peers: &Peers, page: &mut Page<'_>) -> fmt::Result {
         let (info, uplink) = (self.name("info"), self.name("uplink_info"));
-        if let Some(mut metric) = page.family(&info, "Name and LID of a device; the value is 1", MetricType::Gauge)? {
+        if let Some(mut metric) = page.family(
+            &info,
+            "Name and LID of a device; the value is 1",
+            MetricType::Gauge,
+        )? {
             for port in self.ports.iter().filter(|port| port.is_first) {
                 let identity = &port.port.identity;
-                let device: Labels = port.labels.iter().filter(|(key, _)| *key != "port").cloned().collect();
-                gauge(&mut metric, &with(&device, "lid", identity.lid.to_string()), 1.0)?;
+                let device: Labels = port
+                    .labels
+                    .iter()
+                    .filter(|(key, _)| *key != "port")
+                    .cloned()
+                    .collect();
+                gauge(
+                    &mut metric,
+                    &with(&device, "lid", identity.lid.to_string()),
+                    1.0,
+                )?;
             }
         }
-        let Some(mut metric) = page.family(&uplink, "Peer of a port; the value is 1", MetricType::Gauge)? else { return Ok(()) };
+        let Some(mut metric) =
+            page.family(&uplink, "Peer of a port; the value is 1", MetricType::Gauge)?
+        else {
+            return Ok(());
+        };
         for port in &self.ports {
-            let Some((guid, number, name)) = &port.port.identity.peer else { continue };
+            let Some((guid, number, name)) = &port.port.identity.peer else {
+                continue;
+            };
             let known = peers.get(guid);
-            let (kind, lid) = (known.and_then(|(kind, _)| *kind), known.map(|(_, lid)| *lid));
+            let (kind, lid) = (
+                known.and_then(|(kind, _)| *kind),
+                known.map(|(_, lid)| *lid),
+            );
             let uplink = [
                 ("uplink", label(name)),
                 ("uplink_guid", guid.to_string()),
-                ("uplink_type", kind.map(type_of).unwrap_or_default().to_owned()),
+                (
+                    "uplink_type",
+                    kind.map(type_of).unwrap_or_default().to_owned(),
+                ),
                 ("uplink_port", number.to_string()),
-                ("uplink_lid", lid.map(|lid| lid.to_string()).unwrap_or_default()),
+                (
+                    "uplink_lid",
+                    lid.map(|lid| lid.to_string()).unwrap_or_default(),
+                ),
             ];
             let labels: Labels = port.labels.iter().cloned().chain(uplink).collect();
             gauge(&mut metric, &labels, 1.0)?;
@@ -244,14 +368,20 @@ impl<'a> PortsOfKind<'a> {
 impl Fabric {
     /// Iterates over the slots whose ports are encoded.
     fn slots_with_ports(&self) -> impl Iterator<Item = &LastSlot> {
-        self.last_slots.iter().filter(|slot| self.content.secondary || !slot.snapshot.is_secondary())
+        self.last_slots
+            .iter()
+            .filter(|slot| self.content.secondary || !slot.snapshot.is_secondary())
     }
 
     /// Returns the labels of a worker. If this process sweeps for several samplers, the name of the
     /// sampler is one of the labels.
     fn worker_labels(&self, snapshot: &Snapshot) -> Labels {
         let labels = role_labels(snapshot);
-        if self.last_slots.iter().all(|slot| slot.snapshot.sampler == snapshot.sampler) {
+        if self
+            .last_slots
+            .iter()
+            .all(|slot| slot.snapshot.sampler == snapshot.sampler)
+        {
             return labels;
         }
         with(&labels, SAMPLER, label(&snapshot.sampler))
@@ -261,43 +391,67 @@ impl Fabric {
     fn port_gauges(&self, page: &mut Page<'_>) -> fmt::Result {
         type Value = fn(&Port) -> Option<f64>;
         let families: [(&str, &str, Value); 8] = [
-            ("ibnet_port_up", "1 if the port answered in the last slot, else 0", |port| Some(f64::from(u8::from(port.is_up)))),
+            (
+                "ibnet_port_up",
+                "1 if the port answered in the last slot, else 0",
+                |port| Some(f64::from(u8::from(port.is_up))),
+            ),
             (
                 "ibnet_port_transmit_utilization_ratio",
                 "Share of the link's data rate that was transmitted in the last slot, 0 to 1",
                 |port| port.shares.xmit,
             ),
-            ("ibnet_port_receive_utilization_ratio", "Share of the link's data rate that was received in the last slot, 0 to 1", |port| {
-                port.shares.rcv
-            }),
-            ("ibnet_port_transmit_blocked_ratio", "Share of time in the last slot in which data waited for credits, 0 to 1", |port| {
-                port.shares.blocked
-            }),
-            ("ibnet_port_transmit_utilization_peak_ratio", "Largest transmit utilization of the last one to two minutes, 0 to 1", |port| {
-                port.peaks.xmit
-            }),
-            ("ibnet_port_receive_utilization_peak_ratio", "Largest receive utilization of the last one to two minutes, 0 to 1", |port| {
-                port.peaks.rcv
-            }),
-            ("ibnet_port_transmit_blocked_peak_ratio", "Largest blocked share of the last one to two minutes, 0 to 1", |port| {
-                port.peaks.blocked
-            }),
-            ("ibnet_port_saturated_counters", "Number of saturated counters; their true values are at least those shown", |port| {
-                Some(f64::from(port.saturated))
-            }),
+            (
+                "ibnet_port_receive_utilization_ratio",
+                "Share of the link's data rate that was received in the last slot, 0 to 1",
+                |port| port.shares.rcv,
+            ),
+            (
+                "ibnet_port_transmit_blocked_ratio",
+                "Share of time in the last slot in which data waited for credits, 0 to 1",
+                |port| port.shares.blocked,
+            ),
+            (
+                "ibnet_port_transmit_utilization_peak_ratio",
+                "Largest transmit utilization of the last one to two minutes, 0 to 1",
+                |port| port.peaks.xmit,
+            ),
+            (
+                "ibnet_port_receive_utilization_peak_ratio",
+                "Largest receive utilization of the last one to two minutes, 0 to 1",
+                |port| port.peaks.rcv,
+            ),
+            (
+                "ibnet_port_transmit_blocked_peak_ratio",
+                "Largest blocked share of the last one to two minutes, 0 to 1",
+                |port| port.peaks.blocked,
+            ),
+            (
+                "ibnet_port_saturated_counters",
+                "Number of saturated counters; their true values are at least those shown",
+                |port| Some(f64::from(port.saturated)),
+            ),
         ];
         for (name, help, value) in families {
-            let Some(mut metric) = page.family(name, help, MetricType::Gauge)? else { continue };
+            let Some(mut metric) = page.family(name, help, MetricType::Gauge)? else {
+                continue;
+            };
             for LastSlot { snapshot, is_fresh } in self.slots_with_ports() {
                 for port in &snapshot.ports {
                     let value = match name {
                         // A port that does not answer has only this metric.
-                        "ibnet_port_up" => Some(if *is_fresh { value(port).unwrap_or_default() } else { 0.0 }),
+                        "ibnet_port_up" => Some(if *is_fresh {
+                            value(port).unwrap_or_default()
+                        } else {
+                            0.0
+                        }),
                         _ => value(port).filter(|_| *is_fresh && port.is_up),
                     };
                     if let Some(value) = value {
-                        let key: Labels =
-                            labels(snapshot, port).into_iter().filter(|(key, _)| ["guid", "port", ROLE].contains(key)).collect();
+                        let key: Labels = labels(snapshot, port)
+                            .into_iter()
+                            .filter(|(key, _)| ["guid", "port", ROLE].contains(key))
+                            .collect();
                         gauge(&mut metric, &key, value)?;
                     }
                 }
@@ -308,32 +462,74 @@ impl Fabric {
 
     /// Encodes the metrics of ibnet-sweep itself.
     fn worker_metrics(&self, page: &mut Page<'_>) -> fmt::Result {
-        if let Some(mut metric) = page.family("ibnet_build_info", "Version of ibnet-sweep; the value is 1", MetricType::Gauge)? {
-            gauge(&mut metric, &vec![("version", env!("CARGO_PKG_VERSION").to_owned())], 1.0)?;
+        if let Some(mut metric) = page.family(
+            "ibnet_build_info",
+            "Version of ibnet-sweep; the value is 1",
+            MetricType::Gauge,
+        )? {
+            gauge(
+                &mut metric,
+                &vec![("version", env!("CARGO_PKG_VERSION").to_owned())],
+                1.0,
+            )?;
         }
         let help = "HCA port that sends MADs, and its sampler; the value is 1";
         if let Some(mut metric) = page.family("ibnet_lane_info", help, MetricType::Gauge)? {
             for LastSlot { snapshot, .. } in &self.last_slots {
-                gauge(&mut metric, &with(&role_labels(snapshot), SAMPLER, label(&snapshot.sampler)), 1.0)?;
+                gauge(
+                    &mut metric,
+                    &with(&role_labels(snapshot), SAMPLER, label(&snapshot.sampler)),
+                    1.0,
+                )?;
             }
         }
         type Gauge = (&'static str, &'static str, fn(&LastSlot) -> f64);
         let gauges: [Gauge; 4] = [
-            ("ibnet_up", "1 if the last slot is recent and the transport is open, else 0", |slot| f64::from(u8::from(slot.is_up()))),
-            ("ibnet_interval_seconds", "Time between the starts of two slots in seconds", |slot| slot.snapshot.interval.as_secs_f64()),
-            ("ibnet_last_slot_timestamp_seconds", "End of the last slot in seconds since 1970", |slot| slot.snapshot.ts as f64 / 1e9),
-            ("ibnet_assigned_ports", "Ports that the sampler queries", |slot| slot.snapshot.ports.len() as f64),
+            (
+                "ibnet_up",
+                "1 if the last slot is recent and the transport is open, else 0",
+                |slot| f64::from(u8::from(slot.is_up())),
+            ),
+            (
+                "ibnet_interval_seconds",
+                "Time between the starts of two slots in seconds",
+                |slot| slot.snapshot.interval.as_secs_f64(),
+            ),
+            (
+                "ibnet_last_slot_timestamp_seconds",
+                "End of the last slot in seconds since 1970",
+                |slot| slot.snapshot.ts as f64 / 1e9,
+            ),
+            (
+                "ibnet_assigned_ports",
+                "Ports that the sampler queries",
+                |slot| slot.snapshot.ports.len() as f64,
+            ),
         ];
         for (name, help, value) in gauges {
-            let Some(mut metric) = page.family(name, help, MetricType::Gauge)? else { continue };
+            let Some(mut metric) = page.family(name, help, MetricType::Gauge)? else {
+                continue;
+            };
             for slot in &self.last_slots {
-                gauge(&mut metric, &self.worker_labels(&slot.snapshot), value(slot))?;
+                gauge(
+                    &mut metric,
+                    &self.worker_labels(&slot.snapshot),
+                    value(slot),
+                )?;
             }
         }
-        if let Some(mut metric) = page.family("ibnet_ports", "Ports by their status in the last slot", MetricType::Gauge)? {
+        if let Some(mut metric) = page.family(
+            "ibnet_ports",
+            "Ports by their status in the last slot",
+            MetricType::Gauge,
+        )? {
             for LastSlot { snapshot, .. } in self.last_slots.iter().filter(|slot| slot.is_fresh) {
                 for (status, ports) in Status::ALL.into_iter().zip(snapshot.statuses) {
-                    gauge(&mut metric, &with(&self.worker_labels(snapshot), "status", status.to_string()), ports.into())?;
+                    gauge(
+                        &mut metric,
+                        &with(&self.worker_labels(snapshot), "status", status.to_string()),
+                        ports.into(),
+                    )?;
                 }
             }
         }
@@ -346,19 +542,50 @@ impl Fabric {
     fn managers(&self, page: &mut Page<'_>) -> fmt::Result {
         type Value = fn(&SubnetManager) -> u32;
         let families: [(&str, &str, MetricType, Value); 4] = [
-            ("ibnet_sm_up", "1 if the subnet manager answered its last queries, else 0", MetricType::Gauge, |sm| sm.is_answering.into()),
-            ("ibnet_sm_state", "0 not active, 1 discovering, 2 standby, 3 master", MetricType::Gauge, |sm| sm.info.state.number().into()),
-            ("ibnet_sm_priority", "Priority of the subnet manager, 0 to 15", MetricType::Gauge, |sm| sm.info.priority.into()),
-            ("ibnet_sm_activity", "Actions of the subnet manager (ActCount)", MetricType::Counter, |sm| sm.info.act_count),
+            (
+                "ibnet_sm_up",
+                "1 if the subnet manager answered its last queries, else 0",
+                MetricType::Gauge,
+                |sm| sm.is_answering.into(),
+            ),
+            (
+                "ibnet_sm_state",
+                "0 not active, 1 discovering, 2 standby, 3 master",
+                MetricType::Gauge,
+                |sm| sm.info.state.number().into(),
+            ),
+            (
+                "ibnet_sm_priority",
+                "Priority of the subnet manager, 0 to 15",
+                MetricType::Gauge,
+                |sm| sm.info.priority.into(),
+            ),
+            (
+                "ibnet_sm_activity",
+                "Actions of the subnet manager (ActCount)",
+                MetricType::Counter,
+                |sm| sm.info.act_count,
+            ),
         ];
         for (name, help, kind, value) in families {
-            let Some(mut metric) = page.family(name, help, kind)? else { continue };
+            let Some(mut metric) = page.family(name, help, kind)? else {
+                continue;
+            };
             for LastSlot { snapshot, .. } in self.last_slots.iter().filter(|slot| slot.is_fresh) {
                 for manager in &snapshot.managers {
-                    let place = [("guid", manager.info.guid.to_string()), ("lid", manager.lid.to_string())];
-                    let labels = self.worker_labels(snapshot).into_iter().chain(place).collect();
+                    let place = [
+                        ("guid", manager.info.guid.to_string()),
+                        ("lid", manager.lid.to_string()),
+                    ];
+                    let labels = self
+                        .worker_labels(snapshot)
+                        .into_iter()
+                        .chain(place)
+                        .collect();
                     match kind {
-                        MetricType::Counter => counter(&mut metric, &labels, value(manager).into())?,
+                        MetricType::Counter => {
+                            counter(&mut metric, &labels, value(manager).into())?
+                        }
                         _ => gauge(&mut metric, &labels, value(manager).into())?,
                     }
                 }
@@ -370,27 +597,68 @@ impl Fabric {
     fn totals(&self, page: &mut Page<'_>) -> fmt::Result {
         type Total = (&'static str, &'static str, fn(&Snapshot) -> u64);
         let totals: [Total; 10] = [
-            ("ibnet_slots", "Slots that ran", |worker| worker.totals.slots),
-            ("ibnet_slots_missed", "Slots that could not start in time", |worker| worker.totals.missed),
-            ("ibnet_lines_lost", "Records that an output dropped", |worker| worker.totals.lines_lost),
-            ("ibnet_mads_sent", "Requests sent, of all classes", |worker| worker.totals.mads_sent),
-            ("ibnet_mads_late", "Replies received after the timeout", |worker| worker.totals.mads_late),
-            ("ibnet_mads_refused", "Replies with an error status", |worker| worker.totals.mads_refused),
-            ("ibnet_send_errors", "Requests that could not be sent", |worker| worker.totals.send_errors),
-            ("ibnet_load_bytes", "Load of the requests on each link of their path, in octets", |worker| worker.totals.load_bytes),
-            ("ibnet_port_resets", "Ports in whose counters a decrease was seen: cleared, or the device restarted", |worker| {
-                worker.totals.resets
+            ("ibnet_slots", "Slots that ran", |worker| {
+                worker.totals.slots
             }),
-            ("ibnet_sm_master_changes", "Times that another subnet manager became the master", |worker| worker.totals.master_changes),
+            (
+                "ibnet_slots_missed",
+                "Slots that could not start in time",
+                |worker| worker.totals.missed,
+            ),
+            (
+                "ibnet_lines_lost",
+                "Records that an output dropped",
+                |worker| worker.totals.lines_lost,
+            ),
+            (
+                "ibnet_mads_sent",
+                "Requests sent, of all classes",
+                |worker| worker.totals.mads_sent,
+            ),
+            (
+                "ibnet_mads_late",
+                "Replies received after the timeout",
+                |worker| worker.totals.mads_late,
+            ),
+            (
+                "ibnet_mads_refused",
+                "Replies with an error status",
+                |worker| worker.totals.mads_refused,
+            ),
+            (
+                "ibnet_send_errors",
+                "Requests that could not be sent",
+                |worker| worker.totals.send_errors,
+            ),
+            (
+                "ibnet_load_bytes",
+                "Load of the requests on each link of their path, in octets",
+                |worker| worker.totals.load_bytes,
+            ),
+            (
+                "ibnet_port_resets",
+                "Ports in whose counters a decrease was seen: cleared, or the device restarted",
+                |worker| worker.totals.resets,
+            ),
+            (
+                "ibnet_sm_master_changes",
+                "Times that another subnet manager became the master",
+                |worker| worker.totals.master_changes,
+            ),
         ];
         for (name, help, value) in totals {
-            let Some(mut metric) = page.family(name, help, MetricType::Counter)? else { continue };
+            let Some(mut metric) = page.family(name, help, MetricType::Counter)? else {
+                continue;
+            };
             for LastSlot { snapshot, .. } in &self.last_slots {
                 counter(&mut metric, &self.worker_labels(snapshot), value(snapshot))?;
             }
         }
         let help = "Replies that matched no outstanding request, by reason";
-        let Some(mut metric) = page.family("ibnet_mads_rejected", help, MetricType::Counter)? else { return Ok(()) };
+        let Some(mut metric) = page.family("ibnet_mads_rejected", help, MetricType::Counter)?
+        else {
+            return Ok(());
+        };
         for LastSlot { snapshot, .. } in &self.last_slots {
             let rejected = snapshot.totals.rejected;
             for (reason, count) in [
@@ -401,7 +669,11 @@ impl Fabric {
                 ("attribute", rejected.attribute),
                 ("port", rejected.port),
             ] {
-                counter(&mut metric, &with(&self.worker_labels(snapshot), "reason", reason.to_owned()), count)?;
+                counter(
+                    &mut metric,
+                    &with(&self.worker_labels(snapshot), "reason", reason.to_owned()),
+                    count,
+                )?;
             }
         }
         Ok(())
@@ -409,16 +681,32 @@ impl Fabric {
 
     fn distributions(&self, page: &mut Page<'_>) -> fmt::Result {
         let help = "Time from the start of a slot to its last reply or timeout, in seconds";
-        if let Some(mut metric) = page.family("ibnet_slot_duration_seconds", help, MetricType::Histogram)? {
+        if let Some(mut metric) =
+            page.family("ibnet_slot_duration_seconds", help, MetricType::Histogram)?
+        {
             for LastSlot { snapshot, .. } in &self.last_slots {
-                distribution(&mut metric, &self.worker_labels(snapshot), &snapshot.totals.duration)?;
+                distribution(
+                    &mut metric,
+                    &self.worker_labels(snapshot),
+                    &snapshot.totals.duration,
+                )?;
             }
         }
         let help = "Round-trip time of the accepted replies by kind of device, in seconds";
-        let Some(mut metric) = page.family("ibnet_rtt_seconds", help, MetricType::Histogram)? else { return Ok(()) };
+        let Some(mut metric) = page.family("ibnet_rtt_seconds", help, MetricType::Histogram)?
+        else {
+            return Ok(());
+        };
         for LastSlot { snapshot, .. } in &self.last_slots {
-            for (kind, of_kind) in [("switch", &snapshot.totals.rtt_switch), ("hca", &snapshot.totals.rtt_hca)] {
-                distribution(&mut metric, &with(&self.worker_labels(snapshot), "kind", kind.to_owned()), of_kind)?;
+            for (kind, of_kind) in [
+                ("switch", &snapshot.totals.rtt_switch),
+                ("hca", &snapshot.totals.rtt_hca),
+            ] {
+                distribution(
+                    &mut metric,
+                    &with(&self.worker_labels(snapshot), "kind", kind.to_owned()),
+                    of_kind,
+                )?;
             }
         }
         Ok(())
@@ -430,15 +718,25 @@ impl Fabric {
 fn labels(snapshot: &Snapshot, port: &Port) -> Labels {
     let identity = &port.identity;
     let node = label(&identity.node);
-    let labels = [("guid", identity.guid.to_string()), ("port", identity.port.to_string()), (identity.kind.as_str(), node)];
-    let role = snapshot.is_secondary().then(|| (ROLE, snapshot.role.to_owned()));
+    let labels = [
+        ("guid", identity.guid.to_string()),
+        ("port", identity.port.to_string()),
+        (identity.kind.as_str(), node),
+    ];
+    let role = snapshot
+        .is_secondary()
+        .then(|| (ROLE, snapshot.role.to_owned()));
     labels.into_iter().chain(role).collect()
 }
 
 /// Returns the labels that distinguish the workers of one sampler: the HCA port and the role.
 fn role_labels(snapshot: &Snapshot) -> Labels {
     let ca = label(&snapshot.ca);
-    vec![("ca", ca), ("ca_port", snapshot.ca_port.to_string()), (ROLE, snapshot.role.to_owned())]
+    vec![
+        ("ca", ca),
+        ("ca_port", snapshot.ca_port.to_string()),
+        (ROLE, snapshot.role.to_owned()),
+    ]
 }
 
 /// Returns the value of a label for a name that is not trusted. The encoder escapes what the format
@@ -471,7 +769,9 @@ fn gauge(metric: &mut MetricEncoder<'_>, labels: &Labels, value: f64) -> fmt::Re
 fn distribution(metric: &mut MetricEncoder<'_>, labels: &Labels, of: &Distribution) -> fmt::Result {
     let bounds = BOUNDS.into_iter().chain([f64::INFINITY]);
     let buckets: Vec<_> = bounds.zip(of.buckets).collect();
-    metric.encode_family(labels)?.encode_histogram::<NoLabelSet>(of.sum_seconds, of.count, &buckets, None)
+    metric
+        .encode_family(labels)?
+        .encode_histogram::<NoLabelSet>(of.sum_seconds, of.count, &buckets, None)
 }
 
 #[cfg(test)]
@@ -509,16 +809,26 @@ mod tests {
         let family = Family::<Labels, Gauge>::default();
         registry.register("a", "b", family.clone());
         // The numbers make the values of different chunks distinct.
-        let chunks: Vec<String> =
-            characters.chunks(256).enumerate().map(|(number, of)| format!("{number} {}", String::from_iter(of))).collect();
+        let chunks: Vec<String> = characters
+            .chunks(256)
+            .enumerate()
+            .map(|(number, of)| format!("{number} {}", String::from_iter(of)))
+            .collect();
         for chunk in &chunks {
             family.get_or_create(&vec![("node", label(chunk))]).set(1);
         }
         let mut text = String::new();
         encode(&mut text, &registry).expect("it is written");
         assert!(!text.chars().any(|c| c != '\n' && crate::types::misleads(c)));
-        let mut found: Vec<String> = text.lines().filter(|line| !line.starts_with('#')).map(read).collect();
-        let mut expected: Vec<String> = chunks.iter().map(|chunk| Printable(chunk).to_string()).collect();
+        let mut found: Vec<String> = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(read)
+            .collect();
+        let mut expected: Vec<String> = chunks
+            .iter()
+            .map(|chunk| Printable(chunk).to_string())
+            .collect();
         found.sort();
         expected.sort();
         assert_eq!(found.len(), characters.len().div_ceil(256));

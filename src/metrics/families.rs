@@ -48,12 +48,20 @@ impl Families {
 
 /// Returns whether a name matches a pattern, in which `*` stands for any text.
 fn matches(pattern: &str, name: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut name) = name.strip_prefix(first) else { return false };
-    let Some((middle, last)) = rest.rsplit_once('*') else { return name.ends_with(rest) };
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(mut name) = name.strip_prefix(first) else {
+        return false;
+    };
+    let Some((middle, last)) = rest.rsplit_once('*') else {
+        return name.ends_with(rest);
+    };
     // The leftmost match of each part leaves the most text for the parts after it.
     for part in middle.split('*') {
-        let Some(at) = name.find(part) else { return false };
+        let Some(at) = name.find(part) else {
+            return false;
+        };
         name = &name[at + part.len()..];
     }
     name.ends_with(last)
@@ -110,14 +118,24 @@ const OF_IBNET: [&str; 32] = [
 
 /// Returns the names of all families, whatever counter groups and devices there are.
 fn all() -> BTreeSet<String> {
-    let counters = Group::ALL.into_iter().flat_map(Group::fields).filter(|field| field.is_counter()).map(names::of);
+    let counters = Group::ALL
+        .into_iter()
+        .flat_map(Group::fields)
+        .filter(|field| field.is_counter())
+        .map(names::of);
     let of_kind: BTreeSet<String> = counters
         .chain([names::SECOND_SPELLING.1.into()])
         .map(|counter| format!("{counter}_total"))
         .chain(OF_KIND.map(str::to_owned))
         .collect();
-    let of_ports = NodeKind::ALL.iter().flat_map(|kind| of_kind.iter().map(move |name| format!("infiniband_{}_{name}", kind.as_str())));
-    of_ports.chain(OF_IBNET.map(|name| format!("ibnet_{name}"))).collect()
+    let of_ports = NodeKind::ALL.iter().flat_map(|kind| {
+        of_kind
+            .iter()
+            .map(move |name| format!("infiniband_{}_{name}", kind.as_str()))
+    });
+    of_ports
+        .chain(OF_IBNET.map(|name| format!("ibnet_{name}")))
+        .collect()
 }
 
 #[cfg(test)]
@@ -127,25 +145,50 @@ mod tests {
     use super::*;
 
     fn families(patterns: &[&str]) -> Result<Families, String> {
-        Families::new(&patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>())
+        Families::new(
+            &patterns
+                .iter()
+                .map(|pattern| (*pattern).to_owned())
+                .collect::<Vec<_>>(),
+        )
     }
 
     fn serves(patterns: &[&str], name: &str) -> bool {
-        families(patterns).expect("the patterns are valid").serves(name)
+        families(patterns)
+            .expect("the patterns are valid")
+            .serves(name)
     }
 
     #[test]
     fn patterns_select_families() {
         let data = "infiniband_switch_port_transmit_data_bytes_total";
-        assert!(serves(&[], data) && serves(&["*"], data) && serves(&["infiniband_*_data_bytes_total"], data));
-        assert!(!serves(&["ibnet_*"], data) && !serves(&["!infiniband_*"], data) && serves(&["!ibnet_*"], data));
-        assert!(!serves(&["infiniband_*", "!*_data_bytes_total"], data) && !serves(&["!*_data_bytes_total", "infiniband_*"], data));
+        assert!(
+            serves(&[], data)
+                && serves(&["*"], data)
+                && serves(&["infiniband_*_data_bytes_total"], data)
+        );
+        assert!(
+            !serves(&["ibnet_*"], data)
+                && !serves(&["!infiniband_*"], data)
+                && serves(&["!ibnet_*"], data)
+        );
+        assert!(
+            !serves(&["infiniband_*", "!*_data_bytes_total"], data)
+                && !serves(&["!*_data_bytes_total", "infiniband_*"], data)
+        );
         assert!(serves(&["ibnet_up"], "ibnet_up") && !serves(&["ibnet_up"], "ibnet_ports"));
     }
 
     #[test]
     fn pattern_that_matches_no_family_is_rejected() {
-        for wrong in ["ibnet_slots", "!infiniband_port_*", "", "!", "Ibnet_*", "ibnet_up *"] {
+        for wrong in [
+            "ibnet_slots",
+            "!infiniband_port_*",
+            "",
+            "!",
+            "Ibnet_*",
+            "ibnet_up *",
+        ] {
             assert_eq!(families(&["ibnet_*", wrong]), Err(wrong.to_owned()));
         }
     }

@@ -85,14 +85,20 @@ struct RenderedText {
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").field("workers", &lock(&self.workers).len()).finish_non_exhaustive()
+        f.debug_struct("Metrics")
+            .field("workers", &lock(&self.workers).len())
+            .finish_non_exhaustive()
     }
 }
 
 impl Metrics {
     /// Creates metrics without workers. `clock` returns the times of publication. These times must
     /// not decrease.
-    pub fn new(peers: Peers, content: Content, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
+    pub fn new(
+        peers: Peers,
+        content: Content,
+        clock: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Arc<Self> {
         Arc::new(Self {
             workers: Mutex::default(),
             peers: Mutex::new(Arc::new(peers)),
@@ -127,7 +133,11 @@ impl Metrics {
         let workers = lock(&self.workers).clone();
         let now = self.now();
         let last = workers.iter().filter_map(|worker| lock(worker).clone());
-        last.map(|snapshot| LastSlot { is_fresh: snapshot.is_fresh(now), snapshot }).collect()
+        last.map(|snapshot| LastSlot {
+            is_fresh: snapshot.is_fresh(now),
+            snapshot,
+        })
+        .collect()
     }
 
     /// Returns whether every worker finished a slot recently and its transport is open.
@@ -141,13 +151,19 @@ impl Metrics {
 
     /// Returns the OpenMetrics text: UTF-8, terminated by `# EOF`.
     pub fn text(&self) -> Bytes {
-        self.page(Variant { format: Format::OpenMetrics, gzip: false })
+        self.page(Variant {
+            format: Format::OpenMetrics,
+            gzip: false,
+        })
     }
 
     /// Returns the metrics in this variant. A variant of a slot is made only once.
     pub fn page(&self, variant: Variant) -> Bytes {
         let last_slots = self.last_slots();
-        let slots: Vec<_> = last_slots.iter().map(|LastSlot { snapshot, is_fresh }| (snapshot.published, *is_fresh)).collect();
+        let slots: Vec<_> = last_slots
+            .iter()
+            .map(|LastSlot { snapshot, is_fresh }| (snapshot.published, *is_fresh))
+            .collect();
         let mut rendered = lock(&self.rendered);
         if rendered.open_metrics.is_empty() || rendered.slots != slots {
             let mut registry = Registry::default();
@@ -159,22 +175,43 @@ impl Metrics {
             let mut text = String::with_capacity(rendered.open_metrics.len());
             // Writing to a String cannot fail.
             let _ = text::encode(&mut text, &registry);
-            *rendered = RenderedText { slots, open_metrics: text.into(), variants: Default::default() };
+            *rendered = RenderedText {
+                slots,
+                open_metrics: text.into(),
+                variants: Default::default(),
+            };
         }
-        let RenderedText { open_metrics, variants, .. } = &mut *rendered;
-        variants[variant.index()].get_or_insert_with(|| variant.of_open_metrics(open_metrics.clone())).clone()
+        let RenderedText {
+            open_metrics,
+            variants,
+            ..
+        } = &mut *rendered;
+        variants[variant.index()]
+            .get_or_insert_with(|| variant.of_open_metrics(open_metrics.clone()))
+            .clone()
     }
 
     /// Returns the size of the metrics, for people.
     pub(crate) fn size(&self) -> String {
         let text = self.text();
-        let series = text.split(|octet| *octet == b'\n').filter(|line| line.first().is_some_and(|first| *first != b'#')).count();
+        let series = text
+            .split(|octet| *octet == b'\n')
+            .filter(|line| line.first().is_some_and(|first| *first != b'#'))
+            .count();
         let of_ports = |line: &&[u8]| memchr::memmem::find(line, b"guid=\"").is_some();
         let of_ports = text.split(|octet| *octet == b'\n').filter(of_ports).count();
         let served = |slot: &&LastSlot| self.content.secondary || !slot.snapshot.is_secondary();
-        let ports: usize = self.last_slots().iter().filter(served).map(|slot| slot.snapshot.ports.len()).sum();
+        let ports: usize = self
+            .last_slots()
+            .iter()
+            .filter(served)
+            .map(|slot| slot.snapshot.ports.len())
+            .sum();
         let of_port = of_ports as f64 / ports.max(1) as f64;
-        format!("{series} series, {ports} ports, {of_port:.1} series a port, {} octets", text.len())
+        format!(
+            "{series} series, {ports} ports, {of_port:.1} series a port, {} octets",
+            text.len()
+        )
     }
 }
 

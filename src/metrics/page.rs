@@ -39,10 +39,15 @@ impl Variant {
         let text = quality(headers, &header::ACCEPT, &["text/plain", "text/*", "*/*"]);
         let gzip = quality(headers, &header::ACCEPT_ENCODING, &["gzip", "x-gzip", "*"]);
         let format = match (open_metrics, text) {
-            (Some(open), text) if open > 0 && text.is_none_or(|text| open >= text) => Format::OpenMetrics,
+            (Some(open), text) if open > 0 && text.is_none_or(|text| open >= text) => {
+                Format::OpenMetrics
+            }
             _ => Format::Text,
         };
-        Self { format, gzip: gzip.is_some_and(|quality| quality > 0) }
+        Self {
+            format,
+            gzip: gzip.is_some_and(|quality| quality > 0),
+        }
     }
 
     /// Returns a different number below [`COUNT`](Self::COUNT) for each variant.
@@ -75,11 +80,21 @@ impl Format {
 /// has none of the names.
 fn quality(headers: &HeaderMap, header: &HeaderName, names: &[&str]) -> Option<u32> {
     let entries = || {
-        let values = headers.get_all(header).into_iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).map(|entry| entry.split(';').map(str::trim))
+        let values = headers
+            .get_all(header)
+            .into_iter()
+            .filter_map(|value| value.to_str().ok());
+        values
+            .flat_map(|value| value.split(','))
+            .map(|entry| entry.split(';').map(str::trim))
     };
     let of = |name: &&str| {
-        let named = entries().filter_map(|mut entry| entry.next()?.eq_ignore_ascii_case(name).then(|| thousandths(entry)));
+        let named = entries().filter_map(|mut entry| {
+            entry
+                .next()?
+                .eq_ignore_ascii_case(name)
+                .then(|| thousandths(entry))
+        });
         named.max()
     };
     names.iter().find_map(of)
@@ -90,7 +105,9 @@ fn quality(headers: &HeaderMap, header: &HeaderName, names: &[&str]) -> Option<u
 fn thousandths<'a>(mut parameters: impl Iterator<Item = &'a str>) -> u32 {
     let weight = parameters.find_map(|parameter| {
         let (key, value) = parameter.split_once('=')?;
-        key.trim().eq_ignore_ascii_case("q").then(|| value.trim().parse::<f32>().unwrap_or(0.0))
+        key.trim()
+            .eq_ignore_ascii_case("q")
+            .then(|| value.trim().parse::<f32>().unwrap_or(0.0))
     });
     (weight.unwrap_or(1.0).clamp(0.0, 1.0) * 1000.0) as u32
 }
@@ -109,7 +126,10 @@ fn text_format(open_metrics: &str) -> String {
             help = rest.split_once(' ');
             continue;
         }
-        let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) else {
+        let Some((name, kind)) = line
+            .strip_prefix("# TYPE ")
+            .and_then(|rest| rest.split_once(' '))
+        else {
             text.extend([line, "\n"]);
             continue;
         };
@@ -142,10 +162,16 @@ mod tests {
     fn variant(accept: &[&str], coding: &str) -> Variant {
         let mut headers = HeaderMap::new();
         for value in accept {
-            headers.append(header::ACCEPT, HeaderValue::from_str(value).expect("a header value"));
+            headers.append(
+                header::ACCEPT,
+                HeaderValue::from_str(value).expect("a header value"),
+            );
         }
         if !coding.is_empty() {
-            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_str(coding).expect("a header value"));
+            headers.insert(
+                header::ACCEPT_ENCODING,
+                HeaderValue::from_str(coding).expect("a header value"),
+            );
         }
         Variant::of(&headers)
     }
@@ -157,11 +183,22 @@ mod tests {
                             text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         let prometheus_3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                             text/plain;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.3";
-        for accept in [prometheus_2, prometheus_3, "application/openmetrics-text", "text/plain;q=0.4, Application/OpenMetrics-Text; Q=0.5"]
-        {
-            assert_eq!(variant(&[accept], "").format, Format::OpenMetrics, "{accept}");
+        for accept in [
+            prometheus_2,
+            prometheus_3,
+            "application/openmetrics-text",
+            "text/plain;q=0.4, Application/OpenMetrics-Text; Q=0.5",
+        ] {
+            assert_eq!(
+                variant(&[accept], "").format,
+                Format::OpenMetrics,
+                "{accept}"
+            );
         }
-        assert_eq!(variant(&["text/plain;q=0.1", "application/openmetrics-text"], "").format, Format::OpenMetrics);
+        assert_eq!(
+            variant(&["text/plain;q=0.1", "application/openmetrics-text"], "").format,
+            Format::OpenMetrics
+        );
         for accept in [
             "",
             "*/*",
@@ -180,10 +217,24 @@ mod tests {
 
     #[test]
     fn gzip_is_used_only_if_the_client_accepts_it() {
-        for coding in ["gzip", "deflate, gzip;q=0.5", "*", "br;q=1.0, GZIP; q=0.001", "gzip, identity;q=0"] {
+        for coding in [
+            "gzip",
+            "deflate, gzip;q=0.5",
+            "*",
+            "br;q=1.0, GZIP; q=0.001",
+            "gzip, identity;q=0",
+        ] {
             assert!(variant(&[], coding).gzip, "{coding}");
         }
-        for coding in ["", "identity", "gzip;q=0", "*;q=0", "gzip;q=0, *", "deflate", "zstd, br"] {
+        for coding in [
+            "",
+            "identity",
+            "gzip;q=0",
+            "*;q=0",
+            "gzip;q=0, *",
+            "deflate",
+            "zstd, br",
+        ] {
             assert!(!variant(&[], coding).gzip, "{coding}");
         }
     }
@@ -191,7 +242,10 @@ mod tests {
     #[test]
     fn variants_have_different_numbers() {
         let of = |format| [false, true].map(|gzip| Variant { format, gzip }.index());
-        assert_eq!([of(Format::OpenMetrics), of(Format::Text)], [[0, 1], [2, 3]]);
+        assert_eq!(
+            [of(Format::OpenMetrics), of(Format::Text)],
+            [[0, 1], [2, 3]]
+        );
         assert_eq!(Variant::COUNT, 4);
     }
 
@@ -202,9 +256,14 @@ mod tests {
         let expected = "# HELP a_b_total Text with # TYPE x counter.\n# TYPE a_b_total counter\na_b_total{of=\"# EOF\"} 1\n\
                         # HELP c Other.\n# TYPE c gauge\nc 0.5\n";
         assert_eq!(text_format(open_metrics), expected);
-        let variant = Variant { format: Format::Text, gzip: true };
+        let variant = Variant {
+            format: Format::Text,
+            gzip: true,
+        };
         let mut unpacked = String::new();
-        GzDecoder::new(&*variant.of_open_metrics(open_metrics.into())).read_to_string(&mut unpacked).expect("gzip");
+        GzDecoder::new(&*variant.of_open_metrics(open_metrics.into()))
+            .read_to_string(&mut unpacked)
+            .expect("gzip");
         assert_eq!(unpacked, expected);
     }
 }

@@ -119,7 +119,9 @@ pub struct Secrets {
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The password must not reach a log.
-        f.debug_struct("Secrets").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Secrets")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -130,9 +132,23 @@ impl Secrets {
     /// Returns an error for the first file that cannot be used.
     pub fn read(settings: &Settings) -> Result<Self, SecretsError> {
         let stamps = stamps(settings);
-        let tls = settings.tls.as_ref().map(|(cert, key)| acceptor(settings.prefix, cert, key)).transpose()?;
-        let password = settings.password_file.as_deref().map(|path| password(settings.prefix, path)).transpose()?;
-        Ok(Self { settings: settings.clone(), stamps, tls, password, is_failing: false })
+        let tls = settings
+            .tls
+            .as_ref()
+            .map(|(cert, key)| acceptor(settings.prefix, cert, key))
+            .transpose()?;
+        let password = settings
+            .password_file
+            .as_deref()
+            .map(|path| password(settings.prefix, path))
+            .transpose()?;
+        Ok(Self {
+            settings: settings.clone(),
+            stamps,
+            tls,
+            password,
+            is_failing: false,
+        })
     }
 
     /// Reads changed files again. If a file cannot be used, all previous contents stay in use.
@@ -167,14 +183,20 @@ impl Secrets {
     /// password, or `Basic` with `ibnet:password`. Without a configured password every value grants
     /// access.
     pub fn authorizes(&self, authorization: Option<&str>) -> bool {
-        let Some(password) = &self.password else { return true };
-        let Some((scheme, given)) = authorization.and_then(|value| value.split_once(' ')) else { return false };
+        let Some(password) = &self.password else {
+            return true;
+        };
+        let Some((scheme, given)) = authorization.and_then(|value| value.split_once(' ')) else {
+            return false;
+        };
         let given = given.trim();
         let same = |given: &[u8], expected: &[u8]| bool::from(given.ct_eq(expected));
         if scheme.eq_ignore_ascii_case("bearer") {
             same(given.as_bytes(), password.as_bytes())
         } else if scheme.eq_ignore_ascii_case("basic") {
-            BASE64.decode(given).is_ok_and(|given| same(&given, format!("{USER}:{password}").as_bytes()))
+            BASE64
+                .decode(given)
+                .is_ok_and(|given| same(&given, format!("{USER}:{password}").as_bytes()))
         } else {
             false
         }
@@ -184,53 +206,104 @@ impl Secrets {
 /// Returns modification time and size of each file.
 fn stamps(settings: &Settings) -> Vec<Option<(SystemTime, u64)>> {
     let tls = settings.tls.iter().flat_map(|(cert, key)| [cert, key]);
-    let stamp = |path: &PathBuf| fs::metadata(path).and_then(|file| Ok((file.modified()?, file.len()))).ok();
+    let stamp = |path: &PathBuf| {
+        fs::metadata(path)
+            .and_then(|file| Ok((file.modified()?, file.len())))
+            .ok()
+    };
     tls.chain(&settings.password_file).map(stamp).collect()
 }
 
 /// Reads a file. Key and password files must not be accessible to other users.
 fn read(key: SecretKey, path: &Path) -> Result<Vec<u8>, SecretsError> {
-    let failed = |source| SecretsError::Io { key, path: path.to_owned(), source };
+    let failed = |source| SecretsError::Io {
+        key,
+        path: path.to_owned(),
+        source,
+    };
     // Opening a named pipe would wait for its other end, and so stop the server.
-    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map_err(failed)?;
+    let file = File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)
+        .map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(SecretsError::Content { key, path: path.to_owned(), found: "it is not a regular file".to_owned() });
+        return Err(SecretsError::Content {
+            key,
+            path: path.to_owned(),
+            found: "it is not a regular file".to_owned(),
+        });
     }
     let mode = metadata.mode() & 0o7777;
     if key.file != SecretFile::Certificate && mode & 0o037 != 0 {
-        return Err(SecretsError::Mode { key, path: path.to_owned(), mode });
+        return Err(SecretsError::Mode {
+            key,
+            path: path.to_owned(),
+            mode,
+        });
     }
     limits::read(file, limits::SECRET).map_err(failed)
 }
 
 fn password(prefix: &'static str, path: &Path) -> Result<String, SecretsError> {
-    let key = SecretKey { prefix, file: SecretFile::Password };
-    let wrong = |found: &str| SecretsError::Content { key, path: path.to_owned(), found: found.to_owned() };
-    let text = String::from_utf8(read(key, path)?).map_err(|_| wrong("the password is not UTF-8 text"))?;
+    let key = SecretKey {
+        prefix,
+        file: SecretFile::Password,
+    };
+    let wrong = |found: &str| SecretsError::Content {
+        key,
+        path: path.to_owned(),
+        found: found.to_owned(),
+    };
+    let text =
+        String::from_utf8(read(key, path)?).map_err(|_| wrong("the password is not UTF-8 text"))?;
     let password = text.strip_suffix('\n').unwrap_or(&text);
     let password = password.strip_suffix('\r').unwrap_or(password);
     match password {
-        password if password.chars().any(|c| c.is_whitespace() || c.is_control()) => {
+        password
+            if password
+                .chars()
+                .any(|c| c.is_whitespace() || c.is_control()) =>
+        {
             Err(wrong("the password contains blanks or control characters"))
         }
-        password if password.chars().count() < SHORTEST_PASSWORD => Err(wrong("the password is shorter than 16 characters")),
+        password if password.chars().count() < SHORTEST_PASSWORD => {
+            Err(wrong("the password is shorter than 16 characters"))
+        }
         password => Ok(password.to_owned()),
     }
 }
 
 fn acceptor(prefix: &'static str, cert: &Path, key: &Path) -> Result<TlsAcceptor, SecretsError> {
-    let [of_cert, of_key] = [SecretFile::Certificate, SecretFile::Key].map(|file| SecretKey { prefix, file });
-    let wrong = |key, path: &Path, found: String| SecretsError::Content { key, path: path.to_owned(), found };
+    let [of_cert, of_key] =
+        [SecretFile::Certificate, SecretFile::Key].map(|file| SecretKey { prefix, file });
+    let wrong = |key, path: &Path, found: String| SecretsError::Content {
+        key,
+        path: path.to_owned(),
+        found,
+    };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(of_cert, cert)?).collect();
     let chain = chain.map_err(|error| wrong(of_cert, cert, error.to_string()))?;
     if chain.is_empty() {
-        return Err(wrong(of_cert, cert, "the file contains no certificate".to_owned()));
+        return Err(wrong(
+            of_cert,
+            cert,
+            "the file contains no certificate".to_owned(),
+        ));
     }
-    let key_der = PrivateKeyDer::from_pem_slice(&read(of_key, key)?).map_err(|error| wrong(of_key, key, error.to_string()))?;
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions();
-    let config = config.and_then(|config| config.with_no_client_auth().with_single_cert(chain, key_der));
-    Ok(TlsAcceptor::from(Arc::new(config.map_err(|error| wrong(of_key, key, error.to_string()))?)))
+    let key_der = PrivateKeyDer::from_pem_slice(&read(of_key, key)?)
+        .map_err(|error| wrong(of_key, key, error.to_string()))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions();
+    let config = config.and_then(|config| {
+        config
+            .with_no_client_auth()
+            .with_single_cert(chain, key_der)
+    });
+    Ok(TlsAcceptor::from(Arc::new(
+        config.map_err(|error| wrong(of_key, key, error.to_string()))?,
+    )))
 }
 
 #[cfg(test)]
@@ -265,23 +338,48 @@ mod tests {
     fn password_file_readable_by_others_is_rejected() {
         for mode in [0o644, 0o604, 0o620, 0o666, 0o602] {
             let (_folder, path) = file(PASSWORD, mode);
-            assert!(matches!(password("", &path), Err(SecretsError::Mode { mode: found, .. }) if found == mode), "{mode:o}");
+            assert!(
+                matches!(password("", &path), Err(SecretsError::Mode { mode: found, .. }) if found == mode),
+                "{mode:o}"
+            );
         }
         for mode in [0o600, 0o400, 0o640, 0o440] {
             let (_folder, path) = file(PASSWORD, mode);
-            assert_eq!(password("", &path).expect("the password is valid"), PASSWORD, "{mode:o}");
+            assert_eq!(
+                password("", &path).expect("the password is valid"),
+                PASSWORD,
+                "{mode:o}"
+            );
         }
     }
 
     #[test]
     fn password_must_be_one_line_of_sixteen_characters_or_more() {
-        for text in ["", "\n", "short", "fifteen-letters", "sixteen  letters", "two lines of it\n\nand more", "a\0bcdefghijklmnopqrst"] {
+        for text in [
+            "",
+            "\n",
+            "short",
+            "fifteen-letters",
+            "sixteen  letters",
+            "two lines of it\n\nand more",
+            "a\0bcdefghijklmnopqrst",
+        ] {
             let (_folder, path) = file(text, 0o600);
-            assert!(matches!(password("", &path), Err(SecretsError::Content { .. })), "{text:?}");
+            assert!(
+                matches!(password("", &path), Err(SecretsError::Content { .. })),
+                "{text:?}"
+            );
         }
-        for text in ["sixteen-letters!", "sixteen-letters!\n", "sixteen-letters!\r\n"] {
+        for text in [
+            "sixteen-letters!",
+            "sixteen-letters!\n",
+            "sixteen-letters!\r\n",
+        ] {
             let (_folder, path) = file(text, 0o600);
-            assert_eq!(password("", &path).expect("the password is valid"), "sixteen-letters!");
+            assert_eq!(
+                password("", &path).expect("the password is valid"),
+                "sixteen-letters!"
+            );
         }
     }
 
@@ -291,18 +389,38 @@ mod tests {
         let path = folder.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("a named pipe");
         let error = password("", &path).expect_err("it is not a file");
-        assert!(error.to_string().contains("it is not a regular file"), "{error}");
+        assert!(
+            error.to_string().contains("it is not a regular file"),
+            "{error}"
+        );
     }
 
     #[test]
     fn error_names_the_key_of_the_configuration() {
         let (_folder, path) = file("short", 0o600);
-        for (prefix, key) in [("metrics.", "for metrics.password_file:"), ("", "for password_file:")] {
-            let error = Secrets::read(&Settings { prefix, ..settings(&path) }).expect_err("the password is short");
+        for (prefix, key) in [
+            ("metrics.", "for metrics.password_file:"),
+            ("", "for password_file:"),
+        ] {
+            let error = Secrets::read(&Settings {
+                prefix,
+                ..settings(&path)
+            })
+            .expect_err("the password is short");
             assert!(error.to_string().contains(key), "{error}");
             let tls = Some((path.clone(), path.clone()));
-            let error = Secrets::read(&Settings { prefix, tls, ..settings(&path) }).expect_err("no certificate");
-            assert!(error.to_string().contains(&format!("for {prefix}tls_cert: ")), "{error}");
+            let error = Secrets::read(&Settings {
+                prefix,
+                tls,
+                ..settings(&path)
+            })
+            .expect_err("no certificate");
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("for {prefix}tls_cert: ")),
+                "{error}"
+            );
         }
     }
 
@@ -311,7 +429,11 @@ mod tests {
         let (_folder, path) = file(PASSWORD, 0o600);
         let secrets = Secrets::read(&settings(&path)).expect("the files are valid");
         let basic = |text: &str| format!("Basic {}", BASE64.encode(text));
-        for good in [&format!("Bearer {PASSWORD}"), &format!("bearer {PASSWORD}"), &basic(&format!("ibnet:{PASSWORD}"))] {
+        for good in [
+            &format!("Bearer {PASSWORD}"),
+            &format!("bearer {PASSWORD}"),
+            &basic(&format!("ibnet:{PASSWORD}")),
+        ] {
             assert!(secrets.authorizes(Some(good)), "{good}");
         }
         let wrong = [
@@ -342,10 +464,16 @@ mod tests {
         assert!(secrets.authorizes(Some(&format!("Bearer {PASSWORD}"))) && secrets.is_failing);
         fs::write(&path, "another-password-of-ours").expect("written");
         secrets.refresh();
-        assert!(secrets.authorizes(Some("Bearer another-password-of-ours")) && !secrets.authorizes(Some(&format!("Bearer {PASSWORD}"))));
+        assert!(
+            secrets.authorizes(Some("Bearer another-password-of-ours"))
+                && !secrets.authorizes(Some(&format!("Bearer {PASSWORD}")))
+        );
         fs::remove_file(&path).expect("removed");
         secrets.refresh();
-        assert!(secrets.authorizes(Some("Bearer another-password-of-ours")), "a removed file keeps the last password");
+        assert!(
+            secrets.authorizes(Some("Bearer another-password-of-ours")),
+            "a removed file keeps the last password"
+        );
         assert!(!secrets.authorizes(None));
     }
 }

@@ -87,11 +87,20 @@ impl Server {
     /// Returns an error if the address cannot be bound or a file cannot be used.
     pub fn bind(settings: &Settings) -> Result<Self, ServerError> {
         let secrets = Secrets::read(settings)?;
-        let failed = |source| ServerError::Listen { listen: settings.listen, source };
+        let failed = |source| ServerError::Listen {
+            listen: settings.listen,
+            source,
+        };
         let listener = TcpListener::bind(settings.listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let local = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, settings: settings.clone(), secrets, local, limits: Limits::default() })
+        Ok(Self {
+            listener,
+            settings: settings.clone(),
+            secrets,
+            local,
+            limits: Limits::default(),
+        })
     }
 
     /// Sets the limits of the connections. A test sets time limits that no slow machine exceeds.
@@ -111,11 +120,23 @@ impl Server {
     /// # Errors
     /// Returns an error if the thread cannot be started.
     pub fn start(self, metrics: Arc<Metrics>) -> Result<(), ServerError> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(ServerError::Thread)?;
-        let scheme = if self.secrets.tls().is_some() { "https" } else { "http" };
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ServerError::Thread)?;
+        let scheme = if self.secrets.tls().is_some() {
+            "https"
+        } else {
+            "http"
+        };
         tracing::info!(url = %format_args!("{scheme}://{}/metrics", self.local), "serving metrics");
         if !self.settings.plain_http.is_empty() {
-            let networks: Vec<_> = self.settings.plain_http.iter().map(ToString::to_string).collect();
+            let networks: Vec<_> = self
+                .settings
+                .plain_http
+                .iter()
+                .map(ToString::to_string)
+                .collect();
             tracing::warn!(
                 plain_http = %networks.join(","),
                 password = self.secrets.has_password(),
@@ -127,13 +148,21 @@ impl Server {
                 tracing::error!(%error, "the metrics server has stopped");
             }
         };
-        thread::Builder::new().name("metrics".to_owned()).spawn(work).map(|_| ()).map_err(ServerError::Thread)
+        thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(work)
+            .map(|_| ())
+            .map_err(ServerError::Thread)
     }
 
     async fn serve(self, metrics: Arc<Metrics>) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         let plain_http = !self.settings.plain_http.is_empty();
-        let endpoint = Arc::new(Endpoint { metrics, plain_http, secrets: Mutex::new(self.secrets) });
+        let endpoint = Arc::new(Endpoint {
+            metrics,
+            plain_http,
+            secrets: Mutex::new(self.secrets),
+        });
         let gate = Gate::new(self.limits);
         let mut rejected = BTreeSet::new();
         loop {
@@ -176,13 +205,21 @@ impl Endpoint {
         }
     }
 
-    async fn serve_http(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin, visitor: Visitor) {
+    async fn serve_http(
+        self: Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        visitor: Visitor,
+    ) {
         let service = service_fn(move |request| {
             let (endpoint, visitor) = (Arc::clone(&self), visitor.clone());
             async move { Ok::<_, Infallible>(endpoint.answer(&request, &visitor)) }
         });
         let mut http = http1::Builder::new();
-        let _ = http.keep_alive(false).max_buf_size(LONGEST_REQUEST).serve_connection(TokioIo::new(stream), service).await;
+        let _ = http
+            .keep_alive(false)
+            .max_buf_size(LONGEST_REQUEST)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
     }
 
     fn answer(&self, request: &Request<Incoming>, visitor: &Visitor) -> Response<Full<Bytes>> {
@@ -196,18 +233,32 @@ impl Endpoint {
         let mut response = Response::new(Full::new(answer.body));
         *response.status_mut() = answer.status;
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(answer.content),
+        );
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        );
         if let Some(Variant { gzip, .. }) = answer.variant {
-            headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
+            headers.insert(
+                header::VARY,
+                HeaderValue::from_static("accept, accept-encoding"),
+            );
             if gzip {
                 headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             }
         }
         match answer.status {
-            StatusCode::UNAUTHORIZED => headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"ibnet\"")),
-            StatusCode::METHOD_NOT_ALLOWED => headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD")),
+            StatusCode::UNAUTHORIZED => headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Basic realm=\"ibnet\""),
+            ),
+            StatusCode::METHOD_NOT_ALLOWED => {
+                headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"))
+            }
             _ => None,
         };
         response
@@ -216,15 +267,24 @@ impl Endpoint {
     /// Returns the answer to a request that may not read the metrics, or `None` for other requests.
     fn refusal(&self, headers: &HeaderMap) -> Option<Answer> {
         let secrets = lock(&self.secrets);
-        if !secrets.has_password() && !self.plain_http && !headers.get_all(header::HOST).iter().all(is_loopback_host) {
+        if !secrets.has_password()
+            && !self.plain_http
+            && !headers.get_all(header::HOST).iter().all(is_loopback_host)
+        {
             // Protects against DNS rebinding: a hostile web site can make its own name resolve to
             // the loopback address. Then a browser on this host sends the requests of this site to
             // this server, but their `Host` header has the name of the site.
-            return Some(Answer::plain(StatusCode::MISDIRECTED_REQUEST, "use localhost or a loopback address as the host name\n"));
+            return Some(Answer::plain(
+                StatusCode::MISDIRECTED_REQUEST,
+                "use localhost or a loopback address as the host name\n",
+            ));
         }
-        let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let authorization = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok());
         let is_authorized = secrets.authorizes(authorization);
-        (!is_authorized).then(|| Answer::plain(StatusCode::UNAUTHORIZED, "a password is required\n"))
+        (!is_authorized)
+            .then(|| Answer::plain(StatusCode::UNAUTHORIZED, "a password is required\n"))
     }
 
     fn answer_to(&self, request: &Request<Incoming>) -> Answer {
@@ -232,17 +292,36 @@ impl Endpoint {
             (&Method::GET | &Method::HEAD, "/metrics") => {
                 let variant = Variant::of(request.headers());
                 let content = variant.format.content_type();
-                Answer { status: StatusCode::OK, content, variant: Some(variant), body: self.metrics.page(variant) }
+                Answer {
+                    status: StatusCode::OK,
+                    content,
+                    variant: Some(variant),
+                    body: self.metrics.page(variant),
+                }
             }
-            (&Method::GET | &Method::HEAD, "/healthz") if self.metrics.is_healthy() => Answer::plain(StatusCode::OK, "ok\n"),
-            (&Method::GET | &Method::HEAD, "/healthz") => {
-                Answer::plain(StatusCode::SERVICE_UNAVAILABLE, "no slot ended recently, or the transport is closed\n")
+            (&Method::GET | &Method::HEAD, "/healthz") if self.metrics.is_healthy() => {
+                Answer::plain(StatusCode::OK, "ok\n")
             }
+            (&Method::GET | &Method::HEAD, "/healthz") => Answer::plain(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "no slot ended recently, or the transport is closed\n",
+            ),
             (&Method::GET | &Method::HEAD, "/") => {
-                let body = format!("ibnet-sweep\n\n/metrics   {}\n/healthz\n", self.metrics.size());
-                Answer { status: StatusCode::OK, content: PLAIN, variant: None, body: body.into() }
+                let body = format!(
+                    "ibnet-sweep\n\n/metrics   {}\n/healthz\n",
+                    self.metrics.size()
+                );
+                Answer {
+                    status: StatusCode::OK,
+                    content: PLAIN,
+                    variant: None,
+                    body: body.into(),
+                }
             }
-            (&Method::GET | &Method::HEAD, _) => Answer::plain(StatusCode::NOT_FOUND, "not found: use /metrics or /healthz\n"),
+            (&Method::GET | &Method::HEAD, _) => Answer::plain(
+                StatusCode::NOT_FOUND,
+                "not found: use /metrics or /healthz\n",
+            ),
             _ => Answer::plain(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
         }
     }
@@ -258,19 +337,32 @@ struct Answer {
 
 impl Answer {
     fn plain(status: StatusCode, body: &'static str) -> Self {
-        Self { status, content: PLAIN, variant: None, body: Bytes::from_static(body.as_bytes()) }
+        Self {
+            status,
+            content: PLAIN,
+            variant: None,
+            body: Bytes::from_static(body.as_bytes()),
+        }
     }
 }
 
 /// Returns whether the value of a `Host` header is `localhost` or a loopback address.
 fn is_loopback_host(host: &HeaderValue) -> bool {
-    let Ok(host) = host.to_str() else { return false };
+    let Ok(host) = host.to_str() else {
+        return false;
+    };
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
         _ => host,
     };
-    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || address.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
+    let address = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'))
+        .unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost")
+        || address
+            .parse()
+            .is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
@@ -279,7 +371,16 @@ mod tests {
 
     #[test]
     fn only_loopback_names_are_accepted_as_host() {
-        for host in ["localhost", "localhost:9315", "LocalHost:1", "127.0.0.1", "127.0.0.1:9315", "127.9.9.9:1", "[::1]", "[::1]:9315"] {
+        for host in [
+            "localhost",
+            "localhost:9315",
+            "LocalHost:1",
+            "127.0.0.1",
+            "127.0.0.1:9315",
+            "127.9.9.9:1",
+            "[::1]",
+            "[::1]:9315",
+        ] {
             assert!(is_loopback_host(&HeaderValue::from_static(host)), "{host}");
         }
         for host in [

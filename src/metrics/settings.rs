@@ -55,7 +55,12 @@ impl Settings {
     /// Returns whether a client with this address may connect.
     pub fn admits(&self, client: IpAddr) -> bool {
         let client = client.to_canonical();
-        self.plain_http.is_empty() || client.is_loopback() || self.plain_http.iter().any(|network| network.contains(&client))
+        self.plain_http.is_empty()
+            || client.is_loopback()
+            || self
+                .plain_http
+                .iter()
+                .any(|network| network.contains(&client))
     }
 }
 
@@ -65,13 +70,17 @@ impl Settings {
 pub enum SettingsError {
     /// The listen address is not valid.
     #[error("cannot use metrics.listen: expected an address and a port (found {found:?})")]
-    #[diagnostic(help("set it to 127.0.0.1:9315 or [::1]:9315 for clients on this host; leave it empty to serve no metrics"))]
+    #[diagnostic(help(
+        "set it to 127.0.0.1:9315 or [::1]:9315 for clients on this host; leave it empty to serve no metrics"
+    ))]
     Listen {
         /// Value in the file.
         found: String,
     },
     /// Other hosts can reach the address, and access control is not complete.
-    #[error("cannot use {prefix}listen: other hosts can reach the address, and these keys are not set: {missing} (found {listen})")]
+    #[error(
+        "cannot use {prefix}listen: other hosts can reach the address, and these keys are not set: {missing} (found {listen})"
+    )]
     #[diagnostic(help(
         "its clients can read host names and traffic: set {prefix}tls_cert, {prefix}tls_key and {prefix}password_file, or listen on 127.0.0.1 only, for example for an SSH tunnel"
     ))]
@@ -85,7 +94,9 @@ pub enum SettingsError {
     },
     /// Either the certificate or the key is set, but not both.
     #[error("cannot use {there}: {missing} is not set")]
-    #[diagnostic(help("set both keys: TLS needs a certificate and its private key, both as PEM files"))]
+    #[diagnostic(help(
+        "set both keys: TLS needs a certificate and its private key, both as PEM files"
+    ))]
     Half {
         /// Key that is set.
         there: String,
@@ -93,7 +104,9 @@ pub enum SettingsError {
         missing: String,
     },
     /// A pattern of metric families matches none.
-    #[error("cannot use metrics.families: expected patterns that match metric families of ibnet (found {found:?})")]
+    #[error(
+        "cannot use metrics.families: expected patterns that match metric families of ibnet (found {found:?})"
+    )]
     #[diagnostic(help(
         "a pattern is the name of a family with its suffix, in which * stands for any text, such as \"infiniband_*_bytes_total\"; ! in front excludes the families; docs/metrics.md lists all families"
     ))]
@@ -103,14 +116,18 @@ pub enum SettingsError {
     },
     /// Access control is configured without a listen address.
     #[error("cannot use {there}: metrics.listen is not set")]
-    #[diagnostic(help("set metrics.listen to an address and a port, such as 127.0.0.1:9315, or remove {there}"))]
+    #[diagnostic(help(
+        "set metrics.listen to an address and a port, such as 127.0.0.1:9315, or remove {there}"
+    ))]
     Unused {
         /// Key that is set.
         there: &'static str,
     },
     /// A network is not valid.
     #[error("cannot use metrics.plain_http: expected {expected} (found {found:?})")]
-    #[diagnostic(help("name the management network of the Prometheus server, such as 10.1.0.0/16; separate several networks by commas"))]
+    #[diagnostic(help(
+        "name the management network of the Prometheus server, such as 10.1.0.0/16; separate several networks by commas"
+    ))]
     Network {
         /// Part of the value in the file.
         found: String,
@@ -131,7 +148,8 @@ impl Raw {
     /// # Errors
     /// Returns the first fault.
     pub fn check(&self) -> Result<Option<Settings>, SettingsError> {
-        let families = Families::new(&self.families).map_err(|found| SettingsError::Families { found })?;
+        let families =
+            Families::new(&self.families).map_err(|found| SettingsError::Families { found })?;
         if self.listen.is_empty() {
             let keys = [
                 ("metrics.tls_cert", &self.tls_cert),
@@ -142,7 +160,9 @@ impl Raw {
             let set = keys.iter().find(|(_, value)| !value.is_empty());
             return set.map_or(Ok(None), |(there, _)| Err(SettingsError::Unused { there }));
         }
-        let listen = self.listen.parse().map_err(|_| SettingsError::Listen { found: self.listen.clone() })?;
+        let listen = self.listen.parse().map_err(|_| SettingsError::Listen {
+            found: self.listen.clone(),
+        })?;
         let plain_http = networks(&self.plain_http)?;
         if !plain_http.is_empty() && !self.tls_cert.is_empty() {
             return Err(SettingsError::Both);
@@ -155,7 +175,13 @@ impl Raw {
             password_file: &self.password_file,
             plain_http,
         };
-        Ok(Some(Settings { content: Content { secondary: self.secondary, families }, ..access.check()? }))
+        Ok(Some(Settings {
+            content: Content {
+                secondary: self.secondary,
+                families,
+            },
+            ..access.check()?
+        }))
     }
 }
 
@@ -185,19 +211,34 @@ impl Access<'_> {
     pub fn check(self) -> Result<Settings, SettingsError> {
         let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
         let named = |key: &str| format!("{}{key}", self.prefix);
-        let half = |there, missing| SettingsError::Half { there: named(there), missing: named(missing) };
+        let half = |there, missing| SettingsError::Half {
+            there: named(there),
+            missing: named(missing),
+        };
         let tls = match (path(self.tls_cert), path(self.tls_key)) {
             (Some(cert), Some(key)) => Some((cert, key)),
             (None, None) => None,
             (Some(_), None) => return Err(half("tls_cert", "tls_key")),
             (None, Some(_)) => return Err(half("tls_key", "tls_cert")),
         };
-        let keys = [("tls_cert", self.tls_cert), ("tls_key", self.tls_key), ("password_file", self.password_file)];
-        let missing: Vec<_> = keys.iter().filter(|(_, value)| value.is_empty()).map(|(key, _)| named(key)).collect();
+        let keys = [
+            ("tls_cert", self.tls_cert),
+            ("tls_key", self.tls_key),
+            ("password_file", self.password_file),
+        ];
+        let missing: Vec<_> = keys
+            .iter()
+            .filter(|(_, value)| value.is_empty())
+            .map(|(key, _)| named(key))
+            .collect();
         // Only this host can reach a loopback address.
         let is_local = self.listen.ip().to_canonical().is_loopback();
         if !is_local && self.plain_http.is_empty() && !missing.is_empty() {
-            return Err(SettingsError::Open { prefix: self.prefix, listen: self.listen, missing: missing.join(", ") });
+            return Err(SettingsError::Open {
+                prefix: self.prefix,
+                listen: self.listen,
+                missing: missing.join(", "),
+            });
         }
         let password_file = path(self.password_file);
         Ok(Settings {
@@ -216,10 +257,17 @@ impl Access<'_> {
 fn networks(text: &str) -> Result<Vec<IpNet>, SettingsError> {
     let parts = text.split(',').map(str::trim).filter(|_| !text.is_empty());
     let network = |part: &str| {
-        let wrong = |expected: String| SettingsError::Network { found: part.to_owned(), expected };
-        let parsed: IpNet = part.parse().map_err(|_| wrong("a network with the length of its prefix, such as 10.1.0.0/16".to_owned()))?;
+        let wrong = |expected: String| SettingsError::Network {
+            found: part.to_owned(),
+            expected,
+        };
+        let parsed: IpNet = part.parse().map_err(|_| {
+            wrong("a network with the length of its prefix, such as 10.1.0.0/16".to_owned())
+        })?;
         if parsed.prefix_len() == 0 {
-            return Err(wrong("a network that is smaller than all addresses, such as 10.1.0.0/16".to_owned()));
+            return Err(wrong(
+                "a network that is smaller than all addresses, such as 10.1.0.0/16".to_owned(),
+            ));
         }
         match parsed.trunc() {
             trunc if trunc == parsed => Ok(parsed),
@@ -233,86 +281,207 @@ fn networks(text: &str) -> Result<Vec<IpNet>, SettingsError> {
 mod tests {
     use super::*;
 
-    fn check(listen: &str, cert: &str, key: &str, password: &str) -> Result<Option<Settings>, SettingsError> {
-        let [listen, tls_cert, tls_key, password_file] = [listen, cert, key, password].map(str::to_owned);
-        Raw { listen, tls_cert, tls_key, password_file, ..Raw::default() }.check()
+    fn check(
+        listen: &str,
+        cert: &str,
+        key: &str,
+        password: &str,
+    ) -> Result<Option<Settings>, SettingsError> {
+        let [listen, tls_cert, tls_key, password_file] =
+            [listen, cert, key, password].map(str::to_owned);
+        Raw {
+            listen,
+            tls_cert,
+            tls_key,
+            password_file,
+            ..Raw::default()
+        }
+        .check()
     }
 
     fn plain(listen: &str, networks: &str) -> Result<Option<Settings>, SettingsError> {
-        Raw { listen: listen.to_owned(), plain_http: networks.to_owned(), ..Raw::default() }.check()
+        Raw {
+            listen: listen.to_owned(),
+            plain_http: networks.to_owned(),
+            ..Raw::default()
+        }
+        .check()
     }
 
     #[test]
     fn no_metrics_are_served_without_an_address() {
         assert_eq!(Raw::default().check(), Ok(None));
-        assert_eq!(check("", "", "", "p"), Err(SettingsError::Unused { there: "metrics.password_file" }));
-        for found in ["localhost", "localhost:9315", "127.0.0.1", ":9315", "127.0.0.1:x", "9315"] {
-            assert_eq!(check(found, "", "", ""), Err(SettingsError::Listen { found: found.to_owned() }));
+        assert_eq!(
+            check("", "", "", "p"),
+            Err(SettingsError::Unused {
+                there: "metrics.password_file"
+            })
+        );
+        for found in [
+            "localhost",
+            "localhost:9315",
+            "127.0.0.1",
+            ":9315",
+            "127.0.0.1:x",
+            "9315",
+        ] {
+            assert_eq!(
+                check(found, "", "", ""),
+                Err(SettingsError::Listen {
+                    found: found.to_owned()
+                })
+            );
         }
     }
 
     #[test]
     fn loopback_address_needs_no_access_control() {
-        for listen in ["127.0.0.1:9315", "127.3.2.1:0", "[::1]:9315", "[::ffff:127.0.0.1]:9315"] {
-            let settings = check(listen, "", "", "").expect("the table is valid").expect("it has an address");
-            assert_eq!((settings.listen.to_string().as_str(), settings.tls, settings.password_file), (listen, None, None));
+        for listen in [
+            "127.0.0.1:9315",
+            "127.3.2.1:0",
+            "[::1]:9315",
+            "[::ffff:127.0.0.1]:9315",
+        ] {
+            let settings = check(listen, "", "", "")
+                .expect("the table is valid")
+                .expect("it has an address");
+            assert_eq!(
+                (
+                    settings.listen.to_string().as_str(),
+                    settings.tls,
+                    settings.password_file
+                ),
+                (listen, None, None)
+            );
         }
     }
 
     #[test]
     fn reachable_address_requires_tls_and_password() {
-        for listen in ["0.0.0.0:9315", "[::]:9315", "10.0.0.1:9315", "[::ffff:10.0.0.1]:9315", "[fe80::1]:9315"] {
+        for listen in [
+            "0.0.0.0:9315",
+            "[::]:9315",
+            "10.0.0.1:9315",
+            "[::ffff:10.0.0.1]:9315",
+            "[fe80::1]:9315",
+        ] {
             for (cert, key, password, expected) in [
-                ("", "", "", "metrics.tls_cert, metrics.tls_key, metrics.password_file"),
+                (
+                    "",
+                    "",
+                    "",
+                    "metrics.tls_cert, metrics.tls_key, metrics.password_file",
+                ),
                 ("", "", "p", "metrics.tls_cert, metrics.tls_key"),
                 ("c", "k", "", "metrics.password_file"),
             ] {
-                let Err(SettingsError::Open { missing, .. }) = check(listen, cert, key, password) else { panic!("{listen} is open") };
+                let Err(SettingsError::Open { missing, .. }) = check(listen, cert, key, password)
+                else {
+                    panic!("{listen} is open")
+                };
                 assert_eq!(missing, expected);
             }
-            assert!(check(listen, "c", "k", "p").expect("the table is valid").is_some());
+            assert!(
+                check(listen, "c", "k", "p")
+                    .expect("the table is valid")
+                    .is_some()
+            );
         }
-        assert!(matches!(check("127.0.0.1:1", "c", "", ""), Err(SettingsError::Half { missing, .. }) if missing == "metrics.tls_key"));
-        assert!(matches!(check("0.0.0.0:1", "", "k", "p"), Err(SettingsError::Half { missing, .. }) if missing == "metrics.tls_cert"));
+        assert!(
+            matches!(check("127.0.0.1:1", "c", "", ""), Err(SettingsError::Half { missing, .. }) if missing == "metrics.tls_key")
+        );
+        assert!(
+            matches!(check("0.0.0.0:1", "", "k", "p"), Err(SettingsError::Half { missing, .. }) if missing == "metrics.tls_cert")
+        );
     }
 
     #[test]
     fn plain_http_admits_this_host_and_the_named_networks_only() {
-        let settings = plain("0.0.0.0:9315", "10.1.0.0/16, fd00:1::/32").expect("the table is valid").expect("it has an address");
+        let settings = plain("0.0.0.0:9315", "10.1.0.0/16, fd00:1::/32")
+            .expect("the table is valid")
+            .expect("it has an address");
         let admits = |address: &str| settings.admits(address.parse().expect("an address"));
-        for client in ["10.1.0.0", "10.1.255.255", "::ffff:10.1.2.3", "127.0.0.1", "::1", "fd00:1::5"] {
+        for client in [
+            "10.1.0.0",
+            "10.1.255.255",
+            "::ffff:10.1.2.3",
+            "127.0.0.1",
+            "::1",
+            "fd00:1::5",
+        ] {
             assert!(admits(client), "{client}");
         }
-        for client in ["10.0.255.255", "10.2.0.0", "192.0.2.1", "::ffff:10.2.0.0", "fd00:2::1", "::2"] {
+        for client in [
+            "10.0.255.255",
+            "10.2.0.0",
+            "192.0.2.1",
+            "::ffff:10.2.0.0",
+            "fd00:2::1",
+            "::2",
+        ] {
             assert!(!admits(client), "{client}");
         }
         // A password is possible, but TLS is not.
         let with = |tls_cert: &str, password_file: &str| {
-            let [listen, tls_cert, password_file] = ["10.1.0.1:9315", tls_cert, password_file].map(str::to_owned);
-            Raw { listen, tls_key: tls_cert.clone(), tls_cert, password_file, plain_http: "10.1.0.0/16".to_owned(), ..Raw::default() }
-                .check()
+            let [listen, tls_cert, password_file] =
+                ["10.1.0.1:9315", tls_cert, password_file].map(str::to_owned);
+            Raw {
+                listen,
+                tls_key: tls_cert.clone(),
+                tls_cert,
+                password_file,
+                plain_http: "10.1.0.0/16".to_owned(),
+                ..Raw::default()
+            }
+            .check()
         };
         assert_eq!(with("c", ""), Err(SettingsError::Both));
-        assert!(with("", "p").is_ok_and(|settings| settings.is_some_and(|settings| settings.password_file.is_some())));
+        assert!(with("", "p").is_ok_and(|settings| {
+            settings.is_some_and(|settings| settings.password_file.is_some())
+        }));
         // Without the key, the address decides.
-        let open = check("127.0.0.1:9315", "", "", "").expect("the table is valid").expect("it has an address");
+        let open = check("127.0.0.1:9315", "", "", "")
+            .expect("the table is valid")
+            .expect("it has an address");
         assert!(open.admits("192.0.2.1".parse().expect("an address")));
     }
 
     #[test]
     fn faulty_network_of_plain_http_is_named() {
-        assert_eq!(plain("", "10.1.0.0/16"), Err(SettingsError::Unused { there: "metrics.plain_http" }));
+        assert_eq!(
+            plain("", "10.1.0.0/16"),
+            Err(SettingsError::Unused {
+                there: "metrics.plain_http"
+            })
+        );
         for (text, part, expected) in [
             ("10.1.0.0", "10.1.0.0", "a network with"),
             ("mgmt", "mgmt", "a network with"),
             ("10.1.0.0/16,", "", "a network with"),
             ("10.1.0.0/33", "10.1.0.0/33", "a network with"),
-            ("10.1.2.3/16", "10.1.2.3/16", "zeros behind the prefix: 10.1.0.0/16"),
-            ("10.1.0.0/16,0.0.0.0/0", "0.0.0.0/0", "a network that is smaller"),
+            (
+                "10.1.2.3/16",
+                "10.1.2.3/16",
+                "zeros behind the prefix: 10.1.0.0/16",
+            ),
+            (
+                "10.1.0.0/16,0.0.0.0/0",
+                "0.0.0.0/0",
+                "a network that is smaller",
+            ),
             ("::/0", "::/0", "a network that is smaller"),
         ] {
-            let Err(SettingsError::Network { found, expected: text_of }) = plain("0.0.0.0:1", text) else { panic!("{text} is accepted") };
-            assert!(found == part && text_of.starts_with(expected), "{text}: {found} {text_of}");
+            let Err(SettingsError::Network {
+                found,
+                expected: text_of,
+            }) = plain("0.0.0.0:1", text)
+            else {
+                panic!("{text} is accepted")
+            };
+            assert!(
+                found == part && text_of.starts_with(expected),
+                "{text}: {found} {text_of}"
+            );
         }
     }
 }

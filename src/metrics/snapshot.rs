@@ -102,13 +102,19 @@ pub(super) struct Distribution {
 }
 
 /// Upper bounds of the buckets in seconds, from the round trip of an idle switch to a slot of 10 s.
-pub(super) const BOUNDS: [f64; 15] = [1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 1e-1, 2.5e-1, 1.0, 10.0];
+pub(super) const BOUNDS: [f64; 15] = [
+    1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 1e-1, 2.5e-1, 1.0,
+    10.0,
+];
 
 impl Distribution {
     fn record(&mut self, seconds: f64, count: u64) {
         self.sum_seconds += seconds * count as f64;
         self.count += count;
-        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
+        let bucket = BOUNDS
+            .iter()
+            .position(|bound| seconds <= *bound)
+            .unwrap_or(BOUNDS.len());
         self.buckets[bucket] += count;
     }
 
@@ -116,7 +122,10 @@ impl Distribution {
     /// value.
     fn add(&mut self, nanos: &Histogram<u64>) {
         for step in nanos.iter_recorded() {
-            self.record(step.value_iterated_to() as f64 / 1e9, step.count_since_last_iteration());
+            self.record(
+                step.value_iterated_to() as f64 / 1e9,
+                step.count_since_last_iteration(),
+            );
         }
     }
 }
@@ -152,7 +161,10 @@ impl Layout {
         let mut layout = Self::default();
         for (_, column) in columns.iter() {
             let field = column.field;
-            let known = layout.families.iter().position(|family| family.json == field.json);
+            let known = layout
+                .families
+                .iter()
+                .position(|family| family.json == field.json);
             let place = known.unwrap_or_else(|| layout.add(field));
             layout.columns.push((field.json, field.width, place));
         }
@@ -176,14 +188,27 @@ impl Layout {
 
     /// Returns whether this layout was built for these columns.
     fn matches(&self, columns: &Columns) -> bool {
-        let theirs = columns.iter().map(|(_, column)| (column.field.json, column.field.width));
-        columns.len() == self.columns.len() && self.columns.iter().map(|(json, width, _)| (*json, *width)).eq(theirs)
+        let theirs = columns
+            .iter()
+            .map(|(_, column)| (column.field.json, column.field.width));
+        columns.len() == self.columns.len()
+            && self
+                .columns
+                .iter()
+                .map(|(json, width, _)| (*json, *width))
+                .eq(theirs)
     }
 }
 
 impl Snapshot {
     fn new(report: SlotReport<'_>) -> Self {
-        let DriverSettings { sampler, ca, ca_port, interval, .. } = report.settings;
+        let DriverSettings {
+            sampler,
+            ca,
+            ca_port,
+            interval,
+            ..
+        } = report.settings;
         Self {
             published: Duration::ZERO,
             sampler: sampler.clone(),
@@ -215,7 +240,9 @@ impl Snapshot {
 
     /// Returns the values of a family, or `None` if they do not hold in this slot.
     pub(super) fn values(&self, port: usize, family: usize) -> Option<&[u64]> {
-        let Layout { families, width, .. } = &*self.layout;
+        let Layout {
+            families, width, ..
+        } = &*self.layout;
         let Family { first, len, .. } = families[family];
         let start = port * width + first;
         self.present[port * families.len() + family].then(|| &self.values[start..start + len])
@@ -227,11 +254,16 @@ impl Snapshot {
         if !self.layout.matches(report.columns) {
             self.layout = Arc::new(Layout::new(report.columns));
         }
-        (self.published, self.totals, self.ts, self.is_connected) = (published, totals, report.ts, report.is_connected);
+        (self.published, self.totals, self.ts, self.is_connected) =
+            (published, totals, report.ts, report.is_connected);
         self.statuses = report.stats.ports;
         self.managers.clear();
         self.managers.extend(report.subnet_managers());
-        let (ports, families, width) = (report.ports(), self.layout.families.len(), self.layout.width);
+        let (ports, families, width) = (
+            report.ports(),
+            self.layout.families.len(),
+            self.layout.width,
+        );
         self.present.clear();
         self.present.resize(ports.len() * families, false);
         self.values.resize(ports.len() * width, 0);
@@ -246,7 +278,13 @@ impl Snapshot {
     }
 
     fn take_counters(&mut self, index: usize, port: &PortReport<'_>, all: &Columns) {
-        let Self { layout, present, values, ports, .. } = self;
+        let Self {
+            layout,
+            present,
+            values,
+            ports,
+            ..
+        } = self;
         let mut columns = layout.columns.iter();
         let mut saturated = 0;
         // While the port answers, a counter holds until its group is due again.
@@ -254,7 +292,11 @@ impl Snapshot {
         let is_up = ports[index].is_up;
         for (field, raws) in answered.filter(|_| !is_up).chain(held.filter(|_| is_up)) {
             // The counters and the columns of the layout have the same order.
-            let Some((.., place)) = columns.find(|(json, width, _)| (*json, *width) == (field.json, field.width)) else { break };
+            let Some((.., place)) =
+                columns.find(|(json, width, _)| (*json, *width) == (field.json, field.width))
+            else {
+                break;
+            };
             // Settings of the agent are not counters.
             if !field.is_counter() {
                 continue;
@@ -293,7 +335,16 @@ struct Peaks {
 impl WorkerMetrics {
     pub(super) fn new(metrics: Arc<Metrics>) -> (Self, Shared) {
         let shared = Shared::default();
-        (Self { metrics, shared: Arc::clone(&shared), spare: None, totals: Totals::default(), peaks: Peaks::default() }, shared)
+        (
+            Self {
+                metrics,
+                shared: Arc::clone(&shared),
+                spare: None,
+                totals: Totals::default(),
+                peaks: Peaks::default(),
+            },
+            shared,
+        )
     }
 
     /// Publishes a slot without waiting.
@@ -302,7 +353,10 @@ impl WorkerMetrics {
     /// tried again.
     pub fn publish(&mut self, report: SlotReport<'_>) {
         self.totals.add(report);
-        let mut next = self.spare.take().unwrap_or_else(|| Arc::new(Snapshot::new(report)));
+        let mut next = self
+            .spare
+            .take()
+            .unwrap_or_else(|| Arc::new(Snapshot::new(report)));
         // A scrape that lasts longer than a slot can still read the spare copy. Then the copy is
         // cloned.
         let snapshot = Arc::make_mut(&mut next);
@@ -345,7 +399,11 @@ impl Peaks {
 
 fn largest(one: Shares, other: Shares) -> Shares {
     let of = |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).reduce(f64::max);
-    Shares { xmit: of(one.xmit, other.xmit), rcv: of(one.rcv, other.rcv), blocked: of(one.blocked, other.blocked) }
+    Shares {
+        xmit: of(one.xmit, other.xmit),
+        rcv: of(one.rcv, other.rcv),
+        blocked: of(one.blocked, other.blocked),
+    }
 }
 
 impl Totals {
@@ -360,7 +418,10 @@ impl Totals {
         self.send_errors += stats.send_errors;
         self.load_bytes += stats.mads_sent * MAD_OCTETS_ON_LINK;
         self.rejected.add(stats.rejected);
-        self.resets += report.ports().filter(|port| !port.reading.resets.is_empty()).count() as u64;
+        self.resets += report
+            .ports()
+            .filter(|port| !port.reading.resets.is_empty())
+            .count() as u64;
         self.master_changes = report.master_changes();
         self.duration.record(stats.duration().as_secs_f64(), 1);
         self.rtt_switch.add(&stats.rtt.switch);
@@ -386,7 +447,12 @@ impl Port {
         if self.identity != *report.identity {
             self.identity.clone_from(report.identity);
         }
-        let PortReport { identity, sample, reading, active } = report;
+        let PortReport {
+            identity,
+            sample,
+            reading,
+            active,
+        } = report;
         self.is_up = match sample.status {
             Status::Ok | Status::Late => true,
             // Such a port is queried less often than once a slot, so its last answer counts.

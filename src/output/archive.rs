@@ -47,17 +47,43 @@ struct Files {
 
 impl Archive {
     pub(super) fn new(options: &FileOptions) -> Self {
-        let FileOptions { path, compress, keep, keep_age, keep_total, .. } = options.clone();
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")).to_owned();
-        let limits = Limits { count: keep, age: keep_age, total: keep_total };
-        Self { files: Files { path, folder, limits }, compress, compressor: None }
+        let FileOptions {
+            path,
+            compress,
+            keep,
+            keep_age,
+            keep_total,
+            ..
+        } = options.clone();
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or_else(|| Path::new("."))
+            .to_owned();
+        let limits = Limits {
+            count: keep,
+            age: keep_age,
+            total: keep_total,
+        };
+        Self {
+            files: Files {
+                path,
+                folder,
+                limits,
+            },
+            compress,
+            compressor: None,
+        }
     }
 
     /// Compresses rotated files that an earlier run left uncompressed.
     pub(super) fn resume(&mut self) {
         if self.compress {
             let names = self.files.rotated();
-            names.into_iter().filter(|name| !name.ends_with(COMPRESSED)).for_each(|name| self.compress(self.files.folder.join(name)));
+            names
+                .into_iter()
+                .filter(|name| !name.ends_with(COMPRESSED))
+                .for_each(|name| self.compress(self.files.folder.join(name)));
         }
     }
 
@@ -80,7 +106,10 @@ impl Archive {
             let work = move || {
                 // Compression must not delay the threads that send MADs. On Linux the nice value
                 // applies to this thread only. A failure is harmless.
-                let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
+                let _ = rustix::process::setpriority_process(
+                    Some(rustix::thread::gettid()),
+                    LEAST_PRIORITY,
+                );
                 for path in queue {
                     if let Err(error) = compress(&path) {
                         tracing::warn!(path = %path.display(), %error, "cannot compress a rotated file");
@@ -88,7 +117,10 @@ impl Archive {
                     files.remove_outdated(None);
                 }
             };
-            if let Err(error) = thread::Builder::new().name("compressor".to_owned()).spawn(work) {
+            if let Err(error) = thread::Builder::new()
+                .name("compressor".to_owned())
+                .spawn(work)
+            {
                 tracing::warn!(%error, "cannot start the thread that compresses rotated files");
                 return;
             }
@@ -105,17 +137,29 @@ impl Files {
     fn free_name(&self, ts: u64) -> String {
         let (stem, extension) = self.name_parts();
         let stamp = stamp(ts);
-        let taken = |name: &str| [name.to_owned(), format!("{name}{COMPRESSED}")].iter().any(|name| self.folder.join(name).exists());
+        let taken = |name: &str| {
+            [name.to_owned(), format!("{name}{COMPRESSED}")]
+                .iter()
+                .any(|name| self.folder.join(name).exists())
+        };
         let first = format!("{stem}-{stamp}{extension}");
         // If there are several rotations within one second, a number is added to the name.
         let others = (1..).map(|count: u32| format!("{stem}-{stamp}-{count:03}{extension}"));
-        std::iter::once(first.clone()).chain(others).find(|name| !taken(name)).unwrap_or(first)
+        std::iter::once(first.clone())
+            .chain(others)
+            .find(|name| !taken(name))
+            .unwrap_or(first)
     }
 
     /// Returns the name of the file without its extension, and the extension with its dot.
     fn name_parts(&self) -> (String, String) {
-        let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-        let extension = self.path.extension().map(|extension| format!(".{}", extension.to_string_lossy()));
+        let text = |part: Option<&std::ffi::OsStr>| {
+            part.unwrap_or_default().to_string_lossy().into_owned()
+        };
+        let extension = self
+            .path
+            .extension()
+            .map(|extension| format!(".{}", extension.to_string_lossy()));
         (text(self.path.file_stem()), extension.unwrap_or_default())
     }
 
@@ -123,12 +167,21 @@ impl Files {
     fn rotated(&self) -> Vec<String> {
         let (stem, extension) = self.name_parts();
         let is_ours = |name: &String| {
-            let middle = name.strip_prefix(&stem).and_then(|rest| rest.strip_prefix('-'));
-            let middle = middle.map(|rest| rest.strip_suffix(COMPRESSED).unwrap_or(rest)).and_then(|rest| rest.strip_suffix(&extension));
+            let middle = name
+                .strip_prefix(&stem)
+                .and_then(|rest| rest.strip_prefix('-'));
+            let middle = middle
+                .map(|rest| rest.strip_suffix(COMPRESSED).unwrap_or(rest))
+                .and_then(|rest| rest.strip_suffix(&extension));
             middle.is_some_and(is_stamp)
         };
-        let Ok(folder) = fs::read_dir(&self.folder) else { return Vec::new() };
-        let mut names: Vec<_> = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(is_ours).collect();
+        let Ok(folder) = fs::read_dir(&self.folder) else {
+            return Vec::new();
+        };
+        let mut names: Vec<_> = folder
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(is_ours)
+            .collect();
         // Names are sorted by time and number. The ending of compressed files does not count.
         let time = |name: &str| {
             let name = name.strip_suffix(COMPRESSED).unwrap_or(name);
@@ -144,7 +197,13 @@ impl Files {
         let facts = |name: String| {
             let path = self.folder.join(name);
             let facts = fs::metadata(&path).ok()?;
-            Some((path, Rotated { octets: facts.len(), modified: facts.modified().ok()? }))
+            Some((
+                path,
+                Rotated {
+                    octets: facts.len(),
+                    modified: facts.modified().ok()?,
+                },
+            ))
         };
         let (paths, files): (Vec<_>, Vec<_>) = self.rotated().into_iter().filter_map(facts).unzip();
         let Outdated { now, later } = self.limits.outdated(&files, closed);
@@ -185,7 +244,11 @@ fn compress(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let to = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&partial)?;
+    let to = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o640)
+        .open(&partial)?;
     let done = encode(from, &to).and_then(|()| {
         to.set_modified(modified)?;
         to.sync_all()?;
@@ -210,7 +273,9 @@ fn encode(mut from: File, to: &File) -> io::Result<()> {
 /// Formats a time for file names: `20261121T131144Z`.
 fn stamp(ts: u64) -> String {
     let at = UNIX_EPOCH + Duration::from_nanos(ts);
-    humantime::format_rfc3339_seconds(at).to_string().replace(['-', ':'], "")
+    humantime::format_rfc3339_seconds(at)
+        .to_string()
+        .replace(['-', ':'], "")
 }
 
 /// Returns whether a text is such a time, with or without a number after it.
@@ -230,7 +295,12 @@ mod tests {
     #[test]
     fn stamp_is_the_utc_time_in_seconds() {
         assert_eq!(stamp(1_795_261_017_811_478_479), "20261121T113657Z");
-        for (text, is) in [("20261121T113657Z", true), ("20261121T113657Z-012", true), ("20261121T115657", false), ("backup", false)] {
+        for (text, is) in [
+            ("20261121T113657Z", true),
+            ("20261121T113657Z-012", true),
+            ("20261121T115657", false),
+            ("backup", false),
+        ] {
             assert_eq!(is_stamp(text), is, "{text}");
         }
         assert!(!is_stamp("20261121T113657Z-1\u{e4}"));
@@ -248,12 +318,24 @@ mod tests {
             "lines-20261121T000001Z-001.jsonl",
             "lines-20261121T000002Z.jsonl",
         ];
-        names.iter().for_each(|name| fs::write(folder.path().join(name), "").expect("written"));
-        let options = FileOptions { path: folder.path().join("lines.jsonl"), keep: Some(1), ..FileOptions::default() };
+        names
+            .iter()
+            .for_each(|name| fs::write(folder.path().join(name), "").expect("written"));
+        let options = FileOptions {
+            path: folder.path().join("lines.jsonl"),
+            keep: Some(1),
+            ..FileOptions::default()
+        };
         Archive::new(&options).files.remove_outdated(None);
         let mut left: Vec<_> = fs::read_dir(folder.path())
             .expect("read")
-            .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("text")
+            })
             .collect();
         left.sort();
         assert_eq!(
@@ -271,14 +353,23 @@ mod tests {
     #[test]
     fn compressed_files_count_against_the_total_size() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let options = FileOptions { path: folder.path().join("lines"), keep_total: Some(3000), ..FileOptions::default() };
+        let options = FileOptions {
+            path: folder.path().join("lines"),
+            keep_total: Some(3000),
+            ..FileOptions::default()
+        };
         let mut archive = Archive::new(&options);
         for (at, octets) in [(1, 2000), (2, 2000), (3, 900)] {
             fs::write(&options.path, vec![b' '; octets]).expect("written");
-            archive.rotate(1_795_261_017_000_000_000 + at * 1_000_000_000).expect("renamed");
+            archive
+                .rotate(1_795_261_017_000_000_000 + at * 1_000_000_000)
+                .expect("renamed");
         }
         // The second and the third file have 2900 octets together.
-        assert_eq!(archive.files.rotated(), ["lines-20261121T113659Z", "lines-20261121T113700Z"]);
+        assert_eq!(
+            archive.files.rotated(),
+            ["lines-20261121T113659Z", "lines-20261121T113700Z"]
+        );
         let last = folder.path().join("lines-20261121T113700Z.zst");
         fs::write(&last, vec![b' '; 1100]).expect("written");
         fs::remove_file(folder.path().join("lines-20261121T113700Z")).expect("removed");
@@ -289,15 +380,33 @@ mod tests {
     #[test]
     fn two_rotations_in_one_second_get_different_names() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let options = FileOptions { path: folder.path().join("lines"), ..FileOptions::default() };
+        let options = FileOptions {
+            path: folder.path().join("lines"),
+            ..FileOptions::default()
+        };
         let mut archive = Archive::new(&options);
         for text in ["a", "b", "c"] {
             fs::write(&options.path, text).expect("written");
             archive.rotate(1_795_261_017_000_000_000).expect("renamed");
         }
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("read");
-        assert_eq!(archive.files.rotated(), ["lines-20261121T113657Z", "lines-20261121T113657Z-001", "lines-20261121T113657Z-002"]);
-        assert_eq!(archive.files.rotated().iter().map(|name| read(name)).collect::<String>(), "abc");
+        assert_eq!(
+            archive.files.rotated(),
+            [
+                "lines-20261121T113657Z",
+                "lines-20261121T113657Z-001",
+                "lines-20261121T113657Z-002"
+            ]
+        );
+        assert_eq!(
+            archive
+                .files
+                .rotated()
+                .iter()
+                .map(|name| read(name))
+                .collect::<String>(),
+            "abc"
+        );
     }
 
     #[test]
@@ -306,9 +415,16 @@ mod tests {
         let path = folder.path().join("lines-20261121T113657Z.jsonl");
         let text = "{\"type\":\"port\"}\n".repeat(10_000);
         fs::write(&path, &text).expect("written");
-        fs::write(folder.path().join("lines-20261121T113657Z.jsonl.zst.part"), "leftover").expect("written");
+        fs::write(
+            folder.path().join("lines-20261121T113657Z.jsonl.zst.part"),
+            "leftover",
+        )
+        .expect("written");
         compress(&path).expect("compressed");
-        let names: Vec<_> = fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("an entry").file_name()).collect();
+        let names: Vec<_> = fs::read_dir(folder.path())
+            .expect("read")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
         assert_eq!(names, ["lines-20261121T113657Z.jsonl.zst"]);
         let compressed = fs::read(folder.path().join(&names[0])).expect("read");
         assert!(compressed.len() < text.len() / 10, "{}", compressed.len());
@@ -321,7 +437,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("lines");
         // Digits that are hard to compress: most octets of the file are these digits.
-        let line = |n: u64| format!("{{\"port_xmit_data_bytes\":{}}}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let line = |n: u64| {
+            format!(
+                "{{\"port_xmit_data_bytes\":{}}}\n",
+                n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            )
+        };
         let text: String = (0..100).map(line).collect();
         fs::write(&path, &text).expect("written");
         compress(&path).expect("compressed");
@@ -330,7 +451,10 @@ mod tests {
             let mut damaged = whole.clone();
             damaged[place] ^= 1 << bit;
             let read = zstd::stream::decode_all(&damaged[..]);
-            assert!(read.map_or(true, |read| read == text.as_bytes()), "bit {bit} of octet {place}");
+            assert!(
+                read.map_or(true, |read| read == text.as_bytes()),
+                "bit {bit} of octet {place}"
+            );
         }
     }
 }

@@ -63,13 +63,30 @@ struct Reader {
 
 impl Backlog {
     pub(super) fn new(bound: u64) -> Self {
-        Self { bound, octets: 0, entries: VecDeque::new(), first: 0, readers: BTreeMap::new() }
+        Self {
+            bound,
+            octets: 0,
+            entries: VecDeque::new(),
+            first: 0,
+            readers: BTreeMap::new(),
+        }
     }
 
     /// Adds a reader. It receives these `start` records, and then all records that are added from
     /// now on.
-    pub(super) fn connect(&mut self, seq: u32, name: String, starts: Vec<(SourceId, Arc<Start<String>>)>) {
-        let reader = Reader { name, seq, entry: self.end(), starts, ..Reader::default() };
+    pub(super) fn connect(
+        &mut self,
+        seq: u32,
+        name: String,
+        starts: Vec<(SourceId, Arc<Start<String>>)>,
+    ) {
+        let reader = Reader {
+            name,
+            seq,
+            entry: self.end(),
+            starts,
+            ..Reader::default()
+        };
         self.readers.insert(seq, reader);
     }
 
@@ -91,11 +108,15 @@ impl Backlog {
     /// Writes the next records of a reader to `text`. If there are none, `text` stays empty.
     pub(super) fn take(&mut self, seq: u32, text: &mut Vec<u8>) {
         text.clear();
-        let Some(reader) = self.readers.get_mut(&seq) else { return };
+        let Some(reader) = self.readers.get_mut(&seq) else {
+            return;
+        };
         reader.in_flight = 0;
         reader.write_starts(text);
         while text.len() < PIECE
-            && let Some(entry) = self.entries.get(reader.entry.saturating_sub(self.first) as usize)
+            && let Some(entry) = self
+                .entries
+                .get(reader.entry.saturating_sub(self.first) as usize)
         {
             match entry {
                 Entry::Start(_, start) => {
@@ -111,7 +132,10 @@ impl Backlog {
     /// records that no event has reported.
     pub(super) fn unwritten(&self) -> u64 {
         let waiting = |reader: &Reader| {
-            let entries = self.entries.iter().skip(reader.entry.saturating_sub(self.first) as usize);
+            let entries = self
+                .entries
+                .iter()
+                .skip(reader.entry.saturating_sub(self.first) as usize);
             let records: u64 = entries.map(Entry::records).sum();
             (records + reader.lost + reader.in_flight).saturating_sub(reader.taken)
         };
@@ -136,11 +160,17 @@ impl Backlog {
 
     /// Removes the first entry. A reader that has not taken the whole entry loses the rest of it.
     fn remove_first(&mut self) {
-        let Some(entry) = self.entries.pop_front() else { return };
+        let Some(entry) = self.entries.pop_front() else {
+            return;
+        };
         self.octets -= entry.octets();
         let number = self.first;
         self.first += 1;
-        for reader in self.readers.values_mut().filter(|reader| reader.entry == number) {
+        for reader in self
+            .readers
+            .values_mut()
+            .filter(|reader| reader.entry == number)
+        {
             reader.lose(&entry);
         }
     }
@@ -203,13 +233,17 @@ impl Reader {
             }
             if text.len() > before {
                 let reported = std::mem::take(&mut self.lost);
-                (self.unswept, self.in_flight) = (self.unswept + reported, self.in_flight + reported);
+                (self.unswept, self.in_flight) =
+                    (self.unswept + reported, self.in_flight + reported);
             }
         }
         self.fullness.accepted(&self.name, batch.ts);
         let from = self.taken - dropped;
         let to = batch.write_from(from, self.unswept, PIECE, text);
-        if batch.place_of_sweep().is_some_and(|place| (from..to).contains(&place)) {
+        if batch
+            .place_of_sweep()
+            .is_some_and(|place| (from..to).contains(&place))
+        {
             self.unswept = 0;
         }
         self.in_flight += to - from;
@@ -228,8 +262,13 @@ mod tests {
 
     /// A slot of `ports` records of about 1 kB and a `sweep` record.
     fn slot(number: u64, ports: usize) -> Arc<Batch> {
-        let mut batch = Batch { gap: Some(short::gap()), ..Batch::default() };
-        (0..ports).for_each(|port| batch.push(Type::Port, &format!("{number}-{port}-{}", "x".repeat(1000))));
+        let mut batch = Batch {
+            gap: Some(short::gap()),
+            ..Batch::default()
+        };
+        (0..ports).for_each(|port| {
+            batch.push(Type::Port, &format!("{number}-{port}-{}", "x".repeat(1000)))
+        });
         batch.sweep = Some((batch.bytes.len(), short::sweep(number)));
         batch.lines += 1;
         Arc::new(batch)
@@ -247,7 +286,10 @@ mod tests {
             assert!(text.ends_with(b"\n"));
             lines.push_str(&String::from_utf8_lossy(&text));
         }
-        short::of(&lines).lines().map(|line| line.split("-x").next().unwrap_or(line).to_owned()).collect()
+        short::of(&lines)
+            .lines()
+            .map(|line| line.split("-x").next().unwrap_or(line).to_owned())
+            .collect()
     }
 
     fn starts() -> Vec<(SourceId, Arc<Start<String>>)> {
@@ -263,7 +305,14 @@ mod tests {
         backlog.start(2, &Arc::new(short::start("b")));
         backlog.lines(&slot(3, 1), 0);
         assert_eq!(backlog.unwritten(), 4);
-        let expected = ["start a seq=7", "\"2-0", "sweep 2 lost=0", "start b seq=7", "\"3-0", "sweep 3 lost=0"];
+        let expected = [
+            "start a seq=7",
+            "\"2-0",
+            "sweep 2 lost=0",
+            "start b seq=7",
+            "\"3-0",
+            "sweep 3 lost=0",
+        ];
         assert_eq!(all(&mut backlog, 7), expected);
         assert_eq!(backlog.unwritten(), 0);
     }
@@ -294,7 +343,10 @@ mod tests {
         assert_eq!(backlog.unwritten(), 8 * 4);
         let lines = all(&mut backlog, 0);
         let lost = 4 * (8 - kept);
-        assert_eq!(lines[..2], ["start a seq=0".to_owned(), format!("gap={lost}")]);
+        assert_eq!(
+            lines[..2],
+            ["start a seq=0".to_owned(), format!("gap={lost}")]
+        );
         assert_eq!(lines[5], format!("sweep {} lost={lost}", 8 - kept + 1));
         assert_eq!(lines.len() as u64, 2 + 4 * kept);
         assert_eq!(backlog.unwritten(), 0);
@@ -309,7 +361,10 @@ mod tests {
         backlog.take(0, &mut text);
         let first = short::of(&String::from_utf8_lossy(&text));
         let read = first.lines().filter(|line| line.starts_with('"')).count();
-        assert!(first.starts_with("start a seq=0\ngap=5\n") && (30..40).contains(&read), "{read} records");
+        assert!(
+            first.starts_with("start a seq=0\ngap=5\n") && (30..40).contains(&read),
+            "{read} records"
+        );
         assert_eq!(backlog.unwritten(), 5 + 81, "nothing is written yet");
         backlog.lines(&slot(2, 80), 0);
         let rest = all(&mut backlog, 0);
@@ -338,6 +393,9 @@ mod tests {
         backlog.start(1, &Arc::new(short::start("again")));
         (1..=8).for_each(|number| backlog.lines(&slot(number, 3), 0));
         let lines = all(&mut backlog, 0);
-        assert!(lines[0] == "start again seq=0" && lines[1].starts_with("gap="), "{lines:?}");
+        assert!(
+            lines[0] == "start again seq=0" && lines[1].starts_with("gap="),
+            "{lines:?}"
+        );
     }
 }

@@ -41,26 +41,52 @@ impl Batch {
 
     /// Returns an empty batch with space for the same number of records.
     pub(crate) fn next(&self) -> Self {
-        let (bytes, records) = (Vec::with_capacity(self.bytes.len()), Vec::with_capacity(self.records.len()));
-        Self { bytes, records, ..Self::default() }
+        let (bytes, records) = (
+            Vec::with_capacity(self.bytes.len()),
+            Vec::with_capacity(self.records.len()),
+        );
+        Self {
+            bytes,
+            records,
+            ..Self::default()
+        }
     }
 
     /// Appends the records to `to`. `dropped` is the number of records that were dropped before
     /// them. `ends` receives the end of each record in `to`, and its type.
     pub(super) fn write(&self, dropped: u64, to: &mut Vec<u8>, ends: &mut Vec<(usize, Type)>) {
-        let at = self.sweep.as_ref().map_or(self.bytes.len(), |(at, _)| (*at).min(self.bytes.len()));
+        let at = self
+            .sweep
+            .as_ref()
+            .map_or(self.bytes.len(), |(at, _)| (*at).min(self.bytes.len()));
         let (before, after) = self.bytes.split_at(at);
-        let (records_before, records_after) = self.records.split_at(self.records.partition_point(|(end, _)| *end <= at));
+        let (records_before, records_after) = self
+            .records
+            .split_at(self.records.partition_point(|(end, _)| *end <= at));
         let begin = to.len();
         to.extend_from_slice(before);
-        ends.extend(records_before.iter().map(|(end, kind)| (begin + end, *kind)));
+        ends.extend(
+            records_before
+                .iter()
+                .map(|(end, kind)| (begin + end, *kind)),
+        );
         if let Some((_, sweep)) = &self.sweep {
-            record::write(&SweepRecord { lines_lost: dropped, ..sweep.clone() }, to);
+            record::write(
+                &SweepRecord {
+                    lines_lost: dropped,
+                    ..sweep.clone()
+                },
+                to,
+            );
             ends.push((to.len(), Type::Sweep));
         }
         let begin = to.len();
         to.extend_from_slice(after);
-        ends.extend(records_after.iter().map(|(end, kind)| (begin + end - at, *kind)));
+        ends.extend(
+            records_after
+                .iter()
+                .map(|(end, kind)| (begin + end - at, *kind)),
+        );
     }
 
     /// Returns the number of records.
@@ -83,9 +109,18 @@ impl Batch {
             // The number of the record in `records`.
             let index = (next - u64::from(place.is_some_and(|place| place < next))) as usize;
             match &self.sweep {
-                Some((_, sweep)) if place == Some(next) => record::write(&SweepRecord { lines_lost: dropped, ..sweep.clone() }, to),
+                Some((_, sweep)) if place == Some(next) => record::write(
+                    &SweepRecord {
+                        lines_lost: dropped,
+                        ..sweep.clone()
+                    },
+                    to,
+                ),
                 _ => {
-                    let begin = index.checked_sub(1).and_then(|before| self.records.get(before)).map_or(0, |(end, _)| *end);
+                    let begin = index
+                        .checked_sub(1)
+                        .and_then(|before| self.records.get(before))
+                        .map_or(0, |(end, _)| *end);
                     let end = self.records.get(index).map_or(begin, |(end, _)| *end);
                     to.extend_from_slice(self.bytes.get(begin..end).unwrap_or_default());
                 }
@@ -98,7 +133,13 @@ impl Batch {
     /// Appends the event that reports dropped records. `ends` receives its end in `to`.
     pub(super) fn write_gap(&self, dropped: u64, to: &mut Vec<u8>, ends: &mut Vec<(usize, Type)>) {
         if let Some(gap) = &self.gap {
-            record::write(&EventRecord { detail: format!("{dropped} lines could not be written"), ..gap.clone() }, to);
+            record::write(
+                &EventRecord {
+                    detail: format!("{dropped} lines could not be written"),
+                    ..gap.clone()
+                },
+                to,
+            );
             ends.push((to.len(), Type::Event));
         }
     }
@@ -106,7 +147,9 @@ impl Batch {
     /// Returns the number of octets that [`write`](Self::write) appends if no record was dropped.
     pub(super) fn octets(&self) -> u64 {
         let mut sweep = Vec::new();
-        self.sweep.iter().for_each(|(_, record)| record::write(record, &mut sweep));
+        self.sweep
+            .iter()
+            .for_each(|(_, record)| record::write(record, &mut sweep));
         (self.bytes.len() + sweep.len()) as u64
     }
 }
@@ -120,17 +163,31 @@ pub(super) mod short {
 
     /// A `start` record of a sampler.
     pub(crate) fn start(sampler: &str) -> Start<String> {
-        Start { sampler: sampler.to_owned(), role: "primary".to_owned(), mads_per_slot: Some(1), clock_ns: Some(1), ..Start::default() }
+        Start {
+            sampler: sampler.to_owned(),
+            role: "primary".to_owned(),
+            mads_per_slot: Some(1),
+            clock_ns: Some(1),
+            ..Start::default()
+        }
     }
 
     /// An event that reports dropped records.
     pub(crate) fn gap() -> EventRecord<String> {
-        EventRecord { event: "lines_lost".to_owned(), role: "primary".to_owned(), ..EventRecord::default() }
+        EventRecord {
+            event: "lines_lost".to_owned(),
+            role: "primary".to_owned(),
+            ..EventRecord::default()
+        }
     }
 
     /// A `sweep` record.
     pub(crate) fn sweep(slot: u64) -> SweepRecord<String> {
-        SweepRecord { slot, role: "primary".to_owned(), ..SweepRecord::default() }
+        SweepRecord {
+            slot,
+            role: "primary".to_owned(),
+            ..SweepRecord::default()
+        }
     }
 
     /// Returns a text with every record abbreviated: `start NAME seq=N`, `sweep SLOT lost=N`,
@@ -139,10 +196,12 @@ pub(super) mod short {
         let line = |line: &str| match strict::parse(line.trim_end_matches('\n')) {
             Ok(Line::Start(start)) => format!("start {} seq={}\n", start.sampler, start.file_seq),
             Ok(Line::Sweep(sweep)) => format!("sweep {} lost={}\n", sweep.slot, sweep.lines_lost),
-            Ok(Line::Event(event)) => match event.detail.strip_suffix(" lines could not be written") {
-                Some(lines) => format!("gap={lines}\n"),
-                None => line.to_owned(),
-            },
+            Ok(Line::Event(event)) => {
+                match event.detail.strip_suffix(" lines could not be written") {
+                    Some(lines) => format!("gap={lines}\n"),
+                    None => line.to_owned(),
+                }
+            }
             _ => line.to_owned(),
         };
         text.split_inclusive('\n').map(line).collect()
@@ -157,17 +216,29 @@ mod tests {
     fn sweep_record_is_written_at_its_place_with_the_number_of_dropped_records() {
         let (bytes, sweep) = (b"a\nb\n".to_vec(), Some((2, short::sweep(7))));
         let records = vec![(2, Type::Port), (4, Type::Histogram)];
-        let batch = Batch { bytes, records, lines: 3, ts: 0, sweep, gap: Some(short::gap()) };
+        let batch = Batch {
+            bytes,
+            records,
+            lines: 3,
+            ts: 0,
+            sweep,
+            gap: Some(short::gap()),
+        };
         let (mut text, mut ends) = (Vec::new(), Vec::new());
         batch.write_gap(12, &mut text, &mut ends);
         batch.write(12, &mut text, &mut ends);
-        let lines = text.split_inclusive(|octet| *octet == b'\n').scan(0, |end, line| {
-            *end += line.len();
-            Some(*end)
-        });
+        let lines = text
+            .split_inclusive(|octet| *octet == b'\n')
+            .scan(0, |end, line| {
+                *end += line.len();
+                Some(*end)
+            });
         let kinds = [Type::Event, Type::Port, Type::Sweep, Type::Histogram];
         assert_eq!(ends, lines.zip(kinds).collect::<Vec<_>>());
-        assert_eq!(short::of(&String::from_utf8_lossy(&text)), "gap=12\na\nsweep 7 lost=12\nb\n");
+        assert_eq!(
+            short::of(&String::from_utf8_lossy(&text)),
+            "gap=12\na\nsweep 7 lost=12\nb\n"
+        );
     }
 
     #[test]
@@ -191,7 +262,11 @@ mod tests {
 
     #[test]
     fn batch_without_sweep_record_is_written_unchanged() {
-        let batch = Batch { bytes: b"a\n".to_vec(), lines: 1, ..Batch::default() };
+        let batch = Batch {
+            bytes: b"a\n".to_vec(),
+            lines: 1,
+            ..Batch::default()
+        };
         let mut text = Vec::new();
         batch.write_gap(3, &mut text, &mut Vec::new());
         batch.write(3, &mut text, &mut Vec::new());
@@ -200,7 +275,12 @@ mod tests {
 
     #[test]
     fn octets_are_those_of_the_text() {
-        let batch = Batch { bytes: b"a\n".to_vec(), lines: 2, sweep: Some((2, short::sweep(7))), ..Batch::default() };
+        let batch = Batch {
+            bytes: b"a\n".to_vec(),
+            lines: 2,
+            sweep: Some((2, short::sweep(7))),
+            ..Batch::default()
+        };
         let mut text = Vec::new();
         batch.write(0, &mut text, &mut Vec::new());
         assert_eq!(batch.octets(), text.len() as u64);

@@ -25,7 +25,9 @@ pub enum OutputError {
     },
     /// Another output writes to the file.
     #[error("cannot write to {}: {locked}", Printable(&path.display().to_string()))]
-    #[diagnostic(help("stop the other writer, or give another file with -o FILE: two writers would mix their records"))]
+    #[diagnostic(help(
+        "stop the other writer, or give another file with -o FILE: two writers would mix their records"
+    ))]
     Locked {
         /// Path of the file.
         path: PathBuf,
@@ -34,8 +36,12 @@ pub enum OutputError {
     },
     /// Standard output was closed when the program started, or is open for reading only. A
     /// `/dev/null` that is open for reading and writing looks the same.
-    #[error("cannot write to standard output: it is closed, or is /dev/null opened for reading and writing")]
-    #[diagnostic(help("redirect it to a file, a pipe or with >/dev/null, or give a file with -o FILE"))]
+    #[error(
+        "cannot write to standard output: it is closed, or is /dev/null opened for reading and writing"
+    )]
+    #[diagnostic(help(
+        "redirect it to a file, a pipe or with >/dev/null, or give a file with -o FILE"
+    ))]
     StdoutClosed,
     /// A socket cannot be opened.
     #[error("cannot listen at {address}")]
@@ -50,7 +56,9 @@ pub enum OutputError {
     /// The path of a Unix socket exists, and is no unused socket: it is another kind of file, or a
     /// program listens on it.
     #[error("cannot listen at {}: the path exists and is not an unused socket", Printable(&path.display().to_string()))]
-    #[diagnostic(help("stop the ibnet-sweep that listens there, remove the path, or give another `path` in this [[output]]"))]
+    #[diagnostic(help(
+        "stop the ibnet-sweep that listens there, remove the path, or give another `path` in this [[output]]"
+    ))]
     Taken {
         /// Path of the socket.
         path: PathBuf,
@@ -70,7 +78,10 @@ pub enum OutputError {
         source: io::Error,
     },
     /// The address of a NATS server is invalid.
-    #[error("cannot connect to a NATS server: invalid address (found {})", Printable(server))]
+    #[error(
+        "cannot connect to a NATS server: invalid address (found {})",
+        Printable(server)
+    )]
     #[diagnostic(help("write `server` of this [[output]] as nats://host:4222 or tls://host:4222"))]
     NatsServer {
         /// Address as configured, without a password.
@@ -78,7 +89,9 @@ pub enum OutputError {
     },
     /// No NATS server accepts the connection.
     #[error("cannot connect to the NATS server {server}: {reason}")]
-    #[diagnostic(help("check that the server runs and that the address, the user and the password are right"))]
+    #[diagnostic(help(
+        "check that the server runs and that the address, the user and the password are right"
+    ))]
     NatsConnect {
         /// Address of the server.
         server: String,
@@ -121,8 +134,14 @@ impl OutputError {
     /// Returns the error for a file that cannot be opened.
     pub(super) fn of_file(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
-        match source.get_ref().and_then(|error| error.downcast_ref::<Locked>()) {
-            Some(locked) => Self::Locked { path, locked: locked.to_string() },
+        match source
+            .get_ref()
+            .and_then(|error| error.downcast_ref::<Locked>())
+        {
+            Some(locked) => Self::Locked {
+                path,
+                locked: locked.to_string(),
+            },
             None => Self::File { path, source },
         }
     }

@@ -31,7 +31,10 @@ pub(super) const FLAGS: i32 = OFlags::NONBLOCK.bits() as i32;
 
 /// Time after which the records in a full FIFO are counted again, in nanoseconds. A reader can take
 /// less than a write needs.
-const COUNT_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const COUNT_AGAIN: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 
 /// Sizes of the lines that a FIFO may still hold.
 #[derive(Debug, Default)]
@@ -44,7 +47,12 @@ pub(super) struct Fifo {
 impl Fifo {
     /// Writes a text. Waits while the FIFO is full, and passes the number of its earlier lines that
     /// are not read to `unread`. Returns the number of octets that were written.
-    pub(super) fn write(&mut self, mut file: &File, text: &[u8], unread: impl Fn(u64)) -> (usize, io::Result<()>) {
+    pub(super) fn write(
+        &mut self,
+        mut file: &File,
+        text: &[u8],
+        unread: impl Fn(u64),
+    ) -> (usize, io::Result<()>) {
         let mut written = 0;
         let result = loop {
             let (more, result) = write_counted(&mut file, &text[written..]);
@@ -52,7 +60,9 @@ impl Fifo {
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // The records of this text still count as queued.
-                    let octets = ioctl_fionread(file).unwrap_or(0).saturating_sub(written as u64);
+                    let octets = ioctl_fionread(file)
+                        .unwrap_or(0)
+                        .saturating_sub(written as u64);
                     unread(if octets > 0 { self.lines_in(octets) } else { 0 });
                     // An error of `poll`, such as a signal, only leads to the next write.
                     let _ = poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&COUNT_AGAIN));
@@ -70,7 +80,12 @@ impl Fifo {
             self.lines.push_back(line.len() as u64);
             self.octets += line.len() as u64;
         }
-        while let Some(first) = self.lines.front().copied().filter(|first| self.octets - first >= MOST) {
+        while let Some(first) = self
+            .lines
+            .front()
+            .copied()
+            .filter(|first| self.octets - first >= MOST)
+        {
             self.lines.pop_front();
             self.octets -= first;
         }
@@ -83,13 +98,23 @@ impl Fifo {
         // whether there is another reader.
         let Ok(writer) = writer(path) else {
             // Another program has moved the FIFO, or it has no reader.
-            let lines = ioctl_fionread(&file).ok().filter(|octets| *octets > 0).map_or(0, |octets| self.lines_in(octets));
+            let lines = ioctl_fionread(&file)
+                .ok()
+                .filter(|octets| *octets > 0)
+                .map_or(0, |octets| self.lines_in(octets));
             return unread(lines, NO_READER);
         };
         drop(file);
         while let Ok(octets @ 1..) = ioctl_fionread(&writer) {
             let has_reader = self::writer(path).is_ok();
-            unread(self.lines_in(octets), if has_reader { "the reader of the FIFO does not read" } else { NO_READER });
+            unread(
+                self.lines_in(octets),
+                if has_reader {
+                    "the reader of the FIFO does not read"
+                } else {
+                    NO_READER
+                },
+            );
             if !has_reader {
                 return;
             }
@@ -110,7 +135,10 @@ impl Fifo {
 
 /// Opens a FIFO for writing only. This fails if the FIFO has no reader.
 fn writer(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).custom_flags(FLAGS).open(path)
+    OpenOptions::new()
+        .write(true)
+        .custom_flags(FLAGS)
+        .open(path)
 }
 
 #[cfg(test)]
@@ -121,13 +149,20 @@ mod tests {
     fn lines_that_are_read_in_part_count_as_unread() {
         let mut fifo = Fifo::default();
         fifo.wrote(b"one\ntwo\nthree\n");
-        assert_eq!([1, 6, 7, 10, 11, 14].map(|octets| fifo.lines_in(octets)), [1, 1, 2, 2, 3, 3]);
+        assert_eq!(
+            [1, 6, 7, 10, 11, 14].map(|octets| fifo.lines_in(octets)),
+            [1, 1, 2, 2, 3, 3]
+        );
     }
 
     #[test]
     fn only_the_last_octets_are_kept() {
         let mut fifo = Fifo::default();
         (0..100).for_each(|_| fifo.wrote(&[b'x'; 100_000]));
-        assert!(fifo.octets >= MOST && fifo.lines.len() == 11, "{}", fifo.lines.len());
+        assert!(
+            fifo.octets >= MOST && fifo.lines.len() == 11,
+            "{}",
+            fifo.lines.len()
+        );
     }
 }

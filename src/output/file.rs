@@ -53,7 +53,13 @@ impl FileOutput {
     /// run.
     pub(super) fn open(options: FileOptions) -> io::Result<Self> {
         let archive = Archive::new(&options);
-        let mut output = Self { options, archive, file: None, stream: Stream::default(), cannot_rotate: false };
+        let mut output = Self {
+            options,
+            archive,
+            file: None,
+            stream: Stream::default(),
+            cannot_rotate: false,
+        };
         output.file = Some(output.open_whole_lines()?);
         output.archive.resume();
         Ok(output)
@@ -66,7 +72,12 @@ impl FileOutput {
             inbox.settle(&message, self.stream.unreported());
         }
         let unreported = self.stream.unreported();
-        if let Some(Opened { file, fifo: Some(fifo), .. }) = self.file {
+        if let Some(Opened {
+            file,
+            fifo: Some(fifo),
+            ..
+        }) = self.file
+        {
             fifo.wait(file, &self.options.path, |unread, why| {
                 inbox.set_unreported(unreported + unread);
                 // The program reports the reason at its end.
@@ -85,7 +96,9 @@ impl FileOutput {
         let unreported = self.stream.unreported();
         let (written, result) = match &mut self.file {
             // While the FIFO is full, the program can end: then the records in it are lost too.
-            Some(file) => file.write(self.stream.text(), |unread| inbox.set_unreported(unreported + unread)),
+            Some(file) => file.write(self.stream.text(), |unread| {
+                inbox.set_unreported(unreported + unread)
+            }),
             // The reason was logged when the file could not be opened.
             None => (0, Ok(())),
         };
@@ -104,7 +117,13 @@ impl FileOutput {
     /// Rotates the file if it is due, and opens a new one if another program moved it.
     fn check_file(&mut self, ts: u64, message: &Message, inbox: &Inbox) {
         let path = &self.options.path;
-        if let Some(Opened { id, length, is_file, .. }) = &mut self.file {
+        if let Some(Opened {
+            id,
+            length,
+            is_file,
+            ..
+        }) = &mut self.file
+        {
             match fs::metadata(path) {
                 Ok(now) if identity(&now) == *id => {
                     if *is_file && now.len() < *length {
@@ -135,8 +154,18 @@ impl FileOutput {
 
     /// Returns whether a new file is due before this message.
     fn is_due(&self, ts: u64, message: &Message) -> bool {
-        let Some(Opened { is_file: true, length: length @ 1.., period, .. }) = &self.file else { return false };
-        let is_old = period.zip(self.options.period(ts)).is_some_and(|(file, now)| file != now);
+        let Some(Opened {
+            is_file: true,
+            length: length @ 1..,
+            period,
+            ..
+        }) = &self.file
+        else {
+            return false;
+        };
+        let is_old = period
+            .zip(self.options.period(ts))
+            .is_some_and(|(file, now)| file != now);
         let exceeds = |most: u64| matches!(message, Message::Lines(_, batch, _) if length + batch.octets() > most);
         is_old || self.options.rotate_octets.is_some_and(exceeds)
     }
@@ -158,7 +187,13 @@ impl FileOutput {
         let path = &self.options.path;
         let is_fifo = fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
         let flags = if is_fifo { fifo::FLAGS } else { 0 };
-        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o640).custom_flags(flags).open(path)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o640)
+            .custom_flags(flags)
+            .open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_file() {
             lock::exclusive(&file)?;
@@ -173,14 +208,27 @@ impl FileOutput {
             }
         }
         let is_link = fs::symlink_metadata(path)?.is_symlink();
-        if is_link && (self.options.rotate_octets.is_some() || self.options.rotate_every.is_some()) {
+        if is_link && (self.options.rotate_octets.is_some() || self.options.rotate_every.is_some())
+        {
             tracing::warn!(path = %path.display(), "the file is a symbolic link and is not rotated");
         }
-        let written = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let period = written.filter(|_| metadata.len() > 0).and_then(|at| self.options.period(nanos(at)));
+        let written = metadata
+            .modified()
+            .ok()
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let period = written
+            .filter(|_| metadata.len() > 0)
+            .and_then(|at| self.options.period(nanos(at)));
         let length = file.metadata()?.len();
         let fifo = metadata.file_type().is_fifo().then(Fifo::default);
-        Ok(Opened { file, id: identity(&metadata), is_file: metadata.is_file() && !is_link, length, period, fifo })
+        Ok(Opened {
+            file,
+            id: identity(&metadata),
+            is_file: metadata.is_file() && !is_link,
+            length,
+            period,
+            fifo,
+        })
     }
 
     fn log_success(&self, inbox: &Inbox) {

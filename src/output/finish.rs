@@ -46,21 +46,34 @@ impl Running {
     ///
     /// # Errors
     /// Returns an error if a thread cannot be started.
-    pub fn start(writers: Vec<Writer>, on_end: impl Fn(&Finished) + Clone + Send + 'static) -> io::Result<Self> {
-        let board = Arc::new(Board { results: Mutex::new(vec![None; writers.len()]), changed: Condvar::new() });
+    pub fn start(
+        writers: Vec<Writer>,
+        on_end: impl Fn(&Finished) + Clone + Send + 'static,
+    ) -> io::Result<Self> {
+        let board = Arc::new(Board {
+            results: Mutex::new(vec![None; writers.len()]),
+            changed: Condvar::new(),
+        });
         let mut stoppers = Vec::with_capacity(writers.len());
         for (place, writer) in writers.into_iter().enumerate() {
             let stopper = writer.stopper();
             stoppers.push(stopper.clone());
             let (board, on_end) = (Arc::clone(&board), on_end.clone());
-            thread::Builder::new().name(format!("output-{place}")).spawn(move || {
-                let mut posted = Posted { board, place, stopper, finished: None };
-                let finished = writer.run();
-                on_end(&finished);
-                posted.finished = Some(finished);
-                drop(posted);
-                drop(on_end);
-            })?;
+            thread::Builder::new()
+                .name(format!("output-{place}"))
+                .spawn(move || {
+                    let mut posted = Posted {
+                        board,
+                        place,
+                        stopper,
+                        finished: None,
+                    };
+                    let finished = writer.run();
+                    on_end(&finished);
+                    posted.finished = Some(finished);
+                    drop(posted);
+                    drop(on_end);
+                })?;
         }
         Ok(Self { stoppers, board })
     }
@@ -68,13 +81,20 @@ impl Running {
     /// Returns whether every output of these kinds has returned.
     pub fn has_ended(&self, is_meant: impl Fn(Kind) -> bool) -> bool {
         let results = self.board.lock();
-        results.iter().zip(&self.stoppers).all(|(result, stopper)| result.is_some() || !is_meant(stopper.kind()))
+        results
+            .iter()
+            .zip(&self.stoppers)
+            .all(|(result, stopper)| result.is_some() || !is_meant(stopper.kind()))
     }
 
     /// Ends the outputs of these kinds even if records wait. An output that blocks in a write does
     /// not end.
     pub fn abandon(&self, is_meant: impl Fn(Kind) -> bool) {
-        for stopper in self.stoppers.iter().filter(|stopper| is_meant(stopper.kind())) {
+        for stopper in self
+            .stoppers
+            .iter()
+            .filter(|stopper| is_meant(stopper.kind()))
+        {
             stopper.end();
             stopper.abandon();
         }
@@ -95,7 +115,13 @@ impl Running {
             results
         };
         let results = results.iter_mut().zip(&self.stoppers);
-        results.map(|(result, stopper)| result.take().unwrap_or_else(|| stopper.finished(End::TimedOut))).collect()
+        results
+            .map(|(result, stopper)| {
+                result
+                    .take()
+                    .unwrap_or_else(|| stopper.finished(End::TimedOut))
+            })
+            .collect()
     }
 }
 
@@ -105,9 +131,16 @@ impl Board {
     }
 
     /// Waits until all results are available, at most for this time.
-    fn wait<'a>(&'a self, results: MutexGuard<'a, Vec<Option<Finished>>>, most: Duration) -> MutexGuard<'a, Vec<Option<Finished>>> {
+    fn wait<'a>(
+        &'a self,
+        results: MutexGuard<'a, Vec<Option<Finished>>>,
+        most: Duration,
+    ) -> MutexGuard<'a, Vec<Option<Finished>>> {
         let is_waiting = |results: &mut Vec<Option<Finished>>| results.iter().any(Option::is_none);
-        self.changed.wait_timeout_while(results, most, is_waiting).unwrap_or_else(PoisonError::into_inner).0
+        self.changed
+            .wait_timeout_while(results, most, is_waiting)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 }
 
@@ -152,16 +185,33 @@ mod tests {
     /// Time after which a hanging test fails.
     const LONG: Duration = Duration::from_secs(600);
 
-    fn start(paths: &[&Path], on_end: impl Fn(&Finished) + Clone + Send + 'static) -> (Outlet, Running) {
-        let file = |path: &&Path| Output::from(Destination::File(FileOptions { path: path.to_path_buf(), ..FileOptions::default() }));
-        let (outlet, writers) = open(&paths.iter().map(file).collect::<Vec<_>>()).expect("the files can be opened");
+    fn start(
+        paths: &[&Path],
+        on_end: impl Fn(&Finished) + Clone + Send + 'static,
+    ) -> (Outlet, Running) {
+        let file = |path: &&Path| {
+            Output::from(Destination::File(FileOptions {
+                path: path.to_path_buf(),
+                ..FileOptions::default()
+            }))
+        };
+        let (outlet, writers) =
+            open(&paths.iter().map(file).collect::<Vec<_>>()).expect("the files can be opened");
         outlet.start(short::start("a"));
-        (outlet, Running::start(writers, on_end).expect("threads can be started"))
+        (
+            outlet,
+            Running::start(writers, on_end).expect("threads can be started"),
+        )
     }
 
     fn batch(octets: usize) -> Batch {
         let bytes = [vec![b'x'; octets], b"\n".to_vec()].concat();
-        Batch { bytes, lines: 1, gap: Some(short::gap()), ..Batch::default() }
+        Batch {
+            bytes,
+            lines: 1,
+            gap: Some(short::gap()),
+            ..Batch::default()
+        }
     }
 
     #[test]
@@ -169,9 +219,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (outlet, running) = start(&[&folder.path().join("lines")], |_| {});
         outlet.offer(batch(10));
-        let [finished] = &running.finish(LONG)[..] else { panic!("one output") };
-        assert_eq!((finished.end, finished.dropped, finished.is_failure()), (End::Complete, 0, false));
-        let text = std::fs::read_to_string(folder.path().join("lines")).expect("the file can be read");
+        let [finished] = &running.finish(LONG)[..] else {
+            panic!("one output")
+        };
+        assert_eq!(
+            (finished.end, finished.dropped, finished.is_failure()),
+            (End::Complete, 0, false)
+        );
+        let text =
+            std::fs::read_to_string(folder.path().join("lines")).expect("the file can be read");
         assert!(text.ends_with("xxxxxxxxxx\n"), "{text}");
         drop(outlet);
     }
@@ -190,10 +246,19 @@ mod tests {
             thread::yield_now();
         }
         let finished = running.finish(Duration::from_millis(1));
-        let summary: Vec<_> = finished.iter().map(|output| (output.end, output.dropped, output.is_failure())).collect();
-        assert_eq!(summary, [(End::TimedOut, 4, true), (End::Complete, 0, false)]);
+        let summary: Vec<_> = finished
+            .iter()
+            .map(|output| (output.end, output.dropped, output.is_failure()))
+            .collect();
+        assert_eq!(
+            summary,
+            [(End::TimedOut, 4, true), (End::Complete, 0, false)]
+        );
         assert_eq!(Path::new(&finished[0].name), fifo);
-        assert_eq!(finished[0].error.as_deref(), Some("its writes did not end within the drain time"));
+        assert_eq!(
+            finished[0].error.as_deref(),
+            Some("its writes did not end within the drain time")
+        );
     }
 
     #[test]
@@ -208,7 +273,9 @@ mod tests {
         while running.stoppers[0].unwritten() < 12 {
             thread::yield_now();
         }
-        let [finished] = &running.finish(Duration::from_millis(1))[..] else { panic!("one output") };
+        let [finished] = &running.finish(Duration::from_millis(1))[..] else {
+            panic!("one output")
+        };
         assert_eq!((finished.end, finished.dropped), (End::TimedOut, 12));
     }
 
@@ -216,24 +283,47 @@ mod tests {
     fn panic_on_the_thread_of_an_output_is_logged_at_once_with_the_name_and_a_remedy() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let writer = file.reopen().expect("it can be opened");
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(writer)).finish();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(Mutex::new(writer))
+            .finish();
         let (queue, inbox) = super::super::queue::queue(&"lines.jsonl", Kind::File, 1 << 20);
-        let board = Arc::new(Board { results: Mutex::new(vec![None]), changed: Condvar::new() });
+        let board = Arc::new(Board {
+            results: Mutex::new(vec![None]),
+            changed: Condvar::new(),
+        });
         tracing::subscriber::with_default(subscriber, || {
-            drop(Posted { board: Arc::clone(&board), place: 0, stopper: inbox.stopper(), finished: None });
+            drop(Posted {
+                board: Arc::clone(&board),
+                place: 0,
+                stopper: inbox.stopper(),
+                finished: None,
+            });
         });
         drop(queue);
         let text = std::fs::read_to_string(file.path()).expect("the log can be read");
-        assert!(text.contains("ERROR") && text.contains("output=lines.jsonl") && text.contains("restart ibnet-sweep"), "{text}");
-        assert_eq!(board.lock()[0].as_ref().map(|finished| finished.end), Some(End::Crashed));
+        assert!(
+            text.contains("ERROR")
+                && text.contains("output=lines.jsonl")
+                && text.contains("restart ibnet-sweep"),
+            "{text}"
+        );
+        assert_eq!(
+            board.lock()[0].as_ref().map(|finished| finished.end),
+            Some(End::Crashed)
+        );
     }
 
     #[test]
     fn panic_on_the_thread_of_an_output_is_a_failure() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (outlet, running) = start(&[&folder.path().join("lines")], |_| panic!("a test of a panic"));
+        let (outlet, running) = start(&[&folder.path().join("lines")], |_| {
+            panic!("a test of a panic")
+        });
         drop(outlet);
-        let [finished] = &running.finish(LONG)[..] else { panic!("one output") };
+        let [finished] = &running.finish(LONG)[..] else {
+            panic!("one output")
+        };
         assert_eq!((finished.end, finished.is_failure()), (End::Crashed, true));
     }
 }

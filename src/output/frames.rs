@@ -19,11 +19,15 @@ pub fn compressor(level: i32) -> io::Result<Compressor<'static>> {
 /// Returns the length of the first frame. `None` if its octets are not all there, or if there is
 /// no frame.
 pub fn length(octets: &[u8]) -> Option<usize> {
-    zstd_safe::find_frame_compressed_size(octets).ok().filter(|length| *length <= octets.len())
+    zstd_safe::find_frame_compressed_size(octets)
+        .ok()
+        .filter(|length| *length <= octets.len())
 }
 
 /// Returns the place behind a damaged frame at which another one may begin, or the end.
 pub fn next(octets: &[u8]) -> usize {
-    let found = octets.get(1..).and_then(|rest| memchr::memmem::find(rest, &zstd_safe::MAGICNUMBER.to_le_bytes()));
+    let found = octets
+        .get(1..)
+        .and_then(|rest| memchr::memmem::find(rest, &zstd_safe::MAGICNUMBER.to_le_bytes()));
     found.map_or(octets.len(), |next| 1 + next)
 }

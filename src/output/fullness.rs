@@ -22,7 +22,11 @@ impl Fullness {
     pub(super) fn refused(&mut self, output: &str, records: u64, ts: u64) {
         self.dropped += records;
         if is_due(&mut self.full_at, ts) {
-            tracing::warn!(?output, dropped = self.dropped, "buffer full, dropping records");
+            tracing::warn!(
+                ?output,
+                dropped = self.dropped,
+                "buffer full, dropping records"
+            );
         }
     }
 
@@ -30,7 +34,11 @@ impl Fullness {
     pub(super) fn accepted(&mut self, output: &str, ts: u64) {
         if self.dropped > 0 && is_due(&mut self.accepting_at, ts) {
             let dropped = std::mem::take(&mut self.dropped);
-            tracing::warn!(?output, dropped, "buffer accepts records again, records were dropped");
+            tracing::warn!(
+                ?output,
+                dropped,
+                "buffer accepts records again, records were dropped"
+            );
         }
     }
 }

@@ -22,7 +22,10 @@ fn other(pid: Option<u32>) -> String {
 pub(super) fn exclusive(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(io::Error::new(io::ErrorKind::ResourceBusy, Locked(holder(file)))),
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            Locked(holder(file)),
+        )),
         Err(TryLockError::Error(error)) => {
             tracing::warn!(%error, "the file system has no locks: another program may write to the same file");
             Ok(())
@@ -33,9 +36,14 @@ pub(super) fn exclusive(file: &File) -> io::Result<()> {
 /// Returns the process that has the lock, from `/proc/locks`.
 fn holder(file: &File) -> Option<u32> {
     let metadata = file.metadata().ok()?;
-    let device = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
+    let device = (
+        rustix::fs::major(metadata.dev()),
+        rustix::fs::minor(metadata.dev()),
+    );
     let locks = fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| holder_of(line, device, metadata.ino()))
+    locks
+        .lines()
+        .find_map(|line| holder_of(line, device, metadata.ino()))
 }
 
 /// Parses a line such as `1: FLOCK ADVISORY WRITE 1234 fe:01:5678 0 EOF`. Device numbers are
@@ -59,12 +67,20 @@ mod tests {
     #[test]
     fn second_writer_is_told_the_process_of_the_first() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let open = || File::options().append(true).open(file.path()).expect("opened");
+        let open = || {
+            File::options()
+                .append(true)
+                .open(file.path())
+                .expect("opened")
+        };
         let (one, two) = (open(), open());
         exclusive(&one).expect("the first writer");
         let error = exclusive(&two).expect_err("locked");
         assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
-        assert_eq!(error.to_string(), "another output of this process writes to the file");
+        assert_eq!(
+            error.to_string(),
+            "another output of this process writes to the file"
+        );
         drop(one);
         exclusive(&two).expect("the lock ended");
     }
@@ -75,7 +91,10 @@ mod tests {
         assert_eq!(holder_of(line, (0xfe, 1), 5678), Some(1234));
         assert_eq!(holder_of(line, (0xfe, 1), 5679), None);
         assert_eq!(holder_of(line, (0xfe, 2), 5678), None);
-        assert_eq!(holder_of(&line.replace("FLOCK", "POSIX"), (0xfe, 1), 5678), None);
+        assert_eq!(
+            holder_of(&line.replace("FLOCK", "POSIX"), (0xfe, 1), 5678),
+            None
+        );
         assert_eq!(holder_of(&line.replace("1234", "0"), (0xfe, 1), 5678), None);
         assert_eq!(holder_of("3: -> FLOCK", (0xfe, 1), 5678), None);
     }

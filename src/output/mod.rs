@@ -75,7 +75,10 @@ pub use finish::{DRAIN, Running};
 pub use nats::connect as connect_nats;
 #[cfg(feature = "nats")]
 pub(crate) use nats_guard::oversized_frame;
-pub use options::{Address, BUFFER, Batching, Destination, FileOptions, Kind, ListenOptions, NatsOptions, Output, SpoolOptions};
+pub use options::{
+    Address, BUFFER, Batching, Destination, FileOptions, Kind, ListenOptions, NatsOptions, Output,
+    SpoolOptions,
+};
 pub use payload::payload_text;
 pub use queue::Outlet;
 pub use result::{End, Finished};
@@ -106,7 +109,10 @@ pub struct Lines(std::sync::Mutex<(Inbox, Stream)>);
 impl Lines {
     /// Returns the records that were added since the last call.
     pub fn text(&self) -> String {
-        let mut guard = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut guard = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let (inbox, stream) = &mut *guard;
         let mut bytes = Vec::new();
         while let Some(message) = inbox.ready() {
@@ -124,7 +130,10 @@ impl Lines {
 /// Returns an error if an output cannot be opened, or if standard output is closed.
 pub fn open(outputs: &[Output]) -> Result<(Outlet, Vec<Writer>), OutputError> {
     let notices = Arc::<Notices>::default();
-    let opened: Vec<(Queue, Writer)> = outputs.iter().map(|output| output.open(&notices)).collect::<Result<_, _>>()?;
+    let opened: Vec<(Queue, Writer)> = outputs
+        .iter()
+        .map(|output| output.open(&notices))
+        .collect::<Result<_, _>>()?;
     let (queues, writers) = opened.into_iter().unzip();
     Ok((Outlet::new(queues, notices), writers))
 }
@@ -134,10 +143,15 @@ impl Output {
         let open = match &self.to {
             Destination::Stdout => Open::Stdout(StdoutOutput::open()?),
             Destination::File(options) => {
-                let file = FileOutput::open(options.clone()).map_err(|source| OutputError::of_file(&options.path, source))?;
+                let file = FileOutput::open(options.clone())
+                    .map_err(|source| OutputError::of_file(&options.path, source))?;
                 Open::File(Box::new(file))
             }
-            Destination::Listen(options) => Open::Socket(Box::new(SocketOutput::open(options, self.buffer, Arc::clone(notices))?)),
+            Destination::Listen(options) => Open::Socket(Box::new(SocketOutput::open(
+                options,
+                self.buffer,
+                Arc::clone(notices),
+            )?)),
             #[cfg(feature = "nats")]
             Destination::Nats(options) => Open::Nats(Box::new(NatsOutput::open(options)?)),
             #[cfg(not(feature = "nats"))]
@@ -145,7 +159,15 @@ impl Output {
         };
         let (name, kind) = (self.to.to_string(), self.kind());
         let (queue, inbox) = queue(&name, kind, self.buffer);
-        Ok((queue, Writer { inbox, name, kind, open }))
+        Ok((
+            queue,
+            Writer {
+                inbox,
+                name,
+                kind,
+                open,
+            },
+        ))
     }
 }
 
@@ -159,7 +181,10 @@ impl Destination {
     /// counted.
     pub fn memory_of(most: u64) -> (Outlet, Lines) {
         let (queue, inbox) = queue(&"memory", Kind::File, most);
-        (Outlet::new(vec![queue], Arc::default()), Lines((inbox, Stream::default()).into()))
+        (
+            Outlet::new(vec![queue], Arc::default()),
+            Lines((inbox, Stream::default()).into()),
+        )
     }
 }
 
@@ -187,7 +212,10 @@ impl Writer {
             Open::Socket(socket) => {
                 let dropped = socket.run(self.inbox);
                 let finished = stopper.finished(End::Complete);
-                Finished { dropped: finished.dropped.saturating_add(dropped), ..finished }
+                Finished {
+                    dropped: finished.dropped.saturating_add(dropped),
+                    ..finished
+                }
             }
             #[cfg(feature = "nats")]
             Open::Nats(nats) => {

@@ -59,7 +59,9 @@ pub(super) struct NatsOutput {
 
 impl fmt::Debug for NatsOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NatsOutput").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("NatsOutput")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 
@@ -70,10 +72,15 @@ impl NatsOutput {
         let runtime = new_runtime()?;
         let session = Session::open(options, &runtime)?;
         let spool = options.spool.as_ref().map(|spool| {
-            let failed = |source| OutputError::Spool { folder: spool.folder.clone(), source };
+            let failed = |source| OutputError::Spool {
+                folder: spool.folder.clone(),
+                source,
+            };
             Spool::open(spool).map_err(failed)
         });
-        let compressor = options.compress.then(|| Compressor::new(LEVEL).map_err(OutputError::Runtime));
+        let compressor = options
+            .compress
+            .then(|| Compressor::new(LEVEL).map_err(OutputError::Runtime));
         let nonce = RandomState::new().hash_one(std::process::id());
         let publisher = Publisher {
             server: options.shown_server(),
@@ -81,7 +88,11 @@ impl NatsOutput {
             stream: Stream::default(),
             batching: options.batching,
             creates: options.create,
-            names: Names { fabric: options.fabric.clone(), nonce, next: 0 },
+            names: Names {
+                fabric: options.fabric.clone(),
+                nonce,
+                next: 0,
+            },
             compressor: compressor.transpose()?,
             spool: spool.transpose()?,
             origin: Origin::default(),
@@ -89,13 +100,21 @@ impl NatsOutput {
             unspooled: Waiting::default(),
             log: Log::default(),
         };
-        Ok(Self { options: options.clone(), runtime, publisher })
+        Ok(Self {
+            options: options.clone(),
+            runtime,
+            publisher,
+        })
     }
 
     /// Publishes until all outlets are dropped and every record is acknowledged, or until the drain
     /// time of a stop ends.
     pub(super) fn run(self, mut inbox: Inbox) {
-        let Self { options, mut runtime, mut publisher } = self;
+        let Self {
+            options,
+            mut runtime,
+            mut publisher,
+        } = self;
         let stopper = inbox.stopper();
         loop {
             let statistics = publisher.session.client.statistics();
@@ -142,5 +161,8 @@ impl NatsOutput {
 }
 
 fn new_runtime() -> Result<Runtime, OutputError> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(OutputError::Runtime)
 }

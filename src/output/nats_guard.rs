@@ -21,7 +21,12 @@ const CHECK: Duration = Duration::from_millis(20);
 
 /// Waits until the server has sent more than [`MAX_FRAME`] octets without a complete message.
 pub(crate) async fn oversized_frame(statistics: &Statistics) {
-    let received = || (statistics.in_messages.load(Ordering::Relaxed), statistics.in_bytes.load(Ordering::Relaxed));
+    let received = || {
+        (
+            statistics.in_messages.load(Ordering::Relaxed),
+            statistics.in_bytes.load(Ordering::Relaxed),
+        )
+    };
     let mut check = tokio::time::interval(CHECK);
     // Counts after the last message, and at the last check.
     let mut message = received();

@@ -33,7 +33,14 @@ impl Notices {
         }
         let Some(gap) = batch.gap.clone() else { return };
         for (event, detail) in std::mem::take(&mut *self.lock()) {
-            batch.push(Type::Event, &EventRecord { event: event.to_string(), detail, ..gap.clone() });
+            batch.push(
+                Type::Event,
+                &EventRecord {
+                    event: event.to_string(),
+                    detail,
+                    ..gap.clone()
+                },
+            );
         }
         self.any.store(false, Ordering::Release);
     }
@@ -52,10 +59,22 @@ mod tests {
     fn event_is_in_the_next_batch_that_names_its_sampler() {
         let notices = Notices::default();
         notices.add(EventName::SocketRestored, "sock".to_owned());
-        let mut batches = [Batch::default(), Batch { gap: Some(short::gap()), ..Batch::default() }, Batch::default()];
-        batches.iter_mut().for_each(|batch| notices.append_to(batch));
+        let mut batches = [
+            Batch::default(),
+            Batch {
+                gap: Some(short::gap()),
+                ..Batch::default()
+            },
+            Batch::default(),
+        ];
+        batches
+            .iter_mut()
+            .for_each(|batch| notices.append_to(batch));
         assert_eq!(batches.each_ref().map(|batch| batch.lines), [0, 1, 0]);
         let text = String::from_utf8_lossy(&batches[1].bytes);
-        assert!(text.contains("\"event\":\"socket_restored\"") && text.contains("\"detail\":\"sock\""), "{text}");
+        assert!(
+            text.contains("\"event\":\"socket_restored\"") && text.contains("\"detail\":\"sock\""),
+            "{text}"
+        );
     }
 }

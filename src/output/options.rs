@@ -150,8 +150,17 @@ impl From<Destination> for Output {
 impl Destination {
     /// Reads `-` or an empty string as standard output, and any other text as the path of a file.
     pub fn parse(text: &str) -> Self {
-        let file = || Self::File(FileOptions { path: text.into(), ..FileOptions::default() });
-        if ["-", ""].contains(&text) { Self::Stdout } else { file() }
+        let file = || {
+            Self::File(FileOptions {
+                path: text.into(),
+                ..FileOptions::default()
+            })
+        };
+        if ["-", ""].contains(&text) {
+            Self::Stdout
+        } else {
+            file()
+        }
     }
 }
 
@@ -166,7 +175,12 @@ impl NatsOptions {
                 let scheme = before.find("://").map_or("", |end| &before[..end + 3]);
                 format!("{scheme}{rest}")
             }
-            None => self.server.split(',').map(str::trim).collect::<Vec<_>>().join(","),
+            None => self
+                .server
+                .split(',')
+                .map(str::trim)
+                .collect::<Vec<_>>()
+                .join(","),
         }
     }
 
@@ -213,7 +227,13 @@ mod tests {
 
     #[test]
     fn shown_address_has_no_password() {
-        let shown = |server: &str| NatsOptions { server: server.to_owned(), ..NatsOptions::default() }.shown_server();
+        let shown = |server: &str| {
+            NatsOptions {
+                server: server.to_owned(),
+                ..NatsOptions::default()
+            }
+            .shown_server()
+        };
         assert_eq!(shown("nats://user:p@ss@host:4222"), "nats://host:4222");
         assert_eq!(shown("user:pass@host, tls://other"), "host, tls://other");
         assert_eq!(shown("nats://user:pa,ss@host"), "nats://host");

@@ -29,7 +29,10 @@ mod tests {
         let compressed = zstd::bulk::compress(line, 1).expect("compressed");
         assert_eq!(payload_text(line, most).as_deref(), Some(&line[..]));
         assert_eq!(payload_text(&compressed, most).as_deref(), Some(&line[..]));
-        assert_eq!(payload_text(&compressed[..compressed.len() - 1], most), None);
+        assert_eq!(
+            payload_text(&compressed[..compressed.len() - 1], most),
+            None
+        );
         let huge = zstd::bulk::compress(&vec![0; 17 << 20], 1).expect("compressed");
         assert_eq!(payload_text(&huge, most), None);
     }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{
+    UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel,
+};
 
 use super::batch::Batch;
 use super::fullness::Fullness;
@@ -40,7 +42,15 @@ pub(super) enum Message {
     /// New `start` record of a source.
     Start(SourceId, Arc<Start<String>>),
     /// Records, and the number of records that were dropped directly before them.
-    Lines(#[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "only NATS needs the source"))] SourceId, Arc<Batch>, u64),
+    Lines(
+        #[cfg_attr(
+            not(feature = "nats"),
+            expect(dead_code, reason = "only NATS needs the source")
+        )]
+        SourceId,
+        Arc<Batch>,
+        u64,
+    ),
     /// A source ended.
     Gone(SourceId),
     /// The output ends. It does not write later messages.
@@ -109,20 +119,38 @@ pub(super) fn queue(name: &impl fmt::Display, kind: Kind, bound: u64) -> (Queue,
         error: Mutex::default(),
         abandoned: Notify::new(),
     });
-    let stopper = Stopper { sender: sender.downgrade(), shared: Arc::clone(&shared) };
-    (Queue { sender, shared }, Inbox { receiver, stopper, has_ended: false })
+    let stopper = Stopper {
+        sender: sender.downgrade(),
+        shared: Arc::clone(&shared),
+    };
+    (
+        Queue { sender, shared },
+        Inbox {
+            receiver,
+            stopper,
+            has_ended: false,
+        },
+    )
 }
 
 impl Outlet {
     pub(super) fn new(queues: Vec<Queue>, notices: Arc<Notices>) -> Self {
-        Self { queues: queues.into(), next_source: Arc::new(AtomicU32::new(1)), source: 0, refused: Arc::default(), notices }
+        Self {
+            queues: queues.into(),
+            next_source: Arc::new(AtomicU32::new(1)),
+            source: 0,
+            refused: Arc::default(),
+            notices,
+        }
     }
 
     /// Sets the `start` record of this source. This record is never dropped. Every later file or
     /// connection starts with it. Each output sets its own `file_seq`.
     pub fn start(&self, start: Start<String>) {
         let start = Arc::new(start);
-        self.queues.iter().for_each(|queue| queue.put(Message::Start(self.source, Arc::clone(&start))));
+        self.queues
+            .iter()
+            .for_each(|queue| queue.put(Message::Start(self.source, Arc::clone(&start))));
     }
 
     /// Adds records to all queues without blocking. If a queue is full, its output drops the
@@ -133,7 +161,11 @@ impl Outlet {
             return;
         }
         let batch = Arc::new(batch);
-        let refused = self.queues.iter().map(|queue| queue.offer(self.source, &batch)).sum::<u64>();
+        let refused = self
+            .queues
+            .iter()
+            .map(|queue| queue.offer(self.source, &batch))
+            .sum::<u64>();
         self.refused.fetch_add(refused, Ordering::Relaxed);
     }
 
@@ -158,7 +190,9 @@ impl Clone for Outlet {
 
 impl Drop for Outlet {
     fn drop(&mut self) {
-        self.queues.iter().for_each(|queue| queue.put(Message::Gone(self.source)));
+        self.queues
+            .iter()
+            .for_each(|queue| queue.put(Message::Gone(self.source)));
     }
 }
 
@@ -188,7 +222,9 @@ impl Queue {
             return batch.lines;
         }
         let refused = shared.refused.swap(0, Ordering::Relaxed);
-        shared.queued.fetch_add(batch.lines + refused, Ordering::Relaxed);
+        shared
+            .queued
+            .fetch_add(batch.lines + refused, Ordering::Relaxed);
         locked(&shared.fullness).accepted(&shared.name, batch.ts);
         self.put(Message::Lines(source, Arc::clone(batch), refused));
         0
@@ -222,16 +258,33 @@ impl Stopper {
     /// Returns the number of records that the output has not written, and whose loss it has not yet
     /// reported in a record.
     pub(super) fn unwritten(&self) -> u64 {
-        let Shared { refused, queued, unreported, .. } = &*self.shared;
-        [refused, queued, unreported].into_iter().map(|count| count.load(Ordering::Relaxed)).fold(0, u64::saturating_add)
+        let Shared {
+            refused,
+            queued,
+            unreported,
+            ..
+        } = &*self.shared;
+        [refused, queued, unreported]
+            .into_iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .fold(0, u64::saturating_add)
     }
 
     /// Returns the result of the output with the end state `end` and the number of unwritten
     /// records.
     pub(super) fn finished(&self, end: End) -> Finished {
-        let blocked = || (end == End::TimedOut).then(|| "its writes did not end within the drain time".to_owned());
+        let blocked = || {
+            (end == End::TimedOut)
+                .then(|| "its writes did not end within the drain time".to_owned())
+        };
         let error = locked(&self.shared.error).clone().or_else(blocked);
-        Finished { name: self.shared.name.clone(), kind: self.shared.kind, end, dropped: self.unwritten(), error }
+        Finished {
+            name: self.shared.name.clone(),
+            kind: self.shared.kind,
+            end,
+            dropped: self.unwritten(),
+            error,
+        }
     }
 }
 
@@ -273,13 +326,19 @@ impl Inbox {
     pub(super) fn settle(&self, message: &Message, unreported: u64) {
         self.set_unreported(unreported);
         if let Message::Lines(_, batch, refused) = message {
-            self.stopper.shared.queued.fetch_sub(batch.lines + refused, Ordering::Relaxed);
+            self.stopper
+                .shared
+                .queued
+                .fetch_sub(batch.lines + refused, Ordering::Relaxed);
         }
     }
 
     /// Sets the number of dropped records that are not reported yet.
     pub(super) fn set_unreported(&self, records: u64) {
-        self.stopper.shared.unreported.store(records, Ordering::Relaxed);
+        self.stopper
+            .shared
+            .unreported
+            .store(records, Ordering::Relaxed);
     }
 
     /// Stores the error of a failed attempt. Returns whether it has to be logged: whether it differs
@@ -311,7 +370,10 @@ impl Inbox {
             }
             message => {
                 if let Message::Lines(_, batch, _) = &message {
-                    self.stopper.shared.octets.fetch_sub(octets(batch), Ordering::Relaxed);
+                    self.stopper
+                        .shared
+                        .octets
+                        .fetch_sub(octets(batch), Ordering::Relaxed);
                 }
                 Some(message)
             }
@@ -329,11 +391,18 @@ mod tests {
     use super::*;
 
     fn batch(lines: u64, octets: u64) -> Batch {
-        Batch { bytes: vec![b'x'; (octets - OVERHEAD) as usize], lines, ..Batch::default() }
+        Batch {
+            bytes: vec![b'x'; (octets - OVERHEAD) as usize],
+            lines,
+            ..Batch::default()
+        }
     }
 
     fn outlet(bounds: &[u64]) -> (Outlet, Vec<Inbox>) {
-        let (queues, inboxes) = bounds.iter().map(|bound| queue(&"here", Kind::File, *bound)).unzip();
+        let (queues, inboxes) = bounds
+            .iter()
+            .map(|bound| queue(&"here", Kind::File, *bound))
+            .unzip();
         (Outlet::new(queues, Arc::default()), inboxes)
     }
 
@@ -354,9 +423,15 @@ mod tests {
         let (outlet, mut inboxes) = outlet(&[10_000]);
         (0..4).for_each(|_| outlet.offer(batch(2, 4000)));
         assert_eq!((outlet.take_refused(), outlet.take_refused()), (4, 0));
-        assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(2, 0), (2, 0)], 4));
+        assert_eq!(
+            (taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()),
+            (vec![(2, 0), (2, 0)], 4)
+        );
         outlet.offer(batch(3, 4000));
-        assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(3, 4)], 0));
+        assert_eq!(
+            (taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()),
+            (vec![(3, 4)], 0)
+        );
     }
 
     #[test]
@@ -364,20 +439,47 @@ mod tests {
         let (outlet, mut inboxes) = outlet(&[5_000]);
         let log = tempfile::NamedTempFile::new().expect("a temporary file");
         let writer = Mutex::new(log.reopen().expect("it can be opened"));
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(writer)
+            .finish();
         tracing::subscriber::with_default(subscriber, || {
             for second in 0..600 {
                 let ts = second * 1_000_000_000;
-                (0..2).for_each(|_| outlet.offer(Batch { ts, ..batch(1, 4000) }));
+                (0..2).for_each(|_| {
+                    outlet.offer(Batch {
+                        ts,
+                        ..batch(1, 4000)
+                    })
+                });
                 taken(&mut inboxes[0]);
             }
-            outlet.offer(Batch { ts: 660_000_000_000, ..batch(1, 4000) });
+            outlet.offer(Batch {
+                ts: 660_000_000_000,
+                ..batch(1, 4000)
+            });
         });
         let text = std::fs::read_to_string(log.path()).expect("the log can be read");
-        let of = |text_of: &str| text.lines().filter(|line| line.contains(text_of)).map(str::to_owned).collect::<Vec<_>>();
+        let of = |text_of: &str| {
+            text.lines()
+                .filter(|line| line.contains(text_of))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         let (full, again) = (of("buffer full"), of("accepts records again"));
-        assert_eq!((full.len(), again.len(), text.lines().count()), (10, 11, 21), "{text}");
-        let dropped = again.iter().map(|line| line.split_once("dropped=").expect("a number").1.trim().parse::<u64>().expect("a number"));
+        assert_eq!(
+            (full.len(), again.len(), text.lines().count()),
+            (10, 11, 21),
+            "{text}"
+        );
+        let dropped = again.iter().map(|line| {
+            line.split_once("dropped=")
+                .expect("a number")
+                .1
+                .trim()
+                .parse::<u64>()
+                .expect("a number")
+        });
         assert_eq!(dropped.sum::<u64>(), 600, "{text}");
     }
 
@@ -385,14 +487,23 @@ mod tests {
     fn full_queue_does_not_affect_the_others() {
         let (outlet, mut inboxes) = outlet(&[5_000, 1 << 20]);
         (0..3).for_each(|_| outlet.offer(batch(1, 4000)));
-        assert_eq!(inboxes.iter_mut().map(|inbox| taken(inbox).len()).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(
+            inboxes
+                .iter_mut()
+                .map(|inbox| taken(inbox).len())
+                .collect::<Vec<_>>(),
+            [1, 3]
+        );
     }
 
     #[test]
     fn empty_queue_accepts_a_batch_larger_than_its_bound() {
         let (outlet, mut inboxes) = outlet(&[2_000]);
         (0..2).for_each(|_| outlet.offer(batch(1, 9000)));
-        assert_eq!((taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()), (vec![(1, 0)], 1));
+        assert_eq!(
+            (taken(&mut inboxes[0]), inboxes[0].stopper.unwritten()),
+            (vec![(1, 0)], 1)
+        );
     }
 
     #[test]
@@ -401,12 +512,16 @@ mod tests {
         (0..2).for_each(|_| outlet.offer(batch(1, 9000)));
         outlet.clone().start(Start::default());
         outlet.start(Start::default());
-        let starts = std::iter::from_fn(|| inboxes[0].ready()).filter_map(|message| match message {
-            Message::Start(source, _) => Some((source, true)),
-            Message::Gone(source) => Some((source, false)),
-            Message::Lines(..) | Message::End => None,
-        });
-        assert_eq!(starts.collect::<Vec<_>>(), [(1, true), (1, false), (0, true)]);
+        let starts =
+            std::iter::from_fn(|| inboxes[0].ready()).filter_map(|message| match message {
+                Message::Start(source, _) => Some((source, true)),
+                Message::Gone(source) => Some((source, false)),
+                Message::Lines(..) | Message::End => None,
+            });
+        assert_eq!(
+            starts.collect::<Vec<_>>(),
+            [(1, true), (1, false), (0, true)]
+        );
     }
 
     #[test]
@@ -436,7 +551,14 @@ mod tests {
         let stopper = inboxes[0].stopper();
         stopper.end();
         outlet.offer(batch(5, 4000));
-        assert_eq!((taken(&mut inboxes[0]), inboxes[0].wait().is_none(), stopper.unwritten()), (vec![(2, 0)], true, 5));
+        assert_eq!(
+            (
+                taken(&mut inboxes[0]),
+                inboxes[0].wait().is_none(),
+                stopper.unwritten()
+            ),
+            (vec![(2, 0)], true, 5)
+        );
     }
 
     #[test]
@@ -444,9 +566,19 @@ mod tests {
         let (_queue, inbox) = queue(&"here", Kind::Nats, 1 << 20);
         let error = |inbox: &Inbox| inbox.stopper().finished(End::Complete).error;
         assert_eq!((inbox.succeeded(), error(&inbox)), (false, None));
-        let logged = ["not connected", "not connected", "no stream", "no stream", "not connected"].map(|error| inbox.failed(error));
+        let logged = [
+            "not connected",
+            "not connected",
+            "no stream",
+            "no stream",
+            "not connected",
+        ]
+        .map(|error| inbox.failed(error));
         assert_eq!(logged, [true, false, true, false, true]);
         assert_eq!(error(&inbox).as_deref(), Some("not connected"));
-        assert_eq!((inbox.succeeded(), inbox.succeeded(), error(&inbox)), (true, false, None));
+        assert_eq!(
+            (inbox.succeeded(), inbox.succeeded(), error(&inbox)),
+            (true, false, None)
+        );
     }
 }

@@ -53,8 +53,20 @@ mod tests {
 
     #[test]
     fn readers_of_sockets_and_closed_pipes_are_no_failure() {
-        let finished = |kind, end| Finished { name: String::new(), kind, end, dropped: 1, error: None };
-        assert!(finished(Kind::File, End::Complete).is_failure() && finished(Kind::Nats, End::TimedOut).is_failure());
-        assert!(!finished(Kind::Socket, End::TimedOut).is_failure() && !finished(Kind::Stdout, End::ReaderGone).is_failure());
+        let finished = |kind, end| Finished {
+            name: String::new(),
+            kind,
+            end,
+            dropped: 1,
+            error: None,
+        };
+        assert!(
+            finished(Kind::File, End::Complete).is_failure()
+                && finished(Kind::Nats, End::TimedOut).is_failure()
+        );
+        assert!(
+            !finished(Kind::Socket, End::TimedOut).is_failure()
+                && !finished(Kind::Stdout, End::ReaderGone).is_failure()
+        );
     }
 }

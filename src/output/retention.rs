@@ -40,8 +40,13 @@ impl Limits {
     /// closing removes at most a tenth of the files for their age, or two if that is more: the
     /// clock can be wrong.
     pub(super) fn outdated(self, files: &[Rotated], closed: Option<u64>) -> Outdated {
-        let by_count = self.count.map_or(0, |most| files.len().saturating_sub(most));
-        let by_age = self.age.zip(closed).map_or(0, |(age, clock)| old(files, age, clock));
+        let by_count = self
+            .count
+            .map_or(0, |most| files.len().saturating_sub(most));
+        let by_age = self
+            .age
+            .zip(closed)
+            .map_or(0, |(age, clock)| old(files, age, clock));
         let by_total = self.total.map_or(0, |most| {
             let mut kept = 0_u64;
             // The newest files are kept as long as they fit.
@@ -51,8 +56,13 @@ impl Limits {
             };
             files.len() - files.iter().rev().take_while(fits).count()
         });
-        let now = by_count.max(by_total).max(by_age.min(FEW_FILES.max(files.len() / 10)));
-        Outdated { now, later: by_age.saturating_sub(now) }
+        let now = by_count
+            .max(by_total)
+            .max(by_age.min(FEW_FILES.max(files.len() / 10)));
+        Outdated {
+            now,
+            later: by_age.saturating_sub(now),
+        }
     }
 }
 
@@ -60,8 +70,17 @@ impl Limits {
 /// whichever is earlier. A file from the future has no age, because the clock was set back.
 fn old(files: &[Rotated], age: Duration, clock: u64) -> usize {
     let clock = UNIX_EPOCH + Duration::from_nanos(clock);
-    let newest = files.iter().map(|file| file.modified).filter(|modified| *modified <= clock).max();
-    let is_old = |file: &&Rotated| newest.is_some_and(|now| now.duration_since(file.modified).is_ok_and(|passed| passed > age));
+    let newest = files
+        .iter()
+        .map(|file| file.modified)
+        .filter(|modified| *modified <= clock)
+        .max();
+    let is_old = |file: &&Rotated| {
+        newest.is_some_and(|now| {
+            now.duration_since(file.modified)
+                .is_ok_and(|passed| passed > age)
+        })
+    };
     files.iter().take_while(is_old).count()
 }
 
@@ -76,11 +95,21 @@ mod tests {
     fn files(octets: &[u64]) -> Vec<Rotated> {
         let hours = (0..octets.len() as u64).rev();
         let at = |hours| UNIX_EPOCH + Duration::from_nanos(NOW) - Duration::from_secs(3600 * hours);
-        octets.iter().zip(hours).map(|(octets, hours)| Rotated { octets: *octets, modified: at(hours) }).collect()
+        octets
+            .iter()
+            .zip(hours)
+            .map(|(octets, hours)| Rotated {
+                octets: *octets,
+                modified: at(hours),
+            })
+            .collect()
     }
 
     fn aged(minutes: u64) -> Limits {
-        Limits { age: Some(Duration::from_secs(60 * minutes)), ..Limits::default() }
+        Limits {
+            age: Some(Duration::from_secs(60 * minutes)),
+            ..Limits::default()
+        }
     }
 
     #[test]
@@ -88,39 +117,99 @@ mod tests {
         let files = files(&[10, 20, 30, 40]);
         let outdated = |limits: Limits| limits.outdated(&files, Some(NOW)).now;
         assert_eq!(outdated(Limits::default()), 0);
-        assert_eq!(outdated(Limits { count: Some(3), ..Limits::default() }), 1);
-        assert_eq!(outdated(Limits { count: Some(9), ..Limits::default() }), 0);
+        assert_eq!(
+            outdated(Limits {
+                count: Some(3),
+                ..Limits::default()
+            }),
+            1
+        );
+        assert_eq!(
+            outdated(Limits {
+                count: Some(9),
+                ..Limits::default()
+            }),
+            0
+        );
         for (minutes, removed) in [(90, 2), (150, 1), (300, 0)] {
             assert_eq!(outdated(aged(minutes)), removed, "{minutes} minutes");
         }
         for (total, removed) in [(39, 4), (40, 3), (69, 3), (70, 2), (99, 1), (100, 0)] {
-            assert_eq!(outdated(Limits { total: Some(total), ..Limits::default() }), removed, "{total} octets");
+            assert_eq!(
+                outdated(Limits {
+                    total: Some(total),
+                    ..Limits::default()
+                }),
+                removed,
+                "{total} octets"
+            );
         }
         // The strictest limit decides.
-        assert_eq!(outdated(Limits { count: Some(3), total: Some(99), ..aged(90) }), 2);
-        assert_eq!(outdated(Limits { count: Some(1), total: Some(99), ..aged(90) }), 3);
+        assert_eq!(
+            outdated(Limits {
+                count: Some(3),
+                total: Some(99),
+                ..aged(90)
+            }),
+            2
+        );
+        assert_eq!(
+            outdated(Limits {
+                count: Some(1),
+                total: Some(99),
+                ..aged(90)
+            }),
+            3
+        );
     }
 
     #[test]
     fn age_removes_a_tenth_of_the_files_at_a_closing() {
         for (number, now, later) in [(4, 2, 1), (15, 2, 12), (100, 10, 89)] {
-            assert_eq!(aged(30).outdated(&files(&vec![1; number]), Some(NOW)), Outdated { now, later }, "{number} files");
+            assert_eq!(
+                aged(30).outdated(&files(&vec![1; number]), Some(NOW)),
+                Outdated { now, later },
+                "{number} files"
+            );
         }
         // After a compression, which is no closing, only the other limits count.
-        assert_eq!(aged(30).outdated(&files(&[1; 30]), None), Outdated::default());
-        assert_eq!(Limits { count: Some(9), ..aged(30) }.outdated(&files(&[1; 30]), None), Outdated { now: 21, later: 0 });
+        assert_eq!(
+            aged(30).outdated(&files(&[1; 30]), None),
+            Outdated::default()
+        );
+        assert_eq!(
+            Limits {
+                count: Some(9),
+                ..aged(30)
+            }
+            .outdated(&files(&[1; 30]), None),
+            Outdated { now: 21, later: 0 }
+        );
         // Files beyond the other limits are removed at once.
-        assert_eq!(Limits { total: Some(5), ..aged(30) }.outdated(&files(&[1; 30]), Some(NOW)), Outdated { now: 25, later: 4 });
+        assert_eq!(
+            Limits {
+                total: Some(5),
+                ..aged(30)
+            }
+            .outdated(&files(&[1; 30]), Some(NOW)),
+            Outdated { now: 25, later: 4 }
+        );
     }
 
     #[test]
     fn clock_that_was_set_forward_removes_nothing_before_a_file_is_closed_with_it() {
         let day = Some(NOW + 86_400_000_000_000);
-        assert_eq!(aged(300).outdated(&files(&[1; 5]), day), Outdated::default());
+        assert_eq!(
+            aged(300).outdated(&files(&[1; 5]), day),
+            Outdated::default()
+        );
     }
 
     #[test]
     fn clock_that_was_set_back_removes_nothing_by_age() {
-        assert_eq!(aged(1).outdated(&files(&[1, 1]), Some(NOW - 86_400_000_000_000)), Outdated::default());
+        assert_eq!(
+            aged(1).outdated(&files(&[1, 1]), Some(NOW - 86_400_000_000_000)),
+            Outdated::default()
+        );
     }
 }

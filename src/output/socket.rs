@@ -97,9 +97,19 @@ struct Readers {
 
 impl SocketOutput {
     /// Opens the socket. `buffer` is the limit in octets for all readers together.
-    pub(super) fn open(options: &ListenOptions, buffer: u64, notices: Arc<Notices>) -> Result<Self, OutputError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
-        let failed = |source| OutputError::Listen { address: options.address.clone(), source };
+    pub(super) fn open(
+        options: &ListenOptions,
+        buffer: u64,
+        notices: Arc<Notices>,
+    ) -> Result<Self, OutputError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(OutputError::Runtime)?;
+        let failed = |source| OutputError::Listen {
+            address: options.address.clone(),
+            source,
+        };
         let guard = runtime.enter();
         let socket = match &options.address {
             Address::Tcp(address) => Socket::Tcp(listen_tcp(*address).map_err(failed)?),
@@ -115,14 +125,26 @@ impl SocketOutput {
         {
             tracing::warn!(%address, "every host that can reach this address can read the records");
         }
-        Ok(Self { runtime, socket, options: options.clone(), buffer, notices })
+        Ok(Self {
+            runtime,
+            socket,
+            options: options.clone(),
+            buffer,
+            notices,
+        })
     }
 
     /// Serves readers until all outlets are dropped and every reader has its records, or until the
     /// drain time of a stop ends. Returns the number of records that connected readers did not
     /// receive.
     pub(super) fn run(self, inbox: Inbox) -> u64 {
-        let Self { runtime, socket, options, buffer, notices } = self;
+        let Self {
+            runtime,
+            socket,
+            options,
+            buffer,
+            notices,
+        } = self;
         let readers = Readers {
             name: options.address.to_string(),
             most: options.readers,
@@ -162,7 +184,12 @@ impl Readers {
                 Some(_) = self.tasks.join_next() => self.is_crowded = false,
             }
         }
-        let Self { backlog, wake, mut tasks, .. } = self;
+        let Self {
+            backlog,
+            wake,
+            mut tasks,
+            ..
+        } = self;
         drop(wake);
         let all = async { while tasks.join_next().await.is_some() {} };
         tokio::select! {
@@ -278,7 +305,11 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
 }
 
 fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
     // Without this option, a restart fails while connections of the previous process are in the
     // state TIME_WAIT.
     socket.set_reuseaddr(true)?;
@@ -291,7 +322,11 @@ fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
     let metadata = fs::symlink_metadata(path)?;
-    let file = SocketFile { path: path.to_owned(), id: identity(&metadata), is_missing: false };
+    let file = SocketFile {
+        path: path.to_owned(),
+        id: identity(&metadata),
+        is_missing: false,
+    };
     fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
     Ok((socket.listen(BACKLOG)?, file))
 }
@@ -299,13 +334,21 @@ fn listen_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
 /// Removes a socket that a killed program left behind. For other files and symbolic links it
 /// returns an error and changes nothing.
 fn remove_unused(path: &Path) -> Result<(), OutputError> {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
     let is_unused = metadata.file_type().is_socket()
-        && StdUnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        && StdUnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if !is_unused {
-        return Err(OutputError::Taken { path: path.to_owned() });
+        return Err(OutputError::Taken {
+            path: path.to_owned(),
+        });
     }
-    fs::remove_file(path).map_err(|source| OutputError::Listen { address: Address::Unix(path.to_owned()), source })
+    fs::remove_file(path).map_err(|source| OutputError::Listen {
+        address: Address::Unix(path.to_owned()),
+        source,
+    })
 }
 
 impl Drop for SocketFile {

@@ -21,9 +21,20 @@ pub(super) struct StdoutOutput(File);
 impl StdoutOutput {
     /// Opens standard output.
     pub(super) fn open() -> Result<Self, OutputError> {
-        let failed = |source| OutputError::File { path: "/dev/stdout".into(), source };
-        let stdout: File = io::stdout().as_fd().try_clone_to_owned().map_err(failed)?.into();
-        if is_closed(&stdout).map_err(failed)? { Err(OutputError::StdoutClosed) } else { Ok(Self(stdout)) }
+        let failed = |source| OutputError::File {
+            path: "/dev/stdout".into(),
+            source,
+        };
+        let stdout: File = io::stdout()
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(failed)?
+            .into();
+        if is_closed(&stdout).map_err(failed)? {
+            Err(OutputError::StdoutClosed)
+        } else {
+            Ok(Self(stdout))
+        }
     }
 
     /// Writes until all outlets are dropped, the output is ended, or the reader closes the pipe.
@@ -33,7 +44,9 @@ impl StdoutOutput {
             let (written, result) = write_counted(&mut self.0, stream.take(&message));
             stream.wrote(written);
             match result {
-                Ok(()) if written > 0 && inbox.succeeded() => tracing::info!(output = "standard output", "writing again"),
+                Ok(()) if written > 0 && inbox.succeeded() => {
+                    tracing::info!(output = "standard output", "writing again")
+                }
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return End::ReaderGone,
                 Err(error) => {
@@ -55,7 +68,8 @@ impl StdoutOutput {
 fn is_closed(stdout: &File) -> io::Result<bool> {
     let access = fcntl_getfl(stdout)? & OFlags::ACCMODE;
     let metadata = stdout.metadata()?;
-    let is_null = metadata.file_type().is_char_device() && fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == metadata.rdev());
+    let is_null = metadata.file_type().is_char_device()
+        && fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == metadata.rdev());
     Ok(access == OFlags::RDONLY || access == OFlags::RDWR && is_null)
 }
 
@@ -65,9 +79,23 @@ mod tests {
 
     #[test]
     fn null_device_open_for_reading_counts_as_closed() {
-        let null = |read, write| File::options().read(read).write(write).open("/dev/null").expect("there is a null device");
-        for (read, write, closed) in [(true, true, true), (true, false, true), (false, true, false)] {
-            assert_eq!(is_closed(&null(read, write)).expect("it can be examined"), closed, "read: {read}, write: {write}");
+        let null = |read, write| {
+            File::options()
+                .read(read)
+                .write(write)
+                .open("/dev/null")
+                .expect("there is a null device")
+        };
+        for (read, write, closed) in [
+            (true, true, true),
+            (true, false, true),
+            (false, true, false),
+        ] {
+            assert_eq!(
+                is_closed(&null(read, write)).expect("it can be examined"),
+                closed,
+                "read: {read}, write: {write}"
+            );
         }
         let file = tempfile::tempfile().expect("a file open for reading and writing");
         assert!(!is_closed(&file).expect("it can be examined"));

@@ -52,7 +52,9 @@ impl Stream {
 
     /// Begins another file. The next text then starts with the `start` records.
     pub(super) fn begin(&mut self) {
-        self.seq = self.seq.saturating_add(u32::from(std::mem::replace(&mut self.has_head, false)));
+        self.seq = self
+            .seq
+            .saturating_add(u32::from(std::mem::replace(&mut self.has_head, false)));
         self.is_torn = false;
     }
 
@@ -105,7 +107,10 @@ impl Stream {
     pub(super) fn records(&self) -> impl Iterator<Item = (&[u8], Type)> {
         let begins = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
         // Each end is the position after a line feed.
-        self.ends.iter().zip(begins).map(|((end, kind), begin)| (&self.text[begin..end - 1], *kind))
+        self.ends
+            .iter()
+            .zip(begins)
+            .map(|((end, kind), begin)| (&self.text[begin..end - 1], *kind))
     }
 
     /// Updates the state after a write. The first `octets` octets of the text were written. All
@@ -119,7 +124,12 @@ impl Stream {
         // written: the next text begins with this line feed.
         let lacks_line_feed = self.is_torn && self.text.get(written.len()) == Some(&b'\n');
         let reached = written.len() + usize::from(lacks_line_feed);
-        let Parts { head_end, gap_end, has_head, lines } = self.parts;
+        let Parts {
+            head_end,
+            gap_end,
+            has_head,
+            lines,
+        } = self.parts;
         if reached < head_end {
             self.has_head &= !has_head;
             self.dropped += lines;
@@ -153,7 +163,10 @@ impl Stream {
     /// Returns the last `start` record of a source.
     #[cfg(feature = "nats")]
     pub(super) fn start(&self, source: SourceId) -> Option<&Start<String>> {
-        self.starts.iter().find(|(of, _)| *of == source).map(|(_, start)| &**start)
+        self.starts
+            .iter()
+            .find(|(of, _)| *of == source)
+            .map(|(_, start)| &**start)
     }
 
     fn set_start(&mut self, source: SourceId, start: &Arc<Start<String>>) {
@@ -171,7 +184,12 @@ impl Stream {
         self.end_torn_line();
         write_start(start, self.seq, &mut self.text);
         self.ends.push((self.text.len(), Type::Start));
-        self.parts = Parts { head_end: self.text.len(), gap_end: self.text.len(), has_head: true, lines: 0 };
+        self.parts = Parts {
+            head_end: self.text.len(),
+            gap_end: self.text.len(),
+            has_head: true,
+            lines: 0,
+        };
     }
 
     fn take_lines(&mut self, batch: &Batch, dropped: u64) {
@@ -196,7 +214,12 @@ impl Stream {
             write_start(start, self.seq, &mut self.text);
             self.ends.push((self.text.len(), Type::Start));
         }
-        self.parts = Parts { head_end: self.text.len(), gap_end: self.text.len(), has_head: !self.starts.is_empty(), lines: 0 };
+        self.parts = Parts {
+            head_end: self.text.len(),
+            gap_end: self.text.len(),
+            has_head: !self.starts.is_empty(),
+            lines: 0,
+        };
     }
 
     fn end_torn_line(&mut self) {
@@ -208,7 +231,13 @@ impl Stream {
 
 /// Writes a `start` record with its `file_seq`.
 pub(super) fn write_start(start: &Start<String>, seq: u32, to: &mut Vec<u8>) {
-    record::write(&Start { file_seq: seq, ..start.clone() }, to);
+    record::write(
+        &Start {
+            file_seq: seq,
+            ..start.clone()
+        },
+        to,
+    );
 }
 
 #[cfg(test)]
@@ -222,7 +251,12 @@ mod tests {
 
     fn lines(text: &str, dropped: u64) -> Message {
         let lines = text.lines().count() as u64;
-        let batch = Batch { bytes: text.as_bytes().to_vec(), lines, gap: Some(short::gap()), ..Batch::default() };
+        let batch = Batch {
+            bytes: text.as_bytes().to_vec(),
+            lines,
+            gap: Some(short::gap()),
+            ..Batch::default()
+        };
         Message::Lines(1, Arc::new(batch), dropped)
     }
 
@@ -242,12 +276,25 @@ mod tests {
         assert_eq!(write(&mut stream, &start(2), ALL), "start 2 seq=0\n");
         assert_eq!(write(&mut stream, &lines("a\n", 0), ALL), "a\n");
         stream.begin();
-        assert_eq!(write(&mut stream, &lines("b\n", 0), ALL), "start 1 seq=1\nstart 2 seq=1\nb\n");
+        assert_eq!(
+            write(&mut stream, &lines("b\n", 0), ALL),
+            "start 1 seq=1\nstart 2 seq=1\nb\n"
+        );
         write(&mut stream, &Message::Gone(1), ALL);
         stream.begin();
         stream.begin();
-        assert_eq!(write(&mut stream, &lines("c\n", 0), ALL), "start 2 seq=2\nc\n");
-        assert_eq!(stream.starts().iter().map(|(source, _)| *source).collect::<Vec<_>>(), [2]);
+        assert_eq!(
+            write(&mut stream, &lines("c\n", 0), ALL),
+            "start 2 seq=2\nc\n"
+        );
+        assert_eq!(
+            stream
+                .starts()
+                .iter()
+                .map(|(source, _)| *source)
+                .collect::<Vec<_>>(),
+            [2]
+        );
     }
 
     #[test]
@@ -255,10 +302,23 @@ mod tests {
         let mut stream = Stream::default();
         let slot = |dropped| {
             let (bytes, sweep) = (b"a\n".to_vec(), Some((2, short::sweep(1))));
-            Message::Lines(1, Arc::new(Batch { bytes, lines: 2, sweep, gap: Some(short::gap()), ..Batch::default() }), dropped)
+            Message::Lines(
+                1,
+                Arc::new(Batch {
+                    bytes,
+                    lines: 2,
+                    sweep,
+                    gap: Some(short::gap()),
+                    ..Batch::default()
+                }),
+                dropped,
+            )
         };
         assert_eq!(write(&mut stream, &slot(0), ALL), "a\nsweep 1 lost=0\n");
-        assert_eq!(write(&mut stream, &slot(12), ALL), "gap=12\na\nsweep 1 lost=12\n");
+        assert_eq!(
+            write(&mut stream, &slot(12), ALL),
+            "gap=12\na\nsweep 1 lost=12\n"
+        );
         assert_eq!(write(&mut stream, &slot(0), ALL), "a\nsweep 1 lost=0\n");
         assert_eq!(stream.unreported(), 0);
     }
@@ -268,16 +328,28 @@ mod tests {
         let mut stream = Stream::default();
         write(&mut stream, &start(1), ALL);
         // Six octets are written: the first of three lines, and half of the second.
-        assert_eq!(write(&mut stream, &lines("one\ntwo\nthree\n", 0), 6), "one\ntwo\nthree\n");
+        assert_eq!(
+            write(&mut stream, &lines("one\ntwo\nthree\n", 0), 6),
+            "one\ntwo\nthree\n"
+        );
         assert_eq!(stream.unreported(), 2);
         // Nothing is written, not even the line feed that ends the incomplete line.
-        assert_eq!(write(&mut stream, &lines("four\n", 0), 0), "\ngap=2\nfour\n");
+        assert_eq!(
+            write(&mut stream, &lines("four\n", 0), 0),
+            "\ngap=2\nfour\n"
+        );
         assert_eq!(stream.unreported(), 3);
         // Only the line feed is written.
-        assert_eq!(write(&mut stream, &lines("five\n", 0), 1), "\ngap=3\nfive\n");
+        assert_eq!(
+            write(&mut stream, &lines("five\n", 0), 1),
+            "\ngap=3\nfive\n"
+        );
         // Only a part of the gap event is written, so the gap is reported again.
         assert_eq!(write(&mut stream, &lines("six\n", 0), 3), "gap=4\nsix\n");
-        assert_eq!(write(&mut stream, &lines("seven\n", 1), ALL), "\ngap=6\nseven\n");
+        assert_eq!(
+            write(&mut stream, &lines("seven\n", 1), ALL),
+            "\ngap=6\nseven\n"
+        );
         assert_eq!(stream.unreported(), 0);
         // All octets but the line feed are written.
         assert_eq!(write(&mut stream, &lines("eight\n", 0), 5), "eight\n");
@@ -296,7 +368,10 @@ mod tests {
         // The gap event is whole, but for its line feed.
         stream.wrote(length - "\ntwo\n".len());
         assert_eq!(stream.unreported(), 1);
-        assert_eq!(write(&mut stream, &lines("three\n", 0), ALL), "\ngap=1\nthree\n");
+        assert_eq!(
+            write(&mut stream, &lines("three\n", 0), ALL),
+            "\ngap=1\nthree\n"
+        );
         assert_eq!(stream.unreported(), 0);
     }
 
@@ -307,9 +382,18 @@ mod tests {
         use crate::record::HistogramRecord;
         use crate::record::reader::Head;
         let mut stream = Stream::default();
-        let mut batch = Batch { gap: Some(short::gap()), ..Batch::default() };
+        let mut batch = Batch {
+            gap: Some(short::gap()),
+            ..Batch::default()
+        };
         // A line feed and quotes within a name, and a type that the text does not have.
-        batch.push(Type::Event, &record::EventRecord { detail: "\n\"type\":\"port\"".to_owned(), ..short::gap() });
+        batch.push(
+            Type::Event,
+            &record::EventRecord {
+                detail: "\n\"type\":\"port\"".to_owned(),
+                ..short::gap()
+            },
+        );
         batch.sweep = Some((batch.bytes.len(), short::sweep(7)));
         batch.lines += 1;
         batch.push(Type::Histogram, &HistogramRecord::<&str>::default());
@@ -319,7 +403,17 @@ mod tests {
         assert_eq!(kinds(&stream), [Type::Start]);
         stream.begin();
         stream.take(&Message::Lines(1, Arc::new(batch), 12));
-        assert_eq!(kinds(&stream), [Type::Start, Type::Event, Type::Event, Type::Sweep, Type::Histogram, Type::Port]);
+        assert_eq!(
+            kinds(&stream),
+            [
+                Type::Start,
+                Type::Event,
+                Type::Event,
+                Type::Sweep,
+                Type::Histogram,
+                Type::Port
+            ]
+        );
         let records: Vec<_> = stream.records().collect();
         let (last, records) = records.split_last().expect("records");
         assert_eq!(last.0, b"\"no record\"");
@@ -332,10 +426,19 @@ mod tests {
     fn start_record_that_was_not_written_is_written_later() {
         let mut stream = Stream::default();
         write(&mut stream, &start(1), 0);
-        assert_eq!(write(&mut stream, &lines("a\n", 0), 3), "start 1 seq=0\na\n");
-        assert_eq!(write(&mut stream, &lines("b\n", 0), ALL), "\nstart 1 seq=0\ngap=1\nb\n");
+        assert_eq!(
+            write(&mut stream, &lines("a\n", 0), 3),
+            "start 1 seq=0\na\n"
+        );
+        assert_eq!(
+            write(&mut stream, &lines("b\n", 0), ALL),
+            "\nstart 1 seq=0\ngap=1\nb\n"
+        );
         write(&mut stream, &start(2), 0);
-        assert_eq!(write(&mut stream, &lines("c\n", 0), ALL), "start 1 seq=0\nstart 2 seq=0\nc\n");
+        assert_eq!(
+            write(&mut stream, &lines("c\n", 0), ALL),
+            "start 1 seq=0\nstart 2 seq=0\nc\n"
+        );
         assert_eq!(stream.unreported(), 0);
     }
 }

@@ -26,8 +26,21 @@ pub(super) fn subject(fabric: &str, sampler: &str, word: Word) -> String {
 }
 
 fn part(text: &str) -> String {
-    let part: String = text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
-    if part.is_empty() { "_".to_owned() } else { part }
+    let part: String = text
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    if part.is_empty() {
+        "_".to_owned()
+    } else {
+        part
+    }
 }
 
 #[cfg(test)]
@@ -44,6 +57,9 @@ mod tests {
         ] {
             assert_eq!(subject(fabric, sampler, Word::Record(Type::Port)), expected);
         }
-        assert_eq!(subject("stria", "node1", Word::Batch), "ibnet.stria.node1.batch");
+        assert_eq!(
+            subject("stria", "node1", Word::Batch),
+            "ibnet.stria.node1.batch"
+        );
     }
 }

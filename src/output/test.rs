@@ -39,7 +39,13 @@ impl Output {
     ///
     /// # Errors
     /// Returns the error with which the sweep would not start, or would lose its records.
-    #[cfg_attr(not(feature = "nats"), expect(unused_variables, reason = "only a NATS server needs the name of the sampler"))]
+    #[cfg_attr(
+        not(feature = "nats"),
+        expect(
+            unused_variables,
+            reason = "only a NATS server needs the name of the sampler"
+        )
+    )]
     pub fn test(&self, sampler: &str) -> Result<Option<Tested>, OutputError> {
         let tested = match &self.to {
             Destination::Stdout => return Ok(None),
@@ -60,13 +66,24 @@ fn file(options: &FileOptions) -> Result<Tested, OutputError> {
     let is_folder = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     let found = match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() != is_folder => {
-            return Err(failed(if is_folder { ErrorKind::NotADirectory } else { ErrorKind::IsADirectory }.into()));
+            return Err(failed(
+                if is_folder {
+                    ErrorKind::NotADirectory
+                } else {
+                    ErrorKind::IsADirectory
+                }
+                .into(),
+            ));
         }
         Ok(_) => writable(path).map(|()| "exists and is writable"),
         // The start makes a folder with all folders above it.
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let above = path.ancestors().skip(1).find(|above| !is_folder || folder(above).exists());
-            writable(folder(above.unwrap_or_else(|| Path::new("")))).map(|()| "does not exist and can be made")
+            let above = path
+                .ancestors()
+                .skip(1)
+                .find(|above| !is_folder || folder(above).exists());
+            writable(folder(above.unwrap_or_else(|| Path::new(""))))
+                .map(|()| "does not exist and can be made")
         }
         Err(error) => Err(error),
     };
@@ -75,41 +92,64 @@ fn file(options: &FileOptions) -> Result<Tested, OutputError> {
         // A closed file gets another name.
         writable(folder(path.parent().unwrap_or(path))).map_err(failed)?;
     }
-    Ok(Tested::good(format!("{}: {found}", Printable(&path.display().to_string()))))
+    Ok(Tested::good(format!(
+        "{}: {found}",
+        Printable(&path.display().to_string())
+    )))
 }
 
 fn listen(address: &Address) -> Result<Tested, OutputError> {
-    let failed = |source| OutputError::Listen { address: address.clone(), source };
+    let failed = |source| OutputError::Listen {
+        address: address.clone(),
+        source,
+    };
     let (found, doubt) = match address {
         Address::Tcp(socket) => match TcpListener::bind(socket) {
             Ok(_) => ("is free", None),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => ("a program listens there", Some(IN_USE)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                ("a program listens there", Some(IN_USE))
+            }
             Err(error) => return Err(failed(error)),
         },
         Address::Unix(path) => match fs::symlink_metadata(path) {
-            Ok(metadata) if !metadata.file_type().is_socket() => return Err(OutputError::Taken { path: path.clone() }),
+            Ok(metadata) if !metadata.file_type().is_socket() => {
+                return Err(OutputError::Taken { path: path.clone() });
+            }
             Ok(_) if UnixStream::connect(path).is_ok() => ("a program listens there", Some(IN_USE)),
             Ok(_) => writable(folder(path.parent().unwrap_or(path)))
                 .map(|()| ("is an unused socket, which the start replaces", None))
                 .map_err(failed)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                writable(folder(path.parent().unwrap_or(path))).map(|()| ("can be made", None)).map_err(failed)?
+                writable(folder(path.parent().unwrap_or(path)))
+                    .map(|()| ("can be made", None))
+                    .map_err(failed)?
             }
             Err(error) => return Err(failed(error)),
         },
     };
-    Ok(Tested { found: format!("{address}: {found}"), doubt })
+    Ok(Tested {
+        found: format!("{address}: {found}"),
+        doubt,
+    })
 }
 
 /// Returns whether this user may write to a file, or make files in a folder.
 pub(super) fn writable(path: &Path) -> io::Result<()> {
-    let access = if path.is_dir() { Access::WRITE_OK | Access::EXEC_OK } else { Access::WRITE_OK };
+    let access = if path.is_dir() {
+        Access::WRITE_OK | Access::EXEC_OK
+    } else {
+        Access::WRITE_OK
+    };
     Ok(accessat(CWD, path, access, AtFlags::EACCESS)?)
 }
 
 /// Returns the path of a folder. The parent of a name without a folder is the current folder.
 pub(super) fn folder(path: &Path) -> &Path {
-    if path.as_os_str().is_empty() { Path::new(".") } else { path }
+    if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    }
 }
 
 #[cfg(test)]
@@ -121,48 +161,77 @@ mod tests {
     use super::*;
 
     fn test(to: Destination) -> Result<Tested, String> {
-        Output::from(to).test("node1").map(|tested| tested.expect("a test")).map_err(|error| error.to_string())
+        Output::from(to)
+            .test("node1")
+            .map(|tested| tested.expect("a test"))
+            .map_err(|error| error.to_string())
     }
 
     fn file(path: PathBuf, rotate_octets: Option<u64>) -> Result<Tested, String> {
-        test(Destination::File(FileOptions { path, rotate_octets, ..FileOptions::default() }))
+        test(Destination::File(FileOptions {
+            path,
+            rotate_octets,
+            ..FileOptions::default()
+        }))
     }
 
     fn listen(address: Address) -> Result<Tested, String> {
-        test(Destination::Listen(ListenOptions { address, readers: 1 }))
+        test(Destination::Listen(ListenOptions {
+            address,
+            readers: 1,
+        }))
     }
 
     #[test]
     fn file_and_its_folder_must_be_writable_and_stay_as_they_are() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
-        assert!(file(path("lines"), Some(1)).is_ok_and(|tested| tested.found.ends_with("can be made")));
+        assert!(
+            file(path("lines"), Some(1)).is_ok_and(|tested| tested.found.ends_with("can be made"))
+        );
         assert!(!path("lines").exists());
         fs::write(path("lines"), "a").expect("written");
-        assert!(file(path("lines"), Some(1)).is_ok_and(|tested| tested.found.ends_with("is writable")));
+        assert!(
+            file(path("lines"), Some(1)).is_ok_and(|tested| tested.found.ends_with("is writable"))
+        );
         assert_eq!(fs::read(path("lines")).expect("read"), b"a");
         assert!(file(path("new/folder/"), None).is_ok() && !path("new").exists());
         for wrong in ["missing/lines", "lines/below", "lines/"] {
             let error = file(path(wrong), None).expect_err("refused");
-            assert!(error.starts_with("cannot write to ") && error.contains(wrong), "{error}");
+            assert!(
+                error.starts_with("cannot write to ") && error.contains(wrong),
+                "{error}"
+            );
         }
-        assert!(file(folder.path().to_owned(), None).is_err(), "a folder is no file");
+        assert!(
+            file(folder.path().to_owned(), None).is_err(),
+            "a folder is no file"
+        );
     }
 
     #[test]
     fn socket_is_free_or_in_use_or_cannot_be_made() {
         let folder = tempfile::tempdir().expect("a folder");
         let unix = |name: &str| listen(Address::Unix(folder.path().join(name)));
-        assert!(unix("sock").is_ok_and(|tested| tested.doubt.is_none()) && unix("missing/sock").is_err());
+        assert!(
+            unix("sock").is_ok_and(|tested| tested.doubt.is_none())
+                && unix("missing/sock").is_err()
+        );
         let listener = UnixListener::bind(folder.path().join("sock")).expect("bound");
         assert!(unix("sock").is_ok_and(|tested| tested.doubt.is_some()));
         drop(listener);
-        assert!(unix("sock").is_ok_and(|tested| tested.doubt.is_none()), "an unused socket is replaced");
+        assert!(
+            unix("sock").is_ok_and(|tested| tested.doubt.is_none()),
+            "an unused socket is replaced"
+        );
         fs::write(folder.path().join("file"), "").expect("written");
         assert!(unix("file").is_err_and(|error| error.contains("is not an unused socket")));
         let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = Address::Tcp(taken.local_addr().expect("an address"));
         assert!(listen(address).is_ok_and(|tested| tested.doubt.is_some()));
-        assert!(listen(Address::Tcp("192.0.2.1:9331".parse().expect("an address"))).is_err(), "an address of no host");
+        assert!(
+            listen(Address::Tcp("192.0.2.1:9331".parse().expect("an address"))).is_err(),
+            "an address of no host"
+        );
     }
 }

@@ -23,6 +23,9 @@ pub use conversion::{assignments_of, assignments_of_subnets, previous_of, whole_
 pub use planning::changes::{Changes, Previous};
 pub use planning::error::{PlanError, Suggestion};
 pub use planning::hosts::{Host, HostsError};
-pub use planning::plan::{Figures, LeftOut, LoadUnit, Measured, Plan, PlanOptions, PlannedDevice, Reason, Request, Share, left_out};
+pub use planning::plan::{
+    Figures, LeftOut, LoadUnit, Measured, Plan, PlanOptions, PlannedDevice, Reason, Request, Share,
+    left_out,
+};
 pub use planning::weights::{BadLine, Weights, WeightsError};
 pub use planning::{hosts, plan, plan_with, rails, something_to_sample};

@@ -23,7 +23,11 @@ pub struct Interval {
 impl Interval {
     /// Returns the time from `from` (inclusive) to `to` (exclusive), or `None` if it is empty.
     pub const fn new(from: u64, to: u64) -> Option<Self> {
-        if from < to { Some(Self { from, to }) } else { None }
+        if from < to {
+            Some(Self { from, to })
+        } else {
+            None
+        }
     }
 
     /// Returns the time that a record describes: it has the length `dt_ns` and ends at `ts`.
@@ -90,24 +94,54 @@ mod tests {
         assert_eq!(Interval::ending_at(10, Some(4)), Interval::new(6, 10));
         assert_eq!(Interval::ending_at(10, None), None);
         assert_eq!(Interval::ending_at(10, Some(0)), None);
-        assert_eq!(Interval::ending_at(10, Some(11)), Interval::new(0, 10), "before 1970");
+        assert_eq!(
+            Interval::ending_at(10, Some(11)),
+            Interval::new(0, 10),
+            "before 1970"
+        );
     }
 
     #[test]
     fn interval_is_split_at_the_multiples_of_the_width() {
-        let parts: Vec<_> = Interval::new(8, 21).unwrap().split(10).map(|(piece, part)| (piece, part.from(), part.to())).collect();
+        let parts: Vec<_> = Interval::new(8, 21)
+            .unwrap()
+            .split(10)
+            .map(|(piece, part)| (piece, part.from(), part.to()))
+            .collect();
         assert_eq!(parts, [(0, 8, 10), (1, 10, 20), (2, 20, 21)]);
-        assert_eq!(Interval::new(10, 20).unwrap().split(10).count(), 1, "the end is exclusive");
-        assert_eq!(Interval::new(0, u64::MAX).unwrap().split(u64::MAX / 2).count(), 3);
+        assert_eq!(
+            Interval::new(10, 20).unwrap().split(10).count(),
+            1,
+            "the end is exclusive"
+        );
+        assert_eq!(
+            Interval::new(0, u64::MAX)
+                .unwrap()
+                .split(u64::MAX / 2)
+                .count(),
+            3
+        );
         assert_eq!(Interval::new(5, 10).unwrap().within(10, 20), None);
     }
 
     #[test]
     fn counter_grows_evenly_in_whole_numbers() {
         let interval = Interval::new(100, 110).unwrap();
-        assert_eq!([0, 100, 104, 109, 110, 200].map(|at| interval.grown(3, at)), [0, 0, 1, 2, 3, 3]);
-        assert_eq!(interval.grown(1, 109), 0, "an event counts where it was read");
-        assert_eq!(Interval::new(0, u64::MAX).unwrap().grown(u64::MAX, u64::MAX - 1), u64::MAX - 1);
+        assert_eq!(
+            [0, 100, 104, 109, 110, 200].map(|at| interval.grown(3, at)),
+            [0, 0, 1, 2, 3, 3]
+        );
+        assert_eq!(
+            interval.grown(1, 109),
+            0,
+            "an event counts where it was read"
+        );
+        assert_eq!(
+            Interval::new(0, u64::MAX)
+                .unwrap()
+                .grown(u64::MAX, u64::MAX - 1),
+            u64::MAX - 1
+        );
     }
 
     proptest! {

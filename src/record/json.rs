@@ -37,13 +37,25 @@ fn is_plain(text: &[u8]) -> bool {
     let equal = |word: u64, octet: u8| less(word ^ each(octet), 1);
     let marks = |word: u64| {
         let low = word & each(0x7f);
-        (word & each(0x80)) | less(low, 0x20) | equal(low, b'"') | equal(low, b'\\') | equal(low, 0x7f)
+        (word & each(0x80))
+            | less(low, 0x20)
+            | equal(low, b'"')
+            | equal(low, b'\\')
+            | equal(low, 0x7f)
     };
     let (words, _) = text.as_chunks::<WORD>();
     match text.last_chunk::<WORD>() {
         // The last word may overlap the word before it.
-        Some(last) => words.iter().chain([last]).fold(0, |found, word| found | marks(u64::from_ne_bytes(*word))) == 0,
-        None => text.iter().all(|octet| matches!(octet, b' '..=b'~') && !matches!(octet, b'"' | b'\\')),
+        Some(last) => {
+            words
+                .iter()
+                .chain([last])
+                .fold(0, |found, word| found | marks(u64::from_ne_bytes(*word)))
+                == 0
+        }
+        None => text
+            .iter()
+            .all(|octet| matches!(octet, b' '..=b'~') && !matches!(octet, b'"' | b'\\')),
     }
 }
 
@@ -67,7 +79,11 @@ impl Json<'_> {
 impl<'a> Members<'a> {
     fn open(to: &'a mut Vec<u8>, open: u8, close: &'static [u8]) -> Self {
         to.push(open);
-        Self { to, is_empty: true, close }
+        Self {
+            to,
+            is_empty: true,
+            close,
+        }
     }
 
     fn next(&mut self) -> Json<'_> {
@@ -114,7 +130,8 @@ impl<'a> ser::Serializer for Json<'a> {
     }
 
     fn serialize_bool(self, value: bool) -> Result<(), Error> {
-        self.0.extend_from_slice(if value { b"true" } else { b"false" });
+        self.0
+            .extend_from_slice(if value { b"true" } else { b"false" });
         Ok(())
     }
 
@@ -147,11 +164,20 @@ impl<'a> ser::Serializer for Json<'a> {
         self.serialize_unit()
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Error> {
+    fn serialize_unit_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+    ) -> Result<(), Error> {
         self.text(variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), Error> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
         value.serialize(self)
     }
 
@@ -180,7 +206,13 @@ impl<'a> ser::Serializer for Json<'a> {
         self.serialize_seq(None)
     }
 
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Members<'a>, Error> {
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Members<'a>, Error> {
         Members::open(self.0, b'{', b"").next().text(variant)?;
         self.0.push(b':');
         Ok(Members::open(self.0, b'[', b"]}"))
@@ -194,7 +226,13 @@ impl<'a> ser::Serializer for Json<'a> {
         self.serialize_map(None)
     }
 
-    fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Members<'a>, Error> {
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Members<'a>, Error> {
         Members::open(self.0, b'{', b"").next().text(variant)?;
         self.0.push(b':');
         Ok(Members::open(self.0, b'{', b"}}"))
@@ -294,13 +332,17 @@ mod tests {
 
     fn written(value: &impl Serialize) -> String {
         let mut octets = Vec::new();
-        value.serialize(Json(&mut octets)).expect("it can be written");
+        value
+            .serialize(Json(&mut octets))
+            .expect("it can be written");
         String::from_utf8(octets).expect("JSON is UTF-8")
     }
 
     fn expected(value: &impl Serialize) -> String {
         let mut octets = Vec::new();
-        value.serialize(&mut text::compact(&mut octets)).expect("it can be written");
+        value
+            .serialize(&mut text::compact(&mut octets))
+            .expect("it can be written");
         String::from_utf8(octets).expect("JSON is UTF-8")
     }
 
@@ -317,7 +359,10 @@ mod tests {
         leaf.prop_recursive(3, 24, 6, |inner| {
             let array = proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from);
             let object = proptest::collection::btree_map(any::<String>(), inner, 0..6);
-            prop_oneof![array, object.prop_map(|map| Value::Object(map.into_iter().collect()))]
+            prop_oneof![
+                array,
+                object.prop_map(|map| Value::Object(map.into_iter().collect()))
+            ]
         })
     }
 
@@ -331,21 +376,46 @@ mod tests {
 
     #[test]
     fn every_kind_of_value_is_written_as_by_serde_json() {
-        let kinds = [Kind::Unit, Kind::New(1), Kind::Tuple(2, "\u{9b}"), Kind::Struct { a: None, b: f64::NAN }];
+        let kinds = [
+            Kind::Unit,
+            Kind::New(1),
+            Kind::Tuple(2, "\u{9b}"),
+            Kind::Struct {
+                a: None,
+                b: f64::NAN,
+            },
+        ];
         assert_eq!(written(&kinds), expected(&kinds));
-        let others = (Some('"'), (), [0.1_f32, 1e30], 1e-7, u128::from(u64::MAX).to_string(), format_args!("a\n{}", 1).to_string());
+        let others = (
+            Some('"'),
+            (),
+            [0.1_f32, 1e30],
+            1e-7,
+            u128::from(u64::MAX).to_string(),
+            format_args!("a\n{}", 1).to_string(),
+        );
         assert_eq!(written(&others), expected(&others));
     }
 
     #[test]
     fn every_octet_at_every_place_of_a_word_is_judged() {
         for octet in 0..=0x7f_u8 {
-            for (place, length) in [(0, 1), (6, 7), (0, 8), (7, 8)].into_iter().chain((0..19).map(|place| (place, 19))) {
+            for (place, length) in [(0, 1), (6, 7), (0, 8), (7, 8)]
+                .into_iter()
+                .chain((0..19).map(|place| (place, 19)))
+            {
                 let mut text = [b'a'; 19];
                 text[place] = octet;
                 let text = std::str::from_utf8(&text[..length]).expect("ASCII");
-                assert_eq!(is_plain(text.as_bytes()), matches!(octet, b' '..=b'~') && !matches!(octet, b'"' | b'\\'), "{text:?}");
-                assert_eq!((written(&text), written(&format_args!("{text}"))), (expected(&text), expected(&text)));
+                assert_eq!(
+                    is_plain(text.as_bytes()),
+                    matches!(octet, b' '..=b'~') && !matches!(octet, b'"' | b'\\'),
+                    "{text:?}"
+                );
+                assert_eq!(
+                    (written(&text), written(&format_args!("{text}"))),
+                    (expected(&text), expected(&text))
+                );
             }
         }
     }

@@ -86,19 +86,31 @@ pub fn is_error_part(index: usize) -> bool {
 
 /// Returns the counters whose sum is the number of all errors: [`ERROR_COUNTERS`] without the parts.
 pub fn summed_error_counters() -> impl Iterator<Item = &'static str> {
-    ERROR_COUNTERS.into_iter().enumerate().filter(|(index, _)| !is_error_part(*index)).map(|(_, name)| name)
+    ERROR_COUNTERS
+        .into_iter()
+        .enumerate()
+        .filter(|(index, _)| !is_error_part(*index))
+        .map(|(_, name)| name)
 }
 
 /// Returns the name of each counter with the name of its counter group. If several groups have a
 /// counter, it is returned once for each group.
 pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
-    Group::ALL.into_iter().flat_map(|group| group.fields().map(move |field| (field.json, group.as_str())))
+    Group::ALL.into_iter().flat_map(|group| {
+        group
+            .fields()
+            .map(move |field| (field.json, group.as_str()))
+    })
 }
 
 /// Returns the name of each counter with the number of its values: 1, or one for each SL, VL or
 /// lane. A counter that several groups have is returned several times.
 pub fn counter_lengths() -> impl Iterator<Item = (&'static str, usize)> {
-    Group::ALL.into_iter().flat_map(|group| group.fields().map(|field| (field.json, usize::from(field.len))))
+    Group::ALL.into_iter().flat_map(|group| {
+        group
+            .fields()
+            .map(|field| (field.json, usize::from(field.len)))
+    })
 }
 
 /// Returns the fields of a `port` record with the numbers of slots since the last reading of each

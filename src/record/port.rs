@@ -33,7 +33,8 @@ pub trait ReadCounters<'de>: Sized {
     ///
     /// # Errors
     /// Returns an error if the value is rejected.
-    fn read<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error>;
+    fn read<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A)
+    -> Result<(), A::Error>;
 }
 
 /// A field value that can be missing in the line.
@@ -362,7 +363,10 @@ pub(super) struct PortVisitor<Text, Counters> {
 
 impl<Text, Counters> PortVisitor<Text, Counters> {
     pub(super) fn new(with_counters: bool) -> Self {
-        Self { with_counters, types: PhantomData }
+        Self {
+            with_counters,
+            types: PhantomData,
+        }
     }
 }
 
@@ -460,7 +464,11 @@ impl<'de> Read<'de> for Option<Cow<'de, str>> {
 
 impl<'de> Read<'de> for Vec<Cow<'de, str>> {
     fn read<A: MapAccess<'de>>(map: &mut A) -> Result<Self, A::Error> {
-        Ok(map.next_value::<Vec<Borrowed<'_>>>()?.into_iter().map(|text| text.0).collect())
+        Ok(map
+            .next_value::<Vec<Borrowed<'_>>>()?
+            .into_iter()
+            .map(|text| text.0)
+            .collect())
     }
 }
 

@@ -18,7 +18,10 @@ use crate::types::{Guid, PortNum};
 
 /// A record of any type.
 #[derive(Clone, PartialEq, Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all records are port records: a box would cost an allocation for each of them")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all records are port records: a box would cost an allocation for each of them"
+)]
 pub enum Record<'a> {
     /// First record of a stream.
     Start(Start<'a>),
@@ -130,7 +133,10 @@ impl Head {
             return Ok(head);
         }
         let AnyOrder { r#type, ts } = serde_json::from_slice(line)?;
-        Ok(Self { kind: Type::named(r#type.as_bytes()), ts })
+        Ok(Self {
+            kind: Type::named(r#type.as_bytes()),
+            ts,
+        })
     }
 
     /// Reads a line in the layout of ibnet-sweep, `{"type":"port","ts":1,...}`. Returns `None` for
@@ -138,12 +144,17 @@ impl Head {
     ///
     /// Only the beginning and the last character are checked.
     pub fn of_written(line: &[u8]) -> Option<Self> {
-        let rest = line.strip_prefix(br#"{"type":""#).filter(|rest| rest.ends_with(b"}"))?;
+        let rest = line
+            .strip_prefix(br#"{"type":""#)
+            .filter(|rest| rest.ends_with(b"}"))?;
         let (kind, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
         let rest = rest.strip_prefix(br#"","ts":"#)?;
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let ts = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
-        matches!(rest.get(digits), Some(b',' | b'}')).then_some(Self { kind: Type::named(kind), ts })
+        matches!(rest.get(digits), Some(b',' | b'}')).then_some(Self {
+            kind: Type::named(kind),
+            ts,
+        })
     }
 }
 
@@ -188,13 +199,22 @@ impl PortHead {
         let rest = rest.strip_prefix(br#"","port":"#)?;
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let port = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
-        Some(Self { guid: std::str::from_utf8(guid).ok()?.parse().ok()?, port: PortNum(port) })
+        Some(Self {
+            guid: std::str::from_utf8(guid).ok()?.parse().ok()?,
+            port: PortNum(port),
+        })
     }
 }
 
 impl Type {
     /// All types.
-    pub const ALL: [Self; 5] = [Self::Start, Self::Port, Self::Sweep, Self::Histogram, Self::Event];
+    pub const ALL: [Self; 5] = [
+        Self::Start,
+        Self::Port,
+        Self::Sweep,
+        Self::Histogram,
+        Self::Event,
+    ];
 
     /// Returns the value of `type` in the records.
     pub const fn as_str(self) -> &'static str {
@@ -208,7 +228,9 @@ impl Type {
     }
 
     fn named(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str().as_bytes() == name)
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str().as_bytes() == name)
     }
 }
 
@@ -265,7 +287,13 @@ impl<'a> Port<'a> {
     /// # Errors
     /// Returns an error if a value cannot have been measured: see [`limits`].
     pub fn new(fields: ReadPort<'a>) -> Result<Self, serde_json::Error> {
-        let mut port = Self { time: None, blocked_time: None, is_edge: false, has_gap: false, fields };
+        let mut port = Self {
+            time: None,
+            blocked_time: None,
+            is_edge: false,
+            has_gap: false,
+            fields,
+        };
         port.check()?;
         Ok(port)
     }
@@ -278,20 +306,33 @@ impl<'a> Port<'a> {
     pub fn check(&mut self) -> Result<(), serde_json::Error> {
         let Self { fields, .. } = self;
         let rates = [fields.xmit_gbps, fields.rcv_gbps].map(|value| (value, limits::GBPS));
-        let shares = [fields.xmit_utilization, fields.rcv_utilization].map(|value| (value, limits::UTILIZATION));
-        let all = rates.into_iter().chain(shares).chain([(fields.xmit_blocked, 1.0)]);
+        let shares = [fields.xmit_utilization, fields.rcv_utilization]
+            .map(|value| (value, limits::UTILIZATION));
+        let all = rates
+            .into_iter()
+            .chain(shares)
+            .chain([(fields.xmit_blocked, 1.0)]);
         for (value, most) in all.filter_map(|(value, most)| Some((value?, most))) {
             // The range excludes NaN.
             if !(0.0..=most).contains(&value) {
-                return Err(serde_json::Error::custom(format_args!("a rate is {value:e}, outside of 0 to {most}")));
+                return Err(serde_json::Error::custom(format_args!(
+                    "a rate is {value:e}, outside of 0 to {most}"
+                )));
             }
         }
-        for length in [fields.dt_ns, fields.xmit_blocked_dt_ns].into_iter().flatten() {
+        for length in [fields.dt_ns, fields.xmit_blocked_dt_ns]
+            .into_iter()
+            .flatten()
+        {
             if length > limits::INTERVAL_NS {
-                return Err(serde_json::Error::custom(format_args!("an interval has {length} ns, more than a day")));
+                return Err(serde_json::Error::custom(format_args!(
+                    "an interval has {length} ns, more than a day"
+                )));
             }
         }
-        let blocked_dt_ns = fields.xmit_blocked.and_then(|_| fields.xmit_blocked_dt_ns.or(fields.dt_ns));
+        let blocked_dt_ns = fields
+            .xmit_blocked
+            .and_then(|_| fields.xmit_blocked_dt_ns.or(fields.dt_ns));
         self.time = Interval::ending_at(fields.ts, fields.dt_ns);
         self.blocked_time = Interval::ending_at(fields.ts, blocked_dt_ns);
         Ok(())
@@ -312,7 +353,10 @@ impl<'a> Port<'a> {
 
     /// Returns a counter, or `None` if the record does not have it.
     pub fn value(&self, name: &str) -> Option<&Value> {
-        self.counters.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
+        self.counters
+            .iter()
+            .find(|(found, _)| *found == name)
+            .map(|(_, value)| value)
     }
 
     /// Returns whether a counter is saturated: its true value is at least the recorded one.
@@ -343,7 +387,11 @@ impl<'de> ReadCounters<'de> for Vec<(&'de str, Value)> {
         Self::with_capacity(if will_read { COUNTERS } else { 0 })
     }
 
-    fn read<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error> {
+    fn read<A: MapAccess<'de>>(
+        &mut self,
+        name: Cow<'de, str>,
+        map: &mut A,
+    ) -> Result<(), A::Error> {
         match (map.next_value()?, name) {
             (Value::Other, _) | (_, Cow::Owned(_)) => {}
             (value, Cow::Borrowed(name)) => self.push((name, value)),
@@ -399,7 +447,11 @@ impl<'de> Visitor<'de> for Values {
                 _ => are_numbers = false,
             }
         }
-        Ok(if are_numbers { Value::Many(values) } else { Value::Other })
+        Ok(if are_numbers {
+            Value::Many(values)
+        } else {
+            Value::Other
+        })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
@@ -418,7 +470,9 @@ mod tests {
     fn port(line: &str) -> Port<'_> {
         let head = Head::of(line.as_bytes()).unwrap();
         assert_eq!(head.kind, Some(Type::Port));
-        let Record::Port(port) = Record::parse(line.as_bytes(), Type::Port).unwrap() else { panic!("a port") };
+        let Record::Port(port) = Record::parse(line.as_bytes(), Type::Port).unwrap() else {
+            panic!("a port")
+        };
         assert_eq!(head.ts, port.ts);
         port
     }
@@ -426,19 +480,49 @@ mod tests {
     #[test]
     fn port_record_is_read() {
         let port = port(PORT);
-        assert_eq!((port.key(), port.lid, port.kind), ((Guid(0xab), PortNum(2)), Lid(9), Some(NodeKind::Switch)));
-        assert_eq!((&*port.node, port.hops, port.peer_guid), ("n\u{1b}", None, Some(Guid(1))));
-        assert_eq!((port.xmit_gbps, port.rcv_gbps, port.xmit_blocked), (Some(1.5), Some(0.0), Some(0.5)));
-        assert_eq!((port.role.as_deref(), port.rtt_min_ns, port.xmit_blocked_dt_ns), (Some("secondary"), Some(4), Some(2)));
-        assert_eq!(port.counter("port_xmit_pkts"), Some(u64::MAX), "u64 is read without rounding");
-        assert_eq!(port.value("port_vl_op_packets"), Some(&Value::Many(vec![1, 2])));
+        assert_eq!(
+            (port.key(), port.lid, port.kind),
+            ((Guid(0xab), PortNum(2)), Lid(9), Some(NodeKind::Switch))
+        );
+        assert_eq!(
+            (&*port.node, port.hops, port.peer_guid),
+            ("n\u{1b}", None, Some(Guid(1)))
+        );
+        assert_eq!(
+            (port.xmit_gbps, port.rcv_gbps, port.xmit_blocked),
+            (Some(1.5), Some(0.0), Some(0.5))
+        );
+        assert_eq!(
+            (
+                port.role.as_deref(),
+                port.rtt_min_ns,
+                port.xmit_blocked_dt_ns
+            ),
+            (Some("secondary"), Some(4), Some(2))
+        );
+        assert_eq!(
+            port.counter("port_xmit_pkts"),
+            Some(u64::MAX),
+            "u64 is read without rounding"
+        );
+        assert_eq!(
+            port.value("port_vl_op_packets"),
+            Some(&Value::Many(vec![1, 2]))
+        );
         assert!(port.is_saturated("port_rcv_errors") && !port.is_saturated("port_xmit_pkts"));
     }
 
     #[test]
     fn key_of_a_port_is_read_in_any_layout() {
-        let expected = PortHead { guid: Guid(0xab), port: PortNum(2) };
-        for line in [PORT.to_owned(), PORT.replace("\":", "\": "), r#"{"port":2,"guid":"0x00000000000000ab"}"#.to_owned()] {
+        let expected = PortHead {
+            guid: Guid(0xab),
+            port: PortNum(2),
+        };
+        for line in [
+            PORT.to_owned(),
+            PORT.replace("\":", "\": "),
+            r#"{"port":2,"guid":"0x00000000000000ab"}"#.to_owned(),
+        ] {
             assert_eq!(PortHead::of(line.as_bytes()).unwrap(), expected, "{line}");
         }
         assert!(PortHead::of(br#"{"type":"port","ts":1}"#).is_err());
@@ -446,36 +530,54 @@ mod tests {
 
     #[test]
     fn port_record_without_counters_has_the_same_fixed_fields() {
-        let Record::Port(brief) = Record::parse_without_counters(PORT.as_bytes()).unwrap() else { panic!("a port") };
+        let Record::Port(brief) = Record::parse_without_counters(PORT.as_bytes()).unwrap() else {
+            panic!("a port")
+        };
         let mut whole = port(PORT);
         whole.counters.clear();
         assert_eq!(brief, whole);
         assert!(Record::parse_without_counters(&PORT.as_bytes()[..PORT.len() - 1]).is_err());
-        assert!(Record::parse_without_counters([PORT.as_bytes(), b"}"].concat().as_slice()).is_err());
+        assert!(
+            Record::parse_without_counters([PORT.as_bytes(), b"}"].concat().as_slice()).is_err()
+        );
     }
 
     #[test]
     fn unknown_fields_are_skipped() {
-        let later = PORT.replace(r#""mads":1"#, r#""mads":1,"new":{"a":[{}]},"newer":["x",null],"newest":true,"minus":-1,"why":"so""#);
+        let later = PORT.replace(
+            r#""mads":1"#,
+            r#""mads":1,"new":{"a":[{}]},"newer":["x",null],"newest":true,"minus":-1,"why":"so""#,
+        );
         assert_eq!(port(&later).counters.len(), port(PORT).counters.len() + 1);
         assert_eq!(port(&later).value("minus"), Some(&Value::Real(-1.0)));
         assert_eq!(port(&later.replace("switch", "gateway")).kind, None);
-        assert_eq!(Head::of(br#"{"type":"weather","ts":1,"x":{}}"#).unwrap(), Head { kind: None, ts: 1 });
+        assert_eq!(
+            Head::of(br#"{"type":"weather","ts":1,"x":{}}"#).unwrap(),
+            Head { kind: None, ts: 1 }
+        );
     }
 
     #[test]
     fn records_of_earlier_versions_lack_some_fields() {
-        let earlier =
-            PORT.replace(r#""role":"secondary","#, "").replace(r#""rtt_min_ns":4,"#, "").replace(r#","xmit_blocked_dt_ns":2"#, "");
+        let earlier = PORT
+            .replace(r#""role":"secondary","#, "")
+            .replace(r#""rtt_min_ns":4,"#, "")
+            .replace(r#","xmit_blocked_dt_ns":2"#, "");
         let mut expected = port(PORT);
-        (expected.role, expected.rtt_min_ns, expected.xmit_blocked_dt_ns) = (None, None, None);
+        (
+            expected.role,
+            expected.rtt_min_ns,
+            expected.xmit_blocked_dt_ns,
+        ) = (None, None, None);
         expected.blocked_time = expected.time;
         assert_eq!(port(&earlier), expected);
     }
 
     #[test]
     fn blanks_and_another_order_are_accepted() {
-        let spaced = PORT.replace(r#""type":"port","#, "").replace(r#"{"ts":7"#, r#"{ "ts": 7, "type" : "port""#);
+        let spaced = PORT
+            .replace(r#""type":"port","#, "")
+            .replace(r#"{"ts":7"#, r#"{ "ts": 7, "type" : "port""#);
         assert_eq!(port(&spaced), port(PORT));
     }
 
@@ -488,23 +590,39 @@ mod tests {
             (r#""xmit_utilization":null"#, r#""xmit_utilization":5"#),
             (r#""xmit_blocked":0.5"#, r#""xmit_blocked":1.5"#),
             (r#""dt_ns":1"#, r#""dt_ns":18446744073709551615"#),
-            (r#""xmit_blocked_dt_ns":2"#, r#""xmit_blocked_dt_ns":86400000000001"#),
+            (
+                r#""xmit_blocked_dt_ns":2"#,
+                r#""xmit_blocked_dt_ns":86400000000001"#,
+            ),
         ] {
             let line = PORT.replace(found, written);
-            assert!(line != PORT && Record::parse(line.as_bytes(), Type::Port).is_err(), "{written}");
+            assert!(
+                line != PORT && Record::parse(line.as_bytes(), Type::Port).is_err(),
+                "{written}"
+            );
         }
     }
 
     #[test]
     fn times_of_data_and_of_blocked_share_end_with_the_record() {
         let port = port(PORT);
-        assert_eq!((port.time, port.blocked_time), (Interval::new(6, 7), Interval::new(5, 7)));
+        assert_eq!(
+            (port.time, port.blocked_time),
+            (Interval::new(6, 7), Interval::new(5, 7))
+        );
         assert!(port.is_secondary() && !port.is_edge);
     }
 
     #[test]
     fn other_lines_are_rejected() {
-        for line in ["", "{}", "[]", r#"{"type":"port"}"#, r#"{"type":"port","ts":1"#, r#"{"type":"port","ts":-1}"#] {
+        for line in [
+            "",
+            "{}",
+            "[]",
+            r#"{"type":"port"}"#,
+            r#"{"type":"port","ts":1"#,
+            r#"{"type":"port","ts":-1}"#,
+        ] {
             assert!(Head::of(line.as_bytes()).is_err(), "{line}");
         }
         for line in [
@@ -513,7 +631,10 @@ mod tests {
             &PORT.replace("\"lid\":9", "\"lid\":x"),
             "{\"type\":\"port\",\"ts\":1,\"node\":\"\u{e9}}",
         ] {
-            assert!(Record::parse(line.as_bytes(), Type::Port).is_err(), "{line}");
+            assert!(
+                Record::parse(line.as_bytes(), Type::Port).is_err(),
+                "{line}"
+            );
         }
     }
 }

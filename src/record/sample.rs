@@ -61,14 +61,30 @@ pub struct PortRecord<'a> {
 
 impl<'a> PortRecord<'a> {
     fn fields(&self) -> PortFields<&'a str, Counters<'a>, Saturated<'a>, Displayed<'a, LinkRate>> {
-        let Self { ts, slot, sampler, is_secondary, identity, sample, reading, columns } = *self;
+        let Self {
+            ts,
+            slot,
+            sampler,
+            is_secondary,
+            identity,
+            sample,
+            reading,
+            columns,
+        } = *self;
         let (peer_guid, peer_port, peer) = match &identity.peer {
             Some((guid, port, name)) => (Some(*guid), Some(*port), Some(name.as_str())),
             None => (None, None, None),
         };
-        let Rates { interval, xmit_gbps, rcv_gbps, wait_interval, .. } = reading.rates;
+        let Rates {
+            interval,
+            xmit_gbps,
+            rcv_gbps,
+            wait_interval,
+            ..
+        } = reading.rates;
         let shares = Shares::of(identity, sample, reading.rates);
-        let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let nanos =
+            |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         PortFields {
             ts,
             slot,
@@ -93,7 +109,12 @@ impl<'a> PortRecord<'a> {
             mads: sample.mads.into(),
             mad_status: sample.mad_status.map(|status| status.0),
             errno: sample.errno,
-            identity: if sample.verified { Identity::Ok } else { Identity::Unverified }.as_str(),
+            identity: if sample.verified {
+                Identity::Ok
+            } else {
+                Identity::Unverified
+            }
+            .as_str(),
             counters: Counters { reading, columns },
             saturated: Saturated { reading, columns },
             dt_ns: interval.map(nanos),
@@ -102,7 +123,9 @@ impl<'a> PortRecord<'a> {
             xmit_utilization: rounded(shares.xmit),
             rcv_utilization: rounded(shares.rcv),
             xmit_blocked: rounded(shares.blocked),
-            xmit_blocked_dt_ns: wait_interval.filter(|time| shares.blocked.is_some() && interval != Some(*time)).map(nanos),
+            xmit_blocked_dt_ns: wait_interval
+                .filter(|time| shares.blocked.is_some() && interval != Some(*time))
+                .map(nanos),
         }
     }
 }
@@ -127,11 +150,24 @@ pub struct Shares {
 impl Shares {
     /// Returns the shares for these rates and the current link.
     pub fn of(identity: &PortIdentity, sample: &Sample<'_>, rates: Rates) -> Self {
-        let Rates { xmit_gbps, rcv_gbps, wait_ticks, .. } = rates;
+        let Rates {
+            xmit_gbps,
+            rcv_gbps,
+            wait_ticks,
+            ..
+        } = rates;
         let capacity = identity.link.data_gbps();
         let utilization = |gbps: Option<f64>| Some(gbps? / capacity?);
-        let blocked = || sample.tick?.share(wait_ticks?, identity.link.lanes()?, capacity?);
-        Self { xmit: utilization(xmit_gbps), rcv: utilization(rcv_gbps), blocked: blocked() }
+        let blocked = || {
+            sample
+                .tick?
+                .share(wait_ticks?, identity.link.lanes()?, capacity?)
+        };
+        Self {
+            xmit: utilization(xmit_gbps),
+            rcv: utilization(rcv_gbps),
+            blocked: blocked(),
+        }
     }
 }
 
@@ -164,7 +200,11 @@ impl WriteCounters for Counters<'_> {
             }
         }
         // Nearly all groups were read in the slot before too.
-        for (group, slots) in self.reading.slots_since(self.columns).filter(|(_, slots)| *slots != 1) {
+        for (group, slots) in self
+            .reading
+            .slots_since(self.columns)
+            .filter(|(_, slots)| *slots != 1)
+        {
             map.serialize_entry(group.slots_field(), &slots)?;
         }
         Ok(())
@@ -192,8 +232,12 @@ struct Saturated<'a> {
 
 impl Saturated<'_> {
     fn names(&self) -> impl Iterator<Item = &'static str> {
-        let is_saturated = |(field, raws): &(&Field, &[u64])| raws.iter().any(|raw| field.is_saturated(*raw));
-        self.reading.counters(self.columns).filter(is_saturated).map(|(field, _)| field.json)
+        let is_saturated =
+            |(field, raws): &(&Field, &[u64])| raws.iter().any(|raw| field.is_saturated(*raw));
+        self.reading
+            .counters(self.columns)
+            .filter(is_saturated)
+            .map(|(field, _)| field.json)
     }
 }
 
@@ -206,7 +250,8 @@ impl Optional for Saturated<'_> {
 impl Serialize for Saturated<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut names = serializer.serialize_seq(None)?;
-        self.names().try_for_each(|name| names.serialize_element(name))?;
+        self.names()
+            .try_for_each(|name| names.serialize_element(name))?;
         names.end()
     }
 }

@@ -28,7 +28,11 @@ pub struct Field {
 
 /// Returns the fields of a type of record, in the order of the line.
 pub fn fields(of: Type) -> Vec<Field> {
-    let mut fields = vec![Field { name: "type", kind: Kind::Text, presence: Presence::Required }];
+    let mut fields = vec![Field {
+        name: "type",
+        kind: Kind::Text,
+        presence: Presence::Required,
+    }];
     match of {
         Type::Port => fields.extend(port_fields()),
         Type::Start => fields.extend(traced::<Start<String>>()),
@@ -44,21 +48,46 @@ fn port_fields() -> impl Iterator<Item = Field> {
     // Several groups can have the same counter.
     let counters: Vec<_> = counter_lengths()
         .filter(|(name, _)| seen.insert(*name))
-        .map(|(name, values)| (name, if values == 1 { Kind::Unsigned(64) } else { Kind::Integers }))
-        .map(|(name, kind)| Field { name, kind, presence: Presence::Optional })
+        .map(|(name, values)| {
+            (
+                name,
+                if values == 1 {
+                    Kind::Unsigned(64)
+                } else {
+                    Kind::Integers
+                },
+            )
+        })
+        .map(|(name, kind)| Field {
+            name,
+            kind,
+            presence: Presence::Optional,
+        })
         .collect();
-    let slots = slots_fields().map(|name| Field { name, kind: Kind::Unsigned(32), presence: Presence::Optional });
-    PortField::ALL.iter().flat_map(move |field| match field.kind() {
-        Some(kind) => vec![Field { name: field.name(), kind, presence: field.presence() }],
-        None => [&counters[..], &slots].concat(),
-    })
+    let slots = slots_fields().map(|name| Field {
+        name,
+        kind: Kind::Unsigned(32),
+        presence: Presence::Optional,
+    });
+    PortField::ALL
+        .iter()
+        .flat_map(move |field| match field.kind() {
+            Some(kind) => vec![Field {
+                name: field.name(),
+                kind,
+                presence: field.presence(),
+            }],
+            None => [&counters[..], &slots].concat(),
+        })
 }
 
 /// Returns the fields that a record asks its deserializer for.
 fn traced<'de, Record: Deserialize<'de>>() -> Vec<Field> {
     let mut fields = Vec::new();
     // The record itself is not used. Each of its values is valid.
-    let _ = Record::deserialize(Tracer { fields: &mut fields });
+    let _ = Record::deserialize(Tracer {
+        fields: &mut fields,
+    });
     fields
 }
 
@@ -80,7 +109,11 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         names: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        visitor.visit_map(Entries { names: names.iter(), name: "", fields: self.fields })
+        visitor.visit_map(Entries {
+            names: names.iter(),
+            name: "",
+            fields: self.fields,
+        })
     }
 
     serde::forward_to_deserialize_any! {
@@ -99,17 +132,34 @@ struct Entries<'a> {
 impl<'de> MapAccess<'de> for Entries<'_> {
     type Error = value::Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Self::Error> {
-        let Some(name) = self.names.next() else { return Ok(None) };
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Self::Error> {
+        let Some(name) = self.names.next() else {
+            return Ok(None);
+        };
         self.name = name;
-        seed.deserialize(value::StrDeserializer::new(name)).map(Some)
+        seed.deserialize(value::StrDeserializer::new(name))
+            .map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, Self::Error> {
         let mut kind = Kind::Text;
         let value = seed.deserialize(Value { kind: &mut kind })?;
-        let presence = if self.name == "ts" { Presence::Required } else { Presence::Always };
-        self.fields.push(Field { name: self.name, kind, presence });
+        let presence = if self.name == "ts" {
+            Presence::Required
+        } else {
+            Presence::Always
+        };
+        self.fields.push(Field {
+            name: self.name,
+            kind,
+            presence,
+        });
         Ok(value)
     }
 }
@@ -147,7 +197,11 @@ impl<'de> Deserializer<'de> for Value<'_> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, Self::Error> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -168,10 +222,18 @@ mod tests {
 
     #[test]
     fn each_field_of_each_record_has_a_type() {
-        let kind = |of: Type, name: &str| fields(of).iter().find(|field| field.name == name).map(|field| field.kind);
+        let kind = |of: Type, name: &str| {
+            fields(of)
+                .iter()
+                .find(|field| field.name == name)
+                .map(|field| field.kind)
+        };
         // usize is asked for as 64 bits.
         let start = traced::<Start<String>>();
-        assert!(fields(Type::Start).len() == start.len() + 1 && start.iter().any(|field| field.name == "file_seq"));
+        assert!(
+            fields(Type::Start).len() == start.len() + 1
+                && start.iter().any(|field| field.name == "file_seq")
+        );
         assert_eq!(kind(Type::Start, "groups"), Some(Kind::Texts));
         assert_eq!(kind(Type::Start, "ports"), Some(Kind::Unsigned(64)));
         assert_eq!(kind(Type::Start, "mads_per_slot"), Some(Kind::Unsigned(64)));
@@ -182,14 +244,26 @@ mod tests {
         assert_eq!(kind(Type::Port, "errno"), Some(Kind::Signed));
         assert_eq!(kind(Type::Port, "xmit_blocked"), Some(Kind::Float));
         assert_eq!(kind(Type::Port, "saturated"), Some(Kind::Texts));
-        assert_eq!(kind(Type::Port, "port_xmit_data_sl_bytes"), Some(Kind::Integers));
-        assert_eq!(kind(Type::Port, "port_xmit_data_bytes"), Some(Kind::Unsigned(64)));
+        assert_eq!(
+            kind(Type::Port, "port_xmit_data_sl_bytes"),
+            Some(Kind::Integers)
+        );
+        assert_eq!(
+            kind(Type::Port, "port_xmit_data_bytes"),
+            Some(Kind::Unsigned(64))
+        );
         assert_eq!(kind(Type::Port, "counters"), None);
     }
 
     #[test]
     fn no_field_is_twice_in_a_record() {
-        for of in [Type::Port, Type::Start, Type::Sweep, Type::Histogram, Type::Event] {
+        for of in [
+            Type::Port,
+            Type::Start,
+            Type::Sweep,
+            Type::Histogram,
+            Type::Event,
+        ] {
             let mut seen = BTreeSet::new();
             let fields = fields(of);
             assert!(fields.iter().all(|field| seen.insert(field.name)), "{of:?}");

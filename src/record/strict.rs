@@ -75,12 +75,24 @@ impl<'de> ReadCounters<'de> for BTreeMap<String, Value> {
         Self::new()
     }
 
-    fn read<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error> {
-        let Some(declared) = values_of(&name) else { return Err(A::Error::custom(format_args!("unknown field `{name}`"))) };
+    fn read<A: MapAccess<'de>>(
+        &mut self,
+        name: Cow<'de, str>,
+        map: &mut A,
+    ) -> Result<(), A::Error> {
+        let Some(declared) = values_of(&name) else {
+            return Err(A::Error::custom(format_args!("unknown field `{name}`")));
+        };
         let value = map.next_value()?;
-        let found = if let Value::Many(values) = &value { values.len() } else { 1 };
+        let found = if let Value::Many(values) = &value {
+            values.len()
+        } else {
+            1
+        };
         if found != declared {
-            return Err(A::Error::custom(format_args!("`{name}` has {found} values, expected {declared}")));
+            return Err(A::Error::custom(format_args!(
+                "`{name}` has {found} values, expected {declared}"
+            )));
         }
         self.insert(name.into_owned(), value);
         Ok(())
@@ -89,7 +101,8 @@ impl<'de> ReadCounters<'de> for BTreeMap<String, Value> {
 
 impl WriteCounters for BTreeMap<String, Value> {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        self.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))
+        self.iter()
+            .try_for_each(|(name, value)| map.serialize_entry(name, value))
     }
 }
 
@@ -98,7 +111,9 @@ fn values_of(name: &str) -> Option<usize> {
     static DECLARED: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
         let fields = Group::ALL.into_iter().flat_map(Group::fields);
         let counters = fields.map(|field| (field.json, usize::from(field.len)));
-        counters.chain(Group::ALL.map(|group| (group.slots_field(), 1))).collect()
+        counters
+            .chain(Group::ALL.map(|group| (group.slots_field(), 1)))
+            .collect()
     });
     DECLARED.get(name).copied()
 }
@@ -120,7 +135,11 @@ pub fn parse(line: &str) -> Result<Line, Error> {
         Some("port") => {
             let record: Port = exact(line, &found)?;
             if let Some(role) = &record.role {
-                word("role of a port", |role| Role::named(role).filter(|role| *role == Role::Secondary), role)?;
+                word(
+                    "role of a port",
+                    |role| Role::named(role).filter(|role| *role == Role::Secondary),
+                    role,
+                )?;
             }
             word("status", Status::named, &record.status)?;
             word("link source", LinkSource::named, &record.link_source)?;
@@ -156,13 +175,22 @@ pub fn parse(line: &str) -> Result<Line, Error> {
 
 /// Rejects a word that has no variant.
 fn word<T>(what: &str, named: impl Fn(&str) -> Option<T>, word: &str) -> Result<(), Error> {
-    named(word).map_or_else(|| Err(Error::custom(format_args!("unknown {what} `{word}`"))), |_| Ok(()))
+    named(word).map_or_else(
+        || Err(Error::custom(format_args!("unknown {what} `{word}`"))),
+        |_| Ok(()),
+    )
 }
 
 /// Rejects a number that is not in the list.
-fn number<T: PartialEq + Display>(what: &str, number: Option<T>, numbers: &[T]) -> Result<(), Error> {
+fn number<T: PartialEq + Display>(
+    what: &str,
+    number: Option<T>,
+    numbers: &[T],
+) -> Result<(), Error> {
     let unknown = number.filter(|number| !numbers.contains(number));
-    unknown.map_or(Ok(()), |number| Err(Error::custom(format_args!("unknown {what} {number}"))))
+    unknown.map_or(Ok(()), |number| {
+        Err(Error::custom(format_args!("unknown {what} {number}")))
+    })
 }
 
 /// Returns an error if a field is missing or null that this version always writes. The tolerant
@@ -175,11 +203,17 @@ fn present<T>(field: &'static str, value: Option<T>) -> Result<(), Error> {
 fn exact<T: DeserializeOwned + Serialize>(line: &str, found: &Fields) -> Result<T, Error> {
     let record: T = serde_json::from_str(line)?;
     let written = serde_json::to_value(&record)?;
-    let written = written.as_object().ok_or_else(|| Error::custom("a record is a JSON object"))?;
+    let written = written
+        .as_object()
+        .ok_or_else(|| Error::custom("a record is a JSON object"))?;
     for (name, value) in &found.0 {
         match written.get(name) {
             Some(expected) if expected == value => {}
-            Some(expected) => return Err(Error::custom(format_args!("`{name}` is {value}, expected {expected}"))),
+            Some(expected) => {
+                return Err(Error::custom(format_args!(
+                    "`{name}` is {value}, expected {expected}"
+                )));
+            }
             None => return Err(Error::custom(format_args!("unknown field `{name}`"))),
         }
     }
@@ -230,7 +264,9 @@ mod tests {
     fn rejected(line: &str, from: &str, to: &str, message: &str) {
         let changed = line.replace(from, to);
         assert_ne!(changed, line);
-        let error = parse(&changed).expect_err("the line is not one of this version").to_string();
+        let error = parse(&changed)
+            .expect_err("the line is not one of this version")
+            .to_string();
         assert!(error.contains(message), "{error}");
     }
 
@@ -239,19 +275,42 @@ mod tests {
         assert!(parse(EVENT).is_ok());
         rejected(EVENT, "reset", "resett", "unknown event `resett`");
         rejected(EVENT, "primary", "first", "unknown role `first`");
-        rejected(EVENT, "\"detail\"", "\"details\"", "unknown field `details`");
-        rejected(EVENT, "\"event\",\"ts", "\"evnt\",\"ts", "unknown record `evnt`");
+        rejected(
+            EVENT,
+            "\"detail\"",
+            "\"details\"",
+            "unknown field `details`",
+        );
+        rejected(
+            EVENT,
+            "\"event\",\"ts",
+            "\"evnt\",\"ts",
+            "unknown record `evnt`",
+        );
         rejected(EVENT, "\"type\":\"event\",", "", "missing field `type`");
         rejected(EVENT, "\"guid\":null,", "", "missing field `guid`");
-        rejected(EVENT, "\"slot\":1", "\"slot\":1,\"slot\":1", "duplicate field `slot`");
+        rejected(
+            EVENT,
+            "\"slot\":1",
+            "\"slot\":1,\"slot\":1",
+            "duplicate field `slot`",
+        );
     }
 
     #[test]
     fn port_record_is_read_with_its_counters() {
-        let Ok(Line::Port(port)) = parse(PORT) else { panic!("{:?}", parse(PORT)) };
-        assert_eq!((port.counter("port_xmit_pkts"), port.mad_status, port.errno), (Some(u64::MAX), Some(4), Some(-1)));
+        let Ok(Line::Port(port)) = parse(PORT) else {
+            panic!("{:?}", parse(PORT))
+        };
+        assert_eq!(
+            (port.counter("port_xmit_pkts"), port.mad_status, port.errno),
+            (Some(u64::MAX), Some(4), Some(-1))
+        );
         assert_eq!((port.mtu, port.vls), (Some(4096), Some(8)));
-        assert_eq!((&*port.node, &port.saturated[..]), ("n\u{1b}", &["port_rcv_errors".to_owned()][..]));
+        assert_eq!(
+            (&*port.node, &port.saturated[..]),
+            ("n\u{1b}", &["port_rcv_errors".to_owned()][..])
+        );
     }
 
     #[test]
@@ -260,16 +319,49 @@ mod tests {
         rejected(PORT, "\"mtu\":4096", "\"mtu\":1500", "unknown MTU 1500");
         rejected(PORT, "\"vls\":8", "\"vls\":9", "unknown number of VLs 9");
         rejected(PORT, "\"mtu\":4096", "\"mtu\":null", "`mtu`");
-        assert!(parse(&PORT.replace(",\"mtu\":4096,\"vls\":8", "")).is_ok(), "PortInfo was not read");
+        assert!(
+            parse(&PORT.replace(",\"mtu\":4096,\"vls\":8", "")).is_ok(),
+            "PortInfo was not read"
+        );
         rejected(PORT, "\"switch\"", "\"gateway\"", "`kind` is \"gateway\"");
-        rejected(PORT, "\"secondary\"", "\"primary\"", "unknown role of a port `primary`");
+        rejected(
+            PORT,
+            "\"secondary\"",
+            "\"primary\"",
+            "unknown role of a port `primary`",
+        );
         rejected(PORT, "\"rtt_min_ns\":4,", "", "missing field `rtt_min_ns`");
-        rejected(PORT, "\"ok\",\"rtt", "\"fine\",\"rtt", "unknown status `fine`");
-        rejected(PORT, "port_xmit_pkts", "port_xmit_pkt", "unknown field `port_xmit_pkt`");
-        rejected(PORT, "18446744073709551615", "[1,2]", "`port_xmit_pkts` has 2 values, expected 1");
-        rejected(PORT, "[\"port_rcv_errors\"]", "[]", "unknown field `saturated`");
+        rejected(
+            PORT,
+            "\"ok\",\"rtt",
+            "\"fine\",\"rtt",
+            "unknown status `fine`",
+        );
+        rejected(
+            PORT,
+            "port_xmit_pkts",
+            "port_xmit_pkt",
+            "unknown field `port_xmit_pkt`",
+        );
+        rejected(
+            PORT,
+            "18446744073709551615",
+            "[1,2]",
+            "`port_xmit_pkts` has 2 values, expected 1",
+        );
+        rejected(
+            PORT,
+            "[\"port_rcv_errors\"]",
+            "[]",
+            "unknown field `saturated`",
+        );
         rejected(PORT, ",\"dt_ns\":1", "", "missing field `dt_ns`");
-        rejected(PORT, "\"rcv_gbps\":0.0", "\"rcv_gbps\":0", "`rcv_gbps` is 0, expected 0.0");
+        rejected(
+            PORT,
+            "\"rcv_gbps\":0.0",
+            "\"rcv_gbps\":0",
+            "`rcv_gbps` is 0, expected 0.0",
+        );
         rejected(PORT, "0x00000000000000ab", "0xab", "");
     }
 }

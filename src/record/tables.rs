@@ -9,17 +9,24 @@ use crate::mad::pma::tables;
 
 /// Returns the document with updated tables, or `None` if it does not have the marks around them.
 pub fn update(document: &str) -> Option<String> {
-    [("port", port()), ("counters", tables::markdown())].into_iter().try_fold(document.to_owned(), |document, (name, table)| {
-        let (begin, end) = (format!("<!-- {name}: from the code -->\n"), format!("<!-- {name}: end -->\n"));
-        let (before, rest) = document.split_once(&begin)?;
-        let (_, after) = rest.split_once(&end)?;
-        Some([before, &begin, &table, &end, after].concat())
-    })
+    [("port", port()), ("counters", tables::markdown())]
+        .into_iter()
+        .try_fold(document.to_owned(), |document, (name, table)| {
+            let (begin, end) = (
+                format!("<!-- {name}: from the code -->\n"),
+                format!("<!-- {name}: end -->\n"),
+            );
+            let (before, rest) = document.split_once(&begin)?;
+            let (_, after) = rest.split_once(&end)?;
+            Some([before, &begin, &table, &end, after].concat())
+        })
 }
 
 /// Returns the table of the fields that only `port` records have.
 fn port() -> String {
-    let own = PortField::ALL.iter().filter(|field| !matches!(field, PortField::ts | PortField::slot | PortField::sampler));
+    let own = PortField::ALL
+        .iter()
+        .filter(|field| !matches!(field, PortField::ts | PortField::slot | PortField::sampler));
     let rows: String = own.map(|field| row(*field)).collect();
     format!("| name | type | unit | meaning |\n|---|---|---|---|\n{rows}")
 }
@@ -42,7 +49,10 @@ fn row(field: PortField) -> String {
         _ if name.ends_with("_utilization") || name.ends_with("_blocked") => "share of 1 ",
         _ => "",
     };
-    format!("| `{name}` | {kind} | {unit}| {} |\n", phrase(field.meaning()))
+    format!(
+        "| `{name}` | {kind} | {unit}| {} |\n",
+        phrase(field.meaning())
+    )
 }
 
 /// Returns sentences as the text of a cell: without the last full stop, and without the capital of
@@ -53,7 +63,12 @@ fn phrase(sentences: &str) -> String {
     let mut letters = text[start..].chars();
     match (letters.next(), letters.clone().next()) {
         (Some(first), Some(second)) if second.is_lowercase() => {
-            format!("{}{}{}", &text[..start], first.to_lowercase(), letters.as_str())
+            format!(
+                "{}{}{}",
+                &text[..start],
+                first.to_lowercase(),
+                letters.as_str()
+            )
         }
         _ => text.to_owned(),
     }
@@ -65,20 +80,40 @@ mod tests {
 
     #[test]
     fn text_around_the_tables_is_kept() {
-        let marks = |name: &str| format!("before {name}\n<!-- {name}: from the code -->\nold\n<!-- {name}: end -->\nafter {name}\n");
+        let marks = |name: &str| {
+            format!(
+                "before {name}\n<!-- {name}: from the code -->\nold\n<!-- {name}: end -->\nafter {name}\n"
+            )
+        };
         let document = marks("port") + &marks("counters");
         let updated = update(&document).expect("the document has the marks");
         assert!(
-            updated.starts_with("before port\n<!-- port: from the code -->\n| name |") && updated.ends_with("end -->\nafter counters\n")
+            updated.starts_with("before port\n<!-- port: from the code -->\n| name |")
+                && updated.ends_with("end -->\nafter counters\n")
         );
         assert!(updated.contains("\n### `extended`\n") && !updated.contains("old"));
-        assert_eq!((update(&updated), update(&marks("port"))), (Some(updated), None));
+        assert_eq!(
+            (update(&updated), update(&marks("port"))),
+            (Some(updated), None)
+        );
     }
 
     #[test]
     fn sentences_become_the_text_of_a_cell() {
-        let phrases = ["Port GUID.", "MTU. Absent.", "`ok`: x.", "[Result](#status)."].map(phrase);
-        assert_eq!(phrases, ["port GUID", "MTU. Absent", "`ok`: x", "[result](#status)"]);
-        assert_eq!(row(PortField::mtu).split(" | ").take(3).collect::<Vec<_>>(), ["| `mtu`", "integer", "octets"]);
+        let phrases = [
+            "Port GUID.",
+            "MTU. Absent.",
+            "`ok`: x.",
+            "[Result](#status).",
+        ]
+        .map(phrase);
+        assert_eq!(
+            phrases,
+            ["port GUID", "MTU. Absent", "`ok`: x", "[result](#status)"]
+        );
+        assert_eq!(
+            row(PortField::mtu).split(" | ").take(3).collect::<Vec<_>>(),
+            ["| `mtu`", "integer", "octets"]
+        );
     }
 }

@@ -31,7 +31,10 @@ pub fn compact<W: Write>(to: W) -> Serializer<W, Escaped<CompactFormatter>> {
 /// strings.
 pub fn to_string_pretty(value: &impl Serialize) -> serde_json::Result<String> {
     let mut octets = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut octets, Escaped(PrettyFormatter::new())))?;
+    value.serialize(&mut Serializer::with_formatter(
+        &mut octets,
+        Escaped(PrettyFormatter::new()),
+    ))?;
     String::from_utf8(octets).map_err(serde::ser::Error::custom)
 }
 
@@ -61,11 +64,17 @@ impl<F: Formatter> Formatter for Escaped<F> {
         end_object_value();
     }
 
-    fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         // serde_json escapes the characters before the blank. Of all other octets, only 0x7f and
         // those of characters outside ASCII need a check. For these octets, the highest bit of the
         // octet or of the octet plus 1 is set.
-        let high = fragment.bytes().fold(0, |bits, octet| bits | octet | octet.wrapping_add(1));
+        let high = fragment
+            .bytes()
+            .fold(0, |bits, octet| bits | octet | octet.wrapping_add(1));
         if high & 0x80 == 0 {
             return writer.write_all(fragment.as_bytes());
         }
@@ -89,20 +98,26 @@ mod tests {
 
     fn written(text: &str) -> String {
         let mut octets = Vec::new();
-        text.serialize(&mut compact(&mut octets)).expect("every string can be written");
+        text.serialize(&mut compact(&mut octets))
+            .expect("every string can be written");
         String::from_utf8(octets).expect("JSON is UTF-8")
     }
 
     #[test]
     fn characters_that_do_not_show_are_escaped() {
         assert_eq!(written("node1 mlx5_0"), "\"node1 mlx5_0\"");
-        assert_eq!(written("a\u{9b}2J\u{7f}\u{2028}\u{e0041}\u{e9}\"\\\u{1b}"), r#""a\u009b2J\u007f\u2028\udb40\udc41é\"\\\u001b""#);
+        assert_eq!(
+            written("a\u{9b}2J\u{7f}\u{2028}\u{e0041}\u{e9}\"\\\u{1b}"),
+            r#""a\u009b2J\u007f\u2028\udb40\udc41é\"\\\u001b""#
+        );
     }
 
     #[test]
     fn pretty_json_differs_from_serde_json_in_escapes_only() {
         let value = serde_json::json!({"a": [1, {"b": []}], "c": "\u{9b}", "d": {}});
-        let expected = serde_json::to_string_pretty(&value).expect("JSON").replace('\u{9b}', "\\u009b");
+        let expected = serde_json::to_string_pretty(&value)
+            .expect("JSON")
+            .replace('\u{9b}', "\\u009b");
         assert_eq!(to_string_pretty(&value).expect("JSON"), expected);
     }
 

@@ -110,7 +110,9 @@ impl FieldType<'_> for i32 {
     const KIND: Kind = Kind::Signed;
 
     fn of(value: FieldValue<'_>) -> Option<Self> {
-        let FieldValue::Integer(value) = value else { return None };
+        let FieldValue::Integer(value) = value else {
+            return None;
+        };
         value.cast_signed().try_into().ok()
     }
 
@@ -123,7 +125,11 @@ impl FieldType<'_> for f64 {
     const KIND: Kind = Kind::Float;
 
     fn of(value: FieldValue<'_>) -> Option<Self> {
-        if let FieldValue::Float(value) = value { Some(value) } else { None }
+        if let FieldValue::Float(value) = value {
+            Some(value)
+        } else {
+            None
+        }
     }
 
     fn value(&self) -> FieldValue<'_> {
@@ -151,7 +157,11 @@ impl FieldType<'_> for NodeKind {
     const KIND: Kind = Kind::Text;
 
     fn of(value: FieldValue<'_>) -> Option<Self> {
-        if let FieldValue::Text(text) = value { Self::named(&text) } else { None }
+        if let FieldValue::Text(text) = value {
+            Self::named(&text)
+        } else {
+            None
+        }
     }
 
     fn value(&self) -> FieldValue<'_> {
@@ -163,7 +173,11 @@ impl<'a> FieldType<'a> for Cow<'a, str> {
     const KIND: Kind = Kind::Text;
 
     fn of(value: FieldValue<'a>) -> Option<Self> {
-        if let FieldValue::Text(text) = value { Some(text) } else { None }
+        if let FieldValue::Text(text) = value {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     fn value(&self) -> FieldValue<'_> {
@@ -175,7 +189,11 @@ impl<'a> FieldType<'a> for Vec<Cow<'a, str>> {
     const KIND: Kind = Kind::Texts;
 
     fn of(value: FieldValue<'a>) -> Option<Self> {
-        if let FieldValue::Texts(texts) = value { Some(texts) } else { None }
+        if let FieldValue::Texts(texts) = value {
+            Some(texts)
+        } else {
+            None
+        }
     }
 
     fn value(&self) -> FieldValue<'_> {

@@ -19,7 +19,11 @@ words! {
 impl Role {
     /// Returns the role of a secondary sampler, or of a primary one.
     pub const fn of(is_secondary: bool) -> Self {
-        if is_secondary { Self::Secondary } else { Self::Primary }
+        if is_secondary {
+            Self::Secondary
+        } else {
+            Self::Primary
+        }
     }
 }
 
@@ -135,7 +139,12 @@ impl EventName {
     /// Returns the subject.
     pub const fn of(self) -> Of {
         match self {
-            Self::Implausible | Self::LinkChange | Self::LinkDown | Self::LinkUp | Self::PeerChanged | Self::Reset => Of::Port,
+            Self::Implausible
+            | Self::LinkChange
+            | Self::LinkDown
+            | Self::LinkUp
+            | Self::PeerChanged
+            | Self::Reset => Of::Port,
             Self::ClockStep
             | Self::LinesLost
             | Self::LocalChange

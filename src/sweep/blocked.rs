@@ -56,7 +56,11 @@ impl TickOf {
         match info {
             NodeInfo { device_id, .. } if PER_PORT.contains(device_id) => Some(Self::Port),
             NodeInfo { device_id, .. } if PER_LANE.contains(device_id) => Some(Self::Lane),
-            NodeInfo { kind: Some(NodeKind::Switch), vendor_id, .. } if NVIDIA.contains(vendor_id) => None,
+            NodeInfo {
+                kind: Some(NodeKind::Switch),
+                vendor_id,
+                ..
+            } if NVIDIA.contains(vendor_id) => None,
             _ => Some(Self::Lane),
         }
     }
@@ -72,7 +76,11 @@ impl WaitTick {
     /// above 1, because then the device counts in another unit.
     pub fn share(self, ticks_per_second: f64, lanes: f64, gbps: f64) -> Option<f64> {
         let octets = f64::from(self.tick) + 1.0;
-        let octets = if self.of == TickOf::Lane { octets * lanes } else { octets };
+        let octets = if self.of == TickOf::Lane {
+            octets * lanes
+        } else {
+            octets
+        };
         let share = ticks_per_second * octets * 8.0 / (gbps * 1e9);
         (share <= TOLERANCE).then(|| share.min(1.0))
     }
@@ -83,33 +91,65 @@ mod tests {
     use super::*;
 
     fn info(kind: NodeKind, vendor_id: u32, device_id: u16) -> NodeInfo {
-        NodeInfo { kind: Some(kind), vendor_id, device_id, ..NodeInfo::default() }
+        NodeInfo {
+            kind: Some(kind),
+            vendor_id,
+            device_id,
+            ..NodeInfo::default()
+        }
     }
 
     #[test]
     fn family_follows_from_node_info() {
-        assert_eq!(TickOf::of(&info(NodeKind::Switch, 0x2c9, 0xd2f2)), Some(TickOf::Port));
-        assert_eq!(TickOf::of(&info(NodeKind::Switch, 0x2c9, 0xcb20)), Some(TickOf::Lane));
-        assert_eq!(TickOf::of(&info(NodeKind::Switch, 0x2c9, 0xffff)), None, "an unknown family");
-        assert_eq!(TickOf::of(&info(NodeKind::Switch, 0x66a, 1)), Some(TickOf::Lane));
-        assert_eq!(TickOf::of(&info(NodeKind::Hca, 0x2c9, 0x101b)), Some(TickOf::Lane));
+        assert_eq!(
+            TickOf::of(&info(NodeKind::Switch, 0x2c9, 0xd2f2)),
+            Some(TickOf::Port)
+        );
+        assert_eq!(
+            TickOf::of(&info(NodeKind::Switch, 0x2c9, 0xcb20)),
+            Some(TickOf::Lane)
+        );
+        assert_eq!(
+            TickOf::of(&info(NodeKind::Switch, 0x2c9, 0xffff)),
+            None,
+            "an unknown family"
+        );
+        assert_eq!(
+            TickOf::of(&info(NodeKind::Switch, 0x66a, 1)),
+            Some(TickOf::Lane)
+        );
+        assert_eq!(
+            TickOf::of(&info(NodeKind::Hca, 0x2c9, 0x101b)),
+            Some(TickOf::Lane)
+        );
     }
 
     #[test]
     fn port_that_always_waits_has_share_one() {
         // A 4xHDR link sends 25e9 octets a second. A tick is the time of 8 octets.
-        let quantum = WaitTick { tick: 7, of: TickOf::Port };
+        let quantum = WaitTick {
+            tick: 7,
+            of: TickOf::Port,
+        };
         let share = quantum.share(25e9 / 8.0, 4.0, 200.0).expect("at most 1");
         assert!((share - 1.0).abs() < 1e-9, "{share}");
         // A tick is 32 symbol times of 0.32 ns on each lane of EDR. This is 10.24 ns.
-        let switch_ib = WaitTick { tick: 31, of: TickOf::Lane };
-        let share = switch_ib.share(0.25 / 10.24e-9, 4.0, 100.0).expect("at most 1");
+        let switch_ib = WaitTick {
+            tick: 31,
+            of: TickOf::Lane,
+        };
+        let share = switch_ib
+            .share(0.25 / 10.24e-9, 4.0, 100.0)
+            .expect("at most 1");
         assert!((share - 0.25).abs() < 1e-9, "{share}");
     }
 
     #[test]
     fn share_above_one_is_unknown() {
-        let quantum = WaitTick { tick: 7, of: TickOf::Port };
+        let quantum = WaitTick {
+            tick: 7,
+            of: TickOf::Port,
+        };
         assert_eq!(quantum.share(25e9 / 8.0 * 4.0, 4.0, 200.0), None);
     }
 }

@@ -47,13 +47,21 @@ impl Default for Cadence {
 
 impl Cadence {
     /// Queries every group of every port in every slot.
-    pub const EVERY_SLOT: Self = Self { every: Vec::new(), wait_every: 1, down_every: 1 };
+    pub const EVERY_SLOT: Self = Self {
+        every: Vec::new(),
+        wait_every: 1,
+        down_every: 1,
+    };
 
     /// Creates the cadences of a list of groups. `every` has the cadence of each group, by its
     /// index. 0 counts as 1.
     pub fn new(every: Vec<u32>, wait_every: u32, down_every: u32) -> Self {
         let every = every.into_iter().map(|every| every.max(1)).collect();
-        Self { every, wait_every: wait_every.max(1), down_every: down_every.max(1) }
+        Self {
+            every,
+            wait_every: wait_every.max(1),
+            down_every: down_every.max(1),
+        }
     }
 
     /// Returns the slots in which a group is queried.
@@ -64,15 +72,27 @@ impl Cadence {
         }
         if of.is_down {
             // The offset is 0, so that all groups of the port are queried in the same slot.
-            return Turns { every: every.max(self.down_every), offset: 0 };
+            return Turns {
+                every: every.max(self.down_every),
+                offset: 0,
+            };
         }
-        Turns { every, offset: place as u32 }
+        Turns {
+            every,
+            offset: place as u32,
+        }
     }
 
     /// Returns the number of queries of a port in an average slot. `groups` has the groups that are
     /// queried, with their places in the list.
-    pub fn mads_per_slot(&self, groups: impl Iterator<Item = (usize, Group)>, of: Circumstances) -> f64 {
-        groups.map(|(place, group)| 1.0 / f64::from(self.of(place, group, of).every)).sum()
+    pub fn mads_per_slot(
+        &self,
+        groups: impl Iterator<Item = (usize, Group)>,
+        of: Circumstances,
+    ) -> f64 {
+        groups
+            .map(|(place, group)| 1.0 / f64::from(self.of(place, group, of).every))
+            .sum()
     }
 
     /// Returns whether ports whose link is down are queried less often than others.
@@ -99,7 +119,9 @@ impl Turns {
     /// Returns how many of these ports have their turn in this slot.
     pub fn count_in(self, slot: u64, ports: Range<u32>) -> u32 {
         let ports_before = self.slots_until_turn(slot, ports.start);
-        (ports.end - ports.start).saturating_sub(ports_before).div_ceil(self.every)
+        (ports.end - ports.start)
+            .saturating_sub(ports_before)
+            .div_ceil(self.every)
     }
 
     /// Returns the number of slots until the next turn of a port. The port with the next index has
@@ -116,8 +138,14 @@ impl Turns {
 mod tests {
     use super::*;
 
-    const DOWN: Circumstances = Circumstances { wait_in_base: false, is_down: true };
-    const WAIT_IN_BASE: Circumstances = Circumstances { wait_in_base: true, is_down: false };
+    const DOWN: Circumstances = Circumstances {
+        wait_in_base: false,
+        is_down: true,
+    };
+    const WAIT_IN_BASE: Circumstances = Circumstances {
+        wait_in_base: true,
+        is_down: false,
+    };
 
     #[test]
     fn wait_cadence_shortens_that_of_port_counters_only() {
@@ -126,30 +154,62 @@ mod tests {
         assert_eq!(every(1, Group::Base, Circumstances::default()), 10);
         assert_eq!(every(1, Group::Base, WAIT_IN_BASE), 2);
         assert_eq!(every(2, Group::XmtDisc, WAIT_IN_BASE), 10);
-        assert_eq!(Cadence::new(vec![1, 10], 60, 1).of(1, Group::Base, WAIT_IN_BASE).every, 10, "never longer than the cadence");
+        assert_eq!(
+            Cadence::new(vec![1, 10], 60, 1)
+                .of(1, Group::Base, WAIT_IN_BASE)
+                .every,
+            10,
+            "never longer than the cadence"
+        );
     }
 
     #[test]
     fn all_groups_of_a_dead_link_have_their_turn_in_one_slot() {
         let cadence = Cadence::new(vec![1, 10], 1, 100);
-        let turns = [(0, Group::Extended), (1, Group::Base)].map(|(place, group)| cadence.of(place, group, DOWN));
+        let turns = [(0, Group::Extended), (1, Group::Base)]
+            .map(|(place, group)| cadence.of(place, group, DOWN));
         assert_eq!(turns[0], turns[1]);
-        assert_eq!((0..1000).filter(|slot| turns[0].is_in(*slot, 7)).count(), 10);
+        assert_eq!(
+            (0..1000).filter(|slot| turns[0].is_in(*slot, 7)).count(),
+            10
+        );
         assert!(cadence.spares_down_ports() && !Cadence::EVERY_SLOT.spares_down_ports());
     }
 
     #[test]
     fn cadences_of_zero_count_as_every_slot() {
-        assert_eq!(Cadence::new(vec![0], 0, 0).of(0, Group::Base, WAIT_IN_BASE).every, 1);
+        assert_eq!(
+            Cadence::new(vec![0], 0, 0)
+                .of(0, Group::Base, WAIT_IN_BASE)
+                .every,
+            1
+        );
     }
 
     #[test]
     fn count_of_ports_is_that_of_their_turns() {
-        for (every, place, slot) in [(1, 0, 5), (3, 2, 7), (10, 1, u64::MAX - 3), (7, 0, 0), (100, 3, 1234)] {
-            let turns = Cadence::new(vec![every; 4], 1, 1).of(place, Group::Extended, Circumstances::default());
+        for (every, place, slot) in [
+            (1, 0, 5),
+            (3, 2, 7),
+            (10, 1, u64::MAX - 3),
+            (7, 0, 0),
+            (100, 3, 1234),
+        ] {
+            let turns = Cadence::new(vec![every; 4], 1, 1).of(
+                place,
+                Group::Extended,
+                Circumstances::default(),
+            );
             for ports in [0..0, 0..1, 5..41, 17..18, 3..300] {
-                let count = ports.clone().filter(|port| turns.is_in(slot, *port)).count();
-                assert_eq!(turns.count_in(slot, ports.clone()) as usize, count, "every {every}, ports {ports:?}");
+                let count = ports
+                    .clone()
+                    .filter(|port| turns.is_in(slot, *port))
+                    .count();
+                assert_eq!(
+                    turns.count_in(slot, ports.clone()) as usize,
+                    count,
+                    "every {every}, ports {ports:?}"
+                );
             }
         }
     }

@@ -55,18 +55,34 @@ enum Rate {
 impl Columns {
     /// Returns the columns of these groups.
     pub fn new(groups: &[Group]) -> Self {
-        let all = groups.iter().enumerate().flat_map(|(place, group)| group.fields().map(move |field| (place, *group, field)));
+        let all = groups
+            .iter()
+            .enumerate()
+            .flat_map(|(place, group)| group.fields().map(move |field| (place, *group, field)));
         let mut values = 0;
         let columns = all
             .map(|(group, of, field)| {
                 let place = |wide| groups.iter().position(|group| *group == wide);
-                let wider = of.wider(field).and_then(|(wide, twin)| Some((place(wide)?, wide, twin)));
+                let wider = of
+                    .wider(field)
+                    .and_then(|(wide, twin)| Some((place(wide)?, wide, twin)));
                 let first = values;
                 values += usize::from(field.len);
-                Column { group, of, field, first, wider, rate: Rate::of(field) }
+                Column {
+                    group,
+                    of,
+                    field,
+                    first,
+                    wider,
+                    rate: Rate::of(field),
+                }
             })
             .collect();
-        Self { columns, values, groups: groups.to_vec() }
+        Self {
+            columns,
+            values,
+            groups: groups.to_vec(),
+        }
     }
 
     /// Returns the number of columns.
@@ -108,9 +124,13 @@ impl Column {
         let has = |place: usize, group: Group, field: &Field| {
             let forced = sample.forced & 1 << place != 0 && sample.answer(place).is_some();
             let needs = group.attribute().needs;
-            (forced || sample.has(place) && satisfied(sample, needs)) && (field.needs == needs || satisfied(sample, field.needs))
+            (forced || sample.has(place) && satisfied(sample, needs))
+                && (field.needs == needs || satisfied(sample, field.needs))
         };
-        has(self.group, self.of, self.field) && !self.wider.is_some_and(|(place, group, field)| has(place, group, field))
+        has(self.group, self.of, self.field)
+            && !self
+                .wider
+                .is_some_and(|(place, group, field)| has(place, group, field))
     }
 
     fn places(&self) -> std::ops::Range<usize> {
@@ -123,11 +143,16 @@ fn satisfied(sample: &Sample<'_>, needs: Needs) -> bool {
     let Some(capabilities) = sample.capabilities else {
         // Without capabilities, OptionMask is not known either. Its groups count as supported;
         // `Reading::take` uses a group only if it was answered.
-        return matches!(needs, Needs::Nothing | Needs::ExtendedWidth | Needs::Option(_) | Needs::ExtendedSpeeds);
+        return matches!(
+            needs,
+            Needs::Nothing | Needs::ExtendedWidth | Needs::Option(_) | Needs::ExtendedSpeeds
+        );
     };
     match needs {
         Needs::RsFec => capabilities.have(needs) && sample.rs_fec == Some(true),
-        Needs::OtherFec => capabilities.mask & Capabilities::RS_FEC == 0 || sample.rs_fec == Some(false),
+        Needs::OtherFec => {
+            capabilities.mask & Capabilities::RS_FEC == 0 || sample.rs_fec == Some(false)
+        }
         _ => capabilities.have(needs),
     }
 }
@@ -173,7 +198,8 @@ struct LastReply {
 impl LastReply {
     /// Returns whether the values hold in a slot: the group is not due again yet.
     fn holds_in(&self, slot: u64) -> bool {
-        slot.checked_sub(self.slot).is_some_and(|age| age < self.every)
+        slot.checked_sub(self.slot)
+            .is_some_and(|age| age < self.every)
     }
 }
 
@@ -248,14 +274,18 @@ impl Reading {
                 self.close_group(group, sample);
                 group = Some(column.group);
             }
-            let Some((at, data)) = sample.answer(column.group) else { continue };
-            let was_present = std::mem::replace(&mut self.present[index], column.is_present(sample));
+            let Some((at, data)) = sample.answer(column.group) else {
+                continue;
+            };
+            let was_present =
+                std::mem::replace(&mut self.present[index], column.is_present(sample));
             if !self.present[index] {
                 continue;
             }
             let earlier = self.replies[column.group].filter(|_| was_present);
             if self.since[column.group].is_none_or(|slots| slots == 0) {
-                self.since[column.group] = Some(earlier.map_or(0, |earlier| slot.saturating_sub(earlier.slot)));
+                self.since[column.group] =
+                    Some(earlier.map_or(0, |earlier| slot.saturating_sub(earlier.slot)));
             }
             let before = self.raw[column.first];
             let mut decreased = false;
@@ -267,9 +297,13 @@ impl Reading {
                 self.resets.push(index);
                 continue;
             }
-            let (Some(rate), Some(earlier)) = (column.rate, earlier) else { continue };
+            let (Some(rate), Some(earlier)) = (column.rate, earlier) else {
+                continue;
+            };
             let every = sample.every(column.group);
-            let in_time = slot.checked_sub(earlier.slot).is_some_and(|age| (1..=every).contains(&age));
+            let in_time = slot
+                .checked_sub(earlier.slot)
+                .is_some_and(|age| (1..=every).contains(&age));
             let (raw, elapsed) = (self.raw[column.first], at - earlier.at);
             if !in_time || column.field.is_saturated(raw) || elapsed.is_zero() {
                 continue;
@@ -278,7 +312,10 @@ impl Reading {
             match rate {
                 Rate::Xmit => self.rates.xmit_gbps = Some(gbps(delta, elapsed)),
                 Rate::Rcv => self.rates.rcv_gbps = Some(gbps(delta, elapsed)),
-                Rate::Wait => (self.rates.wait_ticks, self.rates.wait_interval) = (Some(delta / elapsed.as_secs_f64()), Some(elapsed)),
+                Rate::Wait => {
+                    (self.rates.wait_ticks, self.rates.wait_interval) =
+                        (Some(delta / elapsed.as_secs_f64()), Some(elapsed))
+                }
             }
             if !matches!(rate, Rate::Wait) || self.rates.interval.is_none() {
                 self.rates.interval = Some(elapsed);
@@ -300,7 +337,13 @@ impl Reading {
         let Some(group) = group else { return };
         let every = sample.every(group);
         match (sample.answer(group), &mut self.replies[group]) {
-            (Some((at, _)), reply) => *reply = Some(LastReply { at, slot: self.slot, every }),
+            (Some((at, _)), reply) => {
+                *reply = Some(LastReply {
+                    at,
+                    slot: self.slot,
+                    every,
+                })
+            }
             // The cadence changes with the state of the link.
             (None, Some(reply)) => reply.every = every,
             (None, None) => {}
@@ -310,7 +353,9 @@ impl Reading {
     /// Keeps the rates of this slot until their counters are due again.
     fn hold(&mut self, columns: &Columns) {
         for (index, column) in columns.iter() {
-            let (Some(rate), true) = (column.rate, self.present[index]) else { continue };
+            let (Some(rate), true) = (column.rate, self.present[index]) else {
+                continue;
+            };
             if self.replies[column.group].is_none_or(|reply| reply.slot != self.slot) {
                 continue;
             }
@@ -327,8 +372,16 @@ impl Reading {
     /// earlier slots whose counters are not due again yet. They have no intervals.
     pub fn held_rates(&self) -> Rates {
         let Held { xmit, rcv, wait } = self.held;
-        let held = |rate: Option<(f64, usize)>| rate.filter(|(_, group)| self.holds(*group)).map(|(rate, _)| rate);
-        Rates { xmit_gbps: held(xmit), rcv_gbps: held(rcv), wait_ticks: held(wait), ..Rates::default() }
+        let held = |rate: Option<(f64, usize)>| {
+            rate.filter(|(_, group)| self.holds(*group))
+                .map(|(rate, _)| rate)
+        };
+        Rates {
+            xmit_gbps: held(xmit),
+            rcv_gbps: held(rcv),
+            wait_ticks: held(wait),
+            ..Rates::default()
+        }
     }
 
     /// Returns whether any counter holds in this slot.
@@ -344,19 +397,32 @@ impl Reading {
     /// Iterates over the groups with a counter in this slot, with the number of slots since their last
     /// reply: 0 if no counter can be compared with an earlier reply, because there is none, a counter
     /// of the port decreased, or another port may have answered.
-    pub fn slots_since<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (Group, u64)> + 'a {
-        columns.groups.iter().zip(&self.since).filter_map(|(group, since)| Some((*group, (*since)?)))
+    pub fn slots_since<'a>(
+        &'a self,
+        columns: &'a Columns,
+    ) -> impl Iterator<Item = (Group, u64)> + 'a {
+        columns
+            .groups
+            .iter()
+            .zip(&self.since)
+            .filter_map(|(group, since)| Some((*group, (*since)?)))
     }
 
     /// Iterates over the counters that were answered in this slot, with their values as on the
     /// wire: one value, or one per SL, VL or lane.
-    pub fn counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
+    pub fn counters<'a>(
+        &'a self,
+        columns: &'a Columns,
+    ) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
         self.last_counters(columns, |reply| reply.slot == self.slot)
     }
 
     /// Iterates over the counters that hold in this slot. They were answered in this slot, or in an
     /// earlier slot if their group is not due again yet.
-    pub fn held_counters<'a>(&'a self, columns: &'a Columns) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
+    pub fn held_counters<'a>(
+        &'a self,
+        columns: &'a Columns,
+    ) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
         self.last_counters(columns, |reply| reply.holds_in(self.slot))
     }
 
@@ -365,8 +431,11 @@ impl Reading {
         columns: &'a Columns,
         includes: impl Fn(&LastReply) -> bool + 'a,
     ) -> impl Iterator<Item = (&'static Field, &'a [u64])> + 'a {
-        let is_included = move |column: &Column| self.replies[column.group].is_some_and(|reply| includes(&reply));
-        let columns = columns.iter().filter(move |(index, column)| self.present[*index] && is_included(column));
+        let is_included =
+            move |column: &Column| self.replies[column.group].is_some_and(|reply| includes(&reply));
+        let columns = columns
+            .iter()
+            .filter(move |(index, column)| self.present[*index] && is_included(column));
         columns.map(|(_, column)| (column.field, &self.raw[column.places()]))
     }
 }
@@ -382,30 +451,56 @@ mod tests {
     use crate::sweep::sample::{Answer, Status};
 
     const GROUPS: [Group; 2] = [Group::Extended, Group::Base];
-    const WIDE: Capabilities = Capabilities { mask: 0x1300, mask2: 2, option_mask: None };
-    const NARROW_ERRORS: Capabilities = Capabilities { mask: 0x1300, mask2: 0, option_mask: None };
-    const NARROW: Capabilities = Capabilities { mask: 0x1000, mask2: 0, option_mask: None };
+    const WIDE: Capabilities = Capabilities {
+        mask: 0x1300,
+        mask2: 2,
+        option_mask: None,
+    };
+    const NARROW_ERRORS: Capabilities = Capabilities {
+        mask: 0x1300,
+        mask2: 0,
+        option_mask: None,
+    };
+    const NARROW: Capabilities = Capabilities {
+        mask: 0x1000,
+        mask2: 0,
+        option_mask: None,
+    };
 
     /// Returns replies of both groups, received at a second, with the given counters.
     fn answers(second: u64, values: &[(Group, &str, u64)]) -> [Answer; 2] {
         GROUPS.map(|group| {
             let mut data = [0; DATA_LEN];
             for (_, name, value) in values.iter().filter(|(of, ..)| *of == group) {
-                group.attribute().field(name).expect("declared").set_raw(&mut data, 0, *value);
+                group
+                    .attribute()
+                    .field(name)
+                    .expect("declared")
+                    .set_raw(&mut data, 0, *value);
             }
-            Answer { at: Some(Instant::from_nanos(second * 1_000_000_000)), data }
+            Answer {
+                at: Some(Instant::from_nanos(second * 1_000_000_000)),
+                data,
+            }
         })
     }
 
     fn sample(answers: &[Answer; 2], capabilities: Option<Capabilities>) -> Sample<'_> {
-        Sample { mads: 2, capabilities, ..Sample::new(Status::Ok, &GROUPS, answers) }
+        Sample {
+            mads: 2,
+            capabilities,
+            ..Sample::new(Status::Ok, &GROUPS, answers)
+        }
     }
 
     fn names(capabilities: Option<Capabilities>) -> Vec<(&'static str, u8)> {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
         reading.take(&columns, 1, &sample(&answers(1, &[]), capabilities));
-        reading.counters(&columns).map(|(field, _)| (field.json, field.width)).collect()
+        reading
+            .counters(&columns)
+            .map(|(field, _)| (field.json, field.width))
+            .collect()
     }
 
     #[test]
@@ -421,8 +516,18 @@ mod tests {
         assert!(names(Some(NARROW_ERRORS)).contains(&("symbol_error_counter", 16)));
         assert!(names(Some(NARROW_ERRORS)).contains(&("port_xmit_data_bytes", 64)));
         assert!(names(Some(NARROW)).contains(&("port_xmit_data_bytes", 32)));
-        assert!(!names(Some(NARROW)).iter().any(|(name, _)| *name == "qp1_dropped"), "absent, not zero");
-        assert!(!names(None).iter().any(|(name, _)| *name == "port_xmit_wait_ticks"), "not known to be present");
+        assert!(
+            !names(Some(NARROW))
+                .iter()
+                .any(|(name, _)| *name == "qp1_dropped"),
+            "absent, not zero"
+        );
+        assert!(
+            !names(None)
+                .iter()
+                .any(|(name, _)| *name == "port_xmit_wait_ticks"),
+            "not known to be present"
+        );
         assert!(names(None).contains(&("port_xmit_data_bytes", 64)));
     }
 
@@ -430,11 +535,23 @@ mod tests {
     fn rates_are_computed_over_the_time_between_the_readings() {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
-        let words = |second, xmit, rcv| answers(second, &[(Group::Extended, "PortXmitData", xmit), (Group::Extended, "PortRcvData", rcv)]);
+        let words = |second, xmit, rcv| {
+            answers(
+                second,
+                &[
+                    (Group::Extended, "PortXmitData", xmit),
+                    (Group::Extended, "PortRcvData", rcv),
+                ],
+            )
+        };
         reading.take(&columns, 8, &sample(&words(1, 1000, 0), Some(WIDE)));
         assert_eq!(reading.rates, Rates::default());
         // 2.5e9 words in two seconds are 5e9 octets per second.
-        reading.take(&columns, 9, &sample(&words(3, 1000 + 2_500_000_000, 0), Some(WIDE)));
+        reading.take(
+            &columns,
+            9,
+            &sample(&words(3, 1000 + 2_500_000_000, 0), Some(WIDE)),
+        );
         assert_eq!(
             reading.rates,
             Rates {
@@ -445,7 +562,11 @@ mod tests {
                 wait_interval: Some(Duration::from_secs(2)),
             }
         );
-        reading.take(&columns, 11, &sample(&words(4, 3_000_000_000, 0), Some(WIDE)));
+        reading.take(
+            &columns,
+            11,
+            &sample(&words(4, 3_000_000_000, 0), Some(WIDE)),
+        );
         assert_eq!(reading.rates, Rates::default(), "a slot is missing");
     }
 
@@ -453,13 +574,26 @@ mod tests {
     fn decrease_is_a_reset_without_rates() {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
-        let both =
-            |second, xmit, errors| answers(second, &[(Group::Extended, "PortXmitData", xmit), (Group::Base, "PortRcvErrors", errors)]);
+        let both = |second, xmit, errors| {
+            answers(
+                second,
+                &[
+                    (Group::Extended, "PortXmitData", xmit),
+                    (Group::Base, "PortRcvErrors", errors),
+                ],
+            )
+        };
         reading.take(&columns, 1, &sample(&both(1, 10, 5), Some(NARROW_ERRORS)));
         reading.take(&columns, 2, &sample(&both(2, 20, 0), Some(NARROW_ERRORS)));
-        let reset: Vec<_> =
-            columns.iter().filter(|(index, _)| reading.resets.contains(index)).map(|(_, column)| column.field.name).collect();
-        assert_eq!((reset, reading.rates), (vec!["PortRcvErrors"], Rates::default()));
+        let reset: Vec<_> = columns
+            .iter()
+            .filter(|(index, _)| reading.resets.contains(index))
+            .map(|(_, column)| column.field.name)
+            .collect();
+        assert_eq!(
+            (reset, reading.rates),
+            (vec!["PortRcvErrors"], Rates::default())
+        );
         reading.take(&columns, 3, &sample(&both(3, 30, 0), Some(NARROW_ERRORS)));
         assert!(reading.resets.is_empty() && reading.rates.xmit_gbps.is_some());
     }
@@ -471,7 +605,10 @@ mod tests {
         let full = |second, words| answers(second, &[(Group::Base, "PortXmitData", words)]);
         reading.take(&columns, 1, &sample(&full(1, 7), Some(NARROW)));
         reading.take(&columns, 2, &sample(&full(2, u64::MAX), Some(NARROW)));
-        assert_eq!((reading.rates.xmit_gbps, reading.rates.rcv_gbps), (None, Some(0.0)));
+        assert_eq!(
+            (reading.rates.xmit_gbps, reading.rates.rcv_gbps),
+            (None, Some(0.0))
+        );
     }
 
     #[test]
@@ -483,7 +620,12 @@ mod tests {
         silent[0].at = None;
         reading.take(&columns, 1, &sample(&good, Some(WIDE)));
         reading.take(&columns, 2, &sample(&silent, Some(WIDE)));
-        assert!(!reading.counters(&columns).any(|(field, _)| field.json == "port_xmit_data_bytes"), "an old value is never repeated");
+        assert!(
+            !reading
+                .counters(&columns)
+                .any(|(field, _)| field.json == "port_xmit_data_bytes"),
+            "an old value is never repeated"
+        );
         reading.take(&columns, 3, &sample(&good, Some(WIDE)));
         assert_eq!(reading.rates.xmit_gbps, None);
     }
@@ -496,17 +638,40 @@ mod tests {
             let mut answers = answers(slot, &[(Group::Extended, "PortXmitData", words)]);
             answers[0].at = answers[0].at.filter(|_| has_extended);
             reading.take(&columns, slot, &sample(&answers, Some(NARROW_ERRORS)));
-            reading.slots_since(&columns).map(|(_, slots)| slots).collect::<Vec<_>>()
+            reading
+                .slots_since(&columns)
+                .map(|(_, slots)| slots)
+                .collect::<Vec<_>>()
         };
-        assert_eq!(take(&mut reading, 1, 10, true), [0, 0], "there is no earlier reply");
+        assert_eq!(
+            take(&mut reading, 1, 10, true),
+            [0, 0],
+            "there is no earlier reply"
+        );
         assert_eq!(take(&mut reading, 2, 11, true), [1, 1]);
-        assert_eq!(take(&mut reading, 5, 12, false), [3], "only PortCounters answered");
+        assert_eq!(
+            take(&mut reading, 5, 12, false),
+            [3],
+            "only PortCounters answered"
+        );
         assert_eq!(take(&mut reading, 6, 13, true), [4, 1]);
-        assert_eq!(take(&mut reading, 7, 5, true), [0, 0], "a counter decreased");
+        assert_eq!(
+            take(&mut reading, 7, 5, true),
+            [0, 0],
+            "a counter decreased"
+        );
         assert_eq!(take(&mut reading, 8, 6, true), [1, 1]);
-        assert_eq!(take(&mut reading, 7, 7, true), [0, 0], "the clock was set back");
+        assert_eq!(
+            take(&mut reading, 7, 7, true),
+            [0, 0],
+            "the clock was set back"
+        );
         reading.clear();
-        assert_eq!(take(&mut reading, 9, 8, true), [0, 0], "another device may have answered");
+        assert_eq!(
+            take(&mut reading, 9, 8, true),
+            [0, 0],
+            "another device may have answered"
+        );
     }
 
     #[test]
@@ -528,7 +693,14 @@ mod tests {
         let columns = Columns::new(&GROUPS);
         let mut reading = Reading::new(&columns);
         let both = answers(1, &[(Group::Base, "PortXmitData", 7)]);
-        reading.take(&columns, 1, &Sample { unsupported: 1, ..sample(&both, Some(WIDE)) });
+        reading.take(
+            &columns,
+            1,
+            &Sample {
+                unsupported: 1,
+                ..sample(&both, Some(WIDE))
+            },
+        );
         let widths: Vec<_> = reading
             .counters(&columns)
             .filter(|(field, _)| field.json == "port_xmit_data_bytes")
@@ -544,13 +716,33 @@ mod tests {
             let mut reading = Reading::new(&columns);
             let both = answers(
                 1,
-                &[(Group::Extended, "PortXmitData", 7), (Group::Extended, "PortRcvErrors", u64::MAX), (Group::Base, "PortRcvErrors", 5)],
+                &[
+                    (Group::Extended, "PortXmitData", 7),
+                    (Group::Extended, "PortRcvErrors", u64::MAX),
+                    (Group::Base, "PortRcvErrors", 5),
+                ],
             );
-            reading.take(&columns, 1, &Sample { forced: 1, ..sample(&both, Some(capabilities)) });
-            let width = |name| reading.counters(&columns).find(|(field, _)| field.json == name).map(|(field, raw)| (field.width, raw[0]));
+            reading.take(
+                &columns,
+                1,
+                &Sample {
+                    forced: 1,
+                    ..sample(&both, Some(capabilities))
+                },
+            );
+            let width = |name| {
+                reading
+                    .counters(&columns)
+                    .find(|(field, _)| field.json == name)
+                    .map(|(field, raw)| (field.width, raw[0]))
+            };
             (width("port_xmit_data_bytes"), width("port_rcv_errors"))
         };
-        assert_eq!(widths(NARROW), (Some((64, 7)), Some((16, 5))), "the octets after the 64-bit traffic counters are undefined");
+        assert_eq!(
+            widths(NARROW),
+            (Some((64, 7)), Some((16, 5))),
+            "the octets after the 64-bit traffic counters are undefined"
+        );
         assert_eq!(widths(WIDE), (Some((64, 7)), Some((64, u64::MAX))));
     }
 

@@ -127,7 +127,11 @@ impl TimeoutQueues {
     fn new(timeouts: Timeouts, capacity: usize) -> Self {
         let grace = timeouts.grace.max(timeouts.timeout);
         let queue = || VecDeque::with_capacity(capacity);
-        Self { timeouts: Timeouts { grace, ..timeouts }, unexpired: queue(), expired: queue() }
+        Self {
+            timeouts: Timeouts { grace, ..timeouts },
+            unexpired: queue(),
+            expired: queue(),
+        }
     }
 
     fn clear(&mut self) {
@@ -156,7 +160,11 @@ impl Inflight {
     ///
     /// `capacity` and `manager_capacity` are the largest numbers of transactions at agents and at
     /// the subnet manager. Up to these numbers, adding a transaction allocates no memory.
-    pub fn new(first_tid: u32, (capacity, agents): (usize, Timeouts), (manager_capacity, manager): (usize, Timeouts)) -> Self {
+    pub fn new(
+        first_tid: u32,
+        (capacity, agents): (usize, Timeouts),
+        (manager_capacity, manager): (usize, Timeouts),
+    ) -> Self {
         Self {
             by_tid: FxHashMap::with_capacity_and_hasher(capacity + manager_capacity, FxBuildHasher),
             agents: TimeoutQueues::new(agents, capacity),
@@ -185,7 +193,9 @@ impl Inflight {
         self.answered[word] &= !bit;
         let to_agent = usize::from(!transaction.purpose.is_to_manager());
         let queues = self.queues(transaction.purpose);
-        queues.unexpired.push_back((transaction.sent + queues.timeouts.timeout, tid));
+        queues
+            .unexpired
+            .push_back((transaction.sent + queues.timeouts.timeout, tid));
         self.by_tid.insert(tid, transaction);
         self.pending += to_agent;
         self.at_agents += to_agent;
@@ -228,48 +238,87 @@ impl Inflight {
     }
 
     fn queues(&mut self, purpose: Purpose) -> &mut TimeoutQueues {
-        if purpose.is_to_manager() { &mut self.manager } else { &mut self.agents }
+        if purpose.is_to_manager() {
+            &mut self.manager
+        } else {
+            &mut self.agents
+        }
     }
 
     /// Marks a transaction as expired before its timeout, because the transport stopped waiting for
     /// it.
     pub fn expire(&mut self, tid: Tid) -> Option<Transaction> {
-        let transaction = self.by_tid.get_mut(&tid).filter(|transaction| !transaction.expired)?;
+        let transaction = self
+            .by_tid
+            .get_mut(&tid)
+            .filter(|transaction| !transaction.expired)?;
         transaction.expired = true;
         let transaction = *transaction;
         let queues = self.queues(transaction.purpose);
-        queues.expired.push_back((transaction.sent + queues.timeouts.grace, tid));
+        queues
+            .expired
+            .push_back((transaction.sent + queues.timeouts.grace, tid));
         self.pending -= usize::from(!transaction.purpose.is_to_manager());
         Some(transaction)
     }
 
     /// Marks the next transaction whose timeout has passed by `now` as expired and returns it.
     pub fn next_expired(&mut self, now: Instant) -> Option<(Tid, Transaction)> {
-        let Self { agents, manager, by_tid, .. } = self;
-        let tid = [agents, manager].into_iter().find_map(|queues| Self::next_due(&mut queues.unexpired, by_tid, now, false))?;
+        let Self {
+            agents,
+            manager,
+            by_tid,
+            ..
+        } = self;
+        let tid = [agents, manager]
+            .into_iter()
+            .find_map(|queues| Self::next_due(&mut queues.unexpired, by_tid, now, false))?;
         Some((tid, self.expire(tid)?))
     }
 
     /// Removes the next transaction whose grace period has ended by `now` and returns it.
     pub fn next_given_up(&mut self, now: Instant) -> Option<(Tid, Transaction)> {
-        let Self { agents, manager, by_tid, .. } = self;
-        let tid = [agents, manager].into_iter().find_map(|queues| Self::next_due(&mut queues.expired, by_tid, now, true))?;
+        let Self {
+            agents,
+            manager,
+            by_tid,
+            ..
+        } = self;
+        let tid = [agents, manager]
+            .into_iter()
+            .find_map(|queues| Self::next_due(&mut queues.expired, by_tid, now, true))?;
         Some((tid, self.remove(tid)?))
     }
 
     /// Returns when the next timeout or grace period ends.
     pub fn next_timeout(&mut self) -> Option<Instant> {
-        let Self { agents, manager, by_tid, .. } = self;
-        let fronts = [agents, manager].into_iter().flat_map(|TimeoutQueues { unexpired, expired, .. }| {
-            [Self::front(unexpired, by_tid, false), Self::front(expired, by_tid, true)]
-        });
+        let Self {
+            agents,
+            manager,
+            by_tid,
+            ..
+        } = self;
+        let fronts = [agents, manager].into_iter().flat_map(
+            |TimeoutQueues {
+                 unexpired, expired, ..
+             }| {
+                [
+                    Self::front(unexpired, by_tid, false),
+                    Self::front(expired, by_tid, true),
+                ]
+            },
+        );
         fronts.flatten().map(|(at, _)| at).min()
     }
 
     /// Iterates over the transactions at agents whose timeout has not passed, in the order of
     /// sending.
     pub fn waiting(&self) -> impl Iterator<Item = &Transaction> {
-        self.agents.unexpired.iter().filter_map(|(_, tid)| self.by_tid.get(tid)).filter(|transaction| !transaction.expired)
+        self.agents
+            .unexpired
+            .iter()
+            .filter_map(|(_, tid)| self.by_tid.get(tid))
+            .filter(|transaction| !transaction.expired)
     }
 
     /// Returns the number of transactions that an agent may still answer.
@@ -287,22 +336,37 @@ impl Inflight {
     /// Removes and returns one transaction, at an agent or at the subnet manager, whether it is
     /// expired or not.
     pub fn take_next(&mut self) -> Option<Transaction> {
-        let Self { agents, manager, by_tid, .. } = self;
-        let (_, tid) = [agents, manager].into_iter().find_map(|TimeoutQueues { unexpired, expired, .. }| {
-            Self::front(unexpired, by_tid, false).or_else(|| Self::front(expired, by_tid, true))
-        })?;
+        let Self {
+            agents,
+            manager,
+            by_tid,
+            ..
+        } = self;
+        let (_, tid) = [agents, manager].into_iter().find_map(
+            |TimeoutQueues {
+                 unexpired, expired, ..
+             }| {
+                Self::front(unexpired, by_tid, false).or_else(|| Self::front(expired, by_tid, true))
+            },
+        )?;
         self.remove(tid)
     }
 
     /// Removes all transactions at agents. Later replies to them count as late. Requests to the
     /// subnet manager are not removed.
     pub fn clear(&mut self) {
-        self.by_tid.retain(|_, transaction| transaction.purpose.is_to_manager());
+        self.by_tid
+            .retain(|_, transaction| transaction.purpose.is_to_manager());
         self.agents.clear();
         (self.pending, self.at_agents) = (0, 0);
     }
 
-    fn next_due(queue: &mut VecDeque<(Instant, Tid)>, by_tid: &FxHashMap<Tid, Transaction>, now: Instant, expired: bool) -> Option<Tid> {
+    fn next_due(
+        queue: &mut VecDeque<(Instant, Tid)>,
+        by_tid: &FxHashMap<Tid, Transaction>,
+        now: Instant,
+        expired: bool,
+    ) -> Option<Tid> {
         let (at, tid) = Self::front(queue, by_tid, expired)?;
         if at > now {
             return None;
@@ -313,9 +377,16 @@ impl Inflight {
 
     /// Returns the first entry of a queue whose transaction still waits there. Entries before it
     /// belong to answered transactions and are dropped.
-    fn front(queue: &mut VecDeque<(Instant, Tid)>, by_tid: &FxHashMap<Tid, Transaction>, expired: bool) -> Option<(Instant, Tid)> {
+    fn front(
+        queue: &mut VecDeque<(Instant, Tid)>,
+        by_tid: &FxHashMap<Tid, Transaction>,
+        expired: bool,
+    ) -> Option<(Instant, Tid)> {
         while let Some((at, tid)) = queue.front().copied() {
-            if by_tid.get(&tid).is_some_and(|transaction| transaction.expired == expired) {
+            if by_tid
+                .get(&tid)
+                .is_some_and(|transaction| transaction.expired == expired)
+            {
                 return Some((at, tid));
             }
             queue.pop_front();
@@ -332,37 +403,95 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn transaction(sent: Instant) -> Transaction {
-        let query = Query::Pma(pma::Query { attribute: 0x12, port: None });
-        Transaction { device: 0, lid: Lid(1), generation: 0, query, purpose: Purpose::Capabilities, sent, expired: false }
+        let query = Query::Pma(pma::Query {
+            attribute: 0x12,
+            port: None,
+        });
+        Transaction {
+            device: 0,
+            lid: Lid(1),
+            generation: 0,
+            query,
+            purpose: Purpose::Capabilities,
+            sent,
+            expired: false,
+        }
     }
 
     fn inflight(first_tid: u32) -> Inflight {
         let timeouts = |timeout, grace| Timeouts { timeout, grace };
-        Inflight::new(first_tid, (8, timeouts(5 * MS, 50 * MS)), (1, timeouts(1000 * MS, 1000 * MS)))
+        Inflight::new(
+            first_tid,
+            (8, timeouts(5 * MS, 50 * MS)),
+            (1, timeouts(1000 * MS, 1000 * MS)),
+        )
     }
 
     #[test]
     fn requests_to_the_subnet_manager_have_longer_timeouts_and_outlive_a_slot() {
         let mut inflight = inflight(1);
-        let path = inflight.insert(Transaction { purpose: Purpose::Path, ..transaction(Instant::ZERO) });
+        let path = inflight.insert(Transaction {
+            purpose: Purpose::Path,
+            ..transaction(Instant::ZERO)
+        });
         let agent = inflight.insert(transaction(Instant::ZERO));
-        assert_eq!((inflight.pending(), inflight.next_timeout()), (1, Some(Instant::ZERO + 5 * MS)));
+        assert_eq!(
+            (inflight.pending(), inflight.next_timeout()),
+            (1, Some(Instant::ZERO + 5 * MS))
+        );
         inflight.clear();
-        assert_eq!((inflight.find(agent), inflight.find(path).is_some(), inflight.pending()), (None, true, 0));
-        assert_eq!(inflight.next_expired(Instant::ZERO + 1000 * MS).map(|(tid, _)| tid), Some(path));
-        assert_eq!(inflight.next_given_up(Instant::ZERO + 1000 * MS).map(|(tid, _)| tid), Some(path));
+        assert_eq!(
+            (
+                inflight.find(agent),
+                inflight.find(path).is_some(),
+                inflight.pending()
+            ),
+            (None, true, 0)
+        );
+        assert_eq!(
+            inflight
+                .next_expired(Instant::ZERO + 1000 * MS)
+                .map(|(tid, _)| tid),
+            Some(path)
+        );
+        assert_eq!(
+            inflight
+                .next_given_up(Instant::ZERO + 1000 * MS)
+                .map(|(tid, _)| tid),
+            Some(path)
+        );
     }
 
     #[test]
     fn timeout_frees_the_place_and_the_end_of_the_grace_period_removes_the_transaction() {
         let mut inflight = inflight(1);
         let tid = inflight.insert(transaction(Instant::ZERO));
-        assert_eq!((inflight.pending(), inflight.next_timeout()), (1, Some(Instant::ZERO + 5 * MS)));
+        assert_eq!(
+            (inflight.pending(), inflight.next_timeout()),
+            (1, Some(Instant::ZERO + 5 * MS))
+        );
         assert_eq!(inflight.next_expired(Instant::ZERO + 4 * MS), None);
-        assert_eq!(inflight.next_expired(Instant::ZERO + 5 * MS).map(|(tid, _)| tid), Some(tid));
-        assert_eq!((inflight.pending(), inflight.next_timeout()), (0, Some(Instant::ZERO + 50 * MS)));
-        assert!(inflight.find(tid).is_some_and(|transaction| transaction.expired));
-        assert_eq!(inflight.next_given_up(Instant::ZERO + 50 * MS).map(|(tid, _)| tid), Some(tid));
+        assert_eq!(
+            inflight
+                .next_expired(Instant::ZERO + 5 * MS)
+                .map(|(tid, _)| tid),
+            Some(tid)
+        );
+        assert_eq!(
+            (inflight.pending(), inflight.next_timeout()),
+            (0, Some(Instant::ZERO + 50 * MS))
+        );
+        assert!(
+            inflight
+                .find(tid)
+                .is_some_and(|transaction| transaction.expired)
+        );
+        assert_eq!(
+            inflight
+                .next_given_up(Instant::ZERO + 50 * MS)
+                .map(|(tid, _)| tid),
+            Some(tid)
+        );
         assert_eq!(inflight.find(tid), None);
         assert_eq!(inflight.next_timeout(), None);
     }
@@ -370,16 +499,27 @@ mod tests {
     #[test]
     fn removed_transaction_does_not_expire() {
         let mut inflight = inflight(1);
-        let (first, second) = (inflight.insert(transaction(Instant::ZERO)), inflight.insert(transaction(Instant::ZERO + MS)));
+        let (first, second) = (
+            inflight.insert(transaction(Instant::ZERO)),
+            inflight.insert(transaction(Instant::ZERO + MS)),
+        );
         assert!(inflight.remove(first).is_some());
-        assert_eq!(inflight.next_expired(Instant::ZERO + 10 * MS).map(|(tid, _)| tid), Some(second));
+        assert_eq!(
+            inflight
+                .next_expired(Instant::ZERO + 10 * MS)
+                .map(|(tid, _)| tid),
+            Some(second)
+        );
         assert_eq!(inflight.next_expired(Instant::ZERO + 10 * MS), None);
     }
 
     #[test]
     fn tid_in_flight_is_not_used_again() {
         let mut inflight = inflight(u32::MAX);
-        let (last, wrapped) = (inflight.insert(transaction(Instant::ZERO)), inflight.insert(transaction(Instant::ZERO)));
+        let (last, wrapped) = (
+            inflight.insert(transaction(Instant::ZERO)),
+            inflight.insert(transaction(Instant::ZERO)),
+        );
         assert_eq!((last, wrapped), (Tid(u32::MAX), Tid(0)));
         inflight.next_tid = u32::MAX;
         assert_eq!(inflight.insert(transaction(Instant::ZERO)), Tid(1));
@@ -388,10 +528,19 @@ mod tests {
     #[test]
     fn past_tids_are_known_as_answered_or_given_up() {
         let mut inflight = inflight(1000);
-        let (answered, given_up) = (inflight.insert(transaction(Instant::ZERO)), inflight.insert(transaction(Instant::ZERO)));
+        let (answered, given_up) = (
+            inflight.insert(transaction(Instant::ZERO)),
+            inflight.insert(transaction(Instant::ZERO)),
+        );
         inflight.answer(answered);
         inflight.remove(given_up);
-        assert_eq!((inflight.past(answered), inflight.past(given_up)), (PastTid::Answered, PastTid::GivenUp));
-        assert_eq!((inflight.past(Tid(1002)), inflight.past(Tid(0xdead_beef))), (PastTid::Unknown, PastTid::Unknown));
+        assert_eq!(
+            (inflight.past(answered), inflight.past(given_up)),
+            (PastTid::Answered, PastTid::GivenUp)
+        );
+        assert_eq!(
+            (inflight.past(Tid(1002)), inflight.past(Tid(0xdead_beef))),
+            (PastTid::Unknown, PastTid::Unknown)
+        );
     }
 }

@@ -22,19 +22,29 @@ impl SweepPlan {
         let mut plan = Self::default();
         for device in &sampler.devices {
             let ports = device.ports.iter().map(|port| port.num).collect();
-            plan.devices.push(DevicePlan { guid: device.guid, lid: device.lid, kind: device.kind, ports });
-            plan.ports.extend(device.ports.iter().map(|port| PortIdentity {
+            plan.devices.push(DevicePlan {
                 guid: device.guid,
-                port: port.num,
                 lid: device.lid,
-                node: device.name.clone(),
                 kind: device.kind,
-                hops: device.hops,
-                peer: port.peer.as_ref().map(|peer| (peer.guid, peer.port, peer.name.clone())),
-                link: LinkRate::new(&port.width, &port.speed),
-                link_source: LinkSource::File,
-                mtu: None,
-                vls: None,
+                ports,
+            });
+            plan.ports.extend(device.ports.iter().map(|port| {
+                PortIdentity {
+                    guid: device.guid,
+                    port: port.num,
+                    lid: device.lid,
+                    node: device.name.clone(),
+                    kind: device.kind,
+                    hops: device.hops,
+                    peer: port
+                        .peer
+                        .as_ref()
+                        .map(|peer| (peer.guid, peer.port, peer.name.clone())),
+                    link: LinkRate::new(&port.width, &port.speed),
+                    link_source: LinkSource::File,
+                    mtu: None,
+                    vls: None,
+                }
             }));
         }
         plan

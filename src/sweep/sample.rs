@@ -92,7 +92,9 @@ impl<'a> Sample<'a> {
 
     /// Returns the cadence of the group at this index: it is queried once in this number of slots.
     pub fn every(&self, group: usize) -> u64 {
-        self.groups.get(group).map_or(1, |of| self.cadence.of(group, *of, self.circumstances).every.into())
+        self.groups.get(group).map_or(1, |of| {
+            self.cadence.of(group, *of, self.circumstances).every.into()
+        })
     }
 
     /// Returns the groups that are swept, in their order.

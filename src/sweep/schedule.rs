@@ -65,7 +65,12 @@ impl Schedule {
     /// Creates a schedule of slots with this interval, each `offset` after a multiple of the
     /// interval.
     pub fn new(interval: Duration, offset: Duration) -> Self {
-        Self { interval, offset, last: None, first: None }
+        Self {
+            interval,
+            offset,
+            last: None,
+            first: None,
+        }
     }
 
     /// Returns the number of the slot at a time of the wall clock, in nanoseconds since 1970.
@@ -81,20 +86,32 @@ impl Schedule {
 
     /// Returns the first slot that starts at this time of the wall clock or later.
     pub fn at_or_after(&self, wall: u64) -> u64 {
-        wall.saturating_sub(nanos(self.offset)).div_ceil(nanos(self.interval).max(1))
+        wall.saturating_sub(nanos(self.offset))
+            .div_ceil(nanos(self.interval).max(1))
     }
 
     /// Returns the start of a slot on the wall clock, in nanoseconds since 1970.
     pub fn start(&self, slot: u64) -> u64 {
-        slot.saturating_mul(nanos(self.interval)).saturating_add(nanos(self.offset))
+        slot.saturating_mul(nanos(self.interval))
+            .saturating_add(nanos(self.offset))
     }
 
     /// Returns the first slot after `now`. `wall` is the wall clock at `now`.
     pub fn next(&self, wall: u64, now: Instant) -> SlotStart {
-        let (interval, wall) = (nanos(self.interval).max(1), wall.saturating_sub(nanos(self.offset)));
+        let (interval, wall) = (
+            nanos(self.interval).max(1),
+            wall.saturating_sub(nanos(self.offset)),
+        );
         let next = wall / interval + 1;
-        let number = if self.last.is_some() { next } else { next.max(self.first.unwrap_or(0)) };
-        SlotStart { number, start: now + Duration::from_nanos(number * interval - wall) }
+        let number = if self.last.is_some() {
+            next
+        } else {
+            next.max(self.first.unwrap_or(0))
+        };
+        SlotStart {
+            number,
+            start: now + Duration::from_nanos(number * interval - wall),
+        }
     }
 
     /// Decides what to do with a slot at this instant.
@@ -111,13 +128,21 @@ impl Schedule {
     /// Records that a slot begins. Returns the gap since the last slot.
     pub fn begin(&mut self, slot: SlotStart) -> Gap {
         let Some(last) = self.last.replace(slot) else {
-            let missed = self.first.map_or(0, |first| slot.number.saturating_sub(first));
-            return Gap { missed, ..Gap::default() };
+            let missed = self
+                .first
+                .map_or(0, |first| slot.number.saturating_sub(first));
+            return Gap {
+                missed,
+                ..Gap::default()
+            };
         };
         let passed = (slot.start - last.start).as_secs_f64() / self.interval.as_secs_f64();
         let missed = (passed.round() as u64).saturating_sub(1);
         let expected = last.number + 1 + missed;
-        Gap { missed, stepped: (slot.number as f64 - expected as f64) * self.interval.as_secs_f64() }
+        Gap {
+            missed,
+            stepped: (slot.number as f64 - expected as f64) * self.interval.as_secs_f64(),
+        }
     }
 }
 
@@ -153,7 +178,11 @@ mod tests {
 
     impl Host {
         fn new(interval: Duration, offset: Duration) -> Self {
-            Self { schedule: Schedule::new(interval, offset), now: Instant::from_nanos(123_456_789), ahead: 1_795_000_000 * SECOND as i64 }
+            Self {
+                schedule: Schedule::new(interval, offset),
+                now: Instant::from_nanos(123_456_789),
+                ahead: 1_795_000_000 * SECOND as i64,
+            }
         }
 
         /// Waits for a slot in steps of at most `step`, and starts it.
@@ -184,7 +213,10 @@ mod tests {
             let mut host = Host::new(Duration::from_millis(100), offset);
             let (first, _) = host.slot(STEP);
             let wall = first.start.as_nanos() as i64 + host.ahead;
-            assert_eq!(wall as u64 - offset.as_nanos() as u64, first.number * 100_000_000);
+            assert_eq!(
+                wall as u64 - offset.as_nanos() as u64,
+                first.number * 100_000_000
+            );
             for next in 1..100 {
                 let (slot, gap) = host.slot(STEP);
                 assert_eq!((slot.number, gap), (first.number + next, Gap::default()));
@@ -199,7 +231,16 @@ mod tests {
         host.pass(Duration::from_millis(3_100));
         let (slot, gap) = host.slot(STEP);
         // The stall ended 0.1 s after the start of a slot. This slot is missed too.
-        assert_eq!((slot.number, gap), (first.number + 4, Gap { missed: 3, stepped: 0.0 }));
+        assert_eq!(
+            (slot.number, gap),
+            (
+                first.number + 4,
+                Gap {
+                    missed: 3,
+                    stepped: 0.0
+                }
+            )
+        );
         assert_eq!(host.slot(STEP).1, Gap::default());
     }
 
@@ -211,8 +252,18 @@ mod tests {
             host.ahead += hours * HOUR * SECOND as i64;
             let (slot, gap) = host.slot(STEP);
             assert_eq!(slot.number as i64, first.number as i64 + 1 + hours * HOUR);
-            assert_eq!(gap, Gap { missed: 0, stepped: (hours * HOUR) as f64 });
-            assert_eq!(slot.start - first.start, Duration::from_secs(1), "slots keep their distance");
+            assert_eq!(
+                gap,
+                Gap {
+                    missed: 0,
+                    stepped: (hours * HOUR) as f64
+                }
+            );
+            assert_eq!(
+                slot.start - first.start,
+                Duration::from_secs(1),
+                "slots keep their distance"
+            );
             assert_eq!(host.slot(STEP).1, Gap::default());
         }
     }
@@ -235,10 +286,22 @@ mod tests {
         host.slot(STEP);
         host.ahead += 8 * HOUR * SECOND as i64;
         let (_, gap) = host.slot(STEP);
-        assert_eq!(gap, Gap { missed: 0, stepped: (8 * HOUR) as f64 });
+        assert_eq!(
+            gap,
+            Gap {
+                missed: 0,
+                stepped: (8 * HOUR) as f64
+            }
+        );
         // If the monotonic clock continues during a suspension, slots are missed.
         host.pass(Duration::from_secs(8 * 3600));
-        assert_eq!(host.slot(STEP).1, Gap { missed: 8 * 3600, stepped: 0.0 });
+        assert_eq!(
+            host.slot(STEP).1,
+            Gap {
+                missed: 8 * 3600,
+                stepped: 0.0
+            }
+        );
         assert_eq!(host.slot(STEP).1, Gap::default());
     }
 
@@ -246,21 +309,33 @@ mod tests {
     fn handover_at_a_slot_loses_none_and_runs_none_twice() {
         for (interval, offset) in [(1000, 0), (1000, 500), (100, 0), (2500, 0)] {
             let schedule = |first| {
-                let mut schedule = Schedule::new(Duration::from_millis(interval), Duration::from_millis(offset));
+                let mut schedule = Schedule::new(
+                    Duration::from_millis(interval),
+                    Duration::from_millis(offset),
+                );
                 schedule.begin_with(first);
                 schedule
             };
             for wall in (10 * SECOND..16 * SECOND).step_by(70_000_000) {
                 let border = schedule(0).at_or_after(wall);
                 let start = schedule(0).start(border);
-                assert!(start >= wall && start - wall < interval * 1_000_000, "{start} {wall}");
+                assert!(
+                    start >= wall && start - wall < interval * 1_000_000,
+                    "{start} {wall}"
+                );
                 assert_eq!(schedule(0).number(start), border);
                 // A sampler that is early waits for the slot. A sampler that is late reports the
                 // slot as missed.
                 let mut early = schedule(border);
                 let slot = early.next(wall - 3 * SECOND, Instant::from_nanos(SECOND));
-                assert_eq!((slot.number, slot.start.as_nanos()), (border, SECOND + 3 * SECOND + (start - wall)));
-                assert_eq!((early.begin(slot), early.next(start, slot.start).number), (Gap::default(), border + 1));
+                assert_eq!(
+                    (slot.number, slot.start.as_nanos()),
+                    (border, SECOND + 3 * SECOND + (start - wall))
+                );
+                assert_eq!(
+                    (early.begin(slot), early.next(start, slot.start).number),
+                    (Gap::default(), border + 1)
+                );
                 let mut late = schedule(border);
                 let slot = late.next(start + 1, Instant::ZERO);
                 assert_eq!((slot.number, late.begin(slot).missed), (border + 1, 1));
@@ -275,7 +350,10 @@ mod tests {
         assert_eq!((slot.number, slot.start.as_nanos()), (11, SECOND - 1));
         let at = |nanos| schedule.verdict(slot, Instant::from_nanos(nanos));
         assert_eq!(at(0), Verdict::Wait(Duration::from_nanos(SECOND - 1)));
-        assert_eq!([at(SECOND - 1), at(SECOND + SECOND / 4)], [Verdict::Start; 2]);
+        assert_eq!(
+            [at(SECOND - 1), at(SECOND + SECOND / 4)],
+            [Verdict::Start; 2]
+        );
         assert_eq!(at(SECOND + SECOND / 3), Verdict::Missed);
     }
 }

@@ -35,7 +35,10 @@ pub struct SmpLimit {
 impl SmpLimit {
     /// Creates a limit without any SMP. `give_up` is the timeout that the kernel uses for an SMP.
     pub fn new(give_up: Duration) -> Self {
-        Self { held: VecDeque::with_capacity(MAX_SMPS), longest: give_up + KERNEL_LATENESS }
+        Self {
+            held: VecDeque::with_capacity(MAX_SMPS),
+            longest: give_up + KERNEL_LATENESS,
+        }
     }
 
     /// Records that an SMP is sent.
@@ -61,7 +64,11 @@ impl SmpLimit {
         while self.held.front().is_some_and(|(until, _)| *until <= now) {
             self.held.pop_front();
         }
-        if self.held.len() < MAX_SMPS { None } else { self.held.front().map(|(until, _)| *until) }
+        if self.held.len() < MAX_SMPS {
+            None
+        } else {
+            self.held.front().map(|(until, _)| *until)
+        }
     }
 }
 
@@ -81,7 +88,11 @@ mod tests {
         }
         assert_eq!(limit.free_at(start + 69 * MS), Some(start + 70 * MS));
         limit.ended(Tid(1000));
-        assert_eq!(limit.free_at(start), Some(start + 70 * MS), "no SMP of this process");
+        assert_eq!(
+            limit.free_at(start),
+            Some(start + 70 * MS),
+            "no SMP of this process"
+        );
         limit.ended(Tid(5));
         assert_eq!(limit.free_at(start), None);
         limit.sent(Tid(200), start + 10 * MS);

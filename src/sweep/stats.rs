@@ -105,7 +105,8 @@ pub struct RoundTrips {
 /// # Panics
 /// Never panics, because the bounds are constant and valid.
 pub fn durations() -> Histogram<u64> {
-    Histogram::new_with_bounds(1_000, 100_000_000_000, 2).expect("the bounds are constant and valid")
+    Histogram::new_with_bounds(1_000, 100_000_000_000, 2)
+        .expect("the bounds are constant and valid")
 }
 
 /// Creates a histogram of the durations of one device in nanoseconds: from 1 us to 10 s. It has
@@ -121,20 +122,30 @@ pub fn durations_of_one() -> Histogram<u64> {
 /// is too large for the format.
 pub fn encoded(histogram: &Histogram<u64>) -> Option<String> {
     let mut v2 = Vec::new();
-    V2DeflateSerializer::new().serialize(histogram, &mut v2).ok()?;
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut v2)
+        .ok()?;
     Some(BASE64.encode(v2))
 }
 
 impl Default for RoundTrips {
     fn default() -> Self {
-        Self { switch: durations(), hca: durations(), longest: Duration::ZERO }
+        Self {
+            switch: durations(),
+            hca: durations(),
+            longest: Duration::ZERO,
+        }
     }
 }
 
 impl RoundTrips {
     /// Records one round trip.
     pub fn record(&mut self, kind: NodeKind, rtt: Duration) {
-        let histogram = if kind == NodeKind::Switch { &mut self.switch } else { &mut self.hca };
+        let histogram = if kind == NodeKind::Switch {
+            &mut self.switch
+        } else {
+            &mut self.hca
+        };
         histogram.saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
         self.longest = self.longest.max(rtt);
     }
@@ -184,7 +195,12 @@ impl SlotStats {
         self.rtt.reset();
         (self.started, self.ended) = (now, now);
         self.ports = [0; Status::ALL.len()];
-        (self.mads_sent, self.send_errors, self.mads_late, self.mads_refused) = (0, 0, 0, 0);
+        (
+            self.mads_sent,
+            self.send_errors,
+            self.mads_late,
+            self.mads_refused,
+        ) = (0, 0, 0, 0);
         self.rejected = Rejected::default();
     }
 

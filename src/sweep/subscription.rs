@@ -108,7 +108,14 @@ pub enum Condition {
 impl Subscription {
     /// Creates a subscription that has sent nothing. TIDs count up from the seed.
     pub fn new(pkey_index: u16, seed: u64) -> Self {
-        let request = Request { state: RequestState::Due { at: Instant::ZERO, tries: 0 }, outcome: Outcome::Unknown, may_exist: false };
+        let request = Request {
+            state: RequestState::Due {
+                at: Instant::ZERO,
+                tries: 0,
+            },
+            outcome: Outcome::Unknown,
+            may_exist: false,
+        };
         Self {
             local: Local::default(),
             pkey_index,
@@ -130,29 +137,58 @@ impl Subscription {
             self.reported = None;
             self.reports.clear();
             for request in &mut self.requests {
-                *request = Request { state: RequestState::Due { at: now, tries: 0 }, outcome: Outcome::Unknown, may_exist: false };
+                *request = Request {
+                    state: RequestState::Due { at: now, tries: 0 },
+                    outcome: Outcome::Unknown,
+                    may_exist: false,
+                };
             }
         }
     }
 
     /// Returns the next MAD to send.
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<Target> {
-        let Local { sm_lid, sm_sl, is_down, .. } = self.local;
+        let Local {
+            sm_lid,
+            sm_sl,
+            is_down,
+            ..
+        } = self.local;
         if !sm_lid.is_unicast() || is_down {
             return None;
         }
         if let Some(reply) = self.replies.pop_front() {
             *mad = reply;
-            return Some(Target::general(sm_lid, sm_sl, self.pkey_index, Duration::ZERO));
+            return Some(Target::general(
+                sm_lid,
+                sm_sl,
+                self.pkey_index,
+                Duration::ZERO,
+            ));
         }
-        let is_due = |request: &Request| matches!(request.state, RequestState::Due { at, .. } if at <= now);
-        let (index, request) = self.requests.iter_mut().enumerate().find(|(_, request)| is_due(request))?;
-        let RequestState::Due { tries, .. } = request.state else { return None };
+        let is_due =
+            |request: &Request| matches!(request.state, RequestState::Due { at, .. } if at <= now);
+        let (index, request) = self
+            .requests
+            .iter_mut()
+            .enumerate()
+            .find(|(_, request)| is_due(request))?;
+        let RequestState::Due { tries, .. } = request.state else {
+            return None;
+        };
         let tid = Tid(self.next_tid);
         self.next_tid = self.next_tid.wrapping_add(1);
-        request.state = RequestState::Sent { tid, until: now + TIMEOUT, tries: tries + 1 };
+        request.state = RequestState::Sent {
+            tid,
+            until: now + TIMEOUT,
+            tries: tries + 1,
+        };
         request.may_exist |= !self.is_withdrawn;
-        InformInfo { trap: TRAPS[index], subscribe: !self.is_withdrawn }.emit(tid, mad);
+        InformInfo {
+            trap: TRAPS[index],
+            subscribe: !self.is_withdrawn,
+        }
+        .emit(tid, mad);
         Some(Target::general(sm_lid, sm_sl, self.pkey_index, TIMEOUT))
     }
 
@@ -167,25 +203,36 @@ impl Subscription {
             if self.replies.len() < MAX_REPLIES {
                 self.replies.push_back(reply);
             }
-            return (!self.is_repeated(Report { tid: tid_octets(mad), trap, at: now })).then_some(trap);
+            return (!self.is_repeated(Report {
+                tid: tid_octets(mad),
+                trap,
+                at: now,
+            }))
+            .then_some(trap);
         }
         let status = InformInfo::answer(mad, len)?;
         let answered = Header::parse(mad).tid;
-        let request =
-            self.requests.iter_mut().find(|request| matches!(request.state, RequestState::Sent { tid, .. } if tid == answered))?;
+        let request = self.requests.iter_mut().find(
+            |request| matches!(request.state, RequestState::Sent { tid, .. } if tid == answered),
+        )?;
         request.outcome = Outcome::Answered(status);
         if self.is_withdrawn {
             request.state = RequestState::Ended;
         } else {
             request.may_exist = status.is_ok();
-            request.state = RequestState::Due { at: now + RENEW_EVERY, tries: 0 };
+            request.state = RequestState::Due {
+                at: now + RENEW_EVERY,
+                tries: 0,
+            };
         }
         None
     }
 
     /// Returns whether the same report was received before, and remembers it.
     fn is_repeated(&mut self, report: Report) -> bool {
-        let is_same = |old: &Report| (old.tid, old.trap) == (report.tid, report.trap) && report.at < old.at + REPEATED_WITHIN;
+        let is_same = |old: &Report| {
+            (old.tid, old.trap) == (report.tid, report.trap) && report.at < old.at + REPEATED_WITHIN
+        };
         if self.reports.iter().any(is_same) {
             return true;
         }
@@ -199,14 +246,19 @@ impl Subscription {
     /// Handles timeouts. Returns the condition if it has changed since the last report.
     pub fn handle_timeout(&mut self, now: Instant) -> Option<Condition> {
         for request in &mut self.requests {
-            let RequestState::Sent { until, tries, .. } = request.state else { continue };
+            let RequestState::Sent { until, tries, .. } = request.state else {
+                continue;
+            };
             if now < until {
                 continue;
             }
             request.state = match (tries < TRIES, self.is_withdrawn) {
                 (true, _) => RequestState::Due { at: now, tries },
                 (false, true) => RequestState::Ended,
-                (false, false) => RequestState::Due { at: now + RENEW_EVERY, tries: 0 },
+                (false, false) => RequestState::Due {
+                    at: now + RENEW_EVERY,
+                    tries: 0,
+                },
             };
             if tries >= TRIES {
                 request.outcome = Outcome::Silent;
@@ -219,14 +271,22 @@ impl Subscription {
     /// Returns the condition if all requests have had their outcome.
     fn condition(&self) -> Option<Condition> {
         let sm_lid = self.local.sm_lid;
-        if self.is_withdrawn || self.requests.iter().any(|request| request.outcome == Outcome::Unknown) {
+        if self.is_withdrawn
+            || self
+                .requests
+                .iter()
+                .any(|request| request.outcome == Outcome::Unknown)
+        {
             return None;
         }
         let refusal = |request: &Request| match request.outcome {
             Outcome::Answered(status) => Some(status).filter(|status| !status.is_ok()),
             Outcome::Unknown | Outcome::Silent => None,
         };
-        let is_silent = self.requests.iter().any(|request| request.outcome == Outcome::Silent);
+        let is_silent = self
+            .requests
+            .iter()
+            .any(|request| request.outcome == Outcome::Silent);
         Some(match self.requests.iter().find_map(refusal) {
             Some(status) => Condition::Refused(sm_lid, status),
             None if is_silent => Condition::Silent(sm_lid),
@@ -238,13 +298,21 @@ impl Subscription {
     pub fn withdraw(&mut self, now: Instant) {
         self.is_withdrawn = true;
         for request in &mut self.requests {
-            request.state = if request.may_exist { RequestState::Due { at: now, tries: 0 } } else { RequestState::Ended };
+            request.state = if request.may_exist {
+                RequestState::Due { at: now, tries: 0 }
+            } else {
+                RequestState::Ended
+            };
         }
     }
 
     /// Returns whether a withdrawn subscription has ended.
     pub fn has_ended(&self) -> bool {
-        self.is_withdrawn && self.requests.iter().all(|request| request.state == RequestState::Ended)
+        self.is_withdrawn
+            && self
+                .requests
+                .iter()
+                .all(|request| request.state == RequestState::Ended)
     }
 }
 

@@ -51,7 +51,12 @@ const REST: u32 = 4;
 impl Window {
     /// Creates a window of `configured` MADs.
     pub fn new(configured: usize) -> Self {
-        Self { configured, now: configured, usual: None, rest: 0 }
+        Self {
+            configured,
+            now: configured,
+            usual: None,
+            rest: 0,
+        }
     }
 
     /// Returns the number of MADs that may be in flight now.
@@ -99,13 +104,24 @@ const BURST: u32 = 8;
 impl Pace {
     /// Creates a limit of MADs a second. 0 means no limit.
     pub fn new(most_per_second: u32) -> Self {
-        let spacing = if most_per_second == 0 { Duration::ZERO } else { Duration::from_secs(1) / most_per_second };
-        Self { spacing, due: Instant::ZERO }
+        let spacing = if most_per_second == 0 {
+            Duration::ZERO
+        } else {
+            Duration::from_secs(1) / most_per_second
+        };
+        Self {
+            spacing,
+            due: Instant::ZERO,
+        }
     }
 
     /// Returns the earliest time for the next MAD. This time can be in the past.
     pub fn next(&self) -> Instant {
-        Instant::from_nanos(self.due.as_nanos().saturating_sub(nanos(self.spacing * (BURST - 1))))
+        Instant::from_nanos(
+            self.due
+                .as_nanos()
+                .saturating_sub(nanos(self.spacing * (BURST - 1))),
+        )
     }
 
     /// Records that a MAD is sent.
@@ -125,11 +141,18 @@ mod tests {
     #[test]
     fn window_is_halved_when_more_mads_expire_than_usual_and_grows_again() {
         let mut window = Window::new(32);
-        assert_eq!([window.adapt(1000, 0), window.adapt(1000, 3)], [None; 2], "too few to halve the window");
+        assert_eq!(
+            [window.adapt(1000, 0), window.adapt(1000, 3)],
+            [None; 2],
+            "too few to halve the window"
+        );
         assert_eq!(window.adapt(1000, 100), Some(Change { from: 32, to: 16 }));
         let grown: Vec<_> = (0..12).map(|_| window.adapt(1000, 0)).collect();
         assert_eq!(grown[..11], [None; 11]);
-        assert_eq!((grown[11], window.now()), (Some(Change { from: 30, to: 32 }), 32));
+        assert_eq!(
+            (grown[11], window.now()),
+            (Some(Change { from: 30, to: 32 }), 32)
+        );
         assert_eq!(window.adapt(1000, 0), None);
     }
 
@@ -151,7 +174,10 @@ mod tests {
         let mut window = Window::new(32);
         window.adapt(1000, 0);
         // Here a switch becomes slow and stays slow.
-        let halved = (0..100).filter_map(|_| window.adapt(1000, 60)).filter(|change| change.to < change.from).count();
+        let halved = (0..100)
+            .filter_map(|_| window.adapt(1000, 60))
+            .filter(|change| change.to < change.from)
+            .count();
         assert_eq!((halved, window.now()), (1, 32));
     }
 
@@ -166,7 +192,10 @@ mod tests {
         }
         assert_eq!(sent[..8], [sent[0]; 8], "a burst is sent at once");
         for (place, at) in sent.iter().enumerate() {
-            let within = sent[place..].iter().take_while(|later| **later - *at < Duration::from_secs(1)).count();
+            let within = sent[place..]
+                .iter()
+                .take_while(|later| **later - *at < Duration::from_secs(1))
+                .count();
             assert!(within <= 1000 + BURST as usize, "{within} from {at:?}");
         }
         let mut free = Pace::new(0);

@@ -68,8 +68,11 @@ fn of_ports_report(text: &str, lines: &[Line<'_>], separated: &[Separated]) -> S
 }
 
 fn of_topology(text: &str) -> String {
-    let lines: Vec<_> =
-        text.lines().map(|line| line.strip_suffix('\r').unwrap_or(line)).map(|line| (line, Piece::parse(line).ok())).collect();
+    let lines: Vec<_> = text
+        .lines()
+        .map(|line| line.strip_suffix('\r').unwrap_or(line))
+        .map(|line| (line, Piece::parse(line).ok()))
+        .collect();
     let mut seen = Seen::default();
     for piece in lines.iter().filter_map(|(_, piece)| piece.as_ref()) {
         seen.piece(piece);
@@ -133,11 +136,17 @@ impl Seen {
     fn name(&mut self, kind: NodeKind, name: &str) {
         let mut words = name.split_whitespace().map(str::to_owned);
         match kind {
-            NodeKind::Switch if !name.trim().is_empty() => _ = self.switches.insert(name.to_owned()),
+            NodeKind::Switch if !name.trim().is_empty() => {
+                _ = self.switches.insert(name.to_owned())
+            }
             NodeKind::Router if !name.trim().is_empty() => _ = self.routers.insert(name.to_owned()),
             NodeKind::Hca => {
                 self.hosts.extend(words.next());
-                self.adapters.extend(words.next().filter(|word| !is_adapter(word) && !name.contains(sharp::NAME)));
+                self.adapters.extend(
+                    words
+                        .next()
+                        .filter(|word| !is_adapter(word) && !name.contains(sharp::NAME)),
+                );
             }
             NodeKind::Switch | NodeKind::Router => {}
         }
@@ -155,8 +164,17 @@ impl Seen {
                 self.guid(id.guid);
                 self.name(id.kind, name);
             }
-            Piece::Port(PortLine { guid, peer, peer_guid, peer_name, .. }) => {
-                [*guid, Some(peer.guid), *peer_guid].into_iter().flatten().for_each(|guid| self.guid(guid));
+            Piece::Port(PortLine {
+                guid,
+                peer,
+                peer_guid,
+                peer_name,
+                ..
+            }) => {
+                [*guid, Some(peer.guid), *peer_guid]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|guid| self.guid(guid));
                 self.name(peer.kind, peer_name.unwrap_or_default());
             }
         }
@@ -213,25 +231,42 @@ fn guids(originals: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
 /// Returns substitutes that sort like the originals. All have the same number of digits.
 fn numbered(originals: BTreeSet<String>, what: &str) -> BTreeMap<String, String> {
     let digits = originals.len().to_string().len().max(4);
-    (1..).zip(originals).map(|(number, original)| (original, format!("{what}{number:0digits$}"))).collect()
+    (1..)
+        .zip(originals)
+        .map(|(number, original)| (original, format!("{what}{number:0digits$}")))
+        .collect()
 }
 
 /// Returns whether a word identifies an HCA of a host: `mlx5_0`, `HCA-1`, `hfi1_0`. It contains no
 /// private name.
 fn is_adapter(word: &str) -> bool {
-    const FAMILIES: [&str; 8] = ["mlx4_", "mlx5_", "mthca", "qib", "hfi1_", "ipath", "HCA-", "ibp"];
+    const FAMILIES: [&str; 8] = [
+        "mlx4_", "mlx5_", "mthca", "qib", "hfi1_", "ipath", "HCA-", "ibp",
+    ];
     let number = FAMILIES.iter().find_map(|family| word.strip_prefix(family));
-    number.is_some_and(|number| (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit()))
+    number.is_some_and(|number| {
+        (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// Returns width and speed. Unknown words are replaced by the symbols for unknown ones, because the
 /// words come from the file and may contain anything.
 fn rate(rate: &LinkRate) -> (&str, &str) {
     const WIDTHS: [&str; 5] = ["1x", "2x", "4x", "8x", "12x"];
-    const SPEEDS: [&str; 9] = ["SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR"];
-    let known =
-        |word: &'static str, words: &[&'static str], found: &str| words.iter().find(|word| **word == found).copied().unwrap_or(word);
-    (known("??", &WIDTHS, &rate.width), known("???", &SPEEDS, &rate.speed))
+    const SPEEDS: [&str; 9] = [
+        "SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR",
+    ];
+    let known = |word: &'static str, words: &[&'static str], found: &str| {
+        words
+            .iter()
+            .find(|word| **word == found)
+            .copied()
+            .unwrap_or(word)
+    };
+    (
+        known("??", &WIDTHS, &rate.width),
+        known("???", &SPEEDS, &rate.speed),
+    )
 }
 
 impl Substitutes {
@@ -240,7 +275,9 @@ impl Substitutes {
     }
 
     fn name(&self, kind: NodeKind, name: &str) -> String {
-        let of = |names: &BTreeMap<String, String>, name: &str| names.get(name).cloned().unwrap_or_default();
+        let of = |names: &BTreeMap<String, String>, name: &str| {
+            names.get(name).cloned().unwrap_or_default()
+        };
         match kind {
             NodeKind::Switch => of(&self.switches, name),
             NodeKind::Router => of(&self.routers, name),
@@ -265,14 +302,25 @@ impl Substitutes {
                 NodeKind::Hca => "CA",
                 NodeKind::Router => "RT",
             };
-            format!("{kind} {:5} {:2} {}", end.lid.0, end.port.0, self.guid(end.guid))
+            format!(
+                "{kind} {:5} {:2} {}",
+                end.lid.0,
+                end.port.0,
+                self.guid(end.guid)
+            )
         };
         let (width, speed) = rate(&line.rate);
         let own = self.name(line.end.kind, &names.own);
         // Writing to a String cannot fail.
         let _ = match line.peer {
             Some(peer) => {
-                write!(out, "{} {width} {speed} - {} ( '{own}' - '{}' )", end(line.end), end(peer), self.name(peer.kind, &names.peer))
+                write!(
+                    out,
+                    "{} {width} {speed} - {} ( '{own}' - '{}' )",
+                    end(line.end),
+                    end(peer),
+                    self.name(peer.kind, &names.peer)
+                )
             }
             None => write!(out, "{} {width} {speed}{:36}'{own}'", end(line.end), ""),
         };
@@ -288,7 +336,10 @@ impl Substitutes {
             };
             format!("\"{letter}-{:016x}\"", self.guid(guid).0)
         };
-        let in_parentheses = |guid: Option<Guid>| guid.map(|guid| format!("({:x})", self.guid(guid).0)).unwrap_or_default();
+        let in_parentheses = |guid: Option<Guid>| {
+            guid.map(|guid| format!("({:x})", self.guid(guid).0))
+                .unwrap_or_default()
+        };
         // Writing to a String cannot fail.
         let _ = match piece {
             // This line may be the only one that shows the format.
@@ -298,10 +349,22 @@ impl Substitutes {
             Piece::VendorId(number) => write!(out, "vendid={number:#x}"),
             Piece::DeviceId(number) => write!(out, "devid={number:#x}"),
             Piece::SystemImage(guid) => write!(out, "sysimgguid={:#x}", self.guid(*guid).0),
-            Piece::NodeGuid(NodeKind::Router, guid) => write!(out, "rtguid={:#x}", self.guid(*guid).0),
+            Piece::NodeGuid(NodeKind::Router, guid) => {
+                write!(out, "rtguid={:#x}", self.guid(*guid).0)
+            }
             Piece::NodeGuid(_, guid) => write!(out, "caguid={:#x}", self.guid(*guid).0),
-            Piece::SwitchGuid(node, port) => write!(out, "switchguid={:#x}{}", self.guid(*node).0, in_parentheses(*port)),
-            Piece::Header(Header { id: node, ports, name, lid }) => {
+            Piece::SwitchGuid(node, port) => write!(
+                out,
+                "switchguid={:#x}{}",
+                self.guid(*node).0,
+                in_parentheses(*port)
+            ),
+            Piece::Header(Header {
+                id: node,
+                ports,
+                name,
+                lid,
+            }) => {
                 let name = self.name(node.kind, name);
                 let (word, tail) = match node.kind {
                     NodeKind::Switch => ("Switch", format!(" enhanced port 0 lid {lid} lmc 0")),
@@ -310,12 +373,32 @@ impl Substitutes {
                 };
                 write!(out, "{word}\t{ports} {}\t\t# \"{name}\"{tail}", id(*node))
             }
-            Piece::Port(PortLine { port, guid, lid, peer, peer_port, peer_guid, peer_name, peer_lid, rate: link }) => {
-                let own = lid.map(|lid| format!(" lid {lid} lmc 0")).unwrap_or_default();
-                let far = peer_name.map(|name| format!(" \"{}\"", self.name(peer.kind, name))).unwrap_or_default();
-                let rest = peer_lid.map(|lid| format!(" lid {lid} {}{}", rate(link).0, rate(link).1)).unwrap_or_default();
+            Piece::Port(PortLine {
+                port,
+                guid,
+                lid,
+                peer,
+                peer_port,
+                peer_guid,
+                peer_name,
+                peer_lid,
+                rate: link,
+            }) => {
+                let own = lid
+                    .map(|lid| format!(" lid {lid} lmc 0"))
+                    .unwrap_or_default();
+                let far = peer_name
+                    .map(|name| format!(" \"{}\"", self.name(peer.kind, name)))
+                    .unwrap_or_default();
+                let rest = peer_lid
+                    .map(|lid| format!(" lid {lid} {}{}", rate(link).0, rate(link).1))
+                    .unwrap_or_default();
                 let (own_guid, peer_guid) = (in_parentheses(*guid), in_parentheses(*peer_guid));
-                write!(out, "[{port}]{own_guid}\t{}[{peer_port}]{peer_guid}\t\t#{own}{far}{rest}", id(*peer))
+                write!(
+                    out,
+                    "[{port}]{own_guid}\t{}[{peer_port}]{peer_guid}\t\t#{own}{far}{rest}",
+                    id(*peer)
+                )
             }
         };
     }
@@ -329,7 +412,8 @@ mod tests {
     use crate::topology::net_file::{self, NetFile};
 
     const PLAIN: &[u8] = include_bytes!("../../tests/data/fabrics/loginoff-fdr10-qdr.topo");
-    const REPORT: &[u8] = include_bytes!("../../tests/data/fabrics/loginoff-fdr10-qdr.reconstructed.p");
+    const REPORT: &[u8] =
+        include_bytes!("../../tests/data/fabrics/loginoff-fdr10-qdr.reconstructed.p");
     const LOOPS: &[u8] = include_bytes!("../../tests/data/fabrics/ibtopotool-3.topo");
     const SHARP: &[u8] = include_bytes!("../../tests/data/fabrics/treydock-test2.p");
 
@@ -339,13 +423,36 @@ mod tests {
 
     #[test]
     fn stand_ins_of_a_fabric_are_those_of_its_net_file() {
-        let (original, anonymous) = (read(REPORT), read(anonymise(REPORT, "net").unwrap().as_bytes()));
+        let (original, anonymous) = (
+            read(REPORT),
+            read(anonymise(REPORT, "net").unwrap().as_bytes()),
+        );
         let devices = original.fabric.devices();
-        let peers = devices.iter().flat_map(|device| device.linked()).map(|(_, peer)| (peer.kind, peer.guid, &*peer.name));
-        let stand_ins = StandIns::new(devices.iter().map(|device| (device.kind, device.guid, &*device.name)).chain(peers));
-        let by_stand_ins: Vec<_> =
-            devices.iter().map(|device| (stand_ins.guid(device.guid), stand_ins.name(device.kind, &device.name))).collect();
-        let by_file: Vec<_> = anonymous.fabric.devices().iter().map(|device| (device.guid, device.name.clone())).collect();
+        let peers = devices
+            .iter()
+            .flat_map(|device| device.linked())
+            .map(|(_, peer)| (peer.kind, peer.guid, &*peer.name));
+        let stand_ins = StandIns::new(
+            devices
+                .iter()
+                .map(|device| (device.kind, device.guid, &*device.name))
+                .chain(peers),
+        );
+        let by_stand_ins: Vec<_> = devices
+            .iter()
+            .map(|device| {
+                (
+                    stand_ins.guid(device.guid),
+                    stand_ins.name(device.kind, &device.name),
+                )
+            })
+            .collect();
+        let by_file: Vec<_> = anonymous
+            .fabric
+            .devices()
+            .iter()
+            .map(|device| (device.guid, device.name.clone()))
+            .collect();
         assert_eq!(by_stand_ins, by_file);
     }
 
@@ -353,20 +460,46 @@ mod tests {
     fn shape(net: &NetFile) -> Vec<String> {
         let devices = net.fabric.devices();
         let rank = |guid: Guid| devices.iter().position(|device| device.guid == guid);
-        let mut hosts: Vec<_> = devices.iter().filter(|device| device.kind == NodeKind::Hca).map(|device| device.host()).collect();
+        let mut hosts: Vec<_> = devices
+            .iter()
+            .filter(|device| device.kind == NodeKind::Hca)
+            .map(|device| device.host())
+            .collect();
         hosts.sort_unstable();
         hosts.dedup();
         let describe = |device: &crate::topology::Device| {
             let ports = device.ports.iter().map(|port| {
-                let peer = port.peer.as_ref().map(|peer| (rank(peer.guid), peer.lid, peer.port, peer.kind));
-                (port.num, port.line, port.rate.data_gbps().map(|rate| rate as u64), peer)
+                let peer = port
+                    .peer
+                    .as_ref()
+                    .map(|peer| (rank(peer.guid), peer.lid, peer.port, peer.kind));
+                (
+                    port.num,
+                    port.line,
+                    port.rate.data_gbps().map(|rate| rate as u64),
+                    peer,
+                )
             });
-            let host = hosts.iter().position(|host| device.kind == NodeKind::Hca && *host == device.host());
-            let node = (device.node.guid.map(|node| device.guid.0 - node.0), device.node.device_id, device.node.ports);
+            let host = hosts
+                .iter()
+                .position(|host| device.kind == NodeKind::Hca && *host == device.host());
+            let node = (
+                device.node.guid.map(|node| device.guid.0 - node.0),
+                device.node.device_id,
+                device.node.ports,
+            );
             let is_sharp = net.fabric.is_aggregation_node(device);
-            format!("{:?} {} {host:?} {node:?} {is_sharp} {:?}", device.lid, device.kind, ports.collect::<Vec<_>>())
+            format!(
+                "{:?} {} {host:?} {node:?} {is_sharp} {:?}",
+                device.lid,
+                device.kind,
+                ports.collect::<Vec<_>>()
+            )
         };
-        let remarks = net.remarks.iter().map(|remark| format!("{} {:?}", remark.line, remark.kind));
+        let remarks = net
+            .remarks
+            .iter()
+            .map(|remark| format!("{} {:?}", remark.line, remark.kind));
         devices.iter().map(describe).chain(remarks).collect()
     }
 
@@ -377,7 +510,14 @@ mod tests {
             let text = anonymise(bytes, "net").unwrap();
             assert_eq!(shape(&read(text.as_bytes())), shape(&original), "{text}");
             for device in original.fabric.devices() {
-                for guid in [Some(device.guid), device.node.guid, device.node.system_image].into_iter().flatten() {
+                for guid in [
+                    Some(device.guid),
+                    device.node.guid,
+                    device.node.system_image,
+                ]
+                .into_iter()
+                .flatten()
+                {
                     assert!(!text.contains(&format!("{:x}", guid.0)), "{guid}");
                 }
                 assert!(!text.contains(device.host()), "{}", device.name);
@@ -389,21 +529,50 @@ mod tests {
 
     #[test]
     fn hca_identifier_stays_and_other_words_are_removed() {
-        let line = |lid: u16, name: &str| format!("CA {lid:5}  1 0x{lid:016x} 4x EDR                                    '{name}'\n");
-        let text =
-            [line(100, "zeus mlx5_0"), line(200, "ares mlx5_1 of Anna"), line(300, "zeus Annas-card"), line(400, "zeus Aggregation Node")]
-                .concat();
-        let names: Vec<_> =
-            read(anonymise(text.as_bytes(), "net").unwrap().as_bytes()).fabric.devices().iter().map(|device| device.name.clone()).collect();
-        assert_eq!(names, ["host0002 mlx5_0", "host0001 mlx5_1", "host0002 ca0001", "host0002 Aggregation Node"]);
+        let line = |lid: u16, name: &str| {
+            format!(
+                "CA {lid:5}  1 0x{lid:016x} 4x EDR                                    '{name}'\n"
+            )
+        };
+        let text = [
+            line(100, "zeus mlx5_0"),
+            line(200, "ares mlx5_1 of Anna"),
+            line(300, "zeus Annas-card"),
+            line(400, "zeus Aggregation Node"),
+        ]
+        .concat();
+        let names: Vec<_> = read(anonymise(text.as_bytes(), "net").unwrap().as_bytes())
+            .fabric
+            .devices()
+            .iter()
+            .map(|device| device.name.clone())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "host0002 mlx5_0",
+                "host0001 mlx5_1",
+                "host0002 ca0001",
+                "host0002 Aggregation Node"
+            ]
+        );
     }
 
     #[test]
     fn comments_and_noise_are_removed() {
         let secret = "ibwarn: on the-secret-host\n";
-        let text = [secret, &String::from_utf8_lossy(PLAIN), "# the-secret-host\n", secret].concat();
+        let text = [
+            secret,
+            &String::from_utf8_lossy(PLAIN),
+            "# the-secret-host\n",
+            secret,
+        ]
+        .concat();
         let written = anonymise(text.as_bytes(), "net").unwrap();
-        assert!(!written.contains("secret") && !written.contains("24be05"), "{written}");
+        assert!(
+            !written.contains("secret") && !written.contains("24be05"),
+            "{written}"
+        );
         assert_eq!(written.lines().count(), text.lines().count());
     }
 
@@ -411,13 +580,19 @@ mod tests {
     #[test]
     fn unreadable_line_changes_neither_format_nor_node() {
         let port = "[1](11) \t\"S-0000000000000020\"[1]\t\t# lid 3 lmc 0 \"b\" lid 2 4xHDR\n";
-        let broken_node = format!("Ca\t1 \"H-0000000000000010\"\t\t# \"a\"\n{port}Ca\t1 \"H-00\n{port}");
-        let broken_facts = format!("Ca\t1 \"H-0000000000000010\"\t\t# \"a\"\n{port}vendid=0xx\n{port}");
+        let broken_node =
+            format!("Ca\t1 \"H-0000000000000010\"\t\t# \"a\"\n{port}Ca\t1 \"H-00\n{port}");
+        let broken_facts =
+            format!("Ca\t1 \"H-0000000000000010\"\t\t# \"a\"\n{port}vendid=0xx\n{port}");
         let heading_only = format!("# Topology file: of Zeus\n{port}");
         let not_even_guids = "caguid=0x-1\nSW     4  2 0x0000000000200006 4x SDR                                    'a'\n".to_owned();
         for text in [broken_node, broken_facts, heading_only, not_even_guids] {
             let written = anonymise(text.as_bytes(), "net").unwrap();
-            assert_eq!(shape(&read(written.as_bytes())), shape(&read(text.as_bytes())), "{written}");
+            assert_eq!(
+                shape(&read(written.as_bytes())),
+                shape(&read(text.as_bytes())),
+                "{written}"
+            );
         }
     }
 

@@ -34,8 +34,15 @@ impl Graph {
             list.sort_unstable();
             list.dedup();
         }
-        let forwards = fabric.devices().iter().map(|device| device.kind == NodeKind::Switch).collect();
-        Self { neighbours, forwards }
+        let forwards = fabric
+            .devices()
+            .iter()
+            .map(|device| device.kind == NodeKind::Switch)
+            .collect();
+        Self {
+            neighbours,
+            forwards,
+        }
     }
 
     /// Returns the devices at the other ends of the links of a device, ascending.
@@ -82,11 +89,19 @@ impl Graph {
     /// is not a switch.
     pub fn tiers(&self, fabric: &Fabric) -> Vec<u16> {
         let is_leaf = |id: DeviceId| {
-            let adapter = |device: &super::Device| device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device);
-            self.neighbours(id).iter().any(|neighbour| adapter(fabric.device(*neighbour)))
+            let adapter = |device: &super::Device| {
+                device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device)
+            };
+            self.neighbours(id)
+                .iter()
+                .any(|neighbour| adapter(fabric.device(*neighbour)))
         };
         let switch = |id: &DeviceId| fabric.device(*id).kind == NodeKind::Switch;
-        let leaves = fabric.iter().map(|(id, _)| id).filter(switch).filter(|id| is_leaf(*id));
+        let leaves = fabric
+            .iter()
+            .map(|(id, _)| id)
+            .filter(switch)
+            .filter(|id| is_leaf(*id));
         let hops = self.hops_from(leaves);
         let tier = |(id, device): (DeviceId, &super::Device)| match hops[id.0 as usize] {
             UNREACHABLE => 0,
@@ -130,20 +145,42 @@ const BLOCK: usize = u64::BITS as usize;
 
 impl Graph {
     /// Computes the distances from groups of one or more devices, in parallel.
-    pub fn distances<P: Iterator<Item = DeviceId>>(&self, groups: impl Iterator<Item = P>) -> Distances<'_> {
+    pub fn distances<P: Iterator<Item = DeviceId>>(
+        &self,
+        groups: impl Iterator<Item = P>,
+    ) -> Distances<'_> {
         let mut columns = 0..;
-        let place = |forwards: &bool| if *forwards { columns.next().map_or(Place::Other, Place::Switch) } else { Place::Other };
+        let place = |forwards: &bool| {
+            if *forwards {
+                columns.next().map_or(Place::Other, Place::Switch)
+            } else {
+                Place::Other
+            }
+        };
         let mut places: Vec<_> = self.forwards.iter().map(place).collect();
         let between = |switch| self.switches_beside(&places, switch).collect();
-        let trunks: Vec<Vec<u32>> =
-            (0..).map(DeviceId).zip(&self.forwards).filter(|(_, forwards)| **forwards).map(|(id, _)| between(id)).collect();
+        let trunks: Vec<Vec<u32>> = (0..)
+            .map(DeviceId)
+            .zip(&self.forwards)
+            .filter(|(_, forwards)| **forwards)
+            .map(|(id, _)| between(id))
+            .collect();
         let groups: Vec<Vec<_>> = groups.map(Iterator::collect).map(sorted).collect();
         let first = |device: &DeviceId| match places[device.0 as usize] {
             Place::Switch(column) => vec![(column, 0)],
-            _ => self.switches_beside(&places, *device).map(|column| (column, 1)).collect(),
+            _ => self
+                .switches_beside(&places, *device)
+                .map(|column| (column, 1))
+                .collect(),
         };
-        let starts: Vec<Vec<_>> = groups.iter().map(|group| group.iter().flat_map(first).collect()).collect();
-        let blocks = starts.par_chunks(BLOCK).map(|starts| spread(&trunks, starts)).collect();
+        let starts: Vec<Vec<_>> = groups
+            .iter()
+            .map(|group| group.iter().flat_map(first).collect())
+            .collect();
+        let blocks = starts
+            .par_chunks(BLOCK)
+            .map(|starts| spread(&trunks, starts))
+            .collect();
         let mut members: Vec<_> = groups.iter().flatten().copied().collect();
         members.sort_unstable();
         for (index, neighbours) in self.neighbours.iter().enumerate() {
@@ -154,12 +191,27 @@ impl Graph {
                 places[index] = Place::OnSwitch(column);
             }
         }
-        Distances { graph: self, blocks, places, groups }
+        Distances {
+            graph: self,
+            blocks,
+            places,
+            groups,
+        }
     }
 
     /// Returns the columns of the switches to which a device is linked.
-    fn switches_beside<'a>(&'a self, places: &'a [Place], device: DeviceId) -> impl Iterator<Item = u32> + 'a {
-        self.neighbours(device).iter().filter_map(|id| if let Place::Switch(column) = places[id.0 as usize] { Some(column) } else { None })
+    fn switches_beside<'a>(
+        &'a self,
+        places: &'a [Place],
+        device: DeviceId,
+    ) -> impl Iterator<Item = u32> + 'a {
+        self.neighbours(device).iter().filter_map(|id| {
+            if let Place::Switch(column) = places[id.0 as usize] {
+                Some(column)
+            } else {
+                None
+            }
+        })
     }
 }
 
@@ -189,7 +241,12 @@ impl Distances<'_> {
             _ if is_member(id) => 1,
             _ => UNREACHABLE,
         };
-        self.graph.neighbours(device).iter().map(from).min().unwrap_or(UNREACHABLE)
+        self.graph
+            .neighbours(device)
+            .iter()
+            .map(from)
+            .min()
+            .unwrap_or(UNREACHABLE)
     }
 }
 
@@ -212,10 +269,15 @@ fn spread(trunks: &[Vec<u32>], starts: &[Vec<(u32, u16)>]) -> Vec<u16> {
             *word |= bits;
         };
         for (column, bits) in reached.drain(..) {
-            trunks[column as usize].iter().for_each(|neighbour| arrive(*neighbour, bits));
+            trunks[column as usize]
+                .iter()
+                .for_each(|neighbour| arrive(*neighbour, bits));
         }
         for (group, start) in starts.iter().enumerate().filter(|_| distance <= 1) {
-            start.iter().filter(|(_, first)| *first == distance).for_each(|(column, _)| arrive(*column, 1 << group));
+            start
+                .iter()
+                .filter(|(_, first)| *first == distance)
+                .for_each(|(column, _)| arrive(*column, 1 << group));
         }
         for column in touched.drain(..) {
             let index = column as usize;
@@ -261,7 +323,9 @@ mod tests {
             used[*b] += 1;
             net.cable((nodes[*a], used[*a]), (nodes[*b], used[*b]));
         }
-        ports_report::parse(net.ports_report().as_bytes(), "tangle").unwrap().fabric
+        ports_report::parse(net.ports_report().as_bytes(), "tangle")
+            .unwrap()
+            .fabric
     }
 
     proptest! {

@@ -36,7 +36,11 @@ pub(super) struct Line<'a> {
 impl<'a> Line<'a> {
     /// Returns the GUIDs and the unseparated names of both ends.
     pub(super) fn names(&self) -> names::Entry<'a> {
-        names::Entry { own: self.end.guid, peer: self.peer.map(|peer| peer.guid), raw: self.names }
+        names::Entry {
+            own: self.end.guid,
+            peer: self.peer.map(|peer| peer.guid),
+            raw: self.names,
+        }
     }
 }
 
@@ -54,7 +58,14 @@ pub(super) type Key = (Guid, PortNum);
 
 impl End {
     pub(super) fn key(&self) -> Key {
-        (self.guid, if self.kind == NodeKind::Switch { PortNum(0) } else { self.port })
+        (
+            self.guid,
+            if self.kind == NodeKind::Switch {
+                PortNum(0)
+            } else {
+                self.port
+            },
+        )
     }
 }
 
@@ -82,11 +93,16 @@ impl<'a> Words<'a> {
         let end = rest.find(' ').unwrap_or(rest.len());
         let (word, rest) = rest.split_at(end);
         self.0 = rest;
-        if word.is_empty() { Err(ParseError::new("the end of the line", expected)) } else { Ok(word) }
+        if word.is_empty() {
+            Err(ParseError::new("the end of the line", expected))
+        } else {
+            Ok(word)
+        }
     }
 
     pub(super) fn lid(&mut self) -> Result<Lid, ParseError> {
-        number(self.next(A_LID)?, A_LID, 0..=u64::from(Lid::MAX_UNICAST.0)).map(|lid| Lid(lid as u16))
+        number(self.next(A_LID)?, A_LID, 0..=u64::from(Lid::MAX_UNICAST.0))
+            .map(|lid| Lid(lid as u16))
     }
 
     pub(super) fn port(&mut self) -> Result<PortNum, ParseError> {
@@ -102,16 +118,27 @@ pub(super) fn port(word: &str) -> Result<PortNum, ParseError> {
 }
 
 /// Parses a number of decimal digits.
-pub(super) fn number(word: &str, expected: &'static str, range: RangeInclusive<u64>) -> Result<u64, ParseError> {
+pub(super) fn number(
+    word: &str,
+    expected: &'static str,
+    range: RangeInclusive<u64>,
+) -> Result<u64, ParseError> {
     let digits = word.bytes().all(|byte| byte.is_ascii_digit());
-    let number = word.parse().ok().filter(|number| digits && range.contains(number));
+    let number = word
+        .parse()
+        .ok()
+        .filter(|number| digits && range.contains(number));
     number.ok_or_else(|| ParseError::new(shorten(word), expected))
 }
 
 /// Shortens a text for a message. Without this, a message could contain a whole binary file.
 pub(super) fn shorten(text: &str) -> String {
     const MOST: usize = 48;
-    if text.chars().count() <= MOST { text.to_owned() } else { text.chars().take(MOST).chain(['…']).collect() }
+    if text.chars().count() <= MOST {
+        text.to_owned()
+    } else {
+        text.chars().take(MOST).chain(['…']).collect()
+    }
 }
 
 /// The line of a port that is used: the first one.
@@ -129,7 +156,14 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
     let mut seen: FxHashMap<Key, Seen> = FxHashMap::default();
     let mut lids: FxHashMap<Lid, Key> = FxHashMap::default();
     for (line, names) in lines.into_iter().zip(separated) {
-        let Line { position, end, node, rate, peer, .. } = line;
+        let Line {
+            position,
+            end,
+            node,
+            rate,
+            peer,
+            ..
+        } = line;
         let mut remark = |kind, text| remarks.push(Remark::new(position, kind, text));
         if let Some(first) = seen.get(&(end.guid, end.port)) {
             let there = first.position;
@@ -140,8 +174,15 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
             };
             // Two files may overlap. So equal lines of a port in two files are no fault.
             if there.file == position.file || first.peer != peer || first.lid != end.lid {
-                let whose = if there.file == position.file { "" } else { " of an earlier file" };
-                let text = format!("port {} of {} {how} line {}{whose}, which counts", end.port, end.guid, there.line);
+                let whose = if there.file == position.file {
+                    ""
+                } else {
+                    " of an earlier file"
+                };
+                let text = format!(
+                    "port {} of {} {how} line {}{whose}, which counts",
+                    end.port, end.guid, there.line
+                );
                 remark(RemarkKind::Repeated, text);
             }
             if let Some(device) = devices.get_mut(&end.key()) {
@@ -155,18 +196,32 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
             if holder != key {
                 remark(
                     RemarkKind::DuplicateLid,
-                    format!("LID {} of {} already belongs to {}, which keeps it", end.lid, end.guid, holder.0),
+                    format!(
+                        "LID {} of {} already belongs to {}, which keeps it",
+                        end.lid, end.guid, holder.0
+                    ),
                 );
                 continue;
             }
         }
         if names.ambiguous {
-            remark(RemarkKind::AmbiguousName, format!("cannot separate the names of both ends in {}", shorten(&names.own)));
+            remark(
+                RemarkKind::AmbiguousName,
+                format!(
+                    "cannot separate the names of both ends in {}",
+                    shorten(&names.own)
+                ),
+            );
         }
         let device = match devices.entry(key) {
-            Entry::Vacant(entry) => {
-                entry.insert(Device { guid: end.guid, lid: end.lid, kind: end.kind, name: names.own, node, ports: Vec::new() })
-            }
+            Entry::Vacant(entry) => entry.insert(Device {
+                guid: end.guid,
+                lid: end.lid,
+                kind: end.kind,
+                name: names.own,
+                node,
+                ports: Vec::new(),
+            }),
             Entry::Occupied(entry) => entry.into_mut(),
         };
         if (device.kind, device.lid) != (end.kind, end.lid) {
@@ -177,9 +232,28 @@ pub(super) fn assemble(lines: Vec<Line<'_>>, remarks: &mut Vec<Remark>) -> Fabri
             remark(RemarkKind::Contradiction, text);
         }
         device.node.complete(node);
-        seen.insert((end.guid, end.port), Seen { position, lid: end.lid, peer });
-        let peer = peer.map(|peer| Peer { guid: peer.guid, lid: peer.lid, port: peer.port, kind: peer.kind, name: names.peer });
-        device.ports.push(Port { num: end.port, rate, peer, line: position.line, file: position.file });
+        seen.insert(
+            (end.guid, end.port),
+            Seen {
+                position,
+                lid: end.lid,
+                peer,
+            },
+        );
+        let peer = peer.map(|peer| Peer {
+            guid: peer.guid,
+            lid: peer.lid,
+            port: peer.port,
+            kind: peer.kind,
+            name: names.peer,
+        });
+        device.ports.push(Port {
+            num: end.port,
+            rate,
+            peer,
+            line: position.line,
+            file: position.file,
+        });
     }
     let fabric = Fabric::new(devices.into_values().collect());
     compare_ends(&fabric, remarks);
@@ -192,17 +266,34 @@ fn compare_ends(fabric: &Fabric, remarks: &mut Vec<Remark>) {
     for device in fabric.devices() {
         for (port, peer) in device.linked() {
             let mut remark = |kind, text| remarks.push(Remark::new(port.position(), kind, text));
-            let (own, far) = (format!("port {} of {}", port.num, device.guid), format!("port {} of {}", peer.port, peer.guid));
-            if peer.guid == device.guid && (device.kind == NodeKind::Switch || peer.port == port.num) {
-                remark(RemarkKind::Loop, format!("{own} is cabled to port {} of the same device", peer.port));
+            let (own, far) = (
+                format!("port {} of {}", port.num, device.guid),
+                format!("port {} of {}", peer.port, peer.guid),
+            );
+            if peer.guid == device.guid
+                && (device.kind == NodeKind::Switch || peer.port == port.num)
+            {
+                remark(
+                    RemarkKind::Loop,
+                    format!("{own} is cabled to port {} of the same device", peer.port),
+                );
             }
-            let other = fabric.find(peer.guid, peer.port).and_then(|id| fabric.device(id).port(peer.port));
+            let other = fabric
+                .find(peer.guid, peer.port)
+                .and_then(|id| fabric.device(id).port(peer.port));
             let (kind, what) = match other.map(|other| other.peer.as_ref()) {
                 Some(Some(back)) if (back.guid, back.port) == (device.guid, port.num) => continue,
-                Some(Some(back)) => {
-                    (RemarkKind::Contradiction, format!("has port {} of {} as its peer in its own line", back.port, back.guid))
-                }
-                Some(None) => (RemarkKind::Contradiction, "has no link in its own line".to_owned()),
+                Some(Some(back)) => (
+                    RemarkKind::Contradiction,
+                    format!(
+                        "has port {} of {} as its peer in its own line",
+                        back.port, back.guid
+                    ),
+                ),
+                Some(None) => (
+                    RemarkKind::Contradiction,
+                    "has no link in its own line".to_owned(),
+                ),
                 None => (RemarkKind::OneSided, "has no line of its own".to_owned()),
             };
             remark(kind, format!("the peer of {own}, {far}, {what}"));
@@ -220,33 +311,54 @@ mod tests {
 
     fn kinds(lines: &[&str]) -> Vec<(u32, RemarkKind)> {
         let file = parse(lines.join("\n").as_bytes(), "net.p").expect("readable");
-        file.remarks.iter().map(|remark| (remark.line, remark.kind)).collect()
+        file.remarks
+            .iter()
+            .map(|remark| (remark.line, remark.kind))
+            .collect()
     }
 
     #[test]
     fn repeated_contradicting_and_one_sided_lines_are_reported() {
-        let elsewhere = LEAF.replace("CA    17  1 0x0000000000100001", "CA    18  1 0x0000000000100002");
+        let elsewhere = LEAF.replace(
+            "CA    17  1 0x0000000000100001",
+            "CA    18  1 0x0000000000100002",
+        );
         assert_eq!(kinds(&[LEAF, HOST, LEAF]), [(3, RemarkKind::Repeated)]);
-        assert_eq!(kinds(&[LEAF, HOST, &elsewhere]), [(3, RemarkKind::Repeated)]);
+        assert_eq!(
+            kinds(&[LEAF, HOST, &elsewhere]),
+            [(3, RemarkKind::Repeated)]
+        );
         assert_eq!(kinds(&[LEAF]), [(1, RemarkKind::OneSided)]);
-        assert_eq!(kinds(&[&elsewhere, HOST]), [(1, RemarkKind::OneSided), (2, RemarkKind::Contradiction)]);
+        assert_eq!(
+            kinds(&[&elsewhere, HOST]),
+            [(1, RemarkKind::OneSided), (2, RemarkKind::Contradiction)]
+        );
     }
 
     #[test]
     fn cable_to_the_same_device_is_reported_and_its_ports_are_linked() {
         let cable = |from: u8, to: u8| {
-            format!("SW     4 {from:2} 0x0000000000200006 4x EDR - SW     4 {to:2} 0x0000000000200006 ( 'leaf0' - 'leaf0' )")
+            format!(
+                "SW     4 {from:2} 0x0000000000200006 4x EDR - SW     4 {to:2} 0x0000000000200006 ( 'leaf0' - 'leaf0' )"
+            )
         };
-        assert_eq!(kinds(&[&cable(7, 8), &cable(8, 7)]), [(1, RemarkKind::Loop), (2, RemarkKind::Loop)]);
+        assert_eq!(
+            kinds(&[&cable(7, 8), &cable(8, 7)]),
+            [(1, RemarkKind::Loop), (2, RemarkKind::Loop)]
+        );
         // A port that is its own peer.
         assert_eq!(kinds(&[&cable(9, 9)]), [(1, RemarkKind::Loop)]);
-        let file = parse([cable(7, 8), cable(8, 7)].join("\n").as_bytes(), "net.p").expect("readable");
+        let file =
+            parse([cable(7, 8), cable(8, 7)].join("\n").as_bytes(), "net.p").expect("readable");
         assert_eq!(file.fabric.linked_ports(), 2);
     }
 
     #[test]
     fn second_device_with_a_lid_is_refused() {
         let second = "CA    17  1 0x0000000000100009 4x EDR - SW     4  9 0x0000000000200006 ( 'node9 mlx5_0' - 'leaf0' )";
-        assert_eq!(kinds(&[LEAF, HOST, second]), [(3, RemarkKind::DuplicateLid)]);
+        assert_eq!(
+            kinds(&[LEAF, HOST, second]),
+            [(3, RemarkKind::DuplicateLid)]
+        );
     }
 }

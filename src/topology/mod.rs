@@ -124,7 +124,10 @@ impl Fabric {
             device.ports.sort_by_key(|port| port.num);
         }
         devices.sort_by_key(|device| (device.guid, device.ports.first().map(|port| port.num)));
-        Self { devices, with_aggregation_nodes: false }
+        Self {
+            devices,
+            with_aggregation_nodes: false,
+        }
     }
 
     /// Renames devices. Also renames them in the peers of other devices. `names` is indexed by
@@ -134,7 +137,13 @@ impl Fabric {
             Some(id) => names[id.0 as usize].map(str::to_owned),
             None => other(peer.guid),
         };
-        let of_peers = |device: &Device| device.ports.iter().map(|port| of_peer(port.peer.as_ref()?)).collect::<Vec<_>>();
+        let of_peers = |device: &Device| {
+            device
+                .ports
+                .iter()
+                .map(|port| of_peer(port.peer.as_ref()?))
+                .collect::<Vec<_>>()
+        };
         let peers: Vec<_> = self.devices.iter().map(of_peers).collect();
         for ((device, name), peers) in self.devices.iter_mut().zip(names).zip(peers) {
             if let Some(name) = name {
@@ -155,7 +164,10 @@ impl Fabric {
 
     /// Returns all devices with their identifiers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (DeviceId, &Device)> {
-        self.devices.iter().enumerate().map(|(index, device)| (DeviceId(index as u32), device))
+        self.devices
+            .iter()
+            .enumerate()
+            .map(|(index, device)| (DeviceId(index as u32), device))
     }
 
     /// Returns a device.
@@ -185,7 +197,10 @@ impl Fabric {
 impl Port {
     /// Returns the file and line that describe the port.
     pub fn position(&self) -> LinePosition {
-        LinePosition { file: self.file, line: self.line }
+        LinePosition {
+            file: self.file,
+            line: self.line,
+        }
     }
 }
 
@@ -203,7 +218,10 @@ impl Node {
 impl Device {
     /// Returns a port. Returns `None` if the file has no line for it.
     pub fn port(&self, num: PortNum) -> Option<&Port> {
-        self.ports.binary_search_by_key(&num, |port| port.num).ok().map(|index| &self.ports[index])
+        self.ports
+            .binary_search_by_key(&num, |port| port.num)
+            .ok()
+            .map(|index| &self.ports[index])
     }
 
     /// Returns the number of linked ports.
@@ -213,7 +231,9 @@ impl Device {
 
     /// Returns the linked ports with their peers.
     pub fn linked(&self) -> impl Iterator<Item = (&Port, &Peer)> {
-        self.ports.iter().filter_map(|port| port.peer.as_ref().map(|peer| (port, peer)))
+        self.ports
+            .iter()
+            .filter_map(|port| port.peer.as_ref().map(|peer| (port, peer)))
     }
 
     /// Returns the first word of the name. By convention this is the host name of an HCA.

@@ -39,7 +39,9 @@ pub struct NameMap {
 
 /// Reason why a name map is refused.
 #[derive(Debug, thiserror::Error, Diagnostic)]
-#[error("cannot use {name} as a node-name map: none of its {lines} lines is an entry (line {line}: {found})")]
+#[error(
+    "cannot use {name} as a node-name map: none of its {lines} lines is an entry (line {line}: {found})"
+)]
 #[diagnostic(help("a line looks like: 0x0002c9030045fd01 \"leaf01\""))]
 pub struct NameMapError {
     /// Name of the file.
@@ -61,11 +63,17 @@ impl NameMap {
     /// # Errors
     /// Returns an error if the file has lines and none of them is an entry.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, NameMapError> {
-        let mut map = Self { name: name.to_owned(), ..Self::default() };
+        let mut map = Self {
+            name: name.to_owned(),
+            ..Self::default()
+        };
         let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
         let (mut lines, mut first_wrong) = (0, None);
         for (number, line) in (1..).zip(text.lines()) {
-            let line = line.strip_suffix('\r').unwrap_or(line).trim_start_matches(is_space);
+            let line = line
+                .strip_suffix('\r')
+                .unwrap_or(line)
+                .trim_start_matches(is_space);
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
@@ -76,7 +84,12 @@ impl NameMap {
             }
         }
         match first_wrong {
-            Some((line, found)) if map.names.is_empty() => Err(NameMapError { name: name.to_owned(), line, found, lines }),
+            Some((line, found)) if map.names.is_empty() => Err(NameMapError {
+                name: name.to_owned(),
+                line,
+                found,
+                lines,
+            }),
             _ => Ok(map),
         }
     }
@@ -84,13 +97,21 @@ impl NameMap {
     fn entry(&mut self, line: &str, number: u32) -> Result<(), String> {
         let (guid, rest) = strtoull(line)?;
         if !(rest.is_empty() || rest.starts_with(is_space) || rest.starts_with('#')) {
-            return Err(format!("a blank must follow the GUID (found {:?})", shorten(rest)));
+            return Err(format!(
+                "a blank must follow the GUID (found {:?})",
+                shorten(rest)
+            ));
         }
         let mut remark = |text: String| self.remarks.push((number, text));
         if line.len() > LONGEST_TOOL_LINE {
-            remark(format!("the line has more than {LONGEST_TOOL_LINE} octets: rdma-core's tools read the rest as another line"));
+            remark(format!(
+                "the line has more than {LONGEST_TOOL_LINE} octets: rdma-core's tools read the rest as another line"
+            ));
         }
-        if line.starts_with('0') && !line[1..].starts_with(['x', 'X']) && line.len() - rest.len() > 8 {
+        if line.starts_with('0')
+            && !line[1..].starts_with(['x', 'X'])
+            && line.len() - rest.len() > 8
+        {
             remark("the GUID begins with 0 and is parsed as octal; is 0x missing?".to_owned());
         }
         let rest = rest.trim_start_matches(is_space);
@@ -104,7 +125,9 @@ impl NameMap {
         }
         let name = bounded(&token[..end]);
         match self.names.get(&guid) {
-            Some(first) if *first != name => remark(format!("{guid} has a name in an earlier line, which counts")),
+            Some(first) if *first != name => remark(format!(
+                "{guid} has a name in an earlier line, which counts"
+            )),
             Some(_) => {}
             None => _ = self.names.insert(guid, name),
         }
@@ -131,17 +154,45 @@ impl NameMap {
     pub fn apply(&self, nets: &mut [NetFile]) {
         let (mut used, mut without_node) = (BTreeSet::new(), false);
         for net in &mut *nets {
-            let names: Vec<_> = net.fabric.devices().iter().map(|device| self.of(device)).collect();
+            let names: Vec<_> = net
+                .fabric
+                .devices()
+                .iter()
+                .map(|device| self.of(device))
+                .collect();
             used.extend(names.iter().flatten().map(|(guid, _)| *guid));
-            without_node |= net.fabric.devices().iter().any(|device| device.node.guid.is_none());
-            let names: Vec<_> = names.into_iter().map(|found| found.map(|(_, name)| name)).collect();
-            net.fabric.rename(&names, |guid| self.names.get(&guid).cloned());
+            without_node |= net
+                .fabric
+                .devices()
+                .iter()
+                .any(|device| device.node.guid.is_none());
+            let names: Vec<_> = names
+                .into_iter()
+                .map(|found| found.map(|(_, name)| name))
+                .collect();
+            net.fabric
+                .rename(&names, |guid| self.names.get(&guid).cloned());
         }
-        let Some(first) = nets.first_mut() else { return };
+        let Some(first) = nets.first_mut() else {
+            return;
+        };
         let by_port = "; the map needs node GUIDs, and some lines have none: the plain output of `ibnetdiscover` has all";
-        let hint = if without_node && used.len() < self.len() { by_port } else { "" };
-        first.notes.push(format!("{}: {} of {} names belong to nodes of this fabric{hint}", self.name, used.len(), self.len()));
-        first.notes.extend(self.remarks.iter().map(|(line, found)| format!("{}:{line}: {found}", self.name)));
+        let hint = if without_node && used.len() < self.len() {
+            by_port
+        } else {
+            ""
+        };
+        first.notes.push(format!(
+            "{}: {} of {} names belong to nodes of this fabric{hint}",
+            self.name,
+            used.len(),
+            self.len()
+        ));
+        first.notes.extend(
+            self.remarks
+                .iter()
+                .map(|(line, found)| format!("{}:{line}: {found}", self.name)),
+        );
     }
 
     fn of(&self, device: &Device) -> Option<(Guid, &str)> {
@@ -159,17 +210,27 @@ fn is_space(c: char) -> bool {
 /// Returns an error for a number of more than 64 bits.
 fn strtoull(text: &str) -> Result<(Guid, &str), String> {
     let digits = text.strip_prefix('+').unwrap_or(text);
-    let hex =
-        digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).filter(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit()));
+    let hex = digits
+        .strip_prefix("0x")
+        .or_else(|| digits.strip_prefix("0X"))
+        .filter(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit()));
     let (digits, radix) = match hex {
         Some(rest) => (rest, 16),
         None => (digits, if digits.starts_with('0') { 8 } else { 10 }),
     };
-    let (number, rest) = digits.split_at(digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len()));
+    let (number, rest) = digits.split_at(
+        digits
+            .find(|c: char| !c.is_digit(radix))
+            .unwrap_or(digits.len()),
+    );
     if number.is_empty() {
-        return Err(format!("{:?} is not a GUID (0x and hexadecimal digits)", shorten(text)));
+        return Err(format!(
+            "{:?} is not a GUID (0x and hexadecimal digits)",
+            shorten(text)
+        ));
     }
-    let guid = u64::from_str_radix(number, radix).map_err(|_| format!("{:?} has more than 64 bits", shorten(number)))?;
+    let guid = u64::from_str_radix(number, radix)
+        .map_err(|_| format!("{:?} has more than 64 bits", shorten(number)))?;
     Ok((Guid(guid), rest))
 }
 
@@ -183,7 +244,11 @@ mod tests {
     }
 
     fn name(text: &str) -> Option<(u64, String)> {
-        read(text).names.into_iter().next().map(|(guid, name)| (guid.0, name))
+        read(text)
+            .names
+            .into_iter()
+            .next()
+            .map(|(guid, name)| (guid.0, name))
     }
 
     fn remark_lines(text: &str) -> Vec<u32> {
@@ -208,7 +273,11 @@ mod tests {
             ("2516799300114952 'leaf'", "'leaf'"),
             ("0107420200020215010 leaf", "leaf"),
         ] {
-            assert_eq!(name(line), Some((0x8_f104_0041_1a08, expected.to_owned())), "{line:?}");
+            assert_eq!(
+                name(line),
+                Some((0x8_f104_0041_1a08, expected.to_owned())),
+                "{line:?}"
+            );
         }
     }
 
@@ -217,35 +286,72 @@ mod tests {
         let text = "# a map\n\n0x1 \"one\"\n0008f10400411a08 \"octal\"\nleaf1 \"none\"\n0x2\"two\"\n0x3\n0x4 \"\"\n0x1 \"other\"\n0x1 \"one\"\n\
                     0x10000000000000000 \"long\"\n0x \"x\"\n0x5 \"five\"\n";
         assert_eq!(remark_lines(text), [4, 5, 6, 7, 8, 9, 11, 12]);
-        assert_eq!(read(text).names.values().collect::<Vec<_>>(), ["one", "five"]);
-        assert_eq!(remark_lines("0x1 \"a # b\"\n0002000000000001 \"octal\"\n"), [1, 2]);
+        assert_eq!(
+            read(text).names.values().collect::<Vec<_>>(),
+            ["one", "five"]
+        );
+        assert_eq!(
+            remark_lines("0x1 \"a # b\"\n0002000000000001 \"octal\"\n"),
+            [1, 2]
+        );
         assert_eq!(remark_lines(&format!("0x1 \"{}\"", "x".repeat(300))), [1]);
         assert!(read("").is_empty() && read("# nothing\n").is_empty());
         let error = NameMap::parse(b"leaf1\nleaf2 x\n", "names").unwrap_err();
         assert!(
-            error.to_string().ends_with("(line 1: \"leaf1\" is not a GUID (0x and hexadecimal digits))") && error.lines == 2,
+            error
+                .to_string()
+                .ends_with("(line 1: \"leaf1\" is not a GUID (0x and hexadecimal digits))")
+                && error.lines == 2,
             "{error}"
         );
     }
 
     #[test]
     fn key_is_the_node_guid_or_else_the_port_guid() {
-        const MAP: &str = "0x24be05ffff980030 \"zeus mlx4_0\"\n0xf4521403001165a0 \"leaf-5\"\n0x99 \"nobody\"\n";
+        const MAP: &str =
+            "0x24be05ffff980030 \"zeus mlx4_0\"\n0xf4521403001165a0 \"leaf-5\"\n0x99 \"nobody\"\n";
         let named = |bytes: &[u8]| {
             let mut nets = [net_file::parse(bytes, "net").unwrap()];
             read(MAP).apply(&mut nets);
             let [net] = nets;
             let devices = net.fabric.devices();
-            let hosts = devices.iter().filter(|device| device.host() == "zeus").count();
-            let switches = devices.iter().filter(|device| device.name == "leaf-5").count();
-            let peers = devices.iter().flat_map(Device::linked).filter(|(_, peer)| peer.name == "leaf-5").count();
+            let hosts = devices
+                .iter()
+                .filter(|device| device.host() == "zeus")
+                .count();
+            let switches = devices
+                .iter()
+                .filter(|device| device.name == "leaf-5")
+                .count();
+            let peers = devices
+                .iter()
+                .flat_map(Device::linked)
+                .filter(|(_, peer)| peer.name == "leaf-5")
+                .count();
             (hosts, switches, peers, net.notes[0].clone())
         };
-        let (hosts, switches, peers, note) = named(include_bytes!("../../tests/data/fabrics/loginoff-fdr10-qdr.topo"));
-        assert_eq!((hosts, switches, peers, note.as_str()), (1, 1, 32, "names: 2 of 3 names belong to nodes of this fabric"));
-        let (hosts, switches, peers, note) = named(include_bytes!("../../tests/data/fabrics/loginoff-fdr10-qdr.reconstructed.p"));
+        let (hosts, switches, peers, note) = named(include_bytes!(
+            "../../tests/data/fabrics/loginoff-fdr10-qdr.topo"
+        ));
+        assert_eq!(
+            (hosts, switches, peers, note.as_str()),
+            (
+                1,
+                1,
+                32,
+                "names: 2 of 3 names belong to nodes of this fabric"
+            )
+        );
+        let (hosts, switches, peers, note) = named(include_bytes!(
+            "../../tests/data/fabrics/loginoff-fdr10-qdr.reconstructed.p"
+        ));
         assert_eq!((hosts, switches, peers), (0, 1, 32));
-        assert!(note.starts_with("names: 1 of 3 names belong to nodes of this fabric; the map needs node GUIDs"), "{note}");
+        assert!(
+            note.starts_with(
+                "names: 1 of 3 names belong to nodes of this fabric; the map needs node GUIDs"
+            ),
+            "{note}"
+        );
     }
 
     proptest::proptest! {

@@ -69,12 +69,19 @@ impl<'a> RawName<'a> {
     /// Parses the names of a link, or a part of them.
     pub fn pair(text: &'a str) -> Self {
         let trimmed = text.trim();
-        trimmed.strip_prefix("( '").and_then(|rest| rest.strip_suffix("' )")).map_or(Self::Broken(trimmed), Self::Pair)
+        trimmed
+            .strip_prefix("( '")
+            .and_then(|rest| rest.strip_suffix("' )"))
+            .map_or(Self::Broken(trimmed), Self::Pair)
     }
 
     /// Returns all possible splits of a pair.
     fn splits(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let pair = if let Self::Pair(pair) = self { pair } else { "" };
+        let pair = if let Self::Pair(pair) = self {
+            pair
+        } else {
+            ""
+        };
         // Occurrences may overlap: `a' - ' - 'b` has two splits.
         memchr_iter(b'\'', pair.as_bytes())
             .filter(move |&at| pair[at..].starts_with(SEPARATOR))
@@ -107,7 +114,11 @@ fn separate_one(entry: Entry<'_>, known: &Known<'_>) -> Separated {
         RawName::Separate(..) => "",
     };
     let ambiguous = own.is_none() || peer.is_none();
-    Separated { own: bounded(own.unwrap_or(raw)), peer: bounded(peer.unwrap_or(raw)), ambiguous }
+    Separated {
+        own: bounded(own.unwrap_or(raw)),
+        peer: bounded(peer.unwrap_or(raw)),
+        ambiguous,
+    }
 }
 
 /// Length of the longest name, in octets. A device has at most 64 octets. A name map has no limit.
@@ -171,13 +182,24 @@ fn known_names<'a>(entries: impl Iterator<Item = Entry<'a>> + Clone) -> Known<'a
 }
 
 /// Applies rule 3: the own name that is possible in all lines of a GUID, if there is only one.
-fn agreed<'a>(entries: impl Iterator<Item = Entry<'a>>, known: &Known<'a>) -> BTreeMap<Guid, &'a str> {
+fn agreed<'a>(
+    entries: impl Iterator<Item = Entry<'a>>,
+    known: &Known<'a>,
+) -> BTreeMap<Guid, &'a str> {
     let mut possible: BTreeMap<Guid, BTreeSet<&str>> = BTreeMap::new();
-    for entry in entries.filter(|entry| matches!(entry.raw, RawName::Pair(_)) && !known.contains_key(&entry.own)) {
+    for entry in entries
+        .filter(|entry| matches!(entry.raw, RawName::Pair(_)) && !known.contains_key(&entry.own))
+    {
         let here: BTreeSet<&str> = entry.raw.splits().map(|(own, _)| own).collect();
-        possible.entry(entry.own).and_modify(|so_far| so_far.retain(|name| here.contains(name))).or_insert(here);
+        possible
+            .entry(entry.own)
+            .and_modify(|so_far| so_far.retain(|name| here.contains(name)))
+            .or_insert(here);
     }
-    possible.into_iter().filter_map(|(guid, names)| only(names.into_iter()).map(|name| (guid, name))).collect()
+    possible
+        .into_iter()
+        .filter_map(|(guid, names)| only(names.into_iter()).map(|name| (guid, name)))
+        .collect()
 }
 
 /// Returns the item if there is exactly one, otherwise `None`.
@@ -194,11 +216,18 @@ mod tests {
     const TWICE: &str = "a' - 'b";
 
     fn entry<'a>(own: u64, peer: u64, raw: &'a str) -> Entry<'a> {
-        Entry { own: Guid(own), peer: Some(Guid(peer)), raw: RawName::pair(raw) }
+        Entry {
+            own: Guid(own),
+            peer: Some(Guid(peer)),
+            raw: RawName::pair(raw),
+        }
     }
 
     fn names(entries: &[Entry<'_>]) -> Vec<(String, String, bool)> {
-        separate(entries.iter().copied()).into_iter().map(|name| (name.own, name.peer, name.ambiguous)).collect()
+        separate(entries.iter().copied())
+            .into_iter()
+            .map(|name| (name.own, name.peer, name.ambiguous))
+            .collect()
     }
 
     fn separated(own: &str, peer: &str) -> (String, String, bool) {
@@ -208,20 +237,30 @@ mod tests {
     #[test]
     fn separator_within_a_name_is_no_split_point() {
         let raw = format!("( 'stage97 mlx4_0' - '{ODD}' )");
-        assert_eq!(names(&[entry(1, 2, &raw)]), [separated("stage97 mlx4_0", ODD)]);
+        assert_eq!(
+            names(&[entry(1, 2, &raw)]),
+            [separated("stage97 mlx4_0", ODD)]
+        );
     }
 
     #[test]
     fn port_without_a_link_gives_the_name() {
         let raw = format!("( '{TWICE}' - 'c' )");
-        let down = Entry { own: Guid(1), peer: None, raw: RawName::alone("'a' - 'b'").expect("quoted") };
+        let down = Entry {
+            own: Guid(1),
+            peer: None,
+            raw: RawName::alone("'a' - 'b'").expect("quoted"),
+        };
         assert_eq!(names(&[entry(1, 2, &raw), down])[0], separated(TWICE, "c"));
     }
 
     #[test]
     fn unambiguous_line_of_the_other_end_gives_the_name() {
         let (there, elsewhere) = (format!("( '{TWICE}' - 'c' )"), "( 'c' - 'd' )".to_owned());
-        assert_eq!(names(&[entry(1, 2, &there), entry(2, 3, &elsewhere)])[0], separated(TWICE, "c"));
+        assert_eq!(
+            names(&[entry(1, 2, &there), entry(2, 3, &elsewhere)])[0],
+            separated(TWICE, "c")
+        );
     }
 
     #[test]
@@ -230,10 +269,19 @@ mod tests {
         let third = "( 'a' - 'b' - 'b' - 'y' )";
         // Possible own names: {a, a' - 'b, a' - 'b' - 'x}, {a, a' - 'b}, {a, a' - 'b, ...}. Two are
         // left.
-        assert!(names(&[entry(1, 2, first), entry(1, 3, second), entry(1, 4, third)]).iter().all(|name| name.2));
+        assert!(
+            names(&[entry(1, 2, first), entry(1, 3, second), entry(1, 4, third)])
+                .iter()
+                .all(|name| name.2)
+        );
         // A line with only one possible split decides all others.
         let fourth = "( 'a' - 'w' )";
-        let all = names(&[entry(1, 2, first), entry(1, 3, second), entry(1, 4, third), entry(1, 5, fourth)]);
+        let all = names(&[
+            entry(1, 2, first),
+            entry(1, 3, second),
+            entry(1, 4, third),
+            entry(1, 5, fourth),
+        ]);
         assert_eq!(all[1], separated("a", "b' - 'z"));
         assert!(all.iter().all(|name| !name.2 && name.0 == "a"));
     }
@@ -241,24 +289,45 @@ mod tests {
     #[test]
     fn long_name_is_shortened() {
         let long = "é".repeat(1000);
-        let kept = &separate([Entry { own: Guid(1), peer: None, raw: RawName::Alone(&long) }].into_iter())[0].own;
+        let kept = &separate(
+            [Entry {
+                own: Guid(1),
+                peer: None,
+                raw: RawName::Alone(&long),
+            }]
+            .into_iter(),
+        )[0]
+        .own;
         assert!(kept.len() <= LONGEST && kept.ends_with('…') && kept.starts_with("éé"));
     }
 
     #[test]
     fn ambiguous_names_stay_in_one_piece() {
-        assert_eq!(names(&[entry(1, 2, "( 'a' - 'b' - 'c' )")]), [("a' - 'b' - 'c".to_owned(), "a' - 'b' - 'c".to_owned(), true)]);
-        assert_eq!(names(&[entry(1, 2, "( 'a' - 'b")]), [("( 'a' - 'b".to_owned(), "( 'a' - 'b".to_owned(), true)]);
+        assert_eq!(
+            names(&[entry(1, 2, "( 'a' - 'b' - 'c' )")]),
+            [("a' - 'b' - 'c".to_owned(), "a' - 'b' - 'c".to_owned(), true)]
+        );
+        assert_eq!(
+            names(&[entry(1, 2, "( 'a' - 'b")]),
+            [("( 'a' - 'b".to_owned(), "( 'a' - 'b".to_owned(), true)]
+        );
     }
 
     #[test]
     fn blanks_and_empty_names_are_kept() {
         assert_eq!(
-            names(&[entry(1, 2, " ( ' MT4129 ConnectX7   Mellanox Technologies ' - '' )")]),
+            names(&[entry(
+                1,
+                2,
+                " ( ' MT4129 ConnectX7   Mellanox Technologies ' - '' )"
+            )]),
             [separated(" MT4129 ConnectX7   Mellanox Technologies ", "")]
         );
         assert_eq!(RawName::alone("''"), Some(RawName::Alone("")));
-        assert_eq!(RawName::alone("' spine '  "), Some(RawName::Alone(" spine ")));
+        assert_eq!(
+            RawName::alone("' spine '  "),
+            Some(RawName::Alone(" spine "))
+        );
         assert_eq!(RawName::alone("spine"), None);
     }
 }

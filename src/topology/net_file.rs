@@ -66,7 +66,9 @@ pub enum NetFileError {
         name: String,
     },
     /// The file has no line of a net file.
-    #[error("cannot use {name} as a net file: none of its {lines} lines is a line of a net file (line {line}: {found})")]
+    #[error(
+        "cannot use {name} as a net file: none of its {lines} lines is a line of a net file (line {line}: {found})"
+    )]
     #[diagnostic(help(
         "a line looks like: SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )\nrun `ibnetdiscover -p > FILE` on a host of the fabric, or `ibnetdiscover > FILE` for the plain format"
     ))]
@@ -81,8 +83,13 @@ pub enum NetFileError {
         lines: usize,
     },
     /// The file has more lines than any fabric.
-    #[error("cannot use {name} as a net file: it has more than {} lines (found {lines})", limits::NET_FILE_LINES)]
-    #[diagnostic(help("give one output of `ibnetdiscover`: the file of the largest possible fabric has about 600,000 lines"))]
+    #[error(
+        "cannot use {name} as a net file: it has more than {} lines (found {lines})",
+        limits::NET_FILE_LINES
+    )]
+    #[diagnostic(help(
+        "give one output of `ibnetdiscover`: the file of the largest possible fabric has about 600,000 lines"
+    ))]
     TooLong {
         /// The file.
         name: String,
@@ -107,7 +114,11 @@ pub enum NetFileError {
 }
 
 fn ports(count: usize) -> String {
-    if count == 1 { "1 port".to_owned() } else { format!("{count} ports") }
+    if count == 1 {
+        "1 port".to_owned()
+    } else {
+        format!("{count} ports")
+    }
 }
 
 /// Format of a net file.
@@ -124,7 +135,10 @@ pub(super) enum Format {
 /// # Errors
 /// Returns the errors of [`parse`], and an error if the file cannot be read.
 pub fn read(path: &Path) -> Result<NetFile, NetFileError> {
-    let bytes = limits::read_file(path, limits::NET_FILE).map_err(|source| NetFileError::Io { path: path.to_owned(), source })?;
+    let bytes = limits::read_file(path, limits::NET_FILE).map_err(|source| NetFileError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
     parse(&bytes, &path.display().to_string())
 }
 
@@ -167,7 +181,10 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
             [_] => BTreeMap::new(),
             _ => ends(&draft).map(|end| (end.key(), end.lid)).collect(),
         };
-        let mut joined = Subnet { drafts: Vec::new(), ends };
+        let mut joined = Subnet {
+            drafts: Vec::new(),
+            ends,
+        };
         // A file may join two subnets that were separate so far.
         let mut others = Vec::new();
         for subnet in subnets {
@@ -178,8 +195,18 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
                     joined.ends.extend(subnet.ends);
                 }
                 Shared::GuidsOnly { count, guid } => {
-                    let earlier = subnet.drafts.iter().map(|(file, _)| &*names[usize::from(*file)]).collect::<Vec<_>>().join(", ");
-                    return Err(NetFileError::OtherLids { name: name.clone(), earlier, count, guid });
+                    let earlier = subnet
+                        .drafts
+                        .iter()
+                        .map(|(file, _)| &*names[usize::from(*file)])
+                        .collect::<Vec<_>>()
+                        .join(", ");
+                    return Err(NetFileError::OtherLids {
+                        name: name.clone(),
+                        earlier,
+                        count,
+                        guid,
+                    });
                 }
             }
         }
@@ -191,7 +218,10 @@ pub fn parse_all(files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, NetFileErr
         subnet.drafts.sort_by_key(|(file, _)| *file);
     }
     subnets.sort_by_key(|subnet| subnet.drafts.first().map(|(file, _)| *file));
-    Ok(subnets.into_iter().map(|subnet| merge(names.clone(), subnet.drafts)).collect())
+    Ok(subnets
+        .into_iter()
+        .map(|subnet| merge(names.clone(), subnet.drafts))
+        .collect())
 }
 
 /// The files of one subnet, and the LIDs of all ports in them.
@@ -215,18 +245,29 @@ enum Shared {
 impl Subnet<'_> {
     fn shared(&self, others: &BTreeMap<Key, Lid>) -> Shared {
         let known = others.iter().filter(|(_, lid)| lid.is_unicast());
-        let pairs: Vec<_> = known.filter_map(|(key, lid)| Some((key, lid, self.ends.get(key).filter(|lid| lid.is_unicast())?))).collect();
+        let pairs: Vec<_> = known
+            .filter_map(|(key, lid)| {
+                Some((key, lid, self.ends.get(key).filter(|lid| lid.is_unicast())?))
+            })
+            .collect();
         match pairs.first() {
             None => Shared::Nothing,
             Some(_) if pairs.iter().any(|(_, here, there)| here == there) => Shared::Lids,
-            Some(((guid, _), ..)) => Shared::GuidsOnly { count: pairs.len(), guid: *guid },
+            Some(((guid, _), ..)) => Shared::GuidsOnly {
+                count: pairs.len(),
+                guid: *guid,
+            },
         }
     }
 }
 
 /// Returns the ports that the lines name: the port of each line, and its peer if it has one.
 fn ends<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = End> + 'a {
-    draft.lines.iter().flat_map(|line| [Some(line.end), line.peer]).flatten()
+    draft
+        .lines
+        .iter()
+        .flat_map(|line| [Some(line.end), line.peer])
+        .flatten()
 }
 
 fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
@@ -237,10 +278,21 @@ fn merge(names: Vec<String>, drafts: Vec<(u16, Draft<'_>)>) -> NetFile {
         remarks.extend(draft.remarks);
     }
     let notes = overlaps(&names, &lines);
-    let (port_lines, linked_lines) = (lines.len(), lines.iter().filter(|line| line.peer.is_some()).count());
+    let (port_lines, linked_lines) = (
+        lines.len(),
+        lines.iter().filter(|line| line.peer.is_some()).count(),
+    );
     let fabric = assemble(lines, &mut remarks);
     remarks.sort_by_key(|remark| (remark.file, remark.line, remark.kind));
-    NetFile { names, files, fabric, remarks, notes, port_lines, linked_lines }
+    NetFile {
+        names,
+        files,
+        fabric,
+        remarks,
+        notes,
+        port_lines,
+        linked_lines,
+    }
 }
 
 /// Returns a note for each file after the first one. The note has the number of ports that this
@@ -258,7 +310,10 @@ fn overlaps(names: &[String], lines: &[Line<'_>]) -> Vec<String> {
         let new = known.len() - before;
         if before > 0 {
             let name = &names[usize::from(of_file[0].position.file)];
-            notes.push(format!("{name}: {} that no earlier file has; merged, because the files share ports", ports(new)));
+            notes.push(format!(
+                "{name}: {} that no earlier file has; merged, because the files share ports",
+                ports(new)
+            ));
         }
     }
     notes
@@ -273,12 +328,21 @@ impl Format {
     pub(super) fn of(text: &str) -> Self {
         let format = |line: &str| {
             let line = line.strip_suffix('\r').unwrap_or(line);
-            if topology_report::is_line(line) { Some(Self::Topology) } else { ports_lines::is_line(line).then_some(Self::PortsReport) }
+            if topology_report::is_line(line) {
+                Some(Self::Topology)
+            } else {
+                ports_lines::is_line(line).then_some(Self::PortsReport)
+            }
         };
         text.lines().find_map(format).unwrap_or(Self::PortsReport)
     }
 
-    pub(super) fn draft<'a>(self, text: &'a str, file: u16, name: &str) -> Result<Draft<'a>, NetFileError> {
+    pub(super) fn draft<'a>(
+        self,
+        text: &'a str,
+        file: u16,
+        name: &str,
+    ) -> Result<Draft<'a>, NetFileError> {
         let name = name.to_owned();
         if text.trim().is_empty() {
             return Err(NetFileError::Empty { name });
@@ -294,9 +358,16 @@ impl Format {
             Self::Topology => return Ok(topology_report::draft(text, file)),
         };
         if draft.lines.is_empty() {
-            let (line, found) = draft.remarks.first().map_or((1, String::new()), |remark| (remark.line, remark.text.clone()));
+            let (line, found) = draft.remarks.first().map_or((1, String::new()), |remark| {
+                (remark.line, remark.text.clone())
+            });
             let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
-            return Err(NetFileError::NothingReadable { name, line, found, lines });
+            return Err(NetFileError::NothingReadable {
+                name,
+                line,
+                found,
+                lines,
+            });
         }
         Ok(draft)
     }
@@ -305,13 +376,21 @@ impl Format {
 impl NetFile {
     /// Returns the names of the files that describe this subnet, separated by commas.
     pub fn name(&self) -> String {
-        let names: Vec<_> = self.files.iter().filter_map(|file| self.names.get(usize::from(*file))).map(String::as_str).collect();
+        let names: Vec<_> = self
+            .files
+            .iter()
+            .filter_map(|file| self.names.get(usize::from(*file)))
+            .map(String::as_str)
+            .collect();
         names.join(", ")
     }
 
     /// Returns the name of the first file that describes this subnet.
     pub fn first_name(&self) -> &str {
-        self.files.first().and_then(|file| self.names.get(usize::from(*file))).map_or("", String::as_str)
+        self.files
+            .first()
+            .and_then(|file| self.names.get(usize::from(*file)))
+            .map_or("", String::as_str)
     }
 
     /// Returns a position as text: `line 7`, or `b.p:7` if this subnet has several files. The file
@@ -335,7 +414,9 @@ mod tests {
                          [1](100001) \t\"S-0000000000200006\"[1]\t\t# lid 17 lmc 0 \"leaf0\" lid 4 4xEDR\n";
 
     fn read(files: &[&str]) -> Result<Vec<NetFile>, NetFileError> {
-        let named = (1..).zip(files).map(|(number, text)| (format!("{number}.p"), text.as_bytes().to_vec()));
+        let named = (1..)
+            .zip(files)
+            .map(|(number, text)| (format!("{number}.p"), text.as_bytes().to_vec()));
         parse_all(&named.collect::<Vec<_>>())
     }
 
@@ -348,15 +429,34 @@ mod tests {
     fn parts_of_one_subnet_are_merged() {
         let nets = read(&[LEAF, HOST]).unwrap();
         let [net] = &nets[..] else { panic!("{nets:?}") };
-        assert_eq!((net.remarks.as_slice(), net.fabric.linked_ports(), net.name()), (&[][..], 2, "1.p, 2.p".to_owned()));
-        assert_eq!(net.notes, ["2.p: 1 port that no earlier file has; merged, because the files share ports"]);
+        assert_eq!(
+            (
+                net.remarks.as_slice(),
+                net.fabric.linked_ports(),
+                net.name()
+            ),
+            (&[][..], 2, "1.p, 2.p".to_owned())
+        );
+        assert_eq!(
+            net.notes,
+            ["2.p: 1 port that no earlier file has; merged, because the files share ports"]
+        );
         let host = &net.fabric.devices()[0];
         assert_eq!(net.position(host.ports[0].position()), "2.p:1");
         // A repeated file adds nothing. A file of the other format adds properties of nodes.
         let nets = read(&[&[LEAF, HOST].concat(), HOST, PLAIN]).unwrap();
         let [net] = &nets[..] else { panic!("{nets:?}") };
-        assert_eq!((net.remarks.as_slice(), net.fabric.linked_ports()), (&[][..], 2));
-        assert_eq!((net.fabric.devices()[0].node.guid, net.fabric.devices()[0].node.device_id), (Some(Guid(0x10_0000)), Some(0x1003)));
+        assert_eq!(
+            (net.remarks.as_slice(), net.fabric.linked_ports()),
+            (&[][..], 2)
+        );
+        assert_eq!(
+            (
+                net.fabric.devices()[0].node.guid,
+                net.fabric.devices()[0].node.device_id
+            ),
+            (Some(Guid(0x10_0000)), Some(0x1003))
+        );
     }
 
     #[test]
@@ -364,10 +464,15 @@ mod tests {
         let one = [LEAF, HOST].concat();
         let nets = read(&[&one, &other_rail(&one)]).unwrap();
         assert_eq!(
-            nets.iter().map(|net| (net.name(), net.fabric.linked_ports(), net.remarks.len())).collect::<Vec<_>>(),
+            nets.iter()
+                .map(|net| (net.name(), net.fabric.linked_ports(), net.remarks.len()))
+                .collect::<Vec<_>>(),
             [("1.p".to_owned(), 2, 0), ("2.p".to_owned(), 2, 0)]
         );
-        assert_eq!(nets[1].position(nets[1].fabric.devices()[0].ports[0].position()), "line 2");
+        assert_eq!(
+            nets[1].position(nets[1].fabric.devices()[0].ports[0].position()),
+            "line 2"
+        );
     }
 
     #[test]
@@ -375,22 +480,38 @@ mod tests {
         let far = LEAF
             .replace("0x0000000000100001", "0x0000000000300001")
             .replace("CA    17", "CA    19")
-            .replace("SW     4  1 0x0000000000200006", "SW     5  1 0x0000000000200009");
+            .replace(
+                "SW     4  1 0x0000000000200006",
+                "SW     5  1 0x0000000000200009",
+            );
         assert_eq!(read(&[LEAF, &far]).unwrap().len(), 2);
         let between = "SW     4  2 0x0000000000200006 4x EDR - SW     5  2 0x0000000000200009 ( 'leaf0' - 'leaf1' )\n";
         let nets = read(&[LEAF, &other_rail(LEAF), &far, between]).unwrap();
-        assert_eq!(nets.iter().map(NetFile::name).collect::<Vec<_>>(), ["1.p, 3.p, 4.p", "2.p"]);
+        assert_eq!(
+            nets.iter().map(NetFile::name).collect::<Vec<_>>(),
+            ["1.p, 3.p, 4.p", "2.p"]
+        );
     }
 
     #[test]
     fn outdated_file_is_refused_and_changed_file_is_reported() {
-        let moved = [LEAF, HOST].concat().replace("CA    17", "CA    18").replace("SW     4", "SW     5");
+        let moved = [LEAF, HOST]
+            .concat()
+            .replace("CA    17", "CA    18")
+            .replace("SW     4", "SW     5");
         let error = read(&[LEAF, &moved]).unwrap_err();
-        assert_eq!(error.to_string(), "cannot merge 2.p with 1.p: 2 ports of both have other LIDs in each file, and none has the same");
+        assert_eq!(
+            error.to_string(),
+            "cannot merge 2.p with 1.p: 2 ports of both have other LIDs in each file, and none has the same"
+        );
         let one_moved = [LEAF, HOST].concat().replace("CA    17", "CA    18");
         let nets = read(&[&[LEAF, HOST].concat(), &one_moved]).unwrap();
         assert_eq!(
-            nets[0].remarks.iter().map(|remark| (remark.file, remark.line, remark.kind)).collect::<Vec<_>>(),
+            nets[0]
+                .remarks
+                .iter()
+                .map(|remark| (remark.file, remark.line, remark.kind))
+                .collect::<Vec<_>>(),
             [(1, 1, RemarkKind::Repeated), (1, 2, RemarkKind::Repeated)]
         );
     }

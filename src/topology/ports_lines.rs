@@ -33,7 +33,11 @@ pub(super) fn draft(text: &str, file: u16) -> Draft<'_> {
         }
         match Line::of_port(line, position) {
             Ok(line) => draft.lines.push(line),
-            Err(error) => draft.remarks.push(Remark::new(position, RemarkKind::Unreadable, error.to_string())),
+            Err(error) => draft.remarks.push(Remark::new(
+                position,
+                RemarkKind::Unreadable,
+                error.to_string(),
+            )),
         }
     }
     draft
@@ -57,11 +61,23 @@ impl<'a> Line<'a> {
                 (Some(End::parse(&mut words)?), RawName::pair(words.0))
             }
             None => {
-                let wrong = || ParseError::new(shorten(rest), "a name in single quotes, or ` - ` and a peer");
+                let wrong = || {
+                    ParseError::new(
+                        shorten(rest),
+                        "a name in single quotes, or ` - ` and a peer",
+                    )
+                };
                 (None, RawName::alone(rest).ok_or_else(wrong)?)
             }
         };
-        Ok(Self { position, end, node: Node::default(), rate, peer, names })
+        Ok(Self {
+            position,
+            end,
+            node: Node::default(),
+            rate,
+            peer,
+            names,
+        })
     }
 }
 
@@ -71,11 +87,23 @@ impl End {
             "SW" => NodeKind::Switch,
             "CA" => NodeKind::Hca,
             "RT" => NodeKind::Router,
-            other => return Err(ParseError::new(shorten(other), "a node type (SW, CA or RT)")),
+            other => {
+                return Err(ParseError::new(
+                    shorten(other),
+                    "a node type (SW, CA or RT)",
+                ));
+            }
         };
         let (lid, port) = (words.lid()?, words.port()?);
-        let guid = words.next("a GUID (0x and 16 hexadecimal digits)")?.parse()?;
-        Ok(Self { kind, lid, port, guid })
+        let guid = words
+            .next("a GUID (0x and 16 hexadecimal digits)")?
+            .parse()?;
+        Ok(Self {
+            kind,
+            lid,
+            port,
+            guid,
+        })
     }
 }
 
@@ -87,36 +115,67 @@ mod tests {
 
     const LEAF: &str = "SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )";
     const HOST: &str = "CA    17  1 0x0000000000100001 4x EDR - SW     4  1 0x0000000000200006 ( 'node1 mlx5_0' - 'leaf0' )";
-    const DOWN: &str = "SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'";
+    const DOWN: &str =
+        "SW     4  2 0x0000000000200006 4x SDR                                    'leaf0'";
 
     fn read(lines: &[&str]) -> NetFile {
         parse(lines.join("\n").as_bytes(), "net.p").expect("readable")
     }
 
     fn kinds(file: &NetFile) -> Vec<(u32, RemarkKind)> {
-        file.remarks.iter().map(|remark| (remark.line, remark.kind)).collect()
+        file.remarks
+            .iter()
+            .map(|remark| (remark.line, remark.kind))
+            .collect()
     }
 
     #[test]
     fn linked_and_unlinked_ports_are_parsed() {
         let file = read(&[LEAF, DOWN, HOST]);
         assert_eq!(file.remarks, []);
-        assert_eq!((file.port_lines, file.linked_lines, file.fabric.linked_ports()), (3, 2, 2));
-        let leaf = file.fabric.device(file.fabric.find(Guid(0x20_0006), PortNum(2)).expect("the switch"));
-        assert_eq!((leaf.name.as_str(), leaf.lid, leaf.ports.len()), ("leaf0", Lid(4), 2));
+        assert_eq!(
+            (
+                file.port_lines,
+                file.linked_lines,
+                file.fabric.linked_ports()
+            ),
+            (3, 2, 2)
+        );
+        let leaf = file.fabric.device(
+            file.fabric
+                .find(Guid(0x20_0006), PortNum(2))
+                .expect("the switch"),
+        );
+        assert_eq!(
+            (leaf.name.as_str(), leaf.lid, leaf.ports.len()),
+            ("leaf0", Lid(4), 2)
+        );
         let (port, peer) = leaf.linked().next().expect("port 1");
-        assert_eq!((port.num, port.rate.to_string(), peer.name.as_str()), (PortNum(1), "4xEDR".to_owned(), "node1 mlx5_0"));
+        assert_eq!(
+            (port.num, port.rate.to_string(), peer.name.as_str()),
+            (PortNum(1), "4xEDR".to_owned(), "node1 mlx5_0")
+        );
     }
 
     #[test]
     fn overlong_word_is_not_a_speed() {
-        let file = read(&[LEAF, &HOST.replace("4x EDR", &format!("4x {}", "E".repeat(1000)))]);
-        assert!(matches!(&file.remarks[..], [_, remark] if remark.line == 2 && remark.to_string().len() < 200), "{:?}", file.remarks);
+        let file = read(&[
+            LEAF,
+            &HOST.replace("4x EDR", &format!("4x {}", "E".repeat(1000))),
+        ]);
+        assert!(
+            matches!(&file.remarks[..], [_, remark] if remark.line == 2 && remark.to_string().len() < 200),
+            "{:?}",
+            file.remarks
+        );
     }
 
     #[test]
     fn unknown_speed_does_not_unlink_a_port() {
-        let file = read(&[&LEAF.replace("4x EDR", "4x ???"), &HOST.replace("4x EDR", "?? ???")]);
+        let file = read(&[
+            &LEAF.replace("4x EDR", "4x ???"),
+            &HOST.replace("4x EDR", "?? ???"),
+        ]);
         assert_eq!(file.fabric.linked_ports(), 2);
     }
 
@@ -126,7 +185,12 @@ mod tests {
             "SW    24 1 0x946dae0300618c82 4x SDR                                    '5FB0406-spine-IB01 '",
             &LEAF.replace("  1 0x0000000000200006", " 149 0x0000000000200006"),
         ]);
-        let names: Vec<_> = file.fabric.devices().iter().map(|device| (device.name.as_str(), device.ports[0].num.0)).collect();
+        let names: Vec<_> = file
+            .fabric
+            .devices()
+            .iter()
+            .map(|device| (device.name.as_str(), device.ports[0].num.0))
+            .collect();
         assert_eq!(names, [("leaf0", 149), ("5FB0406-spine-IB01 ", 1)]);
     }
 
@@ -142,15 +206,27 @@ mod tests {
             "SW     4  3 0x0000000000200006 4x EDR - CA    17  1 0x00000000001",
             HOST,
         ]);
-        let lines: Vec<_> = kinds(&file).iter().map(|(line, kind)| (*line, *kind)).collect();
-        assert_eq!(lines, [1, 2, 4, 5, 6, 7].map(|line| (line, RemarkKind::Unreadable)));
+        let lines: Vec<_> = kinds(&file)
+            .iter()
+            .map(|(line, kind)| (*line, *kind))
+            .collect();
+        assert_eq!(
+            lines,
+            [1, 2, 4, 5, 6, 7].map(|line| (line, RemarkKind::Unreadable))
+        );
         assert_eq!(file.fabric.linked_ports(), 2);
     }
 
     #[test]
     fn carriage_returns_and_blank_lines_are_ignored() {
         assert_eq!(read(&[&format!("\u{feff}{LEAF}"), HOST]).remarks, []);
-        let file = read(&[&format!("{LEAF}\r"), "\r", &format!("{DOWN}\r"), &format!("{HOST}\r"), ""]);
+        let file = read(&[
+            &format!("{LEAF}\r"),
+            "\r",
+            &format!("{DOWN}\r"),
+            &format!("{HOST}\r"),
+            "",
+        ]);
         assert_eq!((file.remarks.len(), file.fabric.linked_ports()), (0, 2));
         assert_eq!(file.fabric.devices()[0].name, "node1 mlx5_0");
     }
@@ -164,10 +240,19 @@ mod tests {
     #[test]
     fn other_formats_are_refused_with_a_reason() {
         assert!(matches!(parse(b"", "x"), Err(NetFileError::Empty { .. })));
-        assert!(matches!(parse(b"\n\r\n", "x"), Err(NetFileError::Empty { .. })));
-        assert!(matches!(parse(&[0, 159, 146, 150, 10, 255, 0], "x"), Err(NetFileError::NothingReadable { line: 1, .. })));
+        assert!(matches!(
+            parse(b"\n\r\n", "x"),
+            Err(NetFileError::Empty { .. })
+        ));
+        assert!(matches!(
+            parse(&[0, 159, 146, 150, 10, 255, 0], "x"),
+            Err(NetFileError::NothingReadable { line: 1, .. })
+        ));
         let plain = b"#\n# Topology file: generated on Tue Jun  5 14:15:10 2007\n#\nvendid=0x8f1\n";
-        assert!(matches!(parse(plain, "x"), Err(NetFileError::NothingReadable { line: 1, .. })));
+        assert!(matches!(
+            parse(plain, "x"),
+            Err(NetFileError::NothingReadable { line: 1, .. })
+        ));
     }
 
     proptest::proptest! {

@@ -50,8 +50,15 @@ pub enum RemarkKind {
 
 impl RemarkKind {
     /// All kinds. The kinds whose line gives no port come first.
-    pub const ALL: [Self; 7] =
-        [Self::Unreadable, Self::Repeated, Self::DuplicateLid, Self::OneSided, Self::Contradiction, Self::Loop, Self::AmbiguousName];
+    pub const ALL: [Self; 7] = [
+        Self::Unreadable,
+        Self::Repeated,
+        Self::DuplicateLid,
+        Self::OneSided,
+        Self::Contradiction,
+        Self::Loop,
+        Self::AmbiguousName,
+    ];
 
     /// Returns whether a line with this remark gives no port.
     pub const fn loses_a_port(self) -> bool {
@@ -73,18 +80,36 @@ impl RemarkKind {
 }
 
 impl Remark {
-    pub(super) fn new(LinePosition { file, line }: LinePosition, kind: RemarkKind, text: String) -> Self {
-        Self { file, line, kind, text }
+    pub(super) fn new(
+        LinePosition { file, line }: LinePosition,
+        kind: RemarkKind,
+        text: String,
+    ) -> Self {
+        Self {
+            file,
+            line,
+            kind,
+            text,
+        }
     }
 
     /// Returns the position of the line.
     pub fn position(&self) -> LinePosition {
-        LinePosition { file: self.file, line: self.line }
+        LinePosition {
+            file: self.file,
+            line: self.line,
+        }
     }
 }
 
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}: {}", self.line, self.kind.as_str(), self.text)
+        write!(
+            f,
+            "line {}: {}: {}",
+            self.line,
+            self.kind.as_str(),
+            self.text
+        )
     }
 }

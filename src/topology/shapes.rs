@@ -65,9 +65,13 @@ impl ThreeTiers {
         let Self { radix, pods } = *self;
         let half = radix / 2;
         let mut net = Net::new();
-        let cores: Vec<_> = (0..half * half).map(|n| net.plan.switch(&format!("core{:03}", n + 1), radix)).collect();
+        let cores: Vec<_> = (0..half * half)
+            .map(|n| net.plan.switch(&format!("core{:03}", n + 1), radix))
+            .collect();
         for pod in 1..=pods {
-            let spines: Vec<_> = (1..=half).map(|n| net.plan.switch(&format!("spine{pod}-{n:02}"), radix)).collect();
+            let spines: Vec<_> = (1..=half)
+                .map(|n| net.plan.switch(&format!("spine{pod}-{n:02}"), radix))
+                .collect();
             for n in 1..=half {
                 let leaf = net.plan.switch(&format!("leaf{pod}-{n:02}"), radix);
                 net.hosts(leaf, half, 1);
@@ -77,7 +81,8 @@ impl ThreeTiers {
             }
             for (place, spine) in spines.iter().enumerate() {
                 for up in 0..half {
-                    net.plan.cable((*spine, half + 1 + up), (cores[place * half + up], pod));
+                    net.plan
+                        .cable((*spine, half + 1 + up), (cores[place * half + up], pod));
                 }
             }
         }
@@ -89,12 +94,21 @@ impl Dragonfly {
     /// Returns the fabric as a blueprint.
     pub fn blueprint(&self) -> Blueprint {
         const RADIX: usize = 64;
-        let Self { groups, leaves, spines, hosts } = *self;
+        let Self {
+            groups,
+            leaves,
+            spines,
+            hosts,
+        } = *self;
         let mut net = Net::new();
         let mut outer: Vec<Vec<NodeId>> = Vec::new();
         for group in 1..=groups {
-            let own: Vec<_> = (1..=leaves).map(|n| net.plan.switch(&format!("leaf{group}-{n:02}"), RADIX)).collect();
-            let above: Vec<_> = (1..=spines).map(|n| net.plan.switch(&format!("spine{group}-{n:02}"), RADIX)).collect();
+            let own: Vec<_> = (1..=leaves)
+                .map(|n| net.plan.switch(&format!("leaf{group}-{n:02}"), RADIX))
+                .collect();
+            let above: Vec<_> = (1..=spines)
+                .map(|n| net.plan.switch(&format!("spine{group}-{n:02}"), RADIX))
+                .collect();
             own.iter().for_each(|leaf| net.hosts(*leaf, hosts, 1));
             for (n, leaf) in own.iter().enumerate() {
                 let others = if spines == 0 { &own[n + 1..] } else { &above };
@@ -116,16 +130,31 @@ impl Dragonfly {
 impl Grid {
     /// Returns the fabric as a blueprint.
     pub fn blueprint(&self) -> Blueprint {
-        let Self { sizes, wrapped, hosts } = self;
+        let Self {
+            sizes,
+            wrapped,
+            hosts,
+        } = self;
         let mut net = Net::new();
         let all: usize = sizes.iter().product();
-        let routers: Vec<_> = (1..=all).map(|n| net.plan.switch(&format!("router{n:04}"), hosts + 4 * sizes.len())).collect();
-        routers.iter().for_each(|router| net.hosts(*router, *hosts, 1));
+        let routers: Vec<_> = (1..=all)
+            .map(|n| {
+                net.plan
+                    .switch(&format!("router{n:04}"), hosts + 4 * sizes.len())
+            })
+            .collect();
+        routers
+            .iter()
+            .for_each(|router| net.hosts(*router, *hosts, 1));
         for (n, router) in routers.iter().enumerate() {
             let mut stride = 1;
             for size in sizes {
                 let place = n / stride % size;
-                let next = if place + 1 < *size { Some(n + stride) } else { wrapped.then_some(n - place * stride) };
+                let next = if place + 1 < *size {
+                    Some(n + stride)
+                } else {
+                    wrapped.then_some(n - place * stride)
+                };
                 if let Some(next) = next.filter(|next| *next != n) {
                     net.join(*router, routers[next]);
                 }
@@ -139,11 +168,20 @@ impl Grid {
 impl Rails {
     /// Returns the fabric as a blueprint. The HCAs of a host are called `mlx5_0`, `mlx5_1`...
     pub fn blueprint(&self) -> Blueprint {
-        let Self { units, hosts, rails, spines } = *self;
+        let Self {
+            units,
+            hosts,
+            rails,
+            spines,
+        } = *self;
         let mut net = Net::new();
-        let above: Vec<_> = (1..=spines).map(|n| net.plan.switch(&format!("spine{n:02}"), units * rails)).collect();
+        let above: Vec<_> = (1..=spines)
+            .map(|n| net.plan.switch(&format!("spine{n:02}"), units * rails))
+            .collect();
         for unit in 1..=units {
-            let leaves: Vec<_> = (1..=rails).map(|n| net.plan.switch(&format!("leaf{unit}-{n}"), hosts + spines)).collect();
+            let leaves: Vec<_> = (1..=rails)
+                .map(|n| net.plan.switch(&format!("leaf{unit}-{n}"), hosts + spines))
+                .collect();
             for host in 0..hosts {
                 for (rail, leaf) in leaves.iter().enumerate() {
                     let name = format!("node{:05} mlx5_{rail}", (unit - 1) * hosts + host + 1);
@@ -153,7 +191,10 @@ impl Rails {
             }
             for (rail, leaf) in leaves.iter().enumerate() {
                 for (place, spine) in above.iter().enumerate() {
-                    net.plan.cable((*leaf, hosts + 1 + place), (*spine, (unit - 1) * rails + rail + 1));
+                    net.plan.cable(
+                        (*leaf, hosts + 1 + place),
+                        (*spine, (unit - 1) * rails + rail + 1),
+                    );
                 }
             }
         }
@@ -169,13 +210,18 @@ struct Net {
 
 impl Net {
     fn new() -> Self {
-        Self { plan: Blueprint::new("EDR"), named: 0 }
+        Self {
+            plan: Blueprint::new("EDR"),
+            named: 0,
+        }
     }
 
     fn hosts(&mut self, switch: NodeId, count: usize, first_port: usize) {
         for n in 0..count {
             self.named += 1;
-            let adapter = self.plan.adapter(&format!("node{:05} mlx5_0", self.named), 1);
+            let adapter = self
+                .plan
+                .adapter(&format!("node{:05} mlx5_0", self.named), 1);
             self.plan.cable((adapter, 1), (switch, first_port + n));
         }
     }
@@ -201,18 +247,81 @@ mod tests {
     /// Returns the number of linked ports and the highest tier.
     fn size(plan: &Blueprint) -> (usize, u16) {
         let fabric = read(plan);
-        (fabric.linked_ports(), Graph::new(&fabric).tiers(&fabric).into_iter().max().unwrap())
+        (
+            fabric.linked_ports(),
+            Graph::new(&fabric)
+                .tiers(&fabric)
+                .into_iter()
+                .max()
+                .unwrap(),
+        )
     }
 
     #[test]
     fn shapes_have_the_requested_size_and_tiers() {
         // There are 4 x 4 hosts. Each of the three tiers has the same number of cables.
-        assert_eq!(size(&ThreeTiers { radix: 4, pods: 4 }.blueprint()), (2 * 16 * 3, 3));
+        assert_eq!(
+            size(&ThreeTiers { radix: 4, pods: 4 }.blueprint()),
+            (2 * 16 * 3, 3)
+        );
         // 3 groups with 2 x 2 cables each, 3 cables between them, 12 hosts.
-        assert_eq!(size(&Dragonfly { groups: 3, leaves: 2, spines: 2, hosts: 2 }.blueprint()), (2 * (12 + 3 + 12), 2));
-        assert_eq!(size(&Dragonfly { groups: 3, leaves: 4, spines: 0, hosts: 1 }.blueprint()), (2 * (18 + 3 + 12), 1));
-        assert_eq!(size(&Grid { sizes: vec![3, 4], wrapped: true, hosts: 2 }.blueprint()), (2 * (24 + 24), 1));
-        assert_eq!(size(&Grid { sizes: vec![3, 4], wrapped: false, hosts: 2 }.blueprint()), (2 * (17 + 24), 1));
-        assert_eq!(size(&Rails { units: 2, hosts: 3, rails: 4, spines: 2 }.blueprint()), (2 * (24 + 16), 2));
+        assert_eq!(
+            size(
+                &Dragonfly {
+                    groups: 3,
+                    leaves: 2,
+                    spines: 2,
+                    hosts: 2
+                }
+                .blueprint()
+            ),
+            (2 * (12 + 3 + 12), 2)
+        );
+        assert_eq!(
+            size(
+                &Dragonfly {
+                    groups: 3,
+                    leaves: 4,
+                    spines: 0,
+                    hosts: 1
+                }
+                .blueprint()
+            ),
+            (2 * (18 + 3 + 12), 1)
+        );
+        assert_eq!(
+            size(
+                &Grid {
+                    sizes: vec![3, 4],
+                    wrapped: true,
+                    hosts: 2
+                }
+                .blueprint()
+            ),
+            (2 * (24 + 24), 1)
+        );
+        assert_eq!(
+            size(
+                &Grid {
+                    sizes: vec![3, 4],
+                    wrapped: false,
+                    hosts: 2
+                }
+                .blueprint()
+            ),
+            (2 * (17 + 24), 1)
+        );
+        assert_eq!(
+            size(
+                &Rails {
+                    units: 2,
+                    hosts: 3,
+                    rails: 4,
+                    spines: 2
+                }
+                .blueprint()
+            ),
+            (2 * (24 + 16), 2)
+        );
     }
 }

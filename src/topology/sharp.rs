@@ -47,12 +47,19 @@ impl Fabric {
     ///
     /// If it has any other device ID, this counts as a fact against it.
     pub fn is_aggregation_node(&self, device: &Device) -> bool {
-        let Some((_, peer)) = device.linked().next() else { return false };
+        let Some((_, peer)) = device.linked().next() else {
+            return false;
+        };
         if device.kind != NodeKind::Hca || peer.kind != NodeKind::Switch {
             return false;
         }
         let switch = self.find(peer.guid, peer.port).map(|id| self.device(id));
-        let highest = switch.and_then(|switch| switch.node.ports.or_else(|| switch.ports.last().map(|last| last.num.0)));
+        let highest = switch.and_then(|switch| {
+            switch
+                .node
+                .ports
+                .or_else(|| switch.ports.last().map(|last| last.num.0))
+        });
         let box_of_switch = switch.and_then(|switch| switch.node.system_image);
         let by_id = match device.node.device_id {
             Some(DEVICE_ID) => 1,
@@ -63,7 +70,10 @@ impl Fabric {
             device.name.contains(NAME),
             is_beside(device.guid, peer.guid),
             highest == Some(peer.port.0),
-            device.node.system_image.is_some_and(|image| image != Guid(0) && Some(image) == box_of_switch),
+            device
+                .node
+                .system_image
+                .is_some_and(|image| image != Guid(0) && Some(image) == box_of_switch),
         ];
         by_id + facts.into_iter().map(i32::from).sum::<i32>() >= ENOUGH
     }
@@ -90,7 +100,11 @@ mod tests {
         let net = net_file::parse(text.as_bytes(), "net").unwrap();
         assert_eq!(net.remarks, []);
         let fabric = net.fabric;
-        let found = fabric.devices().iter().find(|device| device.guid.0 == guid).unwrap();
+        let found = fabric
+            .devices()
+            .iter()
+            .find(|device| device.guid.0 == guid)
+            .unwrap();
         fabric.is_aggregation_node(found)
     }
 
@@ -103,7 +117,11 @@ mod tests {
              CA     2  1 {guid:#018x} 4x HDR - SW     1 {port:2} 0x0000000000001000 ( '{name}' - 'leaf' )\n"
         );
         let fabric = net_file::parse(text.as_bytes(), "net").unwrap().fabric;
-        let found = fabric.devices().iter().find(|device| device.guid.0 == guid).unwrap();
+        let found = fabric
+            .devices()
+            .iter()
+            .find(|device| device.guid.0 == guid)
+            .unwrap();
         fabric.is_aggregation_node(found)
     }
 
@@ -114,8 +132,14 @@ mod tests {
     fn two_facts_identify_an_aggregation_node_on_any_port() {
         for port in [37, 41] {
             assert!(is_one(FIRMWARE, 0x1008, port, 0xcf09, 0x1000));
-            assert!(is_one("sharp-leaf1", 0x1010, port, 0xcf09, 0x1000), "renamed by a map");
-            assert!(is_one(FIRMWARE, 0x0ff8, port, 0xcf0a, 0x1000), "an unknown device ID, below the switch");
+            assert!(
+                is_one("sharp-leaf1", 0x1010, port, 0xcf09, 0x1000),
+                "renamed by a map"
+            );
+            assert!(
+                is_one(FIRMWARE, 0x0ff8, port, 0xcf0a, 0x1000),
+                "an unknown device ID, below the switch"
+            );
             assert!(is_one_by_the_ports_report(FIRMWARE, 0x1008, port));
         }
         assert!(is_one_by_the_ports_report("sharp-leaf1", 0x1010, 41));
@@ -123,9 +147,15 @@ mod tests {
 
     #[test]
     fn one_fact_is_not_sufficient() {
-        assert!(!is_one("node1 mlx5_0", 0x9000, 41, HCA, 0x9000), "the highest port");
+        assert!(
+            !is_one("node1 mlx5_0", 0x9000, 41, HCA, 0x9000),
+            "the highest port"
+        );
         assert!(!is_one(FIRMWARE, 0x9000, 5, HCA, 0x9000), "the name");
-        assert!(!is_one(FIRMWARE, 0x9000, 41, HCA, 0x9000), "name and port, with the device ID of an HCA");
+        assert!(
+            !is_one(FIRMWARE, 0x9000, 41, HCA, 0x9000),
+            "name and port, with the device ID of an HCA"
+        );
         assert!(!is_one_by_the_ports_report(FIRMWARE, 0x9000, 5));
         assert!(!is_one_by_the_ports_report("node1 mlx5_0", 0x9000, 41));
         assert!(!is_one_by_the_ports_report("node1 mlx5_0", 0x1008, 5));

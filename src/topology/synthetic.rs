@@ -52,16 +52,35 @@ pub struct FatTree {
 ///
 /// The totals: 22 switches, 302 HCAs, 338 LIDs, 968 linked ports and 140 unlinked ones.
 pub fn stria() -> Blueprint {
-    let tree = FatTree { leaves: 12, hosts: 24, spines: 6, trunk: 2, radix: 36 };
+    let tree = FatTree {
+        leaves: 12,
+        hosts: 24,
+        spines: 6,
+        trunk: 2,
+        radix: 36,
+    };
     let (mut plan, cores) = tree.with_spines("core");
-    let island: Vec<_> = (1..=4).map(|n| plan.switch(&format!("io{n:02}"), 36)).collect();
+    let island: Vec<_> = (1..=4)
+        .map(|n| plan.switch(&format!("io{n:02}"), 36))
+        .collect();
     for (place, switch) in island.iter().enumerate() {
         for (n, core) in cores.iter().enumerate() {
-            plan.cable((*core, tree.leaves * tree.trunk + place + 1), (*switch, 31 + n));
+            plan.cable(
+                (*core, tree.leaves * tree.trunk + place + 1),
+                (*switch, 31 + n),
+            );
         }
     }
-    let servers = [("admin", 2), ("login", 2), ("gw", 2), ("mds", 2), ("oss", 6)];
-    let names = servers.iter().flat_map(|(role, count)| (1..=*count).map(move |n| format!("{role}{n} mlx5_0")));
+    let servers = [
+        ("admin", 2),
+        ("login", 2),
+        ("gw", 2),
+        ("mds", 2),
+        ("oss", 6),
+    ];
+    let names = servers
+        .iter()
+        .flat_map(|(role, count)| (1..=*count).map(move |n| format!("{role}{n} mlx5_0")));
     for (n, name) in names.enumerate() {
         // Each server is connected to both switches of one of two pairs. So a server stays
         // connected if one switch fails.
@@ -85,11 +104,15 @@ pub fn large() -> Blueprint {
     // these core switches.
     const CORES: usize = 4;
     let mut plan = Blueprint::new("EDR");
-    let cores: Vec<_> = (1..=SPINES * CORES).map(|n| plan.switch(&format!("core{n:03}"), 64)).collect();
+    let cores: Vec<_> = (1..=SPINES * CORES)
+        .map(|n| plan.switch(&format!("core{n:03}"), 64))
+        .collect();
     let mut cabled = vec![0; cores.len()];
     let mut hosts = 0;
     for (pod, leaves) in (1..).zip(PODS) {
-        let spines: Vec<_> = (1..=SPINES).map(|n| plan.switch(&format!("spine{pod}-{n:02}"), 64)).collect();
+        let spines: Vec<_> = (1..=SPINES)
+            .map(|n| plan.switch(&format!("spine{pod}-{n:02}"), 64))
+            .collect();
         for n in 1..=leaves {
             let leaf = plan.switch(&format!("leaf{pod}-{n:02}"), 64);
             for (place, spine) in spines.iter().enumerate() {
@@ -124,19 +147,36 @@ impl FatTree {
     }
 
     fn with_spines(&self, spine_name: &str) -> (Blueprint, Vec<NodeId>) {
-        assert!(self.hosts + self.spines * self.trunk <= self.radix, "a leaf has too few ports");
-        assert!(self.leaves * self.trunk <= self.radix, "a spine has too few ports");
-        let mut plan = Blueprint { speed: "EDR", ..Blueprint::default() };
-        let leaves: Vec<_> = (1..=self.leaves).map(|n| plan.switch(&format!("leaf{n:02}"), self.radix)).collect();
-        let spines: Vec<_> = (1..=self.spines).map(|n| plan.switch(&format!("{spine_name}{n:02}"), self.radix)).collect();
+        assert!(
+            self.hosts + self.spines * self.trunk <= self.radix,
+            "a leaf has too few ports"
+        );
+        assert!(
+            self.leaves * self.trunk <= self.radix,
+            "a spine has too few ports"
+        );
+        let mut plan = Blueprint {
+            speed: "EDR",
+            ..Blueprint::default()
+        };
+        let leaves: Vec<_> = (1..=self.leaves)
+            .map(|n| plan.switch(&format!("leaf{n:02}"), self.radix))
+            .collect();
+        let spines: Vec<_> = (1..=self.spines)
+            .map(|n| plan.switch(&format!("{spine_name}{n:02}"), self.radix))
+            .collect();
         for (l, leaf) in leaves.iter().enumerate() {
             for (s, spine) in spines.iter().enumerate() {
                 for cable in 0..self.trunk {
-                    plan.cable((*leaf, self.hosts + s * self.trunk + cable + 1), (*spine, l * self.trunk + cable + 1));
+                    plan.cable(
+                        (*leaf, self.hosts + s * self.trunk + cable + 1),
+                        (*spine, l * self.trunk + cable + 1),
+                    );
                 }
             }
             for host in 0..self.hosts {
-                let adapter = plan.adapter(&format!("node{:05} mlx5_0", l * self.hosts + host + 1), 1);
+                let adapter =
+                    plan.adapter(&format!("node{:05} mlx5_0", l * self.hosts + host + 1), 1);
                 plan.cable((adapter, 1), (*leaf, host + 1));
             }
         }
@@ -147,7 +187,10 @@ impl FatTree {
 impl Blueprint {
     /// Creates an empty blueprint. All links that are added have the width 4x and this speed.
     pub fn new(speed: &'static str) -> Self {
-        Self { nodes: Vec::new(), speed }
+        Self {
+            nodes: Vec::new(),
+            speed,
+        }
     }
 
     /// Adds a switch.
@@ -161,10 +204,24 @@ impl Blueprint {
     }
 
     fn add(&mut self, kind: NodeKind, name: &str, ports: usize) -> NodeId {
-        let base = if kind == NodeKind::Switch { 0x0020_0000 } else { 0x0010_0000 };
+        let base = if kind == NodeKind::Switch {
+            0x0020_0000
+        } else {
+            0x0010_0000
+        };
         let guid = base + 0x10 * (1 + self.nodes.len() as u64);
-        let next = self.nodes.last().and_then(|node| node.lids.last()).map_or(1, |last| usize::from(last.0) + 1);
-        self.nodes.push(Node { kind, name: name.to_owned(), guid, ports: vec![None; ports], lids: Vec::new() });
+        let next = self
+            .nodes
+            .last()
+            .and_then(|node| node.lids.last())
+            .map_or(1, |last| usize::from(last.0) + 1);
+        self.nodes.push(Node {
+            kind,
+            name: name.to_owned(),
+            guid,
+            ports: vec![None; ports],
+            lids: Vec::new(),
+        });
         let lids = if kind == NodeKind::Switch { 1 } else { ports };
         let id = self.nodes.len() - 1;
         self.nodes[id].lids = (next..next + lids).map(|lid| Lid(lid as u16)).collect();
@@ -178,7 +235,11 @@ impl Blueprint {
     pub fn cable(&mut self, a: (NodeId, usize), b: (NodeId, usize)) {
         for ((node, port), other) in [(a, b), (b, a)] {
             let place = &mut self.nodes[node.0].ports[port - 1];
-            assert!(place.is_none(), "port {port} of {} already has a cable", self.nodes[node.0].name);
+            assert!(
+                place.is_none(),
+                "port {port} of {} already has a cable",
+                self.nodes[node.0].name
+            );
             *place = Some((other.0, PortNum(other.1 as u8)));
         }
     }
@@ -188,12 +249,20 @@ impl Blueprint {
     /// # Panics
     /// Panics if all ports have a cable.
     pub fn free_port(&self, node: NodeId) -> usize {
-        1 + self.nodes[node.0].ports.iter().position(Option::is_none).expect("a port without a cable")
+        1 + self.nodes[node.0]
+            .ports
+            .iter()
+            .position(Option::is_none)
+            .expect("a port without a cable")
     }
 
     /// Returns the number of ports with a cable.
     pub fn linked_ports(&self) -> usize {
-        self.nodes.iter().flat_map(|node| &node.ports).flatten().count()
+        self.nodes
+            .iter()
+            .flat_map(|node| &node.ports)
+            .flatten()
+            .count()
     }
 
     /// Prints the fabric like `ibnetdiscover -p`. Nodes are in reverse order, and their ports are
@@ -209,9 +278,15 @@ impl Blueprint {
                     Some((other, port)) => {
                         let other = &self.nodes[other.0];
                         let (a, b) = (&node.name, &other.name);
-                        writeln!(text, "{own} 4x {speed} - {} ( '{a}' - '{b}' )", other.end(*port))
+                        writeln!(
+                            text,
+                            "{own} 4x {speed} - {} ( '{a}' - '{b}' )",
+                            other.end(*port)
+                        )
                     }
-                    None if node.kind == NodeKind::Switch => writeln!(text, "{own} 4x SDR{:36}'{}'", "", node.name),
+                    None if node.kind == NodeKind::Switch => {
+                        writeln!(text, "{own} 4x SDR{:36}'{}'", "", node.name)
+                    }
                     None => continue,
                 };
             }
@@ -222,9 +297,24 @@ impl Blueprint {
     /// Prints the fabric like `ibnetdiscover` without `-p`: linked ports only.
     pub fn topology(&self) -> String {
         let mut text = "# Topology file: invented\n#\n".to_owned();
-        let id = |node: &Node| format!("\"{}-{:016x}\"", if node.kind == NodeKind::Switch { 'S' } else { 'H' }, node.guid);
-        let in_parentheses =
-            |node: &Node, port| if node.kind == NodeKind::Switch { String::new() } else { format!("({:x}) ", node.port_guid(port)) };
+        let id = |node: &Node| {
+            format!(
+                "\"{}-{:016x}\"",
+                if node.kind == NodeKind::Switch {
+                    'S'
+                } else {
+                    'H'
+                },
+                node.guid
+            )
+        };
+        let in_parentheses = |node: &Node, port| {
+            if node.kind == NodeKind::Switch {
+                String::new()
+            } else {
+                format!("({:x}) ", node.port_guid(port))
+            }
+        };
         for node in self.nodes.iter().rev() {
             let (guid, ports, name) = (node.guid, node.ports.len(), &node.name);
             // Writing to a String cannot fail.
@@ -232,15 +322,30 @@ impl Blueprint {
                 NodeKind::Switch => {
                     let lid = node.lids[0];
                     let tail = format!("enhanced port 0 lid {lid} lmc 0");
-                    writeln!(text, "\nswitchguid={guid:#x}({guid:x})\nSwitch\t{ports} {}\t\t# \"{name}\" {tail}", id(node))
+                    writeln!(
+                        text,
+                        "\nswitchguid={guid:#x}({guid:x})\nSwitch\t{ports} {}\t\t# \"{name}\" {tail}",
+                        id(node)
+                    )
                 }
-                _ => writeln!(text, "\ncaguid={guid:#x}\nCa\t{ports} {}\t\t# \"{name}\"", id(node)),
+                _ => writeln!(
+                    text,
+                    "\ncaguid={guid:#x}\nCa\t{ports} {}\t\t# \"{name}\"",
+                    id(node)
+                ),
             };
             for (num, peer) in (1..).map(PortNum).zip(&node.ports) {
                 let Some((other, port)) = peer else { continue };
                 let other = &self.nodes[other.0];
-                let own = if node.kind == NodeKind::Switch { String::new() } else { format!("lid {} lmc 0 ", node.lid(num)) };
-                let (ends, far) = ((in_parentheses(node, num), in_parentheses(other, *port)), other.lid(*port));
+                let own = if node.kind == NodeKind::Switch {
+                    String::new()
+                } else {
+                    format!("lid {} lmc 0 ", node.lid(num))
+                };
+                let (ends, far) = (
+                    (in_parentheses(node, num), in_parentheses(other, *port)),
+                    other.lid(*port),
+                );
                 let _ = writeln!(
                     text,
                     "[{num}]{}\t{}[{port}]{}\t\t# {own}\"{}\" lid {far} 4x{}",
@@ -260,12 +365,26 @@ impl Blueprint {
     pub fn ibsim_net(&self) -> String {
         let mut text = String::new();
         for node in &self.nodes {
-            let kind = if node.kind == NodeKind::Switch { "Switch" } else { "Hca" };
+            let kind = if node.kind == NodeKind::Switch {
+                "Switch"
+            } else {
+                "Hca"
+            };
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{kind}\t{} \"{}\"\t\t# \"{}\"", node.ports.len(), node.ibsim_name(), node.name);
+            let _ = writeln!(
+                text,
+                "{kind}\t{} \"{}\"\t\t# \"{}\"",
+                node.ports.len(),
+                node.ibsim_name(),
+                node.name
+            );
             for (num, peer) in (1..).zip(&node.ports) {
                 if let Some((other, port)) = peer {
-                    let _ = writeln!(text, "[{num}]\t\"{}\"[{port}]", self.nodes[other.0].ibsim_name());
+                    let _ = writeln!(
+                        text,
+                        "[{num}]\t\"{}\"[{port}]",
+                        self.nodes[other.0].ibsim_name()
+                    );
                 }
             }
             text.push('\n');
@@ -277,21 +396,45 @@ impl Blueprint {
 impl Node {
     /// Returns the left part of a line of the ports report, which has a fixed width.
     fn end(&self, port: PortNum) -> String {
-        let kind = if self.kind == NodeKind::Switch { "SW" } else { "CA" };
-        format!("{kind:2} {:5} {:2} {}", self.lid(port).0, port.0, Guid(self.port_guid(port)))
+        let kind = if self.kind == NodeKind::Switch {
+            "SW"
+        } else {
+            "CA"
+        };
+        format!(
+            "{kind:2} {:5} {:2} {}",
+            self.lid(port).0,
+            port.0,
+            Guid(self.port_guid(port))
+        )
     }
 
     fn lid(&self, port: PortNum) -> Lid {
-        if self.kind == NodeKind::Switch { self.lids[0] } else { self.lids[usize::from(port.0) - 1] }
+        if self.kind == NodeKind::Switch {
+            self.lids[0]
+        } else {
+            self.lids[usize::from(port.0) - 1]
+        }
     }
 
     fn port_guid(&self, port: PortNum) -> u64 {
-        if self.kind == NodeKind::Switch { self.guid } else { self.guid + u64::from(port.0) }
+        if self.kind == NodeKind::Switch {
+            self.guid
+        } else {
+            self.guid + u64::from(port.0)
+        }
     }
 
     fn ibsim_name(&self) -> String {
-        let letter = if self.kind == NodeKind::Switch { 'S' } else { 'H' };
-        format!("{letter}-{}", self.name.split(' ').next().unwrap_or_default())
+        let letter = if self.kind == NodeKind::Switch {
+            'S'
+        } else {
+            'H'
+        };
+        format!(
+            "{letter}-{}",
+            self.name.split(' ').next().unwrap_or_default()
+        )
     }
 }
 
@@ -303,48 +446,102 @@ mod tests {
 
     #[test]
     fn stria_has_its_documented_size() {
-        let file = ports_report::parse(stria().ports_report().as_bytes(), "stria").expect("a valid ports report");
+        let file = ports_report::parse(stria().ports_report().as_bytes(), "stria")
+            .expect("a valid ports report");
         assert_eq!(file.remarks, []);
         assert_eq!((file.fabric.linked_ports(), file.port_lines), (968, 1108));
-        let switches = file.fabric.devices().iter().filter(|device| device.kind == NodeKind::Switch).count();
+        let switches = file
+            .fabric
+            .devices()
+            .iter()
+            .filter(|device| device.kind == NodeKind::Switch)
+            .count();
         assert_eq!((switches, file.fabric.devices().len()), (22, 338));
     }
 
     #[test]
     fn both_formats_have_the_same_links() {
-        let read = |text: String| net_file::parse(text.as_bytes(), "stria").expect("a valid ports report");
+        let read =
+            |text: String| net_file::parse(text.as_bytes(), "stria").expect("a valid ports report");
         let (plain, report) = (read(stria().topology()), read(stria().ports_report()));
         assert_eq!(plain.remarks, []);
         let links = |fabric: &Fabric| {
             let of = |device: &Device| {
-                let linked = device.linked().map(|(port, peer)| (port.num, port.rate.clone(), peer.clone()));
-                (device.guid, device.lid, device.kind, device.name.clone(), linked.collect::<Vec<_>>())
+                let linked = device
+                    .linked()
+                    .map(|(port, peer)| (port.num, port.rate.clone(), peer.clone()));
+                (
+                    device.guid,
+                    device.lid,
+                    device.kind,
+                    device.name.clone(),
+                    linked.collect::<Vec<_>>(),
+                )
             };
             fabric.devices().iter().map(of).collect::<Vec<_>>()
         };
         assert_eq!(links(&plain.fabric), links(&report.fabric));
-        assert!(plain.fabric.devices().iter().all(|device| device.node.guid.is_some_and(|node| device.guid.0 - node.0 <= 2)));
+        assert!(plain.fabric.devices().iter().all(|device| {
+            device
+                .node
+                .guid
+                .is_some_and(|node| device.guid.0 - node.0 <= 2)
+        }));
     }
 
     #[test]
     fn large_fabric_has_its_documented_size() {
         let plan = large();
-        let switches = plan.nodes.iter().filter(|node| node.kind == NodeKind::Switch).count();
-        assert_eq!((plan.linked_ports(), switches, plan.nodes.len() - switches), (39_936, 560, 6656));
+        let switches = plan
+            .nodes
+            .iter()
+            .filter(|node| node.kind == NodeKind::Switch)
+            .count();
+        assert_eq!(
+            (plan.linked_ports(), switches, plan.nodes.len() - switches),
+            (39_936, 560, 6656)
+        );
     }
 
     #[test]
     fn hops_and_tiers_of_a_fat_tree() {
-        let tree = FatTree { leaves: 3, hosts: 2, spines: 2, trunk: 1, radix: 8 };
-        let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("a valid ports report").fabric;
+        let tree = FatTree {
+            leaves: 3,
+            hosts: 2,
+            spines: 2,
+            trunk: 1,
+            radix: 8,
+        };
+        let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree")
+            .expect("a valid ports report")
+            .fabric;
         let graph = Graph::new(&fabric);
-        let named = |name: &str| fabric.iter().find(|(_, device)| device.host() == name).expect("in the tree").0;
+        let named = |name: &str| {
+            fabric
+                .iter()
+                .find(|(_, device)| device.host() == name)
+                .expect("in the tree")
+                .0
+        };
         let hops = graph.hops_from([named("node00001")]);
         let to = |name: &str| hops[named(name).0 as usize];
-        assert_eq!((to("node00001"), to("leaf01"), to("node00002"), to("spine02"), to("leaf03"), to("node00006")), (0, 1, 2, 2, 3, 4));
+        assert_eq!(
+            (
+                to("node00001"),
+                to("leaf01"),
+                to("node00002"),
+                to("spine02"),
+                to("leaf03"),
+                to("node00006")
+            ),
+            (0, 1, 2, 2, 3, 4)
+        );
         let tiers = graph.tiers(&fabric);
         let tier = |name: &str| tiers[named(name).0 as usize];
-        assert_eq!((tier("leaf02"), tier("spine01"), tier("node00001")), (1, 2, 0));
+        assert_eq!(
+            (tier("leaf02"), tier("spine01"), tier("node00001")),
+            (1, 2, 0)
+        );
         assert!(hops.iter().all(|hops| *hops != UNREACHABLE));
     }
 }

@@ -66,8 +66,13 @@ pub struct Comparison {
 impl Comparison {
     /// Returns whether a field could differ because a counter was cleared between the readings.
     pub fn may_be_cleared(&self) -> bool {
-        self.differences.iter().any(|difference| difference.fault == Fault::NotBetween)
-            && self.differences.iter().all(|difference| difference.fault != Fault::Decoding)
+        self.differences
+            .iter()
+            .any(|difference| difference.fault == Fault::NotBetween)
+            && self
+                .differences
+                .iter()
+                .all(|difference| difference.fault != Fault::Decoding)
     }
 }
 
@@ -76,7 +81,11 @@ impl Comparison {
 ///
 /// libibmad and ibnet must decode the octets of the second reader to the same values. There is one
 /// exception, which is counted apart: QP1Dropped, which libibmad reads from other octets.
-pub fn compare(attribute: Option<&Attribute>, readers: &[FieldReader], readings: &Readings) -> Comparison {
+pub fn compare(
+    attribute: Option<&Attribute>,
+    readers: &[FieldReader],
+    readings: &Readings,
+) -> Comparison {
     let mut mad: Mad = [0; 256];
     *data_mut(&mut mad) = readings.theirs;
     let reply = Reply::new(&mad);
@@ -94,14 +103,24 @@ pub fn compare(attribute: Option<&Attribute>, readers: &[FieldReader], readings:
         comparison.fields += 1;
         comparison.known += u32::from(is_known && values.theirs != values.theirs_by_us);
         if let Some(fault) = fault(field, &values, is_known) {
-            comparison.differences.push(Difference { field, index, values, fault });
+            comparison.differences.push(Difference {
+                field,
+                index,
+                values,
+                fault,
+            });
         }
     }
     comparison
 }
 
 fn fault(field: &Field, values: &Values, is_known: bool) -> Option<Fault> {
-    let Values { before, theirs, theirs_by_us, after } = *values;
+    let Values {
+        before,
+        theirs,
+        theirs_by_us,
+        after,
+    } = *values;
     let theirs = if is_known { theirs_by_us } else { theirs };
     if theirs != theirs_by_us {
         return Some(Fault::Decoding);
@@ -130,11 +149,23 @@ mod tests {
             data
         });
         let [before, theirs, after] = data;
-        compare(Some(attribute), &field_readers(attribute), &Readings { before, theirs, after })
+        compare(
+            Some(attribute),
+            &field_readers(attribute),
+            &Readings {
+                before,
+                theirs,
+                after,
+            },
+        )
     }
 
     fn faults(name: &str, values: [u64; 3]) -> Vec<(&'static str, Fault)> {
-        compared(name, values).differences.iter().map(|difference| (difference.field.name, difference.fault)).collect()
+        compared(name, values)
+            .differences
+            .iter()
+            .map(|difference| (difference.field.name, difference.fault))
+            .collect()
     }
 
     #[test]
@@ -147,21 +178,33 @@ mod tests {
 
     #[test]
     fn counter_outside_of_the_two_readings_differs() {
-        assert_eq!(faults("PortXmitData", [7, 6, 9]), [("PortXmitData", Fault::NotBetween)]);
-        assert_eq!(faults("PortXmitData", [7, 10, 9]), [("PortXmitData", Fault::NotBetween)]);
+        assert_eq!(
+            faults("PortXmitData", [7, 6, 9]),
+            [("PortXmitData", Fault::NotBetween)]
+        );
+        assert_eq!(
+            faults("PortXmitData", [7, 10, 9]),
+            [("PortXmitData", Fault::NotBetween)]
+        );
         assert!(compared("PortXmitData", [7, 0, 0]).may_be_cleared());
     }
 
     #[test]
     fn setting_that_changed_differs() {
         assert_eq!(faults("PortSelect", [1, 1, 1]), []);
-        assert_eq!(faults("PortSelect", [1, 2, 1]), [("PortSelect", Fault::Changed)]);
+        assert_eq!(
+            faults("PortSelect", [1, 2, 1]),
+            [("PortSelect", Fault::Changed)]
+        );
     }
 
     #[test]
     fn known_error_of_libibmad_is_counted_apart() {
         let comparison = compared("QP1Dropped", [3, 3, 3]);
         assert_eq!((comparison.differences.len(), comparison.known), (0, 1));
-        assert_eq!(faults("QP1Dropped", [3, 2, 3]), [("QP1Dropped", Fault::NotBetween)]);
+        assert_eq!(
+            faults("QP1Dropped", [3, 2, 3]),
+            [("QP1Dropped", Fault::NotBetween)]
+        );
     }
 }

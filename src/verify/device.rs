@@ -7,7 +7,10 @@ use super::compare::{Comparison, Readings, compare};
 use super::reference::{Reference, Unread};
 use crate::mad::exchange::{Local, Target};
 use crate::mad::libibmad::{self, FieldReader};
-use crate::mad::pma::{self, Attribute, CLASS_PORT_INFO, Capabilities, Data, Group, Needs, PORT_SAMPLES_CONTROL, Sampling};
+use crate::mad::pma::{
+    self, Attribute, CLASS_PORT_INFO, Capabilities, Data, Group, Needs, PORT_SAMPLES_CONTROL,
+    Sampling,
+};
 use crate::mad::query::Query;
 use crate::mad::sa::{self, Gid};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
@@ -102,32 +105,47 @@ impl DeviceResult {
     /// Returns the number of differences: fields, attributes that only one path answered, and
     /// different agents.
     pub fn differences(&self) -> usize {
-        let of_attributes: usize = self.attributes.iter().map(|attribute| attribute.outcome.differences()).sum();
+        let of_attributes: usize = self
+            .attributes
+            .iter()
+            .map(|attribute| attribute.outcome.differences())
+            .sum();
         of_attributes + usize::from(self.other_agent.is_some())
     }
 
     /// Returns whether the device answered nothing on both paths. The path record does not count,
     /// because the subnet manager answers it.
     pub fn is_silent(&self) -> bool {
-        let is_unanswered = |attribute: &AttributeResult| matches!(attribute.outcome, Outcome::Unanswered(..));
-        self.attributes.iter().filter(|attribute| attribute.name != PATH_RECORD).all(is_unanswered)
+        let is_unanswered =
+            |attribute: &AttributeResult| matches!(attribute.outcome, Outcome::Unanswered(..));
+        self.attributes
+            .iter()
+            .filter(|attribute| attribute.name != PATH_RECORD)
+            .all(is_unanswered)
     }
 
     /// Returns the number of attributes and of values that were compared.
     pub fn compared(&self) -> (usize, u32) {
-        let fields = self.attributes.iter().filter_map(|attribute| match &attribute.outcome {
-            Outcome::Compared(comparison) => Some(comparison.fields),
-            _ => None,
-        });
-        fields.fold((0, 0), |(attributes, sum), fields| (attributes + 1, sum + fields))
+        let fields = self
+            .attributes
+            .iter()
+            .filter_map(|attribute| match &attribute.outcome {
+                Outcome::Compared(comparison) => Some(comparison.fields),
+                _ => None,
+            });
+        fields.fold((0, 0), |(attributes, sum), fields| {
+            (attributes + 1, sum + fields)
+        })
     }
 
     /// Returns the groups that the masks of the device do not have, and how it answered.
     pub fn lacking(&self) -> impl Iterator<Item = (&'static str, Lacking)> {
-        self.attributes.iter().filter_map(|attribute| match attribute.outcome {
-            Outcome::Lacking(how) => Some((attribute.name, how)),
-            _ => None,
-        })
+        self.attributes
+            .iter()
+            .filter_map(|attribute| match attribute.outcome {
+                Outcome::Lacking(how) => Some((attribute.name, how)),
+                _ => None,
+            })
     }
 }
 
@@ -157,7 +175,13 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
     /// Creates a verifier that has sent nothing yet.
     pub fn new(client: DeviceClient<T, C>, reference: R, local: Option<Local>, sl: u8) -> Self {
         let local = local.filter(|local| local.sm_lid.is_unicast());
-        Self { client, reference, local, sl, mads: 0 }
+        Self {
+            client,
+            reference,
+            local,
+            sl,
+            mads: 0,
+        }
     }
 
     /// Returns the number of MADs that both paths sent so far, without those of
@@ -177,7 +201,10 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
     /// Returns an error if the transport is lost.
     pub fn identify(&mut self, lid: Lid) -> Result<Option<NodeInfo>, TransportError> {
         self.client.turn_to(lid);
-        let query = Query::Smp(smp::Query { attribute: smp::NODE_INFO, port: PortNum(0) });
+        let query = Query::Smp(smp::Query {
+            attribute: smp::NODE_INFO,
+            port: PortNum(0),
+        });
         Ok(self.ours(&query)?.ok().map(|data| NodeInfo::parse(&data)))
     }
 
@@ -191,11 +218,20 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         self.reference.turn_to(lid);
         let mut attributes = Vec::new();
         let (mut kind, mut port_info) = (NodeKind::Switch, None);
-        for (name, attribute, of_port) in [("NodeInfo", smp::NODE_INFO, PortNum(0)), ("PortInfo", smp::PORT_INFO, port)] {
-            let query = Query::Smp(smp::Query { attribute, port: of_port });
-            let (outcome, last) = self.attribute(&query, None, &libibmad::management_readers(attribute))?;
+        for (name, attribute, of_port) in [
+            ("NodeInfo", smp::NODE_INFO, PortNum(0)),
+            ("PortInfo", smp::PORT_INFO, port),
+        ] {
+            let query = Query::Smp(smp::Query {
+                attribute,
+                port: of_port,
+            });
+            let (outcome, last) =
+                self.attribute(&query, None, &libibmad::management_readers(attribute))?;
             if attribute == smp::NODE_INFO {
-                kind = last.and_then(|data| NodeInfo::parse(&data).kind).unwrap_or(kind);
+                kind = last
+                    .and_then(|data| NodeInfo::parse(&data).kind)
+                    .unwrap_or(kind);
             } else {
                 port_info = last.map(|data| PortInfo::parse(&data));
             }
@@ -203,50 +239,102 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         }
         let link = self.link(kind, port_info)?;
         let mut path_sl = None;
-        if let Some(Local { sm_lid, sm_sl, gid: source, .. }) = self.local {
-            let query = Query::Sa(sa::Query { source, destination: Gid { guid, ..source } });
+        if let Some(Local {
+            sm_lid,
+            sm_sl,
+            gid: source,
+            ..
+        }) = self.local
+        {
+            let query = Query::Sa(sa::Query {
+                source,
+                destination: Gid { guid, ..source },
+            });
             self.client.turn_to(sm_lid);
             self.client.set_sl(sm_sl);
             let (outcome, last) = self.attribute(&query, None, &libibmad::path_readers())?;
             self.client.turn_to(lid);
             self.client.set_sl(self.sl);
             path_sl = last.map(|data| path_sl_of(&data));
-            attributes.push(AttributeResult { name: PATH_RECORD, outcome });
+            attributes.push(AttributeResult {
+                name: PATH_RECORD,
+                outcome,
+            });
         }
         let known = libibmad::field_readers(&CLASS_PORT_INFO);
-        let (outcome, last) = self.attribute(&CLASS_PORT_INFO_QUERY, Some(&CLASS_PORT_INFO), &known)?;
+        let (outcome, last) =
+            self.attribute(&CLASS_PORT_INFO_QUERY, Some(&CLASS_PORT_INFO), &known)?;
         // ClassPortInfo is mandatory. An agent that does not answer it answers no other request.
-        let groups = if matches!(outcome, Outcome::Unanswered(NoAnswer::Silent, _)) { &[][..] } else { &Group::ALL };
-        attributes.push(AttributeResult { name: CLASS_PORT_INFO.name, outcome });
+        let groups = if matches!(outcome, Outcome::Unanswered(NoAnswer::Silent, _)) {
+            &[][..]
+        } else {
+            &Group::ALL
+        };
+        attributes.push(AttributeResult {
+            name: CLASS_PORT_INFO.name,
+            outcome,
+        });
         let capabilities = self.capabilities(last, port)?;
         for group in groups.iter().copied() {
             let result = self.group(group, port, kind, capabilities)?;
             attributes.extend(result);
         }
-        let (ours, theirs) = (self.client.target(&CLASS_PORT_INFO_QUERY), self.reference.agent());
+        let (ours, theirs) = (
+            self.client.target(&CLASS_PORT_INFO_QUERY),
+            self.reference.agent(),
+        );
         // libibmad keeps its own P_Key index after a redirection, and has its own timeout.
-        let is_same = (ours.lid, ours.qp, ours.qkey, ours.sl) == (theirs.lid, theirs.qp, theirs.qkey, theirs.sl);
+        let is_same = (ours.lid, ours.qp, ours.qkey, ours.sl)
+            == (theirs.lid, theirs.qp, theirs.qkey, theirs.sl);
         let redirected_to = Some(ours.lid).filter(|to| *to != lid);
-        Ok(DeviceResult { attributes, other_agent: (!is_same).then_some((ours, theirs)), redirected_to, link, path_sl })
+        Ok(DeviceResult {
+            attributes,
+            other_agent: (!is_same).then_some((ours, theirs)),
+            redirected_to,
+            link,
+            path_sl,
+        })
     }
 
     /// Returns the rate of the port, by the CapabilityMask of port 0 on a switch.
-    fn link(&mut self, kind: NodeKind, info: Option<PortInfo>) -> Result<Option<LinkRate>, TransportError> {
+    fn link(
+        &mut self,
+        kind: NodeKind,
+        info: Option<PortInfo>,
+    ) -> Result<Option<LinkRate>, TransportError> {
         let Some(info) = info else { return Ok(None) };
         let mut mask = info.capability_mask;
         if kind == NodeKind::Switch {
-            let of_switch = self.ours(&Query::Smp(smp::Query { attribute: smp::PORT_INFO, port: PortNum(0) }))?;
+            let of_switch = self.ours(&Query::Smp(smp::Query {
+                attribute: smp::PORT_INFO,
+                port: PortNum(0),
+            }))?;
             mask = of_switch.map_or(mask, |data| PortInfo::parse(&data).capability_mask);
         }
         Ok(Some(info.rate(mask)))
     }
 
     /// Returns the capabilities of the device, with its OptionMask.
-    fn capabilities(&mut self, class_port_info: Option<Data>, port: PortNum) -> Result<Option<Capabilities>, TransportError> {
-        let Some(data) = class_port_info else { return Ok(None) };
-        let query = Query::Pma(pma::Query { attribute: PORT_SAMPLES_CONTROL.id, port: Some(port) });
-        let option_mask = self.ours(&query)?.ok().map(|data| Sampling::parse(&data).option_mask);
-        Ok(Some(Capabilities { option_mask, ..Capabilities::parse(&data) }))
+    fn capabilities(
+        &mut self,
+        class_port_info: Option<Data>,
+        port: PortNum,
+    ) -> Result<Option<Capabilities>, TransportError> {
+        let Some(data) = class_port_info else {
+            return Ok(None);
+        };
+        let query = Query::Pma(pma::Query {
+            attribute: PORT_SAMPLES_CONTROL.id,
+            port: Some(port),
+        });
+        let option_mask = self
+            .ours(&query)?
+            .ok()
+            .map(|data| Sampling::parse(&data).option_mask);
+        Ok(Some(Capabilities {
+            option_mask,
+            ..Capabilities::parse(&data)
+        }))
     }
 
     /// Compares a group, and PortInfoExtended if the layout of the group depends on it.
@@ -258,29 +346,48 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
         capabilities: Option<Capabilities>,
     ) -> Result<Vec<AttributeResult>, TransportError> {
         let mut results = Vec::new();
-        let query = Query::Pma(pma::Query { attribute: group.attribute().id, port: Some(port) });
+        let query = Query::Pma(pma::Query {
+            attribute: group.attribute().id,
+            port: Some(port),
+        });
         if capabilities.is_some_and(|known| !group.is_supported(kind, known)) {
             let how = match self.ours(&query)? {
                 Ok(_) => Lacking::Answered,
                 Err(NoAnswer::Refused(_)) => Lacking::Refused,
                 Err(_) => Lacking::Silent,
             };
-            results.push(AttributeResult { name: group.as_str(), outcome: Outcome::Lacking(how) });
+            results.push(AttributeResult {
+                name: group.as_str(),
+                outcome: Outcome::Lacking(how),
+            });
             return Ok(results);
         }
         let mut view = group.attribute();
         if let Some(other) = group.other_view()
             && capabilities.is_some_and(|known| known.have(Needs::RsFec))
         {
-            let query = Query::Smp(smp::Query { attribute: smp::PORT_INFO_EXTENDED, port });
-            let (outcome, last) = self.attribute(&query, None, &libibmad::management_readers(smp::PORT_INFO_EXTENDED))?;
+            let query = Query::Smp(smp::Query {
+                attribute: smp::PORT_INFO_EXTENDED,
+                port,
+            });
+            let (outcome, last) = self.attribute(
+                &query,
+                None,
+                &libibmad::management_readers(smp::PORT_INFO_EXTENDED),
+            )?;
             if last.is_some_and(|data| smp::is_rs_fec(&data)) {
                 view = other;
             }
-            results.push(AttributeResult { name: "PortInfoExtended", outcome });
+            results.push(AttributeResult {
+                name: "PortInfoExtended",
+                outcome,
+            });
         }
         let (outcome, _) = self.attribute(&query, Some(view), &libibmad::field_readers(view))?;
-        results.push(AttributeResult { name: group.as_str(), outcome });
+        results.push(AttributeResult {
+            name: group.as_str(),
+            outcome,
+        });
         Ok(results)
     }
 
@@ -305,7 +412,15 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
                 Ok(after) => after,
                 Err(reason) => return Ok((Outcome::OnlyTheirs(reason), Some(before))),
             };
-            let comparison = compare(attribute, readers, &Readings { before, theirs, after });
+            let comparison = compare(
+                attribute,
+                readers,
+                &Readings {
+                    before,
+                    theirs,
+                    after,
+                },
+            );
             if !comparison.may_be_cleared() || attempt == ATTEMPTS {
                 return Ok((Outcome::Compared(comparison), Some(after)));
             }

@@ -31,4 +31,7 @@ pub mod report;
 pub mod timing;
 
 /// The query for the capabilities of an agent.
-const CLASS_PORT_INFO_QUERY: Query = Query::Pma(pma::Query { attribute: CLASS_PORT_INFO.id, port: None });
+const CLASS_PORT_INFO_QUERY: Query = Query::Pma(pma::Query {
+    attribute: CLASS_PORT_INFO.id,
+    port: None,
+});

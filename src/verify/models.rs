@@ -22,15 +22,32 @@ pub struct Model {
 impl Model {
     /// Returns the model of a device.
     pub fn of(info: &NodeInfo) -> Self {
-        let NodeInfo { kind, vendor_id, device_id, revision, .. } = *info;
-        Self { kind, vendor_id, device_id, revision }
+        let NodeInfo {
+            kind,
+            vendor_id,
+            device_id,
+            revision,
+            ..
+        } = *info;
+        Self {
+            kind,
+            vendor_id,
+            device_id,
+            revision,
+        }
     }
 }
 
 impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = self.kind.map_or_else(|| "unknown kind".to_owned(), |kind| kind.to_string());
-        write!(f, "{kind}, vendor {:#08x}, device {:#06x}, revision {:#x}", self.vendor_id, self.device_id, self.revision)
+        let kind = self
+            .kind
+            .map_or_else(|| "unknown kind".to_owned(), |kind| kind.to_string());
+        write!(
+            f,
+            "{kind}, vendor {:#08x}, device {:#06x}, revision {:#x}",
+            self.vendor_id, self.device_id, self.revision
+        )
     }
 }
 
@@ -41,7 +58,10 @@ pub fn spread(count: usize, most: usize) -> Vec<usize> {
 }
 
 /// Returns the members of each model, at most `most` of each, evenly spread.
-pub fn choose<D>(found: impl IntoIterator<Item = (Model, D)>, most: usize) -> BTreeMap<Model, Vec<D>> {
+pub fn choose<D>(
+    found: impl IntoIterator<Item = (Model, D)>,
+    most: usize,
+) -> BTreeMap<Model, Vec<D>> {
     let mut models: BTreeMap<Model, Vec<D>> = BTreeMap::new();
     for (model, device) in found {
         models.entry(model).or_default().push(device);
@@ -71,15 +91,31 @@ mod tests {
 
     #[test]
     fn each_model_has_devices() {
-        let model = |device_id| Model { kind: Some(NodeKind::Hca), vendor_id: 0x2c9, device_id, revision: 0 };
+        let model = |device_id| Model {
+            kind: Some(NodeKind::Hca),
+            vendor_id: 0x2c9,
+            device_id,
+            revision: 0,
+        };
         let found = (0..9u16).map(|number| (model(number / 8), number));
-        let chosen: Vec<_> = choose(found, 2).into_iter().map(|(model, devices)| (model.device_id, devices)).collect();
+        let chosen: Vec<_> = choose(found, 2)
+            .into_iter()
+            .map(|(model, devices)| (model.device_id, devices))
+            .collect();
         assert_eq!(chosen, [(0, vec![0, 4]), (1, vec![8])]);
     }
 
     #[test]
     fn model_is_printed_with_its_numbers() {
-        let model = Model { kind: Some(NodeKind::Switch), vendor_id: 0x2c9, device_id: 0xd2f0, revision: 0xa0 };
-        assert_eq!(model.to_string(), "switch, vendor 0x0002c9, device 0xd2f0, revision 0xa0");
+        let model = Model {
+            kind: Some(NodeKind::Switch),
+            vendor_id: 0x2c9,
+            device_id: 0xd2f0,
+            revision: 0xa0,
+        };
+        assert_eq!(
+            model.to_string(),
+            "switch, vendor 0x0002c9, device 0xd2f0, revision 0xa0"
+        );
     }
 }

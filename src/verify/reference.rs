@@ -57,7 +57,11 @@ pub struct Libibmad {
 impl Libibmad {
     /// Creates a reader that has sent nothing yet.
     pub fn new(client: LibibmadClient) -> Self {
-        Self { client, lid: Lid(0), mads: 0 }
+        Self {
+            client,
+            lid: Lid(0),
+            mads: 0,
+        }
     }
 }
 
@@ -107,7 +111,12 @@ impl<T: Transport> Transport for Shared<T> {
         self.0.borrow_mut().send(target, mad, now)
     }
 
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
         self.0.borrow_mut().recv(mad, wait, now)
     }
 
@@ -129,7 +138,12 @@ pub struct SecondClient<T, C> {
 impl<T: Transport, C: Clock> SecondClient<T, C> {
     /// Creates a reader that has sent nothing yet.
     pub fn new(client: DeviceClient<T, C>, manager: Lid) -> Self {
-        Self { client, lid: Lid(0), manager, mads: 0 }
+        Self {
+            client,
+            lid: Lid(0),
+            manager,
+            mads: 0,
+        }
     }
 }
 
@@ -144,7 +158,10 @@ impl<T: Transport, C: Clock> Reference for SecondClient<T, C> {
         if is_for_manager {
             self.client.turn_to(self.manager);
         }
-        let response = self.client.request(query).map_err(|error| Unread::Failed(error.errno()))?;
+        let response = self
+            .client
+            .request(query)
+            .map_err(|error| Unread::Failed(error.errno()))?;
         if is_for_manager {
             self.client.turn_to(self.lid);
         }
@@ -154,7 +171,9 @@ impl<T: Transport, C: Clock> Reference for SecondClient<T, C> {
             Err(NoAnswer::Silent) => Err(Unread::Silent),
             Err(NoAnswer::NotSent(errno)) => Err(Unread::Failed(errno)),
             // libibmad reports EIO for both.
-            Err(NoAnswer::BadReply(_) | NoAnswer::Refused(_)) => Err(Unread::Failed(rustix::io::Errno::IO.raw_os_error())),
+            Err(NoAnswer::BadReply(_) | NoAnswer::Refused(_)) => {
+                Err(Unread::Failed(rustix::io::Errno::IO.raw_os_error()))
+            }
         }
     }
 

@@ -220,9 +220,15 @@ impl Report {
 
 impl fmt::Display for HcaReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { hca_type, firmware, board } = self;
+        let Self {
+            hca_type,
+            firmware,
+            board,
+        } = self;
         let parts = [("type", hca_type), ("firmware", firmware), ("board", board)];
-        let known = parts.into_iter().filter_map(|(what, value)| Some(format!("{what} {}", value.as_ref()?)));
+        let known = parts
+            .into_iter()
+            .filter_map(|(what, value)| Some(format!("{what} {}", value.as_ref()?)));
         f.write_str(&known.collect::<Vec<_>>().join(", "))
     }
 }
@@ -230,15 +236,32 @@ impl fmt::Display for HcaReport {
 impl ModelReport {
     /// Returns the entry of a model.
     pub fn new(model: &Model, devices: usize) -> Self {
-        let Model { kind, vendor_id, device_id, revision } = *model;
-        Self { kind: kind.map(NodeKind::as_str), vendor_id, device_id, revision, devices }
+        let Model {
+            kind,
+            vendor_id,
+            device_id,
+            revision,
+        } = *model;
+        Self {
+            kind: kind.map(NodeKind::as_str),
+            vendor_id,
+            device_id,
+            revision,
+            devices,
+        }
     }
 }
 
 impl DeviceReport {
     /// Returns the entry of a device.
     pub fn new(identity: Identity, model: &Model, result: &DeviceResult) -> Self {
-        let Identity { guid, name, lid, port, kind } = identity;
+        let Identity {
+            guid,
+            name,
+            lid,
+            port,
+            kind,
+        } = identity;
         Self {
             guid: guid.to_string(),
             name,
@@ -257,7 +280,9 @@ impl DeviceReport {
 impl AttributeReport {
     fn new(attribute: &AttributeResult) -> Self {
         let (result, detail) = match &attribute.outcome {
-            Outcome::Compared(Comparison { differences, .. }) if differences.is_empty() => ("equal", String::new()),
+            Outcome::Compared(Comparison { differences, .. }) if differences.is_empty() => {
+                ("equal", String::new())
+            }
             Outcome::Compared(_) => ("different", String::new()),
             Outcome::Unanswered(ours, theirs) => ("unanswered", format!("{ours}; {theirs}")),
             Outcome::OnlyOurs(theirs) => ("only_ibnet", theirs.to_string()),
@@ -265,24 +290,52 @@ impl AttributeReport {
             Outcome::Lacking(how) => ("not_supported", how.to_string()),
         };
         let (values, differences) = match &attribute.outcome {
-            Outcome::Compared(comparison) => (comparison.fields, comparison.differences.iter().map(DifferenceReport::new).collect()),
+            Outcome::Compared(comparison) => (
+                comparison.fields,
+                comparison
+                    .differences
+                    .iter()
+                    .map(DifferenceReport::new)
+                    .collect(),
+            ),
             _ => (0, Vec::new()),
         };
-        Self { name: attribute.name, result, detail, values, differences }
+        Self {
+            name: attribute.name,
+            result,
+            detail,
+            values,
+            differences,
+        }
     }
 }
 
 impl DifferenceReport {
     fn new(difference: &Difference) -> Self {
-        let Difference { field, index, values, fault } = difference;
+        let Difference {
+            field,
+            index,
+            values,
+            fault,
+        } = difference;
         let fault = match fault {
             Fault::Decoding => "decoding",
             Fault::NotBetween => "not_between",
             Fault::Changed => "changed",
         };
         let is_private = ["GUID", "GID"].iter().any(|end| field.name.ends_with(end));
-        let Values { before, theirs, theirs_by_us, after } = *values;
-        Self { field: field.name, index: *index, fault, values: (!is_private).then_some([before, theirs, theirs_by_us, after]) }
+        let Values {
+            before,
+            theirs,
+            theirs_by_us,
+            after,
+        } = *values;
+        Self {
+            field: field.name,
+            index: *index,
+            fault,
+            values: (!is_private).then_some([before, theirs, theirs_by_us, after]),
+        }
     }
 }
 

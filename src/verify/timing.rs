@@ -56,14 +56,21 @@ impl Burst {
     ///
     /// # Errors
     /// Returns an error if the transport is lost.
-    pub fn run<T: Transport, C: Clock>(&self, transport: &mut T, clock: &C) -> Result<Times, TransportError> {
+    pub fn run<T: Transport, C: Clock>(
+        &self,
+        transport: &mut T,
+        clock: &C,
+    ) -> Result<Times, TransportError> {
         let mut times = Times::default();
         let mut waiting: Vec<Option<Instant>> = Vec::new();
         let mut mad = [0; MAD_LEN];
         let mut in_flight = 0;
         loop {
             while in_flight < self.in_flight && waiting.len() < self.count as usize {
-                self.query.emit(Tid(self.first_tid.wrapping_add(waiting.len() as u32)), &mut mad);
+                self.query.emit(
+                    Tid(self.first_tid.wrapping_add(waiting.len() as u32)),
+                    &mut mad,
+                );
                 let now = clock.now();
                 let sent = transport.send(&self.target, &mad, now);
                 match sent {
@@ -73,10 +80,17 @@ impl Burst {
                 }
                 waiting.push(sent.is_ok().then_some(now));
             }
-            let Some(oldest) = waiting.iter().flatten().min().copied() else { break };
+            let Some(oldest) = waiting.iter().flatten().min().copied() else {
+                break;
+            };
             let now = clock.now();
             let until = oldest + self.target.give_up + PATIENCE;
-            let Some(completion) = transport.recv(&mut mad, until.saturating_since(now).min(C::PACING.longest_wait), now)? else {
+            let Some(completion) = transport.recv(
+                &mut mad,
+                until.saturating_since(now).min(C::PACING.longest_wait),
+                now,
+            )?
+            else {
                 if now >= until {
                     times.lost += in_flight;
                     break;
@@ -84,7 +98,9 @@ impl Burst {
                 continue;
             };
             let place = completion.tid.0.wrapping_sub(self.first_tid) as usize;
-            let Some(sent) = waiting.get_mut(place).and_then(Option::take) else { continue };
+            let Some(sent) = waiting.get_mut(place).and_then(Option::take) else {
+                continue;
+            };
             in_flight -= 1;
             let time = clock.now() - sent;
             match completion.outcome {

@@ -41,7 +41,11 @@ impl Archive {
     /// Returns the archive in a folder, or `None` if the folder has no table.
     pub fn open(root: &Path) -> Option<Self> {
         let has_table = |table: &TableName| root.join(table.as_str()).is_dir();
-        TableName::every().any(|table| has_table(&table)).then(|| Self { root: root.to_owned() })
+        TableName::every()
+            .any(|table| has_table(&table))
+            .then(|| Self {
+                root: root.to_owned(),
+            })
     }
 
     /// Returns the archive in a folder. Creates the folder if necessary.
@@ -50,8 +54,13 @@ impl Archive {
     /// Returns an error if the folder cannot be created.
     pub fn create(root: &Path) -> Result<Self, StoreError> {
         let staging = root.join(STAGING);
-        fs::create_dir_all(&staging).map_err(|source| StoreError::Write { path: staging, source })?;
-        Ok(Self { root: root.to_owned() })
+        fs::create_dir_all(&staging).map_err(|source| StoreError::Write {
+            path: staging,
+            source,
+        })?;
+        Ok(Self {
+            root: root.to_owned(),
+        })
     }
 
     /// Returns the folder.
@@ -65,18 +74,35 @@ impl Archive {
     /// Returns an error if another process has the lock, or if the folder cannot be written to.
     pub fn lock(&self) -> Result<Lock, StoreError> {
         let path = self.root.join(LOCK);
-        let failed = |path: &Path, source| StoreError::Write { path: path.to_owned(), source };
-        let file = File::options().create(true).append(true).open(&path).map_err(|source| failed(&path, source))?;
+        let failed = |path: &Path, source| StoreError::Write {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|source| failed(&path, source))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Busy { path: self.root.clone() }),
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Busy {
+                    path: self.root.clone(),
+                });
+            }
             Err(TryLockError::Error(source)) => return Err(failed(&path, source)),
         }
         let staging = self.root.join(STAGING);
         check_link(&staging)?;
-        for old in fs::read_dir(&staging).map_err(|source| failed(&staging, source))?.filter_map(Result::ok) {
+        for old in fs::read_dir(&staging)
+            .map_err(|source| failed(&staging, source))?
+            .filter_map(Result::ok)
+        {
             if old.file_type().is_ok_and(|kind| kind.is_dir()) {
-                return Err(StoreError::Foreign { path: old.path(), why: "a folder among files in progress".to_owned() });
+                return Err(StoreError::Foreign {
+                    path: old.path(),
+                    why: "a folder among files in progress".to_owned(),
+                });
             }
             fs::remove_file(old.path()).map_err(|source| failed(&old.path(), source))?;
         }
@@ -110,11 +136,17 @@ impl Archive {
     ///
     /// # Errors
     /// Returns an error if a folder cannot be read.
-    pub fn files_between(&self, table: TableName, hours: RangeInclusive<Hour>) -> Result<Vec<(Hour, PathBuf)>, StoreError> {
+    pub fn files_between(
+        &self,
+        table: TableName,
+        hours: RangeInclusive<Hour>,
+    ) -> Result<Vec<(Hour, PathBuf)>, StoreError> {
         let mut files = Vec::new();
         for (date, folder) in entries(&self.root.join(table.as_str()))? {
             let ends = ["hour=00", "hour=23"].map(|hour| Hour::parse(&date, hour));
-            let [Some(first), Some(last)] = ends else { continue };
+            let [Some(first), Some(last)] = ends else {
+                continue;
+            };
             if last < *hours.start() || first > *hours.end() {
                 continue;
             }
@@ -144,7 +176,11 @@ impl Archive {
         self.end_hour(table, |folders| folders.sort_by(|a, b| b.cmp(a)))
     }
 
-    fn end_hour(&self, table: TableName, sort: fn(&mut [(String, PathBuf)])) -> Result<Option<Hour>, StoreError> {
+    fn end_hour(
+        &self,
+        table: TableName,
+        sort: fn(&mut [(String, PathBuf)]),
+    ) -> Result<Option<Hour>, StoreError> {
         let mut dates = entries(&self.root.join(table.as_str()))?;
         // The names of the folders are in the order of time.
         sort(&mut dates);
@@ -152,7 +188,9 @@ impl Archive {
             let mut hours = entries(folder)?;
             sort(&mut hours);
             for (name, folder) in hours {
-                if let Some(hour) = Hour::parse(date, &name).filter(|_| files_of(&folder).is_ok_and(|files| !files.is_empty())) {
+                if let Some(hour) = Hour::parse(date, &name)
+                    .filter(|_| files_of(&folder).is_ok_and(|files| !files.is_empty()))
+                {
                     return Ok(Some(hour));
                 }
             }
@@ -168,15 +206,25 @@ impl Archive {
         let path = self.root.join(REMOVED);
         let octets = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-            octets => octets.map_err(|source| StoreError::Read { path: path.clone(), source })?,
+            octets => octets.map_err(|source| StoreError::Read {
+                path: path.clone(),
+                source,
+            })?,
         };
         let text = String::from_utf8_lossy(&octets);
         let entry = |line: &str| {
             let (name, folders) = line.split_once(' ')?;
             let (date, hour) = folders.split_once('/')?;
-            Some((TableName::every().find(|table| table.as_str() == name)?, Hour::parse(date, hour)?))
+            Some((
+                TableName::every().find(|table| table.as_str() == name)?,
+                Hour::parse(date, hour)?,
+            ))
         };
-        let damaged = |number, line: String| StoreError::Removed { path: path.clone(), number, line };
+        let damaged = |number, line: String| StoreError::Removed {
+            path: path.clone(),
+            number,
+            line,
+        };
         let mut removed: BTreeMap<TableName, Hour> = BTreeMap::new();
         for (number, line) in (1..).zip(text.lines()) {
             let (table, hour) = entry(line).ok_or_else(|| damaged(number, line.to_owned()))?;
@@ -192,14 +240,25 @@ impl Archive {
     ///
     /// # Errors
     /// Returns an error if the list cannot be written.
-    pub(crate) fn set_removed(&self, removed: &BTreeMap<TableName, Hour>) -> Result<(), StoreError> {
+    pub(crate) fn set_removed(
+        &self,
+        removed: &BTreeMap<TableName, Hour>,
+    ) -> Result<(), StoreError> {
         let path = self.root.join(REMOVED);
-        let failed = |source| StoreError::Write { path: path.clone(), source };
-        let text: String = removed.iter().map(|(table, hour)| format!("{} {hour}\n", table.as_str())).collect();
+        let failed = |source| StoreError::Write {
+            path: path.clone(),
+            source,
+        };
+        let text: String = removed
+            .iter()
+            .map(|(table, hour)| format!("{} {hour}\n", table.as_str()))
+            .collect();
         // The copy shows damage that makes another hour of an hour. An earlier version can read it.
         let text = text.repeat(2);
         let mut file = self.stage()?;
-        file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.as_file().sync_all())
+            .map_err(failed)?;
         file.persist(&path).map_err(|error| failed(error.error))?;
         sync(&self.root).map_err(failed)
     }
@@ -219,7 +278,10 @@ impl Archive {
     /// # Errors
     /// Returns an error if one of them is a symbolic link: other programs may own the files behind it.
     pub(crate) fn check_folder(&self, table: TableName, hour: Hour) -> Result<(), StoreError> {
-        self.folder(table, hour).ancestors().take_while(|folder| *folder != self.root).try_for_each(check_link)
+        self.folder(table, hour)
+            .ancestors()
+            .take_while(|folder| *folder != self.root)
+            .try_for_each(check_link)
     }
 
     /// Creates a file in progress. It is removed unless it is [published](Self::publish).
@@ -230,7 +292,13 @@ impl Archive {
         let staging = self.root.join(STAGING);
         let mut builder = tempfile::Builder::new();
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-        builder.permissions(permissions).tempfile_in(&staging).map_err(|source| StoreError::Write { path: staging, source })
+        builder
+            .permissions(permissions)
+            .tempfile_in(&staging)
+            .map_err(|source| StoreError::Write {
+                path: staging,
+                source,
+            })
     }
 
     /// Moves a complete file to its place in one step, and makes this durable.
@@ -238,23 +306,41 @@ impl Archive {
     /// # Errors
     /// Returns an error if the disk is full or fails. The older file at this place is then
     /// unchanged.
-    pub(crate) fn publish(&self, file: NamedTempFile, table: TableName, part: Part) -> Result<PathBuf, StoreError> {
+    pub(crate) fn publish(
+        &self,
+        file: NamedTempFile,
+        table: TableName,
+        part: Part,
+    ) -> Result<PathBuf, StoreError> {
         let path = self.path_of(table, part);
         self.check_folder(table, part.hour)?;
-        let failed = |source| StoreError::Write { path: path.clone(), source };
+        let failed = |source| StoreError::Write {
+            path: path.clone(),
+            source,
+        };
         let folder = path.parent().unwrap_or(&self.root);
         fs::create_dir_all(folder).map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&path).map_err(|error| failed(error.error))?;
         // The new name is durable when its folder is.
-        folder.ancestors().take_while(|folder| folder.starts_with(&self.root)).try_for_each(sync).map_err(failed)?;
+        folder
+            .ancestors()
+            .take_while(|folder| folder.starts_with(&self.root))
+            .try_for_each(sync)
+            .map_err(failed)?;
         Ok(path)
     }
 }
 
 fn check_link(folder: &Path) -> Result<(), StoreError> {
     let is_link = fs::symlink_metadata(folder).is_ok_and(|folder| folder.is_symlink());
-    if is_link { Err(StoreError::Link { path: folder.to_owned() }) } else { Ok(()) }
+    if is_link {
+        Err(StoreError::Link {
+            path: folder.to_owned(),
+        })
+    } else {
+        Ok(())
+    }
 }
 
 fn sync(folder: &Path) -> io::Result<()> {
@@ -263,22 +349,34 @@ fn sync(folder: &Path) -> io::Result<()> {
 
 /// Returns the names and paths in a folder. A folder that does not exist is empty.
 fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
-    let failed = |source| StoreError::Read { path: folder.to_owned(), source };
+    let failed = |source| StoreError::Read {
+        path: folder.to_owned(),
+        source,
+    };
     let read = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => read.map_err(failed)?,
     };
     let entry = |entry: io::Result<fs::DirEntry>| {
         let entry = entry?;
-        Ok((entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        Ok((
+            entry.file_name().to_string_lossy().into_owned(),
+            entry.path(),
+        ))
     };
     read.map(entry).collect::<io::Result<_>>().map_err(failed)
 }
 
 /// Returns the files of an archive in a folder. Files in progress and hidden files do not count.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let is_data = |(name, path): &(String, PathBuf)| !name.starts_with('.') && path.extension().is_some_and(|found| found == EXTENSION);
-    Ok(entries(folder)?.into_iter().filter(is_data).map(|(_, path)| path).collect())
+    let is_data = |(name, path): &(String, PathBuf)| {
+        !name.starts_with('.') && path.extension().is_some_and(|found| found == EXTENSION)
+    };
+    Ok(entries(folder)?
+        .into_iter()
+        .filter(is_data)
+        .map(|(_, path)| path)
+        .collect())
 }
 
 #[cfg(test)]
@@ -289,7 +387,10 @@ mod tests {
     fn any_flipped_bit_of_the_list_of_removed_hours_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let archive = Archive::create(folder.path()).unwrap();
-        let removed = BTreeMap::from([(TableName::Ports, Hour(500_000)), (TableName::Events, Hour(500_009))]);
+        let removed = BTreeMap::from([
+            (TableName::Ports, Hour(500_000)),
+            (TableName::Events, Hour(500_009)),
+        ]);
         archive.set_removed(&removed).unwrap();
         assert_eq!(archive.removed().unwrap(), removed);
         let list = folder.path().join(REMOVED);
@@ -299,7 +400,11 @@ mod tests {
             damaged[place] ^= 1 << bit;
             fs::write(&list, &damaged).unwrap();
             let read = archive.removed();
-            assert!(read.is_err() || read.is_ok_and(|read| read == removed), "{}", String::from_utf8_lossy(&damaged));
+            assert!(
+                read.is_err() || read.is_ok_and(|read| read == removed),
+                "{}",
+                String::from_utf8_lossy(&damaged)
+            );
         }
         // The list of an earlier version has no copy.
         fs::write(&list, &whole[..whole.len() / 2]).unwrap();

@@ -40,7 +40,11 @@ pub(crate) fn of_column(octets: &[u8]) -> Vec<u32> {
 /// Returns the octets before a footer. `sums` are the checksums of all columns. `footer` includes its
 /// length and the name of the format.
 pub(crate) fn before_footer(sums: &[u32], footer: &[u8]) -> Vec<u8> {
-    let mut octets: Vec<u8> = sums.iter().chain(&[BLOCK as u32, sums.len() as u32]).flat_map(|number| number.to_le_bytes()).collect();
+    let mut octets: Vec<u8> = sums
+        .iter()
+        .chain(&[BLOCK as u32, sums.len() as u32])
+        .flat_map(|number| number.to_le_bytes())
+        .collect();
     let crc = crc_of(&octets, footer);
     octets.extend_from_slice(&crc.to_le_bytes());
     octets.extend_from_slice(TAG);
@@ -97,7 +101,9 @@ impl End {
         let end = length.checked_sub(TAIL as u64).ok_or_else(cut)?;
         file.read_exact_at(&mut tail, end).map_err(failed)?;
         let tail = FooterTail::try_new(&tail)?;
-        let start = end.checked_sub(tail.metadata_length() as u64).ok_or_else(cut)?;
+        let start = end
+            .checked_sub(tail.metadata_length() as u64)
+            .ok_or_else(cut)?;
         let from = start.saturating_sub(HEAD as u64);
         let mut octets = vec![0; (length - from) as usize];
         file.read_exact_at(&mut octets, from).map_err(failed)?;
@@ -105,12 +111,19 @@ impl End {
         let head = octets.slice(..(start - from) as usize);
         let footer = octets.slice((start - from) as usize..);
         let only = footer.slice(..footer.len() - TAIL);
-        let Some(mut head) = Some(head).filter(|head| head.len() == HEAD && head.ends_with(TAG)) else {
-            return Ok(Self { footer: only, columns: start, list: None });
+        let Some(mut head) = Some(head).filter(|head| head.len() == HEAD && head.ends_with(TAG))
+        else {
+            return Ok(Self {
+                footer: only,
+                columns: start,
+                list: None,
+            });
         };
         let (block, count, crc) = (head.get_u32_le(), head.get_u32_le(), head.get_u32_le());
         let size = u64::from(count) * size_of::<u32>() as u64;
-        let columns = from.checked_sub(size).ok_or_else(|| damaged("the number of checksums is wrong"))?;
+        let columns = from
+            .checked_sub(size)
+            .ok_or_else(|| damaged("the number of checksums is wrong"))?;
         // The list and the two numbers after it.
         let mut list = vec![0; size as usize + 2 * size_of::<u32>()];
         file.read_exact_at(&mut list, columns).map_err(failed)?;
@@ -119,7 +132,14 @@ impl End {
         }
         let mut list = Bytes::from(list);
         let sums = (0..count).map(|_| list.get_u32_le()).collect();
-        Ok(Self { footer: only, columns, list: Some(List { block: block.into(), sums }) })
+        Ok(Self {
+            footer: only,
+            columns,
+            list: Some(List {
+                block: block.into(),
+                sums,
+            }),
+        })
     }
 }
 
@@ -131,16 +151,30 @@ impl Checksums {
     pub(crate) fn new(List { block, sums }: List, metadata: &ParquetMetaData) -> Result<Self> {
         let mut count = 0;
         let mut firsts = Vec::new();
-        for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        for column in metadata
+            .row_groups()
+            .iter()
+            .flat_map(|group| group.columns())
+        {
             firsts.push(count as u32);
             count += column.byte_range().1.div_ceil(block);
         }
-        if count == sums.len() as u64 { Ok(Self { block, sums, firsts }) } else { Err(damaged("the number of checksums is wrong")) }
+        if count == sums.len() as u64 {
+            Ok(Self {
+                block,
+                sums,
+                firsts,
+            })
+        } else {
+            Err(damaged("the number of checksums is wrong"))
+        }
     }
 
     /// Returns the number of the first checksum of a column. `number` counts the columns of all row groups.
     pub(crate) fn first(&self, number: usize) -> usize {
-        self.firsts.get(number).map_or(usize::MAX, |first| *first as usize)
+        self.firsts
+            .get(number)
+            .map_or(usize::MAX, |first| *first as usize)
     }
 
     /// Compares blocks with their checksums, the first of which has the number `first`.
@@ -150,8 +184,14 @@ impl Checksums {
     pub(crate) fn check(&self, first: usize, octets: &[u8]) -> Result<()> {
         let sums = self.sums.get(first..).unwrap_or_default().iter();
         let mut sums = sums.copied().map(Some).chain(std::iter::repeat(None));
-        let is_right = octets.chunks(self.block as usize).all(|block| sums.next().flatten() == Some(crc32fast::hash(block)));
-        if is_right { Ok(()) } else { Err(damaged("the checksum of a column is wrong")) }
+        let is_right = octets
+            .chunks(self.block as usize)
+            .all(|block| sums.next().flatten() == Some(crc32fast::hash(block)));
+        if is_right {
+            Ok(())
+        } else {
+            Err(damaged("the checksum of a column is wrong"))
+        }
     }
 }
 
@@ -162,14 +202,25 @@ impl Checksums {
 pub(crate) fn check_ranges(metadata: &ParquetMetaData, end: u64) -> Result<()> {
     let is_inside = |start: i64, length: i64| {
         let (start, length) = (u64::try_from(start).ok()?, u64::try_from(length).ok()?);
-        start.checked_add(length).filter(|column_end| *column_end <= end)
+        start
+            .checked_add(length)
+            .filter(|column_end| *column_end <= end)
     };
-    let mut columns = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let mut columns = metadata
+        .row_groups()
+        .iter()
+        .flat_map(|group| group.columns());
     let all = columns.all(|column| {
-        let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+        let start = column
+            .dictionary_page_offset()
+            .unwrap_or_else(|| column.data_page_offset());
         is_inside(start, column.compressed_size()).is_some()
     });
-    if all { Ok(()) } else { Err(damaged("a column is outside of the file")) }
+    if all {
+        Ok(())
+    } else {
+        Err(damaged("a column is outside of the file"))
+    }
 }
 
 pub(crate) fn damaged(why: &str) -> ParquetError {

@@ -61,7 +61,9 @@ pub struct Lists {
 
 impl Bits {
     fn get(&self, row: usize) -> bool {
-        self.0.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
+        self.0
+            .get(row / 64)
+            .is_some_and(|word| word >> (row % 64) & 1 == 1)
     }
 
     fn set(&mut self, row: usize, value: bool) {
@@ -69,7 +71,11 @@ impl Bits {
             self.0.resize(row / 64 + 1, 0);
         }
         let bit = 1 << (row % 64);
-        if value { self.0[row / 64] |= bit } else { self.0[row / 64] &= !bit }
+        if value {
+            self.0[row / 64] |= bit
+        } else {
+            self.0[row / 64] &= !bit
+        }
     }
 
     /// Adds rows after the last one. `rows` starts at the number of rows so far.
@@ -94,7 +100,10 @@ impl Integers {
     pub fn get(&self, row: usize) -> Option<u64> {
         match self {
             Self::Same { value, .. } => *value,
-            Self::Each { values, present } => present.as_ref().is_none_or(|bits| bits.get(row)).then(|| values[row]),
+            Self::Each { values, present } => present
+                .as_ref()
+                .is_none_or(|bits| bits.get(row))
+                .then(|| values[row]),
         }
     }
 
@@ -107,7 +116,9 @@ impl Integers {
 
     pub(crate) fn push(&mut self, value: Option<u64>) {
         match self {
-            Self::Same { value: same, rows } if *same == value || *rows == 0 => (*same, *rows) = (value, *rows + 1),
+            Self::Same { value: same, rows } if *same == value || *rows == 0 => {
+                (*same, *rows) = (value, *rows + 1)
+            }
             Self::Same { value: same, rows } => {
                 let mut values = Vec::with_capacity((*rows + 1).next_power_of_two());
                 values.resize(*rows, same.unwrap_or(0));
@@ -178,7 +189,9 @@ impl Lists {
     /// Returns the list of a row.
     pub fn get(&self, row: usize) -> Option<&[u64]> {
         let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.present.get(row).then(|| &self.values[start as usize..self.ends[row] as usize])
+        self.present
+            .get(row)
+            .then(|| &self.values[start as usize..self.ends[row] as usize])
     }
 
     pub(crate) fn push(&mut self, list: Option<&[u64]>) {
@@ -192,7 +205,10 @@ impl Column {
     /// Creates an empty column.
     pub fn new(kind: Kind) -> Self {
         match kind {
-            Kind::Unsigned(_) | Kind::Signed(_) => Self::Integer(Integers::Same { value: None, rows: 0 }),
+            Kind::Unsigned(_) | Kind::Signed(_) => Self::Integer(Integers::Same {
+                value: None,
+                rows: 0,
+            }),
             Kind::Decimal => Self::Float(Vec::new()),
             Kind::Text | Kind::Texts => Self::Text(Texts::default()),
             Kind::Integers => Self::List(Lists::default()),
@@ -220,14 +236,19 @@ impl Column {
             Self::Integer(integers) => matches!(integers, Integers::Same { value: None, .. }),
             Self::Float(values) => values.is_empty(),
             Self::Text(texts) => texts.list.is_empty(),
-            Self::List(lists) => lists.values.is_empty() && lists.present.0.iter().all(|word| *word == 0),
+            Self::List(lists) => {
+                lists.values.is_empty() && lists.present.0.iter().all(|word| *word == 0)
+            }
         }
     }
 
     /// Adds rows without a value until there are `rows` rows.
     pub fn fill(&mut self, rows: usize) {
         match self {
-            Self::Integer(Integers::Same { value: None, rows: own }) => *own = (*own).max(rows),
+            Self::Integer(Integers::Same {
+                value: None,
+                rows: own,
+            }) => *own = (*own).max(rows),
             Self::Integer(integers) => (integers.len()..rows).for_each(|_| integers.push(None)),
             Self::Float(values) => values.resize(values.len().max(rows), f64::NAN),
             Self::Text(texts) => texts.ids.fill(Texts::NONE, rows),
@@ -240,7 +261,12 @@ impl Column {
         match self {
             Self::Integer(integers) => integers.get(a) == integers.get(b),
             Self::Float(values) => {
-                let value = |row: usize| values.get(row).filter(|value| !value.is_nan()).map(|value| value.to_bits());
+                let value = |row: usize| {
+                    values
+                        .get(row)
+                        .filter(|value| !value.is_nan())
+                        .map(|value| value.to_bits())
+                };
                 value(a) == value(b)
             }
             Self::Text(texts) => texts.ids.get(a) == texts.ids.get(b),
@@ -256,7 +282,9 @@ impl Column {
             Self::Text(texts) => texts.ids.pop(),
             Self::List(lists) => {
                 lists.ends.pop();
-                lists.values.truncate(lists.ends.last().map_or(0, |end| *end as usize));
+                lists
+                    .values
+                    .truncate(lists.ends.last().map_or(0, |end| *end as usize));
             }
         }
     }
@@ -265,7 +293,9 @@ impl Column {
     pub(crate) fn append(&mut self, other: &Self, rows: &[u32]) {
         match (self, other) {
             (Self::Integer(own), Self::Integer(other)) => own.append(other, rows),
-            (Self::Float(own), Self::Float(other)) => own.extend(rows.iter().map(|row| other[*row as usize])),
+            (Self::Float(own), Self::Float(other)) => {
+                own.extend(rows.iter().map(|row| other[*row as usize]))
+            }
             (Self::Text(own), Self::Text(other)) => {
                 let mut ids = vec![Texts::NONE; other.list.len()];
                 let all = other.ids.all();
@@ -281,7 +311,9 @@ impl Column {
                     own.ids.push(*known);
                 }
             }
-            (Self::List(own), Self::List(other)) => rows.iter().for_each(|row| own.push(other.get(*row as usize))),
+            (Self::List(own), Self::List(other)) => rows
+                .iter()
+                .for_each(|row| own.push(other.get(*row as usize))),
             _ => {}
         }
     }
@@ -299,21 +331,33 @@ impl Column {
                 }
             }
             Self::Float(values) => {
-                for (sum, value) in sums.iter_mut().zip(values).filter(|(_, value)| !value.is_nan()) {
+                for (sum, value) in sums
+                    .iter_mut()
+                    .zip(values)
+                    .filter(|(_, value)| !value.is_nan())
+                {
                     *sum = sum.wrapping_add(mix(seed ^ value.to_bits()));
                 }
             }
             Self::Text(texts) => {
-                let hashes: Vec<u64> = texts.list.iter().map(|text| mix(seed ^ hash(text.as_bytes()))).collect();
+                let hashes: Vec<u64> = texts
+                    .list
+                    .iter()
+                    .map(|text| mix(seed ^ hash(text.as_bytes())))
+                    .collect();
                 for (rows, id) in texts.ids.runs() {
                     let hash = hashes.get(id as usize).copied().unwrap_or(0);
-                    sums[rows].iter_mut().for_each(|sum| *sum = sum.wrapping_add(hash));
+                    sums[rows]
+                        .iter_mut()
+                        .for_each(|sum| *sum = sum.wrapping_add(hash));
                 }
             }
             Self::List(lists) => {
                 for (row, sum) in sums.iter_mut().enumerate() {
                     if let Some(list) = lists.get(row) {
-                        let folded = list.iter().fold(list.len() as u64 + 1, |hash, value| mix(hash ^ value));
+                        let folded = list
+                            .iter()
+                            .fold(list.len() as u64 + 1, |hash, value| mix(hash ^ value));
                         *sum = sum.wrapping_add(mix(seed ^ folded));
                     }
                 }
@@ -325,13 +369,26 @@ impl Column {
 impl Integers {
     fn append(&mut self, other: &Self, rows: &[u32]) {
         match (&mut *self, other) {
-            (Self::Same { value, rows: own }, Self::Same { value: added, .. }) if value == added || *own == 0 => {
+            (Self::Same { value, rows: own }, Self::Same { value: added, .. })
+                if value == added || *own == 0 =>
+            {
                 (*value, *own) = (*added, *own + rows.len());
             }
-            (Self::Each { values, present: None }, Self::Each { values: added, present: None }) => {
+            (
+                Self::Each {
+                    values,
+                    present: None,
+                },
+                Self::Each {
+                    values: added,
+                    present: None,
+                },
+            ) => {
                 values.extend(rows.iter().map(|row| added[*row as usize]));
             }
-            _ => rows.iter().for_each(|row| self.push(other.get(*row as usize))),
+            _ => rows
+                .iter()
+                .for_each(|row| self.push(other.get(*row as usize))),
         }
     }
 }
@@ -342,7 +399,9 @@ pub(crate) fn millionths(value: f64) -> Option<i64> {
     // All whole numbers of this size are exact in 64 bits.
     const MOST: f64 = 9e15;
     let number = (value * 1e6).round();
-    let is_exact = number.abs() < MOST && (number != 0.0 || value.is_sign_positive()) && of_millionths(number as i64) == value;
+    let is_exact = number.abs() < MOST
+        && (number != 0.0 || value.is_sign_positive())
+        && of_millionths(number as i64) == value;
     is_exact.then_some(number as i64)
 }
 

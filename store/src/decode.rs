@@ -32,12 +32,23 @@ pub(crate) struct Chunk<'a> {
 impl Chunk<'_> {
     /// Returns the values of all rows.
     pub(crate) fn read(&self) -> Result<Column> {
-        let Self { metadata, spec: &ColumnSpec { kind, presence, .. }, rows, .. } = *self;
+        let Self {
+            metadata,
+            spec: &ColumnSpec { kind, presence, .. },
+            rows,
+            ..
+        } = *self;
         if let Some(column) = self.without_pages(rows) {
             return Ok(column);
         }
         let source = Arc::new(Section::read(&self.place)?);
-        let open = || Ok::<_, ParquetError>(Box::new(ColumnPages::new(Arc::clone(&source), metadata, rows)?));
+        let open = || {
+            Ok::<_, ParquetError>(Box::new(ColumnPages::new(
+                Arc::clone(&source),
+                metadata,
+                rows,
+            )?))
+        };
         let is_required = presence == Presence::Required;
         match kind {
             Kind::Text => {
@@ -52,7 +63,8 @@ impl Chunk<'_> {
                 }
             }
             Kind::Decimal => {
-                if let Some(numbers) = numbers::read(&mut *open()?, rows, is_required, Type::INT64)? {
+                if let Some(numbers) = numbers::read(&mut *open()?, rows, is_required, Type::INT64)?
+                {
                     return Ok(Column::Float(decimals(&numbers, rows)));
                 }
             }
@@ -68,7 +80,10 @@ impl Chunk<'_> {
             return Ok(column);
         }
         let source = Arc::new(Pages::new(self.place.clone()));
-        self.decode(Box::new(ColumnPages::new(source, self.metadata, self.rows)?), ranges)
+        self.decode(
+            Box::new(ColumnPages::new(source, self.metadata, self.rows)?),
+            ranges,
+        )
     }
 
     /// Returns the values of rows that are in nearly all pages.
@@ -86,15 +101,24 @@ impl Chunk<'_> {
         if let Some(Column::Text(texts)) = self.without_pages(1) {
             return Ok(Some(texts.list().iter().map(ToString::to_string).collect()));
         }
-        let is_complete =
-            |encoding| matches!(encoding, Encoding::PLAIN | Encoding::RLE | Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
+        let is_complete = |encoding| {
+            matches!(
+                encoding,
+                Encoding::PLAIN
+                    | Encoding::RLE
+                    | Encoding::RLE_DICTIONARY
+                    | Encoding::PLAIN_DICTIONARY
+            )
+        };
         if self.spec.kind != Kind::Text || !self.metadata.encodings().all(is_complete) {
             return Ok(None);
         }
         let source = Arc::new(Pages::new(self.place.clone()));
         let mut pages = ColumnPages::new(source, self.metadata, self.rows)?;
         match pages.get_next_page()? {
-            Some(Page::DictionaryPage { buf, num_values, .. }) => {
+            Some(Page::DictionaryPage {
+                buf, num_values, ..
+            }) => {
                 let mut all = Vec::with_capacity(num_values as usize);
                 dictionary::entries(&buf, num_values, |text| all.push(text.to_owned()))?;
                 Ok(Some(all))
@@ -108,10 +132,15 @@ impl Chunk<'_> {
         let ColumnSpec { kind, presence, .. } = *self.spec;
         // An empty list is a value, although it counts as null in the statistics.
         let missing = match kind {
-            Kind::Integers | Kind::Texts => {
-                self.metadata.definition_level_histogram().and_then(|levels| levels.get(0)).map(i64::cast_unsigned)
-            }
-            _ => self.metadata.statistics().and_then(Statistics::null_count_opt),
+            Kind::Integers | Kind::Texts => self
+                .metadata
+                .definition_level_histogram()
+                .and_then(|levels| levels.get(0))
+                .map(i64::cast_unsigned),
+            _ => self
+                .metadata
+                .statistics()
+                .and_then(Statistics::null_count_opt),
         };
         if missing == Some(self.rows as u64) && presence != Presence::Required {
             let mut column = Column::new(kind);
@@ -129,14 +158,31 @@ impl Chunk<'_> {
         Ok(match kind {
             Kind::Unsigned(..=32) | Kind::Signed(..=32) => {
                 let (values, levels, _) = self.values::<Int32Type>(pages, ranges)?;
-                let values = values.into_iter().map(|value| u64::from(value.cast_unsigned())).collect();
-                Column::Integer(integers(Numbers { values, present: runs(&levels) }, kind, rows))
+                let values = values
+                    .into_iter()
+                    .map(|value| u64::from(value.cast_unsigned()))
+                    .collect();
+                Column::Integer(integers(
+                    Numbers {
+                        values,
+                        present: runs(&levels),
+                    },
+                    kind,
+                    rows,
+                ))
             }
             Kind::Unsigned(_) | Kind::Signed(_) | Kind::Decimal => {
                 let (values, levels, _) = self.values::<Int64Type>(pages, ranges)?;
                 let values = values.into_iter().map(i64::cast_unsigned).collect();
-                let numbers = Numbers { values, present: runs(&levels) };
-                if kind == Kind::Decimal { Column::Float(decimals(&numbers, rows)) } else { Column::Integer(integers(numbers, kind, rows)) }
+                let numbers = Numbers {
+                    values,
+                    present: runs(&levels),
+                };
+                if kind == Kind::Decimal {
+                    Column::Float(decimals(&numbers, rows))
+                } else {
+                    Column::Integer(integers(numbers, kind, rows))
+                }
             }
             Kind::Text => {
                 let (values, levels, _) = self.values::<ByteArrayType>(pages, ranges)?;
@@ -145,7 +191,8 @@ impl Chunk<'_> {
             Kind::Integers => {
                 let mut lists = Lists::default();
                 self.nested::<Int64Type>(pages, ranges, |list| {
-                    let list: Option<Vec<u64>> = list.map(|list| list.iter().map(|value| value.cast_unsigned()).collect());
+                    let list: Option<Vec<u64>> =
+                        list.map(|list| list.iter().map(|value| value.cast_unsigned()).collect());
                     lists.push(list.as_deref());
                     Ok(())
                 })?;
@@ -155,8 +202,10 @@ impl Chunk<'_> {
                 let mut texts = Texts::default();
                 self.nested::<ByteArrayType>(pages, ranges, |list| {
                     let json = |list: &[ByteArray]| -> Result<String> {
-                        let list: Vec<&str> = list.iter().map(ByteArray::as_utf8).collect::<Result<_>>()?;
-                        serde_json::to_string(&list).map_err(|error| ParquetError::General(error.to_string()))
+                        let list: Vec<&str> =
+                            list.iter().map(ByteArray::as_utf8).collect::<Result<_>>()?;
+                        serde_json::to_string(&list)
+                            .map_err(|error| ParquetError::General(error.to_string()))
                     };
                     texts.push(list.map(json).transpose()?.as_deref());
                     Ok(())
@@ -167,9 +216,16 @@ impl Chunk<'_> {
     }
 
     /// Returns the values, the definition levels and the repetition levels of some rows.
-    fn values<T: DataType>(&self, pages: Box<dyn PageReader>, ranges: &[Range<usize>]) -> Result<Leveled<T::T>> {
+    fn values<T: DataType>(
+        &self,
+        pages: Box<dyn PageReader>,
+        ranges: &[Range<usize>],
+    ) -> Result<Leveled<T::T>> {
         let descriptor = self.metadata.column_descr_ptr();
-        let (has_definition, has_repetition) = (descriptor.max_def_level() > 0, descriptor.max_rep_level() > 0);
+        let (has_definition, has_repetition) = (
+            descriptor.max_def_level() > 0,
+            descriptor.max_rep_level() > 0,
+        );
         let mut reader = ColumnReaderImpl::<T>::new(descriptor, pages);
         let (mut values, mut definition, mut repetition) = (Vec::new(), Vec::new(), Vec::new());
         let mut row = 0;
@@ -181,8 +237,12 @@ impl Chunk<'_> {
             }
             row = range.start;
             while row < range.end {
-                let levels = (has_definition.then_some(&mut definition), has_repetition.then_some(&mut repetition));
-                let (records, _, _) = reader.read_records(range.end - row, levels.0, levels.1, &mut values)?;
+                let levels = (
+                    has_definition.then_some(&mut definition),
+                    has_repetition.then_some(&mut repetition),
+                );
+                let (records, _, _) =
+                    reader.read_records(range.end - row, levels.0, levels.1, &mut values)?;
                 if records == 0 {
                     return Err(too_few());
                 }
@@ -202,9 +262,16 @@ impl Chunk<'_> {
         let (values, definition, repetition) = self.values::<T>(pages, ranges)?;
         let (mut level, mut start) = (0, 0);
         while level < definition.len() {
-            let next = (level + 1..definition.len()).find(|next| repetition[*next] == 0).unwrap_or(definition.len());
-            let count = definition[level..next].iter().filter(|level| **level == 2).count();
-            let list = values.get(start..start + count).ok_or_else(|| ParquetError::EOF("a list has too few values".to_owned()))?;
+            let next = (level + 1..definition.len())
+                .find(|next| repetition[*next] == 0)
+                .unwrap_or(definition.len());
+            let count = definition[level..next]
+                .iter()
+                .filter(|level| **level == 2)
+                .count();
+            let list = values
+                .get(start..start + count)
+                .ok_or_else(|| ParquetError::EOF("a list has too few values".to_owned()))?;
             each((definition[level] > 0).then_some(list))?;
             (level, start) = (next, start + count);
         }
@@ -217,13 +284,23 @@ type Leveled<T> = (Vec<T>, Vec<i16>, Vec<i16>);
 
 /// Returns the column if the statistics show that all rows have the same value.
 fn constant(chunk: &ColumnChunkMetaData, kind: Kind, rows: usize) -> Option<Column> {
-    let statistics = chunk.statistics().filter(|statistics| statistics.null_count_opt() == Some(0))?;
-    let is_exact = statistics.min_is_exact() && statistics.max_is_exact() && statistics.min_bytes_opt()? == statistics.max_bytes_opt()?;
+    let statistics = chunk
+        .statistics()
+        .filter(|statistics| statistics.null_count_opt() == Some(0))?;
+    let is_exact = statistics.min_is_exact()
+        && statistics.max_is_exact()
+        && statistics.min_bytes_opt()? == statistics.max_bytes_opt()?;
     match (statistics, kind) {
         _ if !is_exact => None,
-        (Statistics::Int32(range), Kind::Unsigned(_)) => same(u64::from(range.min_opt()?.cast_unsigned()), rows),
-        (Statistics::Int32(range), Kind::Signed(_)) => same(i64::from(*range.min_opt()?).cast_unsigned(), rows),
-        (Statistics::Int64(range), Kind::Unsigned(_) | Kind::Signed(_)) => same(range.min_opt()?.cast_unsigned(), rows),
+        (Statistics::Int32(range), Kind::Unsigned(_)) => {
+            same(u64::from(range.min_opt()?.cast_unsigned()), rows)
+        }
+        (Statistics::Int32(range), Kind::Signed(_)) => {
+            same(i64::from(*range.min_opt()?).cast_unsigned(), rows)
+        }
+        (Statistics::Int64(range), Kind::Unsigned(_) | Kind::Signed(_)) => {
+            same(range.min_opt()?.cast_unsigned(), rows)
+        }
         (Statistics::ByteArray(range), Kind::Text) => {
             let mut texts = Texts::default();
             let id = texts.intern(std::str::from_utf8(range.min_bytes_opt()?).ok()?);
@@ -235,7 +312,10 @@ fn constant(chunk: &ColumnChunkMetaData, kind: Kind, rows: usize) -> Option<Colu
 }
 
 fn same(value: u64, rows: usize) -> Option<Column> {
-    Some(Column::Integer(Integers::Same { value: Some(value), rows }))
+    Some(Column::Integer(Integers::Same {
+        value: Some(value),
+        rows,
+    }))
 }
 
 /// Returns the consecutive rows with or without a value.
@@ -243,18 +323,30 @@ fn runs(levels: &[i16]) -> Vec<(bool, usize)> {
     if levels.iter().all(|level| *level == 1) {
         return Vec::new();
     }
-    levels.chunk_by(|a, b| a == b).map(|run| (run[0] == 1, run.len())).collect()
+    levels
+        .chunk_by(|a, b| a == b)
+        .map(|run| (run[0] == 1, run.len()))
+        .collect()
 }
 
 fn integers(mut numbers: Numbers, kind: Kind, rows: usize) -> Integers {
     if matches!(kind, Kind::Signed(..=32)) {
-        numbers.values.iter_mut().for_each(|value| *value = i64::from(*value as u32 as i32).cast_unsigned());
+        numbers
+            .values
+            .iter_mut()
+            .for_each(|value| *value = i64::from(*value as u32 as i32).cast_unsigned());
     }
     let Numbers { values, present } = numbers;
     if present.is_empty() {
         return match values.first() {
-            Some(first) if values.iter().all(|value| value == first) => Integers::Same { value: Some(*first), rows },
-            _ => Integers::Each { values, present: None },
+            Some(first) if values.iter().all(|value| value == first) => Integers::Same {
+                value: Some(*first),
+                rows,
+            },
+            _ => Integers::Each {
+                values,
+                present: None,
+            },
         };
     }
     let mut all = Vec::with_capacity(rows);
@@ -269,7 +361,10 @@ fn integers(mut numbers: Numbers, kind: Kind, rows: usize) -> Integers {
         all.resize(start + length, 0);
         bits.extend(start..start + length, is_present);
     }
-    Integers::Each { values: all, present: Some(bits) }
+    Integers::Each {
+        values: all,
+        present: Some(bits),
+    }
 }
 
 fn decimals(Numbers { values, present }: &Numbers, rows: usize) -> Vec<f64> {

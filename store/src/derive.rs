@@ -44,9 +44,17 @@ fn changes(ports: &Table, order: &[u32]) -> Vec<u32> {
     let key = [PortField::guid, PortField::port, PortField::sampler];
     let link = PortField::fixed().filter(|field| field.change() == Change::Link);
     let numbers: Vec<_> = key.into_iter().chain(link).map(number).collect();
-    let is_change = |row: u32, before: u32| numbers.iter().any(|number| number(row) != number(before));
-    let is_kept = |place: &usize| place.checked_sub(1).is_none_or(|before| is_change(order[*place], order[before]));
-    (0..order.len()).filter(is_kept).map(|place| order[place]).collect()
+    let is_change =
+        |row: u32, before: u32| numbers.iter().any(|number| number(row) != number(before));
+    let is_kept = |place: &usize| {
+        place
+            .checked_sub(1)
+            .is_none_or(|before| is_change(order[*place], order[before]))
+    };
+    (0..order.len())
+        .filter(is_kept)
+        .map(|place| order[place])
+        .collect()
 }
 
 /// Values of one minute.
@@ -86,17 +94,37 @@ fn minutes(ports: &Table, order: &[u32]) -> Table {
         move |row: u32| integers.and_then(|integers| integers.get(row as usize))
     };
     let (guid, sampler, port) = (id("guid"), id("sampler"), integer("port"));
-    let is_answer: Vec<bool> = ports
-        .texts("status")
-        .map_or_else(Vec::new, |texts| texts.list().iter().map(|status| Status::named(status).is_some_and(Status::is_answered)).collect());
-    let (status, mads, rtt, dt_ns, blocked_ns) =
-        (id("status"), integer("mads"), integer("rtt_ns"), integer("dt_ns"), integer("xmit_blocked_dt_ns"));
+    let is_answer: Vec<bool> = ports.texts("status").map_or_else(Vec::new, |texts| {
+        texts
+            .list()
+            .iter()
+            .map(|status| Status::named(status).is_some_and(Status::is_answered))
+            .collect()
+    });
+    let (status, mads, rtt, dt_ns, blocked_ns) = (
+        id("status"),
+        integer("mads"),
+        integer("rtt_ns"),
+        integer("dt_ns"),
+        integer("xmit_blocked_dt_ns"),
+    );
     let rates = MINUTE_RATES.map(|[name, ..]| ports.floats(name));
-    let key = |row: u32| (guid(row), port(row), sampler(row), ports.ts(row as usize) / MINUTE_NS);
+    let key = |row: u32| {
+        (
+            guid(row),
+            port(row),
+            sampler(row),
+            ports.ts(row as usize) / MINUTE_NS,
+        )
+    };
     let mut computed = Computed::default();
     let mut minute = Minute::default();
     for (place, row) in order.iter().copied().enumerate() {
-        let has_answer = status(row).is_some_and(|id| is_answer.get(id as usize).is_some_and(|is_answer| *is_answer));
+        let has_answer = status(row).is_some_and(|id| {
+            is_answer
+                .get(id as usize)
+                .is_some_and(|is_answer| *is_answer)
+        });
         minute.records += 1;
         minute.answered += u64::from(has_answer);
         if has_answer || minute.answered == 0 {
@@ -109,11 +137,27 @@ fn minutes(ports: &Table, order: &[u32]) -> Table {
             minute.data_ns = Some(minute.data_ns.unwrap_or(0) + dt_ns);
         }
         for ((values, [name, ..]), rate) in minute.rates.iter_mut().zip(MINUTE_RATES).zip(rates) {
-            let Some(value) = rate.map(|values| values[row as usize]).filter(|value| !value.is_nan()) else { continue };
-            let length_ns = if name == "xmit_blocked" { blocked_ns(row).or_else(|| dt_ns(row)) } else { dt_ns(row) };
-            values.extend(length_ns.filter(|length_ns| *length_ns > 0).map(|length_ns| (value, length_ns)));
+            let Some(value) = rate
+                .map(|values| values[row as usize])
+                .filter(|value| !value.is_nan())
+            else {
+                continue;
+            };
+            let length_ns = if name == "xmit_blocked" {
+                blocked_ns(row).or_else(|| dt_ns(row))
+            } else {
+                dt_ns(row)
+            };
+            values.extend(
+                length_ns
+                    .filter(|length_ns| *length_ns > 0)
+                    .map(|length_ns| (value, length_ns)),
+            );
         }
-        if order.get(place + 1).is_none_or(|next| key(*next) != key(row)) {
+        if order
+            .get(place + 1)
+            .is_none_or(|next| key(*next) != key(row))
+        {
             computed.add(&mut minute);
         }
     }
@@ -127,15 +171,35 @@ impl Computed {
         self.records.push(minute.records);
         self.answered.push(minute.answered);
         self.data_ns.push(minute.data_ns);
-        for ((columns, values), [name, ..]) in self.rates.iter_mut().zip(&mut minute.rates).zip(MINUTE_RATES) {
+        for ((columns, values), [name, ..]) in self
+            .rates
+            .iter_mut()
+            .zip(&mut minute.rates)
+            .zip(MINUTE_RATES)
+        {
             let time_ns: u64 = values.iter().map(|(_, length_ns)| length_ns).sum();
-            let mean = values.iter().map(|(value, length_ns)| value * *length_ns as f64).sum::<f64>() / time_ns as f64;
+            let mean = values
+                .iter()
+                .map(|(value, length_ns)| value * *length_ns as f64)
+                .sum::<f64>()
+                / time_ns as f64;
             values.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
             let value = |place: usize| values.get(place).map_or(f64::NAN, |(value, _)| *value);
             // The archive stores six decimals.
-            let mean = if time_ns > 0 { of_millionths((mean * 1e6).round() as i64) } else { f64::NAN };
-            let found = [mean, value(values.len().wrapping_sub(1)), value(place_of_95(values.len()))];
-            columns.iter_mut().zip(found).for_each(|(column, value)| column.push(value));
+            let mean = if time_ns > 0 {
+                of_millionths((mean * 1e6).round() as i64)
+            } else {
+                f64::NAN
+            };
+            let found = [
+                mean,
+                value(values.len().wrapping_sub(1)),
+                value(place_of_95(values.len())),
+            ];
+            columns
+                .iter_mut()
+                .zip(found)
+                .for_each(|(column, value)| column.push(value));
             if name == "xmit_blocked" {
                 self.blocked_ns.push((time_ns > 0).then_some(time_ns));
             }
@@ -143,11 +207,27 @@ impl Computed {
         }
         minute.rtts.sort_unstable();
         let count = minute.rtts.len() as u64;
-        let mean = minute.rtts.iter().sum::<u64>().checked_add(count / 2).and_then(|sum| sum.checked_div(count));
-        let found = [mean, minute.rtts.last().copied(), minute.rtts.get(place_of_95(minute.rtts.len())).copied()];
-        self.rtts.iter_mut().zip(found).for_each(|(column, value)| column.push(value));
+        let mean = minute
+            .rtts
+            .iter()
+            .sum::<u64>()
+            .checked_add(count / 2)
+            .and_then(|sum| sum.checked_div(count));
+        let found = [
+            mean,
+            minute.rtts.last().copied(),
+            minute.rtts.get(place_of_95(minute.rtts.len())).copied(),
+        ];
+        self.rtts
+            .iter_mut()
+            .zip(found)
+            .for_each(|(column, value)| column.push(value));
         minute.rtts.clear();
-        *minute = Minute { rates: std::mem::take(&mut minute.rates), rtts: std::mem::take(&mut minute.rtts), ..Minute::default() };
+        *minute = Minute {
+            rates: std::mem::take(&mut minute.rates),
+            rtts: std::mem::take(&mut minute.rtts),
+            ..Minute::default()
+        };
     }
 
     fn table(self, ports: &Table) -> Table {
@@ -159,22 +239,45 @@ impl Computed {
             }
         };
         let integers = |values: Vec<Option<u64>>| {
-            let mut integers = Integers::Same { value: None, rows: 0 };
+            let mut integers = Integers::Same {
+                value: None,
+                rows: 0,
+            };
             values.into_iter().for_each(|value| integers.push(value));
             Column::Integer(integers)
         };
         let own_rtt = ports.integers("rtt_ns");
-        let rtt_or_own = |(rtt, row): (&Option<u64>, &u32)| rtt.or_else(|| own_rtt.and_then(|rtt| rtt.get(*row as usize)));
-        set("rtt_ns", integers(self.rtts[0].iter().zip(&self.chosen).map(rtt_or_own).collect()));
+        let rtt_or_own = |(rtt, row): (&Option<u64>, &u32)| {
+            rtt.or_else(|| own_rtt.and_then(|rtt| rtt.get(*row as usize)))
+        };
+        set(
+            "rtt_ns",
+            integers(
+                self.rtts[0]
+                    .iter()
+                    .zip(&self.chosen)
+                    .map(rtt_or_own)
+                    .collect(),
+            ),
+        );
         let [_, most, percentile] = self.rtts;
         set("rtt_ns_max", integers(most));
         set("rtt_ns_p95", integers(percentile));
-        set("records", integers(self.records.into_iter().map(Some).collect()));
-        set("answered", integers(self.answered.into_iter().map(Some).collect()));
+        set(
+            "records",
+            integers(self.records.into_iter().map(Some).collect()),
+        );
+        set(
+            "answered",
+            integers(self.answered.into_iter().map(Some).collect()),
+        );
         set("dt_ns", integers(self.data_ns));
         set("xmit_blocked_dt_ns", integers(self.blocked_ns));
         for (names, columns) in MINUTE_RATES.into_iter().zip(self.rates) {
-            names.into_iter().zip(columns).for_each(|(field, values)| set(field, Column::Float(values)));
+            names
+                .into_iter()
+                .zip(columns)
+                .for_each(|(field, values)| set(field, Column::Float(values)));
         }
         table
     }

@@ -13,16 +13,31 @@ use crate::column::Texts;
 use crate::ids::Ids;
 
 /// Reads a column, or returns `None` if a page has another encoding.
-pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) -> Result<Option<Texts>> {
+pub(crate) fn texts(
+    pages: &mut dyn PageReader,
+    rows: usize,
+    is_required: bool,
+) -> Result<Option<Texts>> {
     let mut texts = Texts::default();
     texts.ids = Ids::Runs(Vec::new());
     // Numbers in `texts` of the texts of the dictionary.
     let mut dictionary = Vec::new();
     while let Some(page) = pages.get_next_page()? {
         match page {
-            Page::DictionaryPage { buf, num_values, .. } => entries(&buf, num_values, |text| dictionary.push(texts.intern(text)))?,
-            Page::DataPageV2 { buf, num_values, encoding: Encoding::RLE_DICTIONARY, def_levels_byte_len, rep_levels_byte_len, .. } => {
-                let (levels, values) = buf.split_at_checked((def_levels_byte_len + rep_levels_byte_len) as usize).ok_or_else(too_short)?;
+            Page::DictionaryPage {
+                buf, num_values, ..
+            } => entries(&buf, num_values, |text| dictionary.push(texts.intern(text)))?,
+            Page::DataPageV2 {
+                buf,
+                num_values,
+                encoding: Encoding::RLE_DICTIONARY,
+                def_levels_byte_len,
+                rep_levels_byte_len,
+                ..
+            } => {
+                let (levels, values) = buf
+                    .split_at_checked((def_levels_byte_len + rep_levels_byte_len) as usize)
+                    .ok_or_else(too_short)?;
                 let count = num_values as usize;
                 let (mut places, mut present) = (Vec::new(), count);
                 if !is_required {
@@ -40,7 +55,12 @@ pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) 
                     texts.ids.extend(Texts::NONE, count);
                     continue;
                 };
-                let text = |number: u32| dictionary.get(number as usize).copied().ok_or_else(too_short);
+                let text = |number: u32| {
+                    dictionary
+                        .get(number as usize)
+                        .copied()
+                        .ok_or_else(too_short)
+                };
                 if present == count {
                     hybrid(numbers, *width, count, &mut |number, length| {
                         texts.ids.extend(text(number)?, length);
@@ -59,7 +79,11 @@ pub(crate) fn texts(pages: &mut dyn PageReader, rows: usize, is_required: bool) 
         }
     }
     texts.ids.settle();
-    if texts.ids.len() == rows { Ok(Some(texts)) } else { Err(too_short()) }
+    if texts.ids.len() == rows {
+        Ok(Some(texts))
+    } else {
+        Err(too_short())
+    }
 }
 
 /// Adds rows with and without a text. `runs` are the numbers of the rows with a text.
@@ -89,7 +113,9 @@ pub(crate) fn entries(octets: &[u8], count: u32, mut each: impl FnMut(&str)) -> 
     let mut rest = octets;
     for _ in 0..count {
         let (length, after) = rest.split_first_chunk::<4>().ok_or_else(too_short)?;
-        let (text, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(too_short)?;
+        let (text, after) = after
+            .split_at_checked(u32::from_le_bytes(*length) as usize)
+            .ok_or_else(too_short)?;
         each(std::str::from_utf8(text).map_err(|error| ParquetError::General(error.to_string()))?);
         rest = after;
     }
@@ -102,7 +128,12 @@ pub(crate) fn too_short() -> ParquetError {
 
 /// Decodes `count` numbers of `width` bits, and calls `each` with every number and how often it
 /// occurs in a row.
-pub(crate) fn hybrid(octets: &[u8], width: u8, count: usize, each: &mut dyn FnMut(u32, usize) -> Result<()>) -> Result<()> {
+pub(crate) fn hybrid(
+    octets: &[u8],
+    width: u8,
+    count: usize,
+    each: &mut dyn FnMut(u32, usize) -> Result<()>,
+) -> Result<()> {
     if width > 32 {
         return Err(ParquetError::General(format!("a number has {width} bits")));
     }
@@ -113,8 +144,16 @@ pub(crate) fn hybrid(octets: &[u8], width: u8, count: usize, each: &mut dyn FnMu
         rest = after;
         if header & 1 == 0 {
             let length = usize::try_from(header >> 1).unwrap_or(usize::MAX).min(left);
-            let (value, after) = rest.split_at_checked(width.div_ceil(8)).ok_or_else(too_short)?;
-            each(value.iter().rev().fold(0, |value, octet| value << 8 | u32::from(*octet)), length)?;
+            let (value, after) = rest
+                .split_at_checked(width.div_ceil(8))
+                .ok_or_else(too_short)?;
+            each(
+                value
+                    .iter()
+                    .rev()
+                    .fold(0, |value, octet| value << 8 | u32::from(*octet)),
+                length,
+            )?;
             (rest, left) = (after, left - length);
             if length == 0 {
                 return Err(too_short());
@@ -123,7 +162,10 @@ pub(crate) fn hybrid(octets: &[u8], width: u8, count: usize, each: &mut dyn FnMu
         }
         // Groups of eight numbers. The last group can have numbers that do not count.
         let groups = usize::try_from(header >> 1).unwrap_or(usize::MAX);
-        let octets = groups.checked_mul(width).filter(|octets| *octets <= rest.len()).ok_or_else(too_short)?;
+        let octets = groups
+            .checked_mul(width)
+            .filter(|octets| *octets <= rest.len())
+            .ok_or_else(too_short)?;
         let (packed, after) = rest.split_at(octets);
         let length = groups.saturating_mul(8).min(left);
         if length == 0 {
@@ -174,15 +216,28 @@ mod tests {
         // The example of the Parquet format: the numbers 0 to 7 with three bits each.
         let packed = [0x03, 0b1000_1000, 0b1100_0110, 0b1111_1010];
         assert_eq!(decoded(&packed, 3, 8).unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(decoded(&[10, 7, 0x03, 0b1000_1000, 0b1100_0110, 0b1111_1010], 3, 7).unwrap(), [7, 7, 7, 7, 7, 0, 1]);
-        assert_eq!(decoded(&[0x90, 0x03, 0x34, 0x12], 16, 200).unwrap(), [0x1234; 200]);
+        assert_eq!(
+            decoded(&[10, 7, 0x03, 0b1000_1000, 0b1100_0110, 0b1111_1010], 3, 7).unwrap(),
+            [7, 7, 7, 7, 7, 0, 1]
+        );
+        assert_eq!(
+            decoded(&[0x90, 0x03, 0x34, 0x12], 16, 200).unwrap(),
+            [0x1234; 200]
+        );
         assert_eq!(decoded(&[20], 0, 10).unwrap(), [0; 10]);
     }
 
     #[test]
     fn damaged_octets_are_an_error() {
-        for (octets, width) in [(&[][..], 3), (&[0x03, 0x88], 3), (&[0x0a], 8), (&[0x0a, 1], 40), (&[0xff; 12], 3), (&[0, 0], 8), (&[1], 8)]
-        {
+        for (octets, width) in [
+            (&[][..], 3),
+            (&[0x03, 0x88], 3),
+            (&[0x0a], 8),
+            (&[0x0a, 1], 40),
+            (&[0xff; 12], 3),
+            (&[0, 0], 8),
+            (&[1], 8),
+        ] {
             assert!(decoded(octets, width, 9).is_err(), "{octets:?}");
         }
     }

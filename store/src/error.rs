@@ -22,8 +22,14 @@ pub enum StoreError {
         source: io::Error,
     },
     /// A file that is not a Parquet file, or that is torn or damaged.
-    #[error("cannot read {}: it is damaged or not complete ({})", shown(path), Printable(why))]
-    #[diagnostic(help("remove the file and pack the lines of this hour again, or restore it from a copy"))]
+    #[error(
+        "cannot read {}: it is damaged or not complete ({})",
+        shown(path),
+        Printable(why)
+    )]
+    #[diagnostic(help(
+        "remove the file and pack the lines of this hour again, or restore it from a copy"
+    ))]
     Damaged {
         /// Path of the file.
         path: PathBuf,
@@ -31,7 +37,11 @@ pub enum StoreError {
         why: String,
     },
     /// A Parquet file that is not part of an archive.
-    #[error("cannot use {}: it is not a file of an archive ({})", shown(path), Printable(why))]
+    #[error(
+        "cannot use {}: it is not a file of an archive ({})",
+        shown(path),
+        Printable(why)
+    )]
     #[diagnostic(help("give a folder that `ibnet-view pack` wrote; move other files out of it"))]
     Foreign {
         /// Path of the file.
@@ -53,14 +63,23 @@ pub enum StoreError {
         line: String,
     },
     /// A folder of an archive that is a symbolic link.
-    #[error("cannot change {}: it is a symbolic link, and packing and retention do not follow links", shown(path))]
-    #[diagnostic(help("replace the link by a folder with its files; to use another disk, put the whole archive there"))]
+    #[error(
+        "cannot change {}: it is a symbolic link, and packing and retention do not follow links",
+        shown(path)
+    )]
+    #[diagnostic(help(
+        "replace the link by a folder with its files; to use another disk, put the whole archive there"
+    ))]
     Link {
         /// Path of the link.
         path: PathBuf,
     },
     /// A file of a later version.
-    #[error("cannot use {}: a later version of ibnet wrote it ({})", shown(path), Printable(what))]
+    #[error(
+        "cannot use {}: a later version of ibnet wrote it ({})",
+        shown(path),
+        Printable(what)
+    )]
     #[diagnostic(help("use that version; this file was not changed"))]
     Later {
         /// Path of the file.
@@ -70,7 +89,9 @@ pub enum StoreError {
     },
     /// A file that cannot be written.
     #[error("cannot write {}", shown(path))]
-    #[diagnostic(help("free space or give a folder that you may write to, and pack again: no input was changed"))]
+    #[diagnostic(help(
+        "free space or give a folder that you may write to, and pack again: no input was changed"
+    ))]
     Write {
         /// Path of the file.
         path: PathBuf,
@@ -80,7 +101,9 @@ pub enum StoreError {
     },
     /// A file that does not contain what was written.
     #[error("cannot verify {}: it has {found}, expected {expected}", shown(path))]
-    #[diagnostic(help("check the disk and the memory of this host, and pack again: no input was changed"))]
+    #[diagnostic(help(
+        "check the disk and the memory of this host, and pack again: no input was changed"
+    ))]
     Different {
         /// Path of the file.
         path: PathBuf,
@@ -90,7 +113,10 @@ pub enum StoreError {
         expected: String,
     },
     /// Another process writes to the archive.
-    #[error("cannot pack into {}: another process writes to this archive", shown(path))]
+    #[error(
+        "cannot pack into {}: another process writes to this archive",
+        shown(path)
+    )]
     #[diagnostic(help("wait until it has finished; `fuser FOLDER/.lock` shows the process"))]
     Busy {
         /// Folder of the archive.
@@ -106,7 +132,10 @@ impl StoreError {
     /// Returns the error of a file that could not be written.
     pub(crate) fn writing(path: &std::path::Path) -> impl FnOnce(ParquetError) -> Self {
         let path = path.to_owned();
-        move |error| Self::Write { path, source: io_error(error) }
+        move |error| Self::Write {
+            path,
+            source: io_error(error),
+        }
     }
 
     /// Returns the error of a file that could not be decoded.
@@ -114,10 +143,21 @@ impl StoreError {
         let path = path.to_owned();
         move |error| match error {
             // Other errors of this type come from the decompression.
-            ParquetError::External(inner) if inner.downcast_ref().and_then(io::Error::raw_os_error).is_some() => {
-                Self::Read { path, source: io_error(ParquetError::External(inner)) }
+            ParquetError::External(inner)
+                if inner
+                    .downcast_ref()
+                    .and_then(io::Error::raw_os_error)
+                    .is_some() =>
+            {
+                Self::Read {
+                    path,
+                    source: io_error(ParquetError::External(inner)),
+                }
             }
-            error => Self::Damaged { path, why: error.to_string() },
+            error => Self::Damaged {
+                path,
+                why: error.to_string(),
+            },
         }
     }
 }

@@ -29,7 +29,11 @@ impl Hour {
     /// Parses the two folders of an hour, such as `date=2026-11-21` and `hour=13`.
     pub fn parse(date: &str, hour: &str) -> Option<Self> {
         let date: jiff::civil::Date = date.strip_prefix("date=")?.parse().ok()?;
-        let hour: u32 = hour.strip_prefix("hour=")?.parse().ok().filter(|hour| *hour < 24)?;
+        let hour: u32 = hour
+            .strip_prefix("hour=")?
+            .parse()
+            .ok()
+            .filter(|hour| *hour < 24)?;
         let days = (date - jiff::civil::date(1970, 1, 1)).get_days();
         Some(Self(u32::try_from(days).ok()? * 24 + hour))
     }
@@ -39,7 +43,8 @@ impl fmt::Display for Hour {
     /// Prints the two folders, such as `date=2026-11-21/hour=13`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let second = i64::from(self.0) * 3600;
-        let date = jiff::Timestamp::from_second(second).map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).date());
+        let date = jiff::Timestamp::from_second(second)
+            .map(|time| time.to_zoned(jiff::tz::TimeZone::UTC).date());
         let date = date.unwrap_or(jiff::civil::Date::MAX);
         write!(f, "date={date}/hour={:02}", self.0 % 24)
     }
@@ -58,8 +63,16 @@ mod tests {
             assert_eq!(Hour::parse(date, folder), Some(hour), "{text}");
             assert!((hour.start()..hour.end()).contains(&ts));
         }
-        assert_eq!(Hour::of(1_795_000_000_000_000_000).to_string(), "date=2026-11-18/hour=11");
-        for (date, hour) in [("date=2026-11-31", "hour=00"), ("date=2026-11-30", "hour=24"), ("2026-11-30", "hour=01"), ("", "")] {
+        assert_eq!(
+            Hour::of(1_795_000_000_000_000_000).to_string(),
+            "date=2026-11-18/hour=11"
+        );
+        for (date, hour) in [
+            ("date=2026-11-31", "hour=00"),
+            ("date=2026-11-30", "hour=24"),
+            ("2026-11-30", "hour=01"),
+            ("", ""),
+        ] {
             assert_eq!(Hour::parse(date, hour), None);
         }
     }

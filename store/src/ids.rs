@@ -33,7 +33,11 @@ impl From<Vec<u32>> for Ids {
 impl Ids {
     /// Returns the same number for all rows.
     pub(crate) fn same(id: u32, rows: usize) -> Self {
-        Self::Runs(if rows == 0 { Vec::new() } else { vec![(id, rows)] })
+        Self::Runs(if rows == 0 {
+            Vec::new()
+        } else {
+            vec![(id, rows)]
+        })
     }
 
     /// Returns the number of rows.
@@ -53,7 +57,9 @@ impl Ids {
     pub fn get(&self, row: usize) -> Option<u32> {
         match self {
             Self::Each(ids) => ids.get(row).copied(),
-            Self::Runs(runs) => runs.get(runs.partition_point(|(_, end)| *end <= row)).map(|(id, _)| *id),
+            Self::Runs(runs) => runs
+                .get(runs.partition_point(|(_, end)| *end <= row))
+                .map(|(id, _)| *id),
         }
     }
 
@@ -61,7 +67,11 @@ impl Ids {
     pub fn all(&self) -> Cow<'_, [u32]> {
         match self {
             Self::Each(ids) => Cow::Borrowed(ids),
-            Self::Runs(_) => Cow::Owned(self.runs().flat_map(|(rows, id)| std::iter::repeat_n(id, rows.len())).collect()),
+            Self::Runs(_) => Cow::Owned(
+                self.runs()
+                    .flat_map(|(rows, id)| std::iter::repeat_n(id, rows.len()))
+                    .collect(),
+            ),
         }
     }
 
@@ -78,7 +88,9 @@ impl Ids {
             end += equal.len();
             (equal[0], end)
         });
-        of_each.chain(runs.iter().copied()).map(move |(id, end)| (rows(end), id))
+        of_each
+            .chain(runs.iter().copied())
+            .map(move |(id, end)| (rows(end), id))
     }
 
     /// Keeps runs only if they are long. Records of two samplers of a port alternate, so that a search

@@ -59,7 +59,10 @@ type HourFiles = BTreeMap<String, (u64, i64)>;
 #[serde(untagged)]
 enum Line<'a> {
     Input(Cow<'a, Entry>),
-    Hour { hour: Cow<'a, str>, files: Cow<'a, HourFiles> },
+    Hour {
+        hour: Cow<'a, str>,
+        files: Cow<'a, HourFiles>,
+    },
 }
 
 /// A file that was packed.
@@ -91,14 +94,24 @@ impl InputFile {
         for offset in [0, state.len().saturating_sub(SUMMED)] {
             open.read_exact_at(&mut octets, offset)?;
             // FNV-1a.
-            sum = octets.iter().fold(sum, |sum, octet| (sum ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3));
+            sum = octets.iter().fold(sum, |sum, octet| {
+                (sum ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
+            });
         }
-        Ok(Some(Self { file, size: state.len(), modified_ns: modified_ns(&state), sum }))
+        Ok(Some(Self {
+            file,
+            size: state.len(),
+            modified_ns: modified_ns(&state),
+            sum,
+        }))
     }
 }
 
 fn modified_ns(state: &fs::Metadata) -> i64 {
-    state.mtime().saturating_mul(1_000_000_000).saturating_add(state.mtime_nsec())
+    state
+        .mtime()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(state.mtime_nsec())
 }
 
 /// Returns the name of a table and an hour in the list.
@@ -108,12 +121,25 @@ fn key(table: &str, folders: impl Display) -> String {
 
 /// Returns the files of an hour as they are. A file that vanished is left out.
 fn files_of(archive: &Archive, table: TableName, hour: Hour) -> HourFiles {
-    let parts = archive.parts(table, hour).map(|parts| parts.files.into_values().chain(parts.others).collect::<Vec<_>>());
+    let parts = archive.parts(table, hour).map(|parts| {
+        parts
+            .files
+            .into_values()
+            .chain(parts.others)
+            .collect::<Vec<_>>()
+    });
     let file = |path: PathBuf| {
         let state = fs::metadata(&path).ok()?;
-        Some((path.file_name()?.to_string_lossy().into_owned(), (state.len(), modified_ns(&state))))
+        Some((
+            path.file_name()?.to_string_lossy().into_owned(),
+            (state.len(), modified_ns(&state)),
+        ))
     };
-    parts.unwrap_or_default().into_iter().filter_map(file).collect()
+    parts
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(file)
+        .collect()
 }
 
 impl Inputs {
@@ -129,8 +155,14 @@ impl Inputs {
         // A damaged line need not be UTF-8.
         for line in octets.split(|octet| *octet == b'\n').filter_map(parse) {
             match line {
-                Line::Input(entry) => drop(inputs.entries.insert(entry.input.file.clone(), entry.into_owned())),
-                Line::Hour { hour, files } => drop(inputs.hours.insert(hour.into_owned(), files.into_owned())),
+                Line::Input(entry) => drop(
+                    inputs
+                        .entries
+                        .insert(entry.input.file.clone(), entry.into_owned()),
+                ),
+                Line::Hour { hour, files } => {
+                    drop(inputs.hours.insert(hour.into_owned(), files.into_owned()))
+                }
             }
         }
         Ok(inputs)
@@ -143,30 +175,53 @@ impl Inputs {
 
     /// Returns whether the archive has all records of a file. `was_removed` returns whether retention
     /// removed an hour.
-    pub(crate) fn has(&self, input: &InputFile, archive: &Archive, was_removed: impl Fn(TableName, Hour) -> bool) -> bool {
-        let Some(entry) = self.entries.get(&input.file).filter(|entry| entry.input == *input) else { return false };
+    pub(crate) fn has(
+        &self,
+        input: &InputFile,
+        archive: &Archive,
+        was_removed: impl Fn(TableName, Hour) -> bool,
+    ) -> bool {
+        let Some(entry) = self
+            .entries
+            .get(&input.file)
+            .filter(|entry| entry.input == *input)
+        else {
+            return false;
+        };
         let is_there = |table: &str, folders: &str| {
             let table = TableName::every().find(|name| name.as_str() == table)?;
             let (date, hour) = folders.split_once('/')?;
             let hour = Hour::parse(date, hour)?;
             Some(was_removed(table, hour) || self.is_whole(archive, table, hour))
         };
-        entry.hours.iter().flat_map(|(table, hours)| hours.iter().map(move |hour| (table, hour))).all(|(table, hour)| {
-            // Another version can have a table that this version does not have.
-            is_there(table, hour).unwrap_or(false)
-        })
+        entry
+            .hours
+            .iter()
+            .flat_map(|(table, hours)| hours.iter().map(move |hour| (table, hour)))
+            .all(|(table, hour)| {
+                // Another version can have a table that this version does not have.
+                is_there(table, hour).unwrap_or(false)
+            })
     }
 
     /// Returns whether an hour has the files that the last run left.
     pub(crate) fn is_whole(&self, archive: &Archive, table: TableName, hour: Hour) -> bool {
-        let files = self.hours.get(&key(table.as_str(), hour)).filter(|files| !files.is_empty());
+        let files = self
+            .hours
+            .get(&key(table.as_str(), hour))
+            .filter(|files| !files.is_empty());
         files.is_some_and(|files| *files == files_of(archive, table, hour))
     }
 
     /// Removes the files with records of some hours: the archive may lack these records.
     pub(crate) fn forget(&mut self, hours: &Hours) {
         let is_of = |entry: &Entry| {
-            let has = |(table, hour): &(TableName, Hour)| entry.hours.get(table.as_str()).is_some_and(|of| of.contains(&hour.to_string()));
+            let has = |(table, hour): &(TableName, Hour)| {
+                entry
+                    .hours
+                    .get(table.as_str())
+                    .is_some_and(|of| of.contains(&hour.to_string()))
+            };
             hours.iter().any(has)
         };
         self.entries.retain(|_, entry| !is_of(entry));
@@ -176,32 +231,55 @@ impl Inputs {
     pub(crate) fn add(&mut self, input: InputFile, hours: &Hours) {
         let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (table, hour) in hours {
-            names.entry(table.as_str().to_owned()).or_default().insert(hour.to_string());
+            names
+                .entry(table.as_str().to_owned())
+                .or_default()
+                .insert(hour.to_string());
         }
-        self.entries.insert(input.file.clone(), Entry { input, hours: names });
+        self.entries.insert(
+            input.file.clone(),
+            Entry {
+                input,
+                hours: names,
+            },
+        );
     }
 
     /// Notes the files of an hour after a run.
     pub(crate) fn note_hour(&mut self, archive: &Archive, table: TableName, hour: Hour) {
-        self.hours.insert(key(table.as_str(), hour), files_of(archive, table, hour));
+        self.hours
+            .insert(key(table.as_str(), hour), files_of(archive, table, hour));
     }
 
     /// Replaces the list in one step. Files that no longer exist are left out.
     pub(crate) fn save(&mut self, archive: &Archive) -> Result<(), StoreError> {
         self.entries.retain(|path, _| path.exists());
         let hours = self.entries.values().flat_map(|entry| &entry.hours);
-        let used: BTreeSet<String> = hours.flat_map(|(table, hours)| hours.iter().map(move |hour| key(table, hour))).collect();
+        let used: BTreeSet<String> = hours
+            .flat_map(|(table, hours)| hours.iter().map(move |hour| key(table, hour)))
+            .collect();
         self.hours.retain(|hour, _| used.contains(hour));
         let path = archive.root().join(LIST);
-        let failed = |source| StoreError::Write { path: path.clone(), source };
-        let inputs = self.entries.values().map(|entry| Line::Input(Cow::Borrowed(entry)));
-        let hours = self.hours.iter().map(|(hour, files)| Line::Hour { hour: hour.into(), files: Cow::Borrowed(files) });
+        let failed = |source| StoreError::Write {
+            path: path.clone(),
+            source,
+        };
+        let inputs = self
+            .entries
+            .values()
+            .map(|entry| Line::Input(Cow::Borrowed(entry)));
+        let hours = self.hours.iter().map(|(hour, files)| Line::Hour {
+            hour: hour.into(),
+            files: Cow::Borrowed(files),
+        });
         let mut file = BufWriter::new(archive.stage()?);
         for line in inputs.chain(hours) {
             let line = serde_json::to_string(&line).map_err(|error| failed(error.into()))?;
             writeln!(file, "{:08x} {line}", crc32fast::hash(line.as_bytes())).map_err(failed)?;
         }
-        let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+        let file = file
+            .into_inner()
+            .map_err(|error| failed(error.into_error()))?;
         file.as_file().sync_all().map_err(failed)?;
         file.persist(&path).map_err(|error| failed(error.error))?;
         Ok(())
@@ -236,7 +314,9 @@ mod tests {
         fs::write(&path, minutes.iter().map(event).collect::<String>()).unwrap();
         let input = InputFile::of(&path).unwrap().unwrap();
         let batch = Batch::parse(&fs::read(&path).unwrap());
-        let mut packer = Packer::new(root, PackOptions::default()).unwrap().with_part_rows(2);
+        let mut packer = Packer::new(root, PackOptions::default())
+            .unwrap()
+            .with_part_rows(2);
         packer.note_input(input.clone(), batch.tables.keys().copied().collect());
         packer.add(batch).unwrap();
         packer.finish(&|_, _| {}).unwrap();
@@ -244,7 +324,9 @@ mod tests {
     }
 
     fn has(root: &Path, input: &InputFile) -> bool {
-        Packer::new(root, PackOptions::default()).unwrap().has(input)
+        Packer::new(root, PackOptions::default())
+            .unwrap()
+            .has(input)
     }
 
     #[test]
@@ -257,18 +339,33 @@ mod tests {
         let second = pack(&root, "second", &[0, 5]);
         let names = |files: &HourFiles| files.keys().cloned().collect::<Vec<_>>();
         let archive = Archive::open(&root).unwrap();
-        assert_eq!(names(&files_of(&archive, TableName::Events, HOUR)), ["events.parquet", "events_02.parquet"]);
+        assert_eq!(
+            names(&files_of(&archive, TableName::Events, HOUR)),
+            ["events.parquet", "events_02.parquet"]
+        );
         assert!(has(&root, &first) && has(&root, &second));
         // A part of the hour that was removed because of damage.
         let part = hour.join("events_02.parquet");
         let octets = fs::read(&part).unwrap();
         fs::remove_file(&part).unwrap();
-        assert!(!has(&root, &first) && !has(&root, &second), "a part is missing");
+        assert!(
+            !has(&root, &first) && !has(&root, &second),
+            "a part is missing"
+        );
         // Another file gives the part a file again, but not all of its records.
         let third = pack(&root, "third", &[7]);
-        assert!(has(&root, &third) && !has(&root, &first) && !has(&root, &second), "a part lacks records");
-        let (first, second) = (pack(&root, "first", &[0, 1]), pack(&root, "second", &[0, 5]));
-        assert!(has(&root, &first) && has(&root, &second) && has(&root, &third), "all were packed again");
+        assert!(
+            has(&root, &third) && !has(&root, &first) && !has(&root, &second),
+            "a part lacks records"
+        );
+        let (first, second) = (
+            pack(&root, "first", &[0, 1]),
+            pack(&root, "second", &[0, 5]),
+        );
+        assert!(
+            has(&root, &first) && has(&root, &second) && has(&root, &third),
+            "all were packed again"
+        );
         // An older copy of the file lacks the records that were packed later.
         fs::write(&part, octets).unwrap();
         assert!(!has(&root, &third), "a part is older");
@@ -281,7 +378,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("archive");
         let input = pack(&root, "lines", &[1, 61]);
-        let first = root.join("events").join(HOUR.to_string()).join("events.parquet");
+        let first = root
+            .join("events")
+            .join(HOUR.to_string())
+            .join("events.parquet");
         assert!(has(&root, &input) && first.exists());
         fs::remove_file(first).unwrap();
         let list = root.join(LIST);
@@ -290,7 +390,11 @@ mod tests {
             let mut damaged = whole.clone();
             damaged[place] ^= 1 << bit;
             fs::write(&list, &damaged).unwrap();
-            assert!(!has(&root, &input), "bit {bit} of {place}: {}", String::from_utf8_lossy(&damaged));
+            assert!(
+                !has(&root, &input),
+                "bit {bit} of {place}: {}",
+                String::from_utf8_lossy(&damaged)
+            );
         }
     }
 
@@ -306,15 +410,37 @@ mod tests {
         inputs.add(input.clone(), &[(TableName::Ports, hour)].into());
         inputs.save(&archive).unwrap();
         let again = Inputs::load(&archive).unwrap();
-        assert!(!again.has(&input, &archive, |_, _| false), "the hour is missing");
-        assert!(again.has(&input, &archive, |_, removed| removed == hour), "retention removed the hour");
+        assert!(
+            !again.has(&input, &archive, |_, _| false),
+            "the hour is missing"
+        );
+        assert!(
+            again.has(&input, &archive, |_, removed| removed == hour),
+            "retention removed the hour"
+        );
         // A disk can return any octets.
         let list = folder.path().join(LIST);
-        fs::write(&list, [b"{\"file\":\"\xff\n\0\n".to_vec(), fs::read(&list).unwrap(), b"\xfe".to_vec()].concat()).unwrap();
+        fs::write(
+            &list,
+            [
+                b"{\"file\":\"\xff\n\0\n".to_vec(),
+                fs::read(&list).unwrap(),
+                b"\xfe".to_vec(),
+            ]
+            .concat(),
+        )
+        .unwrap();
         let damaged = Inputs::load(&archive).unwrap();
-        assert!(damaged.entries.len() == 1 && damaged.has(&input, &archive, |_, _| true), "only the damaged lines are left out");
+        assert!(
+            damaged.entries.len() == 1 && damaged.has(&input, &archive, |_, _| true),
+            "only the damaged lines are left out"
+        );
         fs::write(&path, "next").unwrap();
-        assert!(!again.has(&InputFile::of(&path).unwrap().unwrap(), &archive, |_, _| true));
+        assert!(
+            !again.has(&InputFile::of(&path).unwrap().unwrap(), &archive, |_, _| {
+                true
+            })
+        );
         assert_eq!(InputFile::of(Path::new("-")).unwrap(), None);
         assert!(InputFile::of(&folder.path().join("no file")).is_err());
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::errors::Result;
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion};
+use parquet::file::properties::{
+    EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion,
+};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
 use crate::schema::{ColumnSpec, Kind, Schema};
@@ -27,8 +29,16 @@ const PRECISION: i32 = 18;
 
 /// Returns the type of a file.
 pub(crate) fn file_type(schema: &Schema) -> Result<TypePtr> {
-    let fields = schema.columns.iter().map(|column| field(column).map(Arc::new)).collect::<Result<_>>()?;
-    Ok(Arc::new(Type::group_type_builder("record").with_fields(fields).build()?))
+    let fields = schema
+        .columns
+        .iter()
+        .map(|column| field(column).map(Arc::new))
+        .collect::<Result<_>>()?;
+    Ok(Arc::new(
+        Type::group_type_builder("record")
+            .with_fields(fields)
+            .build()?,
+    ))
 }
 
 /// Returns the descriptors of all columns. Each column has one leaf.
@@ -37,13 +47,29 @@ pub(crate) fn descriptors(schema: &Schema) -> Result<SchemaDescPtr> {
 }
 
 fn field(column: &ColumnSpec) -> Result<Type> {
-    let repetition = if column.presence == Presence::Required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+    let repetition = if column.presence == Presence::Required {
+        Repetition::REQUIRED
+    } else {
+        Repetition::OPTIONAL
+    };
     match column.kind {
         Kind::Integers | Kind::Texts => {
-            let element = leaf("element", if column.kind == Kind::Texts { Kind::Text } else { Kind::Unsigned(64) }, Repetition::REQUIRED)?;
-            let list =
-                Type::group_type_builder("list").with_repetition(Repetition::REPEATED).with_fields(vec![Arc::new(element)]).build()?;
-            let whole = Type::group_type_builder(column.name).with_repetition(repetition).with_logical_type(Some(LogicalType::List));
+            let element = leaf(
+                "element",
+                if column.kind == Kind::Texts {
+                    Kind::Text
+                } else {
+                    Kind::Unsigned(64)
+                },
+                Repetition::REQUIRED,
+            )?;
+            let list = Type::group_type_builder("list")
+                .with_repetition(Repetition::REPEATED)
+                .with_fields(vec![Arc::new(element)])
+                .build()?;
+            let whole = Type::group_type_builder(column.name)
+                .with_repetition(repetition)
+                .with_logical_type(Some(LogicalType::List));
             whole.with_fields(vec![Arc::new(list)]).build()
         }
         kind => leaf(column.name, kind, repetition),
@@ -60,21 +86,48 @@ pub(crate) fn is_of_type(column: &ColumnSpec, leaf: &ColumnDescriptor) -> bool {
         Kind::Texts => (Physical::BYTE_ARRAY, 1),
     };
     let optional = i16::from(column.presence != Presence::Required);
-    (leaf.physical_type(), leaf.max_def_level(), leaf.max_rep_level()) == (physical, depth + optional, depth)
+    (
+        leaf.physical_type(),
+        leaf.max_def_level(),
+        leaf.max_rep_level(),
+    ) == (physical, depth + optional, depth)
 }
 
 fn leaf(name: &str, kind: Kind, repetition: Repetition) -> Result<Type> {
     let (physical, logical) = match kind {
-        Kind::Unsigned(bits @ ..=32) => (Physical::INT32, Some(LogicalType::integer(bits.cast_signed(), false))),
-        Kind::Unsigned(bits) => (Physical::INT64, Some(LogicalType::integer(bits.cast_signed(), false))),
-        Kind::Signed(bits @ ..=32) => (Physical::INT32, Some(LogicalType::integer(bits.cast_signed(), true))),
-        Kind::Signed(bits) => (Physical::INT64, Some(LogicalType::integer(bits.cast_signed(), true))),
-        Kind::Decimal => (Physical::INT64, Some(LogicalType::decimal(DECIMALS, PRECISION))),
-        Kind::Text | Kind::Texts | Kind::Integers => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        Kind::Unsigned(bits @ ..=32) => (
+            Physical::INT32,
+            Some(LogicalType::integer(bits.cast_signed(), false)),
+        ),
+        Kind::Unsigned(bits) => (
+            Physical::INT64,
+            Some(LogicalType::integer(bits.cast_signed(), false)),
+        ),
+        Kind::Signed(bits @ ..=32) => (
+            Physical::INT32,
+            Some(LogicalType::integer(bits.cast_signed(), true)),
+        ),
+        Kind::Signed(bits) => (
+            Physical::INT64,
+            Some(LogicalType::integer(bits.cast_signed(), true)),
+        ),
+        Kind::Decimal => (
+            Physical::INT64,
+            Some(LogicalType::decimal(DECIMALS, PRECISION)),
+        ),
+        Kind::Text | Kind::Texts | Kind::Integers => {
+            (Physical::BYTE_ARRAY, Some(LogicalType::String))
+        }
     };
-    let leaf = Type::primitive_type_builder(name, physical).with_repetition(repetition).with_logical_type(logical);
+    let leaf = Type::primitive_type_builder(name, physical)
+        .with_repetition(repetition)
+        .with_logical_type(logical);
     // The builder checks these numbers against those of the logical type.
-    if kind == Kind::Decimal { leaf.with_scale(DECIMALS).with_precision(PRECISION).build() } else { leaf.build() }
+    if kind == Kind::Decimal {
+        leaf.with_scale(DECIMALS).with_precision(PRECISION).build()
+    } else {
+        leaf.build()
+    }
 }
 
 /// How the values of a column vary.
@@ -97,13 +150,19 @@ pub(crate) fn properties(kind: Kind, variation: Variation) -> Result<WriterPrope
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_write_batch_size(PAGE_ROWS)
-        .set_data_page_row_count_limit(if variation == Variation::None { ROW_GROUP } else { PAGE_ROWS })
+        .set_data_page_row_count_limit(if variation == Variation::None {
+            ROW_GROUP
+        } else {
+            PAGE_ROWS
+        })
         .set_created_by(concat!("ibnet ", env!("CARGO_PKG_VERSION")).to_owned());
     let builder = match (kind, variation) {
-        (Kind::Text | Kind::Texts, _) | (_, Variation::Few | Variation::None) => {
-            builder.set_dictionary_enabled(true).set_dictionary_page_size_limit(8 << 20)
-        }
-        (_, Variation::Many) => builder.set_dictionary_enabled(false).set_encoding(Encoding::DELTA_BINARY_PACKED),
+        (Kind::Text | Kind::Texts, _) | (_, Variation::Few | Variation::None) => builder
+            .set_dictionary_enabled(true)
+            .set_dictionary_page_size_limit(8 << 20),
+        (_, Variation::Many) => builder
+            .set_dictionary_enabled(false)
+            .set_encoding(Encoding::DELTA_BINARY_PACKED),
     };
     Ok(Arc::new(builder.build()))
 }

@@ -42,7 +42,12 @@ impl Table {
             put_key("type", line);
             put_text(kind.as_str(), line);
         }
-        for (index, column) in schema.columns.iter().enumerate().filter(|(index, _)| *index != schema.extra()) {
+        for (index, column) in schema
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != schema.extra())
+        {
             let values = self.column(index);
             if values.len() <= row {
                 continue;
@@ -68,7 +73,14 @@ impl Extra<'_> {
 }
 
 /// Writes a field, unless it is absent.
-fn put(name: &str, column: &Column, kind: Kind, presence: Presence, row: usize, line: &mut Vec<u8>) {
+fn put(
+    name: &str,
+    column: &Column,
+    kind: Kind,
+    presence: Presence,
+    row: usize,
+    line: &mut Vec<u8>,
+) {
     let begin = line.len();
     put_key(name, line);
     let has_value = match column {
@@ -76,7 +88,9 @@ fn put(name: &str, column: &Column, kind: Kind, presence: Presence, row: usize, 
             Kind::Signed(_) => put_number(&value.cast_signed(), line),
             _ => put_number(&value, line),
         }),
-        Column::Float(values) => Some(values[row]).filter(|value| !value.is_nan()).map(|value| put_number(&value, line)),
+        Column::Float(values) => Some(values[row])
+            .filter(|value| !value.is_nan())
+            .map(|value| put_number(&value, line)),
         Column::Text(texts) => texts.get(row).map(|text| match kind {
             Kind::Texts => put_texts(text, line),
             _ => put_text(text, line),

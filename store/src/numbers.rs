@@ -21,21 +21,42 @@ pub(crate) struct Numbers {
 
 /// Reads a column, or returns `None` if a page has another encoding. Values of 32 bits have zeros in
 /// the upper half.
-pub(crate) fn read(pages: &mut dyn PageReader, rows: usize, is_required: bool, physical: Type) -> Result<Option<Numbers>> {
-    let mut all = Numbers { values: Vec::with_capacity(rows), present: Vec::new() };
+pub(crate) fn read(
+    pages: &mut dyn PageReader,
+    rows: usize,
+    is_required: bool,
+    physical: Type,
+) -> Result<Option<Numbers>> {
+    let mut all = Numbers {
+        values: Vec::with_capacity(rows),
+        present: Vec::new(),
+    };
     let (mut dictionary, mut count) = (Vec::new(), 0);
     while let Some(page) = pages.get_next_page()? {
         match page {
-            Page::DictionaryPage { buf, num_values, .. } => dictionary = plain(&buf, num_values as usize, physical)?,
-            Page::DataPageV2 { buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, .. } => {
-                let (levels, octets) = buf.split_at_checked((def_levels_byte_len + rep_levels_byte_len) as usize).ok_or_else(too_short)?;
+            Page::DictionaryPage {
+                buf, num_values, ..
+            } => dictionary = plain(&buf, num_values as usize, physical)?,
+            Page::DataPageV2 {
+                buf,
+                num_values,
+                encoding,
+                def_levels_byte_len,
+                rep_levels_byte_len,
+                ..
+            } => {
+                let (levels, octets) = buf
+                    .split_at_checked((def_levels_byte_len + rep_levels_byte_len) as usize)
+                    .ok_or_else(too_short)?;
                 let mut expected = num_values as usize;
                 if !is_required {
                     expected = 0;
                     hybrid(levels, 1, num_values as usize, &mut |level, length| {
                         expected += if level == 1 { length } else { 0 };
                         match all.present.last_mut() {
-                            Some((is_present, rows)) if *is_present == (level == 1) => *rows += length,
+                            Some((is_present, rows)) if *is_present == (level == 1) => {
+                                *rows += length
+                            }
                             _ => all.present.push((level == 1, length)),
                         }
                         Ok(())
@@ -44,7 +65,9 @@ pub(crate) fn read(pages: &mut dyn PageReader, rows: usize, is_required: bool, p
                 count += num_values as usize;
                 let before = all.values.len();
                 match encoding {
-                    Encoding::DELTA_BINARY_PACKED if expected > 0 => delta(octets, expected, &mut all.values)?,
+                    Encoding::DELTA_BINARY_PACKED if expected > 0 => {
+                        delta(octets, expected, &mut all.values)?
+                    }
                     Encoding::RLE_DICTIONARY if expected > 0 => {
                         let (width, numbers) = octets.split_first().ok_or_else(too_short)?;
                         hybrid(numbers, *width, expected, &mut |number, length| {
@@ -67,7 +90,9 @@ pub(crate) fn read(pages: &mut dyn PageReader, rows: usize, is_required: bool, p
         return Err(too_short());
     }
     if physical == Type::INT32 {
-        all.values.iter_mut().for_each(|value| *value &= u64::from(u32::MAX));
+        all.values
+            .iter_mut()
+            .for_each(|value| *value &= u64::from(u32::MAX));
     }
     if all.present.iter().all(|(is_present, _)| *is_present) {
         all.present.clear();
@@ -77,8 +102,19 @@ pub(crate) fn read(pages: &mut dyn PageReader, rows: usize, is_required: bool, p
 
 fn plain(octets: &[u8], count: usize, physical: Type) -> Result<Vec<u64>> {
     let width = if physical == Type::INT32 { 4 } else { 8 };
-    let octets = count.checked_mul(width).and_then(|length| octets.get(..length)).ok_or_else(too_short)?;
-    Ok(octets.chunks_exact(width).map(|octets| octets.iter().rev().fold(0, |value, octet| value << 8 | u64::from(*octet))).collect())
+    let octets = count
+        .checked_mul(width)
+        .and_then(|length| octets.get(..length))
+        .ok_or_else(too_short)?;
+    Ok(octets
+        .chunks_exact(width)
+        .map(|octets| {
+            octets
+                .iter()
+                .rev()
+                .fold(0, |value, octet| value << 8 | u64::from(*octet))
+        })
+        .collect())
 }
 
 /// Decodes `count` values, each stored as its difference to the one before.
@@ -93,7 +129,12 @@ fn delta(octets: &[u8], count: usize, values: &mut Vec<u64>) -> Result<()> {
     let size = usize::try_from(block.checked_div(minis).unwrap_or(0)).unwrap_or(0);
     let minis = usize::try_from(minis).unwrap_or(usize::MAX);
     // The sizes of the format.
-    if total != count as u64 || size == 0 || !size.is_multiple_of(32) || size > 1 << 16 || minis > 1 << 10 {
+    if total != count as u64
+        || size == 0
+        || !size.is_multiple_of(32)
+        || size > 1 << 16
+        || minis > 1 << 10
+    {
         return Err(too_short());
     }
     let mut value = zigzag(first);
@@ -124,7 +165,14 @@ const fn zigzag(number: u64) -> u64 {
 
 /// Adds `count` packed numbers and `least` to `value`, one after the other, and appends each sum.
 /// Returns the last sum.
-fn sums(packed: &[u8], width: u8, count: usize, mut value: u64, least: u64, values: &mut Vec<u64>) -> Result<u64> {
+fn sums(
+    packed: &[u8],
+    width: u8,
+    count: usize,
+    mut value: u64,
+    least: u64,
+    values: &mut Vec<u64>,
+) -> Result<u64> {
     match width {
         0 => values.extend((0..count).map(|_| {
             value = value.wrapping_add(least);
@@ -134,7 +182,9 @@ fn sums(packed: &[u8], width: u8, count: usize, mut value: u64, least: u64, valu
             let (width, mask) = (usize::from(width), (1_u64 << width) - 1);
             values.extend((0..count).map(|index| {
                 let bit = index * width;
-                value = value.wrapping_add(least).wrapping_add(word(packed, bit / 8) >> (bit % 8) & mask);
+                value = value
+                    .wrapping_add(least)
+                    .wrapping_add(word(packed, bit / 8) >> (bit % 8) & mask);
                 value
             }));
         }
@@ -142,8 +192,11 @@ fn sums(packed: &[u8], width: u8, count: usize, mut value: u64, least: u64, valu
             let (width, mask) = (usize::from(width), (1_u128 << width) - 1);
             values.extend((0..count).map(|index| {
                 let (bit, octet) = (index * width, index * width / 8);
-                let both = u128::from(word(packed, octet)) | u128::from(word(packed, octet + 8)) << 64;
-                value = value.wrapping_add(least).wrapping_add((both >> (bit % 8) & mask) as u64);
+                let both =
+                    u128::from(word(packed, octet)) | u128::from(word(packed, octet + 8)) << 64;
+                value = value
+                    .wrapping_add(least)
+                    .wrapping_add((both >> (bit % 8) & mask) as u64);
                 value
             }));
         }
@@ -157,7 +210,12 @@ fn sums(packed: &[u8], width: u8, count: usize, mut value: u64, least: u64, valu
 fn word(octets: &[u8], place: usize) -> u64 {
     match octets.get(place..).and_then(<[u8]>::first_chunk::<8>) {
         Some(octets) => u64::from_le_bytes(*octets),
-        None => octets.iter().skip(place).take(8).rev().fold(0, |word, octet| word << 8 | u64::from(*octet)),
+        None => octets
+            .iter()
+            .skip(place)
+            .take(8)
+            .rev()
+            .fold(0, |word, octet| word << 8 | u64::from(*octet)),
     }
 }
 
@@ -175,16 +233,28 @@ mod tests {
         delta(&octets, 3, &mut values).unwrap();
         assert_eq!(values, [5, 6, 9]);
         for length in 0..octets.len() {
-            assert!(delta(&octets[..length], 3, &mut Vec::new()).is_err(), "{length}");
+            assert!(
+                delta(&octets[..length], 3, &mut Vec::new()).is_err(),
+                "{length}"
+            );
         }
-        assert!(delta(&octets, 4, &mut Vec::new()).is_err(), "another number of values");
+        assert!(
+            delta(&octets, 4, &mut Vec::new()).is_err(),
+            "another number of values"
+        );
     }
 
     #[test]
     fn numbers_of_any_width_are_unpacked() {
         for width in 0..=64_u8 {
-            let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
-            let numbers: Vec<u64> = (1..=32_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask).collect();
+            let mask = if width == 64 {
+                u64::MAX
+            } else {
+                (1 << width) - 1
+            };
+            let numbers: Vec<u64> = (1..=32_u64)
+                .map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask)
+                .collect();
             let mut packed = vec![0_u8; 4 * usize::from(width)];
             for (index, number) in numbers.iter().enumerate() {
                 for bit in (0..usize::from(width)).filter(|bit| number >> bit & 1 == 1) {

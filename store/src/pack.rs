@@ -122,12 +122,18 @@ impl Packer {
 
     /// Sets the largest number of rows in memory.
     pub fn with_most_rows(self, rows: usize) -> Self {
-        Self { most_rows: rows.max(1), ..self }
+        Self {
+            most_rows: rows.max(1),
+            ..self
+        }
     }
 
     /// Sets the number of rows from which a part of an hour is large.
     pub fn with_part_rows(self, rows: u64) -> Self {
-        Self { part_rows: rows.max(1), ..self }
+        Self {
+            part_rows: rows.max(1),
+            ..self
+        }
     }
 
     /// Adds rows. They are in the archive after [`finish`](Self::finish).
@@ -139,12 +145,18 @@ impl Packer {
             self.rows += table.len();
             self.waiting.entry(key).or_default().push(table);
         }
-        if self.rows > self.most_rows { self.flush() } else { Ok(()) }
+        if self.rows > self.most_rows {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns whether the archive has all records of a file, because it was packed before.
     pub fn has(&self, input: &InputFile) -> bool {
-        self.inputs.has(input, &self.archive, |name, hour| self.was_removed(name, hour))
+        self.inputs.has(input, &self.archive, |name, hour| {
+            self.was_removed(name, hour)
+        })
     }
 
     /// Notes that all rows of a file were added. `hours` are the tables and hours of its rows. After
@@ -157,7 +169,8 @@ impl Packer {
     fn flush(&mut self) -> Result<(), StoreError> {
         for ((name, hour), tables) in std::mem::take(&mut self.waiting) {
             for (part, table) in self.divide(name, hour, tables)? {
-                let (file, sum) = self.write(name, |writer| writer.write(&table, &table.order()))?;
+                let (file, sum) =
+                    self.write(name, |writer| writer.write(&table, &table.order()))?;
                 self.copies += (table.len() as u64).saturating_sub(sum.rows);
                 self.staged.entry((name, part)).or_default().push(file);
             }
@@ -167,7 +180,12 @@ impl Packer {
     }
 
     /// Divides the rows of an hour by its parts.
-    fn divide(&mut self, name: TableName, hour: Hour, tables: Vec<Table>) -> Result<BTreeMap<Part, Table>, StoreError> {
+    fn divide(
+        &mut self,
+        name: TableName,
+        hour: Hour,
+        tables: Vec<Table>,
+    ) -> Result<BTreeMap<Part, Table>, StoreError> {
         let all = joined(name, tables);
         let parts = self.parts(name, hour)?;
         if parts.is_single() {
@@ -175,14 +193,19 @@ impl Packer {
         }
         let mut rows: BTreeMap<Part, Vec<u32>> = BTreeMap::new();
         for row in 0..all.len() {
-            rows.entry(parts.at(all.ts(row)).unwrap_or_else(|| Part::first(hour))).or_default().push(row as u32);
+            rows.entry(parts.at(all.ts(row)).unwrap_or_else(|| Part::first(hour)))
+                .or_default()
+                .push(row as u32);
         }
         let of_rows = |rows: Vec<u32>| {
             let mut table = Table::new(name);
             table.append(&all, &rows);
             table
         };
-        Ok(rows.into_iter().map(|(part, rows)| (part, of_rows(rows))).collect())
+        Ok(rows
+            .into_iter()
+            .map(|(part, rows)| (part, of_rows(rows)))
+            .collect())
     }
 
     /// Returns the parts of an hour. If the last one is large, another part follows it.
@@ -193,8 +216,14 @@ impl Packer {
                 let mut parts = self.archive.parts(name, hour)?;
                 if let Some(path) = parts.files.last_key_value().map(|(_, path)| path) {
                     let last = ArchiveFile::open(path)?;
-                    let latest = (0..last.groups()).map(|group| last.times(group).map(|(_, latest)| latest)).max().flatten();
-                    if let Some(next) = latest.filter(|_| last.sum().rows >= self.part_rows).and_then(|ts| Part::after(hour, ts)) {
+                    let latest = (0..last.groups())
+                        .map(|group| last.times(group).map(|(_, latest)| latest))
+                        .max()
+                        .flatten();
+                    if let Some(next) = latest
+                        .filter(|_| last.sum().rows >= self.part_rows)
+                        .and_then(|ts| Part::after(hour, ts))
+                    {
                         parts.add(next);
                     }
                 }
@@ -210,12 +239,16 @@ impl Packer {
     /// Returns an error if a file cannot be read or written. The archive then has some of the rows,
     /// none of them twice. Packing the same lines again adds the others.
     pub fn finish(mut self, progress: &dyn Fn(u64, u64)) -> Result<Packed, StoreError> {
-        let mut packed = Packed { copies: self.copies, ..Packed::default() };
+        let mut packed = Packed {
+            copies: self.copies,
+            ..Packed::default()
+        };
         let staged = self.staged.keys().map(|(name, part)| (*name, part.hour));
         let hours: Hours = self.waiting.keys().copied().chain(staged).collect();
         let total = hours.len() as u64;
-        let is_lacking =
-            |(name, hour): &(TableName, Hour)| !self.was_removed(*name, *hour) && !self.inputs.is_whole(&self.archive, *name, *hour);
+        let is_lacking = |(name, hour): &(TableName, Hour)| {
+            !self.was_removed(*name, *hour) && !self.inputs.is_whole(&self.archive, *name, *hour)
+        };
         let lacking: Hours = hours.iter().copied().filter(is_lacking).collect();
         for (done, (name, hour)) in (0..).zip(&hours) {
             progress(done, total);
@@ -228,7 +261,12 @@ impl Packer {
     /// Writes the list of the inputs. `lacking` are the hours that were not as the last run had
     /// left them: an hour that now has records again does not have those of inputs that were not
     /// read in this run.
-    fn note_inputs(&mut self, hours: &Hours, lacking: &Hours, has_expired: bool) -> Result<(), StoreError> {
+    fn note_inputs(
+        &mut self,
+        hours: &Hours,
+        lacking: &Hours,
+        has_expired: bool,
+    ) -> Result<(), StoreError> {
         let new = std::mem::take(&mut self.new_inputs);
         if self.inputs.is_empty() && new.is_empty() {
             return Ok(());
@@ -238,38 +276,77 @@ impl Packer {
         for (input, hours) in new.into_iter().filter(|_| !has_expired) {
             self.inputs.add(input, &hours);
         }
-        hours.iter().for_each(|(name, hour)| self.inputs.note_hour(&self.archive, *name, *hour));
+        hours
+            .iter()
+            .for_each(|(name, hour)| self.inputs.note_hour(&self.archive, *name, *hour));
         self.inputs.save(&self.archive)
     }
 
     /// Merges the rows of an hour.
-    fn merge_hour(&mut self, name: TableName, hour: Hour, packed: &mut Packed) -> Result<(), StoreError> {
+    fn merge_hour(
+        &mut self,
+        name: TableName,
+        hour: Hour,
+        packed: &mut Packed,
+    ) -> Result<(), StoreError> {
         let waiting = self.waiting.remove(&(name, hour)).unwrap_or_default();
         let mut rows = self.divide(name, hour, waiting)?;
-        let Some(parts) = self.parts.remove(&(name, hour)) else { return Ok(()) };
+        let Some(parts) = self.parts.remove(&(name, hour)) else {
+            return Ok(());
+        };
         for part in parts.all() {
             let staged = self.staged.remove(&(name, part)).unwrap_or_default();
-            let new = New { rows: rows.remove(&part).unwrap_or_else(|| Table::new(name)), staged };
+            let new = New {
+                rows: rows.remove(&part).unwrap_or_else(|| Table::new(name)),
+                staged,
+            };
             // Files with other names can have rows of each part.
             if !new.rows.is_empty() || !new.staged.is_empty() || !parts.others.is_empty() {
                 self.merge(name, part, &parts, new, packed)?;
             }
         }
         // Their rows are now in the files of the parts.
-        parts.others.iter().try_for_each(|path| fs::remove_file(path).map_err(|source| StoreError::Write { path: path.clone(), source }))
+        parts.others.iter().try_for_each(|path| {
+            fs::remove_file(path).map_err(|source| StoreError::Write {
+                path: path.clone(),
+                source,
+            })
+        })
     }
 
     /// Merges the rows of a part of an hour.
-    fn merge(&self, name: TableName, part: Part, parts: &Parts, mut new: New, packed: &mut Packed) -> Result<(), StoreError> {
+    fn merge(
+        &self,
+        name: TableName,
+        part: Part,
+        parts: &Parts,
+        mut new: New,
+        packed: &mut Packed,
+    ) -> Result<(), StoreError> {
         let own = parts.files.get(&part);
-        let mut old = own.map(|path| Source::replaced(path)).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut old = own
+            .map(|path| Source::replaced(path))
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
         for path in &parts.others {
             let other = Source::replaced(path)?;
-            old.push(if parts.is_single() { other } else { other.with_times(parts.times(part)) });
+            old.push(if parts.is_single() {
+                other
+            } else {
+                other.with_times(parts.times(part))
+            });
         }
-        let mut staged =
-            new.staged.iter().map(|file| Ok(Source::new(ArchiveFile::open(file.path())?))).collect::<Result<Vec<_>, StoreError>>()?;
-        let rows_of = |sources: &[Source]| sources.iter().map(|source| source.file.sum().rows).sum::<u64>();
+        let mut staged = new
+            .staged
+            .iter()
+            .map(|file| Ok(Source::new(ArchiveFile::open(file.path())?)))
+            .collect::<Result<Vec<_>, StoreError>>()?;
+        let rows_of = |sources: &[Source]| {
+            sources
+                .iter()
+                .map(|source| source.file.sum().rows)
+                .sum::<u64>()
+        };
         let given = new.rows.len() as u64 + rows_of(&staged);
         if old.is_empty() && self.was_removed(name, part.hour) {
             // These records are perhaps only a part of those that were removed.
@@ -278,48 +355,74 @@ impl Packer {
         }
         let mut derived = TableName::DERIVED.map(Table::new);
         let mut before = 0;
-        let (file, sum) = if rows_of(&old) + given <= self.most_rows as u64 || name != TableName::Ports {
-            let mut table = new.rows;
-            before = add_old(&old, &mut table, &Source::append)?;
-            for source in &staged {
-                source.append(&mut table)?;
-            }
-            let order = table.order();
-            packed.conflicts += table.conflicts(&order);
-            if name == TableName::Ports {
-                derived = TableName::DERIVED.map(|name| derive::derived(name, &table, &order));
-            }
-            self.write(name, |writer| writer.write(&table, &order))?
-        } else {
-            if !new.rows.is_empty() {
-                let file = self.write(name, |writer| writer.write(&new.rows, &new.rows.order()))?.0;
-                new.rows = Table::new(name);
-                staged.push(Source::new(ArchiveFile::open(file.path())?));
-                new.staged.push(file);
-            }
-            // The ranges read only parts of a file at a time.
-            old.iter().try_for_each(|source| source.file.verify().map(drop))?;
-            let (before, conflicts) = (&mut before, &mut packed.conflicts);
-            self.write_ranges(name, &old, &staged, Counts { before, conflicts }, &mut derived)?
-        };
+        let (file, sum) =
+            if rows_of(&old) + given <= self.most_rows as u64 || name != TableName::Ports {
+                let mut table = new.rows;
+                before = add_old(&old, &mut table, &Source::append)?;
+                for source in &staged {
+                    source.append(&mut table)?;
+                }
+                let order = table.order();
+                packed.conflicts += table.conflicts(&order);
+                if name == TableName::Ports {
+                    derived = TableName::DERIVED.map(|name| derive::derived(name, &table, &order));
+                }
+                self.write(name, |writer| writer.write(&table, &order))?
+            } else {
+                if !new.rows.is_empty() {
+                    let file = self
+                        .write(name, |writer| writer.write(&new.rows, &new.rows.order()))?
+                        .0;
+                    new.rows = Table::new(name);
+                    staged.push(Source::new(ArchiveFile::open(file.path())?));
+                    new.staged.push(file);
+                }
+                // The ranges read only parts of a file at a time.
+                old.iter()
+                    .try_for_each(|source| source.file.verify().map(drop))?;
+                let (before, conflicts) = (&mut before, &mut packed.conflicts);
+                self.write_ranges(
+                    name,
+                    &old,
+                    &staged,
+                    Counts { before, conflicts },
+                    &mut derived,
+                )?
+            };
         let added = sum.rows.saturating_sub(before);
         packed.copies += given.saturating_sub(added);
-        let is_same = parts.others.is_empty() && old.first().is_some_and(|source| source.file.sum() == sum);
+        let is_same =
+            parts.others.is_empty() && old.first().is_some_and(|source| source.file.sum() == sum);
         if !is_same {
-            let octets = file.as_file().metadata().map_or(0, |metadata| metadata.len());
+            let octets = file
+                .as_file()
+                .metadata()
+                .map_or(0, |metadata| metadata.len());
             let path = self.archive.publish(file, name, part)?;
             *packed.added.entry(name).or_default() += added;
             let hour = part.hour;
-            packed.hours = Some(packed.hours.map_or((hour, hour), |(first, last)| (first.min(hour), last.max(hour))));
+            packed.hours = Some(packed.hours.map_or((hour, hour), |(first, last)| {
+                (first.min(hour), last.max(hour))
+            }));
             packed.files.push((path, octets));
             packed.written += sum.rows;
         }
-        if name == TableName::Ports { self.publish_derived(part, sum, &derived, packed) } else { Ok(()) }
+        if name == TableName::Ports {
+            self.publish_derived(part, sum, &derived, packed)
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes the derived tables of a part of an hour, unless the archive has them. `of` is the sum of the
     /// part of `ports`. A reader ignores a derived table with another sum.
-    fn publish_derived(&self, part: Part, of: Sum, tables: &[Table; 2], packed: &mut Packed) -> Result<(), StoreError> {
+    fn publish_derived(
+        &self,
+        part: Part,
+        of: Sum,
+        tables: &[Table; 2],
+        packed: &mut Packed,
+    ) -> Result<(), StoreError> {
         for table in tables {
             let name = table.name();
             if self.has_derived(name, part, of) {
@@ -330,21 +433,33 @@ impl Packer {
                 writer.set_of(of);
                 writer.write(table, &order)
             })?;
-            let octets = file.as_file().metadata().map_or(0, |metadata| metadata.len());
-            packed.derived.push((self.archive.publish(file, name, part)?, octets));
+            let octets = file
+                .as_file()
+                .metadata()
+                .map_or(0, |metadata| metadata.len());
+            packed
+                .derived
+                .push((self.archive.publish(file, name, part)?, octets));
         }
         Ok(())
     }
 
     /// Writes the derived tables of an hour that is in the archive, unless the archive has them.
     pub(crate) fn derive(&self, hour: Hour) -> Result<(), StoreError> {
-        self.archive.parts(TableName::Ports, hour)?.files.iter().try_for_each(|(part, path)| self.derive_part(*part, path))
+        self.archive
+            .parts(TableName::Ports, hour)?
+            .files
+            .iter()
+            .try_for_each(|(part, path)| self.derive_part(*part, path))
     }
 
     fn derive_part(&self, part: Part, path: &Path) -> Result<(), StoreError> {
         let source = Source::replaced(path)?;
         let sum = source.file.sum();
-        if TableName::DERIVED.into_iter().all(|name| self.has_derived(name, part, sum)) {
+        if TableName::DERIVED
+            .into_iter()
+            .all(|name| self.has_derived(name, part, sum))
+        {
             return Ok(());
         }
         source.file.verify()?;
@@ -363,7 +478,10 @@ impl Packer {
     /// them came back.
     fn has_derived(&self, name: TableName, part: Part, of: Sum) -> bool {
         let covers = |sum: Sum| sum == of || sum.rows > of.rows;
-        let is_current = |path: &Path| ArchiveFile::open(path).is_ok_and(|file| file.of().is_some_and(covers) && file.verify().is_ok());
+        let is_current = |path: &Path| {
+            ArchiveFile::open(path)
+                .is_ok_and(|file| file.of().is_some_and(covers) && file.verify().is_ok())
+        };
         self.was_removed(name, part.hour) || is_current(&self.archive.path_of(name, part))
     }
 
@@ -390,8 +508,12 @@ impl Packer {
             for guids in &ranges {
                 let mut table = Table::new(name);
                 let mut read = || {
-                    *counts.before += add_old(old, &mut table, &|source, table| source.append_guids(table, guids))?;
-                    staged.iter().try_for_each(|source| source.append_guids(&mut table, guids).map(drop))
+                    *counts.before += add_old(old, &mut table, &|source, table| {
+                        source.append_guids(table, guids)
+                    })?;
+                    staged
+                        .iter()
+                        .try_for_each(|source| source.append_guids(&mut table, guids).map(drop))
                 };
                 if let Err(error) = read() {
                     failed = Some(error);
@@ -418,10 +540,14 @@ impl Packer {
     ) -> Result<(NamedTempFile, Sum), StoreError> {
         let file = self.archive.stage()?;
         let failed = || StoreError::writing(self.archive.root());
-        let mut writer = FileWriter::new(BufWriter::with_capacity(BUFFER, file.as_file()), name).map_err(failed())?;
+        let mut writer = FileWriter::new(BufWriter::with_capacity(BUFFER, file.as_file()), name)
+            .map_err(failed())?;
         write(&mut writer).map_err(failed())?;
         let (buffer, sum) = writer.finish().map_err(failed())?;
-        buffer.into_inner().map_err(|error| StoreError::Write { path: self.archive.root().to_owned(), source: error.into_error() })?;
+        buffer.into_inner().map_err(|error| StoreError::Write {
+            path: self.archive.root().to_owned(),
+            source: error.into_error(),
+        })?;
         if self.options.verify {
             ArchiveFile::open(file.path())?.verify()?;
         }
@@ -444,7 +570,11 @@ struct Counts<'a> {
 }
 
 /// Adds the rows of the files that are replaced, and returns their number without copies.
-fn add_old(old: &[Source], table: &mut Table, read: &dyn Fn(&Source, &mut Table) -> Result<u64, StoreError>) -> Result<u64, StoreError> {
+fn add_old(
+    old: &[Source],
+    table: &mut Table,
+    read: &dyn Fn(&Source, &mut Table) -> Result<u64, StoreError>,
+) -> Result<u64, StoreError> {
     // Only several files can have copies.
     if let [only] = old {
         return read(only, table);

@@ -32,23 +32,45 @@ impl<R: ChunkReader> ColumnPages<R> {
         let most = u64::try_from(metadata.uncompressed_size()).unwrap_or(0);
         let is_compressed = matches!(metadata.compression(), Compression::ZSTD(_));
         let pages = if is_compressed {
-            let compressed = metadata.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
+            let compressed = metadata
+                .clone()
+                .into_builder()
+                .set_compression(Compression::UNCOMPRESSED)
+                .build()?;
             SerializedPageReader::new(source, &compressed, rows, None)?
         } else {
             SerializedPageReader::new(source, metadata, rows, None)?
         };
-        Ok(Self { pages, is_compressed, most })
+        Ok(Self {
+            pages,
+            is_compressed,
+            most,
+        })
     }
 
     fn decompressed(&self, mut page: Page) -> Result<Page> {
         if self.is_compressed {
             match &mut page {
-                Page::DataPageV2 { is_compressed: false, .. } => {}
+                Page::DataPageV2 {
+                    is_compressed: false,
+                    ..
+                } => {}
                 // The levels of such a page are not compressed.
-                Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } => {
-                    *buf = decompress(buf, u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len), self.most)?;
+                Page::DataPageV2 {
+                    buf,
+                    def_levels_byte_len,
+                    rep_levels_byte_len,
+                    ..
+                } => {
+                    *buf = decompress(
+                        buf,
+                        u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len),
+                        self.most,
+                    )?;
                 }
-                Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => *buf = decompress(buf, 0, self.most)?,
+                Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => {
+                    *buf = decompress(buf, 0, self.most)?
+                }
             }
         }
         Ok(page)
@@ -60,13 +82,18 @@ fn decompress(octets: &Bytes, first: u64, most: u64) -> Result<Bytes> {
     thread_local! {
         static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
     }
-    let damaged = || ParquetError::General("a page is not compressed by zstd, or is too long".to_owned());
+    let damaged =
+        || ParquetError::General("a page is not compressed by zstd, or is too long".to_owned());
     let first = usize::try_from(first).unwrap_or(usize::MAX);
     let (levels, frame) = octets.split_at_checked(first).ok_or_else(damaged)?;
     if frame.is_empty() {
         return Ok(octets.clone());
     }
-    let size = zstd::zstd_safe::get_frame_content_size(frame).ok().flatten().filter(|size| *size <= most).ok_or_else(damaged)?;
+    let size = zstd::zstd_safe::get_frame_content_size(frame)
+        .ok()
+        .flatten()
+        .filter(|size| *size <= most)
+        .ok_or_else(damaged)?;
     let size = usize::try_from(size).map_err(|_| damaged())?;
     let mut all = Vec::with_capacity(first + size);
     all.extend_from_slice(levels);
@@ -79,7 +106,11 @@ fn decompress(octets: &Bytes, first: u64, most: u64) -> Result<Bytes> {
         };
         context.decompress_to_buffer(frame, &mut target)
     })?;
-    if written == size && all.len() == first + size { Ok(all.into()) } else { Err(damaged()) }
+    if written == size && all.len() == first + size {
+        Ok(all.into())
+    } else {
+        Err(damaged())
+    }
 }
 
 impl<R: ChunkReader> Iterator for ColumnPages<R> {
@@ -92,7 +123,10 @@ impl<R: ChunkReader> Iterator for ColumnPages<R> {
 
 impl<R: ChunkReader> PageReader for ColumnPages<R> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
-        self.pages.get_next_page()?.map(|page| self.decompressed(page)).transpose()
+        self.pages
+            .get_next_page()?
+            .map(|page| self.decompressed(page))
+            .transpose()
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
@@ -119,16 +153,25 @@ mod tests {
         let page = Bytes::from([b"levels", &frame[..]].concat());
         let all = [b"levels", &text[..]].concat();
         assert_eq!(decompress(&page, 6, 10_000).unwrap(), all);
-        assert_eq!(decompress(&page.slice(..6), 6, 10_000).unwrap(), &b"levels"[..]);
+        assert_eq!(
+            decompress(&page.slice(..6), 6, 10_000).unwrap(),
+            &b"levels"[..]
+        );
     }
 
     #[test]
     fn damaged_page_is_an_error() {
         let frame = Bytes::from(zstd::bulk::compress(&[7; 10_000], 1).unwrap());
-        assert!(decompress(&frame, 0, 9_999).is_err(), "longer than the column");
+        assert!(
+            decompress(&frame, 0, 9_999).is_err(),
+            "longer than the column"
+        );
         assert!(decompress(&frame, frame.len() as u64 + 1, 10_000).is_err());
         for length in 1..frame.len() {
-            assert!(decompress(&frame.slice(..length), 0, 10_000).is_err(), "{length} octets");
+            assert!(
+                decompress(&frame.slice(..length), 0, 10_000).is_err(),
+                "{length} octets"
+            );
         }
     }
 }

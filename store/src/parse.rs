@@ -54,7 +54,10 @@ impl Batch {
             return Err(serde_json::Error::custom("its time is after the year 2262"));
         }
         let (name, hour) = (TableName::of(head.kind), Hour::of(head.ts));
-        self.tables.entry((name, hour)).or_insert_with(|| Table::new(name)).push_line(text)
+        self.tables
+            .entry((name, hour))
+            .or_insert_with(|| Table::new(name))
+            .push_line(text)
     }
 }
 
@@ -69,7 +72,10 @@ impl Table {
         let added = json.deserialize_map(Fields(self)).and_then(|()| json.end());
         if added.is_err() {
             let rows = self.rows;
-            self.columns.iter_mut().filter(|column| column.len() > rows).for_each(Column::pop);
+            self.columns
+                .iter_mut()
+                .filter(|column| column.len() > rows)
+                .for_each(Column::pop);
         } else {
             self.rows += 1;
         }
@@ -130,8 +136,17 @@ impl<'de> Visitor<'de> for Fields<'_> {
             if name == "type" && !has_type_column {
                 continue;
             }
-            let is_next = |index: &usize| schema.columns.get(*index).is_some_and(|column| column.name == name);
-            let Some(index) = Some(next).filter(is_next).or_else(|| schema.index(&name)).filter(|index| *index != schema.extra()) else {
+            let is_next = |index: &usize| {
+                schema
+                    .columns
+                    .get(*index)
+                    .is_some_and(|column| column.name == name)
+            };
+            let Some(index) = Some(next)
+                .filter(is_next)
+                .or_else(|| schema.index(&name))
+                .filter(|index| *index != schema.extra())
+            else {
                 extra.put(name, raw);
                 continue;
             };
@@ -143,13 +158,23 @@ impl<'de> Visitor<'de> for Fields<'_> {
                 extra.remove(&name);
             }
             column.fill(row);
-            if !put(column, schema.columns[index].kind, schema.columns[index].presence, raw) {
+            if !put(
+                column,
+                schema.columns[index].kind,
+                schema.columns[index].presence,
+                raw,
+            ) {
                 column.fill(row + 1);
                 extra.put(name, raw);
             }
         }
         let is_missing = |index: &usize| table.columns[*index].len() <= row;
-        for (index, column) in schema.columns.iter().enumerate().filter(|(_, column)| column.presence == Presence::Required) {
+        for (index, column) in schema
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.presence == Presence::Required)
+        {
             if is_missing(&index) || extra.fields.iter().any(|(name, _)| name == column.name) {
                 return Err(A::Error::missing_field(column.name));
             }
@@ -161,7 +186,11 @@ impl<'de> Visitor<'de> for Fields<'_> {
         {
             return Err(A::Error::custom(error));
         }
-        let absent = schema.columns.iter().enumerate().filter(|(index, column)| column.presence == Presence::Always && is_missing(index));
+        let absent = schema
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(index, column)| column.presence == Presence::Always && is_missing(index));
         let absent: Vec<&str> = absent.map(|(_, column)| column.name).collect();
         if let Some(text) = extra.text(&absent).map_err(A::Error::custom)?
             && let Column::Text(texts) = &mut table.columns[schema.extra()]
@@ -191,8 +220,14 @@ impl<'de> Extra<'de> {
         }
         let mut members = Vec::new();
         if !self.fields.is_empty() {
-            let field = |(name, raw): &(Cow<'_, str>, &str)| Ok(format!("{}:{raw}", serde_json::to_string(name)?));
-            let fields: Vec<String> = self.fields.iter().map(field).collect::<Result<_, serde_json::Error>>()?;
+            let field = |(name, raw): &(Cow<'_, str>, &str)| {
+                Ok(format!("{}:{raw}", serde_json::to_string(name)?))
+            };
+            let fields: Vec<String> = self
+                .fields
+                .iter()
+                .map(field)
+                .collect::<Result<_, serde_json::Error>>()?;
             members.push(format!("\"fields\":{{{}}}", fields.join(",")));
         }
         if !absent.is_empty() {
@@ -220,7 +255,8 @@ fn put(column: &mut Column, kind: Kind, presence: Presence, raw: &str) -> bool {
             })
         }
         (Column::Integer(integers), Kind::Signed(bits)) => {
-            let value = signed(raw.as_bytes()).filter(|value| bits == 64 || i32::try_from(*value).is_ok());
+            let value =
+                signed(raw.as_bytes()).filter(|value| bits == 64 || i32::try_from(*value).is_ok());
             value.is_some_and(|value| {
                 integers.push(Some(value.cast_unsigned()));
                 true
@@ -231,7 +267,8 @@ fn put(column: &mut Column, kind: Kind, presence: Presence, raw: &str) -> bool {
             true
         }),
         (Column::Text(texts), Kind::Texts) => {
-            let list = serde_json::from_str::<Vec<String>>(raw).and_then(|list| serde_json::to_string(&list));
+            let list = serde_json::from_str::<Vec<String>>(raw)
+                .and_then(|list| serde_json::to_string(&list));
             list.is_ok_and(|list| {
                 texts.push(Some(&list));
                 true
@@ -257,13 +294,19 @@ fn unsigned(raw: &[u8]) -> Option<u64> {
     }
     raw.iter().try_fold(0_u64, |value, digit| {
         let digit = digit.wrapping_sub(b'0');
-        if digit > 9 { None } else { value.checked_mul(10)?.checked_add(u64::from(digit)) }
+        if digit > 9 {
+            None
+        } else {
+            value.checked_mul(10)?.checked_add(u64::from(digit))
+        }
     })
 }
 
 fn signed(raw: &[u8]) -> Option<i64> {
     match raw.strip_prefix(b"-") {
-        Some(digits) => unsigned(digits).filter(|value| *value > 0).and_then(|value| 0_i64.checked_sub_unsigned(value)),
+        Some(digits) => unsigned(digits)
+            .filter(|value| *value > 0)
+            .and_then(|value| 0_i64.checked_sub_unsigned(value)),
         None => unsigned(raw).and_then(|value| value.try_into().ok()),
     }
 }
@@ -272,7 +315,9 @@ fn signed(raw: &[u8]) -> Option<i64> {
 fn decimal(raw: &str) -> Option<f64> {
     // Serde checked the syntax; Rust also reads `inf` and `nan`.
     let is_number = raw.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-    raw.parse().ok().filter(|value| is_number && millionths(*value).is_some())
+    raw.parse()
+        .ok()
+        .filter(|value| is_number && millionths(*value).is_some())
 }
 
 fn text(raw: &str) -> Option<Cow<'_, str>> {
@@ -288,5 +333,8 @@ fn integers(raw: &str) -> Option<Vec<u64>> {
     if inner.is_empty() {
         return Some(Vec::new());
     }
-    inner.split(',').map(|value| unsigned(value.trim_ascii().as_bytes())).collect()
+    inner
+        .split(',')
+        .map(|value| unsigned(value.trim_ascii().as_bytes()))
+        .collect()
 }

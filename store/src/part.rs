@@ -37,10 +37,18 @@ impl Part {
 
     /// Returns the part of a file of a table, or `None` if the file has another name.
     pub fn of(table: TableName, hour: Hour, path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?.strip_suffix(EXTENSION)?.strip_suffix('.')?;
+        let name = path
+            .file_name()?
+            .to_str()?
+            .strip_suffix(EXTENSION)?
+            .strip_suffix('.')?;
         let minute = match name.strip_prefix(table.as_str())? {
             "" => 0,
-            rest => rest.strip_prefix('_')?.parse().ok().filter(|minute| (1..60).contains(minute))?,
+            rest => rest
+                .strip_prefix('_')?
+                .parse()
+                .ok()
+                .filter(|minute| (1..60).contains(minute))?,
         };
         let part = Self { hour, minute };
         (part.stem(table) == name).then_some(part)
@@ -50,7 +58,10 @@ impl Part {
     /// hour.
     pub(crate) fn after(hour: Hour, ts: u64) -> Option<Self> {
         let minute = ts.saturating_sub(hour.start()) / MINUTE_NS + 1;
-        (minute < 60).then_some(Self { hour, minute: minute as u8 })
+        (minute < 60).then_some(Self {
+            hour,
+            minute: minute as u8,
+        })
     }
 
     /// Returns the start in nanoseconds since 1970.
@@ -91,7 +102,11 @@ impl Parts {
         }
         // Rows from before the first file belong to the first part.
         let starts = files.keys().copied().chain([Part::first(hour)]).collect();
-        Self { files, others, starts }
+        Self {
+            files,
+            others,
+            starts,
+        }
     }
 
     /// Adds a part that has no file.
@@ -111,14 +126,26 @@ impl Parts {
 
     /// Returns the times of a part. The first and the last part also have the times outside of the hour.
     pub(crate) fn times(&self, part: Part) -> RangeInclusive<u64> {
-        let from = if self.starts.first() == Some(&part) { 0 } else { part.start() };
-        let next = self.starts.range((Bound::Excluded(part), Bound::Unbounded)).next();
+        let from = if self.starts.first() == Some(&part) {
+            0
+        } else {
+            part.start()
+        };
+        let next = self
+            .starts
+            .range((Bound::Excluded(part), Bound::Unbounded))
+            .next();
         from..=next.map_or(u64::MAX, |next| next.start() - 1)
     }
 
     /// Returns the part of a time. A time outside of the hour belongs to its first or last part.
     pub(crate) fn at(&self, ts: u64) -> Option<Part> {
-        self.starts.iter().rev().find(|part| part.start() <= ts).or_else(|| self.starts.first()).copied()
+        self.starts
+            .iter()
+            .rev()
+            .find(|part| part.start() <= ts)
+            .or_else(|| self.starts.first())
+            .copied()
     }
 }
 
@@ -129,30 +156,68 @@ mod tests {
     #[test]
     fn name_of_a_file_is_parsed_to_its_part() {
         let hour = Hour(500_000);
-        for (minute, name) in [(0, "ports.parquet"), (7, "ports_07.parquet"), (59, "ports_59.parquet")] {
+        for (minute, name) in [
+            (0, "ports.parquet"),
+            (7, "ports_07.parquet"),
+            (59, "ports_59.parquet"),
+        ] {
             let part = Part { hour, minute };
             assert_eq!(part.file_name(TableName::Ports), name);
-            assert_eq!(Part::of(TableName::Ports, hour, Path::new("a/b").join(name).as_path()), Some(part));
+            assert_eq!(
+                Part::of(
+                    TableName::Ports,
+                    hour,
+                    Path::new("a/b").join(name).as_path()
+                ),
+                Some(part)
+            );
         }
-        for name in
-            ["ports_00.parquet", "ports_7.parquet", "ports_60.parquet", "ports_1m.parquet", "ports-07.parquet", "x.parquet", "ports"]
-        {
-            assert_eq!(Part::of(TableName::Ports, hour, Path::new(name)), None, "{name}");
+        for name in [
+            "ports_00.parquet",
+            "ports_7.parquet",
+            "ports_60.parquet",
+            "ports_1m.parquet",
+            "ports-07.parquet",
+            "x.parquet",
+            "ports",
+        ] {
+            assert_eq!(
+                Part::of(TableName::Ports, hour, Path::new(name)),
+                None,
+                "{name}"
+            );
         }
-        assert_eq!(Part::of(TableName::PortsMinute, hour, Path::new("ports_1m_07.parquet")), Some(Part { hour, minute: 7 }));
+        assert_eq!(
+            Part::of(
+                TableName::PortsMinute,
+                hour,
+                Path::new("ports_1m_07.parquet")
+            ),
+            Some(Part { hour, minute: 7 })
+        );
     }
 
     #[test]
     fn time_of_a_row_determines_its_part() {
         let hour = Hour(500_000);
         let (first, second) = (Part::first(hour), Part { hour, minute: 20 });
-        let mut parts = Parts::new(TableName::Ports, hour, vec!["ports_20.parquet".into(), "more.parquet".into()]);
-        assert_eq!((parts.all().collect::<Vec<_>>(), parts.others.len()), (vec![first, second], 1));
+        let mut parts = Parts::new(
+            TableName::Ports,
+            hour,
+            vec!["ports_20.parquet".into(), "more.parquet".into()],
+        );
+        assert_eq!(
+            (parts.all().collect::<Vec<_>>(), parts.others.len()),
+            (vec![first, second], 1)
+        );
         assert_eq!(
             [second.start() - 1, second.start(), hour.end() + 5, 0].map(|ts| parts.at(ts)),
             [first, second, second, first].map(Some)
         );
-        assert_eq!(Part::after(hour, second.start() + 1), Some(Part { hour, minute: 21 }));
+        assert_eq!(
+            Part::after(hour, second.start() + 1),
+            Some(Part { hour, minute: 21 })
+        );
         assert_eq!(Part::after(hour, hour.end() - 1), None);
         parts.add(Part { hour, minute: 21 });
         assert_eq!(parts.at(hour.end() - 1), Some(Part { hour, minute: 21 }));

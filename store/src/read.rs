@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy};
+use parquet::file::metadata::{
+    ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
+};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 use rayon::prelude::*;
@@ -45,58 +47,118 @@ impl ArchiveFile {
     /// # Errors
     /// Returns an error if the file cannot be read, is torn, or is not a file of an archive.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let file = File::open(path).map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
+        let file = File::open(path).map_err(|source| StoreError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
         // The statistics of encodings take a large part of the time, and no reader uses them.
-        let options = ParquetMetaDataOptions::new().with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
+        let options = ParquetMetaDataOptions::new()
+            .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
         let end = End::read(&file).map_err(StoreError::damaged(path))?;
         let metadata =
-            ParquetMetaDataReader::decode_metadata_with_options(&end.footer, Some(&options)).map_err(StoreError::damaged(path))?;
+            ParquetMetaDataReader::decode_metadata_with_options(&end.footer, Some(&options))
+                .map_err(StoreError::damaged(path))?;
         checksums::check_ranges(&metadata, end.columns).map_err(StoreError::damaged(path))?;
-        let checksums = end.list.map(|list| Checksums::new(list, &metadata)).transpose().map_err(StoreError::damaged(path))?;
+        let checksums = end
+            .list
+            .map(|list| Checksums::new(list, &metadata))
+            .transpose()
+            .map_err(StoreError::damaged(path))?;
         let value = |key: &str| {
-            let all = metadata.file_metadata().key_value_metadata().into_iter().flatten();
-            all.into_iter().find(|pair| pair.key == key).and_then(|pair| pair.value.as_deref())
+            let all = metadata
+                .file_metadata()
+                .key_value_metadata()
+                .into_iter()
+                .flatten();
+            all.into_iter()
+                .find(|pair| pair.key == key)
+                .and_then(|pair| pair.value.as_deref())
         };
-        let foreign = |why: &str| StoreError::Foreign { path: path.to_owned(), why: why.to_owned() };
-        let version: u32 =
-            value(keys::SCHEMA).and_then(|version| version.parse().ok()).ok_or_else(|| foreign("no version of the schema"))?;
+        let foreign = |why: &str| StoreError::Foreign {
+            path: path.to_owned(),
+            why: why.to_owned(),
+        };
+        let version: u32 = value(keys::SCHEMA)
+            .and_then(|version| version.parse().ok())
+            .ok_or_else(|| foreign("no version of the schema"))?;
         if version > VERSION {
-            return Err(StoreError::Later { path: path.to_owned(), what: format!("schema {version}") });
+            return Err(StoreError::Later {
+                path: path.to_owned(),
+                what: format!("schema {version}"),
+            });
         }
-        let name = value(keys::TABLE).and_then(|name| TableName::every().find(|table| table.as_str() == name));
+        let name = value(keys::TABLE)
+            .and_then(|name| TableName::every().find(|table| table.as_str() == name));
         let name = name.ok_or_else(|| foreign("no name of the table"))?;
         if checksums.is_none() && value(keys::CHECKSUMS).is_some() {
-            return Err(StoreError::damaged(path)(checksums::damaged("the checksums are missing")));
+            return Err(StoreError::damaged(path)(checksums::damaged(
+                "the checksums are missing",
+            )));
         }
         let sum = || {
             let hash = u64::from_str_radix(value(keys::SUM)?, 16).ok()?;
-            Some(Sum { rows: value(keys::ROWS)?.parse().ok()?, hash })
+            Some(Sum {
+                rows: value(keys::ROWS)?.parse().ok()?,
+                hash,
+            })
         };
         let sum = sum().ok_or_else(|| foreign("no sum of the rows"))?;
         let of = value(keys::OF).and_then(|of| {
             let (rows, hash) = of.split_once(' ')?;
-            Some(Sum { rows: rows.parse().ok()?, hash: u64::from_str_radix(hash, 16).ok()? })
+            Some(Sum {
+                rows: rows.parse().ok()?,
+                hash: u64::from_str_radix(hash, 16).ok()?,
+            })
         });
         let all = metadata.file_metadata().schema_descr().columns();
-        let is_named = |leaf: &ColumnDescPtr, column: &str| leaf.path().parts().first().is_some_and(|name| name == column);
+        let is_named = |leaf: &ColumnDescPtr, column: &str| {
+            leaf.path()
+                .parts()
+                .first()
+                .is_some_and(|name| name == column)
+        };
         // Files of this version have the columns in the places of the schema.
         let leaf = |(index, column): (usize, &ColumnSpec)| match all.get(index) {
             Some(leaf) if is_named(leaf, column.name) => Some(index),
             _ => all.iter().position(|leaf| is_named(leaf, column.name)),
         };
-        let leaves: Vec<Option<usize>> = name.schema().columns.iter().enumerate().map(leaf).collect();
-        let missing =
-            name.schema().columns.iter().zip(&leaves).find(|(column, leaf)| column.presence == Presence::Required && leaf.is_none());
+        let leaves: Vec<Option<usize>> =
+            name.schema().columns.iter().enumerate().map(leaf).collect();
+        let missing = name
+            .schema()
+            .columns
+            .iter()
+            .zip(&leaves)
+            .find(|(column, leaf)| column.presence == Presence::Required && leaf.is_none());
         if let Some((ColumnSpec { name, .. }, _)) = missing {
             return Err(foreign(&format!("no column `{name}`")));
         }
-        let is_of_type = |(column, leaf): &(&ColumnSpec, &Option<usize>)| leaf.is_none_or(|leaf| layout::is_of_type(column, &all[leaf]));
-        if let Some((ColumnSpec { name, .. }, _)) = name.schema().columns.iter().zip(&leaves).find(|column| !is_of_type(column)) {
+        let is_of_type = |(column, leaf): &(&ColumnSpec, &Option<usize>)| {
+            leaf.is_none_or(|leaf| layout::is_of_type(column, &all[leaf]))
+        };
+        if let Some((ColumnSpec { name, .. }, _)) = name
+            .schema()
+            .columns
+            .iter()
+            .zip(&leaves)
+            .find(|column| !is_of_type(column))
+        {
             return Err(foreign(&format!("column `{name}` has another type")));
         }
         let checksums = checksums.map(Arc::new);
-        let opened = Self { path: path.to_owned(), file: Arc::new(file), name, sum, of, leaves, metadata, checksums };
-        opened.misplaced().map_or(Ok(()), |why| Err(foreign(&why)))?;
+        let opened = Self {
+            path: path.to_owned(),
+            file: Arc::new(file),
+            name,
+            sum,
+            of,
+            leaves,
+            metadata,
+            checksums,
+        };
+        opened
+            .misplaced()
+            .map_or(Ok(()), |why| Err(foreign(&why)))?;
         Ok(opened)
     }
 
@@ -104,13 +166,23 @@ impl ArchiveFile {
     /// in, as after a copy from another hour. Outside of such folders, for example while it is
     /// written, a file is in no wrong place.
     fn misplaced(&self) -> Option<String> {
-        let folders: Vec<&str> = self.path.ancestors().skip(1).take(3).map(|folder| folder.file_name()?.to_str()).collect::<Option<_>>()?;
-        let [hour, date, table] = folders[..] else { return None };
+        let folders: Vec<&str> = self
+            .path
+            .ancestors()
+            .skip(1)
+            .take(3)
+            .map(|folder| folder.file_name()?.to_str())
+            .collect::<Option<_>>()?;
+        let [hour, date, table] = folders[..] else {
+            return None;
+        };
         let hour = Hour::parse(date, hour)?;
         if table != self.name.as_str() {
             return Some(format!("it has the table `{}`", self.name.as_str()));
         }
-        let times = (0..self.groups()).filter_map(|group| self.times(group)).flat_map(|(first, last)| [first, last]);
+        let times = (0..self.groups())
+            .filter_map(|group| self.times(group))
+            .flat_map(|(first, last)| [first, last]);
         let other = times.map(Hour::of).find(|found| *found != hour)?;
         Some(format!("it has records of {other}"))
     }
@@ -151,23 +223,44 @@ impl ArchiveFile {
         let schema = self.name.schema();
         let all = self.metadata.file_metadata().schema_descr().columns();
         let names = all.iter().filter_map(|leaf| leaf.path().parts().first());
-        names.map(String::as_str).filter(|name| schema.index(name).is_none())
+        names
+            .map(String::as_str)
+            .filter(|name| schema.index(name).is_none())
     }
 
     /// Returns the compressed size of each column in octets.
     pub fn sizes(&self) -> Vec<(&'static str, u64)> {
         let size = |leaf: &Option<usize>| {
-            let of_group = |group: usize| leaf.map_or(0, |leaf| self.metadata.row_group(group).column(leaf).compressed_size());
-            (0..self.groups()).map(of_group).sum::<i64>().cast_unsigned()
+            let of_group = |group: usize| {
+                leaf.map_or(0, |leaf| {
+                    self.metadata
+                        .row_group(group)
+                        .column(leaf)
+                        .compressed_size()
+                })
+            };
+            (0..self.groups())
+                .map(of_group)
+                .sum::<i64>()
+                .cast_unsigned()
         };
-        self.name.schema().columns.iter().zip(&self.leaves).map(|(column, leaf)| (column.name, size(leaf))).collect()
+        self.name
+            .schema()
+            .columns
+            .iter()
+            .zip(&self.leaves)
+            .map(|(column, leaf)| (column.name, size(leaf)))
+            .collect()
     }
 
     /// Returns the earliest and the latest time of a row group, if the file has it.
     pub fn times(&self, group: usize) -> Option<(u64, u64)> {
         let leaf = (*self.leaves.get(self.name.schema().index("ts")?)?)?;
         match self.metadata.row_group(group).column(leaf).statistics()? {
-            Statistics::Int64(range) => Some((range.min_opt()?.cast_unsigned(), range.max_opt()?.cast_unsigned())),
+            Statistics::Int64(range) => Some((
+                range.min_opt()?.cast_unsigned(),
+                range.max_opt()?.cast_unsigned(),
+            )),
             _ => None,
         }
     }
@@ -188,9 +281,10 @@ impl ArchiveFile {
     pub fn guids(&self, group: usize) -> Option<(&str, &str)> {
         let leaf = (*self.leaves.get(self.name.schema().index("guid")?)?)?;
         match self.metadata.row_group(group).column(leaf).statistics()? {
-            Statistics::ByteArray(range) => {
-                Some((std::str::from_utf8(range.min_bytes_opt()?).ok()?, std::str::from_utf8(range.max_bytes_opt()?).ok()?))
-            }
+            Statistics::ByteArray(range) => Some((
+                std::str::from_utf8(range.min_bytes_opt()?).ok()?,
+                std::str::from_utf8(range.max_bytes_opt()?).ok()?,
+            )),
             _ => None,
         }
     }
@@ -209,11 +303,21 @@ impl ArchiveFile {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or is damaged.
-    pub fn read_rows(&self, group: usize, columns: &[bool], ranges: &[Range<usize>]) -> Result<Table, StoreError> {
+    pub fn read_rows(
+        &self,
+        group: usize,
+        columns: &[bool],
+        ranges: &[Range<usize>],
+    ) -> Result<Table, StoreError> {
         /// With more ranges, nearly all pages have one of the rows. Whole columns are decoded faster.
         const FEW: usize = 8;
         if ranges.len() > FEW {
-            let rows: Vec<u32> = ranges.iter().cloned().flatten().map(|row| row as u32).collect();
+            let rows: Vec<u32> = ranges
+                .iter()
+                .cloned()
+                .flatten()
+                .map(|row| row as u32)
+                .collect();
             return self.read_columns(group, columns, rows.len(), |chunk| chunk.pick(&rows));
         }
         let rows = ranges.iter().map(ExactSizeIterator::len).sum();
@@ -230,11 +334,23 @@ impl ArchiveFile {
         let mut table = Table::new(self.name);
         table.rows = rows;
         let specs = &self.name.schema().columns;
-        let selected = table.columns.par_iter_mut().enumerate().filter(|(index, _)| columns.get(*index).is_some_and(|read| *read));
+        let selected = table
+            .columns
+            .par_iter_mut()
+            .enumerate()
+            .filter(|(index, _)| columns.get(*index).is_some_and(|read| *read));
         let done: ParquetResult<()> = selected.try_for_each(|(index, column)| {
-            let Some(leaf) = self.leaves[index] else { return Ok(()) };
+            let Some(leaf) = self.leaves[index] else {
+                return Ok(());
+            };
             *column = self.guarded(|| read(&self.chunk(group, leaf, &specs[index])))?;
-            if column.len() == rows { Ok(()) } else { Err(ParquetError::General("a column has too few rows".to_owned())) }
+            if column.len() == rows {
+                Ok(())
+            } else {
+                Err(ParquetError::General(
+                    "a column has too few rows".to_owned(),
+                ))
+            }
         });
         done.map_err(StoreError::damaged(&self.path))?;
         Ok(table)
@@ -255,8 +371,21 @@ impl ArchiveFile {
         let (start, length) = metadata.byte_range();
         // All row groups have the same columns.
         let number = group * self.metadata.file_metadata().schema_descr().num_columns() + leaf;
-        let checksums = self.checksums.as_ref().map(|checksums| (Arc::clone(checksums), checksums.first(number)));
-        Chunk { place: Place { file: Arc::clone(&self.file), start, length, checksums }, metadata, spec, rows: self.rows(group) }
+        let checksums = self
+            .checksums
+            .as_ref()
+            .map(|checksums| (Arc::clone(checksums), checksums.first(number)));
+        Chunk {
+            place: Place {
+                file: Arc::clone(&self.file),
+                start,
+                length,
+                checksums,
+            },
+            metadata,
+            spec,
+            rows: self.rows(group),
+        }
     }
 
     /// Returns the texts that occur in a column of a row group, or `None` if the file has no list of
@@ -264,10 +393,22 @@ impl ArchiveFile {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or is damaged.
-    pub fn dictionary(&self, group: usize, column: &str) -> Result<Option<Vec<String>>, StoreError> {
-        let Some(index) = self.name.schema().index(column) else { return Ok(None) };
-        let Some(leaf) = self.leaves[index] else { return Ok(None) };
-        self.guarded(|| self.chunk(group, leaf, &self.name.schema().columns[index]).dictionary()).map_err(StoreError::damaged(&self.path))
+    pub fn dictionary(
+        &self,
+        group: usize,
+        column: &str,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let Some(index) = self.name.schema().index(column) else {
+            return Ok(None);
+        };
+        let Some(leaf) = self.leaves[index] else {
+            return Ok(None);
+        };
+        self.guarded(|| {
+            self.chunk(group, leaf, &self.name.schema().columns[index])
+                .dictionary()
+        })
+        .map_err(StoreError::damaged(&self.path))
     }
 
     /// Reads all rows.
@@ -307,6 +448,10 @@ impl ArchiveFile {
             return Ok(());
         }
         let shown = |sum: Sum| format!("{} rows with the sum {:016x}", sum.rows, sum.hash);
-        Err(StoreError::Different { path: self.path.clone(), found: shown(found), expected: shown(self.sum) })
+        Err(StoreError::Different {
+            path: self.path.clone(),
+            found: shown(found),
+            expected: shown(self.sum),
+        })
     }
 }

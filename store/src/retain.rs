@@ -30,8 +30,13 @@ impl Keep {
     /// Returns a description of the fault.
     pub fn of_age(text: &str) -> Result<Self, String> {
         let (table, age) = table_and(text, "30d")?;
-        let age = humantime::parse_duration(age).map_err(|error| format!("{error}; give an age such as 30d, 12h or 5y"))?;
-        Ok(Self { table, age_ns: Some(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)), octets: None })
+        let age = humantime::parse_duration(age)
+            .map_err(|error| format!("{error}; give an age such as 30d, 12h or 5y"))?;
+        Ok(Self {
+            table,
+            age_ns: Some(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
+            octets: None,
+        })
     }
 
     /// Parses a table and a size, such as `ports=500GiB`.
@@ -42,15 +47,35 @@ impl Keep {
         let (table, size) = table_and(text, "500GiB")?;
         let octets = parse_size::Config::new().with_binary().parse_size(size);
         let octets = octets.map_err(|error| format!("{error}; give a size such as 500GiB"))?;
-        Ok(Self { table, age_ns: None, octets: Some(octets) })
+        Ok(Self {
+            table,
+            age_ns: None,
+            octets: Some(octets),
+        })
     }
 }
 
 fn table_and<'t>(text: &'t str, example: &str) -> Result<(TableName, &'t str), String> {
-    let names = || TableName::every().map(TableName::as_str).collect::<Vec<_>>().join(", ");
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("expected TABLE=VALUE such as ports={example}"))?;
+    let names = || {
+        TableName::every()
+            .map(TableName::as_str)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("expected TABLE=VALUE such as ports={example}"))?;
     let table = TableName::every().find(|table| table.as_str() == name);
-    Ok((table.ok_or_else(|| format!("the archive has no table `{}`; give one of {}", Printable(name), names()))?, value))
+    Ok((
+        table.ok_or_else(|| {
+            format!(
+                "the archive has no table `{}`; give one of {}",
+                Printable(name),
+                names()
+            )
+        })?,
+        value,
+    ))
 }
 
 /// Hours that were removed from a table.
@@ -85,7 +110,12 @@ const FEW_HOURS: usize = 48;
 /// # Errors
 /// Returns an error if another process packs, if a folder of the archive is a symbolic link, or if a file
 /// cannot be read, written or removed. The hours that were not removed are complete.
-pub fn retain(root: &Path, keep: &[Keep], clock: u64, is_forced: bool) -> Result<Vec<Removed>, StoreError> {
+pub fn retain(
+    root: &Path,
+    keep: &[Keep],
+    clock: u64,
+    is_forced: bool,
+) -> Result<Vec<Removed>, StoreError> {
     let packer = Packer::new(root, PackOptions::default())?;
     let archive = packer.archive();
     let mut newest = None;
@@ -101,7 +131,11 @@ pub fn retain(root: &Path, keep: &[Keep], clock: u64, is_forced: bool) -> Result
             hours.entry(hour).or_default().push((path, octets));
         }
         let chosen = rule.choose(&hours, now, clock);
-        let most = if is_forced { usize::MAX } else { FEW_HOURS.max(hours.len() / 10) };
+        let most = if is_forced {
+            usize::MAX
+        } else {
+            FEW_HOURS.max(hours.len() / 10)
+        };
         let mut removed: Option<Removed> = None;
         let mut list = archive.removed()?;
         for hour in chosen.iter().take(most) {
@@ -115,7 +149,14 @@ pub fn retain(root: &Path, keep: &[Keep], clock: u64, is_forced: bool) -> Result
                 archive.set_removed(&list)?;
             }
             let left = chosen.len().saturating_sub(most) as u64;
-            let removed = removed.get_or_insert(Removed { table: rule.table, files: 0, octets: 0, number: 0, hours: (*hour, *hour), left });
+            let removed = removed.get_or_insert(Removed {
+                table: rule.table,
+                files: 0,
+                octets: 0,
+                number: 0,
+                hours: (*hour, *hour),
+                left,
+            });
             for (path, octets) in hours.remove(hour).unwrap_or_default() {
                 remove(archive, &path)?;
                 (removed.files, removed.octets) = (removed.files + 1, removed.octets + octets);
@@ -133,33 +174,62 @@ fn by_table(keep: &[Keep]) -> Vec<Keep> {
     for rule in keep {
         let all = rules.entry(rule.table).or_insert(*rule);
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
-        (all.age_ns, all.octets) = (least(all.age_ns, rule.age_ns), least(all.octets, rule.octets));
+        (all.age_ns, all.octets) = (
+            least(all.age_ns, rule.age_ns),
+            least(all.octets, rule.octets),
+        );
     }
     rules.into_values().collect()
 }
 
 impl Keep {
     /// Returns the hours that are too old or too many, in the order of time.
-    fn choose(&self, hours: &BTreeMap<Hour, Vec<(PathBuf, u64)>>, now: u64, clock: u64) -> Vec<Hour> {
-        let last = hours.range(..=Hour::of(clock)).next_back().or_else(|| hours.last_key_value());
-        let Some((newest, _)) = last else { return Vec::new() };
-        let size = |files: &Vec<(PathBuf, u64)>| files.iter().map(|(_, octets)| octets).sum::<u64>();
+    fn choose(
+        &self,
+        hours: &BTreeMap<Hour, Vec<(PathBuf, u64)>>,
+        now: u64,
+        clock: u64,
+    ) -> Vec<Hour> {
+        let last = hours
+            .range(..=Hour::of(clock))
+            .next_back()
+            .or_else(|| hours.last_key_value());
+        let Some((newest, _)) = last else {
+            return Vec::new();
+        };
+        let size =
+            |files: &Vec<(PathBuf, u64)>| files.iter().map(|(_, octets)| octets).sum::<u64>();
         let mut total: u64 = hours.values().map(size).sum();
         let is_chosen = |(hour, files): &(&Hour, &Vec<(PathBuf, u64)>)| {
-            let is_old = self.age_ns.is_some_and(|age_ns| hour.end().saturating_add(age_ns) <= now);
+            let is_old = self
+                .age_ns
+                .is_some_and(|age_ns| hour.end().saturating_add(age_ns) <= now);
             let is_beyond = self.octets.is_some_and(|most| total > most);
             total -= size(files);
             is_old || is_beyond
         };
-        hours.range(..newest).take_while(is_chosen).map(|(hour, _)| *hour).collect()
+        hours
+            .range(..newest)
+            .take_while(is_chosen)
+            .map(|(hour, _)| *hour)
+            .collect()
     }
 }
 
 /// Removes a file, and the folders of its hour and its date if they are now empty.
 fn remove(archive: &Archive, path: &Path) -> Result<(), StoreError> {
-    fs::remove_file(path).map_err(|source| StoreError::Write { path: path.to_owned(), source })?;
-    let folders = path.ancestors().skip(1).take(2).filter(|folder| folder.starts_with(archive.root()));
+    fs::remove_file(path).map_err(|source| StoreError::Write {
+        path: path.to_owned(),
+        source,
+    })?;
+    let folders = path
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .filter(|folder| folder.starts_with(archive.root()));
     // A folder with other files stays.
-    folders.take_while(|folder| fs::remove_dir(folder).is_ok()).for_each(drop);
+    folders
+        .take_while(|folder| fs::remove_dir(folder).is_ok())
+        .for_each(drop);
     Ok(())
 }

@@ -41,7 +41,14 @@ pub enum TableName {
 
 impl TableName {
     /// All tables that contain records.
-    pub const ALL: [Self; 6] = [Self::Ports, Self::Sweeps, Self::Events, Self::Histograms, Self::Starts, Self::Others];
+    pub const ALL: [Self; 6] = [
+        Self::Ports,
+        Self::Sweeps,
+        Self::Events,
+        Self::Histograms,
+        Self::Starts,
+        Self::Others,
+    ];
 
     /// All tables that are computed from the table `ports` of the same hour.
     pub const DERIVED: [Self; 2] = [Self::Devices, Self::PortsMinute];
@@ -86,7 +93,11 @@ impl TableName {
 
     /// Returns the columns.
     pub fn schema(self) -> &'static Schema {
-        static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| TableName::every().map(|table| Schema::new(columns(table))).collect());
+        static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
+            TableName::every()
+                .map(|table| Schema::new(columns(table)))
+                .collect()
+        });
         &SCHEMAS[self as usize]
     }
 
@@ -140,7 +151,11 @@ pub struct Schema {
 
 impl Schema {
     fn new(columns: Vec<ColumnSpec>) -> Self {
-        let by_name = columns.iter().enumerate().map(|(index, column)| (column.name, index)).collect();
+        let by_name = columns
+            .iter()
+            .enumerate()
+            .map(|(index, column)| (column.name, index))
+            .collect();
         Self { columns, by_name }
     }
 
@@ -165,7 +180,11 @@ pub static COUNTERS: LazyLock<Range<usize>> = LazyLock::new(|| {
 
 /// Returns the number of the column of a field in `ports` and `ports_1m`.
 pub fn column_of(field: PortField) -> usize {
-    let after_counters = if field > PortField::counters { COUNTERS.len() + slots_fields().len() - 1 } else { 0 };
+    let after_counters = if field > PortField::counters {
+        COUNTERS.len() + slots_fields().len() - 1
+    } else {
+        0
+    };
     field as usize + after_counters
 }
 
@@ -183,32 +202,58 @@ fn is_of_device(field: PortField) -> bool {
 pub(crate) const MINUTE_RATES: [[&str; 3]; 5] = [
     ["xmit_gbps", "xmit_gbps_max", "xmit_gbps_p95"],
     ["rcv_gbps", "rcv_gbps_max", "rcv_gbps_p95"],
-    ["xmit_utilization", "xmit_utilization_max", "xmit_utilization_p95"],
-    ["rcv_utilization", "rcv_utilization_max", "rcv_utilization_p95"],
+    [
+        "xmit_utilization",
+        "xmit_utilization_max",
+        "xmit_utilization_p95",
+    ],
+    [
+        "rcv_utilization",
+        "rcv_utilization_max",
+        "rcv_utilization_p95",
+    ],
     ["xmit_blocked", "xmit_blocked_max", "xmit_blocked_p95"],
 ];
 
 const fn required(name: &'static str, kind: Kind) -> ColumnSpec {
-    ColumnSpec { name, kind, presence: Presence::Required }
+    ColumnSpec {
+        name,
+        kind,
+        presence: Presence::Required,
+    }
 }
 
 const fn optional(name: &'static str, kind: Kind) -> ColumnSpec {
-    ColumnSpec { name, kind, presence: Presence::Optional }
+    ColumnSpec {
+        name,
+        kind,
+        presence: Presence::Optional,
+    }
 }
 
 fn columns(table: TableName) -> Vec<ColumnSpec> {
     let mut columns = match table.kind() {
         // All records begin with the same fields.
-        None => [vec![required("type", Kind::Text)], of_records(Type::Port)[..3].to_vec()].concat(),
+        None => [
+            vec![required("type", Kind::Text)],
+            of_records(Type::Port)[..3].to_vec(),
+        ]
+        .concat(),
         Some(kind) => of_records(kind),
     };
     match table {
-        TableName::Devices => columns.retain(|column| PortField::named(column.name).is_some_and(is_of_device)),
+        TableName::Devices => {
+            columns.retain(|column| PortField::named(column.name).is_some_and(is_of_device))
+        }
         TableName::PortsMinute => {
             columns.extend(["records", "answered"].map(|name| required(name, Kind::Unsigned(32))));
-            let rates = MINUTE_RATES.into_iter().flat_map(|[_, most, percentile]| [most, percentile]);
+            let rates = MINUTE_RATES
+                .into_iter()
+                .flat_map(|[_, most, percentile]| [most, percentile]);
             columns.extend(rates.map(|name| optional(name, Kind::Decimal)));
-            columns.extend(["rtt_ns_max", "rtt_ns_p95"].map(|name| optional(name, Kind::Unsigned(64))));
+            columns.extend(
+                ["rtt_ns_max", "rtt_ns_p95"].map(|name| optional(name, Kind::Unsigned(64))),
+            );
         }
         _ => {}
     }
@@ -218,8 +263,22 @@ fn columns(table: TableName) -> Vec<ColumnSpec> {
 
 /// Returns the columns for the fields of a type of record. The name of the table stands for the type.
 fn of_records(of: Type) -> Vec<ColumnSpec> {
-    let fields = schema::fields(of).into_iter().filter(|field| field.name != "type");
-    fields.map(|Field { name, kind, presence }| ColumnSpec { name, kind: kind_of(name, kind), presence }).collect()
+    let fields = schema::fields(of)
+        .into_iter()
+        .filter(|field| field.name != "type");
+    fields
+        .map(
+            |Field {
+                 name,
+                 kind,
+                 presence,
+             }| ColumnSpec {
+                name,
+                kind: kind_of(name, kind),
+                presence,
+            },
+        )
+        .collect()
 }
 
 /// Returns the type of a column for a field.
@@ -247,7 +306,10 @@ mod tests {
     /// Returns name, type and meaning of a missing value of each column: `!` for a value that is always
     /// there, `?` for an absent field. Counters are left out.
     fn written(table: TableName) -> String {
-        let counters: Vec<&str> = counter_lengths().map(|(name, _)| name).chain(slots_fields()).collect();
+        let counters: Vec<&str> = counter_lengths()
+            .map(|(name, _)| name)
+            .chain(slots_fields())
+            .collect();
         let column = |column: &ColumnSpec| {
             let kind = match column.kind {
                 Kind::Unsigned(bits) => format!("u{bits}"),
@@ -261,7 +323,11 @@ mod tests {
             };
             format!("{} {kind}{presence}", column.name)
         };
-        let all = table.schema().columns.iter().filter(|column| !counters.contains(&column.name));
+        let all = table
+            .schema()
+            .columns
+            .iter()
+            .filter(|column| !counters.contains(&column.name));
         all.map(column).collect::<Vec<_>>().join(", ")
     }
 
@@ -279,9 +345,15 @@ mod tests {
              errno i32?, identity text, saturated texts?, dt_ns u64, xmit_gbps decimal, rcv_gbps decimal, xmit_utilization decimal, \
              rcv_utilization decimal, xmit_blocked decimal, xmit_blocked_dt_ns u64?"
         );
-        let rates = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization", "xmit_blocked"]
-            .map(|name| format!("{name}_max decimal?, {name}_p95 decimal?"))
-            .join(", ");
+        let rates = [
+            "xmit_gbps",
+            "rcv_gbps",
+            "xmit_utilization",
+            "rcv_utilization",
+            "xmit_blocked",
+        ]
+        .map(|name| format!("{name}_max decimal?, {name}_p95 decimal?"))
+        .join(", ");
         let sweep = "duration_ns u64, decode_ns u64, ports u32, ok u32, late u32, timeout u32, unreachable u32, skipped u32, down u32, \
                      errors u32, mads_sent u64, mads_late u64, mads_rejected u64, mads_duplicate u64, mads_foreign u64, \
                      mads_bad_length u64, mads_bad_class u64, mads_bad_attribute u64, mads_bad_port u64, mads_refused u64, \
@@ -293,32 +365,74 @@ mod tests {
         let histogram = "kind text, device_kind text, guid text, lid u16, hops u16, clock_ns u64, mean_ns u64, count u64, v2 text";
         for (table, expected) in [
             (TableName::Ports, port.clone()),
-            (TableName::PortsMinute, format!("{port}, records u32!, answered u32!, {rates}, rtt_ns_max u64?, rtt_ns_p95 u64?")),
-            (TableName::Devices, format!("{HEAD}, guid text!, port u8!, {LINK}")),
+            (
+                TableName::PortsMinute,
+                format!(
+                    "{port}, records u32!, answered u32!, {rates}, rtt_ns_max u64?, rtt_ns_p95 u64?"
+                ),
+            ),
+            (
+                TableName::Devices,
+                format!("{HEAD}, guid text!, port u8!, {LINK}"),
+            ),
             (TableName::Sweeps, format!("{HEAD}, {SOURCE}, {sweep}")),
-            (TableName::Events, format!("{HEAD}, {SOURCE}, event text, guid text, port u8, lid u16, detail text")),
-            (TableName::Histograms, format!("{HEAD}, {SOURCE}, {histogram}")),
+            (
+                TableName::Events,
+                format!("{HEAD}, {SOURCE}, event text, guid text, port u8, lid u16, detail text"),
+            ),
+            (
+                TableName::Histograms,
+                format!("{HEAD}, {SOURCE}, {histogram}"),
+            ),
             (TableName::Starts, start),
             (TableName::Others, format!("type text!, {HEAD}")),
         ] {
-            assert_eq!(written(table), format!("{expected}, extra text?"), "{}", table.as_str());
+            assert_eq!(
+                written(table),
+                format!("{expected}, extra text?"),
+                "{}",
+                table.as_str()
+            );
         }
         let ports = &TableName::Ports.schema().columns;
         for (name, values) in counter_lengths() {
             let column = ports.iter().find(|column| column.name == name).unwrap();
-            let kind = if values == 1 { Kind::Unsigned(64) } else { Kind::Integers };
-            assert_eq!((column.kind, column.presence), (kind, Presence::Optional), "{name}");
+            let kind = if values == 1 {
+                Kind::Unsigned(64)
+            } else {
+                Kind::Integers
+            };
+            assert_eq!(
+                (column.kind, column.presence),
+                (kind, Presence::Optional),
+                "{name}"
+            );
         }
         for table in [TableName::Ports, TableName::PortsMinute] {
             for field in PortField::fixed() {
-                assert_eq!(table.schema().index(field.name()), Some(column_of(field)), "{}", field.name());
+                assert_eq!(
+                    table.schema().index(field.name()),
+                    Some(column_of(field)),
+                    "{}",
+                    field.name()
+                );
             }
         }
         for name in slots_fields() {
             let column = ports.iter().find(|column| column.name == name).unwrap();
-            assert_eq!((column.kind, column.presence), (Kind::Unsigned(32), Presence::Optional), "{name}");
+            assert_eq!(
+                (column.kind, column.presence),
+                (Kind::Unsigned(32), Presence::Optional),
+                "{name}"
+            );
         }
-        let names: Vec<&str> = ports[COUNTERS.clone()].iter().map(|column| column.name).collect();
-        assert!(counter_lengths().all(|(name, _)| names.contains(&name)) && names.len() == COUNTERS.len());
+        let names: Vec<&str> = ports[COUNTERS.clone()]
+            .iter()
+            .map(|column| column.name)
+            .collect();
+        assert!(
+            counter_lengths().all(|(name, _)| names.contains(&name))
+                && names.len() == COUNTERS.len()
+        );
     }
 }

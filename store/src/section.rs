@@ -56,11 +56,22 @@ impl Place {
     /// Reads at least `length` octets from `start`: with checksums, up to the end of the last block.
     fn read(&self, start: u64, length: u64) -> Result<Bytes> {
         let offset = start.checked_sub(self.start).ok_or_else(outside)?;
-        let end = offset.checked_add(length).filter(|end| *end <= self.length).ok_or_else(outside)?;
-        let block = self.checksums.as_ref().map_or(1, |(checksums, _)| checksums.block);
-        let (from, to) = (offset - offset % block, end.next_multiple_of(block).min(self.length));
+        let end = offset
+            .checked_add(length)
+            .filter(|end| *end <= self.length)
+            .ok_or_else(outside)?;
+        let block = self
+            .checksums
+            .as_ref()
+            .map_or(1, |(checksums, _)| checksums.block);
+        let (from, to) = (
+            offset - offset % block,
+            end.next_multiple_of(block).min(self.length),
+        );
         let mut octets = vec![0; usize::try_from(to - from).map_err(|_| outside())?];
-        self.file.read_exact_at(&mut octets, self.start + from).map_err(failed)?;
+        self.file
+            .read_exact_at(&mut octets, self.start + from)
+            .map_err(failed)?;
         if let Some((checksums, first)) = &self.checksums {
             checksums.check(first.saturating_add((from / block) as usize), &octets)?;
         }
@@ -71,12 +82,20 @@ impl Place {
 impl Section {
     /// Reads a column.
     pub(crate) fn read(place: &Place) -> Result<Self> {
-        Ok(Self { start: place.start, octets: place.read(place.start, place.length)? })
+        Ok(Self {
+            start: place.start,
+            octets: place.read(place.start, place.length)?,
+        })
     }
 
     fn from(&self, offset: u64) -> Result<Bytes> {
-        let start = offset.checked_sub(self.start).and_then(|start| usize::try_from(start).ok());
-        start.filter(|start| *start <= self.octets.len()).map(|start| self.octets.slice(start..)).ok_or_else(outside)
+        let start = offset
+            .checked_sub(self.start)
+            .and_then(|start| usize::try_from(start).ok());
+        start
+            .filter(|start| *start <= self.octets.len())
+            .map(|start| self.octets.slice(start..))
+            .ok_or_else(outside)
     }
 }
 
@@ -95,7 +114,11 @@ impl ChunkReader for Section {
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let rest = self.from(start)?;
-        if length > rest.len() { Err(outside()) } else { Ok(rest.slice(..length)) }
+        if length > rest.len() {
+            Err(outside())
+        } else {
+            Ok(rest.slice(..length))
+        }
     }
 }
 
@@ -116,7 +139,11 @@ impl ChunkReader for Pages {
     type T = Header;
 
     fn get_read(&self, start: u64) -> Result<Header> {
-        Ok(Header { place: self.0.clone(), offset: start, octets: Bytes::new() })
+        Ok(Header {
+            place: self.0.clone(),
+            offset: start,
+            octets: Bytes::new(),
+        })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
@@ -128,7 +155,10 @@ impl Read for Header {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.octets.is_empty() {
             let rest = self.place.end().saturating_sub(self.offset);
-            self.octets = self.place.read(self.offset, rest.min(HEADER)).map_err(io_error)?;
+            self.octets = self
+                .place
+                .read(self.offset, rest.min(HEADER))
+                .map_err(io_error)?;
             self.offset += self.octets.len() as u64;
         }
         let length = self.octets.len().min(into.len());

@@ -33,23 +33,34 @@ impl Source {
     /// Returns an error if the file cannot be read, is damaged, or has more columns.
     pub(crate) fn replaced(path: &Path) -> Result<Self, StoreError> {
         let file = ArchiveFile::open(path)?;
-        let unknown = file.unknown_columns().next().map(|column| format!("column {column}"));
+        let unknown = file
+            .unknown_columns()
+            .next()
+            .map(|column| format!("column {column}"));
         match unknown {
-            Some(what) => Err(StoreError::Later { path: path.to_owned(), what }),
+            Some(what) => Err(StoreError::Later {
+                path: path.to_owned(),
+                what,
+            }),
             None => Ok(Self::new(file)),
         }
     }
 
     /// Takes only the rows with some times.
     pub(crate) fn with_times(self, times: ops::RangeInclusive<u64>) -> Self {
-        Self { times: Some(times), ..self }
+        Self {
+            times: Some(times),
+            ..self
+        }
     }
 
     /// Returns the rows of a table that are taken.
     fn taken(&self, read: &Table) -> Vec<u32> {
         let all = 0..read.len() as u32;
         match &self.times {
-            Some(times) => all.filter(|row| times.contains(&read.ts(*row as usize))).collect(),
+            Some(times) => all
+                .filter(|row| times.contains(&read.ts(*row as usize)))
+                .collect(),
             None => all.collect(),
         }
     }
@@ -72,16 +83,34 @@ impl Source {
 
     /// Adds the rows of a range of GUIDs. The rows of a file are sorted by their GUIDs, so only the pages
     /// with these rows are decoded. Returns the number of rows that were added.
-    pub(crate) fn append_guids(&self, table: &mut Table, (first, last): &Guids) -> Result<u64, StoreError> {
+    pub(crate) fn append_guids(
+        &self,
+        table: &mut Table,
+        (first, last): &Guids,
+    ) -> Result<u64, StoreError> {
         let schema = table.schema();
         let columns = vec![true; schema.columns.len()];
-        let is_guid: Vec<bool> = schema.columns.iter().map(|column| column.name == "guid").collect();
-        let is_outside = |group: usize| self.file.guids(group).is_some_and(|(from, to)| to < first.as_str() || from > last.as_str());
+        let is_guid: Vec<bool> = schema
+            .columns
+            .iter()
+            .map(|column| column.name == "guid")
+            .collect();
+        let is_outside = |group: usize| {
+            self.file
+                .guids(group)
+                .is_some_and(|(from, to)| to < first.as_str() || from > last.as_str())
+        };
         let before = table.len();
         for group in (0..self.file.groups()).filter(|group| !is_outside(*group)) {
             let guids = self.file.read(group, &is_guid)?;
-            let Some(texts) = guids.texts("guid") else { continue };
-            let is_inside: Vec<bool> = texts.list().iter().map(|guid| **guid >= **first && **guid <= **last).collect();
+            let Some(texts) = guids.texts("guid") else {
+                continue;
+            };
+            let is_inside: Vec<bool> = texts
+                .list()
+                .iter()
+                .map(|guid| **guid >= **first && **guid <= **last)
+                .collect();
             let mut ranges: Vec<ops::Range<usize>> = Vec::new();
             let is_taken = |id: u32| is_inside.get(id as usize).is_some_and(|inside| *inside);
             for (rows, _) in texts.ids.runs().filter(|(_, id)| is_taken(*id)) {
@@ -105,13 +134,28 @@ impl Source {
 ///
 /// # Errors
 /// Returns an error if a file cannot be read.
-pub(crate) fn ranges<'s>(sources: impl IntoIterator<Item = &'s Source>, most_rows: usize) -> Result<Vec<Guids>, StoreError> {
+pub(crate) fn ranges<'s>(
+    sources: impl IntoIterator<Item = &'s Source>,
+    most_rows: usize,
+) -> Result<Vec<Guids>, StoreError> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for Source { file, .. } in sources {
-        let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| column.name == "guid").collect();
+        let columns: Vec<bool> = file
+            .name()
+            .schema()
+            .columns
+            .iter()
+            .map(|column| column.name == "guid")
+            .collect();
         for group in 0..file.groups() {
             let table = file.read(group, &columns)?;
-            let Some(Column::Text(texts)) = table.schema().index("guid").map(|index| table.column(index)) else { continue };
+            let Some(Column::Text(texts)) = table
+                .schema()
+                .index("guid")
+                .map(|index| table.column(index))
+            else {
+                continue;
+            };
             let mut of_id = vec![0; texts.list().len()];
             for (rows, id) in texts.ids.runs() {
                 if let Some(count) = of_id.get_mut(id as usize) {

@@ -26,15 +26,27 @@ pub struct Sum {
 
 impl std::ops::AddAssign for Sum {
     fn add_assign(&mut self, other: Self) {
-        *self = Self { rows: self.rows + other.rows, hash: self.hash.wrapping_add(other.hash) };
+        *self = Self {
+            rows: self.rows + other.rows,
+            hash: self.hash.wrapping_add(other.hash),
+        };
     }
 }
 
 impl Table {
     /// Creates an empty table.
     pub fn new(name: TableName) -> Self {
-        let columns = name.schema().columns.iter().map(|column| Column::new(column.kind)).collect();
-        Self { name, columns, rows: 0 }
+        let columns = name
+            .schema()
+            .columns
+            .iter()
+            .map(|column| Column::new(column.kind))
+            .collect();
+        Self {
+            name,
+            columns,
+            rows: 0,
+        }
     }
 
     /// Creates a table from columns, each with the name of its field. The other columns have no value.
@@ -42,16 +54,27 @@ impl Table {
     /// column that every row needs is missing.
     pub fn of(name: TableName, columns: Vec<(&str, Column)>) -> Option<Self> {
         let rows = columns.first().map_or(0, |(_, column)| column.len());
-        let mut table = Self { rows, ..Self::new(name) };
+        let mut table = Self {
+            rows,
+            ..Self::new(name)
+        };
         for (field, column) in columns {
             let own = &mut table.columns[name.schema().index(field)?];
-            if column.len() != rows || std::mem::discriminant(own) != std::mem::discriminant(&column) {
+            if column.len() != rows
+                || std::mem::discriminant(own) != std::mem::discriminant(&column)
+            {
                 return None;
             }
             *own = column;
         }
-        let is_complete = |(column, spec): (&Column, &ColumnSpec)| spec.presence != Presence::Required || column.len() == rows;
-        let all = table.columns.iter().zip(&name.schema().columns).all(is_complete);
+        let is_complete = |(column, spec): (&Column, &ColumnSpec)| {
+            spec.presence != Presence::Required || column.len() == rows
+        };
+        let all = table
+            .columns
+            .iter()
+            .zip(&name.schema().columns)
+            .all(is_complete);
         table.seal();
         all.then_some(table)
     }
@@ -118,7 +141,10 @@ impl Table {
 
     /// Adds rows of another table of the same name.
     pub fn append(&mut self, other: &Self, rows: &[u32]) {
-        self.columns.par_iter_mut().zip(&other.columns).for_each(|(own, other)| own.append(other, rows));
+        self.columns
+            .par_iter_mut()
+            .zip(&other.columns)
+            .for_each(|(own, other)| own.append(other, rows));
         self.rows += rows.len();
     }
 
@@ -126,14 +152,26 @@ impl Table {
     pub fn hashes(&self) -> Vec<u64> {
         /// Rows for one thread at a time.
         const ROWS: usize = 1 << 16;
-        let seeds: Vec<u64> = self.schema().columns.iter().map(|column| hash(column.name.as_bytes())).collect();
+        let seeds: Vec<u64> = self
+            .schema()
+            .columns
+            .iter()
+            .map(|column| hash(column.name.as_bytes()))
+            .collect();
         if self.rows <= ROWS {
             let mut sums = vec![0; self.rows];
-            self.columns.iter().zip(&seeds).for_each(|(column, seed)| column.add_hashes(*seed, &mut sums));
+            self.columns
+                .iter()
+                .zip(&seeds)
+                .for_each(|(column, seed)| column.add_hashes(*seed, &mut sums));
             sums.iter_mut().for_each(|sum| *sum = mix(*sum));
             return sums;
         }
-        let of_columns = self.columns.par_iter().zip(&seeds).filter(|(column, _)| !column.is_blank());
+        let of_columns = self
+            .columns
+            .par_iter()
+            .zip(&seeds)
+            .filter(|(column, _)| !column.is_blank());
         let mut sums = of_columns
             .fold(
                 || vec![0; self.rows],
@@ -145,7 +183,9 @@ impl Table {
             .reduce(
                 || vec![0; self.rows],
                 |mut sums, other| {
-                    sums.iter_mut().zip(&other).for_each(|(sum, other): (&mut u64, &u64)| *sum = sum.wrapping_add(*other));
+                    sums.iter_mut()
+                        .zip(&other)
+                        .for_each(|(sum, other): (&mut u64, &u64)| *sum = sum.wrapping_add(*other));
                     sums
                 },
             );
@@ -156,7 +196,10 @@ impl Table {
     /// Returns the number of rows and their sum.
     pub fn sum(&self) -> Sum {
         let hash = self.hashes().into_iter().fold(0, u64::wrapping_add);
-        Sum { rows: self.rows as u64, hash }
+        Sum {
+            rows: self.rows as u64,
+            hash,
+        }
     }
 
     /// Returns the rows in the order of the archive, without copies.
@@ -164,13 +207,19 @@ impl Table {
     /// Ports are sorted by `guid`, `port`, `sampler` and `ts`, all other tables by `ts`. A row is a copy
     /// only if all of its fields are equal.
     pub fn order(&self) -> Vec<u32> {
-        let is_copy = |hash: u64, row: u32, later_hash: u64, later: u32| hash == later_hash && self.is_equal(row as usize, later as usize);
+        let is_copy = |hash: u64, row: u32, later_hash: u64, later: u32| {
+            hash == later_hash && self.is_equal(row as usize, later as usize)
+        };
         let hashes = self.hashes();
         let ts = |row: usize| self.ts_column().and_then(|ts| ts.get(row)).unwrap_or(0);
         if self.name != TableName::Ports {
-            let mut order: Vec<(u64, u64, u32)> = (0..self.rows).map(|row| (ts(row), hashes[row], row as u32)).collect();
+            let mut order: Vec<(u64, u64, u32)> = (0..self.rows)
+                .map(|row| (ts(row), hashes[row], row as u32))
+                .collect();
             order.par_sort_unstable();
-            order.dedup_by(|(_, later_hash, later), (_, hash, row)| is_copy(*hash, *row, *later_hash, *later));
+            order.dedup_by(|(_, later_hash, later), (_, hash, row)| {
+                is_copy(*hash, *row, *later_hash, *later)
+            });
             return order.into_iter().map(|(_, _, row)| row).collect();
         }
         let (guids, samplers) = (self.ranks("guid"), self.ranks("sampler"));
@@ -178,12 +227,20 @@ impl Table {
         let key = |row: usize| {
             let port = ports.and_then(|ports| ports.get(row)).unwrap_or(0);
             // A port number has 8 bits.
-            (u64::from(guids[row]) << 8 | port & 0xff, samplers[row], ts(row))
+            (
+                u64::from(guids[row]) << 8 | port & 0xff,
+                samplers[row],
+                ts(row),
+            )
         };
-        let mut order: Vec<((u64, u32, u64), u64, u32)> =
-            (0..self.rows).into_par_iter().map(|row| (key(row), hashes[row], row as u32)).collect();
+        let mut order: Vec<((u64, u32, u64), u64, u32)> = (0..self.rows)
+            .into_par_iter()
+            .map(|row| (key(row), hashes[row], row as u32))
+            .collect();
         order.par_sort_unstable();
-        order.dedup_by(|(later_key, later_hash, later), (key, hash, row)| key == later_key && is_copy(*hash, *row, *later_hash, *later));
+        order.dedup_by(|(later_key, later_hash, later), (key, hash, row)| {
+            key == later_key && is_copy(*hash, *row, *later_hash, *later)
+        });
         order.into_iter().map(|(_, _, row)| row).collect()
     }
 
@@ -195,9 +252,17 @@ impl Table {
     /// the [order](Self::order) of the archive. Only the table `ports` has a key.
     pub(crate) fn conflicts(&self, order: &[u32]) -> u64 {
         let columns = ["ts", "sampler", "port", "guid"].map(|name| self.schema().index(name));
-        let is_same_key =
-            |rows: &&[u32]| columns.into_iter().flatten().all(|column| self.columns[column].is_equal(rows[0] as usize, rows[1] as usize));
-        if self.name == TableName::Ports { order.windows(2).filter(is_same_key).count() as u64 } else { 0 }
+        let is_same_key = |rows: &&[u32]| {
+            columns
+                .into_iter()
+                .flatten()
+                .all(|column| self.columns[column].is_equal(rows[0] as usize, rows[1] as usize))
+        };
+        if self.name == TableName::Ports {
+            order.windows(2).filter(is_same_key).count() as u64
+        } else {
+            0
+        }
     }
 
     /// Divides sorted rows into groups with at most `most` rows. If possible, all rows of a port are in
@@ -211,7 +276,11 @@ impl Table {
         let (mut groups, mut rest) = (Vec::new(), order);
         while rest.len() > most {
             let is_end = |end: &usize| port(rest[*end]) != port(rest[end - 1]);
-            let end = if self.name.is_by_port() { (1..=most).rev().find(is_end).unwrap_or(most) } else { most };
+            let end = if self.name.is_by_port() {
+                (1..=most).rev().find(is_end).unwrap_or(most)
+            } else {
+                most
+            };
             let (group, after) = rest.split_at(end);
             groups.push(group);
             rest = after;
@@ -228,11 +297,21 @@ impl Table {
 
     /// Returns the place of each row's text in the alphabetic order of all texts.
     fn ranks(&self, name: &str) -> Vec<u32> {
-        let Some(texts) = self.texts(name) else { return vec![0; self.rows] };
+        let Some(texts) = self.texts(name) else {
+            return vec![0; self.rows];
+        };
         let mut sorted: Vec<u32> = (0..texts.list().len() as u32).collect();
         sorted.sort_unstable_by_key(|id| texts.text(*id));
         let mut ranks = vec![0; sorted.len()];
-        sorted.into_iter().enumerate().for_each(|(rank, id)| ranks[id as usize] = rank as u32 + 1);
-        texts.ids.all().iter().map(|id| ranks.get(*id as usize).copied().unwrap_or(0)).collect()
+        sorted
+            .into_iter()
+            .enumerate()
+            .for_each(|(rank, id)| ranks[id as usize] = rank as u32 + 1);
+        texts
+            .ids
+            .all()
+            .iter()
+            .map(|id| ranks.get(*id as usize).copied().unwrap_or(0))
+            .collect()
     }
 }

@@ -77,10 +77,17 @@ impl<W: Write + Send> FileWriter<W> {
     pub fn new(output: W, name: TableName) -> Result<Self> {
         let schema = name.schema();
         let index = |column: &str| {
-            schema.index(column).map(|index| SortingColumn { column_idx: index as i32, descending: false, nulls_first: false })
+            schema.index(column).map(|index| SortingColumn {
+                column_idx: index as i32,
+                descending: false,
+                nulls_first: false,
+            })
         };
         let sorting = match name {
-            name if name.is_by_port() => ["guid", "port", "sampler", "ts"].iter().filter_map(|column| index(column)).collect(),
+            name if name.is_by_port() => ["guid", "port", "sampler", "ts"]
+                .iter()
+                .filter_map(|column| index(column))
+                .collect(),
             _ => index("ts").into_iter().collect(),
         };
         let properties = WriterProperties::builder()
@@ -88,8 +95,22 @@ impl<W: Write + Send> FileWriter<W> {
             .set_sorting_columns(Some(sorting))
             .set_offset_index_disabled(true)
             .set_created_by(concat!("ibnet ", env!("CARGO_PKG_VERSION")).to_owned());
-        let file = SerializedFileWriter::new(Output { output, footer: None }, layout::file_type(schema)?, Arc::new(properties.build()))?;
-        Ok(Self { name, descriptors: layout::descriptors(schema)?, file, checksums: Vec::new(), sum: Sum::default(), of: None })
+        let file = SerializedFileWriter::new(
+            Output {
+                output,
+                footer: None,
+            },
+            layout::file_type(schema)?,
+            Arc::new(properties.build()),
+        )?;
+        Ok(Self {
+            name,
+            descriptors: layout::descriptors(schema)?,
+            file,
+            checksums: Vec::new(),
+            sum: Sum::default(),
+            of: None,
+        })
     }
 
     /// Writes rows of a table in the given order.
@@ -98,12 +119,20 @@ impl<W: Write + Send> FileWriter<W> {
     /// Returns an error if the output cannot be written.
     pub fn write(&mut self, table: &Table, order: &[u32]) -> Result<()> {
         let hashes = table.hashes();
-        let hash = order.iter().fold(0_u64, |sum, row| sum.wrapping_add(hashes[*row as usize]));
-        self.sum += Sum { rows: order.len() as u64, hash };
+        let hash = order
+            .iter()
+            .fold(0_u64, |sum, row| sum.wrapping_add(hashes[*row as usize]));
+        self.sum += Sum {
+            rows: order.len() as u64,
+            hash,
+        };
         let groups = table.groups(order, ROW_GROUP);
         // Few row groups are encoded at a time, because each of them takes memory.
         for some in groups.chunks(rayon::current_num_threads().max(1)) {
-            let encoded: Vec<Result<Encoded>> = some.par_iter().map(|rows| encode(&self.descriptors, table, rows)).collect();
+            let encoded: Vec<Result<Encoded>> = some
+                .par_iter()
+                .map(|rows| encode(&self.descriptors, table, rows))
+                .collect();
             for columns in encoded {
                 let mut group = self.file.next_row_group()?;
                 for (octets, checksums, close) in columns? {
@@ -128,7 +157,10 @@ impl<W: Write + Send> FileWriter<W> {
     pub fn finish(mut self) -> Result<(W, Sum)> {
         let Self { name, sum, of, .. } = self;
         if let Some(Sum { rows, hash }) = of {
-            self.file.append_key_value_metadata(KeyValue::new(keys::OF.to_owned(), format!("{rows} {hash:016x}")));
+            self.file.append_key_value_metadata(KeyValue::new(
+                keys::OF.to_owned(),
+                format!("{rows} {hash:016x}"),
+            ));
         }
         for (key, value) in [
             (keys::SCHEMA, VERSION.to_string()),
@@ -137,7 +169,8 @@ impl<W: Write + Send> FileWriter<W> {
             (keys::SUM, format!("{:016x}", sum.hash)),
             (keys::CHECKSUMS, "crc32".to_owned()),
         ] {
-            self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+            self.file
+                .append_key_value_metadata(KeyValue::new(key.to_owned(), value));
         }
         // What is written from here on is the footer.
         self.file.flush()?;
@@ -185,18 +218,34 @@ fn variation(column: &Column, rows: &[u32]) -> Variation {
         Column::Float(values) => seen.extend(sample.map(|row| values[row].to_bits())),
         Column::Text(_) | Column::List(_) => return Variation::Many,
     }
-    if seen.len() * 16 <= SAMPLE.min(rows.len()) { Variation::Few } else { Variation::Many }
+    if seen.len() * 16 <= SAMPLE.min(rows.len()) {
+        Variation::Few
+    } else {
+        Variation::Many
+    }
 }
 
-fn write_column(writer: &mut ColumnWriter<'_>, column: &Column, kind: Kind, is_required: bool, rows: &[u32]) -> Result<()> {
+fn write_column(
+    writer: &mut ColumnWriter<'_>,
+    column: &Column,
+    kind: Kind,
+    is_required: bool,
+    rows: &[u32],
+) -> Result<()> {
     let rows = || rows.iter().map(|row| *row as usize);
     match (writer, column) {
         (ColumnWriter::Int32ColumnWriter(writer), Column::Integer(integers)) => {
-            let (values, levels) = present(rows().map(|row| integers.get(row).map(|value| value as u32 as i32)), is_required);
+            let (values, levels) = present(
+                rows().map(|row| integers.get(row).map(|value| value as u32 as i32)),
+                is_required,
+            );
             writer.write_batch(&values, levels.as_deref(), None)?;
         }
         (ColumnWriter::Int64ColumnWriter(writer), Column::Integer(integers)) => {
-            let (values, levels) = present(rows().map(|row| integers.get(row).map(u64::cast_signed)), is_required);
+            let (values, levels) = present(
+                rows().map(|row| integers.get(row).map(u64::cast_signed)),
+                is_required,
+            );
             writer.write_batch(&values, levels.as_deref(), None)?;
         }
         (ColumnWriter::Int64ColumnWriter(writer), Column::Float(values)) => {
@@ -205,34 +254,79 @@ fn write_column(writer: &mut ColumnWriter<'_>, column: &Column, kind: Kind, is_r
         }
         (ColumnWriter::Int64ColumnWriter(writer), Column::List(lists)) => {
             let mut nested = Nested::default();
-            rows().for_each(|row| nested.push(lists.get(row).map(|list| list.iter().map(|value| value.cast_signed()))));
-            writer.write_batch(&nested.values, Some(&nested.definition), Some(&nested.repetition))?;
+            rows().for_each(|row| {
+                nested.push(
+                    lists
+                        .get(row)
+                        .map(|list| list.iter().map(|value| value.cast_signed())),
+                )
+            });
+            writer.write_batch(
+                &nested.values,
+                Some(&nested.definition),
+                Some(&nested.repetition),
+            )?;
         }
-        (ColumnWriter::ByteArrayColumnWriter(writer), Column::Text(texts)) if kind == Kind::Texts => {
+        (ColumnWriter::ByteArrayColumnWriter(writer), Column::Text(texts))
+            if kind == Kind::Texts =>
+        {
             // A list of texts is stored as its JSON. It has one entry for each different list.
             let parse = |text: &str| serde_json::from_str::<Vec<String>>(text).unwrap_or_default();
-            let lists: Vec<Vec<ByteArray>> =
-                texts.list().iter().map(|text| parse(text).into_iter().map(|text| ByteArray::from(text.into_bytes())).collect()).collect();
+            let lists: Vec<Vec<ByteArray>> = texts
+                .list()
+                .iter()
+                .map(|text| {
+                    parse(text)
+                        .into_iter()
+                        .map(|text| ByteArray::from(text.into_bytes()))
+                        .collect()
+                })
+                .collect();
             let mut nested = Nested::default();
             let ids = texts.ids.all();
-            rows().for_each(|row| nested.push(lists.get(ids[row] as usize).map(|list| list.iter().cloned())));
-            writer.write_batch(&nested.values, Some(&nested.definition), Some(&nested.repetition))?;
+            rows().for_each(|row| {
+                nested.push(
+                    lists
+                        .get(ids[row] as usize)
+                        .map(|list| list.iter().cloned()),
+                )
+            });
+            writer.write_batch(
+                &nested.values,
+                Some(&nested.definition),
+                Some(&nested.repetition),
+            )?;
         }
         (ColumnWriter::ByteArrayColumnWriter(writer), Column::Text(texts)) => {
-            let all: Vec<ByteArray> = texts.list().iter().map(|text| ByteArray::from(text.as_bytes().to_vec())).collect();
+            let all: Vec<ByteArray> = texts
+                .list()
+                .iter()
+                .map(|text| ByteArray::from(text.as_bytes().to_vec()))
+                .collect();
             let ids = texts.ids.all();
-            let text = |row: usize| Some(ids[row]).filter(|id| *id != Texts::NONE).and_then(|id| all.get(id as usize).cloned());
+            let text = |row: usize| {
+                Some(ids[row])
+                    .filter(|id| *id != Texts::NONE)
+                    .and_then(|id| all.get(id as usize).cloned())
+            };
             let (values, levels) = present(rows().map(text), is_required);
             writer.write_batch(&values, levels.as_deref(), None)?;
         }
-        _ => return Err(ParquetError::General("a column has another type than its schema".to_owned())),
+        _ => {
+            return Err(ParquetError::General(
+                "a column has another type than its schema".to_owned(),
+            ));
+        }
     }
     Ok(())
 }
 
 /// Returns the values that exist, and the definition level of each row: 1 for a row with a value. A
 /// required column has no levels.
-fn present<T>(rows: impl Iterator<Item = Option<T>>, is_required: bool) -> (Vec<T>, Option<Vec<i16>>) {
+fn present<T>(
+    rows: impl Iterator<Item = Option<T>>,
+    is_required: bool,
+) -> (Vec<T>, Option<Vec<i16>>) {
     let mut values = Vec::with_capacity(rows.size_hint().0);
     if is_required {
         values.extend(rows.flatten());
@@ -256,7 +350,11 @@ struct Nested<T> {
 
 impl<T> Default for Nested<T> {
     fn default() -> Self {
-        Self { values: Vec::new(), definition: Vec::new(), repetition: Vec::new() }
+        Self {
+            values: Vec::new(),
+            definition: Vec::new(),
+            repetition: Vec::new(),
+        }
     }
 }
 
@@ -266,8 +364,13 @@ impl<T> Nested<T> {
         let is_list = list.is_some();
         self.values.extend(list.into_iter().flatten());
         let added = self.values.len() - before;
-        self.definition.extend(if added > 0 { vec![2; added] } else { vec![i16::from(is_list)] });
+        self.definition.extend(if added > 0 {
+            vec![2; added]
+        } else {
+            vec![i16::from(is_list)]
+        });
         self.repetition.push(0);
-        self.repetition.extend(std::iter::repeat_n(1, added.saturating_sub(1)));
+        self.repetition
+            .extend(std::iter::repeat_n(1, added.saturating_sub(1)));
     }
 }

@@ -37,7 +37,11 @@ fn archive() -> tempfile::TempDir {
         json!({"type": "event", "ts": START + 3, "slot": 1, "sampler": "a", "event": "link_up", "guid": null, "detail": "y"}),
         json!({"type": "weather", "ts": START, "rain": {"mm": 1.5}}),
     ];
-    let text: String = (0..60).map(port).chain(others).map(|record| format!("{record}\n")).collect();
+    let text: String = (0..60)
+        .map(port)
+        .chain(others)
+        .map(|record| format!("{record}\n"))
+        .collect();
     packer.add(Batch::parse(text.as_bytes())).unwrap();
     packer.finish(&|_, _| {}).unwrap();
     dir
@@ -47,14 +51,33 @@ fn archive() -> tempfile::TempDir {
 /// the values of its footer.
 fn readings(path: &Path) -> Result<Vec<String>, StoreError> {
     let file = ArchiveFile::open(path)?;
-    let lines = |table: Table| (0..table.len()).map(|row| String::from_utf8_lossy(&table.line(row)).into_owned()).collect::<Vec<_>>();
+    let lines = |table: Table| {
+        (0..table.len())
+            .map(|row| String::from_utf8_lossy(&table.line(row)).into_owned())
+            .collect::<Vec<_>>()
+    };
     let columns = vec![true; file.name().schema().columns.len()];
     let mut all = lines(file.read_all()?);
     for group in 0..file.groups() {
-        all.extend(lines(file.read_rows(group, &columns, std::slice::from_ref(&(0..1)))?));
-        all.push(format!("{:?} {:?} {:?}", file.dictionary(group, "node")?, file.times(group), file.guids(group)));
+        all.extend(lines(file.read_rows(
+            group,
+            &columns,
+            std::slice::from_ref(&(0..1)),
+        )?));
+        all.push(format!(
+            "{:?} {:?} {:?}",
+            file.dictionary(group, "node")?,
+            file.times(group),
+            file.guids(group)
+        ));
     }
-    all.push(format!("{} {:?} {:?} {:?}", file.name().as_str(), file.sum(), file.of(), file.unknown_columns().collect::<Vec<_>>()));
+    all.push(format!(
+        "{} {:?} {:?} {:?}",
+        file.name().as_str(),
+        file.sum(),
+        file.of(),
+        file.unknown_columns().collect::<Vec<_>>()
+    ));
     Ok(all)
 }
 
@@ -70,9 +93,17 @@ fn errors(path: &Path, damages: &[(usize, Vec<u8>)]) -> usize {
         let is_found = |(offset, octets): &&(usize, Vec<u8>)| {
             file.write_all_at(octets, *offset as u64).unwrap();
             let found = readings(&copy);
-            file.write_all_at(&whole[*offset..offset + octets.len()], *offset as u64).unwrap();
+            file.write_all_at(&whole[*offset..offset + octets.len()], *offset as u64)
+                .unwrap();
             if let Ok(found) = &found {
-                assert_eq!(*found, expected, "{} octets at {offset} of {} in {}", octets.len(), whole.len(), path.display());
+                assert_eq!(
+                    *found,
+                    expected,
+                    "{} octets at {offset} of {} in {}",
+                    octets.len(),
+                    whole.len(),
+                    path.display()
+                );
             }
             found.is_err()
         };
@@ -83,18 +114,34 @@ fn errors(path: &Path, damages: &[(usize, Vec<u8>)]) -> usize {
 
 /// Returns one damage for each octet: one bit is changed, which is another bit for the next octet.
 fn bits(octets: &[u8]) -> Vec<(usize, Vec<u8>)> {
-    octets.iter().enumerate().map(|(offset, octet)| (offset, vec![octet ^ 1 << (offset % 8)])).collect()
+    octets
+        .iter()
+        .enumerate()
+        .map(|(offset, octet)| (offset, vec![octet ^ 1 << (offset % 8)]))
+        .collect()
 }
 
 /// Returns damages of 16 octets that become 0.
 fn zeros(octets: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let is_zero = |offset: &usize| octets[*offset..offset + 16].iter().all(|octet| *octet == 0);
-    (0..octets.len() - 16).step_by(16).filter(|offset| !is_zero(offset)).map(|offset| (offset, vec![0; 16])).collect()
+    (0..octets.len() - 16)
+        .step_by(16)
+        .filter(|offset| !is_zero(offset))
+        .map(|offset| (offset, vec![0; 16]))
+        .collect()
 }
 
 fn files(root: &Path) -> Vec<(TableName, PathBuf)> {
     let archive = Archive::open(root).unwrap();
-    TableName::every().flat_map(|table| archive.files(table).unwrap().into_iter().map(move |(_, path)| (table, path))).collect()
+    TableName::every()
+        .flat_map(|table| {
+            archive
+                .files(table)
+                .unwrap()
+                .into_iter()
+                .map(move |(_, path)| (table, path))
+        })
+        .collect()
 }
 
 #[test]
@@ -107,7 +154,12 @@ fn each_damaged_octet_is_found_or_changes_nothing() {
         for damages in [bits(&octets), zeros(&octets)] {
             // The start of the file, and columns whose values are also in the footer, are not read.
             let found = errors(&path, &damages);
-            assert!(found * 2 > damages.len(), "{found} of {} in {}", damages.len(), table.as_str());
+            assert!(
+                found * 2 > damages.len(),
+                "{found} of {} in {}",
+                damages.len(),
+                table.as_str()
+            );
         }
     }
 }
@@ -116,15 +168,29 @@ fn each_damaged_octet_is_found_or_changes_nothing() {
 fn file_in_the_folder_of_another_hour_or_table_is_refused() {
     let dir = archive();
     let files = files(dir.path());
-    let of = |wanted: &str| &files.iter().find(|(table, _)| table.as_str() == wanted).unwrap().1;
+    let of = |wanted: &str| {
+        &files
+            .iter()
+            .find(|(table, _)| table.as_str() == wanted)
+            .unwrap()
+            .1
+    };
     let (ports, events) = (of("ports"), of("events"));
     let hour = ports.parent().unwrap();
-    let other = hour.with_file_name(if hour.ends_with("hour=05") { "hour=06" } else { "hour=05" });
+    let other = hour.with_file_name(if hour.ends_with("hour=05") {
+        "hour=06"
+    } else {
+        "hour=05"
+    });
     fs::create_dir(&other).unwrap();
     for to in [&other.join(ports.file_name().unwrap()), events] {
         assert!(ArchiveFile::open(ports).is_ok());
         fs::copy(ports, to).unwrap();
-        assert!(matches!(ArchiveFile::open(to), Err(StoreError::Foreign { .. })), "{}", to.display());
+        assert!(
+            matches!(ArchiveFile::open(to), Err(StoreError::Foreign { .. })),
+            "{}",
+            to.display()
+        );
     }
 }
 
@@ -135,10 +201,14 @@ fn damaged_octet_of_a_file_without_checksums_is_no_panic() {
         assert!(!ArchiveFile::open(&path).unwrap().has_checksums());
         let whole = fs::read(&path).unwrap();
         // The footer has all offsets and types. A footer of ports has those of many columns.
-        let length = u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into().unwrap()) as usize;
+        let length = u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into().unwrap())
+            as usize;
         let footer = whole.len() - 8 - length..whole.len();
         let step = if whole.len() > 10_000 { 37 } else { 1 };
-        let offsets: Vec<usize> = (0..footer.start).step_by(37).chain(footer.step_by(step)).collect();
+        let offsets: Vec<usize> = (0..footer.start)
+            .step_by(37)
+            .chain(footer.step_by(step))
+            .collect();
         let damaged = |offsets: &[usize]| {
             let dir = tempfile::tempdir().unwrap();
             let copy = dir.path().join("copy");
@@ -150,7 +220,8 @@ fn damaged_octet_of_a_file_without_checksums_is_no_panic() {
                     file.write_all_at(&octets, *offset as u64).unwrap();
                     errors += usize::from(readings(&copy).is_err());
                 }
-                file.write_all_at(&whole[*offset..=*offset], *offset as u64).unwrap();
+                file.write_all_at(&whole[*offset..=*offset], *offset as u64)
+                    .unwrap();
             }
             errors
         };

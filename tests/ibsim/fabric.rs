@@ -30,7 +30,10 @@ pub(crate) struct Ibsim {
 
 /// Returns the path of ibsim's preloaded library on Debian.
 fn preload() -> Option<PathBuf> {
-    let multiarch = fs::read_dir("/usr/lib").ok()?.filter_map(Result::ok).map(|entry| entry.path().join("umad2sim/libumad2sim.so"));
+    let multiarch = fs::read_dir("/usr/lib")
+        .ok()?
+        .filter_map(Result::ok)
+        .map(|entry| entry.path().join("umad2sim/libumad2sim.so"));
     multiarch.into_iter().find(|path| path.exists())
 }
 
@@ -42,7 +45,10 @@ pub(crate) fn available() -> Option<PathBuf> {
     let there = |tool: &str| std::env::split_paths(&path).any(|folder| folder.join(tool).exists());
     let found = preload().filter(|_| tools.iter().all(|tool| there(tool)));
     if found.is_none() {
-        assert!(std::env::var_os("IBNET_REQUIRE_IBSIM").is_none(), "ibsim and its tools are not installed: run `make deps`");
+        assert!(
+            std::env::var_os("IBNET_REQUIRE_IBSIM").is_none(),
+            "ibsim and its tools are not installed: run `make deps`"
+        );
         // Written directly: the test runner would capture the output of the macro.
         let _ = std::io::stderr()
             .write_all(b"SKIPPED: ibsim, opensm, ibnetdiscover or perfquery is not installed; `make deps` installs them\n");
@@ -54,7 +60,11 @@ impl Ibsim {
     /// Starts ibsim with a fabric and runs opensm once on the node `sm`, which assigns LIDs.
     pub(crate) fn start(fabric: &Blueprint, sm: &str, preload: PathBuf) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("ibnet{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "ibnet{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
         let folder = tempfile::tempdir().expect("a folder");
         let net = folder.path().join("net");
         fs::write(&net, fabric.ibsim_net()).expect("written");
@@ -70,10 +80,25 @@ impl Ibsim {
         let console = process.stdin.take().expect("piped");
         let output = lines(process.stdout.take().expect("piped"));
         wait_for(&output, "MaxMcastCap", "ibsim's network");
-        let ibsim = Self { process, console, output, name, preload, folder };
+        let ibsim = Self {
+            process,
+            console,
+            output,
+            name,
+            preload,
+            folder,
+        };
         let log = ibsim.folder.path().join("opensm.log");
-        let opensm = ibsim.run(sm, "opensm", ["-o".as_ref(), "-e".as_ref(), "-f".as_ref(), log.as_os_str()]);
-        assert!(opensm.status.success(), "opensm: {}", String::from_utf8_lossy(&opensm.stderr));
+        let opensm = ibsim.run(
+            sm,
+            "opensm",
+            ["-o".as_ref(), "-e".as_ref(), "-f".as_ref(), log.as_os_str()],
+        );
+        assert!(
+            opensm.status.success(),
+            "opensm: {}",
+            String::from_utf8_lossy(&opensm.stderr)
+        );
         ibsim
     }
 
@@ -95,8 +120,14 @@ impl Ibsim {
         // ibsim prints the name of an unknown command.
         const UNKNOWN: &str = "Settled";
         self.type_line(UNKNOWN);
-        let next = || self.output.recv_timeout(HANGS).expect("ibsim prints a line");
-        std::iter::repeat_with(next).take_while(|line| !line.contains(UNKNOWN)).collect()
+        let next = || {
+            self.output
+                .recv_timeout(HANGS)
+                .expect("ibsim prints a line")
+        };
+        std::iter::repeat_with(next)
+            .take_while(|line| !line.contains(UNKNOWN))
+            .collect()
     }
 
     /// Returns a command that runs on a node of the fabric.
@@ -115,8 +146,16 @@ impl Ibsim {
     }
 
     /// Runs a command to its end. A killed command would keep its client slot in ibsim.
-    pub(crate) fn run(&self, node: &str, program: impl AsRef<OsStr>, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
-        self.command(node, program).args(args).output().expect("the program starts")
+    pub(crate) fn run(
+        &self,
+        node: &str,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Output {
+        self.command(node, program)
+            .args(args)
+            .output()
+            .expect("the program starts")
     }
 
     /// Returns a path in the test's folder.
@@ -135,7 +174,12 @@ impl Drop for Ibsim {
 /// Returns the lines of a process as they arrive.
 pub(crate) fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
-    thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    thread::spawn(move || {
+        BufReader::new(from)
+            .lines()
+            .map_while(Result::ok)
+            .try_for_each(|line| sender.send(line))
+    });
     receiver
 }
 
@@ -171,7 +215,9 @@ impl Drop for Running {
 
 #[allow(dead_code, reason = "the benchmark sends no signals")]
 pub(crate) fn signal(name: &str, process: u32) {
-    let sent = Command::new("kill").args([format!("-{name}"), process.to_string()]).status();
+    let sent = Command::new("kill")
+        .args([format!("-{name}"), process.to_string()])
+        .status();
     assert!(sent.expect("kill is installed").success());
 }
 
@@ -191,7 +237,9 @@ pub(crate) fn wait_until(what: &str, mut look: impl FnMut() -> bool) {
 /// Waits for a line that contains `what` and returns it.
 pub(crate) fn wait_for(lines: &Receiver<String>, what: &str, whose: &str) -> String {
     loop {
-        let line = lines.recv_timeout(HANGS).unwrap_or_else(|_| panic!("{whose} did not print {what:?}"));
+        let line = lines
+            .recv_timeout(HANGS)
+            .unwrap_or_else(|_| panic!("{whose} did not print {what:?}"));
         if line.contains(what) {
             return line;
         }

@@ -12,7 +12,13 @@ use ibnet::types::Guid;
 use crate::fabric::{Ibsim, Running, available, wait_until};
 use crate::{PATIENT, SWEEP, discover, is_answered, ports, sweep_until};
 
-const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const TREE: FatTree = FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 const HOSTS: [&str; 2] = ["node00002", "node00005"];
 /// Host that sends; it is swept too.
 const SENDER: &str = "node00001";
@@ -24,12 +30,24 @@ const MANAGER: &str = "node00006";
 /// missing. Returns the true LIDs of the two hosts.
 fn exchange(ibsim: &Ibsim) -> BTreeMap<Guid, u16> {
     let net = discover(ibsim, SENDER);
-    let of = |name: &str| net.fabric.devices().iter().find(|device| device.host() == name).expect("in the fabric");
-    let truth: BTreeMap<Guid, u16> = HOSTS.iter().map(|name| (of(name).guid, of(name).lid.0)).collect();
-    let [(a, lid_a), (b, lid_b)] = [0, 1].map(|n| (of(HOSTS[n]).guid.to_string(), of(HOSTS[n]).lid.0));
+    let of = |name: &str| {
+        net.fabric
+            .devices()
+            .iter()
+            .find(|device| device.host() == name)
+            .expect("in the fabric")
+    };
+    let truth: BTreeMap<Guid, u16> = HOSTS
+        .iter()
+        .map(|name| (of(name).guid, of(name).lid.0))
+        .collect();
+    let [(a, lid_a), (b, lid_b)] =
+        [0, 1].map(|n| (of(HOSTS[n]).guid.to_string(), of(HOSTS[n]).lid.0));
     let text = fs::read_to_string(ibsim.path("net.p")).expect("written by the discovery");
     let manager = of(MANAGER).guid.to_string();
-    let lines = text.lines().filter(|line| !line.starts_with("CA") || line.split_whitespace().nth(3) != Some(&manager));
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with("CA") || line.split_whitespace().nth(3) != Some(&manager));
     // Each end of a link is given as type, LID, port and GUID.
     let swapped: Vec<String> = lines
         .map(|line| {
@@ -42,7 +60,11 @@ fn exchange(ibsim: &Ibsim) -> BTreeMap<Guid, u16> {
                 } else {
                     continue;
                 };
-                let place = (0..at).rev().filter(|place| !words[*place].is_empty()).nth(1).expect("the LID is two words before");
+                let place = (0..at)
+                    .rev()
+                    .filter(|place| !words[*place].is_empty())
+                    .nth(1)
+                    .expect("the LID is two words before");
                 words[place] = lid.to_string();
             }
             words.join(" ")
@@ -55,7 +77,9 @@ fn exchange(ibsim: &Ibsim) -> BTreeMap<Guid, u16> {
 /// Gives each of the two hosts a different error counter.
 fn mark(ibsim: &mut Ibsim) {
     for (host, errors) in HOSTS.iter().zip([111, 222]) {
-        ibsim.type_line(&format!("PerformanceSet \"H-{host}\"[1] PortCounters.PortRcvErrors={errors}"));
+        ibsim.type_line(&format!(
+            "PerformanceSet \"H-{host}\"[1] PortCounters.PortRcvErrors={errors}"
+        ));
     }
     ibsim.settle();
 }
@@ -63,7 +87,13 @@ fn mark(ibsim: &mut Ibsim) {
 /// Sweeps until the records satisfy `is_done`.
 fn sweep(ibsim: &Ibsim, what: &str, is_done: impl Fn(&[Line]) -> bool) -> Vec<Line> {
     let mut command = ibsim.command(SENDER, SWEEP);
-    sweep_until(ibsim, command.args(["--net", "wrong.p"]).args(PATIENT), "lines.jsonl", what, is_done)
+    sweep_until(
+        ibsim,
+        command.args(["--net", "wrong.p"]).args(PATIENT),
+        "lines.jsonl",
+        what,
+        is_done,
+    )
 }
 
 fn of_host<'a>(lines: &'a [Line], host: &'a str) -> impl Iterator<Item = &'a Port> {
@@ -73,7 +103,13 @@ fn of_host<'a>(lines: &'a [Line], host: &'a str) -> impl Iterator<Item = &'a Por
 fn events<'a>(lines: &'a [Line], kind: &'a str) -> Vec<&'a Event> {
     lines
         .iter()
-        .filter_map(|line| if let Line::Event(event) = line { Some(event) } else { None })
+        .filter_map(|line| {
+            if let Line::Event(event) = line {
+                Some(event)
+            } else {
+                None
+            }
+        })
         .filter(|event| event.event == kind)
         .collect()
 }
@@ -87,25 +123,40 @@ fn wrong_device_is_reported_and_its_counters_are_withheld() {
     let lines = sweep(&ibsim, "wrong devices, and the other ones", |lines| {
         let is_wrong = |host| of_host(lines, host).any(|record| record.status == "wrong_device");
         let hosts: BTreeSet<_> = ports(lines).map(|port| port.guid).collect();
-        let right: BTreeSet<_> = ports(lines).filter(|port| is_right(port)).map(|port| port.guid).collect();
-        events(lines, "wrong_device").len() == 2 && HOSTS.into_iter().all(is_wrong) && right.len() + HOSTS.len() == hosts.len()
+        let right: BTreeSet<_> = ports(lines)
+            .filter(|port| is_right(port))
+            .map(|port| port.guid)
+            .collect();
+        events(lines, "wrong_device").len() == 2
+            && HOSTS.into_iter().all(is_wrong)
+            && right.len() + HOSTS.len() == hosts.len()
     });
     for host in HOSTS {
         for record in of_host(&lines, host) {
             // On a busy machine, a slot can end before the check.
             let is_unanswered = ["timeout", "skipped"].contains(&record.status.as_str());
-            assert!(record.status == "wrong_device" || is_unanswered, "{record:?}");
-            assert_eq!((record.identity.as_str(), record.counters.len()), ("unverified", 0), "{record:?}");
+            assert!(
+                record.status == "wrong_device" || is_unanswered,
+                "{record:?}"
+            );
+            assert_eq!(
+                (record.identity.as_str(), record.counters.len()),
+                ("unverified", 0),
+                "{record:?}"
+            );
         }
     }
-    let found: BTreeMap<_, _> =
-        events(&lines, "wrong_device").iter().map(|event| (event.guid.expect("a device's"), event.detail.clone())).collect();
+    let found: BTreeMap<_, _> = events(&lines, "wrong_device")
+        .iter()
+        .map(|event| (event.guid.expect("a device's"), event.detail.clone()))
+        .collect();
     assert_eq!(found.len(), 2, "one event for each host");
     for (guid, detail) in found {
         let other = truth.keys().find(|other| **other != guid).expect("two");
         assert!(detail.contains(&other.to_string()), "{detail}");
     }
-    let mut others = ports(&lines).filter(|port| !HOSTS.contains(&port.node.split(' ').next().unwrap_or_default()));
+    let mut others = ports(&lines)
+        .filter(|port| !HOSTS.contains(&port.node.split(' ').next().unwrap_or_default()));
     assert!(others.all(|port| port.status != "wrong_device"));
 }
 
@@ -122,7 +173,13 @@ fn path_records_of_the_subnet_manager_give_the_new_lids() {
     mark(&mut ibsim);
     let log = ibsim.path("opensm2.log");
     let mut opensm = ibsim.command(MANAGER, "opensm");
-    let _manager = Running::start(opensm.arg("-f").arg(&log).stdout(Stdio::null()).stderr(Stdio::null()));
+    let _manager = Running::start(
+        opensm
+            .arg("-f")
+            .arg(&log)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    );
     // opensm logs its readiness too late, so the test waits for the first answer.
     let lids: Vec<String> = truth.values().map(u16::to_string).collect();
     wait_until("a path record of opensm", || {
@@ -130,15 +187,30 @@ fn path_records_of_the_subnet_manager_give_the_new_lids() {
         String::from_utf8_lossy(&output.stdout).contains("dlid")
     });
     let lines = sweep(&ibsim, "answers at the new LIDs", |lines| {
-        HOSTS.into_iter().all(|host| of_host(lines, host).any(|record| is_answered(&record) && record.identity == "ok"))
+        HOSTS.into_iter().all(|host| {
+            of_host(lines, host).any(|record| is_answered(&record) && record.identity == "ok")
+        })
     });
     for (host, errors) in HOSTS.iter().zip([111, 222]) {
         for record in of_host(&lines, host).filter(|record| !record.counters.is_empty()) {
-            assert_eq!((record.lid.0, record.identity.as_str()), (truth[&record.guid], "ok"), "{record:?}");
+            assert_eq!(
+                (record.lid.0, record.identity.as_str()),
+                (truth[&record.guid], "ok"),
+                "{record:?}"
+            );
             // A record of a slot that ended too early may lack the counter.
             let found = record.counter("port_rcv_errors");
-            assert!(found == Some(errors) || found.is_none() && !is_answered(&record), "{host} has its own counters: {record:?}");
+            assert!(
+                found == Some(errors) || found.is_none() && !is_answered(&record),
+                "{host} has its own counters: {record:?}"
+            );
         }
     }
-    assert_eq!((events(&lines, "wrong_device").len(), events(&lines, "lid_change").len()), (2, 2));
+    assert_eq!(
+        (
+            events(&lines, "wrong_device").len(),
+            events(&lines, "lid_change").len()
+        ),
+        (2, 2)
+    );
 }

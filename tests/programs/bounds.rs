@@ -19,7 +19,13 @@ const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
 const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 
 fn fabric() -> TempDir {
-    let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+    let tree = FatTree {
+        leaves: 2,
+        hosts: 3,
+        spines: 2,
+        trunk: 1,
+        radix: 8,
+    };
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("net.p"), tree.blueprint().ports_report()).unwrap();
     dir
@@ -28,10 +34,18 @@ fn fabric() -> TempDir {
 /// Runs a program that must refuse its input. Returns its message.
 #[track_caller]
 fn refused(program: &str, dir: &TempDir, args: &[&str]) -> String {
-    let output = Command::new(program).current_dir(dir.path()).args(args).timeout(HANGS).output().unwrap();
+    let output = Command::new(program)
+        .current_dir(dir.path())
+        .args(args)
+        .timeout(HANGS)
+        .output()
+        .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
-    assert!(stderr.contains("error: ") && stderr.contains("\nhelp: "), "{stderr}");
+    assert!(
+        stderr.contains("error: ") && stderr.contains("\nhelp: "),
+        "{stderr}"
+    );
     stderr
 }
 
@@ -40,15 +54,33 @@ fn endless_files_of_the_planner_are_refused() {
     let dir = fabric();
     let known = ["--net", "net.p", "--samplers", "node00001"];
     for (args, limit) in [
-        (&["--net", "/dev/zero", "--samplers", "node00001"][..], limits::NET_FILE),
-        (&["--net", "net.p", "--samplers-file", "/dev/zero"], limits::HOST_FILE),
-        (&[&known[..], &["--node-name-map", "/dev/zero"]].concat(), limits::HOST_FILE),
-        (&[&known[..], &["--previous", "/dev/zero"]].concat(), limits::PLAN),
+        (
+            &["--net", "/dev/zero", "--samplers", "node00001"][..],
+            limits::NET_FILE,
+        ),
+        (
+            &["--net", "net.p", "--samplers-file", "/dev/zero"],
+            limits::HOST_FILE,
+        ),
+        (
+            &[&known[..], &["--node-name-map", "/dev/zero"]].concat(),
+            limits::HOST_FILE,
+        ),
+        (
+            &[&known[..], &["--previous", "/dev/zero"]].concat(),
+            limits::PLAN,
+        ),
         (&["suggest", "--net", "/dev/zero"], limits::NET_FILE),
-        (&["anonymise", "--net", "/dev/zero", "-o", "out"], limits::NET_FILE),
+        (
+            &["anonymise", "--net", "/dev/zero", "-o", "out"],
+            limits::NET_FILE,
+        ),
     ] {
         let message = refused(GEN, &dir, args);
-        assert!(message.contains(&format!("it has more than {} MiB", limit >> 20)), "{message}");
+        assert!(
+            message.contains(&format!("it has more than {} MiB", limit >> 20)),
+            "{message}"
+        );
     }
 }
 
@@ -57,11 +89,17 @@ fn endless_files_of_the_sampler_are_refused() {
     let dir = fabric();
     for (args, limit) in [
         (&["-c", "/dev/zero"][..], limits::CONFIG),
-        (&["--simulate", "net.p", "--assignments", "/dev/zero"], limits::PLAN),
+        (
+            &["--simulate", "net.p", "--assignments", "/dev/zero"],
+            limits::PLAN,
+        ),
         (&["--simulate", "/dev/zero"], limits::NET_FILE),
     ] {
         let message = refused(SWEEP, &dir, args);
-        assert!(message.contains(&format!("it has more than {} MiB", limit >> 20)), "{message}");
+        assert!(
+            message.contains(&format!("it has more than {} MiB", limit >> 20)),
+            "{message}"
+        );
     }
 }
 
@@ -71,7 +109,10 @@ fn net_file_with_more_lines_than_any_fabric_is_refused() {
     let lines = "x\n".repeat(limits::NET_FILE_LINES + 1);
     fs::write(dir.path().join("long.p"), lines).unwrap();
     let message = refused(GEN, &dir, &["--net", "long.p", "--samplers", "node00001"]);
-    assert!(message.contains("it has more than 1000000 lines (found 1000001)"), "{message}");
+    assert!(
+        message.contains("it has more than 1000000 lines (found 1000001)"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -81,17 +122,36 @@ fn line_of_measured_records_takes_limited_memory() {
     let mut file = File::create(dir.path().join("weights")).unwrap();
     file.write_all(b"{\"type\":\"histogram\"").unwrap();
     file.set_len(64 << 20).unwrap();
-    let message = refused(GEN, &dir, &["--net", "net.p", "--samplers", "node00001", "--weights", "weights"]);
-    assert!(message.contains("weights") && !message.contains("memory"), "{message}");
+    let message = refused(
+        GEN,
+        &dir,
+        &[
+            "--net",
+            "net.p",
+            "--samplers",
+            "node00001",
+            "--weights",
+            "weights",
+        ],
+    );
+    assert!(
+        message.contains("weights") && !message.contains("memory"),
+        "{message}"
+    );
 }
 
 #[test]
 fn hosts_of_all_lines_together_are_limited() {
     let dir = fabric();
-    let lines: String = (0..300).map(|number| format!("h{number}x[1-99999]\n")).collect();
+    let lines: String = (0..300)
+        .map(|number| format!("h{number}x[1-99999]\n"))
+        .collect();
     fs::write(dir.path().join("hosts"), lines).unwrap();
     let message = refused(GEN, &dir, &["--net", "net.p", "--samplers-file", "hosts"]);
-    assert!(message.contains("hosts:2") && message.contains("more than 100000 hosts"), "{message}");
+    assert!(
+        message.contains("hosts:2") && message.contains("more than 100000 hosts"),
+        "{message}"
+    );
 }
 
 /// Returns the text of all files below a folder.
@@ -119,15 +179,30 @@ fn table_of_limits_names_existing_tests_and_the_constants() {
         .take_while(|line| line.starts_with("| "))
         .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
         .collect();
-    assert!(rows.len() > 15 && rows.iter().all(|row| row.len() == 4), "{rows:?}");
-    let code: String = ["src", "tests", "analysis", "view"].map(|folder| sources(&root.join(folder))).concat();
+    assert!(
+        rows.len() > 15 && rows.iter().all(|row| row.len() == 4),
+        "{rows:?}"
+    );
+    let code: String = ["src", "tests", "analysis", "view"]
+        .map(|folder| sources(&root.join(folder)))
+        .concat();
     for row in &rows {
-        for name in row[3].split('`').skip(1).step_by(2).filter(|name| !name.starts_with("make ") && *name != "view-zeros") {
-            let is_test = code.contains(&format!("fn {name}(")) || root.join(format!("tests/scenarios/{name}.toml")).exists();
+        for name in row[3]
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|name| !name.starts_with("make ") && *name != "view-zeros")
+        {
+            let is_test = code.contains(&format!("fn {name}("))
+                || root.join(format!("tests/scenarios/{name}.toml")).exists();
             assert!(is_test || root.join(name).exists(), "{name} does not exist");
         }
     }
-    let limit = |input: &str| rows.iter().find(|row| row[0].starts_with(input)).expect(input)[1];
+    let limit = |input: &str| {
+        rows.iter()
+            .find(|row| row[0].starts_with(input))
+            .expect(input)[1]
+    };
     for (input, octets) in [
         ("samplers file", limits::HOST_FILE),
         ("net file", limits::NET_FILE),
@@ -137,7 +212,10 @@ fn table_of_limits_names_existing_tests_and_the_constants() {
         ("output of Slurm", limits::SLURM),
         ("records: line", limits::LINE as u64),
     ] {
-        assert!(limit(input).starts_with(&format!("{} MiB", octets >> 20)), "{input}: {octets}");
+        assert!(
+            limit(input).starts_with(&format!("{} MiB", octets >> 20)),
+            "{input}: {octets}"
+        );
     }
     let connections = Limits::default();
     assert!(limit("HTTP connections without").starts_with(&format!(
@@ -145,5 +223,8 @@ fn table_of_limits_names_existing_tests_and_the_constants() {
         connections.newcomers,
         connections.newcomer_timeout.as_secs()
     )));
-    assert!(limit("HTTP connections with a").starts_with(&format!("{} connections, 10 s", connections.members)));
+    assert!(
+        limit("HTTP connections with a")
+            .starts_with(&format!("{} connections, 10 s", connections.members))
+    );
 }

@@ -30,7 +30,9 @@ fn is_hidden(c: char) -> bool {
         (0xfeff, 0xfeff),
         (0xe0000, 0xe007f),
     ];
-    ranges.iter().any(|(first, last)| (*first..=*last).contains(&u32::from(c)))
+    ranges
+        .iter()
+        .any(|(first, last)| (*first..=*last).contains(&u32::from(c)))
 }
 
 #[test]
@@ -42,7 +44,11 @@ fn terminal_gets_no_hidden_character() {
         let (mut rest, mut kept) = (shown.as_str(), 0);
         for c in text.chars() {
             let escaped = c.escape_unicode().to_string();
-            rest = rest.strip_prefix(c).inspect(|_| kept += 1).or_else(|| rest.strip_prefix(&*escaped)).unwrap();
+            rest = rest
+                .strip_prefix(c)
+                .inspect(|_| kept += 1)
+                .or_else(|| rest.strip_prefix(&*escaped))
+                .unwrap();
         }
         assert!(rest.is_empty() && kept + 256 >= text.chars().count());
     }
@@ -61,11 +67,27 @@ fn json_line_has_every_character_and_none_is_hidden() {
 
 #[test]
 fn plan_has_every_character_and_none_is_hidden() {
-    let sampler =
-        |host| Sampler { host, subnet: None, ca: None, ca_port: None, role: None, offset: None, port_count: 0, devices: Vec::new() };
-    let plan = Assignments { version: 1, cap: 1, at: None, samplers: all_characters().into_iter().map(sampler).collect() };
+    let sampler = |host| Sampler {
+        host,
+        subnet: None,
+        ca: None,
+        ca_port: None,
+        role: None,
+        offset: None,
+        port_count: 0,
+        devices: Vec::new(),
+    };
+    let plan = Assignments {
+        version: 1,
+        cap: 1,
+        at: None,
+        samplers: all_characters().into_iter().map(sampler).collect(),
+    };
     let everything = all_characters().concat();
-    let header = Header { sources: vec![(everything.clone(), String::new())], command: everything };
+    let header = Header {
+        sources: vec![(everything.clone(), String::new())],
+        command: everything,
+    };
     let toml = plan.to_toml(&header);
     assert!(!toml.contains(|c| c != '\n' && is_hidden(c)));
     assert_eq!(Assignments::parse(&toml, "plan").unwrap(), plan);
@@ -74,14 +96,27 @@ fn plan_has_every_character_and_none_is_hidden() {
 /// Returns every sequence of two octets, and every sequence of three and four octets of these: the
 /// first and the last octet of each class of UTF-8 (Unicode, table 3-7).
 fn sequences() -> Vec<Vec<u8>> {
-    let octets: Vec<u8> = (0..=u8::MAX).filter(|octet| *octet != b'\n' && *octet != b'\'').collect();
-    let edges = [b'a', 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc2, 0xdf, 0xe0, 0xed, 0xef, 0xf0, 0xf4, 0xf5, 0xff];
+    let octets: Vec<u8> = (0..=u8::MAX)
+        .filter(|octet| *octet != b'\n' && *octet != b'\'')
+        .collect();
+    let edges = [
+        b'a', 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc2, 0xdf, 0xe0, 0xed, 0xef, 0xf0, 0xf4,
+        0xf5, 0xff,
+    ];
     let longer = |shorter: Vec<Vec<u8>>, by: &[u8]| -> Vec<Vec<u8>> {
-        shorter.iter().flat_map(|text| by.iter().map(|octet| [text, &[*octet][..]].concat())).collect()
+        shorter
+            .iter()
+            .flat_map(|text| by.iter().map(|octet| [text, &[*octet][..]].concat()))
+            .collect()
     };
     let three = (0..3).fold(vec![Vec::new()], |texts, _| longer(texts, &edges));
     let four = longer(three.clone(), &edges);
-    [longer(longer(vec![Vec::new()], &octets), &octets), three, four].concat()
+    [
+        longer(longer(vec![Vec::new()], &octets), &octets),
+        three,
+        four,
+    ]
+    .concat()
 }
 
 #[test]
@@ -97,7 +132,10 @@ fn octets_that_are_not_utf_8_become_replacement_characters_of_their_own_name_onl
         let net = ports_report::parse(&file, "net.p").unwrap();
         assert_eq!(net.fabric.devices().len(), sequences.len());
         for (device, octets) in net.fabric.devices().iter().zip(sequences) {
-            assert_eq!(device.name, format!("x{}y", String::from_utf8_lossy(octets)));
+            assert_eq!(
+                device.name,
+                format!("x{}y", String::from_utf8_lossy(octets))
+            );
         }
     }
 }

@@ -10,14 +10,31 @@ use tempfile::TempDir;
 use crate::HANGS;
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
-const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const TREE: FatTree = FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 /// Returns a directory with a small fabric in `net.p` and a plan for two samplers in `plan.toml`.
 fn planned() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("net.p"), TREE.blueprint().ports_report()).unwrap();
-    let args = ["--net", "net.p", "--samplers", "node00001,node00004", "-o", "plan.toml"];
-    let made = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-gen")).current_dir(dir.path()).args(args).output().unwrap();
+    let args = [
+        "--net",
+        "net.p",
+        "--samplers",
+        "node00001,node00004",
+        "-o",
+        "plan.toml",
+    ];
+    let made = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-gen"))
+        .current_dir(dir.path())
+        .args(args)
+        .output()
+        .unwrap();
     assert!(made.status.success());
     dir
 }
@@ -25,22 +42,44 @@ fn planned() -> TempDir {
 /// Runs a check; returns the exit code and standard output, whose lines must be aligned.
 fn check(dir: &Path, args: &[&str]) -> (i32, String) {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-    let output = command.current_dir(dir).arg("check").args(args).timeout(HANGS).output().unwrap();
+    let output = command
+        .current_dir(dir)
+        .arg("check")
+        .args(args)
+        .timeout(HANGS)
+        .output()
+        .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     // A result, two blanks, the step, two blanks; or a remedy; or the sums.
-    for line in text.lines().filter(|line| !line.is_empty() && !line.contains(" failed, ")) {
+    for line in text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.contains(" failed, "))
+    {
         let word = line.get(..4).unwrap_or_default();
-        assert!(["ok  ", "warn", "fail", "skip", "    "].contains(&word) && line.get(4..6) == Some("  "), "{line:?}");
+        assert!(
+            ["ok  ", "warn", "fail", "skip", "    "].contains(&word)
+                && line.get(4..6) == Some("  "),
+            "{line:?}"
+        );
         assert!(line.get(19..21) == Some("  "), "{line:?} is not aligned");
     }
     (output.status.code().unwrap(), text)
 }
 
-const ALL: [&str; 6] = ["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node00001"];
+const ALL: [&str; 6] = [
+    "--simulate",
+    "net.p",
+    "--assignments",
+    "plan.toml",
+    "--sampler",
+    "node00001",
+];
 
 /// Returns the lines that start with a text.
 fn lines<'a>(text: &'a str, start: &str) -> Vec<&'a str> {
-    text.lines().filter(|line| line.starts_with(start)).collect()
+    text.lines()
+        .filter(|line| line.starts_with(start))
+        .collect()
 }
 
 #[test]
@@ -48,70 +87,191 @@ fn every_step_is_ok_if_nothing_is_wrong() {
     let dir = planned();
     let (code, text) = check(dir.path(), &ALL);
     assert_eq!((code, lines(&text, "ok    ").len()), (0, 5), "{text}");
-    assert!(text.ends_with("\n0 failed, 0 warned, 5 ok\n") && text.contains(" devices for node00001, SHA-256 "), "{text}");
+    assert!(
+        text.ends_with("\n0 failed, 0 warned, 5 ok\n")
+            && text.contains(" devices for node00001, SHA-256 "),
+        "{text}"
+    );
     let plan = fs::read_to_string(dir.path().join("plan.toml")).unwrap();
     let devices_of = |block: &str| block.matches("[[sampler.device]]").count();
     let devices = devices_of(plan.split("[[sampler]]").nth(1).unwrap());
     let (code, text) = check(dir.path(), &[&ALL[..], &["-v"]].concat());
-    assert_eq!((code, lines(&text, "ok    device  ").len()), (0, devices), "{text}");
-    assert!(text.contains(&format!("{devices} of {devices} answer NodeInfo")), "{text}");
-    let (code, text) = check(dir.path(), &["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "all"]);
-    assert!(code == 0 && text.contains(" devices for 2 samplers in 2 blocks"), "{text}");
+    assert_eq!(
+        (code, lines(&text, "ok    device  ").len()),
+        (0, devices),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("{devices} of {devices} answer NodeInfo")),
+        "{text}"
+    );
+    let (code, text) = check(
+        dir.path(),
+        &[
+            "--simulate",
+            "net.p",
+            "--assignments",
+            "plan.toml",
+            "--sampler",
+            "all",
+        ],
+    );
+    assert!(
+        code == 0 && text.contains(" devices for 2 samplers in 2 blocks"),
+        "{text}"
+    );
 }
 
 #[test]
 fn dead_host_and_replaced_device_are_reported_with_remedies() {
     let dir = planned();
     let whole = ["--simulate", "net.p", "-c", "ibnet.toml"];
-    fs::write(dir.path().join("ibnet.toml"), "[simulated]\ndead = [\"node00005\"]\n").unwrap();
+    fs::write(
+        dir.path().join("ibnet.toml"),
+        "[simulated]\ndead = [\"node00005\"]\n",
+    )
+    .unwrap();
     let (code, text) = check(dir.path(), &whole);
     let failed = lines(&text, "fail  ");
-    assert!(code == 1 && failed.len() == 1 && failed[0].starts_with("fail  device         node00005 mlx5_0 (LID "), "{text}");
-    assert!(failed[0].ends_with(": does not answer") && text.contains("\n      remedy:        check that it is up"), "{text}");
+    assert!(
+        code == 1
+            && failed.len() == 1
+            && failed[0].starts_with("fail  device         node00005 mlx5_0 (LID "),
+        "{text}"
+    );
+    assert!(
+        failed[0].ends_with(": does not answer")
+            && text.contains("\n      remedy:        check that it is up"),
+        "{text}"
+    );
     assert!(text.contains("9 of 10 answer"), "{text}");
     // The plan has another GUID at the LID of a switch.
     let plan = fs::read_to_string(dir.path().join("plan.toml")).unwrap();
-    let guid = plan.lines().find_map(|line| line.trim().strip_prefix("guid = \"")?.strip_suffix('"')).unwrap();
-    fs::write(dir.path().join("plan.toml"), plan.replace(guid, "0x00000000deadbeef")).unwrap();
+    let guid = plan
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("guid = \"")?.strip_suffix('"'))
+        .unwrap();
+    fs::write(
+        dir.path().join("plan.toml"),
+        plan.replace(guid, "0x00000000deadbeef"),
+    )
+    .unwrap();
     let (code, text) = check(dir.path(), &ALL);
-    assert!(code == 1 && text.contains(&format!(", 0x00000000deadbeef): another device answers at this LID: {guid} `")), "{text}");
+    assert!(
+        code == 1
+            && text.contains(&format!(
+                ", 0x00000000deadbeef): another device answers at this LID: {guid} `"
+            )),
+        "{text}"
+    );
     assert!(text.contains("the assignments are older than the fabric: run `ibnetdiscover -p` and `ibnet-gen` again"), "{text}");
 }
 
 #[test]
 fn devices_with_the_same_fault_are_counted_and_share_a_remedy() {
     let dir = planned();
-    let tree = FatTree { leaves: 2, hosts: 6, spines: 1, trunk: 1, radix: 16 };
+    let tree = FatTree {
+        leaves: 2,
+        hosts: 6,
+        spines: 1,
+        trunk: 1,
+        radix: 16,
+    };
     fs::write(dir.path().join("net.p"), tree.blueprint().ports_report()).unwrap();
     let dead: Vec<String> = (1..=12).map(|host| format!("\"node{host:05}\"")).collect();
-    fs::write(dir.path().join("ibnet.toml"), format!("[simulated]\ndead = [{}]\n", dead.join(", "))).unwrap();
+    fs::write(
+        dir.path().join("ibnet.toml"),
+        format!("[simulated]\ndead = [{}]\n", dead.join(", ")),
+    )
+    .unwrap();
     let (code, text) = check(dir.path(), &["--simulate", "net.p", "-c", "ibnet.toml"]);
-    assert_eq!((code, lines(&text, "fail  device  ").len(), lines(&text, "      remedy:").len()), (1, 10, 1), "{text}");
-    assert!(text.contains("fail  devices        2 more with this fault\n"), "{text}");
+    assert_eq!(
+        (
+            code,
+            lines(&text, "fail  device  ").len(),
+            lines(&text, "      remedy:").len()
+        ),
+        (1, 10, 1),
+        "{text}"
+    );
+    assert!(
+        text.contains("fail  devices        2 more with this fault\n"),
+        "{text}"
+    );
 }
 
 #[test]
 fn later_steps_run_after_a_failure_where_they_can() {
     let dir = planned();
     for (args, found, remedy) in [
-        (&["--simulate", "net.p", "--window", "0"][..], "configuration  cannot use window: expected", "--window"),
-        (&[], "configuration  cannot sweep: neither an assignments file", "--assignments FILE"),
-        (&["--simulate", "net.p", "--assignments", "nosuch.toml"], "assignments    ", "ibnet-gen"),
-        (&["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node9"], "assignments    ", "--sampler"),
+        (
+            &["--simulate", "net.p", "--window", "0"][..],
+            "configuration  cannot use window: expected",
+            "--window",
+        ),
+        (
+            &[],
+            "configuration  cannot sweep: neither an assignments file",
+            "--assignments FILE",
+        ),
+        (
+            &["--simulate", "net.p", "--assignments", "nosuch.toml"],
+            "assignments    ",
+            "ibnet-gen",
+        ),
+        (
+            &[
+                "--simulate",
+                "net.p",
+                "--assignments",
+                "plan.toml",
+                "--sampler",
+                "node9",
+            ],
+            "assignments    ",
+            "--sampler",
+        ),
     ] {
         let (code, text) = check(dir.path(), args);
-        let below = text.lines().skip_while(|line| !line.starts_with(&format!("fail  {found}"))).nth(1).unwrap_or_else(|| panic!("{text}"));
+        let below = text
+            .lines()
+            .skip_while(|line| !line.starts_with(&format!("fail  {found}")))
+            .nth(1)
+            .unwrap_or_else(|| panic!("{text}"));
         // A wrong value of a flag is a wrong argument.
         assert!(
-            code == if args.contains(&"--window") { 2 } else { 1 } && below.starts_with("      remedy:") && below.contains(remedy),
+            code == if args.contains(&"--window") { 2 } else { 1 }
+                && below.starts_with("      remedy:")
+                && below.contains(remedy),
             "{text}"
         );
     }
     let (code, text) = check(dir.path(), &["--simulate", "net.p", "--sl", "path"]);
-    assert!(code == 0 && text.contains("warn  service level  path records are not queried here") && text.contains(", 1 warned,"), "{text}");
-    let (_, text) = check(dir.path(), &["--simulate", "net.p", "--assignments", "nosuch.toml"]);
-    assert!(text.contains("ok    HCA            simulated") && text.contains("nosuch.toml"), "{text}");
-    let (_, text) = check(dir.path(), &["--simulate", "net.p", "--assignments", "plan.toml", "--sampler", "node9"]);
+    assert!(
+        code == 0
+            && text.contains("warn  service level  path records are not queried here")
+            && text.contains(", 1 warned,"),
+        "{text}"
+    );
+    let (_, text) = check(
+        dir.path(),
+        &["--simulate", "net.p", "--assignments", "nosuch.toml"],
+    );
+    assert!(
+        text.contains("ok    HCA            simulated") && text.contains("nosuch.toml"),
+        "{text}"
+    );
+    let (_, text) = check(
+        dir.path(),
+        &[
+            "--simulate",
+            "net.p",
+            "--assignments",
+            "plan.toml",
+            "--sampler",
+            "node9",
+        ],
+    );
     assert!(text.contains("node9"), "{text}");
 }
 
@@ -125,7 +285,19 @@ fn host_without_an_hca_is_reported_and_its_devices_are_skipped() {
     let dir = planned();
     let (code, text) = check(dir.path(), &["--net", "net.p"]);
     let failed = lines(&text, "fail  HCA            ");
-    assert!(code == 1 && failed.len() == 1 && failed[0].contains("InfiniBand"), "{text}");
-    assert!(text.lines().skip_while(|line| *line != failed[0]).nth(1).is_some_and(|line| line.starts_with("      remedy:")), "{text}");
-    assert!(text.contains("skip  devices        10 are not queried"), "{text}");
+    assert!(
+        code == 1 && failed.len() == 1 && failed[0].contains("InfiniBand"),
+        "{text}"
+    );
+    assert!(
+        text.lines()
+            .skip_while(|line| *line != failed[0])
+            .nth(1)
+            .is_some_and(|line| line.starts_with("      remedy:")),
+        "{text}"
+    );
+    assert!(
+        text.contains("skip  devices        10 are not queried"),
+        "{text}"
+    );
 }

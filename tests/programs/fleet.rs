@@ -15,7 +15,13 @@ use tempfile::TempDir;
 use crate::HANGS;
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
-const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const TREE: FatTree = FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 const SAMPLERS: [&str; 2] = ["node00001", "node00004"];
 
@@ -38,14 +44,27 @@ impl Drop for Fleet {
 /// Makes a plan for these samplers as `made.toml`.
 fn make(dir: &Path, samplers: &str) {
     let args = ["--net", "net.p", "--samplers", samplers, "-o", "made.toml"];
-    assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-gen")).current_dir(dir).args(args).assert().success();
+    assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-gen"))
+        .current_dir(dir)
+        .args(args)
+        .assert()
+        .success();
 }
 
 /// Runs a command of the documentation in a folder.
 #[track_caller]
 fn shell(dir: &Path, command: &str, path: &str) {
-    let run = Command::new("sh").current_dir(dir).args(["-euc", command]).env("PATH", path).output().unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let run = Command::new("sh")
+        .current_dir(dir)
+        .args(["-euc", command])
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
 }
 
 impl Fleet {
@@ -61,9 +80,22 @@ impl Fleet {
             fs::copy(dir.path().join("made.toml"), &plan).unwrap();
             let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
             let plan = plan.display().to_string();
-            let args = ["--simulate", "net.p", "--assignments", &plan, "--sampler", sampler, "--interval", "200ms"];
+            let args = [
+                "--simulate",
+                "net.p",
+                "--assignments",
+                &plan,
+                "--sampler",
+                sampler,
+                "--interval",
+                "200ms",
+            ];
             let log = fs::File::create(dir.path().join(format!("{sampler}.log"))).unwrap();
-            let command = command.current_dir(dir.path()).args(args).arg("-o").arg(format!("{sampler}.jsonl"));
+            let command = command
+                .current_dir(dir.path())
+                .args(args)
+                .arg("-o")
+                .arg(format!("{sampler}.jsonl"));
             command.stderr(log).stdin(Stdio::null()).spawn().unwrap()
         };
         let children = SAMPLERS.iter().map(|sampler| start(sampler)).collect();
@@ -75,9 +107,13 @@ impl Fleet {
     }
 
     fn lines(&self, sampler: &str) -> Vec<Line> {
-        let text = fs::read_to_string(self.dir.path().join(format!("{sampler}.jsonl"))).unwrap_or_default();
+        let text = fs::read_to_string(self.dir.path().join(format!("{sampler}.jsonl")))
+            .unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))).collect()
+        whole
+            .lines()
+            .map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error}: {text}")))
+            .collect()
     }
 
     /// Waits until both samplers have swept after their newest `start` record, and together have
@@ -86,12 +122,17 @@ impl Fleet {
     fn wait_for_one_plan(&self, previous: Option<&str>) -> String {
         let start = Instant::now();
         while start.elapsed() < HANGS {
-            if let Some(plan) = self.common_plan().filter(|plan| Some(plan.as_str()) != previous) {
+            if let Some(plan) = self
+                .common_plan()
+                .filter(|plan| Some(plan.as_str()) != previous)
+            {
                 return plan;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        let logs = SAMPLERS.map(|sampler| fs::read_to_string(self.dir.path().join(format!("{sampler}.log"))).unwrap());
+        let logs = SAMPLERS.map(|sampler| {
+            fs::read_to_string(self.dir.path().join(format!("{sampler}.log"))).unwrap()
+        });
         panic!("the samplers have no common plan; the logs: {logs:?}");
     }
 
@@ -99,11 +140,20 @@ impl Fleet {
         let (mut plans, mut samplers_of) = (Vec::new(), BTreeMap::<(Guid, PortNum), usize>::new());
         for sampler in &SAMPLERS {
             let lines = self.lines(sampler);
-            let start = lines.iter().rposition(|line| matches!(line, Line::Start(_)))?;
-            let Line::Start(record) = &lines[start] else { return None };
+            let start = lines
+                .iter()
+                .rposition(|line| matches!(line, Line::Start(_)))?;
+            let Line::Start(record) = &lines[start] else {
+                return None;
+            };
             plans.push(record.assignments_sha256.clone()?);
-            let end = lines.iter().rposition(|line| matches!(line, Line::Sweep(_))).filter(|end| *end > start)?;
-            let Line::Sweep(last) = &lines[end] else { return None };
+            let end = lines
+                .iter()
+                .rposition(|line| matches!(line, Line::Sweep(_)))
+                .filter(|end| *end > start)?;
+            let Line::Sweep(last) = &lines[end] else {
+                return None;
+            };
             for line in &lines[start..end] {
                 if let Line::Port(port) = line
                     && port.slot == last.slot
@@ -112,14 +162,18 @@ impl Fleet {
                 }
             }
         }
-        let is_complete = samplers_of.len() == 20 && samplers_of.values().all(|samplers| *samplers == 1);
+        let is_complete =
+            samplers_of.len() == 20 && samplers_of.values().all(|samplers| *samplers == 1);
         (is_complete && plans[0] == plans[1]).then(|| plans.remove(0))
     }
 
     fn stop(mut self) {
         for child in &mut self.children {
             // The process was not reaped yet, so its number is not reused.
-            let kill = Command::new("sh").args(["-c", "kill -s TERM \"$0\"", &child.id().to_string()]).status().unwrap();
+            let kill = Command::new("sh")
+                .args(["-c", "kill -s TERM \"$0\"", &child.id().to_string()])
+                .status()
+                .unwrap();
             assert!(kill.success());
             assert_eq!(child.wait().unwrap().code(), Some(0));
         }
@@ -135,8 +189,16 @@ fn samplers_take_a_new_plan_from_a_shared_folder() {
     let fleet = Fleet::start(|_| "shared/plan.toml".to_owned());
     let first = fleet.wait_for_one_plan(None);
     // The same ports in a file with another hash.
-    fs::write(fleet.path().join("made.toml"), fs::read_to_string(fleet.path().join("made.toml")).unwrap() + "# new\n").unwrap();
-    shell(&fleet.path(), "cp made.toml shared/.plan.toml.new && mv shared/.plan.toml.new shared/plan.toml", &path());
+    fs::write(
+        fleet.path().join("made.toml"),
+        fs::read_to_string(fleet.path().join("made.toml")).unwrap() + "# new\n",
+    )
+    .unwrap();
+    shell(
+        &fleet.path(),
+        "cp made.toml shared/.plan.toml.new && mv shared/.plan.toml.new shared/plan.toml",
+        &path(),
+    );
     let second = fleet.wait_for_one_plan(Some(&first));
     assert_ne!(first, second);
     fleet.stop();
@@ -151,7 +213,11 @@ fn samplers_take_a_new_plan_that_is_copied_to_each_of_them() {
     fs::create_dir(fleet.path().join("bin")).unwrap();
     fs::write(fleet.path().join("bin/clush"), clush).unwrap();
     shell(&fleet.path(), "chmod +x bin/clush", &path());
-    fs::write(fleet.path().join("made.toml"), fs::read_to_string(fleet.path().join("made.toml")).unwrap() + "# new\n").unwrap();
+    fs::write(
+        fleet.path().join("made.toml"),
+        fs::read_to_string(fleet.path().join("made.toml")).unwrap() + "# new\n",
+    )
+    .unwrap();
     let path = format!("{}:{}", fleet.path().join("bin").display(), path());
     shell(
         &fleet.path(),

@@ -1,6 +1,9 @@
 //! Tests that start the programs, and compare their files and pages. They are one test program,
 //! because each test program links the whole library.
-#![expect(clippy::disallowed_methods, reason = "a test that hangs ends after ten minutes, and some know the present slot")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test that hangs ends after ten minutes, and some know the present slot"
+)]
 
 use std::time::Duration;
 

@@ -27,12 +27,22 @@ struct Attack {
 
 impl Attack {
     fn start(address: SocketAddr, first: &'static [u8], again: &'static [u8]) -> Self {
-        Self { address, first, again, streams: (0..CONNECTIONS).map(|_| open(address, first)).collect() }
+        Self {
+            address,
+            first,
+            again,
+            streams: (0..CONNECTIONS).map(|_| open(address, first)).collect(),
+        }
     }
 
     /// Sends `again` on each connection. Opens a connection again that was closed.
     fn go_on(&mut self) {
-        let Self { address, first, again, ref mut streams } = *self;
+        let Self {
+            address,
+            first,
+            again,
+            ref mut streams,
+        } = *self;
         for stream in streams {
             let is_open = match stream.read(&mut [0; 64]) {
                 Ok(read) => read > 0,
@@ -70,13 +80,18 @@ fn scrape(mut stream: impl Read + Write) -> String {
     );
     let mut answer = Vec::new();
     // An error shows in the answer, which is not complete.
-    let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer));
+    let _ = stream
+        .write_all(request.as_bytes())
+        .and_then(|()| stream.read_to_end(&mut answer));
     String::from_utf8_lossy(&answer).into_owned()
 }
 
 #[track_caller]
 fn assert_complete(answer: &str, attack: &str) {
-    assert!(status(answer) == "200" && answer.ends_with("# EOF\n"), "{attack}: {answer:?}");
+    assert!(
+        status(answer) == "200" && answer.ends_with("# EOF\n"),
+        "{attack}: {answer:?}"
+    );
 }
 
 #[test]
@@ -102,18 +117,28 @@ fn scrapes_over_tls_work_during_attacks() {
     let (cert, key) = (own.cert.pem(), own.signing_key.serialize_pem());
     let (address, _folder) = serve(Some((&cert, &key)), Some(PASSWORD));
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(own.cert.der().to_vec())).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions().unwrap();
+    roots
+        .add(CertificateDer::from(own.cert.der().to_vec()))
+        .unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
     for (attack, first, again) in [
         ("silent handshake", &b""[..], &b""[..]),
         // The header of a record of 512 octets: a ClientHello, which then arrives octet by octet.
-        ("slow handshake", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00"),
+        (
+            "slow handshake",
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+            b"\x00",
+        ),
     ] {
         let mut attack_on = Attack::start(address, first, again);
         for _ in 0..5 {
             attack_on.go_on();
-            let client = ClientConnection::new(Arc::clone(&config), "localhost".try_into().unwrap()).unwrap();
+            let client =
+                ClientConnection::new(Arc::clone(&config), "localhost".try_into().unwrap())
+                    .unwrap();
             assert_complete(&scrape(StreamOwned::new(client, connect(address))), attack);
         }
     }

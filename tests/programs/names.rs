@@ -3,7 +3,10 @@
 //!
 //! The tests follow names from a net file to the last table. Each step parses the output of the
 //! step before. Output for people must not contain characters that a terminal interprets.
-#![expect(clippy::unwrap_used, reason = "a test's failure is the message; clippy does not see that this whole file is one")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test's failure is the message; clippy does not see that this whole file is one"
+)]
 
 use std::fs;
 use std::path::Path;
@@ -55,10 +58,14 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
         1 => prop::collection::vec(any::<u8>(), 0..12),
     ];
     let mixed = prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat());
-    let one_octet = prop::sample::select(b"\"'\\ \x1b\xff\r".to_vec()).prop_map(|octet| vec![octet; 64]);
+    let one_octet =
+        prop::sample::select(b"\"'\\ \x1b\xff\r".to_vec()).prop_map(|octet| vec![octet; 64]);
     let long = prop::collection::vec(any::<u8>(), 200..500);
     prop_oneof![8 => mixed, 2 => one_octet, 1 => long].prop_map(|mut octets| {
-        octets.iter_mut().filter(|octet| **octet == b'\n').for_each(|octet| *octet = b'\r');
+        octets
+            .iter_mut()
+            .filter(|octet| **octet == b'\n')
+            .for_each(|octet| *octet = b'\r');
         octets
     })
 }
@@ -69,7 +76,11 @@ fn word() -> impl Strategy<Value = Vec<u8>> {
     let nasty = name().prop_map(|mut octets| {
         octets.retain(|octet| *octet != b' ');
         octets.truncate(5);
-        if octets.is_empty() { b"EDR".to_vec() } else { octets }
+        if octets.is_empty() {
+            b"EDR".to_vec()
+        } else {
+            octets
+        }
     });
     prop_oneof![Just(b"EDR".to_vec()), nasty]
 }
@@ -84,7 +95,12 @@ struct Names {
 }
 
 fn names() -> impl Strategy<Value = Names> {
-    (name(), [name(), name()], name(), word()).prop_map(|(switch, hosts, router, speed)| Names { switch, hosts, router, speed })
+    (name(), [name(), name()], name(), word()).prop_map(|(switch, hosts, router, speed)| Names {
+        switch,
+        hosts,
+        router,
+        speed,
+    })
 }
 
 const SWITCH: Guid = Guid(0x10);
@@ -94,7 +110,11 @@ const ROUTER: Guid = Guid(0x30);
 impl Names {
     /// Returns each device with its type, LID, GUID and name, in the order of the switch's ports.
     fn devices(&self) -> [(&str, u16, Guid, &[u8]); 3] {
-        [("CA", 2, HOSTS[0], &self.hosts[0]), ("CA", 3, HOSTS[1], &self.hosts[1]), ("RT", 4, ROUTER, &self.router)]
+        [
+            ("CA", 2, HOSTS[0], &self.hosts[0]),
+            ("CA", 3, HOSTS[1], &self.hosts[1]),
+            ("RT", 4, ROUTER, &self.router),
+        ]
     }
 
     /// Returns the net file. Each device has a port without a link, whose line gives the name
@@ -102,20 +122,52 @@ impl Names {
     fn net_file(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut line = |parts: &[&[u8]]| bytes.extend(parts.concat().into_iter().chain([b'\n']));
-        line(&[format!("SW     1  9 {SWITCH} 4x ").as_bytes(), &self.speed, b"   '", &self.switch, b"'"]);
+        line(&[
+            format!("SW     1  9 {SWITCH} 4x ").as_bytes(),
+            &self.speed,
+            b"   '",
+            &self.switch,
+            b"'",
+        ]);
         for (port, (kind, lid, guid, name)) in (1..).zip(self.devices()) {
-            let (switch, own) = (format!("SW     1 {port:2} {SWITCH}"), format!("{kind} {lid:5}  1 {guid}"));
-            let names = |first: &[u8], second: &[u8]| [b" ( '", first, b"' - '", second, b"' )"].concat();
-            line(&[switch.as_bytes(), b" 4x ", &self.speed, b" - ", own.as_bytes(), &names(&self.switch, name)]);
-            line(&[own.as_bytes(), b" 4x ", &self.speed, b" - ", switch.as_bytes(), &names(name, &self.switch)]);
-            line(&[format!("{kind}     0  2 {guid} 4x SDR   '").as_bytes(), name, b"'"]);
+            let (switch, own) = (
+                format!("SW     1 {port:2} {SWITCH}"),
+                format!("{kind} {lid:5}  1 {guid}"),
+            );
+            let names =
+                |first: &[u8], second: &[u8]| [b" ( '", first, b"' - '", second, b"' )"].concat();
+            line(&[
+                switch.as_bytes(),
+                b" 4x ",
+                &self.speed,
+                b" - ",
+                own.as_bytes(),
+                &names(&self.switch, name),
+            ]);
+            line(&[
+                own.as_bytes(),
+                b" 4x ",
+                &self.speed,
+                b" - ",
+                switch.as_bytes(),
+                &names(name, &self.switch),
+            ]);
+            line(&[
+                format!("{kind}     0  2 {guid} 4x SDR   '").as_bytes(),
+                name,
+                b"'",
+            ]);
         }
         bytes
     }
 
     /// Returns the name of the device with this GUID.
     fn of(&self, guid: Guid) -> String {
-        let mut all = self.devices().into_iter().map(|(_, _, guid, name)| (guid, name)).chain([(SWITCH, &*self.switch)]);
+        let mut all = self
+            .devices()
+            .into_iter()
+            .map(|(_, _, guid, name)| (guid, name))
+            .chain([(SWITCH, &*self.switch)]);
         String::from_utf8_lossy(all.find(|(of, _)| *of == guid).unwrap().1).into_owned()
     }
 }
@@ -124,7 +176,12 @@ impl Names {
 fn is_kept(kept: &str, name: &str) -> bool {
     match name.len() <= LONGEST {
         true => kept == name,
-        false => kept.len() <= LONGEST && kept.strip_suffix('…').is_some_and(|cut| name.starts_with(cut)),
+        false => {
+            kept.len() <= LONGEST
+                && kept
+                    .strip_suffix('…')
+                    .is_some_and(|cut| name.starts_with(cut))
+        }
     }
 }
 
@@ -142,17 +199,37 @@ fn assert_visible(text: &str) {
 /// Returns the assignments of a plan with a sampler on the first host, written and parsed again.
 fn assigned(net: &NetFile, nasty: &str) -> Assignments {
     let samplers_list = hosts::parse_list("here").unwrap();
-    let samplers = hosts::locate(&samplers_list, &[("here".to_owned(), HOSTS[0])], &net.fabric).unwrap();
-    let plan = partition::plan(&Request { fabric: &net.fabric, samplers, cap: 100 }).unwrap();
+    let samplers = hosts::locate(
+        &samplers_list,
+        &[("here".to_owned(), HOSTS[0])],
+        &net.fabric,
+    )
+    .unwrap();
+    let plan = partition::plan(&Request {
+        fabric: &net.fabric,
+        samplers,
+        cap: 100,
+    })
+    .unwrap();
     for detail in [Detail::Brief, Detail::Full] {
-        assert_visible(&Report { name: nasty, facts: &Facts::of(net, &plan), detail }.to_string());
+        assert_visible(
+            &Report {
+                name: nasty,
+                facts: &Facts::of(net, &plan),
+                detail,
+            }
+            .to_string(),
+        );
     }
     let mut assignments = partition::assignments_of(&plan, &net.fabric);
     // A second sampler with a hostile name is the secondary of the first.
     let (mut everything, _) = partition::whole_fabric(&net.fabric, nasty);
     everything.role = Some("secondary".to_owned());
     assignments.samplers.push(everything);
-    let header = Header { sources: vec![(nasty.to_owned(), String::new())], command: nasty.to_owned() };
+    let header = Header {
+        sources: vec![(nasty.to_owned(), String::new())],
+        command: nasty.to_owned(),
+    };
     let read = Assignments::parse(&assignments.to_toml(&header), nasty).unwrap();
     assert_eq!(read, assignments);
     let unknown = read.of_host(&format!("{nasty}?")).unwrap_err();
@@ -173,7 +250,10 @@ fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
     let mut lines = Vec::new();
     let mut write = |bytes: Vec<u8>| {
         let text = String::from_utf8(bytes).unwrap();
-        assert!(text.ends_with('\n') && text.bytes().filter(|octet| *octet < b' ').count() == 1, "{text:?}");
+        assert!(
+            text.ends_with('\n') && text.bytes().filter(|octet| *octet < b' ').count() == 1,
+            "{text:?}"
+        );
         lines.push(text);
     };
     for slot in 1..=2 {
@@ -184,7 +264,16 @@ fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
             let mut bytes = Vec::new();
             let columns = &columns;
             record::write(
-                &PortRecord { ts: 1, slot, sampler: &sampler.host, is_secondary: false, identity, sample: &sample, reading, columns },
+                &PortRecord {
+                    ts: 1,
+                    slot,
+                    sampler: &sampler.host,
+                    is_secondary: false,
+                    identity,
+                    sample: &sample,
+                    reading,
+                    columns,
+                },
                 &mut bytes,
             );
             write(bytes);
@@ -282,7 +371,13 @@ const GEN: &str = env!("CARGO_BIN_EXE_ibnet-gen");
 /// and standard error.
 fn run(program: &str, dir: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = assert_cmd::Command::new(program);
-    let output = command.current_dir(dir).args(args).env("RUST_LOG", "trace").timeout(crate::HANGS).output().unwrap();
+    let output = command
+        .current_dir(dir)
+        .args(args)
+        .env("RUST_LOG", "trace")
+        .timeout(crate::HANGS)
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let (stdout, stderr) = (text(output.stdout), text(output.stderr));
     assert_visible(&stderr);
@@ -301,31 +396,70 @@ fn programs_print_hostile_names_visibly() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     // A line of standard error, and a line that contradicts another one.
-    let noise = [b"\x1b[2Jibwarn: \xff\n".to_vec(), b"SW     1  1 0x0000000000000010 4x EDR   '\x1b[2J'\n".to_vec()].concat();
-    fs::write(dir.join("net\u{1b}[2J.p"), [names.net_file(), noise].concat()).unwrap();
+    let noise = [
+        b"\x1b[2Jibwarn: \xff\n".to_vec(),
+        b"SW     1  1 0x0000000000000010 4x EDR   '\x1b[2J'\n".to_vec(),
+    ]
+    .concat();
+    fs::write(
+        dir.join("net\u{1b}[2J.p"),
+        [names.net_file(), noise].concat(),
+    )
+    .unwrap();
     let net = "net\u{1b}[2J.p";
 
-    let (code, _, stderr) = run(GEN, dir, &["--net", net, "--samplers", "node1", "-o", "a.toml"]);
+    let (code, _, stderr) = run(
+        GEN,
+        dir,
+        &["--net", net, "--samplers", "node1", "-o", "a.toml"],
+    );
     assert_eq!(code, 1, "no host has exactly this name");
     assert!(stderr.contains("did you mean `node1\\u{1b}[2J"), "{stderr}");
     let guid = format!("here={}", HOSTS[0]);
     let known = ["--net", net, "--samplers", "here", "--sampler-guid", &guid];
-    let (code, _, stderr) = run(GEN, dir, &[&known[..], &["-o", "a.toml", "--report", "report"]].concat());
+    let (code, _, stderr) = run(
+        GEN,
+        dir,
+        &[&known[..], &["-o", "a.toml", "--report", "report"]].concat(),
+    );
     assert_eq!(code, 0, "{stderr}");
     assert!(
-        stderr.contains("unreadable: 1 line") && stderr.contains("repeated: 1 line") && stderr.contains("`router\\u{1b}[2J"),
+        stderr.contains("unreadable: 1 line")
+            && stderr.contains("repeated: 1 line")
+            && stderr.contains("`router\\u{1b}[2J"),
         "{stderr}"
     );
     assert_visible(&fs::read_to_string(dir.join("report")).unwrap());
     let (code, _, stderr) = run(GEN, dir, &[&known[..], &["--cap", "1"]].concat());
     assert_eq!(code, 1, "{stderr}");
 
-    let dead = format!("[simulated]\ndead = [{}]\n", serde_json::to_string(&names.of(HOSTS[1])).unwrap().replace('\u{7f}', "\\u007f"));
+    let dead = format!(
+        "[simulated]\ndead = [{}]\n",
+        serde_json::to_string(&names.of(HOSTS[1]))
+            .unwrap()
+            .replace('\u{7f}', "\\u007f")
+    );
     fs::write(dir.join("ibnet.toml"), dead).unwrap();
-    let assigned = ["-c", "ibnet.toml", "--assignments", "a.toml", "--simulate", net, "--interval", "100ms"];
-    let (code, lines, stderr) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "here", "--sweeps", "2"]].concat());
+    let assigned = [
+        "-c",
+        "ibnet.toml",
+        "--assignments",
+        "a.toml",
+        "--simulate",
+        net,
+        "--interval",
+        "100ms",
+    ];
+    let (code, lines, stderr) = run(
+        SWEEP,
+        dir,
+        &[&assigned[..], &["--sampler", "here", "--sweeps", "2"]].concat(),
+    );
     assert_eq!(code, 0, "{stderr}");
-    assert!(stderr.contains("unreachable node=node2\\u{1b}[2J"), "{stderr}");
+    assert!(
+        stderr.contains("unreachable node=node2\\u{1b}[2J"),
+        "{stderr}"
+    );
     let mut ports = 0;
     for text in lines.lines() {
         if let Line::Port(port) = strict::parse(text).unwrap() {
@@ -334,18 +468,42 @@ fn programs_print_hostile_names_visibly() {
         }
     }
     assert_eq!(ports, 10);
-    let (code, table, stderr) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "here", "--once"]].concat());
+    let (code, table, stderr) = run(
+        SWEEP,
+        dir,
+        &[&assigned[..], &["--sampler", "here", "--once"]].concat(),
+    );
     assert_eq!(code, 0, "{stderr}");
     assert_visible(&table);
-    assert!(table.contains("node1\\u{1b}[2J") && table.lines().count() == 1 + 5 + 2, "{table}");
-    let (code, checked, stderr) = run(SWEEP, dir, &[&["check"], &assigned[..], &["--sampler", "here", "--verbose"]].concat());
+    assert!(
+        table.contains("node1\\u{1b}[2J") && table.lines().count() == 1 + 5 + 2,
+        "{table}"
+    );
+    let (code, checked, stderr) = run(
+        SWEEP,
+        dir,
+        &[
+            &["check"],
+            &assigned[..],
+            &["--sampler", "here", "--verbose"],
+        ]
+        .concat(),
+    );
     assert_eq!(code, 1, "{stderr}");
     assert_visible(&checked);
     assert!(
-        checked.contains("\nfail  device         node2\\u{1b}[2J") && checked.contains("\nok    device         node1\\u{1b}[2J"),
+        checked.contains("\nfail  device         node2\\u{1b}[2J")
+            && checked.contains("\nok    device         node1\\u{1b}[2J"),
         "{checked}"
     );
-    let (code, _, stderr) = run(SWEEP, dir, &[&assigned[..], &["--sampler", "he\u{1b}[2Jre"]].concat());
+    let (code, _, stderr) = run(
+        SWEEP,
+        dir,
+        &[&assigned[..], &["--sampler", "he\u{1b}[2Jre"]].concat(),
+    );
     assert_eq!(code, 1, "{stderr}");
-    assert!(stderr.contains("the sampler `he\\u{1b}[2Jre`: it is not in the assignments"), "{stderr}");
+    assert!(
+        stderr.contains("the sampler `he\\u{1b}[2Jre`: it is not in the assignments"),
+        "{stderr}"
+    );
 }

@@ -11,19 +11,34 @@ use tempfile::TempDir;
 
 use crate::HANGS;
 
-const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const TREE: FatTree = FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 /// Returns a directory with a small fabric in `net.p`, and the fabric.
 fn small_fabric() -> (TempDir, Fabric) {
     let dir = tempfile::tempdir().unwrap();
     let report = TREE.blueprint().ports_report();
     fs::write(dir.path().join("net.p"), &report).unwrap();
-    (dir, ports_report::parse(report.as_bytes(), "net.p").unwrap().fabric)
+    (
+        dir,
+        ports_report::parse(report.as_bytes(), "net.p")
+            .unwrap()
+            .fabric,
+    )
 }
 
 /// Returns the first linked device of a type.
 fn first(fabric: &Fabric, kind: NodeKind) -> &Device {
-    fabric.devices().iter().find(|device| device.kind == kind && device.linked_ports() > 0).unwrap()
+    fabric
+        .devices()
+        .iter()
+        .find(|device| device.kind == kind && device.linked_ports() > 0)
+        .unwrap()
 }
 
 /// A finished run of the program.
@@ -36,20 +51,38 @@ struct Run {
 /// Runs the program in a directory.
 fn run(dir: &TempDir, args: &[&str]) -> Run {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-    let output = command.current_dir(dir).args(args).timeout(HANGS).output().unwrap();
+    let output = command
+        .current_dir(dir)
+        .args(args)
+        .timeout(HANGS)
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Run {
+        code: output.status.code().unwrap(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
 }
 
 /// Queries a port of the simulated fabric.
 fn query(dir: &TempDir, lid: &str, port: &str, args: &[&str]) -> Run {
-    run(dir, &[&["query", lid, port, "--simulate", "net.p"], args].concat())
+    run(
+        dir,
+        &[&["query", lid, port, "--simulate", "net.p"], args].concat(),
+    )
 }
 
 /// Returns the only record of a successful run.
 #[track_caller]
 fn record(run: &Run) -> Port {
-    assert_eq!((run.code, run.stdout.lines().count()), (0, 1), "{}{}", run.stdout, run.stderr);
+    assert_eq!(
+        (run.code, run.stdout.lines().count()),
+        (0, 1),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
     match strict::parse(run.stdout.trim_end()).unwrap() {
         Line::Port(port) => *port,
         other => panic!("{other:?}"),
@@ -60,9 +93,24 @@ fn record(run: &Run) -> Port {
 #[track_caller]
 fn failed(run: &Run, message: &str, help: &str) {
     assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
-    assert_eq!(run.stderr.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{}", run.stderr);
-    let (error, remedy) = run.stderr.split_once("\nhelp: ").unwrap_or_else(|| panic!("no help in {}", run.stderr));
-    assert!(error.contains(message) && remedy.contains(help), "{}", run.stderr);
+    assert_eq!(
+        run.stderr
+            .lines()
+            .filter(|line| line.starts_with("error: "))
+            .count(),
+        1,
+        "{}",
+        run.stderr
+    );
+    let (error, remedy) = run
+        .stderr
+        .split_once("\nhelp: ")
+        .unwrap_or_else(|| panic!("no help in {}", run.stderr));
+    assert!(
+        error.contains(message) && remedy.contains(help),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -74,7 +122,12 @@ fn counters_are_printed_group_by_group() {
     let run = query(&dir, &lid, &num, &[]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     let port_name = format!("Lid {lid} port {num}");
-    let headings: Vec<_> = run.stdout.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
+    let headings: Vec<_> = run
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(str::to_owned)
+        .collect();
     assert_eq!(
         headings,
         [
@@ -84,11 +137,31 @@ fn counters_are_printed_group_by_group() {
             format!("# PortRcvErrorDetails counters: {port_name}"),
         ]
     );
-    assert!(run.stdout.contains(&format!("\nPortSelect:......................{num}\n")), "{}", run.stdout);
+    assert!(
+        run.stdout
+            .contains(&format!("\nPortSelect:......................{num}\n")),
+        "{}",
+        run.stdout
+    );
     // A hexadecimal LID, as perfquery accepts it, and groups in the order of the flag.
-    let run = query(&dir, &format!("{:#x}", switch.lid.0), &num, &["--groups", "xmtsl,smplctl"]);
-    let headings: Vec<_> = run.stdout.lines().filter(|line| line.starts_with('#')).collect();
-    assert_eq!(headings, [format!("# PortXmitDataSL counters: {port_name}"), format!("# PortSamplesControl: {port_name}")]);
+    let run = query(
+        &dir,
+        &format!("{:#x}", switch.lid.0),
+        &num,
+        &["--groups", "xmtsl,smplctl"],
+    );
+    let headings: Vec<_> = run
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .collect();
+    assert_eq!(
+        headings,
+        [
+            format!("# PortXmitDataSL counters: {port_name}"),
+            format!("# PortSamplesControl: {port_name}")
+        ]
+    );
 }
 
 #[test]
@@ -99,14 +172,28 @@ fn record_identifies_the_device() {
         let (port, _) = device.linked().next().unwrap();
         let (lid, num) = (device.lid.to_string(), port.num.to_string());
         let record = record(&query(&dir, &lid, &num, &["--json", "--groups", "all"]));
-        assert_eq!((record.guid, record.lid, record.port, record.kind), (device.guid, device.lid, port.num, Some(kind)));
-        assert_eq!((record.node.as_str(), record.link), (&*device.name, port.rate.to_string()));
         assert_eq!(
-            (record.link_source.as_str(), record.identity.as_str(), record.status.as_str(), record.peer),
+            (record.guid, record.lid, record.port, record.kind),
+            (device.guid, device.lid, port.num, Some(kind))
+        );
+        assert_eq!(
+            (record.node.as_str(), record.link),
+            (&*device.name, port.rate.to_string())
+        );
+        assert_eq!(
+            (
+                record.link_source.as_str(),
+                record.identity.as_str(),
+                record.status.as_str(),
+                record.peer
+            ),
             ("live", "ok", "ok", None)
         );
         assert_eq!(record.slot, record.ts / 1_000_000_000);
-        assert_eq!(record.counters.contains_key("sw_port_vl_congestion"), kind == NodeKind::Switch);
+        assert_eq!(
+            record.counters.contains_key("sw_port_vl_congestion"),
+            kind == NodeKind::Switch
+        );
     }
 }
 
@@ -114,9 +201,23 @@ fn record_identifies_the_device() {
 fn missing_groups_are_noted_and_the_others_printed() {
     let (dir, fabric) = small_fabric();
     let host = first(&fabric, NodeKind::Hca);
-    let (lid, num) = (host.lid.to_string(), host.linked().next().unwrap().0.num.to_string());
+    let (lid, num) = (
+        host.lid.to_string(),
+        host.linked().next().unwrap().0.num.to_string(),
+    );
     let run = query(&dir, &lid, &num, &["--groups", "xmtsl,base,swportvlcong"]);
-    assert_eq!((run.code, run.stdout.lines().filter(|line| line.starts_with('#')).count()), (0, 1), "{}", run.stdout);
+    assert_eq!(
+        (
+            run.code,
+            run.stdout
+                .lines()
+                .filter(|line| line.starts_with('#'))
+                .count()
+        ),
+        (0, 1),
+        "{}",
+        run.stdout
+    );
     let notes: Vec<_> = run.stderr.lines().collect();
     assert_eq!(
         notes,
@@ -125,8 +226,16 @@ fn missing_groups_are_noted_and_the_others_printed() {
             "note: swportvlcong: not supported by the device: it is no switch, or its OptionMask does not have the group",
         ]
     );
-    failed(&query(&dir, &lid, &num, &["--groups", "xmtsl"]), "none of the groups was answered", "notes above");
-    failed(&query(&dir, &lid, "9", &[]), "invalid value in attribute or modifier", "check that the device has this port");
+    failed(
+        &query(&dir, &lid, &num, &["--groups", "xmtsl"]),
+        "none of the groups was answered",
+        "notes above",
+    );
+    failed(
+        &query(&dir, &lid, "9", &[]),
+        "invalid value in attribute or modifier",
+        "check that the device has this port",
+    );
 }
 
 #[test]
@@ -138,7 +247,10 @@ fn service_level_from_the_path_record_is_not_supported_and_noted() {
         let run = query(&dir, &lid, "1", args);
         assert_eq!(
             (run.code, run.stderr.as_str()),
-            (0, "note: sl: the path record is not queried for a single port; service level 0 is used\n")
+            (
+                0,
+                "note: sl: the path record is not queried for a single port; service level 0 is used\n"
+            )
         );
     }
     assert_eq!(query(&dir, &lid, "1", &["--sl", "0"]).stderr, "");
@@ -156,8 +268,26 @@ fn silent_device_fails_with_a_remedy() {
         );
     }
     let dead = first(&fabric, NodeKind::Hca);
-    fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\n\n[simulated]\ndead = [{:?}]\n", dead.name)).unwrap();
-    let run = run(&dir, &["query", &dead.lid.to_string(), "1", "-c", "ibnet.toml", "--timeout", "2ms"]);
+    fs::write(
+        dir.path().join("ibnet.toml"),
+        format!(
+            "simulate = \"net.p\"\n\n[simulated]\ndead = [{:?}]\n",
+            dead.name
+        ),
+    )
+    .unwrap();
+    let run = run(
+        &dir,
+        &[
+            "query",
+            &dead.lid.to_string(),
+            "1",
+            "-c",
+            "ibnet.toml",
+            "--timeout",
+            "2ms",
+        ],
+    );
     failed(&run, "does not answer", "ibnetdiscover");
     assert!(!run.stderr.contains("note:"), "one message: {}", run.stderr);
 }
@@ -167,14 +297,29 @@ fn lost_requests_are_sent_again() {
     let (dir, fabric) = small_fabric();
     let lid = first(&fabric, NodeKind::Switch).lid.to_string();
     let complete_despite_loss = (1..=8).any(|seed| {
-        fs::write(dir.path().join("ibnet.toml"), format!("simulate = \"net.p\"\n[simulated]\nloss = 0.2\nseed = {seed}\n")).unwrap();
+        fs::write(
+            dir.path().join("ibnet.toml"),
+            format!("simulate = \"net.p\"\n[simulated]\nloss = 0.2\nseed = {seed}\n"),
+        )
+        .unwrap();
         let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-        command.current_dir(&dir).env("RUST_LOG", "ibnet=trace").timeout(HANGS);
-        let output = command.args(["query", &lid, "1", "-c", "ibnet.toml", "--timeout", "20ms"]).output().unwrap();
-        let (text, log) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        command
+            .current_dir(&dir)
+            .env("RUST_LOG", "ibnet=trace")
+            .timeout(HANGS);
+        let output = command
+            .args(["query", &lid, "1", "-c", "ibnet.toml", "--timeout", "20ms"])
+            .output()
+            .unwrap();
+        let (text, log) = (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        );
         let sent = log.lines().filter(|line| line.contains(" send ")).count();
         // Six requests without a loss: two attributes with masks, and four groups.
-        output.status.success() && text.lines().filter(|line| line.starts_with('#')).count() == 4 && sent > 6
+        output.status.success()
+            && text.lines().filter(|line| line.starts_with('#')).count() == 4
+            && sent > 6
     });
     assert!(complete_despite_loss);
 }
@@ -185,44 +330,106 @@ fn port_info_is_printed_for_both_kinds_of_devices() {
     for kind in [NodeKind::Switch, NodeKind::Hca] {
         let device = first(&fabric, kind);
         let (port, _) = device.linked().next().unwrap();
-        let run = query(&dir, &device.lid.to_string(), &port.num.to_string(), &["--portinfo"]);
+        let run = query(
+            &dir,
+            &device.lid.to_string(),
+            &port.num.to_string(),
+            &["--portinfo"],
+        );
         assert_eq!((run.code, run.stderr.as_str()), (0, ""));
-        assert!(run.stdout.starts_with(&format!("# Port info: Lid {} port {}\n", device.lid, port.num)), "{}", run.stdout);
+        assert!(
+            run.stdout.starts_with(&format!(
+                "# Port info: Lid {} port {}\n",
+                device.lid, port.num
+            )),
+            "{}",
+            run.stdout
+        );
         let link = format!("Link:............................{}\n", port.rate);
-        for line in [&*link, "LinkState:.......................Active\n", "PkeyViolations:..................0\n", "LinkSpeedExtActive:"] {
+        for line in [
+            &*link,
+            "LinkState:.......................Active\n",
+            "PkeyViolations:..................0\n",
+            "LinkSpeedExtActive:",
+        ] {
             assert!(run.stdout.contains(line), "{line} is not in {}", run.stdout);
         }
         assert!(!run.stdout.contains("PortXmitData"));
     }
     let lid = first(&fabric, NodeKind::Hca).lid.to_string();
-    failed(&query(&dir, &lid, "9", &["--portinfo"]), "cannot read PortInfo of port 9", "check that the device has this LID");
+    failed(
+        &query(&dir, &lid, "9", &["--portinfo"]),
+        "cannot read PortInfo of port 9",
+        "check that the device has this LID",
+    );
     let quick = ["--portinfo", "--timeout", "5ms"];
-    failed(&query(&dir, "49000", "1", &quick), "no reply", "check that the device has this LID");
+    failed(
+        &query(&dir, "49000", "1", &quick),
+        "no reply",
+        "check that the device has this LID",
+    );
 }
 
 #[test]
 fn invalid_arguments_fail_with_exit_code_2() {
     let (dir, _) = small_fabric();
-    for (lid, port) in
-        [("0", "1"), ("70000", "1"), ("49152", "1"), ("0xffff", "1"), ("leaf01", "1"), ("1", "300"), ("1", "255"), ("1", "-1")]
-    {
+    for (lid, port) in [
+        ("0", "1"),
+        ("70000", "1"),
+        ("49152", "1"),
+        ("0xffff", "1"),
+        ("leaf01", "1"),
+        ("1", "300"),
+        ("1", "255"),
+        ("1", "-1"),
+    ] {
         let run = query(&dir, lid, port, &[]);
-        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{lid} {port}: {}", run.stderr);
+        assert_eq!(
+            (run.code, run.stdout.as_str()),
+            (2, ""),
+            "{lid} {port}: {}",
+            run.stderr
+        );
         assert!(run.stderr.starts_with("error: "), "{}", run.stderr);
     }
     for args in [
         &["query", "1"][..],
-        &["query", "1", "1", "--simulate", "net.p", "--groups", "vlopdat"],
+        &[
+            "query",
+            "1",
+            "1",
+            "--simulate",
+            "net.p",
+            "--groups",
+            "vlopdat",
+        ],
         &["query", "1", "1", "--simulate", "net.p", "--sl", "16"],
         &["query", "1", "1", "--simulate", "net.p", "--pkey", "key"],
         &["query", "1", "1", "--simulate", "net.p", "--timeout", "0s"],
         &["--simulate", "net.p", "query", "1", "1"],
         &["query", "1", "1", "--interval", "1s"],
-        &["query", "1", "1", "--simulate", "net.p", "--portinfo", "--json"],
+        &[
+            "query",
+            "1",
+            "1",
+            "--simulate",
+            "net.p",
+            "--portinfo",
+            "--json",
+        ],
     ] {
         let run = run(&dir, args);
-        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}: {}", run.stderr);
+        assert_eq!(
+            (run.code, run.stdout.as_str()),
+            (2, ""),
+            "{args:?}: {}",
+            run.stderr
+        );
     }
     let help = run(&dir, &["query", "--help"]);
-    assert!(help.code == 0 && help.stdout.contains("Examples:") && help.stdout.contains("Exit codes:"), "{}", help.stdout);
+    assert!(
+        help.code == 0 && help.stdout.contains("Examples:") && help.stdout.contains("Exit codes:"),
+        "{}",
+        help.stdout
+    );
 }

@@ -9,12 +9,15 @@ use std::time::Duration;
 use ibnet::mad::exchange::{Completion, Outcome};
 use ibnet::mad::header::{METHOD_GET_RESP, MadStatus};
 use ibnet::mad::pma::{Capabilities, Group};
-use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED};
+use ibnet::mad::smp::{
+    CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED,
+};
 use ibnet::mad::{MAD_LEN, Mad, pma};
 use ibnet::record::schema::Kind;
 use ibnet::record::strict::{self, Line};
 use ibnet::record::{
-    self, EventName, EventRecord, HistogramRecord, LinkSource, Of, PortField, PortIdentity, PortRecord, is_slots_field, tables,
+    self, EventName, EventRecord, HistogramRecord, LinkSource, Of, PortField, PortIdentity,
+    PortRecord, is_slots_field, tables,
 };
 use ibnet::sweep::blocked::TickOf;
 use ibnet::sweep::counter::{Columns, Rates, Reading};
@@ -32,7 +35,15 @@ const RENEW: &str = "cargo run --no-default-features --example records -- docs/r
 const COMMON: &str = "Common fields";
 
 /// Fields that may be missing.
-const ABSENT: [&str; 7] = ["role", "mtu", "vls", "mad_status", "errno", "saturated", "xmit_blocked_dt_ns"];
+const ABSENT: [&str; 7] = [
+    "role",
+    "mtu",
+    "vls",
+    "mad_status",
+    "errno",
+    "saturated",
+    "xmit_blocked_dt_ns",
+];
 
 /// Largest length of a line in octets with the default groups.
 const SHORT: usize = 4 << 10;
@@ -43,15 +54,26 @@ const LONG: usize = 16 << 10;
 #[test]
 fn tables_of_the_page_are_those_of_the_code() {
     let renewed = tables::update(DOCUMENT).expect("the document has a place for the tables");
-    assert!(renewed == DOCUMENT, "docs/records.md does not have the tables of the code; update it:\n\n    {RENEW}\n");
+    assert!(
+        renewed == DOCUMENT,
+        "docs/records.md does not have the tables of the code; update it:\n\n    {RENEW}\n"
+    );
 }
 
 /// Returns the rows of the tables between a heading and the next one, without the column names.
 #[track_caller]
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
-    let title = |line: &&str| line.starts_with('#') && line.trim_start_matches('#').trim().trim_matches('`') == heading;
-    let section = DOCUMENT.lines().skip_while(|line| !title(line)).skip(1).take_while(|line| !line.starts_with('#'));
-    let rows = section.filter(|line| line.starts_with("| ")).map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect());
+    let title = |line: &&str| {
+        line.starts_with('#') && line.trim_start_matches('#').trim().trim_matches('`') == heading
+    };
+    let section = DOCUMENT
+        .lines()
+        .skip_while(|line| !title(line))
+        .skip(1)
+        .take_while(|line| !line.starts_with('#'));
+    let rows = section
+        .filter(|line| line.starts_with("| "))
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect());
     let rows: Vec<Vec<_>> = rows.skip(1).collect();
     assert!(!rows.is_empty(), "{heading} has no table");
     rows
@@ -59,14 +81,19 @@ fn rows(heading: &str) -> Vec<Vec<&'static str>> {
 
 /// Returns the names between backquotes in the first column.
 fn names(heading: &str) -> BTreeSet<&'static str> {
-    rows(heading).iter().filter_map(|row| row[0].strip_prefix('`')?.strip_suffix('`')).collect()
+    rows(heading)
+        .iter()
+        .filter_map(|row| row[0].strip_prefix('`')?.strip_suffix('`'))
+        .collect()
 }
 
 /// Returns the documented fields of a record type with their JSON types, in order, without
 /// counters.
 fn fields(kind: &str) -> Vec<(&'static str, &'static str)> {
     let rows = [rows(COMMON), rows(kind)].concat();
-    rows.into_iter().filter_map(|row| Some((row[0].strip_prefix('`')?.strip_suffix('`')?, row[1]))).collect()
+    rows.into_iter()
+        .filter_map(|row| Some((row[0].strip_prefix('`')?.strip_suffix('`')?, row[1])))
+        .collect()
 }
 
 /// Returns whether a value has the documented type. Null has every type.
@@ -77,13 +104,18 @@ fn is_of_type(value: &serde_json::Value, name: &str) -> bool {
             "string" => is_text(value),
             "integer" => value.is_u64() || value.is_i64(),
             "float" => value.is_f64(),
-            "array of strings" => value.as_array().is_some_and(|values| values.iter().all(is_text)),
+            "array of strings" => value
+                .as_array()
+                .is_some_and(|values| values.iter().all(is_text)),
             _ => panic!("docs/records.md has an unknown type: {name}"),
         }
 }
 
 fn counters() -> BTreeSet<&'static str> {
-    Group::ALL.into_iter().flat_map(|group| names(group.as_str())).collect()
+    Group::ALL
+        .into_iter()
+        .flat_map(|group| names(group.as_str()))
+        .collect()
 }
 
 fn kind(record: &Line) -> &'static str {
@@ -103,28 +135,60 @@ fn check(line: &str, most: usize) -> (Line, BTreeSet<String>) {
     assert!(line.len() < most, "{} octets: {line}", line.len());
     let record = strict::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     let mut found: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
-    assert!(line.starts_with("{\"type\":\"") && found.values().all(|value| !value.is_object()), "{line}");
+    assert!(
+        line.starts_with("{\"type\":\"") && found.values().all(|value| !value.is_object()),
+        "{line}"
+    );
     let kind = kind(&record);
     let mut end = 0;
     for (name, of_type) in fields(kind) {
         let Some(value) = found.remove(name) else {
-            assert!(ABSENT.contains(&name), "{name} is documented and missing in {line}");
+            assert!(
+                ABSENT.contains(&name),
+                "{name} is documented and missing in {line}"
+            );
             continue;
         };
-        assert!(is_of_type(&value, of_type), "{name} is not a {of_type} in {line}");
+        assert!(
+            is_of_type(&value, of_type),
+            "{name} is not a {of_type} in {line}"
+        );
         let place = line.find(&format!("\"{name}\":")).unwrap();
-        assert!(place > end, "{name} is out of the documented order in {line}");
+        assert!(
+            place > end,
+            "{name} is out of the documented order in {line}"
+        );
         end = place;
     }
     // The page describes these fields by the name of the group.
-    let others: BTreeSet<String> = found.into_iter().map(|(name, _)| name).filter(|name| !is_slots_field(name)).collect();
-    assert!(kind == "port" || others.is_empty(), "{others:?} is not documented: {line}");
+    let others: BTreeSet<String> = found
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| !is_slots_field(name))
+        .collect();
+    assert!(
+        kind == "port" || others.is_empty(),
+        "{others:?} is not documented: {line}"
+    );
     let counters = counters();
-    assert!(others.iter().all(|name| counters.contains(name.as_str())), "not all of {others:?} are documented");
+    assert!(
+        others.iter().all(|name| counters.contains(name.as_str())),
+        "not all of {others:?} are documented"
+    );
     if let Line::Event(event) = &record {
-        let is_of = (event.guid.is_some(), event.lid.is_some(), event.port.is_some());
-        let of = EventName::named(&event.event).expect("the strict reader accepted the name").of();
-        assert_eq!(is_of, (of != Of::Sampler, of != Of::Sampler, of == Of::Port), "{line}");
+        let is_of = (
+            event.guid.is_some(),
+            event.lid.is_some(),
+            event.port.is_some(),
+        );
+        let of = EventName::named(&event.event)
+            .expect("the strict reader accepted the name")
+            .of();
+        assert_eq!(
+            is_of,
+            (of != Of::Sampler, of != Of::Sampler, of == Of::Port),
+            "{line}"
+        );
     }
     (record, others)
 }
@@ -132,23 +196,49 @@ fn check(line: &str, most: usize) -> (Line, BTreeSet<String>) {
 #[test]
 fn records_of_a_sweep_have_exactly_the_documented_fields() {
     let dir = tempfile::tempdir().unwrap();
-    let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+    let tree = FatTree {
+        leaves: 2,
+        hosts: 3,
+        spines: 2,
+        trunk: 1,
+        radix: 8,
+    };
     fs::write(dir.path().join("net.p"), tree.blueprint().ports_report()).unwrap();
-    fs::write(dir.path().join("ibnet.toml"), "grace = \"20ms\"\n[simulated]\ndead = [\"node00005\"]\n").unwrap();
+    fs::write(
+        dir.path().join("ibnet.toml"),
+        "grace = \"20ms\"\n[simulated]\ndead = [\"node00005\"]\n",
+    )
+    .unwrap();
     for (groups, most) in [(&[][..], SHORT), (&["--groups", "all"], LONG)] {
-        let args = ["-c", "ibnet.toml", "--simulate", "net.p", "--interval", "200ms", "--sweeps", "2"];
+        let args = [
+            "-c",
+            "ibnet.toml",
+            "--simulate",
+            "net.p",
+            "--interval",
+            "200ms",
+            "--sweeps",
+            "2",
+        ];
         let run = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"))
             .current_dir(dir.path())
             .args([&args[..], groups].concat())
             .timeout(crate::HANGS)
             .output()
             .unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        assert!(
+            run.status.success(),
+            "{}",
+            String::from_utf8_lossy(&run.stderr)
+        );
         let mut types = BTreeSet::new();
         for line in std::str::from_utf8(&run.stdout).unwrap().lines() {
             types.insert(kind(&check(line, most).0));
         }
-        assert_eq!(types.into_iter().collect::<Vec<_>>(), ["event", "histogram", "port", "start", "sweep"]);
+        assert_eq!(
+            types.into_iter().collect::<Vec<_>>(),
+            ["event", "histogram", "port", "start", "sweep"]
+        );
     }
 }
 
@@ -166,14 +256,30 @@ fn answer_all(engine: &mut Engine, capabilities: Capabilities, fec_mode: u64, no
         let (class, attribute) = (mad[1], u16::from_be_bytes([mad[16], mad[17]]));
         let data = pma::data_mut(&mut mad);
         match (class, attribute) {
-            (CLASS_SUBN_LID_ROUTED, NODE_INFO) => NodeInfo { port_guid: Guid(u64::MAX), ..NodeInfo::default() }.emit(data),
-            (CLASS_SUBN_LID_ROUTED, PORT_INFO_EXTENDED) => FEC_MODE_ACTIVE.set_raw(data, 0, fec_mode),
+            (CLASS_SUBN_LID_ROUTED, NODE_INFO) => NodeInfo {
+                port_guid: Guid(u64::MAX),
+                ..NodeInfo::default()
+            }
+            .emit(data),
+            (CLASS_SUBN_LID_ROUTED, PORT_INFO_EXTENDED) => {
+                FEC_MODE_ACTIVE.set_raw(data, 0, fec_mode)
+            }
             (CLASS_SUBN_LID_ROUTED, _) => {}
             (_, 0x0001) => capabilities.emit(data),
             // The first two octets repeat PortSelect.
             _ => data[2..].fill(0xff),
         }
-        engine.handle_completion(&Completion { tid, outcome: Outcome::Reply { slid: target.lid, len: MAD_LEN } }, &mad, now);
+        engine.handle_completion(
+            &Completion {
+                tid,
+                outcome: Outcome::Reply {
+                    slid: target.lid,
+                    len: MAD_LEN,
+                },
+            },
+            &mad,
+            now,
+        );
     }
     while engine.poll_event().is_some() {}
 }
@@ -181,8 +287,20 @@ fn answer_all(engine: &mut Engine, capabilities: Capabilities, fec_mode: u64, no
 /// Returns the longest line of a port with these groups and capabilities, without its line feed.
 fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> String {
     let (guid, lid, port) = (Guid(u64::MAX), Lid(49151), PortNum(254));
-    let plan = DevicePlan { guid, lid, kind: NodeKind::Switch, ports: vec![port] };
-    let mut engine = Engine::new(&[plan], Config { groups: groups.into(), ..Config::default() }, 1);
+    let plan = DevicePlan {
+        guid,
+        lid,
+        kind: NodeKind::Switch,
+        ports: vec![port],
+    };
+    let mut engine = Engine::new(
+        &[plan],
+        Config {
+            groups: groups.into(),
+            ..Config::default()
+        },
+        1,
+    );
     let (now, never) = (Instant::ZERO, Instant::from_nanos(u64::MAX));
     engine.start_discovery(now, never);
     answer_all(&mut engine, capabilities, fec_mode, now);
@@ -191,14 +309,20 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
     let mut sample = engine.sample(0);
     assert_eq!((sample.status, sample.verified), (Status::Ok, true));
     // No real port has all of these at once.
-    (sample.status, sample.verified, sample.mads, sample.rtt) = (Status::WrongDevice, false, u32::MAX, Duration::MAX);
+    (sample.status, sample.verified, sample.mads, sample.rtt) =
+        (Status::WrongDevice, false, u32::MAX, Duration::MAX);
     (sample.mad_status, sample.errno) = (Some(MadStatus(u16::MAX)), Some(i32::MIN));
     let columns = Columns::new(groups);
     let mut reading = Reading::new(&columns);
     reading.take(&columns, u64::MAX, &sample);
     let gbps = Some(4_799.123_457);
-    reading.rates =
-        Rates { interval: Some(Duration::MAX), xmit_gbps: gbps, rcv_gbps: gbps, wait_ticks: Some(1.0), wait_interval: Some(Duration::MAX) };
+    reading.rates = Rates {
+        interval: Some(Duration::MAX),
+        xmit_gbps: gbps,
+        rcv_gbps: gbps,
+        wait_ticks: Some(1.0),
+        wait_interval: Some(Duration::MAX),
+    };
     let (link, link_source) = (LinkRate::new("12x", "FDR10"), LinkSource::Live);
     let identity = PortIdentity {
         guid,
@@ -237,8 +361,16 @@ fn text(record: &impl serde::Serialize) -> String {
 
 #[test]
 fn longest_port_lines_fit_and_have_every_documented_counter() {
-    let all = |mask2| Capabilities { mask: u16::MAX, mask2, option_mask: None };
-    let narrow = Capabilities { mask: 1 << 12 | 1 << 15, mask2: 0, option_mask: None };
+    let all = |mask2| Capabilities {
+        mask: u16::MAX,
+        mask2,
+        option_mask: None,
+    };
+    let narrow = Capabilities {
+        mask: 1 << 12 | 1 << 15,
+        mask2: 0,
+        option_mask: None,
+    };
     let mut seen = BTreeSet::new();
     let mut saturated = BTreeSet::new();
     for capabilities in [all(u32::MAX >> 5), all(0), narrow] {
@@ -246,25 +378,46 @@ fn longest_port_lines_fit_and_have_every_documented_counter() {
             for fec_mode in [0, 2] {
                 let line = longest_port(groups, capabilities, fec_mode);
                 let (record, counters) = check(&line, most);
-                let Line::Port(port) = record else { panic!("{line}") };
-                assert!(port.mad_status.is_some() && port.errno.is_some() && !port.saturated.is_empty(), "{line}");
+                let Line::Port(port) = record else {
+                    panic!("{line}")
+                };
+                assert!(
+                    port.mad_status.is_some() && port.errno.is_some() && !port.saturated.is_empty(),
+                    "{line}"
+                );
                 seen.extend(counters);
                 saturated.extend(port.saturated);
             }
         }
     }
-    assert_eq!(seen.iter().map(String::as_str).collect::<BTreeSet<_>>(), counters());
+    assert_eq!(
+        seen.iter().map(String::as_str).collect::<BTreeSet<_>>(),
+        counters()
+    );
     // Exactly the counters with a value in the last column: those of fewer than 64 bits.
-    let can_be_full =
-        Group::ALL.into_iter().flat_map(|group| rows(group.as_str())).filter(|row| row[5] != "-").map(|row| row[0].trim_matches('`'));
-    assert_eq!(saturated.iter().map(String::as_str).collect::<BTreeSet<_>>(), can_be_full.collect());
+    let can_be_full = Group::ALL
+        .into_iter()
+        .flat_map(|group| rows(group.as_str()))
+        .filter(|row| row[5] != "-")
+        .map(|row| row[0].trim_matches('`'));
+    assert_eq!(
+        saturated
+            .iter()
+            .map(String::as_str)
+            .collect::<BTreeSet<_>>(),
+        can_be_full.collect()
+    );
 }
 
 #[test]
 fn longest_event_and_histogram_lines_fit() {
     for (groups, most) in [(&Group::DEFAULT[..], SHORT), (&Group::ALL, LONG)] {
         // A reset of all counters at once.
-        let names: BTreeSet<_> = groups.iter().flat_map(|group| group.fields()).map(|field| field.json).collect();
+        let names: BTreeSet<_> = groups
+            .iter()
+            .flat_map(|group| group.fields())
+            .map(|field| field.json)
+            .collect();
         let detail = names.into_iter().collect::<Vec<_>>().join(" ");
         let (guid, port, lid) = (Some(Guid(u64::MAX)), Some(PortNum(254)), Some(Lid(49151)));
         let (sampler, ca, ca_port) = (name(), name(), PortNum(254));
@@ -289,12 +442,23 @@ fn longest_event_and_histogram_lines_fit() {
     // Every bucket of the histogram has a different count, which no real minute has.
     let mut histogram = stats::durations();
     let mut random = fastrand::Rng::with_seed(1);
-    let values: Vec<u64> = histogram.iter_all().map(|value| value.value_iterated_to()).collect();
-    values.iter().for_each(|value| histogram.saturating_record_n(*value, random.u64(1..=20_000)));
+    let values: Vec<u64> = histogram
+        .iter_all()
+        .map(|value| value.value_iterated_to())
+        .collect();
+    values
+        .iter()
+        .for_each(|value| histogram.saturating_record_n(*value, random.u64(1..=20_000)));
     let v2 = stats::encoded(&histogram).expect("the histogram can be encoded");
     let (kind, device_kind, count, sampler) = ("rtt", Some("switch"), u64::MAX, name());
     let (ca, ca_port) = (name(), PortNum(254));
-    let (ts, slot, guid, lid, mean_ns) = (u64::MAX, u64::MAX, Some(Guid(u64::MAX)), Some(Lid(49151)), u64::MAX);
+    let (ts, slot, guid, lid, mean_ns) = (
+        u64::MAX,
+        u64::MAX,
+        Some(Guid(u64::MAX)),
+        Some(Lid(49151)),
+        u64::MAX,
+    );
     let hops = Some(u16::MAX);
     let line = text(&HistogramRecord {
         ts,
@@ -324,10 +488,21 @@ fn documented_words_are_those_of_the_code() {
         Of::Device => "device",
         Of::Port => "port",
     };
-    let documented: BTreeMap<_, _> = rows("Events").into_iter().map(|row| (row[0].trim_matches('`'), row[1])).collect();
-    assert_eq!(documented, EventName::ALL.map(|event| (event.as_str(), subject(event.of()))).into());
+    let documented: BTreeMap<_, _> = rows("Events")
+        .into_iter()
+        .map(|row| (row[0].trim_matches('`'), row[1]))
+        .collect();
+    assert_eq!(
+        documented,
+        EventName::ALL
+            .map(|event| (event.as_str(), subject(event.of())))
+            .into()
+    );
     for record in ["start", "port", "sweep", "event", "histogram"] {
-        assert!(DOCUMENT.contains(&format!("| [`{record}`](#{record}) |")), "{record} is not in the first table");
+        assert!(
+            DOCUMENT.contains(&format!("| [`{record}`](#{record}) |")),
+            "{record} is not in the first table"
+        );
     }
 }
 
@@ -336,23 +511,50 @@ fn documented_link_rates_and_ticks_are_those_of_the_code() {
     let rates = rows("Link rates");
     assert_eq!(rates.len(), 9);
     for row in rates {
-        let lane = LinkRate::new("1x", row[0]).data_gbps().unwrap_or_else(|| panic!("{row:?}"));
-        assert!((lane - row[1].parse::<f64>().unwrap()).abs() < 1e-6, "{row:?}: {lane}");
+        let lane = LinkRate::new("1x", row[0])
+            .data_gbps()
+            .unwrap_or_else(|| panic!("{row:?}"));
+        assert!(
+            (lane - row[1].parse::<f64>().unwrap()).abs() < 1e-6,
+            "{row:?}: {lane}"
+        );
     }
     // The section has two tables. This is the one with five columns, without the column names.
-    let families: Vec<_> = rows("Derived values").into_iter().filter(|row| row.len() == 5).skip(1).collect();
+    let families: Vec<_> = rows("Derived values")
+        .into_iter()
+        .filter(|row| row.len() == 5)
+        .skip(1)
+        .collect();
     let is_in = |cell: &str, id: u32| {
-        cell.starts_with("any") || cell.split(", ").any(|id_text| u32::from_str_radix(id_text.trim_start_matches("0x"), 16) == Ok(id))
+        cell.starts_with("any")
+            || cell
+                .split(", ")
+                .any(|id_text| u32::from_str_radix(id_text.trim_start_matches("0x"), 16) == Ok(id))
     };
-    for (vendor_id, device_id) in [0x2c9, 0x258b, 0x8f1, 0x66a].into_iter().flat_map(|vendor| (0..=u16::MAX).map(move |id| (vendor, id))) {
-        let row = families.iter().find(|row| is_in(row[1], vendor_id) && is_in(row[2], device_id.into())).unwrap();
+    for (vendor_id, device_id) in [0x2c9, 0x258b, 0x8f1, 0x66a]
+        .into_iter()
+        .flat_map(|vendor| (0..=u16::MAX).map(move |id| (vendor, id)))
+    {
+        let row = families
+            .iter()
+            .find(|row| is_in(row[1], vendor_id) && is_in(row[2], device_id.into()))
+            .unwrap();
         let of = match row[0] {
             "Tick + 1" => Some(TickOf::Port),
             "(Tick + 1) x lanes" => Some(TickOf::Lane),
             _ => None,
         };
-        let info = NodeInfo { kind: Some(NodeKind::Switch), vendor_id, device_id, ..NodeInfo::default() };
-        assert_eq!(TickOf::of(&info), of, "{vendor_id:#x} {device_id:#x}: {row:?}");
+        let info = NodeInfo {
+            kind: Some(NodeKind::Switch),
+            vendor_id,
+            device_id,
+            ..NodeInfo::default()
+        };
+        assert_eq!(
+            TickOf::of(&info),
+            of,
+            "{vendor_id:#x} {device_id:#x}: {row:?}"
+        );
     }
 }
 
@@ -365,19 +567,33 @@ fn columns<'a>(file: &'a str, table: &str) -> Vec<(&'a str, &'a str)> {
         depth += i32::from(character == '(') - i32::from(character == ')');
         character == ',' && depth == 0
     });
-    columns.map(|column| column.trim().split_once(' ').unwrap()).collect()
+    columns
+        .map(|column| column.trim().split_once(' ').unwrap())
+        .collect()
 }
 
 #[test]
 fn tables_of_clickhouse_have_the_fields_of_port_records() {
     let files = [
-        (include_str!("../../packaging/clickhouse/tables.sql"), "ibnet_port"),
-        (include_str!("../../packaging/clickhouse/nats.sql"), "ibnet_nats"),
+        (
+            include_str!("../../packaging/clickhouse/tables.sql"),
+            "ibnet_port",
+        ),
+        (
+            include_str!("../../packaging/clickhouse/nats.sql"),
+            "ibnet_nats",
+        ),
     ];
     for (file, table) in files {
         let columns = columns(file, table);
-        let found: Vec<_> = columns.iter().filter_map(|(name, kind)| Some((PortField::named(name)?, *kind))).collect();
-        assert!(found.iter().map(|(field, _)| *field).eq(PortField::fixed()), "{table}: {found:?}");
+        let found: Vec<_> = columns
+            .iter()
+            .filter_map(|(name, kind)| Some((PortField::named(name)?, *kind)))
+            .collect();
+        assert!(
+            found.iter().map(|(field, _)| *field).eq(PortField::fixed()),
+            "{table}: {found:?}"
+        );
         for (field, kind) in found {
             let expected = match (field, field.kind().unwrap()) {
                 (PortField::ts, _) => "Int64",

@@ -25,7 +25,13 @@ use crate::HANGS;
 const WAIT: Duration = Duration::from_millis(10);
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
-const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const TREE: FatTree = FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 /// A sweep of the ports of node00001 into the file `lines`, every 100 ms.
 struct Service {
@@ -49,8 +55,16 @@ fn plan(dir: &Path, samplers: &str) -> Vec<u8> {
 }
 
 fn plan_with(dir: &Path, samplers: &str, options: &[&str]) -> Vec<u8> {
-    let args = [&["--net", "net.p", "--samplers", samplers, "-o", "made.toml"], options].concat();
-    let made = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-gen")).current_dir(dir).args(args).output().unwrap();
+    let args = [
+        &["--net", "net.p", "--samplers", samplers, "-o", "made.toml"],
+        options,
+    ]
+    .concat();
+    let made = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-gen"))
+        .current_dir(dir)
+        .args(args)
+        .output()
+        .unwrap();
     assert!(made.status.success());
     fs::read(dir.join("made.toml")).unwrap()
 }
@@ -60,14 +74,24 @@ impl Service {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("net.p"), TREE.blueprint().ports_report()).unwrap();
         fs::write(dir.path().join("plan.toml"), plan(dir.path(), samplers)).unwrap();
-        let config =
-            "simulate = \"net.p\"\nassignments = \"plan.toml\"\nsampler = \"node00001\"\ninterval = \"100ms\"\noutput = \"lines\"\n";
+        let config = "simulate = \"net.p\"\nassignments = \"plan.toml\"\nsampler = \"node00001\"\ninterval = \"100ms\"\noutput = \"lines\"\n";
         fs::write(dir.path().join("ibnet.toml"), config).unwrap();
         prepare(dir.path());
         let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-        let command = command.current_dir(dir.path()).args(["-c", "ibnet.toml"]).envs(environment.iter().cloned());
-        let child = command.stderr(fs::File::create(dir.path().join("log")).unwrap()).stdin(Stdio::null()).spawn().unwrap();
-        Self { dir, child, records: RefCell::default() }
+        let command = command
+            .current_dir(dir.path())
+            .args(["-c", "ibnet.toml"])
+            .envs(environment.iter().cloned());
+        let child = command
+            .stderr(fs::File::create(dir.path().join("log")).unwrap())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            dir,
+            child,
+            records: RefCell::default(),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -83,13 +107,19 @@ impl Service {
     /// Reads the records that are new in the file, up to the last complete line.
     fn read(&self) {
         let (end, records) = &mut *self.records.borrow_mut();
-        let Ok(mut file) = fs::File::open(self.path("lines")) else { return };
+        let Ok(mut file) = fs::File::open(self.path("lines")) else {
+            return;
+        };
         file.seek(SeekFrom::Start(*end)).unwrap();
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         let whole = text.rfind('\n').map_or("", |last| &text[..=last]);
         *end += whole.len() as u64;
-        records.extend(whole.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))));
+        records.extend(
+            whole
+                .lines()
+                .map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))),
+        );
     }
 
     /// Waits until a condition holds, and returns the records.
@@ -103,7 +133,10 @@ impl Service {
             }
             std::thread::sleep(WAIT);
         }
-        panic!("{what}: not seen; the log: {}", fs::read_to_string(self.path("log")).unwrap());
+        panic!(
+            "{what}: not seen; the log: {}",
+            fs::read_to_string(self.path("log")).unwrap()
+        );
     }
 
     /// Waits for this number of `reload` events and two slots after the last; returns their
@@ -111,9 +144,17 @@ impl Service {
     #[track_caller]
     fn reloads(&self, count: usize) -> Vec<String> {
         let after = |lines: &[Line]| {
-            let last = lines.iter().rposition(|line| matches!(line, Line::Event(event) if event.event == "reload"));
+            let last = lines
+                .iter()
+                .rposition(|line| matches!(line, Line::Event(event) if event.event == "reload"));
             details(lines).len() >= count
-                && last.is_some_and(|last| lines[last..].iter().filter(|line| matches!(line, Line::Sweep(_))).count() >= 2)
+                && last.is_some_and(|last| {
+                    lines[last..]
+                        .iter()
+                        .filter(|line| matches!(line, Line::Sweep(_)))
+                        .count()
+                        >= 2
+                })
         };
         let reported = details(&self.wait("a reload", after));
         assert_eq!(reported.len(), count, "{reported:?}");
@@ -129,13 +170,27 @@ impl Service {
     /// Replaces a file by a FIFO without a writer. It blocks its readers, as a network file system
     /// does whose server is gone.
     fn block(&self, name: &str) {
-        assert!(Command::new("mkfifo").arg(self.path("beside")).status().unwrap().success());
+        assert!(
+            Command::new("mkfifo")
+                .arg(self.path("beside"))
+                .status()
+                .unwrap()
+                .success()
+        );
         fs::rename(self.path("beside"), self.path(name)).unwrap();
     }
 
     /// Sends a signal. The process was not reaped yet, so its number is not reused.
     fn signal(&self, name: &str) {
-        let kill = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &self.child.id().to_string()]).status().unwrap();
+        let kill = Command::new("sh")
+            .args([
+                "-c",
+                "kill -s \"$0\" \"$1\"",
+                name,
+                &self.child.id().to_string(),
+            ])
+            .status()
+            .unwrap();
         assert!(kill.success());
     }
 
@@ -153,7 +208,13 @@ impl Service {
 }
 
 fn details(lines: &[Line]) -> Vec<String> {
-    let reload = |line: &Line| if let Line::Event(event) = line { (event.event == "reload").then(|| event.detail.clone()) } else { None };
+    let reload = |line: &Line| {
+        if let Line::Event(event) = line {
+            (event.event == "reload").then(|| event.detail.clone())
+        } else {
+            None
+        }
+    };
     lines.iter().filter_map(reload).collect()
 }
 
@@ -165,42 +226,82 @@ fn slots(lines: &[Line]) -> BTreeMap<u64, BTreeSet<(Guid, PortNum)>> {
     let mut sweeps = BTreeMap::new();
     for line in lines {
         match line {
-            Line::Port(port) => assert!(slots.entry(port.slot).or_default().insert((port.guid, port.port)), "{port:?} twice"),
+            Line::Port(port) => assert!(
+                slots
+                    .entry(port.slot)
+                    .or_default()
+                    .insert((port.guid, port.port)),
+                "{port:?} twice"
+            ),
             Line::Sweep(sweep) => {
                 let other = sweeps.insert(sweep.slot, sweep.slots_missed);
                 assert!(other.is_none(), "slot {} twice", sweep.slot);
-                assert_eq!(slots.get(&sweep.slot).map_or(0, BTreeSet::len), sweep.ports as usize);
+                assert_eq!(
+                    slots.get(&sweep.slot).map_or(0, BTreeSet::len),
+                    sweep.ports as usize
+                );
             }
             _ => {}
         }
     }
     for ((last, _), (slot, missed)) in sweeps.iter().zip(sweeps.iter().skip(1)) {
-        assert_eq!(*slot, last + 1 + missed, "after slot {last}, {missed} missed: {sweeps:?}");
+        assert_eq!(
+            *slot,
+            last + 1 + missed,
+            "after slot {last}, {missed} missed: {sweeps:?}"
+        );
     }
     slots
 }
 
 fn starts(lines: &[Line]) -> Vec<&strict::Start> {
-    lines.iter().filter_map(|line| if let Line::Start(start) = line { Some(start) } else { None }).collect()
+    lines
+        .iter()
+        .filter_map(|line| {
+            if let Line::Start(start) = line {
+                Some(start)
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 /// Returns the records of ports that answered in time, in this slot and in the slot before.
 fn ok_in_two_slots(lines: &[Line]) -> impl Iterator<Item = &strict::Port> {
     let mut before: BTreeMap<(Guid, PortNum), u64> = BTreeMap::new();
-    let ports = lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None });
+    let ports = lines.iter().filter_map(|line| {
+        if let Line::Port(port) = line {
+            Some(&**port)
+        } else {
+            None
+        }
+    });
     ports
         .filter(|port| port.status == "ok")
-        .filter(move |port| before.insert((port.guid, port.port), port.slot).is_some_and(|slot| slot + 1 == port.slot))
+        .filter(move |port| {
+            before
+                .insert((port.guid, port.port), port.slot)
+                .is_some_and(|slot| slot + 1 == port.slot)
+        })
 }
 
 /// Returns the number of the slot at the present time.
 fn slot_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64 / 100
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_millis() as u64
+        / 100
 }
 
 /// Returns whether two slots have ended.
 fn two_slots(lines: &[Line]) -> bool {
-    lines.iter().filter(|line| matches!(line, Line::Sweep(_))).count() >= 2
+    lines
+        .iter()
+        .filter(|line| matches!(line, Line::Sweep(_)))
+        .count()
+        >= 2
 }
 
 #[test]
@@ -210,14 +311,34 @@ fn new_plan_takes_effect_at_a_slot_border_without_losing_a_slot() {
     let all = plan(service.dir.path(), "node00001");
     service.replace("plan.toml", &all);
     let reported = service.reloads(1);
-    assert!(reported[0].starts_with(&format!("taken: 20 ports, assignments with SHA-256 {}", sha256_hex(&all))), "{reported:?}");
+    assert!(
+        reported[0].starts_with(&format!(
+            "taken: 20 ports, assignments with SHA-256 {}",
+            sha256_hex(&all)
+        )),
+        "{reported:?}"
+    );
     let (lines, log) = service.stop();
     let slots = slots(&lines);
     let counts: Vec<usize> = slots.values().map(BTreeSet::len).collect();
     let first = counts[0];
-    assert!(first < 20 && counts.iter().skip_while(|count| **count == first).all(|count| *count == 20), "{counts:?}");
+    assert!(
+        first < 20
+            && counts
+                .iter()
+                .skip_while(|count| **count == first)
+                .all(|count| *count == 20),
+        "{counts:?}"
+    );
     let starts = starts(&lines);
-    assert_eq!((starts.len(), starts[1].ports, starts[1].assignments_sha256.clone()), (2, 20, Some(sha256_hex(&all))));
+    assert_eq!(
+        (
+            starts.len(),
+            starts[1].ports,
+            starts[1].assignments_sha256.clone()
+        ),
+        (2, 20, Some(sha256_hex(&all)))
+    );
     let place = |of: &dyn Fn(&Line) -> bool| lines.iter().rposition(of).expect("it is there");
     let start = place(&|line| matches!(line, Line::Start(_)));
     assert!(
@@ -229,8 +350,16 @@ fn new_plan_takes_effect_at_a_slot_border_without_losing_a_slot() {
 
 /// Returns the role, the slot and the number of ports of each `sweep` record.
 fn sweeps(lines: &[Line]) -> Vec<(String, u64, u32)> {
-    let sweep =
-        |line: &Line| if let Line::Sweep(Sweep { role, slot, ports, .. }) = line { Some((role.clone(), *slot, *ports)) } else { None };
+    let sweep = |line: &Line| {
+        if let Line::Sweep(Sweep {
+            role, slot, ports, ..
+        }) = line
+        {
+            Some((role.clone(), *slot, *ports))
+        } else {
+            None
+        }
+    };
     lines.iter().filter_map(sweep).collect()
 }
 
@@ -239,21 +368,44 @@ fn sweeps(lines: &[Line]) -> Vec<(String, u64, u32)> {
 #[test]
 fn secondary_changes_to_a_new_plan_one_slot_after_the_primary() {
     let redundant = |dir: &Path, samplers: &str| plan_with(dir, samplers, &["--redundancy", "2"]);
-    let service = Service::start("node00001", &[], |dir| fs::write(dir.join("plan.toml"), redundant(dir, "node00001,node00004")).unwrap());
+    let service = Service::start("node00001", &[], |dir| {
+        fs::write(dir.join("plan.toml"), redundant(dir, "node00001,node00004")).unwrap()
+    });
     // The plans differ in the numbers of ports.
     let slots = |lines: &[Line], name: &str, is_old: bool| -> Vec<u64> {
         let sweeps = sweeps(lines).into_iter();
-        sweeps.filter(|(role, _, ports)| role == name && (*ports == 10) == is_old).map(|(_, slot, _)| slot).collect()
+        sweeps
+            .filter(|(role, _, ports)| role == name && (*ports == 10) == is_old)
+            .map(|(_, slot, _)| slot)
+            .collect()
     };
-    let both = |lines: &[Line], is_old: bool| ["primary", "secondary"].iter().all(|name| !slots(lines, name, is_old).is_empty());
+    let both = |lines: &[Line], is_old: bool| {
+        ["primary", "secondary"]
+            .iter()
+            .all(|name| !slots(lines, name, is_old).is_empty())
+    };
     service.wait("both roles", |lines| both(lines, true));
-    service.replace("plan.toml", &redundant(service.dir.path(), "node00001,node00004,node00006"));
+    service.replace(
+        "plan.toml",
+        &redundant(service.dir.path(), "node00001,node00004,node00006"),
+    );
     service.wait("both roles with the new plan", |lines| both(lines, false));
     let (lines, _) = service.stop();
-    let change = |name: &str| (slots(&lines, name, true).pop().unwrap(), slots(&lines, name, false)[0]);
+    let change = |name: &str| {
+        (
+            slots(&lines, name, true).pop().unwrap(),
+            slots(&lines, name, false)[0],
+        )
+    };
     let (primary, secondary) = (change("primary"), change("secondary"));
-    assert!(primary.0 < primary.1 && secondary.0 < secondary.1, "{primary:?}, {secondary:?}");
-    assert!(secondary.1 >= primary.0 + 2, "last slot with the old plan and first one with the new one: {primary:?}, {secondary:?}");
+    assert!(
+        primary.0 < primary.1 && secondary.0 < secondary.1,
+        "{primary:?}, {secondary:?}"
+    );
+    assert!(
+        secondary.1 >= primary.0 + 2,
+        "last slot with the old plan and first one with the new one: {primary:?}, {secondary:?}"
+    );
 }
 
 #[test]
@@ -267,17 +419,32 @@ fn broken_files_are_refused_with_the_line_and_the_old_plan_stays() {
     service.reloads(1);
     service.signal("HUP");
     for refused in service.reloads(2) {
-        assert!(refused.starts_with("refused, all goes on as before: cannot read plan.toml:"), "{refused}");
+        assert!(
+            refused.starts_with("refused, all goes on as before: cannot read plan.toml:"),
+            "{refused}"
+        );
     }
     // The complete file, without a signal.
     service.replace("plan.toml", &whole);
     assert!(service.reloads(3)[2].starts_with("taken: 20 ports"));
     let config = fs::read_to_string(service.path("ibnet.toml")).unwrap();
     for (text, message) in [
-        (format!("{config}windwo = 9\n"), "ibnet.toml:6: cannot use windwo: there is no such key"),
-        (format!("{config}window = 999\n"), "ibnet.toml:6: cannot use window: expected a number from 1 to 128 (found \"999\")"),
-        (format!("{config}cpus = [1000]\n"), "cannot use cpus: a thread cannot run on CPU 1000"),
-        (config.replace("\"lines\"", "\"other\""), "cannot change output while sweeping"),
+        (
+            format!("{config}windwo = 9\n"),
+            "ibnet.toml:6: cannot use windwo: there is no such key",
+        ),
+        (
+            format!("{config}window = 999\n"),
+            "ibnet.toml:6: cannot use window: expected a number from 1 to 128 (found \"999\")",
+        ),
+        (
+            format!("{config}cpus = [1000]\n"),
+            "cannot use cpus: a thread cannot run on CPU 1000",
+        ),
+        (
+            config.replace("\"lines\"", "\"other\""),
+            "cannot change output while sweeping",
+        ),
         (config.replace("node00001", "node00009"), "node00009"),
         (config.replace("plan.toml", "nosuch.toml"), "nosuch.toml"),
     ] {
@@ -285,23 +452,39 @@ fn broken_files_are_refused_with_the_line_and_the_old_plan_stays() {
         service.replace("ibnet.toml", text.as_bytes());
         let reported = service.reloads(before + 1);
         let last = reported.last().unwrap();
-        assert!(last.starts_with("refused, all goes on as before: ") && last.contains(message), "{reported:?}");
+        assert!(
+            last.starts_with("refused, all goes on as before: ") && last.contains(message),
+            "{reported:?}"
+        );
     }
     let (lines, log) = service.stop();
     let slots = slots(&lines);
-    assert!(slots.values().all(|of_slot| *of_slot == ports || of_slot.len() == 20));
+    assert!(
+        slots
+            .values()
+            .all(|of_slot| *of_slot == ports || of_slot.len() == 20)
+    );
     assert!(log.contains("WARN") && !log.contains("panicked"), "{log}");
 }
 
 #[test]
 fn unchanged_worker_keeps_its_readings() {
     let service = Service::start("node00001,node00004", &[], |_| {});
-    service.wait("a port that answers in two consecutive slots", |lines| ok_in_two_slots(lines).next().is_some());
+    service.wait("a port that answers in two consecutive slots", |lines| {
+        ok_in_two_slots(lines).next().is_some()
+    });
     // Another comment: the file differs, but not for this sampler.
-    let same = [fs::read(service.path("plan.toml")).unwrap(), b"# seen\n".to_vec()].concat();
+    let same = [
+        fs::read(service.path("plan.toml")).unwrap(),
+        b"# seen\n".to_vec(),
+    ]
+    .concat();
     service.replace("plan.toml", &same);
     let reported = service.reloads(1);
-    assert!(reported[0].ends_with("go on as before: 1, that begin anew: 0"), "{reported:?}");
+    assert!(
+        reported[0].ends_with("go on as before: 1, that begin anew: 0"),
+        "{reported:?}"
+    );
     service.signal("HUP");
     assert_eq!(service.reloads(2)[1], reported[0]);
     // The interval is a key of all workers.
@@ -310,12 +493,21 @@ fn unchanged_worker_keeps_its_readings() {
     assert!(service.reloads(3)[2].ends_with("go on as before: 0, that begin anew: 1"));
     let (lines, _) = service.stop();
     let starts = starts(&lines);
-    let found: Vec<_> = starts.iter().map(|start| (start.interval_ns, start.assignments_sha256.clone().unwrap())).collect();
+    let found: Vec<_> = starts
+        .iter()
+        .map(|start| (start.interval_ns, start.assignments_sha256.clone().unwrap()))
+        .collect();
     let sha256 = sha256_hex(&same);
-    assert_eq!((found.len(), &found[1], &found[2]), (3, &(100_000_000, sha256.clone()), &(200_000_000, sha256)));
+    assert_eq!(
+        (found.len(), &found[1], &found[2]),
+        (3, &(100_000_000, sha256.clone()), &(200_000_000, sha256))
+    );
     // Until the third reload every port that answered in two consecutive slots has rates: no
     // reading was dropped.
-    let at = lines.iter().position(|line| matches!(line, Line::Start(start) if start.interval_ns == 200_000_000)).unwrap();
+    let at = lines
+        .iter()
+        .position(|line| matches!(line, Line::Start(start) if start.interval_ns == 200_000_000))
+        .unwrap();
     let mut compared = 0;
     for port in ok_in_two_slots(&lines[..at]) {
         assert!(port.dt_ns.is_some(), "{port:?}");
@@ -323,8 +515,15 @@ fn unchanged_worker_keeps_its_readings() {
     }
     assert!(compared > 0, "no port answered in two consecutive slots");
     // At the change of the interval the old slots end before the new ones begin.
-    let last_old = lines.iter().filter_map(|line| if let Line::Sweep(sweep) = line { Some(sweep.slot) } else { None });
-    let (old, new): (Vec<u64>, Vec<u64>) = last_old.partition(|slot| *slot > starts[2].slot * 3 / 2);
+    let last_old = lines.iter().filter_map(|line| {
+        if let Line::Sweep(sweep) = line {
+            Some(sweep.slot)
+        } else {
+            None
+        }
+    });
+    let (old, new): (Vec<u64>, Vec<u64>) =
+        last_old.partition(|slot| *slot > starts[2].slot * 3 / 2);
     assert!(old.last().unwrap() * 100 < new[0] * 200, "{old:?} {new:?}");
 }
 
@@ -339,7 +538,13 @@ fn service_manager_is_notified_of_readiness_slots_reloads_and_the_end() {
     assert!(until("READY=1").contains("STATUS=10 ports in each slot, by 1 HCA port\n"));
     let ready = slot_now();
     let lines = service.wait("the first slot", |lines| count_slots(lines) > 0);
-    let first = lines.iter().find_map(|line| if let Line::Sweep(sweep) = line { Some(sweep.slot) } else { None });
+    let first = lines.iter().find_map(|line| {
+        if let Line::Sweep(sweep) = line {
+            Some(sweep.slot)
+        } else {
+            None
+        }
+    });
     assert!(first.unwrap() <= ready, "a slot ended before");
     until("WATCHDOG=1");
     service.replace("plan.toml", &plan(service.dir.path(), "node00001"));
@@ -347,7 +552,10 @@ fn service_manager_is_notified_of_readiness_slots_reloads_and_the_end() {
     assert!(until("READY=1").contains("STATUS=20 ports"));
     service.replace("plan.toml", b"version = 1\n");
     until("RELOADING=1");
-    assert!(until("READY=1").contains("STATUS=20 ports"), "a refused plan changes nothing");
+    assert!(
+        until("READY=1").contains("STATUS=20 ports"),
+        "a refused plan changes nothing"
+    );
     until("WATCHDOG=1");
     service.signal("TERM");
     until("STOPPING=1");
@@ -368,11 +576,19 @@ impl Notifications {
         std::thread::spawn(move || {
             let mut message = [0; 4096];
             while let Ok(length) = socket.recv(&mut message)
-                && sender.send(String::from_utf8(message[..length].to_vec()).unwrap()).is_ok()
+                && sender
+                    .send(String::from_utf8(message[..length].to_vec()).unwrap())
+                    .is_ok()
             {}
         });
         let path = folder.join("notify").display().to_string();
-        (Self(messages), [("NOTIFY_SOCKET", path), ("WATCHDOG_USEC", "200000".to_owned())])
+        (
+            Self(messages),
+            [
+                ("NOTIFY_SOCKET", path),
+                ("WATCHDOG_USEC", "200000".to_owned()),
+            ],
+        )
     }
 
     fn next(&self) -> String {
@@ -383,19 +599,34 @@ impl Notifications {
     #[track_caller]
     fn until(&self, text: &str) -> String {
         let start = Instant::now();
-        let mut messages = std::iter::repeat_with(|| self.next()).take_while(|_| start.elapsed() < HANGS);
-        messages.find(|message| message.contains(text)).unwrap_or_else(|| panic!("no message has {text:?}"))
+        let mut messages =
+            std::iter::repeat_with(|| self.next()).take_while(|_| start.elapsed() < HANGS);
+        messages
+            .find(|message| message.contains(text))
+            .unwrap_or_else(|| panic!("no message has {text:?}"))
     }
 }
 
 /// Returns the number of ports of each slot before this record.
 fn ports_of_slots(lines: &[Line], end: usize) -> Vec<u32> {
-    lines[..end].iter().filter_map(|line| if let Line::Sweep(sweep) = line { Some(sweep.ports) } else { None }).collect()
+    lines[..end]
+        .iter()
+        .filter_map(|line| {
+            if let Line::Sweep(sweep) = line {
+                Some(sweep.ports)
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 /// Returns the number of slots that have ended.
 fn count_slots(lines: &[Line]) -> usize {
-    lines.iter().filter(|line| matches!(line, Line::Sweep(_))).count()
+    lines
+        .iter()
+        .filter(|line| matches!(line, Line::Sweep(_)))
+        .count()
 }
 
 #[test]
@@ -404,14 +635,19 @@ fn plan_that_is_replaced_right_after_the_start_is_taken() {
     let services: Vec<_> = [0, 2, 4, 8, 16, 32]
         .into_iter()
         .map(|ms| {
-            let service = Service::start("node00001,node00004", &[], |dir| fs::write(dir.join("all"), plan(dir, "node00001")).unwrap());
+            let service = Service::start("node00001,node00004", &[], |dir| {
+                fs::write(dir.join("all"), plan(dir, "node00001")).unwrap()
+            });
             std::thread::sleep(Duration::from_millis(ms));
             fs::rename(service.path("all"), service.path("plan.toml")).unwrap();
             service
         })
         .collect();
     for service in services {
-        service.wait("20 ports", |lines| matches!(lines.last(), Some(Line::Sweep(sweep)) if sweep.ports == 20));
+        service.wait(
+            "20 ports",
+            |lines| matches!(lines.last(), Some(Line::Sweep(sweep)) if sweep.ports == 20),
+        );
         slots(&service.stop().0);
     }
 }
@@ -423,19 +659,35 @@ fn blocked_plan_delays_neither_slots_nor_signals() {
     let service = Service::start("node00001,node00004", &environment, |_| {});
     service.wait("the second slot", two_slots);
     service.block("plan.toml");
-    let count = |details: &[String], start: &str| details.iter().filter(|detail| detail.starts_with(start)).count();
-    service.wait("the report", |lines| count(&details(lines), "hangs, all goes on as before: reading plan.toml") == 1);
+    let count = |details: &[String], start: &str| {
+        details
+            .iter()
+            .filter(|detail| detail.starts_with(start))
+            .count()
+    };
+    service.wait("the report", |lines| {
+        count(
+            &details(lines),
+            "hangs, all goes on as before: reading plan.toml",
+        ) == 1
+    });
     manager.until("a reload hangs: reading plan.toml");
     // Further requests are combined, and reported once.
     (0..3).for_each(|_| service.signal("HUP"));
     let again = "requested again, but the last one hangs: reading plan.toml";
-    let before = service.wait("the second report", |lines| count(&details(lines), again) == 1);
-    let after = service.wait("more slots", |lines| count_slots(lines) > count_slots(&before) + 5);
+    let before = service.wait("the second report", |lines| {
+        count(&details(lines), again) == 1
+    });
+    let after = service.wait("more slots", |lines| {
+        count_slots(lines) > count_slots(&before) + 5
+    });
     assert_eq!(count(&details(&after), again), 1);
     manager.until("WATCHDOG=1");
     // A file that can be read ends the wait.
     service.replace("plan.toml", &plan(service.dir.path(), "node00001"));
-    service.wait("the new plan", |lines| count(&details(lines), "taken: 20 ports") == 1);
+    service.wait("the new plan", |lines| {
+        count(&details(lines), "taken: 20 ports") == 1
+    });
     manager.until("STATUS=20 ports in each slot, by 1 HCA port\n");
     let (lines, log) = service.stop();
     slots(&lines);
@@ -463,9 +715,16 @@ fn host_that_a_new_plan_omits_stops_and_waits_for_a_plan_that_names_it() {
     let with = fs::read(service.path("plan.toml")).unwrap();
     service.replace("plan.toml", &plan(service.dir.path(), "node00004"));
     let stopped = "stopped, waiting for assignments that name this sampler: cannot find the sampler `node00001`";
-    service.wait("the event", |lines| details(lines).iter().any(|detail| detail.starts_with(stopped)));
+    service.wait("the event", |lines| {
+        details(lines)
+            .iter()
+            .any(|detail| detail.starts_with(stopped))
+    });
     let status = manager.until("STATUS=waiting for assignments");
-    assert!(status.contains("READY=1") && status.contains("`node00001`"), "{status}");
+    assert!(
+        status.contains("READY=1") && status.contains("`node00001`"),
+        "{status}"
+    );
     // No further slot starts while the program reports that it is alive.
     let waits = slot_now();
     (0..2).for_each(|_| drop(manager.until("WATCHDOG=1")));
@@ -473,21 +732,44 @@ fn host_that_a_new_plan_omits_stops_and_waits_for_a_plan_that_names_it() {
     service.replace("plan.toml", b"version = 1\n[[sampler]]\n");
     manager.until("RELOADING=1");
     let status = manager.until("READY=1");
-    assert!(status.contains("STATUS=waiting for assignments"), "{status}");
+    assert!(
+        status.contains("STATUS=waiting for assignments"),
+        "{status}"
+    );
     let named = slot_now();
     service.replace("plan.toml", &with);
-    let last_start = |lines: &[Line]| lines.iter().rposition(|line| matches!(line, Line::Start(_))).unwrap();
-    service.wait("slots", |lines| starts(lines).len() == 2 && count_slots(&lines[last_start(lines)..]) > 2);
+    let last_start = |lines: &[Line]| {
+        lines
+            .iter()
+            .rposition(|line| matches!(line, Line::Start(_)))
+            .unwrap()
+    };
+    service.wait("slots", |lines| {
+        starts(lines).len() == 2 && count_slots(&lines[last_start(lines)..]) > 2
+    });
     manager.until("ports in each slot");
     let (lines, log) = service.stop();
     assert_eq!(starts(&lines).len(), 2);
     let ports = ports_of_slots(&lines, last_start(&lines));
     assert!(ports.windows(2).all(|pair| pair[0] == pair[1]), "{ports:?}");
     // The slots of the other host's time are neither run nor reported as missed.
-    let sweeps: Vec<_> = lines.iter().filter_map(|line| if let Line::Sweep(sweep) = line { Some(sweep) } else { None }).collect();
-    let (old, new): (Vec<&Sweep>, Vec<_>) = sweeps.into_iter().partition(|sweep| sweep.slot <= waits);
+    let sweeps: Vec<_> = lines
+        .iter()
+        .filter_map(|line| {
+            if let Line::Sweep(sweep) = line {
+                Some(sweep)
+            } else {
+                None
+            }
+        })
+        .collect();
+    let (old, new): (Vec<&Sweep>, Vec<_>) =
+        sweeps.into_iter().partition(|sweep| sweep.slot <= waits);
     let first = new[0];
-    assert!(!old.is_empty() && first.slot >= named && first.slots_missed <= first.slot - named, "{first:?} after {waits}, {named}");
+    assert!(
+        !old.is_empty() && first.slot >= named && first.slots_missed <= first.slot - named,
+        "{first:?} after {waits}, {named}"
+    );
     assert!(log.contains("refused, all goes on as before"), "{log}");
 }
 
@@ -496,7 +778,11 @@ fn program_that_waits_for_a_plan_ends_at_a_signal() {
     let service = Service::start("node00001,node00004", &[], |_| {});
     service.wait("the second slot", two_slots);
     service.replace("plan.toml", &plan(service.dir.path(), "node00004"));
-    let before = service.wait("the event", |lines| details(lines).iter().any(|detail| detail.starts_with("stopped")));
+    let before = service.wait("the event", |lines| {
+        details(lines)
+            .iter()
+            .any(|detail| detail.starts_with("stopped"))
+    });
     // The second plan does not name the host either.
     service.signal("HUP");
     let (lines, _) = service.stop();
@@ -506,11 +792,18 @@ fn program_that_waits_for_a_plan_ends_at_a_signal() {
 /// Returns the lines of `/proc/PID/net` for the sockets of a process, found by their inodes.
 fn listening(pid: u32) -> Vec<String> {
     let folder = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
-    let links: Vec<String> =
-        folder.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()).map(|link| link.display().to_string()).collect();
-    let own: BTreeSet<&str> = links.iter().filter_map(|link| link.strip_prefix("socket:[")?.strip_suffix(']')).collect();
+    let links: Vec<String> = folder
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+        .map(|link| link.display().to_string())
+        .collect();
+    let own: BTreeSet<&str> = links
+        .iter()
+        .filter_map(|link| link.strip_prefix("socket:[")?.strip_suffix(']'))
+        .collect();
     let mut found = Vec::new();
-    for table in ["tcp", "tcp6", "udp", "udp6", "raw", "raw6", "packet", "unix"] {
+    for table in [
+        "tcp", "tcp6", "udp", "udp6", "raw", "raw6", "packet", "unix",
+    ] {
         let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
         found.extend(
             text.lines()
@@ -528,10 +821,19 @@ fn no_socket_listens_by_default() {
     service.wait("the second slot", two_slots);
     // The only sockets are the unnamed pair for signals within the process.
     let sockets = listening(service.child.id());
-    assert!(sockets.iter().all(|socket| socket.starts_with("unix: ") && !socket.contains('/') && !socket.contains('@')), "{sockets:?}");
+    assert!(
+        sockets.iter().all(|socket| socket.starts_with("unix: ")
+            && !socket.contains('/')
+            && !socket.contains('@')),
+        "{sockets:?}"
+    );
     // The test detects a listener.
     let _listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    assert!(listening(std::process::id()).iter().any(|socket| socket.starts_with("tcp: ")));
+    assert!(
+        listening(std::process::id())
+            .iter()
+            .any(|socket| socket.starts_with("tcp: "))
+    );
     service.stop();
 }
 
@@ -543,12 +845,31 @@ fn slots_missed_during_a_stop_of_three_seconds_are_counted_and_not_run() {
     std::thread::sleep(Duration::from_secs(3));
     service.signal("CONT");
     let has_missed = |line: &Line| matches!(line, Line::Sweep(sweep) if sweep.slots_missed >= 20);
-    service.wait("the missed slots", |lines| lines.iter().rposition(has_missed).is_some_and(|at| two_slots(&lines[at..])));
+    service.wait("the missed slots", |lines| {
+        lines
+            .iter()
+            .rposition(has_missed)
+            .is_some_and(|at| two_slots(&lines[at..]))
+    });
     let (lines, _) = service.stop();
     // Slots are consecutive except for the missed ones, and each ran in its own time, not all at
     // once.
     slots(&lines);
-    let ports = lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(port) } else { None });
-    assert!(ports.filter(|port| port.status == "ok").all(|port| port.ts / 100_000_000 >= port.slot));
-    assert!(lines.iter().any(|line| matches!(line, Line::Event(event) if event.event == "slot_missed")));
+    let ports = lines.iter().filter_map(|line| {
+        if let Line::Port(port) = line {
+            Some(port)
+        } else {
+            None
+        }
+    });
+    assert!(
+        ports
+            .filter(|port| port.status == "ok")
+            .all(|port| port.ts / 100_000_000 >= port.slot)
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| matches!(line, Line::Event(event) if event.event == "slot_missed"))
+    );
 }

@@ -13,7 +13,13 @@ use ibnet::topology::synthetic::FatTree;
 /// A text that is in no other place than the secrets.
 const CANARY: &str = "zq7CANARYxk42pw";
 
-const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const TREE: FatTree = FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 /// Returns a folder with a net file, and with a file `secret` that has the canary.
 fn folder() -> tempfile::TempDir {
@@ -29,7 +35,13 @@ fn folder() -> tempfile::TempDir {
 fn run(dir: &Path, config: &str, args: &[&str]) -> String {
     fs::write(dir.join("ibnet.toml"), config).unwrap();
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-    let output = command.current_dir(dir).args(["-c", "ibnet.toml"]).args(args).env("RUST_LOG", "trace").output().unwrap();
+    let output = command
+        .current_dir(dir)
+        .args(["-c", "ibnet.toml"])
+        .args(args)
+        .env("RUST_LOG", "trace")
+        .output()
+        .unwrap();
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
 }
 
@@ -53,20 +65,30 @@ fn password_in_an_address_is_refused_and_never_shown() {
             assert!(!text.contains(CANARY), "{args:?}: {text}");
         }
         let text = run(dir.path(), &config, &["check"]);
-        assert!(text.contains("fail  configuration") && !text.contains(CANARY), "{text}");
+        assert!(
+            text.contains("fail  configuration") && !text.contains(CANARY),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn secret_of_a_file_is_in_no_output() {
     let dir = folder();
-    let config =
-        "simulate = \"net.p\"\ninterval = \"50ms\"\noutput = \"lines\"\n[metrics]\nlisten = \"127.0.0.1:0\"\npassword_file = \"secret\"\n";
-    for args in [&["--print-config"][..], &["--sweeps", "2", "--summary"], &["check"]] {
+    let config = "simulate = \"net.p\"\ninterval = \"50ms\"\noutput = \"lines\"\n[metrics]\nlisten = \"127.0.0.1:0\"\npassword_file = \"secret\"\n";
+    for args in [
+        &["--print-config"][..],
+        &["--sweeps", "2", "--summary"],
+        &["check"],
+    ] {
         let text = run(dir.path(), config, args);
         assert!(!text.contains(CANARY), "{text}");
     }
-    assert!(!fs::read_to_string(dir.path().join("lines")).unwrap().contains(CANARY));
+    assert!(
+        !fs::read_to_string(dir.path().join("lines"))
+            .unwrap()
+            .contains(CANARY)
+    );
     // A secret that cannot be used is not in the error.
     fs::write(dir.path().join("secret"), format!("{CANARY} {CANARY}\n")).unwrap();
     let text = run(dir.path(), config, &["--sweeps", "1"]);
@@ -100,26 +122,55 @@ fn password_goes_to_the_server_only() {
             "simulate = \"net.p\"\ninterval = \"50ms\"\ndrain = \"500ms\"\n[[output]]\ntype = \"nats\"\nserver = \"nats://127.0.0.1:{port}\"\n{user}password_file = \"secret\"\n"
         )
     };
-    fs::write(dir.path().join("ibnet.toml"), config("user = \"someone\"\n")).unwrap();
+    fs::write(
+        dir.path().join("ibnet.toml"),
+        config("user = \"someone\"\n"),
+    )
+    .unwrap();
     let log = fs::File::create(dir.path().join("log")).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-    command.current_dir(dir.path()).args(["-c", "ibnet.toml"]).env("RUST_LOG", "trace");
-    let mut child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+    command
+        .current_dir(dir.path())
+        .args(["-c", "ibnet.toml"])
+        .env("RUST_LOG", "trace");
+    let mut child = command
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap();
     let connect = server.join().unwrap();
-    assert!(Command::new("sh").args(["-c", "kill -s TERM \"$0\"", &child.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("sh")
+            .args(["-c", "kill -s TERM \"$0\"", &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
     child.wait().unwrap();
-    assert!(connect.contains(&format!("\"user\":\"someone\",\"pass\":\"{CANARY}-password\"")), "{connect}");
+    assert!(
+        connect.contains(&format!(
+            "\"user\":\"someone\",\"pass\":\"{CANARY}-password\""
+        )),
+        "{connect}"
+    );
     let with_user = fs::read_to_string(dir.path().join("log")).unwrap();
     // Without a user, and without the server.
     let without_user = run(dir.path(), &config(""), &["--sweeps", "3"]);
     for text in [with_user, without_user] {
-        assert!(text.contains("nats://127.0.0.1") && !text.contains(CANARY), "{text}");
+        assert!(
+            text.contains("nats://127.0.0.1") && !text.contains(CANARY),
+            "{text}"
+        );
     }
 }
 
 /// Starts a sweep without a limit of core dumps, waits for its first record, and aborts it.
 fn aborted(dir: &Path, metrics: &str) -> ExitStatus {
-    fs::write(dir.join("ibnet.toml"), format!("simulate = \"net.p\"\ninterval = \"50ms\"\n{metrics}")).unwrap();
+    fs::write(
+        dir.join("ibnet.toml"),
+        format!("simulate = \"net.p\"\ninterval = \"50ms\"\n{metrics}"),
+    )
+    .unwrap();
     let command = "ulimit -c unlimited; exec \"$0\" -c ibnet.toml";
     let mut child: Child = Command::new("sh")
         .current_dir(dir)
@@ -129,20 +180,35 @@ fn aborted(dir: &Path, metrics: &str) -> ExitStatus {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     assert!(line.contains("\"start\""), "{line}");
-    assert!(Command::new("sh").args(["-c", "kill -s ABRT \"$0\"", &child.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("sh")
+            .args(["-c", "kill -s ABRT \"$0\"", &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
     child.wait().unwrap()
 }
 
 #[test]
 fn process_with_a_secret_writes_no_core_dump() {
     let dir = folder();
-    let with_secret = aborted(dir.path(), "[metrics]\nlisten = \"127.0.0.1:0\"\npassword_file = \"secret\"\n");
-    assert_eq!((with_secret.signal(), with_secret.core_dumped()), (Some(6), false));
+    let with_secret = aborted(
+        dir.path(),
+        "[metrics]\nlisten = \"127.0.0.1:0\"\npassword_file = \"secret\"\n",
+    );
+    assert_eq!(
+        (with_secret.signal(), with_secret.core_dumped()),
+        (Some(6), false)
+    );
     let without_secret = aborted(dir.path(), "");
     if !without_secret.core_dumped() {
         // The test runner would capture the output of `eprintln!`.
-        let _ = std::io::stderr().write_all(b"SKIPPED: this host writes no core dumps; their absence proves nothing\n");
+        let _ = std::io::stderr()
+            .write_all(b"SKIPPED: this host writes no core dumps; their absence proves nothing\n");
     }
 }

@@ -12,7 +12,13 @@ pub(crate) const SWEEP: &str = env!("CARGO_BIN_EXE_ibnet-sweep");
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
-pub(crate) const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+pub(crate) const TREE: FatTree = FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 /// A directory with a small fabric in `net.p`.
 pub(crate) fn small() -> tempfile::TempDir {
@@ -51,13 +57,25 @@ pub(crate) fn jq() -> Option<PathBuf> {
 fn find(ours: &str, name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).filter(|_| !name.is_empty());
-    let installed = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("out/tools").join(ours);
+    let installed = folders
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file());
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("out/tools")
+        .join(ours);
     let found = installed.or_else(|| ours.is_file().then_some(ours.clone()));
     if found.is_none() {
-        assert!(std::env::var_os("IBNET_REQUIRE_IBSIM").is_none(), "{} is missing: run `make deps tools`", ours.display());
+        assert!(
+            std::env::var_os("IBNET_REQUIRE_IBSIM").is_none(),
+            "{} is missing: run `make deps tools`",
+            ours.display()
+        );
         // The test runner would capture the output of `eprintln!`.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {} is missing; `make deps tools` fetches it", ours.display());
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: {} is missing; `make deps tools` fetches it",
+            ours.display()
+        );
     }
     found
 }
@@ -67,8 +85,14 @@ fn find(ours: &str, name: &str) -> Option<PathBuf> {
 pub(crate) fn built(path: PathBuf) -> Option<PathBuf> {
     let found = path.is_file().then_some(path);
     if found.is_none() {
-        assert!(std::env::var_os("IBNET_REQUIRE_IBSIM").is_none(), "build the whole workspace: `cargo build --workspace`");
-        let _ = writeln!(std::io::stderr(), "SKIPPED: ibnet-view is missing; `cargo build --workspace` builds it");
+        assert!(
+            std::env::var_os("IBNET_REQUIRE_IBSIM").is_none(),
+            "build the whole workspace: `cargo build --workspace`"
+        );
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: ibnet-view is missing; `cargo build --workspace` builds it"
+        );
     }
     found
 }

@@ -10,7 +10,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::recording::Disturbance;
-use crate::{HOSTS, assert_disturbed, assert_equal, faults, files, lines, option, plan, record, slurm, stop, times, value, view};
+use crate::{
+    HOSTS, assert_disturbed, assert_equal, faults, files, lines, option, plan, record, slurm, stop,
+    times, value, view,
+};
 
 /// Part of each configuration: the traffic.
 const INCAST: &str = r#"
@@ -42,14 +45,37 @@ impl Found<'_> {
     fn assert_recomputed(&self, name: &str) -> (TempDir, Vec<PathBuf>) {
         let (folder, view) = (tempfile::tempdir().unwrap(), view());
         let dir: &Path = folder.path();
-        let plans: Vec<String> = self.samplers.iter().map(|samplers| plan(dir, samplers)).collect();
+        let plans: Vec<String> = self
+            .samplers
+            .iter()
+            .map(|samplers| plan(dir, samplers))
+            .collect();
         let config = format!("{}{INCAST}", self.config);
-        record(&dir.join("found"), &config, &plans, self.slots, Duration::ZERO, self.faults, self.disturbed);
+        record(
+            &dir.join("found"),
+            &config,
+            &plans,
+            self.slots,
+            Duration::ZERO,
+            self.faults,
+            self.disturbed,
+        );
         let files = files(dir, &["found"]);
         assert_disturbed(&files, self.contains);
         let (first, last) = times(&files);
-        let mut options = vec![option("hosts", HOSTS), option("jobs", slurm(dir, first, last).display()), option("window", "-,-")];
-        options.push(option("window", format!("{},{}", first + (last - first) / 5 + 1, last - (last - first) / 40)));
+        let mut options = vec![
+            option("hosts", HOSTS),
+            option("jobs", slurm(dir, first, last).display()),
+            option("window", "-,-"),
+        ];
+        options.push(option(
+            "window",
+            format!(
+                "{},{}",
+                first + (last - first) / 5 + 1,
+                last - (last - first) / 40
+            ),
+        ));
         options.push(option("group", "storage=node00013,node00016,gone2"));
         options.extend(self.heats.iter().map(|heat| option("heat", heat)));
         assert_equal(&view, &options, &files, name);
@@ -59,7 +85,11 @@ impl Found<'_> {
 
 #[test]
 fn numbers_are_recomputed_if_one_slot_of_twelve_is_missed_at_10_hz() {
-    let missed = [("here", 9, stop(0, 1.0)), ("here", 17, stop(0, 1.0)), ("here", 27, stop(400, 1.3))];
+    let missed = [
+        ("here", 9, stop(0, 1.0)),
+        ("here", 17, stop(0, 1.0)),
+        ("here", 27, stop(400, 1.3)),
+    ];
     let found = Found {
         config: "interval = \"100ms\"\ngroups = [\"extended\", \"base/4\", \"xmtdisc/10\"]",
         samplers: &[],
@@ -88,17 +118,33 @@ fn numbers_are_recomputed_from_two_samplers_of_each_port_while_the_plan_changes(
 
 #[test]
 fn numbers_are_recomputed_if_a_switch_dies_and_a_sampler_stops_for_three_slots() {
-    let died = Disturbance { answers: &[("leaf02", false), ("node00016", false)], ..Disturbance::default() };
-    let resumed = Disturbance { answers: &[("node00016", true)], ..Disturbance::default() };
+    let died = Disturbance {
+        answers: &[("leaf02", false), ("node00016", false)],
+        ..Disturbance::default()
+    };
+    let resumed = Disturbance {
+        answers: &[("node00016", true)],
+        ..Disturbance::default()
+    };
     let of_host = |host| [(host, 6, died), (host, 12, resumed)];
-    let disturbed = [&of_host("node00001")[..], &of_host("node00005"), &[("node00005", 15, stop(0, 3.0))]].concat();
+    let disturbed = [
+        &of_host("node00001")[..],
+        &of_host("node00005"),
+        &[("node00005", 15, stop(0, 3.0))],
+    ]
+    .concat();
     let found = Found {
         config: "interval = \"250ms\"\ngroups = [\"extended\", \"base\", \"rcverr/3\"]",
         samplers: &["node00001,node00005"],
         slots: 22,
         faults: faults(9),
         disturbed: &disturbed,
-        contains: &["status unreachable", "event unreachable", "event reachable", "event slot_missed"],
+        contains: &[
+            "status unreachable",
+            "event unreachable",
+            "event reachable",
+            "event slot_missed",
+        ],
         heats: &["xmit_gbps,rtt_ns,errors/switch", "port_rcv_data_bytes/host"],
     };
     found.assert_recomputed("dead switch");
@@ -110,17 +156,30 @@ fn numbers_are_recomputed_from_full_counters_and_late_replies() {
         config: "interval = \"250ms\"\ngroups = [\"base\", \"xmtsl\"]",
         samplers: &[],
         slots: 26,
-        faults: Faults { delayed: 0.1, ..faults(9) },
-        disturbed: &[("here", 5, stop(200, 0.3)), ("here", 11, stop(0, 0.6)), ("here", 19, stop(700, 1.1))],
+        faults: Faults {
+            delayed: 0.1,
+            ..faults(9)
+        },
+        disturbed: &[
+            ("here", 5, stop(200, 0.3)),
+            ("here", 11, stop(0, 0.6)),
+            ("here", 19, stop(700, 1.1)),
+        ],
         contains: &["status ok", "status late", "status timeout"],
-        heats: &["xmit_gbps,port_xmit_data_bytes,port_xmit_wait_ticks/host", "port_xmit_data_sl_bytes/sl"],
+        heats: &[
+            "xmit_gbps,port_xmit_data_bytes,port_xmit_wait_ticks/host",
+            "port_xmit_data_sl_bytes/sl",
+        ],
     };
     found.assert_recomputed("full counters");
 }
 
 #[test]
 fn numbers_are_recomputed_if_the_clock_of_a_sampler_is_set() {
-    let step = |seconds: i64| Disturbance { clock_step_ns: seconds * 1_000_000_000, ..Disturbance::default() };
+    let step = |seconds: i64| Disturbance {
+        clock_step_ns: seconds * 1_000_000_000,
+        ..Disturbance::default()
+    };
     let found = Found {
         config: "interval = \"250ms\"\ngroups = [\"extended\", \"base\"]",
         samplers: &[],
@@ -133,13 +192,30 @@ fn numbers_are_recomputed_if_the_clock_of_a_sampler_is_set() {
     let (_folder, files) = found.assert_recomputed("clock steps");
     // The file has the records in the order in which they were made, whatever their times are.
     let records: Vec<_> = lines(&files[0]).iter().map(|line| value(line)).collect();
-    let of_host = |record: &&Value| record["type"] == "port" && record["node"].as_str().unwrap().starts_with("node00005");
-    let sent: Vec<u64> = records.iter().filter(of_host).filter_map(|record| record["port_xmit_data_bytes"].as_u64()).collect();
+    let of_host = |record: &&Value| {
+        record["type"] == "port" && record["node"].as_str().unwrap().starts_with("node00005")
+    };
+    let sent: Vec<u64> = records
+        .iter()
+        .filter(of_host)
+        .filter_map(|record| record["port_xmit_data_bytes"].as_u64())
+        .collect();
     assert!(sent.is_sorted() && sent.len() > 20, "{sent:?}");
-    let job = Command::new(view()).arg("job").args(&files).args(["--nodes", "node00005", "--format", "json"]).output().unwrap();
+    let job = Command::new(view())
+        .arg("job")
+        .args(&files)
+        .args(["--nodes", "node00005", "--format", "json"])
+        .output()
+        .unwrap();
     let shown: Value = serde_json::from_slice(&job.stdout).unwrap();
     // The switch port was read some milliseconds before the first and after the last reading of the HCA
     // port, and fills in for this time.
-    let (bytes, grown) = (shown["rows"][0]["injected_bytes"].as_f64().unwrap(), (sent[sent.len() - 1] - sent[0]) as f64);
-    assert!((grown..grown * 1.001).contains(&bytes), "{bytes} of {grown}");
+    let (bytes, grown) = (
+        shown["rows"][0]["injected_bytes"].as_f64().unwrap(),
+        (sent[sent.len() - 1] - sent[0]) as f64,
+    );
+    assert!(
+        (grown..grown * 1.001).contains(&bytes),
+        "{bytes} of {grown}"
+    );
 }

@@ -32,7 +32,13 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recompute/scrip
 const HANGS: Duration = Duration::from_secs(600);
 
 /// 16 hosts on 4 leaf switches, 2 spines.
-const TREE: FatTree = FatTree { leaves: 4, hosts: 4, spines: 2, trunk: 2, radix: 10 };
+const TREE: FatTree = FatTree {
+    leaves: 4,
+    hosts: 4,
+    spines: 2,
+    trunk: 2,
+    radix: 10,
+};
 
 const DISTURBED: &str = r#"
 interval = "250ms"
@@ -63,7 +69,8 @@ const HOSTS: &str = "node00001,node00002,node00005,node00016";
 const SLOTS: usize = 13;
 
 /// Metrics of the heat maps.
-const METRICS: &str = "xmit_gbps,rcv_utilization,xmit_blocked,rtt_ns,rtt_mean_ns,port_rcv_data_bytes";
+const METRICS: &str =
+    "xmit_gbps,rcv_utilization,xmit_blocked,rtt_ns,rtt_mean_ns,port_rcv_data_bytes";
 
 /// Time at which the fabric starts, in nanoseconds since 1970: 2026-11-18T10:13:20Z.
 const FABRIC_NS: u64 = 1_795_000_400_000_000_000;
@@ -75,16 +82,37 @@ type Disturbances<'a> = [(&'a str, u64, Disturbance)];
 /// in intervals. A stop within a slot leaves ports without a query (`skipped`) or replies that come
 /// too late.
 fn stop(into_slot_us: u64, intervals: f64) -> Disturbance {
-    Disturbance { stop: Some((Duration::from_micros(into_slot_us), intervals)), ..Disturbance::default() }
+    Disturbance {
+        stop: Some((Duration::from_micros(into_slot_us), intervals)),
+        ..Disturbance::default()
+    }
 }
 
 /// Records a fabric, and writes a file for each sampler into a folder.
-fn record(folder: &Path, config: &str, plans: &[String], slots: u64, start: Duration, faults: Faults, disturbed: &Disturbances<'_>) {
+fn record(
+    folder: &Path,
+    config: &str,
+    plans: &[String],
+    slots: u64,
+    start: Duration,
+    faults: Faults,
+    disturbed: &Disturbances<'_>,
+) {
     let disturbed = |host: &str, done: u64| {
-        let of_slot = disturbed.iter().find(|(one, after, _)| *one == host && *after == done);
+        let of_slot = disturbed
+            .iter()
+            .find(|(one, after, _)| *one == host && *after == done);
         of_slot.map_or_else(Disturbance::default, |(_, _, disturbance)| *disturbance)
     };
-    let recording = Recording { config, plans, slots, fabric_ns: FABRIC_NS, start, faults, disturbed: &disturbed };
+    let recording = Recording {
+        config,
+        plans,
+        slots,
+        fabric_ns: FABRIC_NS,
+        start,
+        faults,
+        disturbed: &disturbed,
+    };
     fs::create_dir_all(folder).unwrap();
     for (host, text) in recording.lines(&fabric()) {
         fs::write(folder.join(format!("{host}.jsonl")), text).unwrap();
@@ -94,18 +122,34 @@ fn record(folder: &Path, config: &str, plans: &[String], slots: u64, start: Dura
 /// Faults of replies: some arrive after the timeout, before or after the end of the grace period, or
 /// twice.
 fn faults(delay_ms: u64) -> Faults {
-    Faults { delayed: 0.02, delay: Duration::from_millis(delay_ms), duplicated: 0.02, ..Faults::default() }
+    Faults {
+        delayed: 0.02,
+        delay: Duration::from_millis(delay_ms),
+        duplicated: 0.02,
+        ..Faults::default()
+    }
 }
 
 fn fabric() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "net.p").unwrap().fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "net.p")
+        .unwrap()
+        .fabric
 }
 
 /// Returns the plan of these samplers, each port with two of them.
 fn plan(dir: &Path, samplers: &str) -> String {
     fs::write(dir.join("net.p"), TREE.blueprint().ports_report()).unwrap();
     let mut made = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-gen"));
-    made.current_dir(dir).args(["--net", "net.p", "-o", "plan.toml", "--redundancy", "2", "--samplers", samplers]);
+    made.current_dir(dir).args([
+        "--net",
+        "net.p",
+        "-o",
+        "plan.toml",
+        "--redundancy",
+        "2",
+        "--samplers",
+        samplers,
+    ]);
     made.timeout(HANGS).assert().success();
     fs::read_to_string(dir.join("plan.toml")).unwrap()
 }
@@ -113,7 +157,10 @@ fn plan(dir: &Path, samplers: &str) -> String {
 /// Returns the complete lines of a file.
 fn lines(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
-    text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(str::to_owned).collect()
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Ends a file within a line of its last slot, as after a power failure.
@@ -131,7 +178,10 @@ fn value(line: &str) -> Value {
 
 /// Returns the slots of a file in order.
 fn slots(lines: &[String]) -> Vec<u64> {
-    let mut slots: Vec<u64> = lines.iter().map(|line| value(line)["slot"].as_u64().unwrap()).collect();
+    let mut slots: Vec<u64> = lines
+        .iter()
+        .map(|line| value(line)["slot"].as_u64().unwrap())
+        .collect();
     slots.sort_unstable();
     slots.dedup();
     slots
@@ -144,14 +194,22 @@ fn with_errors(line: String, from: u64) -> String {
         return line;
     }
     let errors = (record["ts"].as_u64().unwrap() - from) / 50_000_000 % 61;
-    line.replace("\"symbol_error_counter\":0,", &format!("\"symbol_error_counter\":{errors},"))
+    line.replace(
+        "\"symbol_error_counter\":0,",
+        &format!("\"symbol_error_counter\":{errors},"),
+    )
 }
 
 /// Makes a counter of octets of some HCA ports full in some slots. It has no rate then, nor in the next
 /// slot.
 fn with_full_counters(line: String) -> String {
     let mut record = value(&line);
-    let counter = match record["node"].as_str().unwrap_or_default().split_whitespace().next() {
+    let counter = match record["node"]
+        .as_str()
+        .unwrap_or_default()
+        .split_whitespace()
+        .next()
+    {
         Some("node00002") => ("port_xmit_data_bytes", "xmit"),
         Some("node00016") => ("port_rcv_data_bytes", "rcv"),
         _ => return line,
@@ -174,25 +232,46 @@ fn with_full_counters(line: String) -> String {
 /// under the name of another sampler, those of another have a gap, and some lines stand twice.
 fn disturbed(dir: &Path) {
     let all = files(dir, &["one", "two"]);
-    let from = all.iter().filter_map(|file| Some(value(lines(file).first()?)["ts"].as_u64().unwrap())).min().unwrap();
+    let from = all
+        .iter()
+        .filter_map(|file| Some(value(lines(file).first()?)["ts"].as_u64().unwrap()))
+        .min()
+        .unwrap();
     for file in all {
-        fs::write(&file, lines(&file).into_iter().map(|line| with_full_counters(with_errors(line, from))).collect::<String>()).unwrap();
+        fs::write(
+            &file,
+            lines(&file)
+                .into_iter()
+                .map(|line| with_full_counters(with_errors(line, from)))
+                .collect::<String>(),
+        )
+        .unwrap();
     }
     let first = dir.join("one/node00001.jsonl");
     let whole = lines(&first);
     let middle = slots(&whole)[SLOTS / 2];
-    let (before, after): (Vec<_>, Vec<_>) = whole.into_iter().partition(|line| value(line)["slot"].as_u64().unwrap() < middle);
+    let (before, after): (Vec<_>, Vec<_>) = whole
+        .into_iter()
+        .partition(|line| value(line)["slot"].as_u64().unwrap() < middle);
     fs::write(&first, before.concat()).unwrap();
-    let renamed = after.concat().replace("\"sampler\":\"node00001\"", "\"sampler\":\"node00009\"");
+    let renamed = after
+        .concat()
+        .replace("\"sampler\":\"node00001\"", "\"sampler\":\"node00009\"");
     fs::write(dir.join("one/node00009.jsonl"), renamed).unwrap();
     let second = dir.join("one/node00005.jsonl");
     let whole = lines(&second);
     let gap = slots(&whole)[4..7].to_vec();
     let is_lost = |line: &String| {
         let value = value(line);
-        value["type"] == "port" && value["role"] != "secondary" && gap.contains(&value["slot"].as_u64().unwrap())
+        value["type"] == "port"
+            && value["role"] != "secondary"
+            && gap.contains(&value["slot"].as_u64().unwrap())
     };
-    let kept: Vec<String> = whole.iter().filter(|line| !is_lost(line)).cloned().collect();
+    let kept: Vec<String> = whole
+        .iter()
+        .filter(|line| !is_lost(line))
+        .cloned()
+        .collect();
     fs::write(&second, kept.concat()).unwrap();
     let copies: String = kept.iter().rev().step_by(3).cloned().collect();
     fs::write(dir.join("one/copies.jsonl"), copies).unwrap();
@@ -203,7 +282,11 @@ fn disturbed(dir: &Path) {
 /// than its peer.
 fn with_link_faults(lines: Vec<String>) -> Vec<String> {
     let all = slots(&lines);
-    let (early, middle, late) = (all[all.len() / 4], all[all.len() / 2], all[all.len() / 4 * 3]);
+    let (early, middle, late) = (
+        all[all.len() / 4],
+        all[all.len() / 2],
+        all[all.len() / 4 * 3],
+    );
     let mut faulty = Vec::new();
     for line in lines {
         let mut record = value(&line);
@@ -219,8 +302,12 @@ fn with_link_faults(lines: Vec<String>) -> Vec<String> {
             let events = match (record["port"].as_u64().unwrap(), slot) {
                 (1, slot) if slot == middle => vec![event("link_change", "4xEDR to 1xEDR")],
                 (2, slot) if slot == late => vec![event("link_down", "down")],
-                (3, slot) if slot == early || slot == late => vec![event("link_down", "down"), event("link_up", "active")],
-                (4, slot) if slot == middle => vec![event("link_down", "down"), event("link_up", "active")],
+                (3, slot) if slot == early || slot == late => {
+                    vec![event("link_down", "down"), event("link_up", "active")]
+                }
+                (4, slot) if slot == middle => {
+                    vec![event("link_down", "down"), event("link_up", "active")]
+                }
                 _ => Vec::new(),
             };
             faulty.extend(events);
@@ -234,7 +321,10 @@ fn with_link_faults(lines: Vec<String>) -> Vec<String> {
                 record["status"] = "down".into();
                 let fields = record.as_object_mut().unwrap();
                 let is_kept = |name: &str| {
-                    !name.starts_with("port_") && !name.ends_with("_counter") && !name.contains("xmit") && !name.contains("rcv")
+                    !name.starts_with("port_")
+                        && !name.ends_with("_counter")
+                        && !name.contains("xmit")
+                        && !name.contains("rcv")
                 };
                 fields.retain(|name, _| name != "dt_ns" && is_kept(name));
             }
@@ -263,8 +353,11 @@ fn stretched(lines: &[String], factor: u64) -> String {
 }
 
 fn files(dir: &Path, folders: &[&str]) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> =
-        folders.iter().flat_map(|run| fs::read_dir(dir.join(run)).unwrap()).map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> = folders
+        .iter()
+        .flat_map(|run| fs::read_dir(dir.join(run)).unwrap())
+        .map(|file| file.unwrap().path())
+        .collect();
     files.sort();
     files
 }
@@ -272,7 +365,11 @@ fn files(dir: &Path, folders: &[&str]) -> Vec<PathBuf> {
 /// Writes a file of Slurm with two jobs that share a host, and returns its path. Jobs start and end
 /// within slots.
 fn slurm(dir: &Path, from: u64, to: u64) -> PathBuf {
-    let time = |share: u64| humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(from + (to - from) / 100 * share));
+    let time = |share: u64| {
+        humantime::format_rfc3339_nanos(
+            UNIX_EPOCH + Duration::from_nanos(from + (to - from) / 100 * share),
+        )
+    };
     let text = format!(
         "JobID|State|Start|End|NodeList\n71|COMPLETED|{}|{}|node00001,node00002,gone1\n72|COMPLETED|{}|{}|node00002,node00016\n",
         time(10),
@@ -291,22 +388,49 @@ fn host_lines(dir: &Path, from: u64, to: u64) -> PathBuf {
     let mut text = String::new();
     let mut line = |ms: u64, host: &str, metric: &str, labels: &str, value: u64| {
         let time = format!("{}.{:03}", ms / 1000, ms % 1000);
-        text += &format!("{{\"time\":{time},\"host\":\"{host}\",\"metric\":\"{metric}\",{labels},\"value\":{value}}}\n");
+        text += &format!(
+            "{{\"time\":{time},\"host\":\"{host}\",\"metric\":\"{metric}\",{labels},\"value\":{value}}}\n"
+        );
     };
     for (number, ms) in (0..).zip((from / 1_000_000 - 2000..to / 1_000_000 + 1000).step_by(330)) {
-        for (index, host) in (0..).zip(["node00001", "node00002.example", "node00016", "stranger"]) {
+        for (index, host) in (0..).zip(["node00001", "node00002.example", "node00016", "stranger"])
+        {
             let is_gap = index == 1 && (5..9).contains(&number);
             if is_gap {
                 continue;
             }
             let value = (number % 7 + 1) * 1_000_003 * (number + index);
-            line(ms + index, host, "node_network_receive_bytes_total", "\"device\":\"ib0\"", value);
-            line(ms + index, host, "node_network_receive_bytes_total", "\"device\":\"eth0\"", value);
+            line(
+                ms + index,
+                host,
+                "node_network_receive_bytes_total",
+                "\"device\":\"ib0\"",
+                value,
+            );
+            line(
+                ms + index,
+                host,
+                "node_network_receive_bytes_total",
+                "\"device\":\"eth0\"",
+                value,
+            );
             if number > 6 {
-                line(ms + index, host, "node_network_transmit_bytes_total", "\"device\":\"ib1\"", value * number);
+                line(
+                    ms + index,
+                    host,
+                    "node_network_transmit_bytes_total",
+                    "\"device\":\"ib1\"",
+                    value * number,
+                );
             }
             for method in ["Read", "Write"] {
-                line(ms + index, host, "node_nfs_requests_total", &format!("\"method\":\"{method}\""), 50 * number * number);
+                line(
+                    ms + index,
+                    host,
+                    "node_nfs_requests_total",
+                    &format!("\"method\":\"{method}\""),
+                    50 * number * number,
+                );
             }
         }
     }
@@ -317,14 +441,21 @@ fn host_lines(dir: &Path, from: u64, to: u64) -> PathBuf {
 
 /// Returns the first and the last time of some files.
 fn times(files: &[PathBuf]) -> (u64, u64) {
-    let times: Vec<u64> = files.iter().flat_map(|file| lines(file)).map(|line| value(&line)["ts"].as_u64().unwrap()).collect();
+    let times: Vec<u64> = files
+        .iter()
+        .flat_map(|file| lines(file))
+        .map(|line| value(&line)["ts"].as_u64().unwrap())
+        .collect();
     (*times.iter().min().unwrap(), *times.iter().max().unwrap())
 }
 
 /// Returns the path of `ibnet-view`, which is in another package.
 fn view() -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_ibnet-sweep")).with_file_name("ibnet-view");
-    assert!(path.is_file(), "ibnet-view is missing; `cargo build --workspace` builds it");
+    assert!(
+        path.is_file(),
+        "ibnet-view is missing; `cargo build --workspace` builds it"
+    );
     path
 }
 
@@ -344,8 +475,12 @@ fn recompute(view: &Path, options: &[String], files: &[PathBuf]) -> Output {
 #[track_caller]
 fn assert_equal(view: &Path, options: &[String], files: &[PathBuf], name: &str) {
     let done = recompute(view, options, files);
-    let report = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && report.contains("differences: 0;"), "{name}: {options:?}: {report}");
+    let report =
+        String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    assert!(
+        done.status.success() && report.contains("differences: 0;"),
+        "{name}: {options:?}: {report}"
+    );
 }
 
 fn option(name: &str, value: impl std::fmt::Display) -> String {
@@ -354,36 +489,73 @@ fn option(name: &str, value: impl std::fmt::Display) -> String {
 
 /// Asserts that the script finds a difference in each view if these fields begin with another digit.
 fn assert_script_detects_wrong_numbers(view: &Path, dir: &Path, files: &[PathBuf]) {
-    const FIELDS: [&str; 8] = ["blocked_seconds", "xmit_utilization", "since_ns", "p50_ns", "mean", "value", "injected_bytes", "depth"];
+    const FIELDS: [&str; 8] = [
+        "blocked_seconds",
+        "xmit_utilization",
+        "since_ns",
+        "p50_ns",
+        "mean",
+        "value",
+        "injected_bytes",
+        "depth",
+    ];
     let wrong = dir.join("wrong-view");
-    let edits: Vec<String> = FIELDS.iter().map(|field| format!("s/\"{field}\":\\([0-9]\\)/\"{field}\":1\\1/")).collect();
-    fs::write(&wrong, format!("#!/bin/sh\n'{}' \"$@\" | sed '{}'\n", view.display(), edits.join(";"))).unwrap();
+    let edits: Vec<String> = FIELDS
+        .iter()
+        .map(|field| format!("s/\"{field}\":\\([0-9]\\)/\"{field}\":1\\1/"))
+        .collect();
+    fs::write(
+        &wrong,
+        format!(
+            "#!/bin/sh\n'{}' \"$@\" | sed '{}'\n",
+            view.display(),
+            edits.join(";")
+        ),
+    )
+    .unwrap();
     fs::set_permissions(&wrong, fs::Permissions::from_mode(0o755)).unwrap();
-    let options = [option("hosts", HOSTS), option("jobs", dir.join("jobs.txt").display()), option("heat", "xmit_gbps/switch")];
+    let options = [
+        option("hosts", HOSTS),
+        option("jobs", dir.join("jobs.txt").display()),
+        option("heat", "xmit_gbps/switch"),
+    ];
     let failed = recompute(&wrong, &options, files);
     let report = String::from_utf8_lossy(&failed.stdout);
     let views = "in: ['errors', 'heatmap --by switch', 'job', 'job --all', 'latency', 'links', 'map', 'sweeps', 'trees'];";
-    assert!(failed.status.code() == Some(1) && report.contains(views), "{report}");
+    assert!(
+        failed.status.code() == Some(1) && report.contains(views),
+        "{report}"
+    );
 }
 
 /// Returns the statuses and events of some files with their counts.
 fn contents(files: &[PathBuf]) -> String {
     let mut counts = BTreeMap::<String, u64>::new();
-    for record in files.iter().flat_map(|file| lines(file)).map(|line| value(&line)) {
+    for record in files
+        .iter()
+        .flat_map(|file| lines(file))
+        .map(|line| value(&line))
+    {
         for field in ["status", "event"] {
             if let Some(name) = record[field].as_str() {
                 *counts.entry(format!("{field} {name}")).or_default() += 1;
             }
         }
     }
-    counts.iter().map(|(name, count)| format!("{name} = {count}; ")).collect()
+    counts
+        .iter()
+        .map(|(name, count)| format!("{name} = {count}; "))
+        .collect()
 }
 
 /// Asserts that a recording has what a loaded machine makes by accident.
 #[track_caller]
 fn assert_disturbed(files: &[PathBuf], expected: &[&str]) {
     let found = contents(files);
-    let lacking: Vec<_> = expected.iter().filter(|name| !found.contains(&format!("{name} = "))).collect();
+    let lacking: Vec<_> = expected
+        .iter()
+        .filter(|name| !found.contains(&format!("{name} = ")))
+        .collect();
     assert!(lacking.is_empty(), "{lacking:?} are not in {found}");
 }
 
@@ -391,22 +563,49 @@ fn assert_disturbed(files: &[PathBuf], expected: &[&str]) {
 fn every_number_of_the_viewer_is_recomputed_from_the_records() {
     let (folder, view) = (tempfile::tempdir().unwrap(), view());
     let dir = folder.path();
-    let stops = [("node00002", 3, stop(300, 1.4)), ("node00005", 8, stop(500, 0.6)), ("node00013", 5, stop(0, 3.0))];
-    for (name, samplers, start) in [("one", "node00001,node00005", 0), ("two", "node00002,node00013", 3700)] {
+    let stops = [
+        ("node00002", 3, stop(300, 1.4)),
+        ("node00005", 8, stop(500, 0.6)),
+        ("node00013", 5, stop(0, 3.0)),
+    ];
+    for (name, samplers, start) in [
+        ("one", "node00001,node00005", 0),
+        ("two", "node00002,node00013", 3700),
+    ] {
         let (plan, start) = (plan(dir, samplers), Duration::from_millis(start));
-        record(&dir.join(name), DISTURBED, &[plan], SLOTS as u64, start, faults(9), &stops);
+        record(
+            &dir.join(name),
+            DISTURBED,
+            &[plan],
+            SLOTS as u64,
+            start,
+            faults(9),
+            &stops,
+        );
     }
     disturbed(dir);
     cut(&dir.join("two/node00002.jsonl"));
     let files = files(dir, &["one", "two"]);
-    let statuses = ["status ok", "status late", "status timeout", "status skipped", "status unreachable"];
+    let statuses = [
+        "status ok",
+        "status late",
+        "status timeout",
+        "status skipped",
+        "status unreachable",
+    ];
     assert_disturbed(&files, &[&statuses[..], &["event slot_missed"]].concat());
     let (first, last) = times(&files);
     // The second window begins and ends within slots.
     let (from, to) = (first + 1_310_000_000, last - 1_470_000_001);
-    let mut options = vec![option("hosts", HOSTS), option("jobs", slurm(dir, first, last).display())];
+    let mut options = vec![
+        option("hosts", HOSTS),
+        option("jobs", slurm(dir, first, last).display()),
+    ];
     options.extend(["-,-", &format!("{from},{to}")].map(|window| option("window", window)));
-    options.extend(["port", "link", "switch", "host"].map(|by| option("heat", format!("{METRICS},errors/{by}"))));
+    options.extend(
+        ["port", "link", "switch", "host"]
+            .map(|by| option("heat", format!("{METRICS},errors/{by}"))),
+    );
     options.push(option("group", "storage=node00013,node00016,gone2"));
     options.push(option("host-lines", host_lines(dir, first, last).display()));
     assert_equal(&view, &options, &files, "disturbed");
@@ -420,19 +619,38 @@ fn random_recording(dir: &Path, seed: u64) -> Vec<PathBuf> {
     // Few long stops, or many short ones.
     let (share, longest) = if rng.bool() { (0.15, 40) } else { (0.6, 15) };
     let mut stops = Vec::new();
-    for (host, after) in hosts.into_iter().flat_map(|host| (0..SLOTS as u64).map(move |after| (host, after))) {
+    for (host, after) in hosts
+        .into_iter()
+        .flat_map(|host| (0..SLOTS as u64).map(move |after| (host, after)))
+    {
         if rng.f64() < share {
             let into_slot_us = if rng.bool() { rng.u64(..3000) } else { 0 };
-            stops.push((host, after, stop(into_slot_us, f64::from(rng.u32(1..longest)) / 10.0)));
+            stops.push((
+                host,
+                after,
+                stop(into_slot_us, f64::from(rng.u32(1..longest)) / 10.0),
+            ));
         }
     }
-    let faults = Faults { delayed: rng.f64() / 10.0, duplicated: rng.f64() / 10.0, ..faults(rng.u64(1..60)) };
+    let faults = Faults {
+        delayed: rng.f64() / 10.0,
+        duplicated: rng.f64() / 10.0,
+        ..faults(rng.u64(1..60))
+    };
     let config = [DISTURBED, CADENCE][rng.usize(..2)].replace("loss = 0.00", "loss = 0.01");
     let mut plans = vec![plan(dir, &hosts.join(","))];
     if rng.bool() {
         plans.push(plan(dir, "node00001,node00005"));
     }
-    record(&dir.join("random"), &config, &plans, SLOTS as u64, Duration::ZERO, faults, &stops);
+    record(
+        &dir.join("random"),
+        &config,
+        &plans,
+        SLOTS as u64,
+        Duration::ZERO,
+        faults,
+        &stops,
+    );
     let files = files(dir, &["random"]);
     if rng.bool() {
         cut(&files[rng.usize(..files.len())]);
@@ -451,9 +669,22 @@ fn numbers_are_recomputed_from_recordings_with_random_disturbances() {
         let dir = folder.path();
         let files = random_recording(dir, seed);
         let (first, last) = times(&files);
-        let mut options = vec![option("hosts", HOSTS), option("jobs", slurm(dir, first, last).display()), option("window", "-,-")];
-        options.push(option("window", format!("{},{}", first + (last - first) / 3, last - (last - first) / 4)));
-        options.extend(["port", "switch", "host"].map(|by| option("heat", format!("{METRICS},errors/{by}"))));
+        let mut options = vec![
+            option("hosts", HOSTS),
+            option("jobs", slurm(dir, first, last).display()),
+            option("window", "-,-"),
+        ];
+        options.push(option(
+            "window",
+            format!(
+                "{},{}",
+                first + (last - first) / 3,
+                last - (last - first) / 4
+            ),
+        ));
+        options.extend(
+            ["port", "switch", "host"].map(|by| option("heat", format!("{METRICS},errors/{by}"))),
+        );
         assert_equal(&view, &options, &files, &format!("seed {seed}"));
     }
 }
@@ -462,26 +693,68 @@ fn numbers_are_recomputed_from_recordings_with_random_disturbances() {
 fn numbers_of_counters_with_a_cadence_are_recomputed_at_several_rates() {
     let (folder, view) = (tempfile::tempdir().unwrap(), view());
     let dir = folder.path();
-    let stops = [("here", 4, stop(400, 1.2)), ("here", 12, stop(0, 3.0)), ("here", 20, stop(900, 0.5))];
-    record(&dir.join("cadence"), CADENCE, &[], 31, Duration::ZERO, faults(7), &stops);
+    let stops = [
+        ("here", 4, stop(400, 1.2)),
+        ("here", 12, stop(0, 3.0)),
+        ("here", 20, stop(900, 0.5)),
+    ];
+    record(
+        &dir.join("cadence"),
+        CADENCE,
+        &[],
+        31,
+        Duration::ZERO,
+        faults(7),
+        &stops,
+    );
     let recorded = files(dir, &["cadence"]);
-    assert_disturbed(&recorded, &["status late", "status timeout", "status skipped", "event slot_missed"]);
+    assert_disturbed(
+        &recorded,
+        &[
+            "status late",
+            "status timeout",
+            "status skipped",
+            "event slot_missed",
+        ],
+    );
     let all = with_link_faults(recorded.iter().flat_map(|file| lines(file)).collect());
     for factor in [1, 10, 50] {
         let file = dir.join(format!("{factor}.jsonl"));
         fs::write(&file, stretched(&all, factor)).unwrap();
         cut(&file);
         let (first, last) = times(std::slice::from_ref(&file));
-        let mut options = vec![option("hosts", HOSTS), option("jobs", slurm(dir, first, last).display()), option("window", "-,-")];
+        let mut options = vec![
+            option("hosts", HOSTS),
+            option("jobs", slurm(dir, first, last).display()),
+            option("window", "-,-"),
+        ];
         let heats = match factor {
-            1 => ["port_vl_xmit_wait_ticks/vl".to_owned(), "xmit_gbps,port_xmit_wait_ticks/host".to_owned()],
-            _ => [format!("{METRICS},port_xmit_data_sl_bytes[3],errors/port"), "port_xmit_data_sl_bytes/sl".to_owned()],
+            1 => [
+                "port_vl_xmit_wait_ticks/vl".to_owned(),
+                "xmit_gbps,port_xmit_wait_ticks/host".to_owned(),
+            ],
+            _ => [
+                format!("{METRICS},port_xmit_data_sl_bytes[3],errors/port"),
+                "port_xmit_data_sl_bytes/sl".to_owned(),
+            ],
         };
         options.extend(heats.map(|heat| option("heat", heat)));
         if factor == 10 {
             options.push(option("compare", dir.join("1.jsonl").display()));
-            options.push(option("window", format!("{},{}", first + (last - first) / 5 * 2 + 1, last - (last - first) / 7)));
+            options.push(option(
+                "window",
+                format!(
+                    "{},{}",
+                    first + (last - first) / 5 * 2 + 1,
+                    last - (last - first) / 7
+                ),
+            ));
         }
-        assert_equal(&view, &options, std::slice::from_ref(&file), &format!("factor {factor}"));
+        assert_equal(
+            &view,
+            &options,
+            std::slice::from_ref(&file),
+            &format!("factor {factor}"),
+        );
     }
 }

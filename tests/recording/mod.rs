@@ -65,34 +65,62 @@ struct Part {
 impl Recording<'_> {
     /// Returns the name of each sampler host with its records.
     pub(crate) fn lines(&self, fabric: &Fabric) -> Vec<(String, String)> {
-        let config = Raw::parse(&format!("simulate = \"net.p\"\n{}", self.config), Path::new("ibnet.toml")).unwrap().check().unwrap();
-        let parse = |plan: &String| Assignments::parse_file(plan.as_bytes(), "plan.toml").unwrap().assignments.samplers;
+        let config = Raw::parse(
+            &format!("simulate = \"net.p\"\n{}", self.config),
+            Path::new("ibnet.toml"),
+        )
+        .unwrap()
+        .check()
+        .unwrap();
+        let parse = |plan: &String| {
+            Assignments::parse_file(plan.as_bytes(), "plan.toml")
+                .unwrap()
+                .assignments
+                .samplers
+        };
         let plans = match self.plans {
             [] => vec![vec![whole_fabric(fabric, "here").0]],
             plans => plans.iter().map(parse).collect(),
         };
         let (each, last) = (self.slots / plans.len() as u64, plans.len() as u64 - 1);
         let of_plan = |(samplers, number): (Vec<Sampler>, u64)| {
-            samplers.into_iter().map(move |sampler| (sampler, number * each, (number < last).then_some((number + 1) * each)))
+            samplers.into_iter().map(move |sampler| {
+                (
+                    sampler,
+                    number * each,
+                    (number < last).then_some((number + 1) * each),
+                )
+            })
         };
         let parts: Vec<Part> = plans
             .into_iter()
             .zip(0..)
             .flat_map(of_plan)
             .zip(1..)
-            .map(|((sampler, from, until), seed)| Part { sampler, seed, from, until })
+            .map(|((sampler, from, until), seed)| Part {
+                sampler,
+                seed,
+                from,
+                until,
+            })
             .collect();
         let mut hosts: Vec<&str> = parts.iter().map(|part| &*part.sampler.host).collect();
         hosts.sort_unstable();
         hosts.dedup();
         let of_host = |host: &str| {
-            let mut batches: Vec<(Instant, String)> =
-                parts.iter().filter(|part| part.sampler.host == host).flat_map(|part| self.sweep(fabric, &config, part)).collect();
+            let mut batches: Vec<(Instant, String)> = parts
+                .iter()
+                .filter(|part| part.sampler.host == host)
+                .flat_map(|part| self.sweep(fabric, &config, part))
+                .collect();
             // The workers of a sampler write into one file, each after its slots.
             batches.sort_by_key(|(at, _)| *at);
             batches.into_iter().map(|(_, text)| text).collect()
         };
-        hosts.into_iter().map(|host| (host.to_owned(), of_host(host))).collect()
+        hosts
+            .into_iter()
+            .map(|host| (host.to_owned(), of_host(host)))
+            .collect()
     }
 
     /// Sweeps the ports of a sampler, and returns the records of each slot with the time at which they
@@ -103,7 +131,11 @@ impl Recording<'_> {
         let mut wall_offset: i64 = self.fabric_ns.try_into().unwrap();
         clock.set_wall_offset(wall_offset);
         // A driver that takes over discovers its devices in the two slots before.
-        clock.advance_to(Instant::ZERO + self.start + interval * u32::try_from(part.from.saturating_sub(2)).unwrap());
+        clock.advance_to(
+            Instant::ZERO
+                + self.start
+                + interval * u32::try_from(part.from.saturating_sub(2)).unwrap(),
+        );
         let sim = Arc::new(Mutex::new(simulated(fabric, config, *seed)));
         let mut transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), *seed);
         *transport.faults_mut() = self.faults;
@@ -129,13 +161,30 @@ impl Recording<'_> {
         if let Some(until) = part.until {
             control.leave_before(first + until);
         }
-        let driver = Driver::new(SweepPlan::new(sampler), settings, transport, clock.clone(), outlet, *seed);
+        let driver = Driver::new(
+            SweepPlan::new(sampler),
+            settings,
+            transport,
+            clock.clone(),
+            outlet,
+            *seed,
+        );
         let ended = driver.run(&control, |report| {
             batches.push((clock.now(), lines.text()));
-            let next = Instant::from_nanos(period * (report.slot + 1) - u64::try_from(wall_offset).unwrap());
-            let Disturbance { stop, clock_step_ns, answers } = (self.disturbed)(&sampler.host, part.from + report.done);
+            let next = Instant::from_nanos(
+                period * (report.slot + 1) - u64::try_from(wall_offset).unwrap(),
+            );
+            let Disturbance {
+                stop,
+                clock_step_ns,
+                answers,
+            } = (self.disturbed)(&sampler.host, part.from + report.done);
             if let Some((into_slot, intervals)) = stop {
-                clock.pause(Pause { from: next + offset + into_slot, time: interval.mul_f64(intervals), lossy: false });
+                clock.pause(Pause {
+                    from: next + offset + into_slot,
+                    time: interval.mul_f64(intervals),
+                    lossy: false,
+                });
             }
             wall_offset += clock_step_ns;
             clock.set_wall_offset(wall_offset);
@@ -151,17 +200,31 @@ impl Recording<'_> {
 
 /// Returns the device whose name has this first word.
 fn device(fabric: &Fabric, name: &str) -> DeviceId {
-    fabric.iter().find(|(_, device)| device.host() == name).unwrap().0
+    fabric
+        .iter()
+        .find(|(_, device)| device.host() == name)
+        .unwrap()
+        .0
 }
 
 /// Returns the fabric with the traffic of the configuration. Samplers have fabrics of their own with
 /// the same traffic, so that their records do not depend on each other.
 fn simulated(fabric: &Fabric, config: &Config, seed: u64) -> SimFabric {
     let simulation = config.simulation.as_ref().unwrap();
-    let traffic = simulation.traffic(fabric, simulation.incast(fabric).as_ref(), simulation.storms(fabric).as_deref()).unwrap();
+    let traffic = simulation
+        .traffic(
+            fabric,
+            simulation.incast(fabric).as_ref(),
+            simulation.storms(fabric).as_deref(),
+        )
+        .unwrap();
     let mut options = simulation.options();
     options.seed = options.seed * 1000 + seed;
     let mut simulated = SimFabric::with_traffic(fabric.clone(), options, traffic);
-    simulation.dead_devices(fabric).unwrap().into_iter().for_each(|id| simulated.set_dead(id, true));
+    simulation
+        .dead_devices(fabric)
+        .unwrap()
+        .into_iter()
+        .for_each(|id| simulated.set_dead(id, true));
     simulated
 }

@@ -72,7 +72,11 @@ pub(super) enum FaultKind {
     /// Share of replies that are delivered twice, 0 to 1.
     Duplicates(f64),
     /// Share of replies with a forged reply before or instead of them, 0 to 1.
-    Forged { share: f64, wrong: Wrong, instead: bool },
+    Forged {
+        share: f64,
+        wrong: Wrong,
+        instead: bool,
+    },
     /// Replies that the sampler's queue pair can take within a time.
     Room { most: usize, within_us: u64 },
     /// The sampler process is stopped, from this time after the start of the slot.
@@ -127,13 +131,23 @@ pub(super) struct Expected {
 
 impl Default for Fabric {
     fn default() -> Self {
-        Self { seed: 1, jitter: 0.0, tree: None }
+        Self {
+            seed: 1,
+            jitter: 0.0,
+            tree: None,
+        }
     }
 }
 
 impl Default for Engine {
     fn default() -> Self {
-        Self { slots: 4, interval_ms: 1000, window: 32, deadline_ms: 5, grace_ms: 50 }
+        Self {
+            slots: 4,
+            interval_ms: 1000,
+            window: 32,
+            deadline_ms: 5,
+            grace_ms: 50,
+        }
     }
 }
 
@@ -145,16 +159,38 @@ impl Scenario {
     pub(super) fn parse(name: &str, text: &str) -> Self {
         let scenario: Self = toml::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut next = 1;
-        for Expected { slots: [first, last], .. } in &scenario.expected {
-            assert!(*first == next && last >= first, "{name}: slots {first} to {last} do not follow slot {}", next - 1);
+        for Expected {
+            slots: [first, last],
+            ..
+        } in &scenario.expected
+        {
+            assert!(
+                *first == next && last >= first,
+                "{name}: slots {first} to {last} do not follow slot {}",
+                next - 1
+            );
             next = last + 1;
         }
-        assert_eq!(next - 1, scenario.engine.slots, "{name}: an expected outcome is missing");
+        assert_eq!(
+            next - 1,
+            scenario.engine.slots,
+            "{name}: an expected outcome is missing"
+        );
         for fault in &scenario.faults {
-            let lasts = !matches!(fault.what, FaultKind::Stall { .. } | FaultKind::Suspended { .. } | FaultKind::WallClock { .. });
+            let lasts = !matches!(
+                fault.what,
+                FaultKind::Stall { .. } | FaultKind::Suspended { .. } | FaultKind::WallClock { .. }
+            );
             let ends = fault.until.is_none_or(|until| lasts && until > fault.from);
-            assert!(ends && fault.from <= scenario.engine.slots, "{name}: a fault that begins with slot {}", fault.from);
-            assert!(lasts || fault.from > 0, "{name}: a fault within a slot cannot begin with slot 0");
+            assert!(
+                ends && fault.from <= scenario.engine.slots,
+                "{name}: a fault that begins with slot {}",
+                fault.from
+            );
+            assert!(
+                lasts || fault.from > 0,
+                "{name}: a fault within a slot cannot begin with slot 0"
+            );
         }
         scenario
     }
@@ -166,9 +202,15 @@ pub(super) fn merged(slots: &[Expected]) -> Vec<Expected> {
     for slot in slots {
         if let Some(last) = merged.last_mut()
             && (0.8..1.25).contains(&(slot.longest_ms / last.longest_ms))
-            && *last == (Expected { slots: last.slots, longest_ms: last.longest_ms, ..slot.clone() })
+            && *last
+                == (Expected {
+                    slots: last.slots,
+                    longest_ms: last.longest_ms,
+                    ..slot.clone()
+                })
         {
-            (last.slots[1], last.longest_ms) = (slot.slots[1], last.longest_ms.max(slot.longest_ms));
+            (last.slots[1], last.longest_ms) =
+                (slot.slots[1], last.longest_ms.max(slot.longest_ms));
         } else {
             merged.push(slot.clone());
         }
@@ -179,18 +221,51 @@ pub(super) fn merged(slots: &[Expected]) -> Vec<Expected> {
 /// Formats expected outcomes for a file.
 pub(super) fn text(expected: &[Expected]) -> String {
     let table = |counts: Vec<(&str, u64)>| {
-        let words: Vec<_> = counts.iter().map(|(word, count)| format!("{word} = {count}")).collect();
+        let words: Vec<_> = counts
+            .iter()
+            .map(|(word, count)| format!("{word} = {count}"))
+            .collect();
         format!("{{ {} }}", words.join(", "))
     };
     let mut text = String::new();
-    for Expected { slots: [first, last], longest_ms, ports, rejected, mads_late, missed, stepped_s } in expected {
-        let ports = table(ports.iter().map(|(word, count)| (&**word, u64::from(*count))).collect());
+    for Expected {
+        slots: [first, last],
+        longest_ms,
+        ports,
+        rejected,
+        mads_late,
+        missed,
+        stepped_s,
+    } in expected
+    {
+        let ports = table(
+            ports
+                .iter()
+                .map(|(word, count)| (&**word, u64::from(*count)))
+                .collect(),
+        );
         // Writing to a `String` never fails.
-        let _ = write!(text, "[[expect]]\nslots = [{first}, {last}]\nlongest_ms = {longest_ms:.2}\nports = {ports}\n");
+        let _ = write!(
+            text,
+            "[[expect]]\nslots = [{first}, {last}]\nlongest_ms = {longest_ms:.2}\nports = {ports}\n"
+        );
         if !rejected.is_empty() {
-            let _ = writeln!(text, "rejected = {}", table(rejected.iter().map(|(word, count)| (&**word, *count)).collect()));
+            let _ = writeln!(
+                text,
+                "rejected = {}",
+                table(
+                    rejected
+                        .iter()
+                        .map(|(word, count)| (&**word, *count))
+                        .collect()
+                )
+            );
         }
-        for (word, value) in [("mads_late", *mads_late as i64), ("missed", *missed as i64), ("stepped_s", *stepped_s)] {
+        for (word, value) in [
+            ("mads_late", *mads_late as i64),
+            ("missed", *missed as i64),
+            ("stepped_s", *stepped_s),
+        ] {
             if value != 0 {
                 let _ = writeln!(text, "{word} = {value}");
             }

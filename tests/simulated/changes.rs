@@ -21,28 +21,57 @@ use ibnet::types::{LinkRate, NodeKind};
 /// Wall clock at time zero, in nanoseconds since 1970.
 const WALL: i64 = 1_795_000_000_123_456_789;
 
-const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const TREE: synthetic::FatTree = synthetic::FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 fn fabric() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("the format of this crate").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree")
+        .expect("the format of this crate")
+        .fabric
 }
 
 fn find(fabric: &Fabric, host: &str) -> DeviceId {
-    fabric.iter().find(|(_, device)| device.host() == host).expect("in the fabric").0
+    fabric
+        .iter()
+        .find(|(_, device)| device.host() == host)
+        .expect("in the fabric")
+        .0
 }
 
 /// Sweeps the whole fabric for `slots` slots. After each slot `change` gets the number of completed
 /// slots and the fabric.
 fn swept(slots: u64, groups: &[Group], change: impl FnMut(u64, &mut SimFabric)) -> Vec<Line> {
-    swept_on(SimFabric::new(fabric(), Options::default()), slots, groups, change)
+    swept_on(
+        SimFabric::new(fabric(), Options::default()),
+        slots,
+        groups,
+        change,
+    )
 }
 
-fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut change: impl FnMut(u64, &mut SimFabric)) -> Vec<Line> {
+fn swept_on(
+    sim: SimFabric,
+    slots: u64,
+    groups: &[Group],
+    mut change: impl FnMut(u64, &mut SimFabric),
+) -> Vec<Line> {
     let (sim, clock) = (Arc::new(Mutex::new(sim)), VirtualClock::default());
     clock.set_wall_offset(WALL);
     let (outlet, lines) = Destination::memory();
-    let engine = Config { groups: groups.into(), identity_every: Duration::from_millis(600), ..Config::default() };
-    let settings = DriverSettings { sweeps: Some(slots), ..DriverSettings::simulated("here", Duration::from_millis(60), engine) };
+    let engine = Config {
+        groups: groups.into(),
+        identity_every: Duration::from_millis(600),
+        ..Config::default()
+    };
+    let settings = DriverSettings {
+        sweeps: Some(slots),
+        ..DriverSettings::simulated("here", Duration::from_millis(60), engine)
+    };
     let plan = SweepPlan::new(&whole_fabric(&fabric(), "here").0);
     let transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), 1);
     let driver = Driver::new(plan, settings, transport, clock, outlet, 1);
@@ -50,22 +79,39 @@ fn swept_on(sim: SimFabric, slots: u64, groups: &[Group], mut change: impl FnMut
     driver
         .run(&Control::default(), |report| {
             text += &lines.text();
-            change(report.done, &mut sim.lock().expect("no thread panicked with the lock"));
+            change(
+                report.done,
+                &mut sim.lock().expect("no thread panicked with the lock"),
+            );
         })
         .expect("no record is lost");
     text += &lines.text();
-    text.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))).collect()
+    text.lines()
+        .map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")))
+        .collect()
 }
 
 fn of_host<'a>(lines: &'a [Line], host: &'a str) -> impl Iterator<Item = &'a Port> {
-    let ports = lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None });
+    let ports = lines.iter().filter_map(|line| {
+        if let Line::Port(port) = line {
+            Some(&**port)
+        } else {
+            None
+        }
+    });
     ports.filter(move |port| port.node.split(' ').next() == Some(host))
 }
 
 fn events<'a>(lines: &'a [Line], kind: &'a str) -> Vec<&'a Event> {
     lines
         .iter()
-        .filter_map(|line| if let Line::Event(event) = line { Some(event) } else { None })
+        .filter_map(|line| {
+            if let Line::Event(event) = line {
+                Some(event)
+            } else {
+                None
+            }
+        })
         .filter(|event| event.event == kind)
         .collect()
 }
@@ -79,17 +125,51 @@ fn swapped_lids_are_reported_and_followed() {
             sim.swap_lids(one, other);
         }
     });
-    assert_eq!((events(&lines, "wrong_device").len(), events(&lines, "lid_change").len()), (2, 2));
-    for (host, id, lid) in [("node00002", one, fabric.device(other).lid), ("node00005", other, fabric.device(one).lid)] {
-        let found = events(&lines, "wrong_device").into_iter().find(|event| event.guid == Some(fabric.device(id).guid)).expect("an event");
+    assert_eq!(
+        (
+            events(&lines, "wrong_device").len(),
+            events(&lines, "lid_change").len()
+        ),
+        (2, 2)
+    );
+    for (host, id, lid) in [
+        ("node00002", one, fabric.device(other).lid),
+        ("node00005", other, fabric.device(one).lid),
+    ] {
+        let found = events(&lines, "wrong_device")
+            .into_iter()
+            .find(|event| event.guid == Some(fabric.device(id).guid))
+            .expect("an event");
         let records: Vec<_> = of_host(&lines, host).collect();
-        let in_that_slot = records.iter().find(|port| port.slot == found.slot).expect("every port has a record in every slot");
-        assert_eq!((in_that_slot.status.as_str(), in_that_slot.counters.len()), ("wrong_device", 0));
-        let after: Vec<_> = records.iter().filter(|port| port.slot > found.slot).collect();
-        assert!(after.iter().all(|port| port.status == "wrong_device" || (port.lid, port.identity.as_str()) == (lid, "ok")), "{after:?}");
-        assert!(after.iter().any(|port| port.status == "ok" && port.xmit_gbps.is_some()), "{after:?}");
+        let in_that_slot = records
+            .iter()
+            .find(|port| port.slot == found.slot)
+            .expect("every port has a record in every slot");
+        assert_eq!(
+            (in_that_slot.status.as_str(), in_that_slot.counters.len()),
+            ("wrong_device", 0)
+        );
+        let after: Vec<_> = records
+            .iter()
+            .filter(|port| port.slot > found.slot)
+            .collect();
+        assert!(
+            after.iter().all(|port| port.status == "wrong_device"
+                || (port.lid, port.identity.as_str()) == (lid, "ok")),
+            "{after:?}"
+        );
+        assert!(
+            after
+                .iter()
+                .any(|port| port.status == "ok" && port.xmit_gbps.is_some()),
+            "{after:?}"
+        );
         // The counters of the other device under this name are not compared with the new ones.
-        assert!(!events(&lines, "reset").iter().any(|event| event.guid == found.guid && event.slot > found.slot));
+        assert!(
+            !events(&lines, "reset")
+                .iter()
+                .any(|event| event.guid == found.guid && event.slot > found.slot)
+        );
     }
 }
 
@@ -99,64 +179,161 @@ fn link_changes_are_reported() {
     let port = fabric().device(leaf).linked().next().expect("linked").0.num;
     let edr = PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE);
     let lines = swept(70, &[Group::Extended], |done, sim| match done {
-        5 => sim.set_link(leaf, port, PortInfo::of_rate(&LinkRate::new("1x", "EDR"), PortInfo::ACTIVE)),
-        22 => sim.set_link(leaf, port, PortInfo { state: 1, ..PortInfo::default() }),
+        5 => sim.set_link(
+            leaf,
+            port,
+            PortInfo::of_rate(&LinkRate::new("1x", "EDR"), PortInfo::ACTIVE),
+        ),
+        22 => sim.set_link(
+            leaf,
+            port,
+            PortInfo {
+                state: 1,
+                ..PortInfo::default()
+            },
+        ),
         40 => sim.set_link(leaf, port, edr),
-        50 => sim.set_link(leaf, port, PortInfo { neighbor_mtu: 4, operational_vls: 1, ..edr }),
+        50 => sim.set_link(
+            leaf,
+            port,
+            PortInfo {
+                neighbor_mtu: 4,
+                operational_vls: 1,
+                ..edr
+            },
+        ),
         _ => {}
     });
-    let found = |kind| events(&lines, kind).iter().map(|event| (event.port, event.detail.clone())).collect::<Vec<_>>();
+    let found = |kind| {
+        events(&lines, kind)
+            .iter()
+            .map(|event| (event.port, event.detail.clone()))
+            .collect::<Vec<_>>()
+    };
     let change = |detail: &str| (Some(port), detail.to_owned());
-    let changes = ["from 4xEDR to 1xEDR", "from 1xEDR to 4xEDR", "MTU from 4096 to 2048, data VLs from 4 to 1"].map(change);
+    let changes = [
+        "from 4xEDR to 1xEDR",
+        "from 1xEDR to 4xEDR",
+        "MTU from 4096 to 2048, data VLs from 4 to 1",
+    ]
+    .map(change);
     assert_eq!(found("link_change"), changes);
-    let last = events(&lines, "link_change").last().expect("counted above").slot;
+    let last = events(&lines, "link_change")
+        .last()
+        .expect("counted above")
+        .slot;
     let (before, after): (Vec<&Port>, Vec<&Port>) = of_host(&lines, "leaf01")
         // PortInfo is read after the counters. So the record of a slot can be older than the event.
         .filter(|record| record.port == port && record.link_source == "live" && record.slot != last)
         .partition(|record| record.slot < last);
-    assert!(before.iter().all(|record| (record.mtu, record.vls) == (Some(4096), Some(4))), "{before:?}");
-    assert!(after.iter().all(|record| (record.mtu, record.vls) == (Some(2048), Some(1))), "{after:?}");
+    assert!(
+        before
+            .iter()
+            .all(|record| (record.mtu, record.vls) == (Some(4096), Some(4))),
+        "{before:?}"
+    );
+    assert!(
+        after
+            .iter()
+            .all(|record| (record.mtu, record.vls) == (Some(2048), Some(1))),
+        "{after:?}"
+    );
     assert!(!before.is_empty() && !after.is_empty());
-    assert_eq!((found("link_down"), found("link_up")), (vec![change("down")], vec![change("active")]));
-    let slow = of_host(&lines, "leaf01").filter(|record| record.port == port && record.link == "1xEDR" && record.xmit_gbps > Some(0.5));
+    assert_eq!(
+        (found("link_down"), found("link_up")),
+        (vec![change("down")], vec![change("active")])
+    );
+    let slow = of_host(&lines, "leaf01").filter(|record| {
+        record.port == port && record.link == "1xEDR" && record.xmit_gbps > Some(0.5)
+    });
     for record in slow {
         let share = record.xmit_gbps.expect("checked above") / 25.0;
-        assert!((record.xmit_utilization.expect("rate and link are known") - share).abs() < 1e-5, "share of the current rate: {record:?}");
+        assert!(
+            (record.xmit_utilization.expect("rate and link are known") - share).abs() < 1e-5,
+            "share of the current rate: {record:?}"
+        );
     }
 }
 
 #[test]
 fn blocked_share_equals_the_simulated_wait() {
     // All hosts send to one: the ports of the leaf with three senders have to wait.
-    let incast = Incast::onto_last_server(&fabric(), 5, Instant::ZERO, Duration::from_secs(3600)).expect("six hosts");
-    let sim = SimFabric::with_traffic(fabric(), Options::default(), Traffic::incast(&fabric(), 1, &incast));
+    let incast = Incast::onto_last_server(&fabric(), 5, Instant::ZERO, Duration::from_secs(3600))
+        .expect("six hosts");
+    let sim = SimFabric::with_traffic(
+        fabric(),
+        Options::default(),
+        Traffic::incast(&fabric(), 1, &incast),
+    );
     let lines = swept_on(sim, 30, &[Group::Extended, Group::Base], |_, _| {});
-    let ports: Vec<&Port> = lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(&**port) } else { None }).collect();
+    let ports: Vec<&Port> = lines
+        .iter()
+        .filter_map(|line| {
+            if let Line::Port(port) = line {
+                Some(&**port)
+            } else {
+                None
+            }
+        })
+        .collect();
     let mut blocked = 0;
-    for port in ports.iter().filter(|port| port.kind == Some(NodeKind::Switch)) {
-        let before = ports.iter().find(|before| (before.guid, before.port, before.slot + 1) == (port.guid, port.port, port.slot));
-        let (Some(share), Some(before), Some(dt)) = (port.xmit_blocked, before, port.dt_ns) else { continue };
-        let ticks = |port: &Port| port.counter("port_xmit_wait_ticks").expect("every switch here has the counter");
+    for port in ports
+        .iter()
+        .filter(|port| port.kind == Some(NodeKind::Switch))
+    {
+        let before = ports.iter().find(|before| {
+            (before.guid, before.port, before.slot + 1) == (port.guid, port.port, port.slot)
+        });
+        let (Some(share), Some(before), Some(dt)) = (port.xmit_blocked, before, port.dt_ns) else {
+            continue;
+        };
+        let ticks = |port: &Port| {
+            port.counter("port_xmit_wait_ticks")
+                .expect("every switch here has the counter")
+        };
         // A tick of these switches is the time of 8 octets. 4xEDR transfers 12.5 octets per
         // nanosecond.
         let expected = (ticks(port) - ticks(before)) as f64 * 8.0 / 12.5 / dt as f64;
-        assert!((share - expected.min(1.0)).abs() < 1e-5, "{share} instead of {expected}");
+        assert!(
+            (share - expected.min(1.0)).abs() < 1e-5,
+            "{share} instead of {expected}"
+        );
         blocked += usize::from(share > 0.0);
     }
     assert!(blocked > 0, "no port waited: the test shows nothing");
-    assert!(ports.iter().any(|port| port.kind == Some(NodeKind::Hca) && port.xmit_blocked.is_some()), "HCA ports have the share as well");
+    assert!(
+        ports
+            .iter()
+            .any(|port| port.kind == Some(NodeKind::Hca) && port.xmit_blocked.is_some()),
+        "HCA ports have the share as well"
+    );
 }
 
 #[test]
 fn record_has_all_groups_that_the_device_supports() {
     let lines = swept(6, &Group::ALL, |_, _| {});
     let last = of_host(&lines, "leaf01").last().expect("swept");
-    let strict::Value::Many(by_sl) = &last.counters["port_xmit_data_sl_bytes"] else { panic!("an array: {last:?}") };
+    let strict::Value::Many(by_sl) = &last.counters["port_xmit_data_sl_bytes"] else {
+        panic!("an array: {last:?}")
+    };
     // All traffic uses SL 0. The MAD of the SL counters is answered later, and they saturate at 32
     // bits.
-    let all = last.counter("port_xmit_data_bytes").expect("every switch has the counter").min(0xffff_ffff * 4);
-    assert!(by_sl.len() == 16 && by_sl[0] >= all && by_sl[1..].iter().all(|octets| *octets == 0), "{by_sl:?} of {all}");
-    assert!(last.counters.contains_key("fec_correctable_block_counter_lane") && !last.counters.contains_key("port_vl_op_packets"));
+    let all = last
+        .counter("port_xmit_data_bytes")
+        .expect("every switch has the counter")
+        .min(0xffff_ffff * 4);
+    assert!(
+        by_sl.len() == 16 && by_sl[0] >= all && by_sl[1..].iter().all(|octets| *octets == 0),
+        "{by_sl:?} of {all}"
+    );
+    assert!(
+        last.counters
+            .contains_key("fec_correctable_block_counter_lane")
+            && !last.counters.contains_key("port_vl_op_packets")
+    );
     let host = of_host(&lines, "node00002").last().expect("swept");
-    assert!(!host.counters.contains_key("port_xmit_data_sl_bytes") && host.counters.contains_key("option_mask"));
+    assert!(
+        !host.counters.contains_key("port_xmit_data_sl_bytes")
+            && host.counters.contains_key("option_mask")
+    );
 }

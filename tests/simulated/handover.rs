@@ -19,7 +19,13 @@ use ibnet::sweep::virtual_sweep::{Pause, VirtualClock, VirtualTransport};
 use ibnet::topology::{Fabric, ports_report, synthetic};
 use ibnet::types::{Guid, PortNum};
 
-const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const TREE: synthetic::FatTree = synthetic::FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -30,12 +36,24 @@ const WALL: i64 = 1_795_000_000_123_456_789;
 const LIMIT: Duration = Duration::from_secs(600);
 
 fn fabric() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("valid ports report").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree")
+        .expect("valid ports report")
+        .fabric
 }
 
 /// Returns a driver of the whole fabric, its clock and its records.
-fn driver(sim: &Arc<Mutex<SimFabric>>, sweeps: Option<u64>) -> (Driver<VirtualTransport, VirtualClock>, VirtualClock, Lines) {
-    driver_of(&whole_fabric(&fabric(), "here").0, sim, DriverSettings { sweeps, ..settings() })
+fn driver(
+    sim: &Arc<Mutex<SimFabric>>,
+    sweeps: Option<u64>,
+) -> (Driver<VirtualTransport, VirtualClock>, VirtualClock, Lines) {
+    driver_of(
+        &whole_fabric(&fabric(), "here").0,
+        sim,
+        DriverSettings {
+            sweeps,
+            ..settings()
+        },
+    )
 }
 
 fn settings() -> DriverSettings {
@@ -51,7 +69,18 @@ fn driver_of(
     clock.set_wall_offset(WALL);
     let (outlet, lines) = Destination::memory();
     let transport = VirtualTransport::new(Arc::clone(sim), clock.clone(), 1);
-    (Driver::new(SweepPlan::new(sampler), settings, transport, clock.clone(), outlet, 1), clock, lines)
+    (
+        Driver::new(
+            SweepPlan::new(sampler),
+            settings,
+            transport,
+            clock.clone(),
+            outlet,
+            1,
+        ),
+        clock,
+        lines,
+    )
 }
 
 fn simulated() -> Arc<Mutex<SimFabric>> {
@@ -60,8 +89,18 @@ fn simulated() -> Arc<Mutex<SimFabric>> {
 
 /// Returns the slots of the `sweep` records, each with the slots missed before it.
 fn sweeps(text: &str) -> Vec<(u64, u64)> {
-    let records = text.lines().map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")));
-    records.filter_map(|line| if let Line::Sweep(sweep) = line { Some((sweep.slot, sweep.slots_missed)) } else { None }).collect()
+    let records = text
+        .lines()
+        .map(|text| strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")));
+    records
+        .filter_map(|line| {
+            if let Line::Sweep(sweep) = line {
+                Some((sweep.slot, sweep.slots_missed))
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 /// Lets an old driver run three slots. The old driver then has to end before a slot, `after` slots
@@ -79,7 +118,11 @@ fn hand_over(after: u64, pause: Duration) -> (u64, String, String) {
             border = report.slot + after;
             old_control.leave_before(border);
             new_clock.advance_to(old_clock.now());
-            old_clock.pause(Pause { from: old_clock.now(), time: pause, lossy: false });
+            old_clock.pause(Pause {
+                from: old_clock.now(),
+                time: pause,
+                lossy: false,
+            });
         }
     })
     .expect("nothing is lost");
@@ -92,19 +135,41 @@ fn hand_over(after: u64, pause: Duration) -> (u64, String, String) {
 #[test]
 fn every_slot_runs_once() {
     let (border, old, new) = hand_over(3, Duration::ZERO);
-    let slots = |text| sweeps(text).into_iter().map(|(slot, _)| slot).collect::<Vec<_>>();
+    let slots = |text| {
+        sweeps(text)
+            .into_iter()
+            .map(|(slot, _)| slot)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(slots(&old), (border - 5..border).collect::<Vec<_>>());
     assert_eq!(slots(&new), (border..border + 3).collect::<Vec<_>>());
-    assert!(sweeps(&new).iter().chain(&sweeps(&old)).all(|(_, missed)| *missed == 0));
-    let Ok(Line::Start(start)) = strict::parse(new.lines().next().expect("records")) else { panic!("{new}") };
-    assert_eq!(start.slot, border, "a held driver writes nothing before its first slot");
+    assert!(
+        sweeps(&new)
+            .iter()
+            .chain(&sweeps(&old))
+            .all(|(_, missed)| *missed == 0)
+    );
+    let Ok(Line::Start(start)) = strict::parse(new.lines().next().expect("records")) else {
+        panic!("{new}")
+    };
+    assert_eq!(
+        start.slot, border,
+        "a held driver writes nothing before its first slot"
+    );
 }
 
 #[test]
 fn new_driver_reports_the_slots_that_the_old_one_missed_at_its_end() {
     let (border, old, new) = hand_over(3, 4 * INTERVAL);
-    assert_eq!(sweeps(&old).last(), Some(&(border - 3, 0)), "two slots were missed");
-    assert_eq!(sweeps(&new), [(border, 2), (border + 1, 0), (border + 2, 0)]);
+    assert_eq!(
+        sweeps(&old).last(),
+        Some(&(border - 3, 0)),
+        "two slots were missed"
+    );
+    assert_eq!(
+        sweeps(&new),
+        [(border, 2), (border + 1, 0), (border + 2, 0)]
+    );
 }
 
 #[test]
@@ -134,7 +199,10 @@ fn stop_ends_a_driver_that_is_held() {
     is_ready.recv_timeout(LIMIT).expect("the discovery ends");
     assert!(control.is_ready());
     control.stop();
-    has_ended.recv_timeout(LIMIT).expect("the stop wakes it").expect("nothing is lost");
+    has_ended
+        .recv_timeout(LIMIT)
+        .expect("the stop wakes it")
+        .expect("nothing is lost");
     assert_eq!(lines.text(), "");
 }
 
@@ -151,21 +219,44 @@ fn notices_are_written_between_two_slots() {
         })
         .expect("nothing is lost");
     let text = lines.text();
-    let records: Vec<_> = text.lines().map(|text| strict::parse(text).expect("a record")).collect();
+    let records: Vec<_> = text
+        .lines()
+        .map(|text| strict::parse(text).expect("a record"))
+        .collect();
     let place = |is: &dyn Fn(&Line) -> bool| records.iter().position(is).expect("it was written");
-    let reload =
-        place(&|line| matches!(line, Line::Event(event) if (event.event.as_str(), event.detail.as_str()) == ("reload", "a detail")));
-    let start = place(&|line| matches!(line, Line::Start(start) if start.assignments_sha256.as_deref() == Some("abc")));
-    let sweeps: Vec<usize> = (0..records.len()).filter(|place| matches!(records[*place], Line::Sweep(_))).collect();
-    assert!(sweeps[0] < reload && reload < start && start < sweeps[1], "{sweeps:?}, {reload}, {start}");
+    let reload = place(
+        &|line| matches!(line, Line::Event(event) if (event.event.as_str(), event.detail.as_str()) == ("reload", "a detail")),
+    );
+    let start = place(
+        &|line| matches!(line, Line::Start(start) if start.assignments_sha256.as_deref() == Some("abc")),
+    );
+    let sweeps: Vec<usize> = (0..records.len())
+        .filter(|place| matches!(records[*place], Line::Sweep(_)))
+        .collect();
+    assert!(
+        sweeps[0] < reload && reload < start && start < sweeps[1],
+        "{sweeps:?}, {reload}, {start}"
+    );
 }
 
 /// Returns the samplers of a plan with two samplers for each port.
 fn redundant(hosts: &str) -> Vec<Sampler> {
     let fabric = fabric();
-    let samplers = hosts::locate(&hosts::parse_list(hosts).expect("names"), &[], &fabric).expect("in the fabric");
-    let options = PlanOptions { redundant: true, ..PlanOptions::default() };
-    let plan = plan_with(&Request { fabric: &fabric, samplers, cap: 150 }, &options).expect("enough samplers");
+    let samplers = hosts::locate(&hosts::parse_list(hosts).expect("names"), &[], &fabric)
+        .expect("in the fabric");
+    let options = PlanOptions {
+        redundant: true,
+        ..PlanOptions::default()
+    };
+    let plan = plan_with(
+        &Request {
+            fabric: &fabric,
+            samplers,
+            cap: 150,
+        },
+        &options,
+    )
+    .expect("enough samplers");
     assignments_of(&plan, &fabric).samplers
 }
 
@@ -180,7 +271,10 @@ fn every_port_with_two_samplers_has_a_rate_in_every_slot_of_a_plan_change() {
     let first = WALL as u64 / INTERVAL.as_nanos() as u64 + 1;
     let border = first + SLOTS;
     let mut found: BTreeMap<(Guid, PortNum), BySlot> = BTreeMap::new();
-    for (plan, is_old) in [(redundant("node00001,node00004"), true), (redundant("node00002,node00005"), false)] {
+    for (plan, is_old) in [
+        (redundant("node00001,node00004"), true),
+        (redundant("node00002,node00005"), false),
+    ] {
         for sampler in plan {
             let settings = DriverSettings {
                 is_secondary: sampler.is_secondary(),
@@ -189,7 +283,11 @@ fn every_port_with_two_samplers_has_a_rate_in_every_slot_of_a_plan_change() {
                 ..settings()
             };
             let change = settings.first_slot_of_change(border * INTERVAL.as_nanos() as u64);
-            let control = if is_old { Control::default() } else { Control::held(None) };
+            let control = if is_old {
+                Control::default()
+            } else {
+                Control::held(None)
+            };
             if is_old {
                 control.leave_before(change);
             } else {
@@ -198,8 +296,14 @@ fn every_port_with_two_samplers_has_a_rate_in_every_slot_of_a_plan_change() {
             let (driver, _, lines) = driver_of(&sampler, &simulated(), settings);
             driver.run(&control, |_| {}).expect("nothing is lost");
             for line in lines.text().lines() {
-                let Line::Port(port) = strict::parse(line).expect("a record") else { continue };
-                let records = found.entry((port.guid, port.port)).or_default().entry(port.slot).or_default();
+                let Line::Port(port) = strict::parse(line).expect("a record") else {
+                    continue;
+                };
+                let records = found
+                    .entry((port.guid, port.port))
+                    .or_default()
+                    .entry(port.slot)
+                    .or_default();
                 records.push((sampler.is_secondary(), port.xmit_gbps.is_some()));
             }
         }
@@ -209,8 +313,18 @@ fn every_port_with_two_samplers_has_a_rate_in_every_slot_of_a_plan_change() {
         for slot in first + 1..border + SLOTS {
             let mut records = slots.get(&slot).cloned().unwrap_or_default();
             records.sort_unstable();
-            assert_eq!(records.iter().map(|(is_secondary, _)| *is_secondary).collect::<Vec<_>>(), [false, true], "{port:?} in slot {slot}");
-            assert!(records.iter().any(|(_, has_rate)| *has_rate), "{port:?} has no rate in slot {slot} of {border}");
+            assert_eq!(
+                records
+                    .iter()
+                    .map(|(is_secondary, _)| *is_secondary)
+                    .collect::<Vec<_>>(),
+                [false, true],
+                "{port:?} in slot {slot}"
+            );
+            assert!(
+                records.iter().any(|(_, has_rate)| *has_rate),
+                "{port:?} has no rate in slot {slot} of {border}"
+            );
         }
     }
 }

@@ -37,19 +37,39 @@ an HCA 25 us, each with a deviation of up to 20 %. Each row is a run of ten slot
 ";
 
 fn fabric() -> Fabric {
-    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("valid ports report").fabric
+    ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria")
+        .expect("valid ports report")
+        .fabric
 }
 
 fn row(rate_hz: u32, loss: f64, window: usize) -> String {
-    let sim = SimFabric::new(fabric(), Options { loss, ..Options::default() });
-    let config = Config { window, ..Config::default() };
-    let mut sweep = VirtualSweep::new(Arc::new(Mutex::new(sim)), &all_linked_ports(&fabric()), config, 42);
+    let sim = SimFabric::new(
+        fabric(),
+        Options {
+            loss,
+            ..Options::default()
+        },
+    );
+    let config = Config {
+        window,
+        ..Config::default()
+    };
+    let mut sweep = VirtualSweep::new(
+        Arc::new(Mutex::new(sim)),
+        &all_linked_ports(&fabric()),
+        config,
+        42,
+    );
     sweep.discover();
     let (mut lengths, mut ok) = (Vec::new(), Vec::new());
     for _ in 0..SLOTS {
         sweep.slot(Duration::from_secs(1) / rate_hz);
         let stats = sweep.engine.stats();
-        assert_eq!(stats.total() as usize, sweep.engine.ports(), "every port has its record");
+        assert_eq!(
+            stats.total() as usize,
+            sweep.engine.ports(),
+            "every port has its record"
+        );
         lengths.push(stats.duration());
         ok.push(stats.count(Status::Ok));
     }
@@ -57,16 +77,28 @@ fn row(rate_hz: u32, loss: f64, window: usize) -> String {
     ok.sort_unstable();
     let ms = |length: Duration| length.as_secs_f64() * 1e3;
     let (median, longest) = (ms(lengths[SLOTS / 2]), ms(lengths[SLOTS - 1]));
-    format!("| {rate_hz} Hz | {:.0} % | {window} | {median:.2} ms | {longest:.2} ms | {} | {} |\n", loss * 100.0, ok[SLOTS / 2], ok[0])
+    format!(
+        "| {rate_hz} Hz | {:.0} % | {window} | {median:.2} ms | {longest:.2} ms | {} | {} |\n",
+        loss * 100.0,
+        ok[SLOTS / 2],
+        ok[0]
+    )
 }
 
 #[test]
 fn slots_match_the_table() {
     let cells: Vec<_> = RATES_HZ
         .iter()
-        .flat_map(|rate| LOSSES.iter().flat_map(move |loss| WINDOWS.iter().map(move |window| (*rate, *loss, *window))))
+        .flat_map(|rate| {
+            LOSSES
+                .iter()
+                .flat_map(move |loss| WINDOWS.iter().map(move |window| (*rate, *loss, *window)))
+        })
         .collect();
-    let rows: Vec<String> = cells.par_iter().map(|(rate, loss, window)| row(*rate, *loss, *window)).collect();
+    let rows: Vec<String> = cells
+        .par_iter()
+        .map(|(rate, loss, window)| row(*rate, *loss, *window))
+        .collect();
     let mut table = HEAD.to_owned();
     rows.iter().for_each(|row| table.write_str(row).unwrap());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rates.md");
@@ -74,5 +106,8 @@ fn slots_match_the_table() {
         fs::write(&path, &table).unwrap();
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(table, expected, "the table differs; if that is intended, write it with IBNET_RENEW=1");
+    assert_eq!(
+        table, expected,
+        "the table differs; if that is intended, write it with IBNET_RENEW=1"
+    );
 }

@@ -28,17 +28,37 @@ use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, Lid, PortNum, Tid};
 use proptest::prelude::*;
 
-const CLASSES: [u8; 4] = [pma::CLASS_PERF_MGT, smp::CLASS_SUBN_LID_ROUTED, directed::CLASS_SUBN_DIRECTED_ROUTE, sa::CLASS_SUBN_ADM];
+const CLASSES: [u8; 4] = [
+    pma::CLASS_PERF_MGT,
+    smp::CLASS_SUBN_LID_ROUTED,
+    directed::CLASS_SUBN_DIRECTED_ROUTE,
+    sa::CLASS_SUBN_ADM,
+];
 
 /// Generates any query.
 fn any_query() -> impl Strategy<Value = Query> {
     let port = prop::option::of(any::<u8>().prop_map(PortNum));
-    let gid = || (any::<u64>(), any::<u64>()).prop_map(|(prefix, guid)| Gid { prefix, guid: Guid(guid) });
+    let gid = || {
+        (any::<u64>(), any::<u64>()).prop_map(|(prefix, guid)| Gid {
+            prefix,
+            guid: Guid(guid),
+        })
+    };
     prop_oneof![
-        (any::<u16>(), port).prop_map(|(attribute, port)| Query::Pma(pma::Query { attribute, port })),
-        (any::<u16>(), any::<u8>()).prop_map(|(attribute, port)| Query::Smp(smp::Query { attribute, port: PortNum(port) })),
-        (any::<u16>(), any::<u8>()).prop_map(|(lid, port)| Query::Directed(directed::Query { source: Lid(lid), port: PortNum(port) })),
-        (gid(), gid()).prop_map(|(source, destination)| Query::Sa(sa::Query { source, destination })),
+        (any::<u16>(), port)
+            .prop_map(|(attribute, port)| Query::Pma(pma::Query { attribute, port })),
+        (any::<u16>(), any::<u8>()).prop_map(|(attribute, port)| Query::Smp(smp::Query {
+            attribute,
+            port: PortNum(port)
+        })),
+        (any::<u16>(), any::<u8>()).prop_map(|(lid, port)| Query::Directed(directed::Query {
+            source: Lid(lid),
+            port: PortNum(port)
+        })),
+        (gid(), gid()).prop_map(|(source, destination)| Query::Sa(sa::Query {
+            source,
+            destination
+        })),
     ]
 }
 
@@ -60,11 +80,19 @@ struct RecordingTransport(VirtualTransport, Sent);
 
 impl Transport for RecordingTransport {
     fn send(&mut self, target: &Target, mad: &Mad, now: Instant) -> Result<(), TransportError> {
-        self.1.lock().unwrap().insert((mad[1], mad[3], u16::from_be_bytes([mad[16], mad[17]])));
+        self.1
+            .lock()
+            .unwrap()
+            .insert((mad[1], mad[3], u16::from_be_bytes([mad[16], mad[17]])));
         self.0.send(target, mad, now)
     }
 
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
         self.0.recv(mad, wait, now)
     }
 
@@ -77,18 +105,47 @@ impl Transport for RecordingTransport {
 /// records; then queries one port.
 #[test]
 fn sweep_and_query_send_only_gets() {
-    let tree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+    let tree = FatTree {
+        leaves: 2,
+        hosts: 3,
+        spines: 2,
+        trunk: 1,
+        radix: 8,
+    };
     let net = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "net.p").unwrap();
     let (mut sampler, _) = ibnet::partition::whole_fabric(&net.fabric, "node00001");
     // Two hosts have exchanged LIDs, so the sampler queries the subnet manager for path records.
-    let hosts: Vec<usize> = (0..sampler.devices.len()).filter(|place| sampler.devices[*place].name.starts_with("node")).collect();
-    (sampler.devices[hosts[0]].lid, sampler.devices[hosts[1]].lid) = (sampler.devices[hosts[1]].lid, sampler.devices[hosts[0]].lid);
-    let mut sim = SimFabric::new(net.fabric, Options { loss: 0.05, ..Options::default() });
-    let dead = sim.fabric().iter().find(|(_, device)| device.host() == "node00005").unwrap().0;
+    let hosts: Vec<usize> = (0..sampler.devices.len())
+        .filter(|place| sampler.devices[*place].name.starts_with("node"))
+        .collect();
+    (sampler.devices[hosts[0]].lid, sampler.devices[hosts[1]].lid) =
+        (sampler.devices[hosts[1]].lid, sampler.devices[hosts[0]].lid);
+    let mut sim = SimFabric::new(
+        net.fabric,
+        Options {
+            loss: 0.05,
+            ..Options::default()
+        },
+    );
+    let dead = sim
+        .fabric()
+        .iter()
+        .find(|(_, device)| device.host() == "node00005")
+        .unwrap()
+        .0;
     sim.set_dead(dead, true);
-    let (fabric, sent, clock) = (Arc::new(Mutex::new(sim)), Sent::default(), VirtualClock::default());
+    let (fabric, sent, clock) = (
+        Arc::new(Mutex::new(sim)),
+        Sent::default(),
+        VirtualClock::default(),
+    );
     clock.set_wall_offset(1_795_000_000_123_456_789);
-    let transport = || RecordingTransport(VirtualTransport::new(Arc::clone(&fabric), clock.clone(), 1), Arc::clone(&sent));
+    let transport = || {
+        RecordingTransport(
+            VirtualTransport::new(Arc::clone(&fabric), clock.clone(), 1),
+            Arc::clone(&sent),
+        )
+    };
     let engine = Config {
         groups: Group::ALL.into(),
         path_sl: true,
@@ -96,15 +153,44 @@ fn sweep_and_query_send_only_gets() {
         verify_peers: true,
         ..Config::default()
     };
-    let settings = DriverSettings { sweeps: Some(8), ..DriverSettings::simulated("node00001", Duration::from_millis(100), engine) };
+    let settings = DriverSettings {
+        sweeps: Some(8),
+        ..DriverSettings::simulated("node00001", Duration::from_millis(100), engine)
+    };
     let (outlet, _lines) = Destination::memory();
-    Driver::new(SweepPlan::new(&sampler), settings, transport(), clock.clone(), outlet, 1).run(&Control::default(), |_| {}).unwrap();
-    let address =
-        Address { lid: sampler.devices[0].lid, sl: 0, pkey_index: 0, pkey_table: Vec::new(), timeout: Duration::from_millis(100) };
-    let question = PortQuery { lid: Lid(1), port: PortNum(1), groups: Group::ALL.into(), record: true };
-    query::run(question, &mut DeviceClient::new(transport(), clock.clone(), address, 1)).unwrap();
+    Driver::new(
+        SweepPlan::new(&sampler),
+        settings,
+        transport(),
+        clock.clone(),
+        outlet,
+        1,
+    )
+    .run(&Control::default(), |_| {})
+    .unwrap();
+    let address = Address {
+        lid: sampler.devices[0].lid,
+        sl: 0,
+        pkey_index: 0,
+        pkey_table: Vec::new(),
+        timeout: Duration::from_millis(100),
+    };
+    let question = PortQuery {
+        lid: Lid(1),
+        port: PortNum(1),
+        groups: Group::ALL.into(),
+        record: true,
+    };
+    query::run(
+        question,
+        &mut DeviceClient::new(transport(), clock.clone(), address, 1),
+    )
+    .unwrap();
     let sent = sent.lock().unwrap();
-    assert!(sent.iter().all(|(_, method, _)| *method == METHOD_GET), "{sent:x?}");
+    assert!(
+        sent.iter().all(|(_, method, _)| *method == METHOD_GET),
+        "{sent:x?}"
+    );
     let classes: BTreeSet<u8> = sent.iter().map(|(class, ..)| *class).collect();
     assert_eq!(classes, CLASSES.into(), "all classes were used: {sent:x?}");
     assert!(sent.len() > 20, "{sent:x?}");
@@ -112,14 +198,21 @@ fn sweep_and_query_send_only_gets() {
 
 /// Returns path and text of every source file of all packages.
 fn sources() -> Vec<(String, String)> {
-    let roots = ["src", "analysis/src", "view/src"].map(|root| Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
+    let roots = ["src", "analysis/src", "view/src"]
+        .map(|root| Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
     let (mut folders, mut found) = (roots.to_vec(), Vec::new());
     while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        for path in fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push((path.display().to_string(), fs::read_to_string(&path).unwrap()));
+                found.push((
+                    path.display().to_string(),
+                    fs::read_to_string(&path).unwrap(),
+                ));
             }
         }
     }
@@ -131,15 +224,29 @@ fn with(word: &str) -> Vec<String> {
     let code = |line: &&str| line.contains(word) && !line.trim_start().starts_with("//");
     sources()
         .iter()
-        .flat_map(|(path, text)| text.lines().filter(code).map(|line| format!("{path}: {}", line.trim())).collect::<Vec<_>>())
+        .flat_map(|(path, text)| {
+            text.lines()
+                .filter(code)
+                .map(|line| format!("{path}: {}", line.trim()))
+                .collect::<Vec<_>>()
+        })
         .collect()
 }
 
 #[test]
 fn only_one_call_sends_mads_and_no_code_can_change_the_fabric() {
     let sends = with("sys::umad_send(");
-    assert!(sends.len() == 1 && sends[0].contains("src/mad/transport/umad/mod.rs"), "{sends:?}");
-    for word in ["METHOD_SET", "mad_rpc(", "performance_reset", "smp_set", "issm"] {
+    assert!(
+        sends.len() == 1 && sends[0].contains("src/mad/transport/umad/mod.rs"),
+        "{sends:?}"
+    );
+    for word in [
+        "METHOD_SET",
+        "mad_rpc(",
+        "performance_reset",
+        "smp_set",
+        "issm",
+    ] {
         // The simulated agent rejects other methods than Get. The constant of Set is defined beside
         // Get.
         // Only the subscription to traps is a Set. It is off by default.
@@ -148,28 +255,53 @@ fn only_one_call_sends_mads_and_no_code_can_change_the_fabric() {
                 || line.contains("pub const METHOD_SET")
                 || word == "METHOD_SET" && line.contains("src/mad/inform.rs")
         };
-        let found: Vec<_> = with(word).into_iter().filter(|line| !is_known(line)).collect();
+        let found: Vec<_> = with(word)
+            .into_iter()
+            .filter(|line| !is_known(line))
+            .collect();
         assert!(found.is_empty(), "{found:#?}");
     }
     // `verify` runs two programs, which change nothing without the options -r, -R and -a.
     // `job/source/ask.rs` asks the resource manager, which cannot change the fabric.
     // `cli/pages.rs` has the type of the same name of clap.
     let known = ["verify/programs.rs", "job/source/ask.rs", "cli/pages.rs"];
-    let commands: Vec<_> = with("Command::new").into_iter().filter(|line| !known.iter().any(|file| line.contains(file))).collect();
+    let commands: Vec<_> = with("Command::new")
+        .into_iter()
+        .filter(|line| !known.iter().any(|file| line.contains(file)))
+        .collect();
     assert!(commands.is_empty(), "{commands:#?}");
     for option in ["\"-r\"", "\"-R\"", "\"-a\"", "reset"] {
-        assert!(!include_str!("../../src/bin/ibnet-sweep/verify/programs.rs").contains(option), "{option}");
+        assert!(
+            !include_str!("../../src/bin/ibnet-sweep/verify/programs.rs").contains(option),
+            "{option}"
+        );
     }
     // The bindings have one function that sends any MAD, and three functions that send only Get.
     let bindings = include_str!("../../build.rs");
-    let functions: Vec<&str> = bindings.split("allowlist_function(\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    let functions: Vec<&str> = bindings
+        .split("allowlist_function(\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+        .collect();
     assert_eq!(functions.len(), 5, "{functions:?}");
-    let (queries, functions): (Vec<&str>, Vec<&str>) = functions.into_iter().partition(|allowed| allowed.contains("via"));
+    let (queries, functions): (Vec<&str>, Vec<&str>) = functions
+        .into_iter()
+        .partition(|allowed| allowed.contains("via"));
     assert_eq!(queries, ["pma_query_via|smp_query_via|ib_path_query_via"]);
     assert!(
-        functions.iter().all(|allowed| !["sm_", "vendor", "set_grh", "via", ".*"].iter().any(|word| allowed.contains(word))),
+        functions
+            .iter()
+            .all(|allowed| !["sm_", "vendor", "set_grh", "via", ".*"]
+                .iter()
+                .any(|word| allowed.contains(word))),
         "{functions:?}"
     );
-    let rpc: Vec<&str> = functions.into_iter().filter(|allowed| allowed.contains("rpc")).collect();
-    assert_eq!(rpc, ["mad_rpc_open_port|mad_rpc_close_port|mad_rpc_set_retries"]);
+    let rpc: Vec<&str> = functions
+        .into_iter()
+        .filter(|allowed| allowed.contains("rpc"))
+        .collect();
+    assert_eq!(
+        rpc,
+        ["mad_rpc_open_port|mad_rpc_close_port|mad_rpc_set_retries"]
+    );
 }

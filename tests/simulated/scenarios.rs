@@ -26,8 +26,15 @@ use scenario::Scenario;
 
 fn scenarios() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut scenarios: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect();
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut scenarios: Vec<_> = files
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .collect();
     scenarios.sort();
     scenarios
 }
@@ -38,8 +45,13 @@ fn run(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).unwrap();
     let renew = std::env::var_os("IBNET_RENEW").is_some();
     let scenario = Scenario::parse(&name, &text);
-    let (expected, slots) = (scenario.expected.clone(), std::panic::catch_unwind(|| runner::run(scenario)));
-    let Ok(slots) = slots else { return Some(format!("{name}: see above")) };
+    let (expected, slots) = (
+        scenario.expected.clone(),
+        std::panic::catch_unwind(|| runner::run(scenario)),
+    );
+    let Ok(slots) = slots else {
+        return Some(format!("{name}: see above"));
+    };
     let outcome = scenario::merged(&slots);
     if outcome == expected {
         return None;
@@ -58,5 +70,9 @@ fn every_scenario_has_its_expected_outcome() {
     let scenarios = scenarios();
     assert!(!scenarios.is_empty(), "no scenarios");
     let failures: Vec<_> = scenarios.par_iter().filter_map(|path| run(path)).collect();
-    assert!(failures.is_empty(), "{}\nIBNET_RENEW=1 writes the outcomes into the files", failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{}\nIBNET_RENEW=1 writes the outcomes into the files",
+        failures.join("\n")
+    );
 }

@@ -33,11 +33,19 @@ impl Transport for Failing {
             return Err(TransportError::new("umad_send", EINVAL));
         }
         self.left -= 1;
-        self.pending.push(Completion { tid: Header::parse(mad).tid, outcome: Outcome::TimedOut });
+        self.pending.push(Completion {
+            tid: Header::parse(mad).tid,
+            outcome: Outcome::TimedOut,
+        });
         Ok(())
     }
 
-    fn recv(&mut self, _mad: &mut Mad, wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
+    fn recv(
+        &mut self,
+        _mad: &mut Mad,
+        wait: Duration,
+        _now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
         let completion = self.pending.pop();
         if completion.is_none() {
             self.clock.sleep(wait);
@@ -52,7 +60,12 @@ impl Transport for Failing {
 
 /// Returns a plan of two hosts with one port each.
 fn plan() -> SweepPlan {
-    let device = |lid: u16| DevicePlan { guid: Guid(lid.into()), lid: Lid(lid), kind: NodeKind::Hca, ports: vec![PortNum(1)] };
+    let device = |lid: u16| DevicePlan {
+        guid: Guid(lid.into()),
+        lid: Lid(lid),
+        kind: NodeKind::Hca,
+        ports: vec![PortNum(1)],
+    };
     let identity = |lid: u16| PortIdentity {
         guid: Guid(lid.into()),
         port: PortNum(1),
@@ -66,7 +79,10 @@ fn plan() -> SweepPlan {
         mtu: None,
         vls: None,
     };
-    SweepPlan { devices: vec![device(1), device(2)], ports: vec![identity(1), identity(2)] }
+    SweepPlan {
+        devices: vec![device(1), device(2)],
+        ports: vec![identity(1), identity(2)],
+    }
 }
 
 /// Runs the driver on a transport that accepts `left` MADs for the first LID, until it is lost.
@@ -74,7 +90,12 @@ fn plan() -> SweepPlan {
 fn run_until_lost(left: u32) -> (TransportError, Vec<Line>) {
     let clock = VirtualClock::default();
     clock.set_wall_offset(1_795_000_000_123_456_789);
-    let transport = Failing { accepted_lid: Lid(1), left, pending: Vec::new(), clock: clock.clone() };
+    let transport = Failing {
+        accepted_lid: Lid(1),
+        left,
+        pending: Vec::new(),
+        clock: clock.clone(),
+    };
     let (outlet, lines) = Destination::memory();
     let settings = DriverSettings {
         sampler: "here".to_owned(),
@@ -90,20 +111,50 @@ fn run_until_lost(left: u32) -> (TransportError, Vec<Line>) {
         engine: engine::Config::default(),
     };
     let driver = Driver::new(plan(), settings, transport, clock, outlet, 1);
-    let lost = driver.run(&Control::default(), |_| {}).expect_err("no MAD can be sent");
-    (lost, lines.text().lines().map(|text| strict::parse(text).expect("a record")).collect())
+    let lost = driver
+        .run(&Control::default(), |_| {})
+        .expect_err("no MAD can be sent");
+    (
+        lost,
+        lines
+            .text()
+            .lines()
+            .map(|text| strict::parse(text).expect("a record"))
+            .collect(),
+    )
 }
 
 fn errnos(lines: &[Line]) -> Vec<Option<i32>> {
-    lines.iter().filter_map(|line| if let Line::Port(port) = line { Some(port.errno) } else { None }).collect()
+    lines
+        .iter()
+        .filter_map(|line| {
+            if let Line::Port(port) = line {
+                Some(port.errno)
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 #[test]
 fn transport_that_sends_nothing_is_lost_and_the_slot_is_recorded() {
     let (lost, lines) = run_until_lost(0);
-    assert!(matches!(lost, TransportError::Call { call: "umad_send", .. }) && lost.errno() == EINVAL, "{lost}");
+    assert!(
+        matches!(
+            lost,
+            TransportError::Call {
+                call: "umad_send",
+                ..
+            }
+        ) && lost.errno() == EINVAL,
+        "{lost}"
+    );
     assert_eq!(errnos(&lines), [Some(EINVAL); 2]);
-    let events = lines.iter().filter(|line| matches!(line, Line::Event(event) if event.event == "send_error")).count();
+    let events = lines
+        .iter()
+        .filter(|line| matches!(line, Line::Event(event) if event.event == "send_error"))
+        .count();
     assert_eq!(events, 1);
 }
 

@@ -41,7 +41,12 @@ impl Transport for Lying {
         self.0.send(target, mad, now)
     }
 
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
         let completion = self.0.recv(mad, wait, now)?;
         if completion.is_some() {
             (self.1)(mad);
@@ -55,15 +60,34 @@ impl Transport for Lying {
 }
 
 fn fabric() -> SimFabric {
-    let tree = FatTree { leaves: 2, hosts: 2, spines: 1, trunk: 1, radix: 8 };
-    let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("a valid ports report").fabric;
+    let tree = FatTree {
+        leaves: 2,
+        hosts: 2,
+        spines: 1,
+        trunk: 1,
+        radix: 8,
+    };
+    let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree")
+        .expect("a valid ports report")
+        .fabric;
     SimFabric::new(fabric, Options::default())
 }
 
 /// Returns the first switch and the first HCA that is not the sender.
 fn devices(fabric: &SimFabric) -> (DeviceId, DeviceId) {
-    let is = |kind: NodeKind| move |(id, device): &(DeviceId, &Device)| device.kind == kind && fabric.manager() != Some(*id);
-    let of = |kind| fabric.fabric().iter().find(is(kind)).expect("there is one").0;
+    let is = |kind: NodeKind| {
+        move |(id, device): &(DeviceId, &Device)| {
+            device.kind == kind && fabric.manager() != Some(*id)
+        }
+    };
+    let of = |kind| {
+        fabric
+            .fabric()
+            .iter()
+            .find(is(kind))
+            .expect("there is one")
+            .0
+    };
     (of(NodeKind::Switch), of(NodeKind::Hca))
 }
 
@@ -79,25 +103,48 @@ fn verifier_and_clock(fabric: SimFabric, ours: Lie, theirs: Lie) -> (OnFabric, V
     let (fabric, clock) = (Arc::new(Mutex::new(fabric)), VirtualClock::default());
     clock.advance_to(Instant::ZERO + Duration::from_secs(5));
     let client = |lie| {
-        let transport = Lying(VirtualTransport::new(Arc::clone(&fabric), clock.clone(), 1), lie);
-        let address = Address { lid: Lid(0), sl: 0, pkey_index: 0, pkey_table: Vec::new(), timeout: TIMEOUT };
+        let transport = Lying(
+            VirtualTransport::new(Arc::clone(&fabric), clock.clone(), 1),
+            lie,
+        );
+        let address = Address {
+            lid: Lid(0),
+            sl: 0,
+            pkey_index: 0,
+            pkey_table: Vec::new(),
+            timeout: TIMEOUT,
+        };
         DeviceClient::new(transport, clock.clone(), address, 7)
     };
     let mut first = client(ours);
     let local = first.transport_mut().locator()();
-    (Verifier::new(first, SecondClient::new(client(theirs), local.expect("there is an HCA").sm_lid), local, 0), clock)
+    (
+        Verifier::new(
+            first,
+            SecondClient::new(client(theirs), local.expect("there is an HCA").sm_lid),
+            local,
+            0,
+        ),
+        clock,
+    )
 }
 
 fn subject(fabric: &SimFabric, id: DeviceId) -> Subject {
     let device = fabric.fabric().device(id);
-    Subject { lid: fabric.lid(id), guid: device.guid, port: device.linked().next().expect("it is linked").0.num }
+    Subject {
+        lid: fabric.lid(id),
+        guid: device.guid,
+        port: device.linked().next().expect("it is linked").0.num,
+    }
 }
 
 /// Verifies the first switch.
 fn switch(ours: Lie, theirs: Lie) -> DeviceResult {
     let fabric = fabric();
     let subject = subject(&fabric, devices(&fabric).0);
-    verifier(fabric, ours, theirs).device(&subject).expect("the transport is open")
+    verifier(fabric, ours, theirs)
+        .device(&subject)
+        .expect("the transport is open")
 }
 
 /// Returns the faults of a device: attribute, field, kind.
@@ -105,7 +152,12 @@ fn faults(result: &DeviceResult) -> Vec<(&'static str, &'static str, Fault)> {
     let mut faults = Vec::new();
     for attribute in &result.attributes {
         if let Outcome::Compared(comparison) = &attribute.outcome {
-            faults.extend(comparison.differences.iter().map(|difference| (attribute.name, difference.field.name, difference.fault)));
+            faults.extend(
+                comparison
+                    .differences
+                    .iter()
+                    .map(|difference| (attribute.name, difference.field.name, difference.fault)),
+            );
         }
     }
     faults
@@ -132,21 +184,52 @@ fn honest_devices_are_equal_on_both_paths() {
     for (subject, has_lanes) in subjects.iter().zip([true, false]) {
         let before = verifier.mads();
         let result = verifier.device(subject).expect("the transport is open");
-        assert_eq!((result.differences(), faults(&result).len(), result.is_silent()), (0, 0, false));
+        assert_eq!(
+            (
+                result.differences(),
+                faults(&result).len(),
+                result.is_silent()
+            ),
+            (0, 0, false)
+        );
         let (attributes, values) = result.compared();
-        assert!(attributes >= 9 && values > 120, "{attributes} attributes with {values} values");
-        let lanes = result.attributes.iter().any(|a| a.name == "extended_speeds" && matches!(a.outcome, Outcome::Compared(_)));
-        assert_eq!(lanes, has_lanes, "a host of the simulated fabric has no counters of lanes");
-        assert!(result.lacking().all(|(_, how)| how == Lacking::Refused), "{:?}", result.lacking().collect::<Vec<_>>());
-        assert_eq!((result.path_sl, result.redirected_to, result.link.is_some()), (Some(0), None, true));
-        assert!(verifier.mads() - before <= MADS_PER_DEVICE, "{} MADs", verifier.mads() - before);
+        assert!(
+            attributes >= 9 && values > 120,
+            "{attributes} attributes with {values} values"
+        );
+        let lanes = result
+            .attributes
+            .iter()
+            .any(|a| a.name == "extended_speeds" && matches!(a.outcome, Outcome::Compared(_)));
+        assert_eq!(
+            lanes, has_lanes,
+            "a host of the simulated fabric has no counters of lanes"
+        );
+        assert!(
+            result.lacking().all(|(_, how)| how == Lacking::Refused),
+            "{:?}",
+            result.lacking().collect::<Vec<_>>()
+        );
+        assert_eq!(
+            (result.path_sl, result.redirected_to, result.link.is_some()),
+            (Some(0), None, true)
+        );
+        assert!(
+            verifier.mads() - before <= MADS_PER_DEVICE,
+            "{} MADs",
+            verifier.mads() - before
+        );
     }
 }
 
 #[test]
 fn counter_that_is_false_on_one_path_is_found() {
     let found = [("extended", "PortXmitData", Fault::NotBetween)];
-    let more: Lie = |mad| change(mad, Group::Extended, "PortXmitData", |value| value + 1_000_000_000);
+    let more: Lie = |mad| {
+        change(mad, Group::Extended, "PortXmitData", |value| {
+            value + 1_000_000_000
+        })
+    };
     assert_eq!(faults(&switch(more, TRUE)), found);
     assert_eq!(faults(&switch(TRUE, more)), found);
 }
@@ -154,17 +237,27 @@ fn counter_that_is_false_on_one_path_is_found() {
 #[test]
 fn setting_that_is_false_on_one_path_is_found() {
     let lie: Lie = |mad| change(mad, Group::SmplCtl, "Tick", |value| value ^ 1);
-    assert_eq!(faults(&switch(TRUE, lie)), [("smplctl", "Tick", Fault::Changed)]);
+    assert_eq!(
+        faults(&switch(TRUE, lie)),
+        [("smplctl", "Tick", Fault::Changed)]
+    );
 }
 
 #[test]
 fn false_identity_is_found() {
     let lie: Lie = |mad| {
         if Header::parse(mad).attribute == smp::NODE_INFO {
-            smp::NodeInfo { port_guid: Guid(9), ..smp::NodeInfo::parse(pma::data(mad)) }.emit(pma::data_mut(mad));
+            smp::NodeInfo {
+                port_guid: Guid(9),
+                ..smp::NodeInfo::parse(pma::data(mad))
+            }
+            .emit(pma::data_mut(mad));
         }
     };
-    assert_eq!(faults(&switch(lie, TRUE)), [("NodeInfo", "PortGUID", Fault::Changed)]);
+    assert_eq!(
+        faults(&switch(lie, TRUE)),
+        [("NodeInfo", "PortGUID", Fault::Changed)]
+    );
 }
 
 #[test]
@@ -175,10 +268,20 @@ fn reply_on_one_path_only_is_a_difference() {
         }
     };
     let result = switch(refuse, TRUE);
-    let missing: Vec<_> = result.attributes.iter().filter(|a| matches!(a.outcome, Outcome::OnlyTheirs(_))).map(|a| a.name).collect();
+    let missing: Vec<_> = result
+        .attributes
+        .iter()
+        .filter(|a| matches!(a.outcome, Outcome::OnlyTheirs(_)))
+        .map(|a| a.name)
+        .collect();
     assert_eq!((missing, result.differences()), (vec!["xmtsl"], 1));
     let result = switch(TRUE, refuse);
-    let missing: Vec<_> = result.attributes.iter().filter(|a| matches!(a.outcome, Outcome::OnlyOurs(_))).map(|a| a.name).collect();
+    let missing: Vec<_> = result
+        .attributes
+        .iter()
+        .filter(|a| matches!(a.outcome, Outcome::OnlyOurs(_)))
+        .map(|a| a.name)
+        .collect();
     assert_eq!((missing, result.differences()), (vec!["xmtsl"], 1));
 }
 
@@ -188,7 +291,9 @@ fn redirection_is_followed_on_both_paths() {
     let (leaf, host) = devices(&fabric);
     fabric.redirect(host, leaf);
     let (subject, to) = (subject(&fabric, host), fabric.lid(leaf));
-    let result = verifier(fabric, TRUE, TRUE).device(&subject).expect("the transport is open");
+    let result = verifier(fabric, TRUE, TRUE)
+        .device(&subject)
+        .expect("the transport is open");
     assert_eq!((result.differences(), result.redirected_to), (0, Some(to)));
 }
 
@@ -199,7 +304,12 @@ fn silent_device_has_no_difference_but_is_named() {
     let subject = subject(&fabric, leaf);
     fabric.set_dead(leaf, true);
     let mut verifier = verifier(fabric, TRUE, TRUE);
-    assert_eq!(verifier.identify(subject.lid).expect("the transport is open"), None);
+    assert_eq!(
+        verifier
+            .identify(subject.lid)
+            .expect("the transport is open"),
+        None
+    );
     let result = verifier.device(&subject).expect("the transport is open");
     assert_eq!((result.differences(), result.is_silent()), (0, true));
 }
@@ -210,39 +320,86 @@ fn burst_measures_service_times_and_timeouts() {
     let (leaf, _) = devices(&fabric);
     let lid = fabric.lid(leaf);
     let (mut verifier, clock) = verifier_and_clock(fabric, TRUE, TRUE);
-    let query = Query::Pma(pma::Query { attribute: Group::Base.attribute().id, port: Some(PortNum(1)) });
+    let query = Query::Pma(pma::Query {
+        attribute: Group::Base.attribute().id,
+        port: Some(PortNum(1)),
+    });
     let mut run = |lid, in_flight| -> Times {
         let transport = verifier.client_mut().transport_mut();
         let target = Target::general(lid, 0, 0, TIMEOUT);
-        Burst { query, target, count: 8, in_flight, first_tid: u32::MAX - 3 }.run(transport, &clock).expect("the transport is open")
+        Burst {
+            query,
+            target,
+            count: 8,
+            in_flight,
+            first_tid: u32::MAX - 3,
+        }
+        .run(transport, &clock)
+        .expect("the transport is open")
     };
     let (one, four) = (run(lid, 1), run(lid, 4));
-    assert_eq!((one.replies.len(), four.replies.len(), one.lost + four.lost), (8, 8, 0));
+    assert_eq!(
+        (one.replies.len(), four.replies.len(), one.lost + four.lost),
+        (8, 8, 0)
+    );
     // A switch answers one request after another: with four in flight a request waits for three.
     assert!(one.median() < Some(Duration::from_micros(70)), "{one:?}");
     assert!(four.median() > Some(Duration::from_micros(140)), "{four:?}");
     let silent = run(Lid(4711), 8);
-    assert_eq!((silent.replies.len(), silent.timeouts), (0, vec![TIMEOUT; 8]));
+    assert_eq!(
+        (silent.replies.len(), silent.timeouts),
+        (0, vec![TIMEOUT; 8])
+    );
 }
 
 #[test]
 fn report_has_no_name_and_no_guid_of_the_site() {
     let fabric = fabric();
     let (leaf, _) = devices(&fabric);
-    let (subject, name) = (subject(&fabric, leaf), fabric.fabric().device(leaf).name.clone());
+    let (subject, name) = (
+        subject(&fabric, leaf),
+        fabric.fabric().device(leaf).name.clone(),
+    );
     let lie: Lie = |mad| {
         if Header::parse(mad).attribute == smp::NODE_INFO {
-            smp::NodeInfo { port_guid: Guid(0x0bad_0bad), ..smp::NodeInfo::parse(pma::data(mad)) }.emit(pma::data_mut(mad));
+            smp::NodeInfo {
+                port_guid: Guid(0x0bad_0bad),
+                ..smp::NodeInfo::parse(pma::data(mad))
+            }
+            .emit(pma::data_mut(mad));
         }
     };
-    let result = verifier(fabric, TRUE, lie).device(&subject).expect("the transport is open");
-    let identity = Identity { guid: Guid(1), name: "switch0001".to_owned(), lid: subject.lid, port: subject.port, kind: NodeKind::Switch };
-    let model = Model { kind: Some(NodeKind::Switch), vendor_id: 0x2c9, device_id: 0xd2f0, revision: 0 };
+    let result = verifier(fabric, TRUE, lie)
+        .device(&subject)
+        .expect("the transport is open");
+    let identity = Identity {
+        guid: Guid(1),
+        name: "switch0001".to_owned(),
+        lid: subject.lid,
+        port: subject.port,
+        kind: NodeKind::Switch,
+    };
+    let model = Model {
+        kind: Some(NodeKind::Switch),
+        vendor_id: 0x2c9,
+        device_id: 0xd2f0,
+        revision: 0,
+    };
     let mut report = Report::default();
-    report.devices.push(DeviceReport::new(identity, &model, &result));
+    report
+        .devices
+        .push(DeviceReport::new(identity, &model, &result));
     let json = report.to_json();
-    assert!(json.contains("\"field\": \"PortGUID\"") && json.contains("switch0001"), "{json}");
-    for private in [&*name, &subject.guid.0.to_string(), &subject.guid.to_string(), &0x0bad_0bad_u64.to_string()] {
+    assert!(
+        json.contains("\"field\": \"PortGUID\"") && json.contains("switch0001"),
+        "{json}"
+    );
+    for private in [
+        &*name,
+        &subject.guid.0.to_string(),
+        &subject.guid.to_string(),
+        &0x0bad_0bad_u64.to_string(),
+    ] {
         assert!(!json.contains(private), "{private} in {json}");
     }
 }

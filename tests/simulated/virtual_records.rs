@@ -18,7 +18,13 @@ use ibnet::topology::{Fabric, ports_report, synthetic};
 use sha2::{Digest, Sha256};
 
 /// 320 linked ports.
-const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 8, hosts: 16, spines: 4, trunk: 1, radix: 20 };
+const TREE: synthetic::FatTree = synthetic::FatTree {
+    leaves: 8,
+    hosts: 16,
+    spines: 4,
+    trunk: 1,
+    radix: 20,
+};
 const PORTS: usize = 320;
 
 const SLOTS: u64 = 12;
@@ -37,8 +43,18 @@ const SHA256: &str = "d56531e9efcc917a287705995f4014135d06bf878090868b2327bfe864
 const SHA256_BEFORE: &str = "ab41225e28de25af833b742f74f4d93b77923f58752374042c4bb7806916d5bb";
 
 /// Fields that were added to the records of schema 1.
-const ADDED: [&str; 10] =
-    ["role", "mtu", "vls", "rtt_min_ns", "xmit_blocked_dt_ns", "down", "extended_slots", "base_slots", "xmtdisc_slots", "rcverr_slots"];
+const ADDED: [&str; 10] = [
+    "role",
+    "mtu",
+    "vls",
+    "rtt_min_ns",
+    "xmit_blocked_dt_ns",
+    "down",
+    "extended_slots",
+    "base_slots",
+    "xmtdisc_slots",
+    "rcverr_slots",
+];
 
 /// SHA-256 of the records without the fields of [`ADDED`], if path queries are exempt from random
 /// faults. A change of the path queries alone does not change this hash.
@@ -51,7 +67,9 @@ fn without_added(records: &str) -> String {
         let mut line = line.to_owned();
         let is_port = line.starts_with(r#"{"type":"port""#);
         for name in ADDED.iter().filter(|name| is_port || **name != "role") {
-            let Some(start) = line.find(&format!(",\"{name}\":")) else { continue };
+            let Some(start) = line.find(&format!(",\"{name}\":")) else {
+                continue;
+            };
             let end = line[start + 1..].find([',', '}']).expect("a field ends") + start + 1;
             line.replace_range(start..end, "");
         }
@@ -66,7 +84,9 @@ fn sha256(text: &str) -> String {
 }
 
 fn fabric() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("valid ports report").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree")
+        .expect("valid ports report")
+        .fabric
 }
 
 /// Sweeps a fabric with faults of all kinds, and returns the records without `start`, which has the
@@ -81,17 +101,39 @@ fn sweep_with(engine: Config, seed: u64, spare_sa: bool) -> String {
     clock.set_wall_offset(WALL);
     let plan = SweepPlan::new(&ibnet::partition::whole_fabric(&fabric, "here").0);
     assert_eq!(plan.ports.len(), PORTS);
-    let leaf = fabric.iter().find(|(_, device)| device.host() == "leaf03").expect("a leaf").0;
-    let sim = Arc::new(Mutex::new(SimFabric::new(fabric, Options { seed, loss: 0.02, spare_sa, ..Options::default() })));
+    let leaf = fabric
+        .iter()
+        .find(|(_, device)| device.host() == "leaf03")
+        .expect("a leaf")
+        .0;
+    let sim = Arc::new(Mutex::new(SimFabric::new(
+        fabric,
+        Options {
+            seed,
+            loss: 0.02,
+            spare_sa,
+            ..Options::default()
+        },
+    )));
     let mut transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), seed);
     *transport.faults_mut() = Faults {
         delayed: 0.05,
         delay: Duration::from_millis(8),
         duplicated: 0.05,
-        forged: Some(Forgery { share: 0.02, defect: Defect::Length, instead: true }),
-        receive_queue: Some(ReceiveQueue { capacity: 28, within: Duration::from_micros(50) }),
+        forged: Some(Forgery {
+            share: 0.02,
+            defect: Defect::Length,
+            instead: true,
+        }),
+        receive_queue: Some(ReceiveQueue {
+            capacity: 28,
+            within: Duration::from_micros(50),
+        }),
     };
-    let settings = DriverSettings { sweeps: Some(SLOTS), ..DriverSettings::simulated("here", INTERVAL, engine) };
+    let settings = DriverSettings {
+        sweeps: Some(SLOTS),
+        ..DriverSettings::simulated("here", INTERVAL, engine)
+    };
     let (outlet, lines) = Destination::memory();
     let driver = Driver::new(plan, settings, transport, clock.clone(), outlet, seed);
     let mut text = String::new();
@@ -103,7 +145,11 @@ fn sweep_with(engine: Config, seed: u64, spare_sa: bool) -> String {
             // Pauses in the next slot, before its end, and misses the slot after that.
             7 => {
                 let next = Instant::from_nanos((slot + 1) * 1_000_000_000 - WALL as u64);
-                clock.pause(Pause { from: next + Duration::from_millis(4), time: INTERVAL * 3 / 2, lossy: false });
+                clock.pause(Pause {
+                    from: next + Duration::from_millis(4),
+                    time: INTERVAL * 3 / 2,
+                    lossy: false,
+                });
             }
             9 => clock.set_wall_offset(WALL + 60 * 1_000_000_000),
             _ => {}
@@ -116,8 +162,13 @@ fn sweep_with(engine: Config, seed: u64, spare_sa: bool) -> String {
         })
         .expect("nothing is lost");
     text += &lines.text();
-    let is_kept = |line: &&str| !line.starts_with(r#"{"type":"start""#) && !line.starts_with(r#"{"type":"histogram""#);
-    text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect()
+    let is_kept = |line: &&str| {
+        !line.starts_with(r#"{"type":"start""#) && !line.starts_with(r#"{"type":"histogram""#)
+    };
+    text.lines()
+        .filter(is_kept)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 #[test]
@@ -139,20 +190,45 @@ fn same_seed_gives_the_same_records() {
         }
     }
     assert_eq!(ports, PORTS * SLOTS as usize);
-    for status in ["ok", "late", "timeout", "bad_reply", "unreachable", "skipped"] {
-        assert!(statuses.iter().any(|found| found == status), "no port is {status}");
+    for status in [
+        "ok",
+        "late",
+        "timeout",
+        "bad_reply",
+        "unreachable",
+        "skipped",
+    ] {
+        assert!(
+            statuses.iter().any(|found| found == status),
+            "no port is {status}"
+        );
     }
     for event in ["unreachable", "reachable", "slot_missed", "clock_step"] {
-        assert!(events.iter().any(|found| found == event), "no event {event}");
+        assert!(
+            events.iter().any(|found| found == event),
+            "no event {event}"
+        );
     }
     assert!(missed > 0, "no slot was missed");
-    assert_eq!(sha256(&without_added(&records)), SHA256_BEFORE, "not only the added fields differ");
-    assert_eq!(sha256(&records), SHA256, "the records are not those of the last version");
+    assert_eq!(
+        sha256(&without_added(&records)),
+        SHA256_BEFORE,
+        "not only the added fields differ"
+    );
+    assert_eq!(
+        sha256(&records),
+        SHA256,
+        "the records are not those of the last version"
+    );
 }
 
 #[test]
 fn records_without_lost_path_queries_do_not_depend_on_their_retries() {
-    assert_eq!(sha256(&without_added(&sweep(1, true))), SHA256_SPARED, "the records differ although no path query was lost");
+    assert_eq!(
+        sha256(&without_added(&sweep(1, true))),
+        SHA256_SPARED,
+        "the records differ although no path query was lost"
+    );
 }
 
 #[test]
@@ -163,12 +239,19 @@ fn record_states_the_slots_since_the_last_reading_of_each_group() {
         ("xmtdisc_slots", "port_inactive_discards"),
         ("rcverr_slots", "port_local_physical_errors"),
     ];
-    let engine = Config { cadence: Cadence::new(vec![1, 1, 2, 3], 1, 1), ..Config::default() };
+    let engine = Config {
+        cadence: Cadence::new(vec![1, 1, 2, 3], 1, 1),
+        ..Config::default()
+    };
     let records = sweep_with(engine, 3, false);
     let mut last = BTreeMap::new();
     let mut stated = BTreeMap::<u64, u64>::new();
     for text in records.lines() {
-        let Line::Port(port) = strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}")) else { continue };
+        let Line::Port(port) =
+            strict::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))
+        else {
+            continue;
+        };
         for (field, counter) in OF {
             let slots = port.counter(field);
             if !port.counters.contains_key(counter) {
@@ -176,9 +259,18 @@ fn record_states_the_slots_since_the_last_reading_of_each_group() {
                 continue;
             }
             let before = last.insert((port.guid, port.port, counter), port.slot);
-            assert_eq!(slots.unwrap_or(1), before.map_or(0, |before| port.slot - before), "{field} in {text}");
+            assert_eq!(
+                slots.unwrap_or(1),
+                before.map_or(0, |before| port.slot - before),
+                "{field} in {text}"
+            );
             *stated.entry(slots.unwrap_or(1)).or_default() += 1;
         }
     }
-    assert!([0, 1, 2, 3, 4].iter().all(|slots| stated.contains_key(slots)), "{stated:?}");
+    assert!(
+        [0, 1, 2, 3, 4]
+            .iter()
+            .all(|slots| stated.contains_key(slots)),
+        "{stated:?}"
+    );
 }

@@ -14,7 +14,10 @@ const TWO_FILES: &str = "interval = \"10ms\"
     path = \"disk/lines\"";
 
 fn slots(sampler: &Sampler, file: &str) -> usize {
-    sampler.read_now(file).matches("{\"type\":\"sweep\"").count()
+    sampler
+        .read_now(file)
+        .matches("{\"type\":\"sweep\"")
+        .count()
 }
 
 /// A small file system, which is unmounted on drop.
@@ -25,33 +28,49 @@ impl<'a> Disk<'a> {
     pub(super) fn mount(sampler: &'a Sampler) -> Option<Self> {
         fs::create_dir(sampler.path("disk")).unwrap();
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(sampler.path("disk")).stderr(Stdio::null());
+        mount
+            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .arg(sampler.path("disk"))
+            .stderr(Stdio::null());
         if mount.status().is_ok_and(|status| status.success()) {
             return Some(Self(sampler));
         }
-        assert!(std::env::var_os("IBNET_REQUIRE_MOUNT").is_none(), "no file system can be mounted");
-        notice("SKIPPED: a small file system cannot be mounted (root is required); IBNET_REQUIRE_MOUNT=1 makes this an error");
+        assert!(
+            std::env::var_os("IBNET_REQUIRE_MOUNT").is_none(),
+            "no file system can be mounted"
+        );
+        notice(
+            "SKIPPED: a small file system cannot be mounted (root is required); IBNET_REQUIRE_MOUNT=1 makes this an error",
+        );
         None
     }
 
     /// Makes the file system larger, in one step. The removal of a file would free its space page by
     /// page, and a writer in between would fill each of them.
     pub(super) fn grow(&self) {
-        let grown = Command::new("mount").args(["-o", "remount,size=64m"]).arg(self.0.path("disk")).status();
+        let grown = Command::new("mount")
+            .args(["-o", "remount,size=64m"])
+            .arg(self.0.path("disk"))
+            .status();
         assert!(grown.unwrap().success());
     }
 }
 
 impl Drop for Disk<'_> {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path("disk")).status();
+        let _ = Command::new("umount")
+            .arg("-l")
+            .arg(self.0.path("disk"))
+            .status();
     }
 }
 
 #[test]
 fn records_dropped_by_a_full_disk_are_reported_exactly() {
     let sampler = Sampler::new(TWO_FILES);
-    let Some(disk) = Disk::mount(&sampler) else { return };
+    let Some(disk) = Disk::mount(&sampler) else {
+        return;
+    };
     fs::write(sampler.path("disk/filler"), vec![0; 600 << 10]).unwrap();
     let running = sampler.start();
     running.wait_for_log("No space left on device", 1);
@@ -61,10 +80,21 @@ fn records_dropped_by_a_full_disk_are_reported_exactly() {
     wait_for("records on it", || slots(&sampler, "disk/lines") > full + 3);
     let run = running.stop("TERM");
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let (all, received) = (Received::of(&sampler.read("all")), Received::of_any(&sampler.read("disk/lines")));
-    assert!(received.lost > 0 && received.torn <= 1 && all.lost == 0, "{} lost, {} torn", received.lost, received.torn);
+    let (all, received) = (
+        Received::of(&sampler.read("all")),
+        Received::of_any(&sampler.read("disk/lines")),
+    );
+    assert!(
+        received.lost > 0 && received.torn <= 1 && all.lost == 0,
+        "{} lost, {} torn",
+        received.lost,
+        received.torn
+    );
     assert!(received.lines.is_subset(&all.lines));
-    assert_eq!(received.lines.len() as u64 + received.lost, all.lines.len() as u64);
+    assert_eq!(
+        received.lines.len() as u64 + received.lost,
+        all.lines.len() as u64
+    );
     drop(disk);
 }
 
@@ -77,15 +107,27 @@ fn records_follow_a_symbolic_link_that_changes() {
     std::os::unix::fs::symlink("/dev/full", sampler.path("disk/lines")).unwrap();
     let running = sampler.start();
     // More than the output can hold. So it has dropped some, however slow its thread is.
-    wait_for("2 MB of records", || fs::metadata(sampler.path("all")).is_ok_and(|file| file.len() > 2 << 20));
+    wait_for("2 MB of records", || {
+        fs::metadata(sampler.path("all")).is_ok_and(|file| file.len() > 2 << 20)
+    });
     std::os::unix::fs::symlink("roomy", sampler.path("disk/other")).unwrap();
     fs::rename(sampler.path("disk/other"), sampler.path("disk/lines")).unwrap();
     wait_for("records in the file", || slots(&sampler, "disk/roomy") > 3);
     let run = running.stop("TERM");
-    assert!(run.code == 0 && run.stderr.contains("cannot write, dropping records"), "{}", run.stderr);
-    let (all, received) = (Received::of(&sampler.read("all")), Received::of(&sampler.read("disk/roomy")));
+    assert!(
+        run.code == 0 && run.stderr.contains("cannot write, dropping records"),
+        "{}",
+        run.stderr
+    );
+    let (all, received) = (
+        Received::of(&sampler.read("all")),
+        Received::of(&sampler.read("disk/roomy")),
+    );
     assert!(received.lost > 0 && received.starts.len() == 1);
-    assert_eq!(received.lines.len() as u64 + received.lost, all.lines.len() as u64);
+    assert_eq!(
+        received.lines.len() as u64 + received.lost,
+        all.lines.len() as u64
+    );
 }
 
 /// Each file begins with a `start` record, and no record is lost.
@@ -100,9 +142,22 @@ fn file_renamed_by_another_program_is_replaced() {
     }
     wait_for("another file", || slots(&sampler, "disk/lines") > 3);
     let run = running.stop("TERM");
-    assert!(run.code == 0 && run.stderr.contains("another program moved the file"), "{}", run.stderr);
-    let files = ["disk/lines.1", "disk/lines.2", "disk/lines"].map(|name| Received::of(&sampler.read(name)));
-    let seqs: Vec<_> = files.iter().map(|file| file.starts.iter().map(|start| start.file_seq).collect::<Vec<_>>()).collect();
+    assert!(
+        run.code == 0 && run.stderr.contains("another program moved the file"),
+        "{}",
+        run.stderr
+    );
+    let files = ["disk/lines.1", "disk/lines.2", "disk/lines"]
+        .map(|name| Received::of(&sampler.read(name)));
+    let seqs: Vec<_> = files
+        .iter()
+        .map(|file| {
+            file.starts
+                .iter()
+                .map(|start| start.file_seq)
+                .collect::<Vec<_>>()
+        })
+        .collect();
     assert_eq!(seqs, [[0], [1], [2]]);
     let lines: usize = files.iter().map(|file| file.lines.len()).sum();
     assert_eq!(lines, Received::of(&sampler.read("all")).lines.len());
@@ -125,10 +180,16 @@ fn killed_sampler_leaves_at_most_one_torn_line() {
     assert_eq!(running.stop("TERM").code, 0);
     let text = sampler.read("lines");
     let received = Received::of_any(&text);
-    assert!(received.torn <= TIMES && received.lost == 0 && text.ends_with('\n'), "{} torn", received.torn);
+    assert!(
+        received.torn <= TIMES && received.lost == 0 && text.ends_with('\n'),
+        "{} torn",
+        received.torn
+    );
     assert_eq!(received.starts.len(), TIMES + 1);
     assert!(
-        (1..=TIMES).all(|at| received.starts[..at].iter().all(|start| *start != received.starts[at])),
+        (1..=TIMES).all(|at| received.starts[..at]
+            .iter()
+            .all(|start| *start != received.starts[at])),
         "no two `start` records are equal"
     );
 }
@@ -151,7 +212,12 @@ fn stop_reports_the_records_of_stalled_outputs() {
         path = \"sock\"
         buffer_mib = 1",
     );
-    let mut child = sampler.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = sampler
+        .command()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let reader = sampler.unix("sock");
     // Neither the pipe nor the socket is read.
     let size = || fs::metadata(sampler.path("all")).map_or(0, |file| file.len());
@@ -171,7 +237,12 @@ fn stop_reports_the_records_of_stalled_outputs() {
         0 => (format!("standard output {why}"), stdout),
         more => (format!("all {why}, standard output {why}"), stdout + more),
     };
-    assert!(stderr.contains(&format!("error: cannot write all records to {names}: {all} records were dropped at the end\n")), "{stderr}");
+    assert!(
+        stderr.contains(&format!(
+            "error: cannot write all records to {names}: {all} records were dropped at the end\n"
+        )),
+        "{stderr}"
+    );
     let all = Received::of(&sampler.read("all"));
     assert_eq!(all.lost, 0);
     drop(reader);
@@ -191,11 +262,19 @@ fn unreachable_server_delays_the_normal_end_by_the_drain_time_only() {
         type = \"nats\"
         server = \"nats://127.0.0.1:1\"",
     );
-    let mut child = sampler.command().args(["--sweeps", "3"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = sampler
+        .command()
+        .args(["--sweeps", "3"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let status = wait_for_some("the end", || child.try_wait().unwrap());
     let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
     assert_eq!(status.code(), Some(4), "{stderr}");
-    assert!(stderr.contains("records were dropped at the end"), "{stderr}");
+    assert!(
+        stderr.contains("records were dropped at the end"),
+        "{stderr}"
+    );
     let all = Received::of(&sampler.read("all"));
     assert_eq!((slots(&sampler, "all"), all.lost), (3, 0));
 }
@@ -213,7 +292,13 @@ fn silent_reader_delays_the_normal_end_by_the_drain_time_only() {
         type = \"unix\"
         path = \"sock\"",
     );
-    let mut child = sampler.command().args(["--sweeps", "200"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = sampler
+        .command()
+        .args(["--sweeps", "200"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let reader = sampler.unix("sock");
     let stderr = std::thread::spawn({
         let stderr = child.stderr.take().unwrap();
@@ -223,12 +308,19 @@ fn silent_reader_delays_the_normal_end_by_the_drain_time_only() {
     wait_for("the end of the socket", || !sampler.path("sock").exists());
     // A process that did not wait would end within a second. It is no error if the machine is slower.
     std::thread::sleep(std::time::Duration::from_secs(2));
-    assert_eq!(child.try_wait().unwrap(), None, "standard output is not read yet");
+    assert_eq!(
+        child.try_wait().unwrap(),
+        None,
+        "standard output is not read yet"
+    );
     let all = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
     let status = wait_for_some("the end", || child.try_wait().unwrap());
     let stderr = stderr.join().unwrap();
     assert_eq!(status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("records were not written") && stderr.contains("output=\"sock\""), "{stderr}");
+    assert!(
+        stderr.contains("records were not written") && stderr.contains("output=\"sock\""),
+        "{stderr}"
+    );
     assert_eq!(all.matches("{\"type\":\"sweep\"").count(), 200);
     drop(reader);
 }
@@ -238,9 +330,17 @@ fn silent_reader_delays_the_normal_end_by_the_drain_time_only() {
 fn stop_without_readers_is_complete() {
     let sampler = Sampler::new("interval = \"10ms\"\n[[output]]\ntype = \"unix\"\npath = \"sock\"");
     let running = sampler.start();
-    drop(super::sampler::read_lines(sampler.unix("sock"), "\"sweep\"", 1));
+    drop(super::sampler::read_lines(
+        sampler.unix("sock"),
+        "\"sweep\"",
+        1,
+    ));
     let run = running.stop("TERM");
-    assert!(run.code == 0 && !run.stderr.contains("not written"), "{}", run.stderr);
+    assert!(
+        run.code == 0 && !run.stderr.contains("not written"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -248,11 +348,21 @@ fn standard_output_closed_at_the_start_is_an_error() {
     let sampler = Sampler::new("interval = \"10ms\"");
     let command = sampler.command();
     let mut shell = Command::new("sh");
-    shell.args(["-c", "exec \"$0\" \"$@\" >&-"]).arg(command.get_program()).args(command.get_args());
-    let output = shell.current_dir(sampler.path("")).stdout(Stdio::null()).output().unwrap();
+    shell
+        .args(["-c", "exec \"$0\" \"$@\" >&-"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    let output = shell
+        .current_dir(sampler.path(""))
+        .stdout(Stdio::null())
+        .output()
+        .unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("cannot write to standard output: it is closed") && text.contains("\nhelp: "), "{text}");
+    assert!(
+        text.contains("cannot write to standard output: it is closed") && text.contains("\nhelp: "),
+        "{text}"
+    );
 }
 
 /// The error names the process that writes to the file.
@@ -263,16 +373,34 @@ fn second_writer_of_a_file_is_refused() {
     wait_for("slots", || slots(&sampler, "lines") > 1);
     fs::hard_link(sampler.path("lines"), sampler.path("linked")).unwrap();
     for path in ["lines", "./lines", "linked"] {
-        let output = sampler.command().args(["-o", path, "--sweeps", "1"]).output().unwrap();
+        let output = sampler
+            .command()
+            .args(["-o", path, "--sweeps", "1"])
+            .output()
+            .unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{text}");
-        let expected = format!("error: cannot write to {path}: the process {} writes to the file\n", running.id());
-        assert!(text.contains(&expected) && text.contains("help: stop the other writer"), "{text}");
+        let expected = format!(
+            "error: cannot write to {path}: the process {} writes to the file\n",
+            running.id()
+        );
+        assert!(
+            text.contains(&expected) && text.contains("help: stop the other writer"),
+            "{text}"
+        );
     }
     assert_eq!(running.stop("TERM").code, 0);
     assert_eq!(Received::of(&sampler.read("lines")).starts.len(), 1);
     // The end of the first writer is the end of its lock.
-    assert_eq!(sampler.command().args(["--sweeps", "1"]).status().unwrap().code(), Some(0));
+    assert_eq!(
+        sampler
+            .command()
+            .args(["--sweeps", "1"])
+            .status()
+            .unwrap()
+            .code(),
+        Some(0)
+    );
 }
 
 #[test]
@@ -288,21 +416,36 @@ fn two_outputs_of_one_process_cannot_write_to_one_file() {
     let output = sampler.command().args(["--sweeps", "1"]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("cannot write to ./lines: another output of this process writes to the file"), "{text}");
+    assert!(
+        text.contains("cannot write to ./lines: another output of this process writes to the file"),
+        "{text}"
+    );
 }
 
 #[test]
 fn output_onto_a_secret_or_the_configuration_is_refused() {
-    let sampler = Sampler::new("[metrics]\nlisten = \"127.0.0.1:0\"\npassword_file = \"passwords\"");
+    let sampler =
+        Sampler::new("[metrics]\nlisten = \"127.0.0.1:0\"\npassword_file = \"passwords\"");
     fs::write(sampler.path("passwords"), "secret\n").unwrap();
-    for (path, name) in [("passwords", "password file of the metrics"), ("ibnet.toml", "configuration"), ("net.p", "net file")] {
+    for (path, name) in [
+        ("passwords", "password file of the metrics"),
+        ("ibnet.toml", "configuration"),
+        ("net.p", "net file"),
+    ] {
         let before = sampler.read(path);
         fs::hard_link(sampler.path(path), sampler.path("linked")).unwrap();
         for output in [path, "linked"] {
-            let output = sampler.command().args(["-o", output, "--sweeps", "1"]).output().unwrap();
+            let output = sampler
+                .command()
+                .args(["-o", output, "--sweeps", "1"])
+                .output()
+                .unwrap();
             let text = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(1), "{text}");
-            assert!(text.contains("cannot append records to") && text.contains(name), "{text}");
+            assert!(
+                text.contains("cannot append records to") && text.contains(name),
+                "{text}"
+            );
         }
         assert_eq!(sampler.read(path), before);
         fs::remove_file(sampler.path("linked")).unwrap();
@@ -313,22 +456,41 @@ fn output_onto_a_secret_or_the_configuration_is_refused() {
 #[test]
 fn records_left_in_a_fifo_are_reported_at_the_end() {
     let sampler = Sampler::new("interval = \"10ms\"\noutput = \"fifo\"");
-    let made = Command::new("mkfifo").arg(sampler.path("fifo")).status().unwrap();
+    let made = Command::new("mkfifo")
+        .arg(sampler.path("fifo"))
+        .status()
+        .unwrap();
     assert!(made.success());
     let output = sampler.command().args(["--sweeps", "1"]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4), "{text}");
     let error = "error: cannot write all records to fifo (last error: no process reads the FIFO): ";
-    assert!(text.contains(error) && text.contains("records were dropped at the end"), "{text}");
+    assert!(
+        text.contains(error) && text.contains("records were dropped at the end"),
+        "{text}"
+    );
     // A reader that reads later receives all records.
-    let mut child = sampler.command().args(["--sweeps", "1"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = sampler
+        .command()
+        .args(["--sweeps", "1"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let reader = fs::File::open(sampler.path("fifo")).unwrap();
     // The reader begins when the sampler only waits for it: it has written, and the thread of the
     // sweep has ended.
     let tasks = format!("/proc/{}/task", child.id());
-    let is_sweep = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name == "mads-0\n");
-    let sweeps = || fs::read_dir(&tasks).unwrap().any(|task| is_sweep(task.unwrap()));
-    wait_for("the end of the sweep", || rustix::io::ioctl_fionread(&reader).unwrap() > 0 && !sweeps());
+    let is_sweep = |task: fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name == "mads-0\n")
+    };
+    let sweeps = || {
+        fs::read_dir(&tasks)
+            .unwrap()
+            .any(|task| is_sweep(task.unwrap()))
+    };
+    wait_for("the end of the sweep", || {
+        rustix::io::ioctl_fionread(&reader).unwrap() > 0 && !sweeps()
+    });
     assert_eq!(child.try_wait().unwrap(), None, "the FIFO is not read yet");
     let received = Received::of(&std::io::read_to_string(reader).unwrap());
     let status = wait_for_some("the end", || child.try_wait().unwrap());

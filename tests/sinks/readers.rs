@@ -21,7 +21,11 @@ const SOCKET: &str = "interval = \"10ms\"
 /// more time between two slots: the buffer has two seconds of records.
 #[test]
 fn slow_reader_does_not_affect_other_outputs() {
-    let sampler = Sampler::new(&SOCKET.replace("10ms", "20ms").replace("buffer_mib = 1", "buffer_mib = 2"));
+    let sampler = Sampler::new(
+        &SOCKET
+            .replace("10ms", "20ms")
+            .replace("buffer_mib = 1", "buffer_mib = 2"),
+    );
     let running = sampler.start();
     let mut slow = BufReader::new(sampler.unix("sock"));
     let first = read_on(&mut slow, "\"sweep\"", 1);
@@ -39,11 +43,18 @@ fn slow_reader_does_not_affect_other_outputs() {
     let run = running.end();
     assert_eq!(run.code, 0, "{}", run.stderr);
 
-    let (all, quick) = (Received::of(&sampler.read("lines")), Received::of(&quick.join().unwrap()));
+    let (all, quick) = (
+        Received::of(&sampler.read("lines")),
+        Received::of(&quick.join().unwrap()),
+    );
     assert_eq!((all.lost, quick.lost), (0, 0));
     assert_eq!((quick.starts[0].file_seq, quick.starts.len()), (1, 1));
     let slow = Received::of(&rest);
-    assert!(slow.lost > 0 && slow.lines.is_subset(&all.lines), "{} records dropped", slow.lost);
+    assert!(
+        slow.lost > 0 && slow.lines.is_subset(&all.lines),
+        "{} records dropped",
+        slow.lost
+    );
     assert!(Received::of(&first).starts.len() == 1 && quick.lines.is_subset(&all.lines));
     // The fast reader has every slot since its first one.
     assert!(all.slots.ends_with(&quick.slots));
@@ -63,14 +74,20 @@ fn records_dropped_for_a_slow_reader_are_reported_exactly() {
     let (all, slow) = (sampler.read("lines"), Received::of(&text));
     // The part of the file from the first slot of the reader to its last.
     let (first, last) = (slow.slots[0], slow.slots[slow.slots.len() - 1]);
-    let begin = all.find(&format!("\"slot\":{first},")).map(|at| all[..at].rfind('\n').unwrap() + 1).unwrap();
+    let begin = all
+        .find(&format!("\"slot\":{first},"))
+        .map(|at| all[..at].rfind('\n').unwrap() + 1)
+        .unwrap();
     let sweep = all
         .rfind(&format!("\"slot\":{last},\"sampler\":\"node00001\",\"ca\":\"sim\",\"ca_port\":1,\"role\":\"primary\",\"duration_ns\""))
         .unwrap();
     let end = sweep + all[sweep..].find('\n').unwrap() + 1;
     let stretch = Received::of(&all[begin..end]);
     assert!(slow.lost > 0);
-    assert_eq!(stretch.lines.len() as u64, slow.lines.len() as u64 + slow.lost);
+    assert_eq!(
+        stretch.lines.len() as u64,
+        slow.lines.len() as u64 + slow.lost
+    );
 }
 
 #[test]
@@ -81,7 +98,14 @@ fn socket_is_for_user_and_group_and_limits_its_readers() {
     for reader in &readers {
         read_lines(reader, "\"start\"", 1);
     }
-    assert_eq!(fs::symlink_metadata(sampler.path("sock")).unwrap().permissions().mode() & 0o777, 0o660);
+    assert_eq!(
+        fs::symlink_metadata(sampler.path("sock"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o660
+    );
     let mut text = String::new();
     sampler.unix("sock").read_to_string(&mut text).unwrap();
     assert_eq!(text, "", "a third reader is rejected");
@@ -93,7 +117,11 @@ fn socket_is_for_user_and_group_and_limits_its_readers() {
     });
     drop(again);
     let run = running.stop("TERM");
-    assert!(run.code == 0 && run.stderr.contains("too many readers"), "{}", run.stderr);
+    assert!(
+        run.code == 0 && run.stderr.contains("too many readers"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -106,7 +134,11 @@ fn unused_socket_is_replaced_but_no_other_file_is() {
         let output = sampler.command().output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{text}");
-        assert!(text.starts_with("error: cannot listen at sock: the path exists") && text.contains("\nhelp: "), "{text}");
+        assert!(
+            text.starts_with("error: cannot listen at sock: the path exists")
+                && text.contains("\nhelp: "),
+            "{text}"
+        );
     };
     refused(&sampler);
     running.stop("KILL");
@@ -126,7 +158,11 @@ fn unused_socket_is_replaced_but_no_other_file_is() {
         refused(&sampler);
         assert!(sampler.path("sock").is_symlink());
     }
-    assert!(sampler.read("precious") == "precious" && sampler.path("stale").exists() && !sampler.path("nowhere").exists());
+    assert!(
+        sampler.read("precious") == "precious"
+            && sampler.path("stale").exists()
+            && !sampler.path("nowhere").exists()
+    );
 }
 
 /// Readers can connect again, and every output has the event.
@@ -142,7 +178,9 @@ fn removed_socket_is_made_again_with_an_event() {
     assert_eq!(Received::of(&after).starts.len(), 1);
     let event = "\"event\":\"socket_restored\"";
     read_on(&mut before, event, 1);
-    wait_for("the event in the file", || sampler.read_now("lines").contains(event));
+    wait_for("the event in the file", || {
+        sampler.read_now("lines").contains(event)
+    });
     // A file of another program is not touched.
     fs::remove_file(sampler.path("sock")).unwrap();
     fs::write(sampler.path("new"), "precious").unwrap();
@@ -150,7 +188,11 @@ fn removed_socket_is_made_again_with_an_event() {
     read_on(&mut before, "\"sweep\"", 3);
     drop(before);
     let run = running.stop("TERM");
-    assert!(run.code == 0 && run.stderr.contains("another program removed the socket"), "{}", run.stderr);
+    assert!(
+        run.code == 0 && run.stderr.contains("another program removed the socket"),
+        "{}",
+        run.stderr
+    );
     assert_eq!(sampler.read("sock"), "precious");
 }
 
@@ -162,6 +204,9 @@ fn port_in_use_is_an_error() {
     let output = sampler.command().output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text.contains("cannot listen at 127.0.0.1:") && text.contains("Address already in use"), "{text}");
+    assert!(
+        text.contains("cannot listen at 127.0.0.1:") && text.contains("Address already in use"),
+        "{text}"
+    );
     assert_eq!(first.stop("TERM").code, 0);
 }

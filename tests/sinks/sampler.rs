@@ -25,7 +25,13 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// 20 linked ports.
-const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const TREE: FatTree = FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 /// A folder with a fabric and a configuration.
 pub(crate) struct Sampler {
@@ -88,7 +94,10 @@ impl Sampler {
     pub(crate) fn new(config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("net.p"), TREE.blueprint().ports_report()).unwrap();
-        let sampler = Self { folder, port: FreePort::new() };
+        let sampler = Self {
+            folder,
+            port: FreePort::new(),
+        };
         sampler.configure(config);
         sampler
     }
@@ -97,8 +106,16 @@ impl Sampler {
     /// written its records, however slow the machine is.
     pub(crate) fn configure(&self, config: &str) {
         let config = self.text_of(config);
-        let drain = if config.contains("drain = ") { "" } else { "drain = \"10m\"" };
-        fs::write(self.path("ibnet.toml"), format!("simulate = \"net.p\"\nsampler = \"node00001\"\n{drain}\n{config}\n")).unwrap();
+        let drain = if config.contains("drain = ") {
+            ""
+        } else {
+            "drain = \"10m\""
+        };
+        fs::write(
+            self.path("ibnet.toml"),
+            format!("simulate = \"net.p\"\nsampler = \"node00001\"\n{drain}\n{config}\n"),
+        )
+        .unwrap();
     }
 
     /// Returns a text of the configuration with the number of the port.
@@ -126,8 +143,10 @@ impl Sampler {
 
     /// Returns the names of all files in order.
     pub(crate) fn files(&self) -> Vec<String> {
-        let mut names: Vec<_> =
-            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = fs::read_dir(self.folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -138,9 +157,18 @@ impl Sampler {
 
     /// Starts the sampler of a host.
     pub(crate) fn start_as(&self, host: &str) -> Running {
-        let mut child = self.command().args(["--sampler", host]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = self
+            .command()
+            .args(["--sampler", host])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let stdout = all_of(child.stdout.take().unwrap());
-        let (log, mut stderr) = (Arc::<Mutex<Vec<u8>>>::default(), child.stderr.take().unwrap());
+        let (log, mut stderr) = (
+            Arc::<Mutex<Vec<u8>>>::default(),
+            child.stderr.take().unwrap(),
+        );
         let log_reader = std::thread::spawn({
             let log = Arc::clone(&log);
             move || {
@@ -150,12 +178,20 @@ impl Sampler {
                 }
             }
         });
-        Running { child, stdout: Some(stdout), log, log_reader: Some(log_reader) }
+        Running {
+            child,
+            stdout: Some(stdout),
+            log,
+            log_reader: Some(log_reader),
+        }
     }
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-        command.current_dir(self.folder.path()).args(["-c", "ibnet.toml"]).env("NO_COLOR", "1");
+        command
+            .current_dir(self.folder.path())
+            .args(["-c", "ibnet.toml"])
+            .env("NO_COLOR", "1");
         command
     }
 
@@ -166,7 +202,9 @@ impl Sampler {
 
     /// Connects to the TCP port as soon as it is open.
     pub(crate) fn tcp(&self) -> TcpStream {
-        wait_for_some("a reader", || TcpStream::connect((Ipv4Addr::LOCALHOST, self.port.number())).ok())
+        wait_for_some("a reader", || {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, self.port.number())).ok()
+        })
     }
 }
 
@@ -201,7 +239,10 @@ impl Running {
             let has_ended = self.log_reader.as_ref().is_none_or(JoinHandle::is_finished);
             let log = self.log();
             let is_there = log.matches(text).count() >= times;
-            assert!(is_there || !has_ended, "the sampler ended without {text:?}: {log}");
+            assert!(
+                is_there || !has_ended,
+                "the sampler ended without {text:?}: {log}"
+            );
             is_there
         });
     }
@@ -214,9 +255,14 @@ impl Running {
         let stands = |task: fs::DirEntry| {
             let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
             // A thread that has ended in the meantime has no file.
-            stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+            stat.rsplit_once(") ")
+                .is_none_or(|(_, state)| state.starts_with('T'))
         };
-        wait_for("threads that stand still", || fs::read_dir(&tasks).unwrap().all(|task| stands(task.unwrap())));
+        wait_for("threads that stand still", || {
+            fs::read_dir(&tasks)
+                .unwrap()
+                .all(|task| stands(task.unwrap()))
+        });
     }
 
     /// Stops the sampler by a signal and waits for its end.
@@ -230,7 +276,11 @@ impl Running {
         let status = wait_for_some("the end", || self.child.try_wait().unwrap());
         let stdout = self.stdout.take().unwrap().join().unwrap();
         self.log_reader.take().unwrap().join().unwrap();
-        Run { code: status.code().unwrap_or(-1), stdout, stderr: self.log() }
+        Run {
+            code: status.code().unwrap_or(-1),
+            stdout,
+            stderr: self.log(),
+        }
     }
 }
 
@@ -246,8 +296,14 @@ impl Run {
 /// Returns the number of records that an output had not written at the end, by the log.
 pub(crate) fn unwritten(log: &str, output: &str) -> u64 {
     let output = format!("output={output:?}");
-    let line = log.lines().find(|line| line.contains("records were not written") && line.contains(&output));
-    line.map_or(0, |line| line.split_once("dropped=").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()).expect(line))
+    let line = log
+        .lines()
+        .find(|line| line.contains("records were not written") && line.contains(&output));
+    line.map_or(0, |line| {
+        line.split_once("dropped=")
+            .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok())
+            .expect(line)
+    })
 }
 
 impl Drop for Running {
@@ -259,7 +315,10 @@ impl Drop for Running {
 }
 
 pub(crate) fn signal(child: &Child, name: &str) {
-    let kill = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &child.id().to_string()]).status().unwrap();
+    let kill = Command::new("sh")
+        .args(["-c", "kill -s \"$0\" \"$1\"", name, &child.id().to_string()])
+        .status()
+        .unwrap();
     assert!(kill.success());
 }
 
@@ -299,7 +358,10 @@ pub(crate) fn read_on(reader: &mut impl BufRead, having: &str, count: usize) -> 
     let (mut text, mut found) = (String::new(), 0);
     while found < count {
         let mut line = String::new();
-        assert!(reader.read_line(&mut line).unwrap() > 0, "the stream ended after {text}");
+        assert!(
+            reader.read_line(&mut line).unwrap() > 0,
+            "the stream ended after {text}"
+        );
         found += usize::from(line.contains(having));
         text.push_str(&line);
     }
@@ -330,21 +392,37 @@ impl Received {
                 Err(_) => received.torn += 1,
                 Ok(Line::Start(start)) => received.starts.push(start),
                 Ok(Line::Event(event)) if event.event == "lines_lost" => {
-                    received.lost += event.detail.split(' ').next().unwrap().parse::<u64>().unwrap();
+                    received.lost += event
+                        .detail
+                        .split(' ')
+                        .next()
+                        .unwrap()
+                        .parse::<u64>()
+                        .unwrap();
                 }
                 Ok(record) => {
                     let mut text = line.to_owned();
                     if let Line::Sweep(sweep) = record {
                         by_sweeps += sweep.lines_lost;
                         received.slots.push(sweep.slot);
-                        text = line.replace(&format!("\"lines_lost\":{}", sweep.lines_lost), "\"lines_lost\":0");
+                        text = line.replace(
+                            &format!("\"lines_lost\":{}", sweep.lines_lost),
+                            "\"lines_lost\":0",
+                        );
                     }
-                    assert!(received.lines.insert(text), "a record is there twice: {line}");
+                    assert!(
+                        received.lines.insert(text),
+                        "a record is there twice: {line}"
+                    );
                 }
             }
         }
         // A gap event may be written in a slot whose `sweep` record is dropped.
-        assert!(by_sweeps <= received.lost && (received.torn > 0 || by_sweeps == received.lost), "{by_sweeps} and {}", received.lost);
+        assert!(
+            by_sweeps <= received.lost && (received.torn > 0 || by_sweeps == received.lost),
+            "{by_sweeps} and {}",
+            received.lost
+        );
         received
     }
 }

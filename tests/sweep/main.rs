@@ -3,7 +3,10 @@
 //! These tests hold on a busy machine: none of them relies on which replies are late, or on which
 //! slots are missed.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-#![expect(clippy::disallowed_methods, reason = "a test that hangs ends after ten minutes, and some know the next slot")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test that hangs ends after ten minutes, and some know the next slot"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +26,13 @@ mod samplers;
 mod stream;
 
 /// 20 linked ports: 6 hosts on 2 leaves (5 linked ports each), 2 spines.
-const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 2, trunk: 1, radix: 8 };
+const TREE: FatTree = FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 /// Returns a directory with a small fabric in `net.p`.
 fn small() -> TempDir {
@@ -40,14 +49,22 @@ fn with_net(bytes: &[u8]) -> TempDir {
 fn links(dir: &TempDir) -> BTreeMap<Key, Key> {
     let fabric = net_file::read(&dir.path().join("net.p")).unwrap().fabric;
     let ends = |device: &ibnet::topology::Device| {
-        device.linked().map(|(port, peer)| ((device.guid, port.num), (peer.guid, peer.port))).collect::<Vec<_>>()
+        device
+            .linked()
+            .map(|(port, peer)| ((device.guid, port.num), (peer.guid, peer.port)))
+            .collect::<Vec<_>>()
     };
     fabric.devices().iter().flat_map(ends).collect()
 }
 
 /// Returns an interval whose next slot begins in 15 minutes or later: longer than any test.
 fn distant() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let minutes = (31..=60).max_by_key(|minutes| minutes * 60 - now % (minutes * 60)).unwrap();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    let minutes = (31..=60)
+        .max_by_key(|minutes| minutes * 60 - now % (minutes * 60))
+        .unwrap();
     format!("{minutes}m")
 }

@@ -30,9 +30,18 @@ pub(crate) fn run(dir: &TempDir, args: &[&str]) -> Run {
 }
 
 pub(crate) fn run_program(program: &str, dir: &Path, args: &[&str]) -> Run {
-    let output = assert_cmd::Command::new(program).current_dir(dir).args(args).timeout(HANGS).output().unwrap();
+    let output = assert_cmd::Command::new(program)
+        .current_dir(dir)
+        .args(args)
+        .timeout(HANGS)
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Run {
+        code: output.status.code().unwrap(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
 }
 
 /// Runs a sweep that must succeed, and returns its records.
@@ -49,7 +58,11 @@ pub(crate) fn swept(dir: &TempDir, args: &[&str]) -> Stream {
 /// On a busy machine a slot can be without replies. A test that needs replies waits for them here,
 /// instead of assuming that they come in a number of slots.
 #[track_caller]
-pub(crate) fn swept_until(dir: &TempDir, args: &[&str], enough: impl Fn(&Stream) -> bool) -> Stream {
+pub(crate) fn swept_until(
+    dir: &TempDir,
+    args: &[&str],
+    enough: impl Fn(&Stream) -> bool,
+) -> Stream {
     let running = Running::start(dir, args, usize::MAX);
     let mut text = String::new();
     let (mut slots, mut next) = (0, 1);
@@ -75,10 +88,29 @@ pub(crate) fn swept_until(dir: &TempDir, args: &[&str], enough: impl Fn(&Stream)
 #[track_caller]
 pub(crate) fn refused(run: &Run, message: &str, help: &str) {
     assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
-    assert_eq!(run.stderr.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{}", run.stderr);
-    let (before, after) = run.stderr.split_once("\nhelp: ").unwrap_or_else(|| panic!("no help in {}", run.stderr));
-    assert!(before.contains(message), "{message:?} is not in {}", run.stderr);
-    assert!(after.contains(help), "{help:?} is not the help of {}", run.stderr);
+    assert_eq!(
+        run.stderr
+            .lines()
+            .filter(|line| line.starts_with("error: "))
+            .count(),
+        1,
+        "{}",
+        run.stderr
+    );
+    let (before, after) = run
+        .stderr
+        .split_once("\nhelp: ")
+        .unwrap_or_else(|| panic!("no help in {}", run.stderr));
+    assert!(
+        before.contains(message),
+        "{message:?} is not in {}",
+        run.stderr
+    );
+    assert!(
+        after.contains(help),
+        "{help:?} is not the help of {}",
+        run.stderr
+    );
     assert!(!run.stderr.contains("panicked"));
 }
 
@@ -107,10 +139,18 @@ impl Running {
 
     /// Starts a command. Its standard output is closed after `max_lines`.
     pub(crate) fn spawn(command: &mut Command, max_lines: usize) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let stdout = lines_of(child.stdout.take().unwrap(), max_lines);
         let stderr = lines_of(child.stderr.take().unwrap(), usize::MAX);
-        Self { child, stdout, stderr }
+        Self {
+            child,
+            stdout,
+            stderr,
+        }
     }
 
     /// Returns the next line of standard output.
@@ -120,12 +160,25 @@ impl Running {
 
     /// Waits for a line of the log that contains a text.
     pub(crate) fn wait_for_log(&self, text: &str) {
-        while !self.stderr.recv_timeout(HANGS).expect("a line of the log").contains(text) {}
+        while !self
+            .stderr
+            .recv_timeout(HANGS)
+            .expect("a line of the log")
+            .contains(text)
+        {}
     }
 
     /// Sends a signal. The process was not reaped yet, so its number is not reused.
     pub(crate) fn signal(&self, name: &str) {
-        let kill = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &self.child.id().to_string()]).status().unwrap();
+        let kill = Command::new("sh")
+            .args([
+                "-c",
+                "kill -s \"$0\" \"$1\"",
+                name,
+                &self.child.id().to_string(),
+            ])
+            .status()
+            .unwrap();
         assert!(kill.success());
     }
 
@@ -133,7 +186,16 @@ impl Running {
     pub(crate) fn threads(&self) -> Vec<String> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         // A thread may end while its name is read.
-        tasks.filter_map(|task| Some(fs::read_to_string(task.ok()?.path().join("comm")).ok()?.trim_end().to_owned())).collect()
+        tasks
+            .filter_map(|task| {
+                Some(
+                    fs::read_to_string(task.ok()?.path().join("comm"))
+                        .ok()?
+                        .trim_end()
+                        .to_owned(),
+                )
+            })
+            .collect()
     }
 
     /// Waits until the program has threads, or none, whose names start with this text.
@@ -141,7 +203,11 @@ impl Running {
     pub(crate) fn wait_for_threads(&self, name: &str, is_there: bool) {
         let start = Instant::now();
         while self.threads().iter().any(|thread| thread.starts_with(name)) != is_there {
-            assert!(start.elapsed() < HANGS, "the threads are {:?}", self.threads());
+            assert!(
+                start.elapsed() < HANGS,
+                "the threads are {:?}",
+                self.threads()
+            );
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -150,8 +216,17 @@ impl Running {
     pub(crate) fn end(mut self) -> Run {
         let (stdout, stderr) = (rest(&self.stdout), rest(&self.stderr));
         // Both pipes are closed: the program has ended, or is about to end.
-        let code = self.child.wait().unwrap().code().unwrap_or_else(|| panic!("it was killed by a signal; {stderr}"));
-        Run { code, stdout, stderr }
+        let code = self
+            .child
+            .wait()
+            .unwrap()
+            .code()
+            .unwrap_or_else(|| panic!("it was killed by a signal; {stderr}"));
+        Run {
+            code,
+            stdout,
+            stderr,
+        }
     }
 }
 

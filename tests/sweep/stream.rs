@@ -25,30 +25,69 @@ pub(crate) struct Slot {
 impl Slot {
     /// Returns the number of ports with one of these statuses.
     pub(crate) fn count(&self, statuses: &[&str]) -> usize {
-        self.ports.values().filter(|port| statuses.contains(&port.status.as_str())).count()
+        self.ports
+            .values()
+            .filter(|port| statuses.contains(&port.status.as_str()))
+            .count()
     }
 
     #[track_caller]
     fn check(&self, start: &Start) {
         let Self { sweep, ports } = self;
-        let sums = [sweep.ok, sweep.late, sweep.timeout, sweep.unreachable, sweep.skipped, sweep.down, sweep.errors];
-        let counts = ["ok", "late", "timeout", "unreachable", "skipped", "down"].map(|status| self.count(&[status]) as u32);
+        let sums = [
+            sweep.ok,
+            sweep.late,
+            sweep.timeout,
+            sweep.unreachable,
+            sweep.skipped,
+            sweep.down,
+            sweep.errors,
+        ];
+        let counts = ["ok", "late", "timeout", "unreachable", "skipped", "down"]
+            .map(|status| self.count(&[status]) as u32);
         assert_eq!(sums[..6], counts, "{sweep:?}");
-        assert_eq!((sums.iter().sum(), ports.len()), (sweep.ports, start.ports), "{sweep:?}");
+        assert_eq!(
+            (sums.iter().sum(), ports.len()),
+            (sweep.ports, start.ports),
+            "{sweep:?}"
+        );
         assert!(sweep.mads_sent >= ports.values().map(|port| port.mads).sum());
         let begin = sweep.slot * start.interval_ns;
         let names = known(None);
         for port in ports.values() {
-            assert_eq!((port.slot, &port.sampler, &sweep.sampler), (sweep.slot, &start.sampler, &start.sampler));
-            assert!((begin..=sweep.ts).contains(&port.ts), "{port:?} is not in {sweep:?}");
-            assert!(port.status != "ok" || port.mads > 0 && port.rtt_ns > 0 && !port.counters.is_empty(), "{port:?}");
-            assert!(!["unreachable", "down"].contains(&port.status.as_str()) || port.mads == 0 && port.counters.is_empty(), "{port:?}");
+            assert_eq!(
+                (port.slot, &port.sampler, &sweep.sampler),
+                (sweep.slot, &start.sampler, &start.sampler)
+            );
             assert!(
-                port.rtt_min_ns.is_none_or(|least| least <= port.rtt_ns) && (port.rtt_min_ns.is_some() == (port.rtt_ns > 0)),
+                (begin..=sweep.ts).contains(&port.ts),
+                "{port:?} is not in {sweep:?}"
+            );
+            assert!(
+                port.status != "ok"
+                    || port.mads > 0 && port.rtt_ns > 0 && !port.counters.is_empty(),
                 "{port:?}"
             );
-            assert_eq!(port.role.as_deref().unwrap_or("primary"), sweep.role, "{port:?}");
-            let unknown: Vec<_> = port.counters.keys().filter(|name| !names.contains(name.as_str()) && !is_slots_field(name)).collect();
+            assert!(
+                !["unreachable", "down"].contains(&port.status.as_str())
+                    || port.mads == 0 && port.counters.is_empty(),
+                "{port:?}"
+            );
+            assert!(
+                port.rtt_min_ns.is_none_or(|least| least <= port.rtt_ns)
+                    && (port.rtt_min_ns.is_some() == (port.rtt_ns > 0)),
+                "{port:?}"
+            );
+            assert_eq!(
+                port.role.as_deref().unwrap_or("primary"),
+                sweep.role,
+                "{port:?}"
+            );
+            let unknown: Vec<_> = port
+                .counters
+                .keys()
+                .filter(|name| !names.contains(name.as_str()) && !is_slots_field(name))
+                .collect();
             assert!(unknown.is_empty(), "{unknown:?} are in no row of the table");
         }
         // If every reply came, the last one gives the start of the slot: a multiple of the
@@ -56,9 +95,15 @@ impl Slot {
         // manager.
         if self.is_answered() {
             let last = ports.values().map(|port| port.ts).max().unwrap();
-            assert!(last - begin <= sweep.duration_ns, "{last} is after {sweep:?}");
+            assert!(
+                last - begin <= sweep.duration_ns,
+                "{last} is after {sweep:?}"
+            );
             let of_ports: u64 = ports.values().map(|port| port.mads).sum();
-            assert!(last - begin == sweep.duration_ns || sweep.mads_sent > of_ports, "{last} is not the end of {sweep:?}");
+            assert!(
+                last - begin == sweep.duration_ns || sweep.mads_sent > of_ports,
+                "{last} is not the end of {sweep:?}"
+            );
         }
     }
 
@@ -81,8 +126,15 @@ impl Stream {
     pub(crate) fn read(text: &str) -> Self {
         assert!(text.ends_with('\n'), "the last line is torn");
         let mut lines = text.lines().map(record);
-        let Some(Line::Start(start)) = lines.next() else { panic!("the first line is no start: {text:.200}") };
-        let mut stream = Self { start, slots: Vec::new(), events: Vec::new(), histograms: Vec::new() };
+        let Some(Line::Start(start)) = lines.next() else {
+            panic!("the first line is no start: {text:.200}")
+        };
+        let mut stream = Self {
+            start,
+            slots: Vec::new(),
+            events: Vec::new(),
+            histograms: Vec::new(),
+        };
         let mut ports = BTreeMap::new();
         for line in lines {
             match line {
@@ -93,14 +145,26 @@ impl Stream {
                     let before = ports.insert((port.guid, port.port), *port);
                     assert_eq!(before, None, "a port twice in a slot");
                 }
-                Line::Sweep(sweep) => stream.slots.push(Slot { sweep, ports: std::mem::take(&mut ports) }),
+                Line::Sweep(sweep) => stream.slots.push(Slot {
+                    sweep,
+                    ports: std::mem::take(&mut ports),
+                }),
             }
         }
         assert!(ports.is_empty(), "a slot was not closed");
-        stream.slots.iter().for_each(|slot| slot.check(&stream.start));
+        stream
+            .slots
+            .iter()
+            .for_each(|slot| slot.check(&stream.start));
         for pair in stream.slots.windows(2) {
-            let [before, after] = pair else { unreachable!("a window of two") };
-            assert_eq!(after.sweep.slot, before.sweep.slot + 1 + after.sweep.slots_missed, "slots are consecutive");
+            let [before, after] = pair else {
+                unreachable!("a window of two")
+            };
+            assert_eq!(
+                after.sweep.slot,
+                before.sweep.slot + 1 + after.sweep.slots_missed,
+                "slots are consecutive"
+            );
         }
         stream
     }
@@ -110,7 +174,12 @@ impl Stream {
     pub(crate) fn assert_covers(&self, ports: &BTreeSet<Key>) {
         assert_eq!(self.start.ports, ports.len());
         for slot in &self.slots {
-            assert_eq!(slot.ports.keys().copied().collect::<BTreeSet<_>>(), *ports, "slot {}", slot.sweep.slot);
+            assert_eq!(
+                slot.ports.keys().copied().collect::<BTreeSet<_>>(),
+                *ports,
+                "slot {}",
+                slot.sweep.slot
+            );
         }
     }
 }
@@ -118,14 +187,25 @@ impl Stream {
 /// Parses a record after checking the form of its line.
 #[track_caller]
 pub(crate) fn record(line: &str) -> Line {
-    assert!(line.len() < 4096 && line.starts_with("{\"type\":\""), "{line}");
+    assert!(
+        line.len() < 4096 && line.starts_with("{\"type\":\""),
+        "{line}"
+    );
     let value: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
-    assert!(value.values().all(|value| !value.is_object()), "not flat: {line}");
+    assert!(
+        value.values().all(|value| !value.is_object()),
+        "not flat: {line}"
+    );
     strict::parse(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
 /// Returns the names of the counters in the table, optionally of one attribute only.
 pub(crate) fn known(attribute: Option<&str>) -> BTreeSet<&'static str> {
-    let rows = include_str!("../data/pma-fields.tsv").lines().skip(1).map(|row| row.split('\t').collect::<Vec<_>>());
-    rows.filter(|row| attribute.is_none_or(|attribute| row[1] == attribute)).map(|row| row[6]).collect()
+    let rows = include_str!("../data/pma-fields.tsv")
+        .lines()
+        .skip(1)
+        .map(|row| row.split('\t').collect::<Vec<_>>());
+    rows.filter(|row| attribute.is_none_or(|attribute| row[1] == attribute))
+        .map(|row| row[6])
+        .collect()
 }

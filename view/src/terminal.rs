@@ -27,25 +27,61 @@ const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 pub fn show(grid: &Grid, range: &Range, zone: &Zone, size: TerminalSize) -> String {
     let ranges: Vec<_> = grid.panels.iter().map(|panel| range.of(panel)).collect();
     let rows_a_line = if size.colors { 2 } else { 1 };
-    let longest = |grid: &Grid| grid.rows.iter().map(|name| name.row.chars().count()).max().unwrap_or(0);
+    let longest = |grid: &Grid| {
+        grid.rows
+            .iter()
+            .map(|name| name.row.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let short = grid.at_most(size.lines.max(1) * rows_a_line, grid.columns);
     let label = longest(&short).min(size.columns / 3);
-    let grid = short.at_most(short.rows.len(), size.columns.saturating_sub(label + 1).max(1));
+    let grid = short.at_most(
+        short.rows.len(),
+        size.columns.saturating_sub(label + 1).max(1),
+    );
     let mut text = String::new();
     for (panel, range) in grid.panels.iter().zip(ranges) {
-        text += &format!("{}{}; {}\n", panel.metric.name(), notes(panel, grid.by), axis::colours(&range, panel.metric.unit()));
+        text += &format!(
+            "{}{}; {}\n",
+            panel.metric.name(),
+            notes(panel, grid.by),
+            axis::colours(&range, panel.metric.unit())
+        );
         for (line, rows) in panel.cells.chunks(rows_a_line).enumerate() {
-            let name: String = grid.rows[line * rows_a_line].row.chars().take(label).collect();
-            text += &format!("{name:label$} {}\n", if size.colors { halves(rows, &range) } else { shades(&rows[0], &range) });
+            let name: String = grid.rows[line * rows_a_line]
+                .row
+                .chars()
+                .take(label)
+                .collect();
+            text += &format!(
+                "{name:label$} {}\n",
+                if size.colors {
+                    halves(rows, &range)
+                } else {
+                    shades(&rows[0], &range)
+                }
+            );
         }
     }
     let end = grid.end_ns();
-    let (from, to) = (zone.format(grid.start_ns, "%Y-%m-%d %H:%M:%S"), zone.format(end, "%H:%M:%S"));
+    let (from, to) = (
+        zone.format(grid.start_ns, "%Y-%m-%d %H:%M:%S"),
+        zone.format(end, "%H:%M:%S"),
+    );
     text += &format!(
         "{from} to {to} ({}), {} per column; x no answer, - link down, ? unknown{}\n",
         zone.name(grid.start_ns),
         axis::nanos(grid.step_ns as f64),
-        if grid.panels.iter().any(|panel| panel.count(Cell::Increase) > 0) { ", ! increase at an unknown time" } else { "" },
+        if grid
+            .panels
+            .iter()
+            .any(|panel| panel.count(Cell::Increase) > 0)
+        {
+            ", ! increase at an unknown time"
+        } else {
+            ""
+        },
     );
     text
 }
@@ -59,7 +95,10 @@ fn halves(rows: &[Vec<Cell>], range: &ColorRange) -> String {
         let lower = rows.get(1).map_or(Cell::NoRecord, |row| row[column]);
         match (letter(*upper), letter(lower)) {
             (None, None) => {
-                let ((r, g, b), (x, y, z)) = (cell_color(*upper, range, (0, 0)), cell_color(lower, range, (0, 0)));
+                let ((r, g, b), (x, y, z)) = (
+                    cell_color(*upper, range, (0, 0)),
+                    cell_color(lower, range, (0, 0)),
+                );
                 line += &format!("\u{1b}[38;2;{r};{g};{b};48;2;{x};{y};{z}m▀\u{1b}[0m");
             }
             (None, Some(_)) => {
@@ -77,8 +116,11 @@ fn halves(rows: &[Vec<Cell>], range: &ColorRange) -> String {
 }
 
 fn shades(row: &[Cell], range: &ColorRange) -> String {
-    let shade = |value: f64| SHADES[(range.share(value) * (SHADES.len() - 1) as f64).round() as usize];
-    row.iter().map(|cell| letter(*cell).unwrap_or_else(|| cell.value().map_or(' ', shade))).collect()
+    let shade =
+        |value: f64| SHADES[(range.share(value) * (SHADES.len() - 1) as f64).round() as usize];
+    row.iter()
+        .map(|cell| letter(*cell).unwrap_or_else(|| cell.value().map_or(' ', shade)))
+        .collect()
 }
 
 /// Returns the letter of a cell without a value.
@@ -100,12 +142,30 @@ pub fn summary(panel: &Panel, grid: &Grid, range: &Range, zone: &Zone) -> String
     let values = panel.values().count();
     let mean = panel.values().sum::<f64>() / values.max(1) as f64;
     let share = |like| 100.0 * panel.count(like) as f64 / cells as f64;
-    let share_of = |like, what| if panel.count(like) > 0 { format!(" {:.1} % {what},", share(like)) } else { String::new() };
-    let (down, increase) = (share_of(Cell::Down, "link down"), share_of(Cell::Increase, "increase at an unknown time"));
-    let largest = panel.largest().map_or_else(String::new, |(value, row, column)| {
-        let when = zone.format(grid.start_ns + column as u64 * grid.step_ns, "%Y-%m-%d %H:%M:%S");
-        format!(", largest {} at {}, {when}", axis::quantity(value, unit), grid.rows[row].row)
-    });
+    let share_of = |like, what| {
+        if panel.count(like) > 0 {
+            format!(" {:.1} % {what},", share(like))
+        } else {
+            String::new()
+        }
+    };
+    let (down, increase) = (
+        share_of(Cell::Down, "link down"),
+        share_of(Cell::Increase, "increase at an unknown time"),
+    );
+    let largest = panel
+        .largest()
+        .map_or_else(String::new, |(value, row, column)| {
+            let when = zone.format(
+                grid.start_ns + column as u64 * grid.step_ns,
+                "%Y-%m-%d %H:%M:%S",
+            );
+            format!(
+                ", largest {} at {}, {when}",
+                axis::quantity(value, unit),
+                grid.rows[row].row
+            )
+        });
     format!(
         "{}{}: mean {}{largest}; {}; of {cells} cells {:.1} % no answer,{down}{increase} {:.1} % unknown, {:.1} % no record\n",
         panel.metric.name(),
@@ -132,21 +192,64 @@ mod tests {
             vec![Cell::Value(1.0), Cell::NoRecord, Cell::NoRecord],
         ];
         let rows = ["a/1", "b/1", "c/1"].map(name).to_vec();
-        let panels = vec![Panel { metric: "xmit_gbps".parse().unwrap(), summed: 1, full: Some(5.0), ports: Vec::new(), cells }];
-        Grid { start_ns: 1_795_262_400_000_000_000, step_ns: 1_000_000_000, columns: 3, by: RowKind::Port, rows, panels }
+        let panels = vec![Panel {
+            metric: "xmit_gbps".parse().unwrap(),
+            summed: 1,
+            full: Some(5.0),
+            ports: Vec::new(),
+            cells,
+        }];
+        Grid {
+            start_ns: 1_795_262_400_000_000_000,
+            step_ns: 1_000_000_000,
+            columns: 3,
+            by: RowKind::Port,
+            rows,
+            panels,
+        }
     }
 
     #[test]
     fn values_are_shades_and_other_cells_are_letters() {
-        let text = show(&grid(), &Range::Fixed(0.0, 4.0), &Zone::utc(), TerminalSize { columns: 80, lines: 24, colors: false });
+        let text = show(
+            &grid(),
+            &Range::Fixed(0.0, 4.0),
+            &Zone::utc(),
+            TerminalSize {
+                columns: 80,
+                lines: 24,
+                colors: false,
+            },
+        );
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[..4], ["xmit_gbps; colours: 0 Gb/s to 4 Gb/s, as given", "a/1 ·▒x", "b/1 █? ", "c/1 ░  "]);
-        assert!(lines[4].starts_with("2026-11-21 12:00:00 to 12:00:03 (UTC), 1 s per column"), "{}", lines[4]);
+        assert_eq!(
+            lines[..4],
+            [
+                "xmit_gbps; colours: 0 Gb/s to 4 Gb/s, as given",
+                "a/1 ·▒x",
+                "b/1 █? ",
+                "c/1 ░  "
+            ]
+        );
+        assert!(
+            lines[4].starts_with("2026-11-21 12:00:00 to 12:00:03 (UTC), 1 s per column"),
+            "{}",
+            lines[4]
+        );
     }
 
     #[test]
     fn two_rows_share_a_line_of_half_blocks() {
-        let text = show(&grid(), &Range::Fixed(0.0, 4.0), &Zone::utc(), TerminalSize { columns: 80, lines: 24, colors: true });
+        let text = show(
+            &grid(),
+            &Range::Fixed(0.0, 4.0),
+            &Zone::utc(),
+            TerminalSize {
+                columns: 80,
+                lines: 24,
+                colors: true,
+            },
+        );
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
         assert!(
@@ -160,10 +263,25 @@ mod tests {
     fn no_line_is_wider_than_the_terminal() {
         let mut wide = grid();
         wide.columns = 500;
-        wide.panels[0].cells.iter_mut().for_each(|row| row.resize(500, Cell::Value(1.0)));
-        let text = show(&wide, &Range::default(), &Zone::utc(), TerminalSize { columns: 40, lines: 2, colors: false });
+        wide.panels[0]
+            .cells
+            .iter_mut()
+            .for_each(|row| row.resize(500, Cell::Value(1.0)));
+        let text = show(
+            &wide,
+            &Range::default(),
+            &Zone::utc(),
+            TerminalSize {
+                columns: 40,
+                lines: 2,
+                colors: false,
+            },
+        );
         let rows: Vec<_> = text.lines().skip(1).take(2).collect();
-        assert!(rows.iter().all(|line| line.chars().count() <= 40), "{rows:?}");
+        assert!(
+            rows.iter().all(|line| line.chars().count() <= 40),
+            "{rows:?}"
+        );
     }
 
     #[test]

@@ -156,22 +156,43 @@ impl<'a> Errors<'a> {
     /// Finds the faults of all devices and ports. If `hosts` is given: only the faults of these
     /// hosts, of the devices and links next to them, and of devices that separate them from the
     /// fabric.
-    pub fn find(ports: &'a BTreeMap<PortKey, PortSummary>, devices: &Devices, thresholds: &Thresholds, hosts: Option<&Hosts>) -> Self {
+    pub fn find(
+        ports: &'a BTreeMap<PortKey, PortSummary>,
+        devices: &Devices,
+        thresholds: &Thresholds,
+        hosts: Option<&Hosts>,
+    ) -> Self {
         let contains = |node: &str| hosts.is_none_or(|hosts| hosts.contains_node(node));
         let is_selected = |port: &PortSummary| contains(&port.node) || contains(&port.peer_name);
         let is_near = |device: &FaultyDevice| {
-            let mut ports = ports.range((device.port.guid, PortNum(0))..=(device.port.guid, PortNum(u8::MAX)));
-            contains(&device.port.node) || ports.any(|(_, port)| is_selected(port)) || device.behind.iter().any(|port| contains(&port.node))
+            let mut ports =
+                ports.range((device.port.guid, PortNum(0))..=(device.port.guid, PortNum(u8::MAX)));
+            contains(&device.port.node)
+                || ports.any(|(_, port)| is_selected(port))
+                || device.behind.iter().any(|port| contains(&port.node))
         };
-        let mut found =
-            Self { devices: devices.faults(), faulty: Vec::new(), ports: 0, below: 0, saturated: 0, silent: 0, at_unreachable: 0 };
+        let mut found = Self {
+            devices: devices.faults(),
+            faulty: Vec::new(),
+            ports: 0,
+            below: 0,
+            saturated: 0,
+            silent: 0,
+            at_unreachable: 0,
+        };
         found.devices.retain(is_near);
         for (key, summary) in ports.iter().filter(|(_, port)| is_selected(port)) {
             found.ports += 1;
             let is_unreachable = devices.is_unreachable(key.0);
-            let is_at_unreachable = is_unreachable || summary.peer.is_some_and(|peer| devices.is_unreachable(peer.0));
-            let increase = |index: &usize| summary.errors[*index].map_or(0, |change| change.increase);
-            let mut counters: Vec<usize> = (0..ERROR_COUNTERS.len()).filter(|index| increase(index) > thresholds.of(*index)).collect();
+            let is_at_unreachable = is_unreachable
+                || summary
+                    .peer
+                    .is_some_and(|peer| devices.is_unreachable(peer.0));
+            let increase =
+                |index: &usize| summary.errors[*index].map_or(0, |change| change.increase);
+            let mut counters: Vec<usize> = (0..ERROR_COUNTERS.len())
+                .filter(|index| increase(index) > thresholds.of(*index))
+                .collect();
             let peer = summary.peer.and_then(|peer| ports.get(&peer));
             let mut fault = link_fault(summary, peer, devices.down_since(*key));
             if is_at_unreachable && (fault.take().is_some() | counters.contains(&LINK_DOWNED)) {
@@ -179,20 +200,46 @@ impl<'a> Errors<'a> {
                 found.at_unreachable += 1;
             }
             found.silent += usize::from(summary.records.1 == 0 && !is_unreachable);
-            found.saturated += usize::from(summary.errors.iter().flatten().any(|change| change.increase == 0 && change.is_lower_bound));
+            found.saturated += usize::from(
+                summary
+                    .errors
+                    .iter()
+                    .flatten()
+                    .any(|change| change.increase == 0 && change.is_lower_bound),
+            );
             if fault.is_some() || !counters.is_empty() {
                 let since_ns = match fault {
-                    Some(LinkFault::Down) => summary.events.last.map(|(ts, _)| ts).or_else(|| devices.down_since(*key)),
-                    Some(_) => summary.events.last_change.max(summary.events.last.map(|(ts, _)| ts)),
+                    Some(LinkFault::Down) => summary
+                        .events
+                        .last
+                        .map(|(ts, _)| ts)
+                        .or_else(|| devices.down_since(*key)),
+                    Some(_) => summary
+                        .events
+                        .last_change
+                        .max(summary.events.last.map(|(ts, _)| ts)),
                     None => None,
                 };
-                found.faulty.push(FaultyPort { key: *key, summary, fault, since_ns, counters });
+                found.faulty.push(FaultyPort {
+                    key: *key,
+                    summary,
+                    fault,
+                    since_ns,
+                    counters,
+                });
             } else if !is_at_unreachable {
-                found.below += usize::from((0..ERROR_COUNTERS.len()).any(|index| increase(&index) > 0));
+                found.below +=
+                    usize::from((0..ERROR_COUNTERS.len()).any(|index| increase(&index) > 0));
             }
         }
         // Ports without a link fault come last. Equal ports stay in the order of their GUIDs.
-        found.faulty.sort_by_key(|port| (port.fault.is_none(), port.fault, std::cmp::Reverse(port.summary.error_sum())));
+        found.faulty.sort_by_key(|port| {
+            (
+                port.fault.is_none(),
+                port.fault,
+                std::cmp::Reverse(port.summary.error_sum()),
+            )
+        });
         found
     }
 
@@ -203,7 +250,11 @@ impl<'a> Errors<'a> {
 
     /// Returns the rows of the JSON output.
     pub fn rows(&self) -> Vec<ErrorRow> {
-        self.devices.iter().map(device_row).chain(self.faulty.iter().flat_map(FaultyPort::rows)).collect()
+        self.devices
+            .iter()
+            .map(device_row)
+            .chain(self.faulty.iter().flat_map(FaultyPort::rows))
+            .collect()
     }
 }
 
@@ -226,12 +277,23 @@ fn device_row(device: &FaultyDevice) -> ErrorRow {
 
 /// Returns the fault of a link as seen from one of its ports. `down_since` is the time since which
 /// PortInfo reports that the link is down.
-fn link_fault(port: &PortSummary, peer: Option<&PortSummary>, down_since: Option<u64>) -> Option<LinkFault> {
+fn link_fault(
+    port: &PortSummary,
+    peer: Option<&PortSummary>,
+    down_since: Option<u64>,
+) -> Option<LinkFault> {
     let events = &port.events;
-    let downs = events.downs.max(port.errors[LINK_DOWNED].map_or(0, |change| change.increase));
+    let downs = events
+        .downs
+        .max(port.errors[LINK_DOWNED].map_or(0, |change| change.increase));
     let has_less = |peer: &PortSummary| {
-        port.gbps().zip(peer.gbps()).is_some_and(|(own, other)| own < other)
-            || port.mtu.zip(peer.mtu).is_some_and(|(own, other)| own < other)
+        port.gbps()
+            .zip(peer.gbps())
+            .is_some_and(|(own, other)| own < other)
+            || port
+                .mtu
+                .zip(peer.mtu)
+                .is_some_and(|(own, other)| own < other)
     };
     if events.is_down() || down_since.is_some() {
         Some(LinkFault::Down)
@@ -251,28 +313,41 @@ fn link_fault(port: &PortSummary, peer: Option<&PortSummary>, down_since: Option
 impl FaultyPort<'_> {
     /// Returns the changes of the counters that exceed their thresholds, with their indices.
     pub fn changes(&self) -> impl Iterator<Item = (usize, CounterChange)> {
-        self.counters.iter().filter_map(|index| Some((*index, self.summary.errors[*index]?)))
+        self.counters
+            .iter()
+            .filter_map(|index| Some((*index, self.summary.errors[*index]?)))
     }
 
     /// Returns the rows of the JSON output.
     pub fn rows(&self) -> Vec<ErrorRow> {
-        let Self { key, summary, fault, since_ns, .. } = self;
-        let row = |what: &'static str, change: Option<CounterChange>, since_ns: Option<u64>| ErrorRow {
-            port: PortName::new(&summary.node, *key),
-            peer: summary.peer_port(),
-            link: Some(summary.link.to_string()),
-            what,
-            increase: change.map(|change| change.increase),
-            is_lower_bound: change.is_some_and(|change| change.is_lower_bound),
-            rate: change.map(|change| change.increase as f64 / summary.seconds()).filter(|rate| rate.is_finite()),
-            value: change.map(|change| change.last),
-            since_ns: since_ns.unwrap_or(summary.span.0),
-            began_in_range: since_ns.map(|_| true),
-            devices_behind: 0,
-            behind: Vec::new(),
-        };
+        let Self {
+            key,
+            summary,
+            fault,
+            since_ns,
+            ..
+        } = self;
+        let row =
+            |what: &'static str, change: Option<CounterChange>, since_ns: Option<u64>| ErrorRow {
+                port: PortName::new(&summary.node, *key),
+                peer: summary.peer_port(),
+                link: Some(summary.link.to_string()),
+                what,
+                increase: change.map(|change| change.increase),
+                is_lower_bound: change.is_some_and(|change| change.is_lower_bound),
+                rate: change
+                    .map(|change| change.increase as f64 / summary.seconds())
+                    .filter(|rate| rate.is_finite()),
+                value: change.map(|change| change.last),
+                since_ns: since_ns.unwrap_or(summary.span.0),
+                began_in_range: since_ns.map(|_| true),
+                devices_behind: 0,
+                behind: Vec::new(),
+            };
         let of_link = fault.map(|fault| row(fault.what(), None, *since_ns));
-        let of_counters = self.changes().map(|(index, change)| row(ERROR_COUNTERS[index], Some(change), None));
+        let of_counters = self
+            .changes()
+            .map(|(index, change)| row(ERROR_COUNTERS[index], Some(change), None));
         of_link.into_iter().chain(of_counters).collect()
     }
 }
@@ -294,17 +369,39 @@ mod tests {
     fn link_faults_come_before_error_counters() {
         let (ports, devices) = read(&error_lines());
         let errors = Errors::find(&ports, &devices, &Thresholds::default(), None);
-        let found: Vec<_> = errors.faulty.iter().map(|port| (port.key.1.0, port.fault)).collect();
-        assert_eq!(found, [(2, Some(LinkFault::Down)), (5, Some(LinkFault::Flapping)), (3, Some(LinkFault::Degraded)), (1, None)]);
-        assert_eq!((errors.ports, errors.below, errors.saturated, errors.silent), (7, 1, 1, 1));
-        assert_eq!(errors.faulty[3].summary.error_sum(), 30 + 1000, "a part of a counter is not added");
+        let found: Vec<_> = errors
+            .faulty
+            .iter()
+            .map(|port| (port.key.1.0, port.fault))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (2, Some(LinkFault::Down)),
+                (5, Some(LinkFault::Flapping)),
+                (3, Some(LinkFault::Degraded)),
+                (1, None)
+            ]
+        );
+        assert_eq!(
+            (errors.ports, errors.below, errors.saturated, errors.silent),
+            (7, 1, 1, 1)
+        );
+        assert_eq!(
+            errors.faulty[3].summary.error_sum(),
+            30 + 1000,
+            "a part of a counter is not added"
+        );
     }
 
     #[test]
     fn rows_have_one_fault_each() {
         let (ports, devices) = read(&error_lines());
         let rows = Errors::find(&ports, &devices, &Thresholds::default(), None).rows();
-        let whats: Vec<_> = rows.iter().map(|row| (row.port.port.0, row.what, row.increase)).collect();
+        let whats: Vec<_> = rows
+            .iter()
+            .map(|row| (row.port.port.0, row.what, row.increase))
+            .collect();
         assert_eq!(
             whats,
             [
@@ -317,22 +414,41 @@ mod tests {
                 (1, "port_sw_hoq_lifetime_limit_discards", Some(500)),
             ]
         );
-        assert_eq!((rows[4].rate, rows[4].value, rows[4].since_ns), (Some(3.0), Some(60), 10_000_000_000));
+        assert_eq!(
+            (rows[4].rate, rows[4].value, rows[4].since_ns),
+            (Some(3.0), Some(60), 10_000_000_000)
+        );
         let json = serde_json::to_value(&rows[0]).expect("a row");
-        assert_eq!((&json["guid"], &json["port"], &json["node"]), (&"0x0000000000000001".into(), &2.into(), &"leaf".into()));
-        assert_eq!((&json["what"], &json["increase"]), (&"link_down".into(), &serde_json::Value::Null));
-        assert_eq!((rows[0].since_ns, rows[0].began_in_range), (11_999_999_900, Some(true)));
+        assert_eq!(
+            (&json["guid"], &json["port"], &json["node"]),
+            (&"0x0000000000000001".into(), &2.into(), &"leaf".into())
+        );
+        assert_eq!(
+            (&json["what"], &json["increase"]),
+            (&"link_down".into(), &serde_json::Value::Null)
+        );
+        assert_eq!(
+            (rows[0].since_ns, rows[0].began_in_range),
+            (11_999_999_900, Some(true))
+        );
     }
 
     #[test]
     fn counter_within_its_threshold_is_not_a_fault() {
         let (ports, devices) = read(&error_lines());
         let mut thresholds = Thresholds::default();
-        for text in ["symbol_error_counter=30", "port_xmit_discards=1000", "port_sw_hoq_lifetime_limit_discards=500"] {
+        for text in [
+            "symbol_error_counter=30",
+            "port_xmit_discards=1000",
+            "port_sw_hoq_lifetime_limit_discards=500",
+        ] {
             thresholds.set(text).expect("a counter");
         }
         let errors = Errors::find(&ports, &devices, &thresholds, None);
-        assert!(errors.faulty.iter().all(|port| port.fault.is_some()), "30 is not more than 30");
+        assert!(
+            errors.faulty.iter().all(|port| port.fault.is_some()),
+            "30 is not more than 30"
+        );
         assert_eq!(errors.below, 2);
         thresholds.set("all=0").expect("all of them");
         assert_eq!(Errors::find(&ports, &devices, &thresholds, None).below, 0);
@@ -346,7 +462,10 @@ mod tests {
         let mut lines = error_lines();
         for slot in 1..=4_u64 {
             let dies = [("status", if slot < 3 { "ok" } else { "unreachable" }.into())];
-            let downs = [("link_downed_counter", u64::from(slot > 2).into()), ("symbol_error_counter", (slot * 2).into())];
+            let downs = [
+                ("link_downed_counter", u64::from(slot > 2).into()),
+                ("symbol_error_counter", (slot * 2).into()),
+            ];
             lines.push(port(slot, (0x20, 1), "dead", (host, 1, "n1"), &dies));
             lines.push(port(slot, (0x20, 9), "dead", (core, 9, "core"), &dies));
             lines.push(port(slot, (host, 1), "n1", (0x20, 1, "dead"), &dies));
@@ -356,51 +475,119 @@ mod tests {
         lines.push(event(3, (core, 9), "link_down", "down"));
         let (ports, devices) = read(&lines);
         let errors = Errors::find(&ports, &devices, &Thresholds::default(), None);
-        assert_eq!((errors.at_unreachable, errors.silent), (1, 1), "the core's port; port 7 of the leaf switch");
+        assert_eq!(
+            (errors.at_unreachable, errors.silent),
+            (1, 1),
+            "the core's port; port 7 of the leaf switch"
+        );
         let rows = errors.rows();
-        assert_eq!((rows[0].what, &*rows[0].port.node, rows[0].since_ns), ("unreachable", "dead", 3_000_000_000));
-        assert_eq!((rows[0].devices_behind, &*rows[0].behind[0].node, rows[0].began_in_range), (1, "n1", Some(true)));
-        assert_eq!(rows.iter().filter(|row| row.what == "unreachable").count(), 1, "the host is behind the switch");
-        let at_core: Vec<_> = rows.iter().filter(|row| &*row.port.node == "core").map(|row| row.what).collect();
-        assert_eq!(at_core, ["symbol_error_counter"], "the link that is down is not listed");
+        assert_eq!(
+            (rows[0].what, &*rows[0].port.node, rows[0].since_ns),
+            ("unreachable", "dead", 3_000_000_000)
+        );
+        assert_eq!(
+            (
+                rows[0].devices_behind,
+                &*rows[0].behind[0].node,
+                rows[0].began_in_range
+            ),
+            (1, "n1", Some(true))
+        );
+        assert_eq!(
+            rows.iter().filter(|row| row.what == "unreachable").count(),
+            1,
+            "the host is behind the switch"
+        );
+        let at_core: Vec<_> = rows
+            .iter()
+            .filter(|row| &*row.port.node == "core")
+            .map(|row| row.what)
+            .collect();
+        assert_eq!(
+            at_core,
+            ["symbol_error_counter"],
+            "the link that is down is not listed"
+        );
     }
 
     #[test]
     fn faults_are_selected_by_their_hosts() {
-        let dead = |slot: u64| [("status", if slot == 1 { "ok" } else { "unreachable" }.into())];
+        let dead = |slot: u64| {
+            [(
+                "status",
+                if slot == 1 { "ok" } else { "unreachable" }.into(),
+            )]
+        };
         let mut lines = error_lines();
         for slot in 1..=3 {
             lines.push(port(slot, (0x20, 1), "dead", (0x900, 1, "n9"), &dead(slot)));
             lines.push(port(slot, (0x900, 1), "n9", (0x20, 1, "dead"), &dead(slot)));
             lines.push(port(slot, (0x20, 9), "dead", (2, 9, "core"), &dead(slot)));
             lines.push(port(slot, (2, 9), "core", (0x20, 9, "dead"), &[]));
-            lines.push(port(slot, (0x800, 1), "n8 mlx5_0", (1, 8, "leaf"), &[("port_rcv_errors", slot.into())]));
+            lines.push(port(
+                slot,
+                (0x800, 1),
+                "n8 mlx5_0",
+                (1, 8, "leaf"),
+                &[("port_rcv_errors", slot.into())],
+            ));
         }
         let (ports, devices) = read(&lines);
-        for (hosts, count, devices_found, faulty) in
-            [("n8", 1, &[][..], 1), ("n9", 2, &["dead"][..], 0), ("leaf", 8, &[], 5), ("n1", 0, &[], 0)]
-        {
+        for (hosts, count, devices_found, faulty) in [
+            ("n8", 1, &[][..], 1),
+            ("n9", 2, &["dead"][..], 0),
+            ("leaf", 8, &[], 5),
+            ("n1", 0, &[], 0),
+        ] {
             let hosts = Hosts::parse(hosts).expect("a host list");
             let errors = Errors::find(&ports, &devices, &Thresholds::default(), Some(&hosts));
-            let names: Vec<_> = errors.devices.iter().map(|device| &*device.port.node).collect();
-            assert_eq!((errors.ports, &names[..], errors.faulty.len()), (count, devices_found, faulty), "{hosts:?}");
+            let names: Vec<_> = errors
+                .devices
+                .iter()
+                .map(|device| &*device.port.node)
+                .collect();
+            assert_eq!(
+                (errors.ports, &names[..], errors.faulty.len()),
+                (count, devices_found, faulty),
+                "{hosts:?}"
+            );
         }
     }
 
     #[test]
     fn link_that_is_down_in_the_records_is_a_fault() {
-        let status = |slot, status: &str| port(slot, (1, 1), "leaf", (0x101, 1, "n1"), &[("status", status.into())]);
+        let status = |slot, status: &str| {
+            port(
+                slot,
+                (1, 1),
+                "leaf",
+                (0x101, 1, "n1"),
+                &[("status", status.into())],
+            )
+        };
         let (ports, devices) = read(&[status(1, "ok"), status(2, "down"), status(3, "down")]);
         let rows = Errors::find(&ports, &devices, &Thresholds::default(), None).rows();
-        assert_eq!((rows.len(), rows[0].what, rows[0].since_ns), (1, "link_down", 2_000_000_000));
+        assert_eq!(
+            (rows.len(), rows[0].what, rows[0].since_ns),
+            (1, "link_down", 2_000_000_000)
+        );
     }
 
     /// Returns the faults of a link, of which the switch and the host have these fields.
-    fn faults_of_ends(of_switch: &[(&str, serde_json::Value)], of_host: &[(&str, serde_json::Value)]) -> Vec<(PortKey, Option<LinkFault>)> {
-        let (ports, devices) =
-            read(&[port(1, (1, 1), "leaf", (0x101, 1, "n1"), of_switch), port(1, (0x101, 1), "n1", (1, 1, "leaf"), of_host)]);
+    fn faults_of_ends(
+        of_switch: &[(&str, serde_json::Value)],
+        of_host: &[(&str, serde_json::Value)],
+    ) -> Vec<(PortKey, Option<LinkFault>)> {
+        let (ports, devices) = read(&[
+            port(1, (1, 1), "leaf", (0x101, 1, "n1"), of_switch),
+            port(1, (0x101, 1), "n1", (1, 1, "leaf"), of_host),
+        ]);
         let errors = Errors::find(&ports, &devices, &Thresholds::default(), None);
-        errors.faulty.iter().map(|port| (port.key, port.fault)).collect()
+        errors
+            .faulty
+            .iter()
+            .map(|port| (port.key, port.fault))
+            .collect()
     }
 
     #[test]
@@ -415,6 +602,10 @@ mod tests {
         let host = ((Guid(0x101), PortNum(1)), Some(LinkFault::Mismatch));
         assert_eq!(faults_of_ends(&mtu(4096), &mtu(2048)), [host]);
         assert_eq!(faults_of_ends(&mtu(4096), &mtu(4096)), []);
-        assert_eq!(faults_of_ends(&mtu(4096), &[]), [], "one end did not report it");
+        assert_eq!(
+            faults_of_ends(&mtu(4096), &[]),
+            [],
+            "one end did not report it"
+        );
     }
 }

@@ -27,13 +27,18 @@ impl Default for Thresholds {
 pub enum ThresholdError {
     /// The text is not `NAME=N`.
     #[error("cannot read the threshold `{}`: expected NAME=N", Printable(found))]
-    #[diagnostic(help("write a counter and a number, such as `symbol_error_counter=10`; larger increases are shown"))]
+    #[diagnostic(help(
+        "write a counter and a number, such as `symbol_error_counter=10`; larger increases are shown"
+    ))]
     Form {
         /// The text.
         found: String,
     },
     /// No error counter has this name.
-    #[error("cannot set a threshold for `{}`: there is no error counter of this name", Printable(found))]
+    #[error(
+        "cannot set a threshold for `{}`: there is no error counter of this name",
+        Printable(found)
+    )]
     #[diagnostic(help("{}the counters are {}", nearest.map_or_else(String::new, |name| format!("did you mean `{name}`? ")), ERROR_COUNTERS.join(", ")))]
     Name {
         /// The name.
@@ -57,15 +62,22 @@ impl Thresholds {
         let (name, number) = text
             .split_once('=')
             .and_then(|(name, number)| Some((name.trim(), number.trim().parse().ok()?)))
-            .ok_or_else(|| ThresholdError::Form { found: text.to_owned() })?;
+            .ok_or_else(|| ThresholdError::Form {
+                found: text.to_owned(),
+            })?;
         let plain = |name: &str| name.replace('_', "").to_lowercase();
-        let matches = |known: &str| [plain(name), plain(name) + "counter", plain(name) + "errors"].contains(&plain(known));
+        let matches = |known: &str| {
+            [plain(name), plain(name) + "counter", plain(name) + "errors"].contains(&plain(known))
+        };
         if name == "all" {
             self.0 = [number; ERROR_COUNTERS.len()];
         } else if let Some(index) = ERROR_COUNTERS.iter().position(|known| matches(known)) {
             self.0[index] = number;
         } else {
-            return Err(ThresholdError::Name { found: name.to_owned(), nearest: suggest::nearest(&snake_case(name), &ERROR_COUNTERS) });
+            return Err(ThresholdError::Name {
+                found: name.to_owned(),
+                nearest: suggest::nearest(&snake_case(name), &ERROR_COUNTERS),
+            });
         }
         Ok(())
     }
@@ -113,7 +125,13 @@ mod tests {
             ("bogus", None),
         ] {
             let error = thresholds.set(&format!("{found}=1"));
-            assert_eq!(error, Err(ThresholdError::Name { found: found.to_owned(), nearest }));
+            assert_eq!(
+                error,
+                Err(ThresholdError::Name {
+                    found: found.to_owned(),
+                    nearest
+                })
+            );
         }
         for text in ["symbol_error_counter", "symbol_error_counter=-1", "=", ""] {
             assert!(thresholds.set(text).is_err(), "{text}");

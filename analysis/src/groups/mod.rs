@@ -32,13 +32,26 @@ impl FromStr for Group {
 
     /// Parses `NAME=HOSTLIST`.
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let wrong = || ParseError::new(text, "NAME=HOSTLIST such as `storage=oss*,mds*`, with a name without blanks and = , [ ] * ?");
+        let wrong = || {
+            ParseError::new(
+                text,
+                "NAME=HOSTLIST such as `storage=oss*,mds*`, with a name without blanks and = , [ ] * ?",
+            )
+        };
         let (name, hosts) = text.split_once('=').ok_or_else(wrong)?;
-        if name.is_empty() || name.chars().any(|c| c.is_whitespace() || c.is_control() || "=,[]*?".contains(c)) {
+        if name.is_empty()
+            || name
+                .chars()
+                .any(|c| c.is_whitespace() || c.is_control() || "=,[]*?".contains(c))
+        {
             return Err(wrong());
         }
         let list = Hosts::parse(hosts).map_err(|_| wrong())?;
-        Ok(Self { name: name.to_owned(), hosts: list, text: hosts.to_owned() })
+        Ok(Self {
+            name: name.to_owned(),
+            hosts: list,
+            text: hosts.to_owned(),
+        })
     }
 }
 
@@ -48,11 +61,19 @@ impl Groups {
     /// # Errors
     /// Returns an error if two groups have the same name.
     pub fn new(groups: Vec<Group>) -> Result<Self, AnalysisError> {
-        let twice = groups.iter().enumerate().find(|(index, group)| groups.iter().take(*index).any(|other| other.name == group.name));
+        let twice = groups.iter().enumerate().find(|(index, group)| {
+            groups
+                .iter()
+                .take(*index)
+                .any(|other| other.name == group.name)
+        });
         match twice {
             Some((_, group)) => Err(AnalysisError::Hosts {
                 text: format!("{}={}", group.name, group.text),
-                why: format!("a group `{}` was given before; give each group once, with all its hosts", Printable(&group.name)),
+                why: format!(
+                    "a group `{}` was given before; give each group once, with all its hosts",
+                    Printable(&group.name)
+                ),
             }),
             None => Ok(Self(groups)),
         }
@@ -70,7 +91,9 @@ impl Groups {
 
     /// Returns the index of the group of a host. `node` is its name or its node description.
     pub fn of(&self, node: &str) -> Option<usize> {
-        self.0.iter().position(|group| group.hosts.contains_node(node))
+        self.0
+            .iter()
+            .position(|group| group.hosts.contains_node(node))
     }
 
     /// Returns the hosts of all groups. Returns `None` without a group.
@@ -79,12 +102,20 @@ impl Groups {
     /// Returns an error if all groups together have too many hosts.
     pub fn hosts(&self) -> Result<Option<Hosts>, AnalysisError> {
         let all: Vec<&str> = self.0.iter().map(|group| &*group.text).collect();
-        if all.is_empty() { Ok(None) } else { Hosts::parse(&all.join(",")).map(Some) }
+        if all.is_empty() {
+            Ok(None)
+        } else {
+            Hosts::parse(&all.join(",")).map(Some)
+        }
     }
 
     /// Returns the names of the groups for captions.
     pub fn title(&self) -> String {
-        let names: Vec<String> = self.0.iter().map(|group| Printable(&group.name).to_string()).collect();
+        let names: Vec<String> = self
+            .0
+            .iter()
+            .map(|group| Printable(&group.name).to_string())
+            .collect();
         names.join(", ")
     }
 }
@@ -95,8 +126,16 @@ mod tests {
 
     #[test]
     fn host_belongs_to_the_first_group_with_its_name() {
-        let groups = Groups::new(["storage=oss*,mds[1-2]", "rest=*"].map(|text| text.parse().unwrap()).to_vec()).unwrap();
-        assert_eq!(["oss7 mlx5_0", "mds2", "mds3", ""].map(|node| groups.of(node)), [Some(0), Some(0), Some(1), Some(1)]);
+        let groups = Groups::new(
+            ["storage=oss*,mds[1-2]", "rest=*"]
+                .map(|text| text.parse().unwrap())
+                .to_vec(),
+        )
+        .unwrap();
+        assert_eq!(
+            ["oss7 mlx5_0", "mds2", "mds3", ""].map(|node| groups.of(node)),
+            [Some(0), Some(0), Some(1), Some(1)]
+        );
         assert_eq!(groups.title(), "storage, rest");
         assert!(groups.hosts().unwrap().unwrap().contains_node("mds3"));
         assert_eq!(Groups::default().hosts().unwrap(), None);
@@ -108,6 +147,11 @@ mod tests {
             assert!(text.parse::<Group>().is_err(), "{text}");
         }
         let twice = ["a=n1", "a=n2"].map(|text| text.parse().unwrap()).to_vec();
-        assert!(Groups::new(twice).unwrap_err().to_string().contains("a group `a` was given before"));
+        assert!(
+            Groups::new(twice)
+                .unwrap_err()
+                .to_string()
+                .contains("a group `a` was given before")
+        );
     }
 }

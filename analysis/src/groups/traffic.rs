@@ -144,7 +144,10 @@ impl GroupTraffic {
 
     /// Evaluates the traffic of a group.
     pub fn of(group: &Group, flows: &Flows) -> Self {
-        let (own, others): (Vec<&PortFlow>, Vec<&PortFlow>) = flows.ports.iter().partition(|port| group.hosts.contains_node(&port.host));
+        let (own, others): (Vec<&PortFlow>, Vec<&PortFlow>) = flows
+            .ports
+            .iter()
+            .partition(|port| group.hosts.contains_node(&port.host));
         let bins = flows.seconds.len();
         let octets = |rates: &Rates| flows.octets(rates.iter().map(Cell::value));
         let mut by_host: Vec<(&str, Vec<&PortFlow>)> = Vec::new();
@@ -154,7 +157,10 @@ impl GroupTraffic {
                 None => by_host.push((&port.host, vec![port])),
             }
         }
-        let received: Vec<Rates> = by_host.iter().map(|(_, ports)| sum(bins, ports.iter().map(|port| &port.into))).collect();
+        let received: Vec<Rates> = by_host
+            .iter()
+            .map(|(_, ports)| sum(bins, ports.iter().map(|port| &port.into)))
+            .collect();
         let target = |((host, ports), received): (&(&str, Vec<&PortFlow>), &Rates)| {
             let sent = sum(bins, ports.iter().map(|port| &port.out));
             Target {
@@ -168,12 +174,27 @@ impl GroupTraffic {
             }
         };
         let mut targets: Vec<Target> = by_host.iter().zip(&received).map(target).collect();
-        targets.sort_by(|a, b| b.in_bytes.total_cmp(&a.in_bytes).then_with(|| a.host.cmp(&b.host)));
+        targets.sort_by(|a, b| {
+            b.in_bytes
+                .total_cmp(&a.in_bytes)
+                .then_with(|| a.host.cmp(&b.host))
+        });
         // Without the value of one host, the others would seem to be busier or all the same.
-        let max_to_mean =
-            |bin: usize| Imbalance::of(received.iter().map(|rates| whole(rates[bin])).collect::<Option<Vec<f64>>>()?).max_to_mean;
+        let max_to_mean = |bin: usize| {
+            Imbalance::of(
+                received
+                    .iter()
+                    .map(|rates| whole(rates[bin]))
+                    .collect::<Option<Vec<f64>>>()?,
+            )
+            .max_to_mean
+        };
         let inflow = sum(bins, own.iter().map(|port| &port.into));
-        let found = |name: &&str| !by_host.iter().any(|(host, _)| host.eq_ignore_ascii_case(name));
+        let found = |name: &&str| {
+            !by_host
+                .iter()
+                .any(|(host, _)| host.eq_ignore_ascii_case(name))
+        };
         Self {
             group: group.name.clone(),
             in_bytes: targets.iter().map(|target| target.in_bytes).sum(),
@@ -182,7 +203,12 @@ impl GroupTraffic {
             recorded_seconds: flows.seconds.iter().sum(),
             in_imbalance: Imbalance::of(targets.iter().map(|target| target.in_bytes)),
             out_imbalance: Imbalance::of(targets.iter().map(|target| target.out_bytes)),
-            missing: group.hosts.iter().filter(found).map(str::to_owned).collect(),
+            missing: group
+                .hosts
+                .iter()
+                .filter(found)
+                .map(str::to_owned)
+                .collect(),
             senders: senders(&others, &inflow, flows),
             start_ns: flows.start_ns,
             bin_ns: flows.bin_ns,
@@ -196,7 +222,10 @@ impl GroupTraffic {
 
 /// Returns the rates by switch port. The port with most data comes first.
 fn by_port(ports: &[&PortFlow], rates: fn(&PortFlow) -> &Rates) -> Vec<PortRate> {
-    let mut all: Vec<_> = ports.iter().map(|port| PortRate::new(port.name.clone(), rates(port))).collect();
+    let mut all: Vec<_> = ports
+        .iter()
+        .map(|port| PortRate::new(port.name.clone(), rates(port)))
+        .collect();
     PortRate::sort(&mut all);
     all
 }
@@ -207,32 +236,64 @@ fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
     let mut by_sender: BTreeMap<(Option<&str>, Option<&str>), Vec<&Rates>> = BTreeMap::new();
     for port in others {
         for (job, rates) in &port.out_by_job {
-            let host = if job.is_some() { None } else { Some(&*port.host) };
-            by_sender.entry((job.as_deref(), host)).or_default().push(rates);
+            let host = if job.is_some() {
+                None
+            } else {
+                Some(&*port.host)
+            };
+            by_sender
+                .entry((job.as_deref(), host))
+                .or_default()
+                .push(rates);
         }
     }
-    let mut sent: Vec<Sent<'_>> = by_sender.into_iter().map(|(key, rates)| (key, sum(bins, rates))).collect();
+    let mut sent: Vec<Sent<'_>> = by_sender
+        .into_iter()
+        .map(|(key, rates)| (key, sum(bins, rates)))
+        .collect();
     let all = sum(bins, others.iter().map(|port| &port.out));
     sent.retain(|(_, rates)| rates.iter().any(|cell| cell.value().is_some()));
-    let correlations: Vec<Option<f64>> = sent.iter().map(|(_, rates)| correlation(rates, inflow)).collect();
+    let correlations: Vec<Option<f64>> = sent
+        .iter()
+        .map(|(_, rates)| correlation(rates, inflow))
+        .collect();
     let weight = |index: usize| correlations[index].unwrap_or(0.0).max(0.0);
     let weights: Vec<f64> = (0..bins)
-        .map(|bin| sent.iter().enumerate().map(|(index, (_, rates))| rates[bin].value().unwrap_or(0.0) * weight(index)).sum())
+        .map(|bin| {
+            sent.iter()
+                .enumerate()
+                .map(|(index, (_, rates))| rates[bin].value().unwrap_or(0.0) * weight(index))
+                .sum()
+        })
         .collect();
     let sender = |(index, ((job, host), rates)): (usize, &Sent<'_>)| {
         let bound = |bin: usize| {
-            let own = if rates[bin] == Cell::Down { Cell::Value(0.0) } else { rates[bin] };
+            let own = if rates[bin] == Cell::Down {
+                Cell::Value(0.0)
+            } else {
+                rates[bin]
+            };
             let (inflow, own_gbps) = (inflow[bin], own.value()?);
             let into = inflow.value()?;
             // What the others sent is only known if all of them have a value.
             let others = whole(all[bin]).map(|all| all - own_gbps);
             let least = others.map_or(0.0, |others| (into - others).max(0.0).min(own_gbps));
-            let most = [inflow, own].into_iter().filter_map(whole).reduce(f64::min)?.max(least);
-            let share = if weights[bin] > 0.0 { own_gbps * weight(index) / weights[bin] } else { 0.0 };
+            let most = [inflow, own]
+                .into_iter()
+                .filter_map(whole)
+                .reduce(f64::min)?
+                .max(least);
+            let share = if weights[bin] > 0.0 {
+                own_gbps * weight(index) / weights[bin]
+            } else {
+                0.0
+            };
             Some((least, (into * share).clamp(least, most), most))
         };
         let bounds: Vec<_> = (0..bins).map(bound).collect();
-        let part = |of: fn((f64, f64, f64)) -> f64| bounds.iter().map(|bound| bound.map(of)).collect::<Vec<_>>();
+        let part = |of: fn((f64, f64, f64)) -> f64| {
+            bounds.iter().map(|bound| bound.map(of)).collect::<Vec<_>>()
+        };
         let known: Vec<Cell> = part(|_| 0.0).into_iter().map(Cell::from).collect();
         let estimate_gbps = part(|(_, estimate, _)| estimate);
         Sender {
@@ -248,7 +309,11 @@ fn senders(others: &[&PortFlow], inflow: &Rates, flows: &Flows) -> Vec<Sender> {
         }
     };
     let mut senders: Vec<Sender> = sent.iter().enumerate().map(sender).collect();
-    senders.sort_by(|a, b| b.estimate_bytes.total_cmp(&a.estimate_bytes).then_with(|| (&a.job, &a.host).cmp(&(&b.job, &b.host))));
+    senders.sort_by(|a, b| {
+        b.estimate_bytes
+            .total_cmp(&a.estimate_bytes)
+            .then_with(|| (&a.job, &a.host).cmp(&(&b.job, &b.host)))
+    });
     senders
 }
 
@@ -260,14 +325,31 @@ fn whole(cell: Cell) -> Option<f64> {
 /// Returns the correlation coefficient (Pearson) of two courses over the bins in which both have
 /// values.
 fn correlation(a: &[Cell], b: &[Cell]) -> Option<f64> {
-    let pairs: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| whole(*a).zip(whole(*b))).collect();
+    let pairs: Vec<(f64, f64)> = a
+        .iter()
+        .zip(b)
+        .filter_map(|(a, b)| whole(*a).zip(whole(*b)))
+        .collect();
     let count = pairs.len() as f64;
-    let (mean_a, mean_b) = (pairs.iter().map(|pair| pair.0).sum::<f64>() / count, pairs.iter().map(|pair| pair.1).sum::<f64>() / count);
-    let product = |f: fn(f64, f64) -> f64| pairs.iter().map(|(a, b)| f(a - mean_a, b - mean_b)).sum::<f64>();
-    let (both, of_a, of_b) = (product(|a, b| a * b), product(|a, _| a * a), product(|_, b| b * b));
+    let (mean_a, mean_b) = (
+        pairs.iter().map(|pair| pair.0).sum::<f64>() / count,
+        pairs.iter().map(|pair| pair.1).sum::<f64>() / count,
+    );
+    let product = |f: fn(f64, f64) -> f64| {
+        pairs
+            .iter()
+            .map(|(a, b)| f(a - mean_a, b - mean_b))
+            .sum::<f64>()
+    };
+    let (both, of_a, of_b) = (
+        product(|a, b| a * b),
+        product(|a, _| a * a),
+        product(|_, b| b * b),
+    );
     // Rounding makes small differences between equal values.
     let differs = |squares: f64, mean: f64| squares > count * mean * mean * 1e-18;
-    (pairs.len() >= 3 && differs(of_a, mean_a) && differs(of_b, mean_b)).then(|| both / (of_a * of_b).sqrt())
+    (pairs.len() >= 3 && differs(of_a, mean_a) && differs(of_b, mean_b))
+        .then(|| both / (of_a * of_b).sqrt())
 }
 
 #[cfg(test)]
@@ -294,37 +376,79 @@ mod tests {
             port("client", [0.0; 4], [0.0, 40.0, 40.0, 0.0]),
             port("other", [0.0; 4], [8.0, 8.0, 8.0, 8.1]),
         ];
-        Flows { start_ns: 0, bin_ns: SECOND, seconds: vec![1.0; 4], ports }
+        Flows {
+            start_ns: 0,
+            bin_ns: SECOND,
+            seconds: vec![1.0; 4],
+            ports,
+        }
     }
 
     #[test]
     fn storage_has_flow_imbalance_and_senders_with_bounds() {
         let traffic = GroupTraffic::of(&"storage=oss*,gone".parse().unwrap(), &flows());
         let gigabits = |bytes: f64| (bytes * 8.0 / 1e9).round();
-        assert_eq!((gigabits(traffic.in_bytes), gigabits(traffic.out_bytes)), (64.0, 32.0));
+        assert_eq!(
+            (gigabits(traffic.in_bytes), gigabits(traffic.out_bytes)),
+            (64.0, 32.0)
+        );
         assert_eq!(traffic.in_imbalance.max_to_mean, Some(1.5));
         assert_eq!(traffic.in_max_to_mean, [None, Some(1.5), Some(1.5), None]);
         assert_eq!(traffic.missing, ["gone"]);
-        let targets: Vec<_> =
-            traffic.targets.iter().map(|target| (&*target.host, gigabits(target.in_bytes), target.in_peak_gbps)).collect();
-        assert_eq!(targets, [("oss1", 48.0, Some(24.0)), ("oss2", 16.0, Some(8.0))]);
+        let targets: Vec<_> = traffic
+            .targets
+            .iter()
+            .map(|target| {
+                (
+                    &*target.host,
+                    gigabits(target.in_bytes),
+                    target.in_peak_gbps,
+                )
+            })
+            .collect();
+        assert_eq!(
+            targets,
+            [("oss1", 48.0, Some(24.0)), ("oss2", 16.0, Some(8.0))]
+        );
         assert_eq!(traffic.into[0].port, "leaf to oss1");
         let senders: Vec<_> = traffic
             .senders
             .iter()
-            .map(|sender| (sender.host.as_deref().unwrap(), [sender.sent_bytes, sender.least_bytes, sender.most_bytes].map(gigabits)))
+            .map(|sender| {
+                (
+                    sender.host.as_deref().unwrap(),
+                    [sender.sent_bytes, sender.least_bytes, sender.most_bytes].map(gigabits),
+                )
+            })
             .collect();
         // Of 32 Gb/s the other host sent at most 8, so the client sent at least 24.
-        assert_eq!(senders, [("client", [80.0, 48.0, 64.0]), ("other", [32.0, 0.0, 16.0])]);
-        assert!((traffic.senders[0].correlation.unwrap() - 1.0).abs() < 1e-9 && traffic.senders[1].correlation.unwrap() < 0.0);
-        assert_eq!(traffic.senders.iter().map(|sender| gigabits(sender.estimate_bytes)).collect::<Vec<_>>(), [64.0, 0.0]);
+        assert_eq!(
+            senders,
+            [("client", [80.0, 48.0, 64.0]), ("other", [32.0, 0.0, 16.0])]
+        );
+        assert!(
+            (traffic.senders[0].correlation.unwrap() - 1.0).abs() < 1e-9
+                && traffic.senders[1].correlation.unwrap() < 0.0
+        );
+        assert_eq!(
+            traffic
+                .senders
+                .iter()
+                .map(|sender| gigabits(sender.estimate_bytes))
+                .collect::<Vec<_>>(),
+            [64.0, 0.0]
+        );
     }
 
     #[test]
     fn missing_values_make_no_bound_tighter_and_no_traffic_smaller() {
         let mut flows = flows();
         let lose = |flows: &mut Flows, host: &str, bin: usize| {
-            let port = flows.ports.iter_mut().find(|port| port.host == host).unwrap();
+            let port = flows
+                .ports
+                .iter_mut()
+                .find(|port| port.host == host)
+                .unwrap();
             for rates in [&mut port.into, &mut port.out, &mut port.out_by_job[0].1] {
                 rates[bin] = Cell::Unknown;
             }
@@ -335,33 +459,61 @@ mod tests {
         // In the third bin oss2 received an unknown part.
         lose(&mut flows, "oss2", 2);
         let traffic = GroupTraffic::of(&"storage=oss*".parse().unwrap(), &flows);
-        assert_eq!((traffic.covered_seconds, traffic.recorded_seconds), (3.5, 4.0));
         assert_eq!(
-            traffic.targets.iter().map(|target| (&*target.host, target.covered_seconds)).collect::<Vec<_>>(),
+            (traffic.covered_seconds, traffic.recorded_seconds),
+            (3.5, 4.0)
+        );
+        assert_eq!(
+            traffic
+                .targets
+                .iter()
+                .map(|target| (&*target.host, target.covered_seconds))
+                .collect::<Vec<_>>(),
             [("oss1", 4.0), ("oss2", 3.0)]
         );
-        let client = traffic.senders.iter().find(|sender| sender.host.as_deref() == Some("client")).unwrap();
+        let client = traffic
+            .senders
+            .iter()
+            .find(|sender| sender.host.as_deref() == Some("client"))
+            .unwrap();
         let gigabits = |bytes: f64| (bytes * 8.0 / 1e9).round();
         // Of the 24 Gb/s into oss1, `other` sent 8 at most; into oss2 the client may have sent the
         // rest of its 40 Gb/s.
-        assert_eq!([client.least_bytes, client.most_bytes].map(gigabits), [16.0, 32.0 + 40.0]);
-        let other = traffic.senders.iter().find(|sender| sender.host.as_deref() == Some("other")).unwrap();
+        assert_eq!(
+            [client.least_bytes, client.most_bytes].map(gigabits),
+            [16.0, 32.0 + 40.0]
+        );
+        let other = traffic
+            .senders
+            .iter()
+            .find(|sender| sender.host.as_deref() == Some("other"))
+            .unwrap();
         assert_eq!((client.covered_seconds, other.covered_seconds), (4.0, 3.0));
         lose(&mut flows, "client", 2);
         let traffic = GroupTraffic::of(&"storage=oss*".parse().unwrap(), &flows);
-        assert_eq!(traffic.senders[0].covered_seconds, 3.0, "no upper bound in the third bin");
+        assert_eq!(
+            traffic.senders[0].covered_seconds, 3.0,
+            "no upper bound in the third bin"
+        );
     }
 
     #[test]
     fn estimate_is_within_its_bounds_for_any_traffic() {
         let mut rng = fastrand::Rng::with_seed(7);
         for _ in 0..200 {
-            let mut rates = || std::array::from_fn(|_| if rng.bool() { rng.f64() * 50.0 } else { 0.0 });
-            let ports = ["oss1", "a", "b", "c"].map(|host| port(host, rates(), rates())).to_vec();
+            let mut rates =
+                || std::array::from_fn(|_| if rng.bool() { rng.f64() * 50.0 } else { 0.0 });
+            let ports = ["oss1", "a", "b", "c"]
+                .map(|host| port(host, rates(), rates()))
+                .to_vec();
             let traffic = GroupTraffic::of(&"s=oss1".parse().unwrap(), &Flows { ports, ..flows() });
             for sender in &traffic.senders {
                 let bounds = (sender.least_bytes - 1.0)..=(sender.most_bytes + 1.0);
-                assert!(bounds.contains(&sender.estimate_bytes) && sender.most_bytes <= sender.sent_bytes + 1.0, "{sender:?}");
+                assert!(
+                    bounds.contains(&sender.estimate_bytes)
+                        && sender.most_bytes <= sender.sent_bytes + 1.0,
+                    "{sender:?}"
+                );
             }
         }
     }
@@ -370,9 +522,19 @@ mod tests {
     fn correlation_needs_three_bins_and_two_courses() {
         let some = |values: &[f64]| values.iter().copied().map(Cell::Value).collect::<Rates>();
         assert_eq!(correlation(&some(&[1.0, 2.0]), &some(&[1.0, 2.0])), None);
-        assert_eq!(correlation(&some(&[1.0; 4]), &some(&[1.0, 2.0, 3.0, 4.0])), None);
-        assert_eq!(correlation(&some(&[0.3, 0.1 + 0.2, 0.3]), &some(&[1.0, 2.0, 3.0])), None, "equal but for rounding");
-        assert_eq!(correlation(&some(&[3.0, 2.0, 1.0]), &some(&[1.0, 2.0, 3.0])), Some(-1.0));
+        assert_eq!(
+            correlation(&some(&[1.0; 4]), &some(&[1.0, 2.0, 3.0, 4.0])),
+            None
+        );
+        assert_eq!(
+            correlation(&some(&[0.3, 0.1 + 0.2, 0.3]), &some(&[1.0, 2.0, 3.0])),
+            None,
+            "equal but for rounding"
+        );
+        assert_eq!(
+            correlation(&some(&[3.0, 2.0, 1.0]), &some(&[1.0, 2.0, 3.0])),
+            Some(-1.0)
+        );
         assert_eq!(correlation(&[], &[]), None);
     }
 }

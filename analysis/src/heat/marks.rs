@@ -18,9 +18,15 @@ pub struct JobMark {
 
 /// Returns the marks of the jobs that have rows in the heat map and ran in its time.
 pub fn marks(grid: &Grid, jobs: &[JobRun]) -> Vec<JobMark> {
-    let column = |ns: u64| (ns.saturating_sub(grid.start_ns) as f64 / grid.step_ns.max(1) as f64).min(grid.columns as f64);
+    let column = |ns: u64| {
+        (ns.saturating_sub(grid.start_ns) as f64 / grid.step_ns.max(1) as f64)
+            .min(grid.columns as f64)
+    };
     let mark = |job: &JobRun| {
-        let columns = (job.from.map_or(0.0, column), job.to.map_or(grid.columns as f64, column));
+        let columns = (
+            job.from.map_or(0.0, column),
+            job.to.map_or(grid.columns as f64, column),
+        );
         let mut rows: Vec<Range<usize>> = Vec::new();
         for (row, label) in grid.rows.iter().enumerate() {
             if !label.hosts.iter().any(|host| job.hosts.contains_node(host)) {
@@ -31,7 +37,11 @@ pub fn marks(grid: &Grid, jobs: &[JobRun]) -> Vec<JobMark> {
                 _ => rows.push(row..row + 1),
             }
         }
-        (columns.1 > columns.0 && !rows.is_empty()).then(|| JobMark { job: job.id.clone(), rows, columns })
+        (columns.1 > columns.0 && !rows.is_empty()).then(|| JobMark {
+            job: job.id.clone(),
+            rows,
+            columns,
+        })
     };
     jobs.iter().filter_map(mark).collect()
 }
@@ -43,9 +53,25 @@ mod tests {
 
     #[test]
     fn job_has_the_rows_of_its_hosts_and_its_part_of_the_time() {
-        let row = |hosts: &[&str]| RowLabel { hosts: hosts.iter().map(|host| (*host).to_owned()).collect(), ..RowLabel::new("row") };
-        let rows = vec![row(&["n1"]), row(&["n1", "n2"]), row(&[]), row(&["n2"]), row(&["n3"])];
-        let grid = Grid { start_ns: 1000, step_ns: 100, columns: 10, by: RowKind::Port, rows, panels: Vec::new() };
+        let row = |hosts: &[&str]| RowLabel {
+            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            ..RowLabel::new("row")
+        };
+        let rows = vec![
+            row(&["n1"]),
+            row(&["n1", "n2"]),
+            row(&[]),
+            row(&["n2"]),
+            row(&["n3"]),
+        ];
+        let grid = Grid {
+            start_ns: 1000,
+            step_ns: 100,
+            columns: 10,
+            by: RowKind::Port,
+            rows,
+            panels: Vec::new(),
+        };
         let job = |id: &str, nodes: &str, from, to| JobRun::new(id, nodes, from, to).unwrap();
         let jobs = [
             job("1", "n[1-2]", Some(1150), Some(1300)),
@@ -58,6 +84,12 @@ mod tests {
             rows: rows.iter().map(|(start, end)| *start..*end).collect(),
             columns,
         };
-        assert_eq!(marks(&grid, &jobs), [mark("1", &[(0, 2), (3, 4)], (1.5, 3.0)), mark("2", &[(4, 5)], (0.0, 10.0))]);
+        assert_eq!(
+            marks(&grid, &jobs),
+            [
+                mark("1", &[(0, 2), (3, 4)], (1.5, 3.0)),
+                mark("2", &[(4, 5)], (0.0, 10.0))
+            ]
+        );
     }
 }

@@ -122,7 +122,10 @@ impl Row {
     /// Returns the cells of a metric, and whether the port has it. A port that never answered may
     /// have it.
     fn of(&self, metric: usize, is_counter: bool, first: u64, columns: usize) -> (Vec<Cell>, bool) {
-        (self.tracks[metric].row(first, columns), !is_counter || !self.answered || self.has_counter[metric])
+        (
+            self.tracks[metric].row(first, columns),
+            !is_counter || !self.answered || self.has_counter[metric],
+        )
     }
 }
 
@@ -148,7 +151,10 @@ impl HeatMap {
     /// Sets the groups for [`RowKind::Group`].
     #[must_use]
     pub fn with_groups(self, groups: Groups) -> Self {
-        Self { groups: Arc::new(groups), ..self }
+        Self {
+            groups: Arc::new(groups),
+            ..self
+        }
     }
 
     /// Creates an empty heat map whose rows are the elements of arrays of counters, such as service
@@ -156,22 +162,44 @@ impl HeatMap {
     ///
     /// # Errors
     /// Returns an error if the counter of a metric does not have these elements.
-    pub fn by_element(metrics: &[Metric], hosts: Option<Hosts>, by: RowKind) -> Result<Self, AnalysisError> {
+    pub fn by_element(
+        metrics: &[Metric],
+        hosts: Option<Hosts>,
+        by: RowKind,
+    ) -> Result<Self, AnalysisError> {
         let mut all = Vec::new();
         for metric in metrics {
-            let fits = metric.elements() == if by == RowKind::Sl { Element::Sl } else { Element::Vl };
-            let elements: Option<Vec<Metric>> = (0..ELEMENTS).map(|index| metric.element(index)).collect();
+            let fits = metric.elements()
+                == if by == RowKind::Sl {
+                    Element::Sl
+                } else {
+                    Element::Vl
+                };
+            let elements: Option<Vec<Metric>> =
+                (0..ELEMENTS).map(|index| metric.element(index)).collect();
             let Some(elements) = elements.filter(|_| fits) else {
-                let why = format!("it does not have one value for each {}", by.to_string().to_uppercase());
+                let why = format!(
+                    "it does not have one value for each {}",
+                    by.to_string().to_uppercase()
+                );
                 let help = match by {
-                    RowKind::Sl => "give a counter such as port_xmit_data_sl_bytes, or another --by",
+                    RowKind::Sl => {
+                        "give a counter such as port_xmit_data_sl_bytes, or another --by"
+                    }
                     _ => "give a counter such as port_vl_xmit_wait_ticks, or another --by",
                 };
-                return Err(AnalysisError::Metric { name: metric.name().to_owned(), why, help: help.to_owned() });
+                return Err(AnalysisError::Metric {
+                    name: metric.name().to_owned(),
+                    why,
+                    help: help.to_owned(),
+                });
             };
             all.extend(elements);
         }
-        Ok(Self { elements: ELEMENTS, ..Self::new(all, hosts) })
+        Ok(Self {
+            elements: ELEMENTS,
+            ..Self::new(all, hosts)
+        })
     }
 
     /// Returns the cells of all rows.
@@ -179,46 +207,102 @@ impl HeatMap {
     /// # Errors
     /// Returns an error if no record was selected, or if no record has a counter of a metric.
     pub fn finish(self, by: RowKind) -> Result<Grid, AnalysisError> {
-        let Some((first, last)) = self.columns() else { return Err(self.no_records()) };
-        for (metrics, seen) in self.metrics.chunks(self.elements).zip(self.seen.chunks(self.elements)) {
-            let is_missing = |metric: &&Metric| !metric.counters().is_empty() && seen.iter().all(|seen| *seen == 0);
+        let Some((first, last)) = self.columns() else {
+            return Err(self.no_records());
+        };
+        for (metrics, seen) in self
+            .metrics
+            .chunks(self.elements)
+            .zip(self.seen.chunks(self.elements))
+        {
+            let is_missing = |metric: &&Metric| {
+                !metric.counters().is_empty() && seen.iter().all(|seen| *seen == 0)
+            };
             if let Some(metric) = metrics.first().filter(is_missing) {
                 return Err(self.not_seen(metric));
             }
         }
         let columns = (last - first + 1) as usize;
-        let (rows, panels) = if by.is_element() { self.element_panels(by, first, columns) } else { self.panels(by, first, columns)? };
+        let (rows, panels) = if by.is_element() {
+            self.element_panels(by, first, columns)
+        } else {
+            self.panels(by, first, columns)?
+        };
         let step_ns = self.step_ns();
-        Ok(Grid { start_ns: first * step_ns, step_ns, columns, by, rows, panels })
+        Ok(Grid {
+            start_ns: first * step_ns,
+            step_ns,
+            columns,
+            by,
+            rows,
+            panels,
+        })
     }
 
     /// Returns the rows of all hosts in the order of the topology.
     pub fn host_rows(&self) -> Vec<RowLabel> {
         let ports: Vec<&PortAndPeer> = self.rows.iter().map(|row| &row.port).collect();
-        order::groups(&ports, RowKind::Host).into_iter().map(|group| group.name).collect()
+        order::groups(&ports, RowKind::Host)
+            .into_iter()
+            .map(|group| group.name)
+            .collect()
     }
 
-    fn panels(&self, by: RowKind, first: u64, columns: usize) -> Result<(Vec<RowLabel>, Vec<Panel>), AnalysisError> {
+    fn panels(
+        &self,
+        by: RowKind,
+        first: u64,
+        columns: usize,
+    ) -> Result<(Vec<RowLabel>, Vec<Panel>), AnalysisError> {
         let ports: Vec<&PortAndPeer> = self.rows.iter().map(|row| &row.port).collect();
-        let groups = if by == RowKind::Group { groups::rows(&ports, &self.groups) } else { order::groups(&ports, by) };
+        let groups = if by == RowKind::Group {
+            groups::rows(&ports, &self.groups)
+        } else {
+            order::groups(&ports, by)
+        };
         if groups.is_empty() {
             let help = format!("no recorded port belongs to a {by}; try another --by");
-            return Err(AnalysisError::Nothing { what: format!("no {by} was sampled"), help });
+            return Err(AnalysisError::Nothing {
+                what: format!("no {by} was sampled"),
+                help,
+            });
         }
         let panel = |number: usize| {
             let is_counter = !self.metrics[number].counters().is_empty();
             let row = |index: usize| self.rows[index].of(number, is_counter, first, columns);
-            let panel = Panel::new(self.metrics[number].clone(), by, &groups, |index| self.rows[index].port.gbps, row);
-            Panel { summed: self.seen[number].max(1), ..panel }
+            let panel = Panel::new(
+                self.metrics[number].clone(),
+                by,
+                &groups,
+                |index| self.rows[index].port.gbps,
+                row,
+            );
+            Panel {
+                summed: self.seen[number].max(1),
+                ..panel
+            }
         };
         let panels = (0..self.metrics.len()).map(panel).collect();
         Ok((groups.into_iter().map(|group| group.name).collect(), panels))
     }
 
     /// Returns one row for each element of the arrays: the sum over all ports.
-    fn element_panels(&self, by: RowKind, first: u64, columns: usize) -> (Vec<RowLabel>, Vec<Panel>) {
-        let rows = self.seen.chunks(self.elements).filter_map(|seen| Some(seen.iter().rposition(|seen| *seen > 0)? + 1)).max().unwrap_or(0);
-        let all = [RowGroup { name: RowLabel::new(""), members: (0..self.rows.len()).collect() }];
+    fn element_panels(
+        &self,
+        by: RowKind,
+        first: u64,
+        columns: usize,
+    ) -> (Vec<RowLabel>, Vec<Panel>) {
+        let rows = self
+            .seen
+            .chunks(self.elements)
+            .filter_map(|seen| Some(seen.iter().rposition(|seen| *seen > 0)? + 1))
+            .max()
+            .unwrap_or(0);
+        let all = [RowGroup {
+            name: RowLabel::new(""),
+            members: (0..self.rows.len()).collect(),
+        }];
         let panel = |(number, metrics): (usize, &[Metric])| {
             let element = |index: usize| {
                 let track = number * self.elements + index;
@@ -227,14 +311,33 @@ impl HeatMap {
             };
             let elements: Vec<Panel> = (0..rows).map(element).collect();
             let metric = metrics[0].whole();
-            let ports = elements.iter().flat_map(|panel| panel.ports.clone()).collect();
-            Panel { metric, summed: 1, full: None, ports, cells: elements.into_iter().flat_map(|panel| panel.cells).collect() }
+            let ports = elements
+                .iter()
+                .flat_map(|panel| panel.ports.clone())
+                .collect();
+            Panel {
+                metric,
+                summed: 1,
+                full: None,
+                ports,
+                cells: elements.into_iter().flat_map(|panel| panel.cells).collect(),
+            }
         };
         let name = |index: usize| RowLabel {
-            id: RowId { index: Some(index), ..RowId::default() },
+            id: RowId {
+                index: Some(index),
+                ..RowId::default()
+            },
             ..RowLabel::new(format!("{} {index}", by.to_string().to_uppercase()))
         };
-        ((0..rows).map(name).collect(), self.metrics.chunks(self.elements).enumerate().map(panel).collect())
+        (
+            (0..rows).map(name).collect(),
+            self.metrics
+                .chunks(self.elements)
+                .enumerate()
+                .map(panel)
+                .collect(),
+        )
     }
 
     /// Returns the error for a metric that no record has.
@@ -256,16 +359,29 @@ impl HeatMap {
             Some(nearest) => format!("did you mean `{nearest}`?"),
             None => {
                 let names: Vec<_> = Metric::names().collect();
-                format!("give {}, or a counter by its name in the records", names.join(", "))
+                format!(
+                    "give {}, or a counter by its name in the records",
+                    names.join(", ")
+                )
             }
         };
-        AnalysisError::Metric { name, why: "no record has it".to_owned(), help }
+        AnalysisError::Metric {
+            name,
+            why: "no record has it".to_owned(),
+            help,
+        }
     }
 
     fn no_records(&self) -> AnalysisError {
-        let what =
-            if self.hosts.is_some() { "no record of these hosts in the time range" } else { "no record of a port in the time range" };
-        AnalysisError::Nothing { what: what.to_owned(), help: "check --nodes, --from and --to, or omit them".to_owned() }
+        let what = if self.hosts.is_some() {
+            "no record of these hosts in the time range"
+        } else {
+            "no record of a port in the time range"
+        };
+        AnalysisError::Nothing {
+            what: what.to_owned(),
+            help: "check --nodes, --from and --to, or omit them".to_owned(),
+        }
     }
 
     fn step_ns(&self) -> u64 {
@@ -273,32 +389,46 @@ impl HeatMap {
     }
 
     fn is_selected(&self, port: &Port<'_>) -> bool {
-        let is_of =
-            |hosts: &Arc<Hosts>| hosts.contains_node(&port.node) || port.peer.as_deref().is_some_and(|peer| hosts.contains_node(peer));
+        let is_of = |hosts: &Arc<Hosts>| {
+            hosts.contains_node(&port.node)
+                || port
+                    .peer
+                    .as_deref()
+                    .is_some_and(|peer| hosts.contains_node(peer))
+        };
         self.hosts.as_ref().is_none_or(is_of)
     }
 
     fn row(&mut self, port: &Port<'_>) -> usize {
-        *self.by_key.entry((port.guid, port.port)).or_insert_with(|| {
-            let count = self.metrics.len();
-            self.rows.push(Row {
-                port: PortAndPeer::of(port),
-                tracks: vec![Track::default(); count],
-                last_ts: None,
-                slots: Slots::default(),
-                readings: vec![Readings::default(); count],
-                has_counter: vec![false; count],
-                answered: false,
-            });
-            self.rows.len() - 1
-        })
+        *self
+            .by_key
+            .entry((port.guid, port.port))
+            .or_insert_with(|| {
+                let count = self.metrics.len();
+                self.rows.push(Row {
+                    port: PortAndPeer::of(port),
+                    tracks: vec![Track::default(); count],
+                    last_ts: None,
+                    slots: Slots::default(),
+                    readings: vec![Readings::default(); count],
+                    has_counter: vec![false; count],
+                    answered: false,
+                });
+                self.rows.len() - 1
+            })
     }
 
     /// Extends the span to a range of columns.
     fn extend(&mut self, (first, last): (u64, u64)) {
-        self.span = Some(self.span.map_or((first, last), |span| (span.0.min(first), span.1.max(last))));
-        let most = (MOST_CELLS / (self.rows.len().max(1) * self.elements) as u64).clamp(100, MOST_COLUMNS);
-        while self.span.is_some_and(|(first, last)| last - first >= most) && self.step + 1 < STEPS_MS.len() {
+        self.span = Some(
+            self.span
+                .map_or((first, last), |span| (span.0.min(first), span.1.max(last))),
+        );
+        let most =
+            (MOST_CELLS / (self.rows.len().max(1) * self.elements) as u64).clamp(100, MOST_COLUMNS);
+        while self.span.is_some_and(|(first, last)| last - first >= most)
+            && self.step + 1 < STEPS_MS.len()
+        {
             self.coarsen(self.step + 1);
         }
     }
@@ -309,10 +439,21 @@ impl HeatMap {
     fn columns(&self) -> Option<(u64, u64)> {
         let ((first, last), (from, to)) = (self.span?, self.recorded?);
         let (step_ns, least_ns) = (self.step_ns(), self.step_ns() / 8);
-        let first_ns = first.saturating_add(1).saturating_mul(step_ns).saturating_sub(from);
+        let first_ns = first
+            .saturating_add(1)
+            .saturating_mul(step_ns)
+            .saturating_sub(from);
         let last_ns = to.saturating_sub(last.saturating_mul(step_ns));
-        let (first, last) = if first < last && last_ns < least_ns { (first, last - 1) } else { (first, last) };
-        Some(if first < last && first_ns < least_ns { (first + 1, last) } else { (first, last) })
+        let (first, last) = if first < last && last_ns < least_ns {
+            (first, last - 1)
+        } else {
+            (first, last)
+        };
+        Some(if first < last && first_ns < least_ns {
+            (first + 1, last)
+        } else {
+            (first, last)
+        })
     }
 
     /// Adds a value to all columns that overlap its time.
@@ -323,7 +464,11 @@ impl HeatMap {
         self.extend((time.from() / step_ns, (time.to() - 1) / step_ns));
         let step_ns = self.step_ns();
         for (column, part) in time.split(step_ns) {
-            self.rows[row].tracks[metric].at(column).put(state, part, time.length_ns().min(step_ns));
+            self.rows[row].tracks[metric].at(column).put(
+                state,
+                part,
+                time.length_ns().min(step_ns),
+            );
         }
     }
 
@@ -332,7 +477,10 @@ impl HeatMap {
         self.step = step;
         self.span = self.span.map(|(first, last)| (first / ratio, last / ratio));
         if ratio > 1 {
-            self.rows.iter_mut().flat_map(|row| &mut row.tracks).for_each(|track| track.coarsen(ratio));
+            self.rows
+                .iter_mut()
+                .flat_map(|row| &mut row.tracks)
+                .for_each(|track| track.coarsen(ratio));
         }
     }
 
@@ -340,7 +488,11 @@ impl HeatMap {
     fn fit(&mut self, interval_ns: u64) {
         if self.step_ns() < interval_ns {
             let fits = |step: &usize| STEPS_MS[*step] * 1_000_000 >= interval_ns;
-            self.coarsen((self.step..STEPS_MS.len()).find(fits).unwrap_or(STEPS_MS.len() - 1));
+            self.coarsen(
+                (self.step..STEPS_MS.len())
+                    .find(fits)
+                    .unwrap_or(STEPS_MS.len() - 1),
+            );
         }
     }
 
@@ -350,22 +502,53 @@ impl HeatMap {
         if !port.is_edge {
             self.rows[row].slots.add(port);
         }
-        for (index, metric) in metrics.iter().enumerate().filter(|(_, metric)| !metric.counters().is_empty()) {
+        for (index, metric) in metrics
+            .iter()
+            .enumerate()
+            .filter(|(_, metric)| !metric.counters().is_empty())
+        {
             let width = metric.width(port);
             self.seen[index] = self.seen[index].max(width);
-            let Row { slots, readings, has_counter, .. } = &mut self.rows[row];
+            let Row {
+                slots,
+                readings,
+                has_counter,
+                ..
+            } = &mut self.rows[row];
             has_counter[index] |= width > 0;
-            let Added { rates, partial, increased } = readings[index].add(port, metric, slots);
+            let Added {
+                rates,
+                partial,
+                increased,
+            } = readings[index].add(port, metric, slots);
             if rates.is_empty() && !port.is_edge {
                 // If the counter is read later, its rate replaces this state.
                 self.put(row, index, silent, State::without_value(port));
             }
-            for Rate { time, per_second, is_addition } in rates {
-                self.put(row, index, time, if is_addition { State::Addition(per_second) } else { State::Value(per_second) });
+            for Rate {
+                time,
+                per_second,
+                is_addition,
+            } in rates
+            {
+                self.put(
+                    row,
+                    index,
+                    time,
+                    if is_addition {
+                        State::Addition(per_second)
+                    } else {
+                        State::Value(per_second)
+                    },
+                );
             }
-            partial.into_iter().for_each(|time| self.put(row, index, time, State::Partial));
+            partial
+                .into_iter()
+                .for_each(|time| self.put(row, index, time, State::Partial));
             if metric.counts_errors() {
-                increased.into_iter().for_each(|time| self.put(row, index, time, State::Increase));
+                increased
+                    .into_iter()
+                    .for_each(|time| self.put(row, index, time, State::Increase));
             }
         }
     }
@@ -377,12 +560,30 @@ impl Fold for HeatMap {
     }
 
     fn uses_counters(&self) -> bool {
-        self.metrics.iter().any(|metric| !metric.counters().is_empty())
+        self.metrics
+            .iter()
+            .any(|metric| !metric.counters().is_empty())
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        const ALWAYS: [&str; 9] = ["node", "kind", "peer_guid", "peer_port", "peer", "link", "status", "mads", "saturated"];
-        Some(ALWAYS.map(str::to_owned).into_iter().chain(self.metrics.iter().flat_map(Metric::fields)).collect())
+        const ALWAYS: [&str; 9] = [
+            "node",
+            "kind",
+            "peer_guid",
+            "peer_port",
+            "peer",
+            "link",
+            "status",
+            "mads",
+            "saturated",
+        ];
+        Some(
+            ALWAYS
+                .map(str::to_owned)
+                .into_iter()
+                .chain(self.metrics.iter().flat_map(Metric::fields))
+                .collect(),
+        )
     }
 
     fn hosts(&self) -> Option<&Hosts> {
@@ -392,7 +593,10 @@ impl Fold for HeatMap {
     fn takes_minutes(&self, length_ns: u64) -> bool {
         // The columns are at least as long as those of this time with the largest number of columns.
         let is_fit = |step_ms: &&u64| length_ns / (**step_ms * 1_000_000) < MOST_COLUMNS;
-        STEPS_MS.iter().find(is_fit).is_none_or(|step_ms| *step_ms >= MINUTE_MS)
+        STEPS_MS
+            .iter()
+            .find(is_fit)
+            .is_none_or(|step_ms| *step_ms >= MINUTE_MS)
     }
 
     fn takes_runs(&self) -> bool {
@@ -413,7 +617,9 @@ impl Fold for HeatMap {
             self.fit(interval_ns);
         }
         let row = self.row(port);
-        let Some(silent) = silent_time(self.rows[row].last_ts, port) else { return };
+        let Some(silent) = silent_time(self.rows[row].last_ts, port) else {
+            return;
+        };
         if !port.is_edge {
             self.rows[row].port.update_link(&port.link);
             self.rows[row].last_ts = Some(port.ts);
@@ -432,7 +638,11 @@ impl Fold for HeatMap {
         }
         if self.uses_counters() {
             if self.names.is_empty() {
-                let names = port.counters.iter().map(|(name, _)| *name).filter(|name| !is_slots_field(name));
+                let names = port
+                    .counters
+                    .iter()
+                    .map(|(name, _)| *name)
+                    .filter(|name| !is_slots_field(name));
                 self.names.extend(names.map(str::to_owned));
             }
             self.put_rates(row, port, silent);
@@ -443,7 +653,10 @@ impl Fold for HeatMap {
         let step = self.step.max(other.step);
         self.coarsen(step);
         other.coarsen(step);
-        self.seen.iter_mut().zip(&other.seen).for_each(|(seen, other)| *seen = *other.max(seen));
+        self.seen
+            .iter_mut()
+            .zip(&other.seen)
+            .for_each(|(seen, other)| *seen = *other.max(seen));
         self.names.append(&mut other.names);
         for row in other.rows {
             self.by_key.insert(row.port.key(), self.rows.len());

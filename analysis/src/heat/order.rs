@@ -108,20 +108,40 @@ pub struct RowId {
 impl RowLabel {
     /// Creates a label of a row without a block and without hosts.
     pub fn new(row: impl Into<String>) -> Self {
-        Self { row: row.into(), block: String::new(), hosts: Vec::new(), id: RowId::default() }
+        Self {
+            row: row.into(),
+            block: String::new(),
+            hosts: Vec::new(),
+            id: RowId::default(),
+        }
     }
 }
 
 impl RowId {
     /// Identifies the row of this port. `name` returns the name of a device with records.
     fn of<'a>(port: &PortAndPeer, by: RowKind, name: impl Fn(Guid) -> Option<&'a str>) -> Self {
-        let peer = || port.peer.as_ref().map(|(guid, number, node)| PortName::new(name(*guid).unwrap_or(node), (*guid, *number)));
+        let peer = || {
+            port.peer.as_ref().map(|(guid, number, node)| {
+                PortName::new(name(*guid).unwrap_or(node), (*guid, *number))
+            })
+        };
         match by {
-            RowKind::Port | RowKind::Link => {
-                Self { guid: Some(port.guid), port: Some(port.port), node: Some(port.node.clone()), peer: peer(), index: None }
-            }
-            RowKind::Switch => Self { guid: Some(port.guid), node: Some(port.node.clone()), ..Self::default() },
-            RowKind::Host => Self { node: Some(host_of(&port.node).to_owned()), ..Self::default() },
+            RowKind::Port | RowKind::Link => Self {
+                guid: Some(port.guid),
+                port: Some(port.port),
+                node: Some(port.node.clone()),
+                peer: peer(),
+                index: None,
+            },
+            RowKind::Switch => Self {
+                guid: Some(port.guid),
+                node: Some(port.node.clone()),
+                ..Self::default()
+            },
+            RowKind::Host => Self {
+                node: Some(host_of(&port.node).to_owned()),
+                ..Self::default()
+            },
             RowKind::Sl | RowKind::Vl | RowKind::Group => Self::default(),
         }
     }
@@ -136,7 +156,13 @@ impl PortAndPeer {
             port: port.port,
             node: port.node.clone().into_owned(),
             kind: port.kind,
-            peer: peer.map(|(guid, number)| (guid, number, port.peer.as_deref().unwrap_or_default().to_owned())),
+            peer: peer.map(|(guid, number)| {
+                (
+                    guid,
+                    number,
+                    port.peer.as_deref().unwrap_or_default().to_owned(),
+                )
+            }),
             link: port.link.as_ref().into(),
             gbps: data_gbps(&port.link),
         }
@@ -185,11 +211,20 @@ struct Places<'a>(BTreeMap<&'a str, usize>);
 
 impl<'a> Places<'a> {
     fn of(ports: &[&'a PortAndPeer]) -> Self {
-        let peers = ports.iter().filter_map(|port| Some(port.peer.as_ref()?.2.as_str()));
-        let mut names: Vec<&str> = ports.iter().map(|port| port.node.as_str()).chain(peers).collect();
+        let peers = ports
+            .iter()
+            .filter_map(|port| Some(port.peer.as_ref()?.2.as_str()));
+        let mut names: Vec<&str> = ports
+            .iter()
+            .map(|port| port.node.as_str())
+            .chain(peers)
+            .collect();
         names.sort_unstable();
         names.dedup();
-        let mut keys: Vec<(String, &str)> = names.into_iter().map(|name| (natural(name), name)).collect();
+        let mut keys: Vec<(String, &str)> = names
+            .into_iter()
+            .map(|name| (natural(name), name))
+            .collect();
         keys.sort_unstable();
         let mut places = BTreeMap::new();
         let mut last: Option<(String, usize)> = None;
@@ -214,16 +249,35 @@ impl<'a> Places<'a> {
 /// Returns the rows in the order of the topology.
 pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
     let tiers = tiers(ports);
-    let names: BTreeMap<Guid, &str> = ports.iter().map(|port| (port.guid, port.node.as_str())).collect();
+    let names: BTreeMap<Guid, &str> = ports
+        .iter()
+        .map(|port| (port.guid, port.node.as_str()))
+        .collect();
     let places = Places::of(ports);
     let rank = |port: &PortAndPeer| -> Rank {
         let tier = |guid: &Guid| tiers.get(guid).copied().unwrap_or(u32::MAX);
         match &port.peer {
             Some((guid, number, name)) if !tiers.contains_key(&port.guid) => {
                 let name = names.get(guid).copied().unwrap_or(name);
-                (tier(guid), places.place(name), *guid, *number, true, port.guid, port.port)
+                (
+                    tier(guid),
+                    places.place(name),
+                    *guid,
+                    *number,
+                    true,
+                    port.guid,
+                    port.port,
+                )
             }
-            _ => (tier(&port.guid), places.place(&port.node), port.guid, port.port, false, port.guid, port.port),
+            _ => (
+                tier(&port.guid),
+                places.place(&port.node),
+                port.guid,
+                port.port,
+                false,
+                port.guid,
+                port.port,
+            ),
         }
     };
     // The rows by their keys. The smallest rank of its ports is the rank of the row.
@@ -234,7 +288,10 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
         let key = match by {
             RowKind::Port => (String::new(), port.guid, port.port),
             RowKind::Link => {
-                let (guid, number) = port.peer.as_ref().map_or_else(|| port.key(), |(guid, number, _)| port.key().min((*guid, *number)));
+                let (guid, number) = port.peer.as_ref().map_or_else(
+                    || port.key(),
+                    |(guid, number, _)| port.key().min((*guid, *number)),
+                );
                 (String::new(), guid, number)
             }
             RowKind::Switch if is_switch => (String::new(), port.guid, PortNum(0)),
@@ -256,7 +313,12 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
     let block = |rank: &Rank, port: &PortAndPeer| match (by, rank.0) {
         (RowKind::Switch, u32::MAX) => "no hosts below".to_owned(),
         (RowKind::Switch, tier) => format!("tier {tier}"),
-        _ if rank.4 => port.peer.as_ref().map_or_else(String::new, |(guid, _, name)| shown(names.get(guid).copied().unwrap_or(name))),
+        _ if rank.4 => port
+            .peer
+            .as_ref()
+            .map_or_else(String::new, |(guid, _, name)| {
+                shown(names.get(guid).copied().unwrap_or(name))
+            }),
         _ => shown(&port.node),
     };
     // The host of an HCA port. For a switch port, it is the host of the linked HCA port.
@@ -270,15 +332,30 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
         let (rank, port) = ranked.first().map(|(rank, index)| (rank, ports[*index]))?;
         let row = match (by, &port.peer) {
             (RowKind::Port, _) | (RowKind::Link, None) => port.name(),
-            (RowKind::Link, Some((_, number, name))) => format!("{} - {}/{number}", port.name(), shown(name)),
+            (RowKind::Link, Some((_, number, name))) => {
+                format!("{} - {}/{number}", port.name(), shown(name))
+            }
             (RowKind::Switch, _) => shown(&port.node),
-            (RowKind::Host | RowKind::Sl | RowKind::Vl | RowKind::Group, _) => shown(host_of(&port.node)),
+            (RowKind::Host | RowKind::Sl | RowKind::Vl | RowKind::Group, _) => {
+                shown(host_of(&port.node))
+            }
         };
-        let mut hosts: Vec<String> = members.iter().filter_map(|member| host(ports[*member])).collect();
+        let mut hosts: Vec<String> = members
+            .iter()
+            .filter_map(|member| host(ports[*member]))
+            .collect();
         hosts.sort();
         hosts.dedup();
         let id = RowId::of(port, by, |guid| names.get(&guid).copied());
-        Some(RowGroup { name: RowLabel { row, block: block(rank, port), hosts, id }, members })
+        Some(RowGroup {
+            name: RowLabel {
+                row,
+                block: block(rank, port),
+                hosts,
+                id,
+            },
+            members,
+        })
     };
     rows.into_iter().filter_map(group).collect()
 }
@@ -286,15 +363,29 @@ pub fn groups(ports: &[&PortAndPeer], by: RowKind) -> Vec<RowGroup> {
 /// Returns the distance of each switch to the nearest host. It is 1 for a leaf switch, and
 /// `u32::MAX` if no host can be reached.
 pub fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
-    let mut switches: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Switch)).map(|port| port.guid).collect();
+    let mut switches: BTreeSet<Guid> = ports
+        .iter()
+        .filter(|port| port.kind == Some(NodeKind::Switch))
+        .map(|port| port.guid)
+        .collect();
     // A device without records is a switch if several of its ports are peers of other ports.
     let mut seen_as_peer: BTreeMap<Guid, BTreeSet<PortNum>> = BTreeMap::new();
     for (guid, number, _) in ports.iter().filter_map(|port| port.peer.as_ref()) {
         seen_as_peer.entry(*guid).or_default().insert(*number);
     }
-    let hcas: BTreeSet<Guid> = ports.iter().filter(|port| port.kind == Some(NodeKind::Hca)).map(|port| port.guid).collect();
-    let is_switch_without_records = |(guid, numbers): &(&Guid, &BTreeSet<PortNum>)| numbers.len() > 1 && !hcas.contains(guid);
-    switches.extend(seen_as_peer.iter().filter(is_switch_without_records).map(|(guid, _)| *guid));
+    let hcas: BTreeSet<Guid> = ports
+        .iter()
+        .filter(|port| port.kind == Some(NodeKind::Hca))
+        .map(|port| port.guid)
+        .collect();
+    let is_switch_without_records =
+        |(guid, numbers): &(&Guid, &BTreeSet<PortNum>)| numbers.len() > 1 && !hcas.contains(guid);
+    switches.extend(
+        seen_as_peer
+            .iter()
+            .filter(is_switch_without_records)
+            .map(|(guid, _)| *guid),
+    );
 
     let mut links: BTreeMap<Guid, BTreeSet<Guid>> = BTreeMap::new();
     for port in ports {
@@ -304,14 +395,28 @@ pub fn tiers(ports: &[&PortAndPeer]) -> BTreeMap<Guid, u32> {
         }
     }
     let mut tiers: BTreeMap<Guid, u32> = switches.iter().map(|guid| (*guid, u32::MAX)).collect();
-    let has_host = |guid: &&Guid| links.get(guid).is_some_and(|peers| peers.iter().any(|peer| !switches.contains(peer)));
-    let mut next: VecDeque<(Guid, u32)> = switches.iter().filter(has_host).map(|guid| (*guid, 1)).collect();
+    let has_host = |guid: &&Guid| {
+        links
+            .get(guid)
+            .is_some_and(|peers| peers.iter().any(|peer| !switches.contains(peer)))
+    };
+    let mut next: VecDeque<(Guid, u32)> = switches
+        .iter()
+        .filter(has_host)
+        .map(|guid| (*guid, 1))
+        .collect();
     while let Some((guid, tier)) = next.pop_front() {
         match tiers.get_mut(&guid) {
             Some(known) if *known > tier => *known = tier,
             _ => continue,
         }
-        next.extend(links.get(&guid).into_iter().flatten().map(|peer| (*peer, tier + 1)));
+        next.extend(
+            links
+                .get(&guid)
+                .into_iter()
+                .flatten()
+                .map(|peer| (*peer, tier + 1)),
+        );
     }
     tiers
 }
@@ -338,14 +443,21 @@ pub(super) fn natural(name: &str) -> String {
 fn shown(name: &str) -> String {
     const MOST: usize = 24;
     let name = Printable(name).to_string();
-    if name.chars().count() <= MOST { name } else { name.chars().take(MOST - 1).chain(['…']).collect() }
+    if name.chars().count() <= MOST {
+        name
+    } else {
+        name.chars().take(MOST - 1).chain(['…']).collect()
+    }
 }
 
 impl RowKind {
     /// Returns whether the rates of the ports of a row are added. For the two ends of a link they
     /// are not added.
     pub const fn is_sum(self) -> bool {
-        matches!(self, Self::Switch | Self::Host | Self::Sl | Self::Vl | Self::Group)
+        matches!(
+            self,
+            Self::Switch | Self::Host | Self::Sl | Self::Vl | Self::Group
+        )
     }
 
     /// Returns whether a row is an element of an array of counters.
@@ -372,8 +484,18 @@ impl FromStr for RowKind {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let all = [Self::Port, Self::Link, Self::Switch, Self::Host, Self::Sl, Self::Vl, Self::Group];
-        all.into_iter().find(|by| by.to_string() == text).ok_or_else(|| ParseError::new(text, "port, link, switch, host, sl, vl or group"))
+        let all = [
+            Self::Port,
+            Self::Link,
+            Self::Switch,
+            Self::Host,
+            Self::Sl,
+            Self::Vl,
+            Self::Group,
+        ];
+        all.into_iter()
+            .find(|by| by.to_string() == text)
+            .ok_or_else(|| ParseError::new(text, "port, link, switch, host, sl, vl or group"))
     }
 }
 
@@ -392,7 +514,9 @@ impl FromStr for RowOrder {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let all = [Self::Topology, Self::Name, Self::Value];
-        all.into_iter().find(|order| order.to_string() == text).ok_or_else(|| ParseError::new(text, "topology, name or value"))
+        all.into_iter()
+            .find(|order| order.to_string() == text)
+            .ok_or_else(|| ParseError::new(text, "topology, name or value"))
     }
 }
 
@@ -402,7 +526,15 @@ mod tests {
 
     fn port(kind: NodeKind, guid: u64, node: &str, port: u8, peer: (u64, u8, &str)) -> PortAndPeer {
         let peer = Some((Guid(peer.0), PortNum(peer.1), peer.2.to_owned()));
-        PortAndPeer { guid: Guid(guid), port: PortNum(port), node: node.to_owned(), kind: Some(kind), peer, link: "".into(), gbps: None }
+        PortAndPeer {
+            guid: Guid(guid),
+            port: PortNum(port),
+            node: node.to_owned(),
+            kind: Some(kind),
+            peer,
+            link: "".into(),
+            gbps: None,
+        }
     }
 
     /// Two leaf switches with one host each, and a spine switch. The ports are in no particular
@@ -423,22 +555,47 @@ mod tests {
 
     fn rows(by: RowKind) -> Vec<(String, Vec<usize>)> {
         let fabric = fabric();
-        groups(&fabric.iter().collect::<Vec<_>>(), by).into_iter().map(|group| (group.name.row, group.members)).collect()
+        groups(&fabric.iter().collect::<Vec<_>>(), by)
+            .into_iter()
+            .map(|group| (group.name.row, group.members))
+            .collect()
     }
 
     #[test]
     fn ports_follow_their_switch_and_hosts_their_switch_port() {
-        let names: Vec<_> = rows(RowKind::Port).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["leaf2/1", "a mlx5_0/1", "leaf2/2", "leaf10/1", "b mlx5_0/1", "leaf10/2", "spine/1", "spine/2"]);
+        let names: Vec<_> = rows(RowKind::Port)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "leaf2/1",
+                "a mlx5_0/1",
+                "leaf2/2",
+                "leaf10/1",
+                "b mlx5_0/1",
+                "leaf10/2",
+                "spine/1",
+                "spine/2"
+            ]
+        );
     }
 
     #[test]
     fn ports_are_grouped_by_switch_host_and_link() {
         assert_eq!(
             rows(RowKind::Switch),
-            [("leaf2".to_owned(), vec![7, 6]), ("leaf10".to_owned(), vec![5, 4]), ("spine".to_owned(), vec![0, 1])]
+            [
+                ("leaf2".to_owned(), vec![7, 6]),
+                ("leaf10".to_owned(), vec![5, 4]),
+                ("spine".to_owned(), vec![0, 1])
+            ]
         );
-        assert_eq!(rows(RowKind::Host), [("a".to_owned(), vec![3]), ("b".to_owned(), vec![2])]);
+        assert_eq!(
+            rows(RowKind::Host),
+            [("a".to_owned(), vec![3]), ("b".to_owned(), vec![2])]
+        );
         let links = rows(RowKind::Link);
         assert_eq!(links[0], ("leaf2/1 - a mlx5_0/1".to_owned(), vec![7, 3]));
         assert_eq!(links.len(), 4);
@@ -447,17 +604,33 @@ mod tests {
     #[test]
     fn rows_have_the_hosts_of_their_links() {
         let fabric = fabric();
-        let hosts =
-            |by| -> Vec<Vec<String>> { groups(&fabric.iter().collect::<Vec<_>>(), by).into_iter().map(|group| group.name.hosts).collect() };
-        assert_eq!(hosts(RowKind::Switch), [vec!["a".to_owned()], vec!["b".to_owned()], vec![]]);
+        let hosts = |by| -> Vec<Vec<String>> {
+            groups(&fabric.iter().collect::<Vec<_>>(), by)
+                .into_iter()
+                .map(|group| group.name.hosts)
+                .collect()
+        };
+        assert_eq!(
+            hosts(RowKind::Switch),
+            [vec!["a".to_owned()], vec!["b".to_owned()], vec![]]
+        );
         assert_eq!(hosts(RowKind::Host), [["a"], ["b"]]);
-        assert_eq!(hosts(RowKind::Port)[..3], [vec!["a".to_owned()], vec!["a".to_owned()], vec![]]);
+        assert_eq!(
+            hosts(RowKind::Port)[..3],
+            [vec!["a".to_owned()], vec!["a".to_owned()], vec![]]
+        );
     }
 
     #[test]
     fn fastest_data_rate_of_a_link_is_kept() {
         let mut port = fabric().remove(0);
-        for (link, gbps) in [("", None), ("??x???", None), ("4xSDR", Some(8.0)), ("4xEDR", Some(100.0)), ("1xSDR", Some(100.0))] {
+        for (link, gbps) in [
+            ("", None),
+            ("??x???", None),
+            ("4xSDR", Some(8.0)),
+            ("4xEDR", Some(100.0)),
+            ("1xSDR", Some(100.0)),
+        ] {
             port.update_link(link);
             assert_eq!(port.gbps, gbps, "{link}");
         }
@@ -466,14 +639,34 @@ mod tests {
     #[test]
     fn switch_without_records_is_not_a_host() {
         let all = fabric();
-        let leaves: Vec<&PortAndPeer> = all.iter().filter(|port| port.node.starts_with("leaf")).collect();
-        assert_eq!(tiers(&leaves), [(Guid(10), 1), (Guid(20), 1), (Guid(30), 2)].into());
+        let leaves: Vec<&PortAndPeer> = all
+            .iter()
+            .filter(|port| port.node.starts_with("leaf"))
+            .collect();
+        assert_eq!(
+            tiers(&leaves),
+            [(Guid(10), 1), (Guid(20), 1), (Guid(30), 2)].into()
+        );
     }
 
     #[test]
     fn labels_are_short_and_escaped() {
-        let name =
-            groups(&[&port(NodeKind::Switch, 1, &format!("\u{1b}[2J{}", "x".repeat(99)), 1, (2, 1, ""))], RowKind::Port).remove(0).name;
-        assert!(name.row.starts_with("\\u{1b}[2Jxx") && name.row.chars().count() < 30, "{}", name.row);
+        let name = groups(
+            &[&port(
+                NodeKind::Switch,
+                1,
+                &format!("\u{1b}[2J{}", "x".repeat(99)),
+                1,
+                (2, 1, ""),
+            )],
+            RowKind::Port,
+        )
+        .remove(0)
+        .name;
+        assert!(
+            name.row.starts_with("\\u{1b}[2Jxx") && name.row.chars().count() < 30,
+            "{}",
+            name.row
+        );
     }
 }

@@ -65,28 +65,45 @@ impl Range {
     pub fn of(&self, panel: &Panel) -> ColorRange {
         let linear = |low, high, origin| {
             let high = if high > low { high } else { low + 1.0 };
-            ColorRange { low, high, is_log: false, origin }
+            ColorRange {
+                low,
+                high,
+                is_log: false,
+                origin,
+            }
         };
         let largest = || panel.values().fold(0.0, f64::max);
         match *self {
             Self::Auto => match panel.metric.unit() {
                 Unit::ShareOfLink | Unit::ShareOfTime => linear(0.0, 1.0, Origin::Full),
-                Unit::Gbps | Unit::OctetsPerSecond if panel.full.is_some() => linear(0.0, panel.full.unwrap_or(0.0), Origin::Full),
+                Unit::Gbps | Unit::OctetsPerSecond if panel.full.is_some() => {
+                    linear(0.0, panel.full.unwrap_or(0.0), Origin::Full)
+                }
                 _ if panel.metric.counts_errors() => Self::Log.of(panel),
                 _ => linear(0.0, largest(), Origin::Largest),
             },
             Self::Fixed(low, high) => linear(low, high, Origin::Given),
             Self::MeanDeviation => linear(0.0, mean_and_deviation(panel), Origin::MeanDeviation),
-            Self::Percentile(percent) => linear(0.0, percentile(panel.values().collect(), percent), Origin::Percentile(percent)),
+            Self::Percentile(percent) => linear(
+                0.0,
+                percentile(panel.values().collect(), percent),
+                Origin::Percentile(percent),
+            ),
             Self::Largest => linear(0.0, largest(), Origin::Largest),
             Self::Log => {
-                let Some(least) = panel.values().filter(|value| *value > 0.0).reduce(f64::min) else {
+                let Some(least) = panel.values().filter(|value| *value > 0.0).reduce(f64::min)
+                else {
                     return linear(0.0, largest(), Origin::Largest);
                 };
                 let high = largest();
                 // If there is only one value, it has the last colour.
                 let low = if high > least { least } else { high / 10.0 };
-                ColorRange { low, high, is_log: true, origin: Origin::Largest }
+                ColorRange {
+                    low,
+                    high,
+                    is_log: true,
+                    origin: Origin::Largest,
+                }
             }
         }
     }
@@ -98,7 +115,9 @@ impl ColorRange {
         let share = if !self.is_log {
             (value - self.low) / (self.high - self.low)
         } else if value > 0.0 {
-            FIRST_OF_LOG + (1.0 - FIRST_OF_LOG) * ((value / self.low).ln() / (self.high / self.low).ln()).max(0.0)
+            FIRST_OF_LOG
+                + (1.0 - FIRST_OF_LOG)
+                    * ((value / self.low).ln() / (self.high / self.low).ln()).max(0.0)
         } else {
             0.0
         };
@@ -123,7 +142,11 @@ impl ColorRange {
 fn mean_and_deviation(panel: &Panel) -> f64 {
     let count = panel.values().count().max(1) as f64;
     let mean = panel.values().sum::<f64>() / count;
-    mean + panel.values().map(|value| (value - mean).abs()).sum::<f64>() / count
+    mean + panel
+        .values()
+        .map(|value| (value - mean).abs())
+        .sum::<f64>()
+        / count
 }
 
 /// Returns a percentile: the smallest value such that at least `percent` of the values are not
@@ -131,15 +154,28 @@ fn mean_and_deviation(panel: &Panel) -> f64 {
 fn percentile(mut values: Vec<f64>, percent: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = (values.len() as f64 * percent / 100.0).ceil() as usize;
-    values.get(place.clamp(1, values.len().max(1)) - 1).copied().unwrap_or(0.0)
+    values
+        .get(place.clamp(1, values.len().max(1)) - 1)
+        .copied()
+        .unwrap_or(0.0)
 }
 
 impl FromStr for Range {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let wrong = || ParseError::new(text, "auto, mean, max, log, percentile:99 or a range such as 0..100");
-        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+        let wrong = || {
+            ParseError::new(
+                text,
+                "auto, mean, max, log, percentile:99 or a range such as 0..100",
+            )
+        };
+        let number = |text: &str| {
+            text.trim()
+                .parse::<f64>()
+                .ok()
+                .filter(|number| number.is_finite())
+        };
         match text {
             "auto" => return Ok(Self::Auto),
             "mean" => return Ok(Self::MeanDeviation),
@@ -148,11 +184,18 @@ impl FromStr for Range {
             _ => {}
         }
         if let Some(percent) = text.strip_prefix("percentile:") {
-            return number(percent).filter(|percent| (0.0..=100.0).contains(percent)).map(Self::Percentile).ok_or_else(wrong);
+            return number(percent)
+                .filter(|percent| (0.0..=100.0).contains(percent))
+                .map(Self::Percentile)
+                .ok_or_else(wrong);
         }
         let (low, high) = text.split_once("..").ok_or_else(wrong)?;
         let (low, high) = number(low).zip(number(high)).ok_or_else(wrong)?;
-        if low < high { Ok(Self::Fixed(low, high)) } else { Err(wrong()) }
+        if low < high {
+            Ok(Self::Fixed(low, high))
+        } else {
+            Err(wrong())
+        }
     }
 }
 
@@ -162,7 +205,13 @@ mod tests {
     use super::*;
 
     fn panel_of(metric: &str, full: Option<f64>, cells: Vec<Vec<Cell>>) -> Panel {
-        Panel { metric: metric.parse().unwrap(), summed: 1, full, ports: Vec::new(), cells }
+        Panel {
+            metric: metric.parse().unwrap(),
+            summed: 1,
+            full,
+            ports: Vec::new(),
+            cells,
+        }
     }
 
     fn panel(cells: Vec<Vec<Cell>>) -> Panel {
@@ -177,14 +226,24 @@ mod tests {
     #[test]
     fn ranges_of_a_few_values_are_exact() {
         // 0, 0, 2, 10: the mean is 3, the deviations are 3, 3, 1, 7, and their mean is 3.5.
-        let panel = panel(vec![vec![Value(0.0), Value(2.0), NoAnswer], vec![Value(10.0), NoRecord, Value(0.0)]]);
+        let panel = panel(vec![
+            vec![Value(0.0), Value(2.0), NoAnswer],
+            vec![Value(10.0), NoRecord, Value(0.0)],
+        ]);
         assert_eq!(ends(Range::MeanDeviation, &panel), (0.0, 6.5));
         assert_eq!(ends(Range::Percentile(75.0), &panel), (0.0, 2.0));
         assert_eq!(ends(Range::Percentile(100.0), &panel), (0.0, 10.0));
         assert_eq!(ends(Range::Largest, &panel), (0.0, 10.0));
         assert_eq!(ends(Range::Log, &panel), (2.0, 10.0));
         assert_eq!(ends("1..4".parse().unwrap(), &panel), (1.0, 4.0));
-        assert_eq!((panel.largest(), panel.count(NoAnswer), panel.count(Value(0.0))), (Some((10.0, 1, 0)), 1, 4));
+        assert_eq!(
+            (
+                panel.largest(),
+                panel.count(NoAnswer),
+                panel.count(Value(0.0))
+            ),
+            (Some((10.0, 1, 0)), 1, 4)
+        );
     }
 
     #[test]
@@ -199,18 +258,29 @@ mod tests {
             ("port_xmit_wait_ticks", None, (0.0, 0.5)),
             ("rtt_ns", None, (0.0, 0.5)),
         ] {
-            assert_eq!(ends(Range::default(), &panel_of(metric, full, cells.clone())), expected, "{metric}");
+            assert_eq!(
+                ends(Range::default(), &panel_of(metric, full, cells.clone())),
+                expected,
+                "{metric}"
+            );
         }
     }
 
     #[test]
     fn every_error_differs_from_none_and_no_error_saturates() {
-        let panel = panel_of("errors", None, vec![vec![Value(0.0), Value(0.05), Value(3000.0), Unknown]]);
+        let panel = panel_of(
+            "errors",
+            None,
+            vec![vec![Value(0.0), Value(0.05), Value(3000.0), Unknown]],
+        );
         let range = Range::default().of(&panel);
         assert!(range.is_log && range.share(0.0) == 0.0 && range.share(0.05) >= FIRST_OF_LOG);
         assert!((range.share(3000.0) - 1.0).abs() < 1e-9 && range.share(1000.0) < 1.0);
         for value in [0.0, 0.05, 1.0, 3000.0] {
-            assert!((range.value(range.share(value)) - value).abs() < 1e-9 * value.max(1.0), "{value}");
+            assert!(
+                (range.value(range.share(value)) - value).abs() < 1e-9 * value.max(1.0),
+                "{value}"
+            );
         }
         let quiet = panel_of("errors", None, vec![vec![Value(0.0)]]);
         assert_eq!(ends(Range::default(), &quiet), (0.0, 1.0));
@@ -220,14 +290,33 @@ mod tests {
 
     #[test]
     fn range_is_never_empty() {
-        assert_eq!(ends(Range::MeanDeviation, &panel(vec![vec![Value(0.0), Unknown]])), (0.0, 1.0));
-        assert_eq!(ends(Range::Percentile(50.0), &panel(vec![vec![NoAnswer]])), (0.0, 1.0));
+        assert_eq!(
+            ends(
+                Range::MeanDeviation,
+                &panel(vec![vec![Value(0.0), Unknown]])
+            ),
+            (0.0, 1.0)
+        );
+        assert_eq!(
+            ends(Range::Percentile(50.0), &panel(vec![vec![NoAnswer]])),
+            (0.0, 1.0)
+        );
         assert_eq!(ends(Range::Log, &panel(vec![vec![NoAnswer]])), (0.0, 1.0));
     }
 
     #[test]
     fn malformed_range_is_rejected() {
-        for text in ["", "5", "5..1", "1..1", "0..nan", "percentile:101", "percentile:x", "0..inf", "Auto"] {
+        for text in [
+            "",
+            "5",
+            "5..1",
+            "1..1",
+            "0..nan",
+            "percentile:101",
+            "percentile:x",
+            "0..inf",
+            "Auto",
+        ] {
             assert!(text.parse::<Range>().is_err(), "{text}");
         }
     }

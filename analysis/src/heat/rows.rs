@@ -89,7 +89,10 @@ pub struct HeatCell {
 impl Cells<'_> {
     /// Returns the cells in the order of time.
     pub fn iter(&self) -> impl Iterator<Item = HeatCell> {
-        let starts = (0..).map(|index| self.start_ns.saturating_add(self.bin_ns.saturating_mul(index)));
+        let starts = (0..).map(|index| {
+            self.start_ns
+                .saturating_add(self.bin_ns.saturating_mul(index))
+        });
         starts.zip(self.cells).map(|(start_ns, cell)| {
             let (state, covered) = match cell {
                 Cell::Value(_) => ("value", None),
@@ -100,7 +103,12 @@ impl Cells<'_> {
                 Cell::Unknown => ("unknown", None),
                 Cell::NoRecord => ("no_record", None),
             };
-            HeatCell { start_ns, state, value: cell.value(), covered }
+            HeatCell {
+                start_ns,
+                state,
+                value: cell.value(),
+                covered,
+            }
         })
     }
 }
@@ -108,7 +116,8 @@ impl Cells<'_> {
 impl Serialize for Cells<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(Some(self.cells.len()))?;
-        self.iter().try_for_each(|cell| list.serialize_element(&cell))?;
+        self.iter()
+            .try_for_each(|cell| list.serialize_element(&cell))?;
         list.end()
     }
 }
@@ -121,7 +130,16 @@ impl Grid {
         self.panels.iter().flat_map(rows).collect()
     }
 
-    fn row<'a>(&'a self, Panel { metric, cells, ports, .. }: &'a Panel, row: usize) -> HeatRow<'a> {
+    fn row<'a>(
+        &'a self,
+        Panel {
+            metric,
+            cells,
+            ports,
+            ..
+        }: &'a Panel,
+        row: usize,
+    ) -> HeatRow<'a> {
         let (RowLabel { id, .. }, cells) = (&self.rows[row], &cells[row]);
         HeatRow {
             metric: metric.name(),
@@ -132,9 +150,15 @@ impl Grid {
             node: id.node.as_deref(),
             peer: id.peer.as_ref(),
             index: id.index,
-            ports: ports.get(row).map(|(all, with)| if *with > 0 { *with } else { *all }),
+            ports: ports
+                .get(row)
+                .map(|(all, with)| if *with > 0 { *with } else { *all }),
             bin_ns: self.step_ns,
-            cells: Cells { start_ns: self.start_ns, bin_ns: self.step_ns, cells },
+            cells: Cells {
+                start_ns: self.start_ns,
+                bin_ns: self.step_ns,
+                cells,
+            },
         }
     }
 }
@@ -161,8 +185,19 @@ mod tests {
 
     #[test]
     fn row_has_the_port_the_bins_and_the_states() {
-        let line = |slot, rest: &[(&str, serde_json::Value)]| port(slot, (1, 2), "leaf", (0x101, 1, "n1 mlx5_0"), rest);
-        let status = |slot, status: &str| line(slot, &[("status", status.into()), ("dt_ns", ().into()), ("xmit_gbps", ().into())]);
+        let line = |slot, rest: &[(&str, serde_json::Value)]| {
+            port(slot, (1, 2), "leaf", (0x101, 1, "n1 mlx5_0"), rest)
+        };
+        let status = |slot, status: &str| {
+            line(
+                slot,
+                &[
+                    ("status", status.into()),
+                    ("dt_ns", ().into()),
+                    ("xmit_gbps", ().into()),
+                ],
+            )
+        };
         let lines = [
             line(2001, &[("xmit_gbps", 2.5.into())]),
             status(2002, "timeout"),
@@ -172,13 +207,31 @@ mod tests {
             status(2006, "unreachable"),
             line(2008, &[("xmit_gbps", 0.into())]),
         ];
-        let grid = fold(HeatMap::new(vec!["xmit_gbps".parse().unwrap()], None), &lines).finish(RowKind::Port).unwrap();
+        let grid = fold(
+            HeatMap::new(vec!["xmit_gbps".parse().unwrap()], None),
+            &lines,
+        )
+        .finish(RowKind::Port)
+        .unwrap();
         let rows = grid.heat_rows();
         let row = serde_json::to_value(&rows[0]).unwrap();
-        assert_eq!((rows.len(), &row["guid"], &row["port"], &row["node"]), (1, &"0x0000000000000001".into(), &2.into(), &"leaf".into()));
-        assert_eq!((&row["peer"]["guid"], &row["peer"]["port"]), (&"0x0000000000000101".into(), &1.into()));
-        assert_eq!((&row["metric"], &row["unit"], &row["bin_ns"]), (&"xmit_gbps".into(), &"Gb/s".into(), &1_000_000_000.into()));
-        let cells: Vec<_> = rows[0].cells.iter().map(|cell| (cell.start_ns / 1_000_000_000, cell.state, cell.value)).collect();
+        assert_eq!(
+            (rows.len(), &row["guid"], &row["port"], &row["node"]),
+            (1, &"0x0000000000000001".into(), &2.into(), &"leaf".into())
+        );
+        assert_eq!(
+            (&row["peer"]["guid"], &row["peer"]["port"]),
+            (&"0x0000000000000101".into(), &1.into())
+        );
+        assert_eq!(
+            (&row["metric"], &row["unit"], &row["bin_ns"]),
+            (&"xmit_gbps".into(), &"Gb/s".into(), &1_000_000_000.into())
+        );
+        let cells: Vec<_> = rows[0]
+            .cells
+            .iter()
+            .map(|cell| (cell.start_ns / 1_000_000_000, cell.state, cell.value))
+            .collect();
         let without = |slot, state| (slot, state, None);
         assert_eq!(
             cells,
@@ -199,14 +252,25 @@ mod tests {
     #[test]
     fn rows_of_several_ports_have_the_fields_of_their_kind() {
         let of = |by| {
-            let grid = tests::heat(&["port_rcv_errors"], &tests::records()).finish(by).unwrap();
+            let grid = tests::heat(&["port_rcv_errors"], &tests::records())
+                .finish(by)
+                .unwrap();
             serde_json::to_value(grid.heat_rows()).unwrap()[0].clone()
         };
         let (link, switch) = (of(RowKind::Link), of(RowKind::Switch));
-        assert_eq!((&link["port"], &link["peer"]["node"], &link["unit"]), (&2.into(), &"node2 mlx5_0".into(), &"1/s".into()));
-        assert_eq!((&switch["guid"], &switch["port"], &switch["node"]), (&link["guid"], &serde_json::Value::Null, &"leaf1".into()));
+        assert_eq!(
+            (&link["port"], &link["peer"]["node"], &link["unit"]),
+            (&2.into(), &"node2 mlx5_0".into(), &"1/s".into())
+        );
+        assert_eq!(
+            (&switch["guid"], &switch["port"], &switch["node"]),
+            (&link["guid"], &serde_json::Value::Null, &"leaf1".into())
+        );
         let grid = tests::by_level();
         let level = serde_json::to_value(&grid.heat_rows()[3]).unwrap();
-        assert_eq!((&level["by"], &level["index"], &level["guid"]), (&"sl".into(), &3.into(), &serde_json::Value::Null));
+        assert_eq!(
+            (&level["by"], &level["index"], &level["guid"]),
+            (&"sl".into(), &3.into(), &serde_json::Value::Null)
+        );
     }
 }

@@ -15,14 +15,23 @@ impl HeatMap {
         let before = self.rows[row].last_ts;
         let metrics = std::sync::Arc::clone(&self.metrics);
         for (index, metric) in metrics.iter().enumerate() {
-            let Some((field, over)) = metric.field() else { continue };
+            let Some((field, over)) = metric.field() else {
+                continue;
+            };
             self.rows[row].last_ts = before;
             self.put_values(row, index, run, run.values(field), over);
         }
     }
 
     /// Adds the values of one metric.
-    fn put_values(&mut self, row: usize, metric: usize, run: &Run<'_>, values: Option<&[f64]>, over: MeasuredOver) {
+    fn put_values(
+        &mut self,
+        row: usize,
+        metric: usize,
+        run: &Run<'_>,
+        values: Option<&[f64]>,
+        over: MeasuredOver,
+    ) {
         let rows = run.rows();
         let mut next = rows.start;
         while next < rows.end {
@@ -34,12 +43,18 @@ impl HeatMap {
             let (data_ns, blocked_ns) = run.lengths_ns(next);
             let interval_ns = interval_of_slot(run.ts(next), run.slot(next), data_ns, blocked_ns);
             self.fit(interval_ns);
-            let value = values.map(|values| values[next]).filter(|value| value.is_finite()).zip(run.time(next, over));
+            let value = values
+                .map(|values| values[next])
+                .filter(|value| value.is_finite())
+                .zip(run.time(next, over));
             if let Some((value, time)) = value {
                 self.put(row, metric, time, State::Value(value));
             } else {
                 let port = run.record(next);
-                if let Some(time) = port.time.or_else(|| silent_time(self.rows[row].last_ts, &port)) {
+                if let Some(time) = port
+                    .time
+                    .or_else(|| silent_time(self.rows[row].last_ts, &port))
+                {
                     self.put(row, metric, time, State::without_value(&port));
                 }
             }
@@ -50,8 +65,18 @@ impl HeatMap {
 
     /// Adds the values from a record on, as long as the times of the records are within the column of
     /// the record before. Returns the number of the next record.
-    fn put_within(&mut self, row: usize, metric: usize, run: &Run<'_>, values: Option<&[f64]>, over: MeasuredOver, first: usize) -> usize {
-        let (Some(values), Some(last_ts), Some((first_column, last_column))) = (values, self.rows[row].last_ts, self.span) else {
+    fn put_within(
+        &mut self,
+        row: usize,
+        metric: usize,
+        run: &Run<'_>,
+        values: Option<&[f64]>,
+        over: MeasuredOver,
+        first: usize,
+    ) -> usize {
+        let (Some(values), Some(last_ts), Some((first_column, last_column))) =
+            (values, self.rows[row].last_ts, self.span)
+        else {
             return first;
         };
         let step_ns = self.step_ns();
@@ -64,9 +89,17 @@ impl HeatMap {
         let (mut next, mut ts) = (first, last_ts);
         let (mut from, mut to) = (u64::MAX, 0);
         let end_of_run = run.rows().end.min(values.len());
-        for (place, value) in values.iter().copied().enumerate().take(end_of_run).skip(first) {
+        for (place, value) in values
+            .iter()
+            .copied()
+            .enumerate()
+            .take(end_of_run)
+            .skip(first)
+        {
             let now = run.ts(place);
-            let Some(time) = run.time(place, over) else { break };
+            let Some(time) = run.time(place, over) else {
+                break;
+            };
             // A slot longer than a column makes the columns longer.
             let is_longer = now >= step_ns.saturating_mul(run.slot(place));
             if !value.is_finite() || time.from() < start || time.to() > end || is_longer {
@@ -78,7 +111,10 @@ impl HeatMap {
         }
         if next > first {
             self.rows[row].last_ts = Some(ts);
-            self.recorded = Some(self.recorded.map_or((from, to), |(least, most)| (least.min(from), most.max(to))));
+            self.recorded = Some(
+                self.recorded
+                    .map_or((from, to), |(least, most)| (least.min(from), most.max(to))),
+            );
         }
         next
     }

@@ -72,7 +72,8 @@ impl Track {
         }
         if column < self.start {
             let missing = (self.start - column) as usize;
-            self.cells.splice(..0, std::iter::repeat_n(Sum::default(), missing));
+            self.cells
+                .splice(..0, std::iter::repeat_n(Sum::default(), missing));
             self.start = column;
         }
         let index = (column - self.start) as usize;
@@ -96,7 +97,10 @@ impl Track {
             let index = usize::try_from(column.checked_sub(self.start)?).ok()?;
             self.cells.get(index).map(|sum| sum.cell())
         };
-        (first..).take(columns).map(|column| cell(column).unwrap_or(Cell::NoRecord)).collect()
+        (first..)
+            .take(columns)
+            .map(|column| cell(column).unwrap_or(Cell::NoRecord))
+            .collect()
     }
 }
 

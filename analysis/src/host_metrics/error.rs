@@ -33,7 +33,9 @@ pub enum HostMetricsError {
     },
     /// No connection, or a connection that ended early.
     #[error("cannot reach Prometheus at {}: {why}", Printable(url))]
-    #[diagnostic(help("check that Prometheus runs there and accepts connections from this machine: `curl {url}/-/ready`"))]
+    #[diagnostic(help(
+        "check that Prometheus runs there and accepts connections from this machine: `curl {url}/-/ready`"
+    ))]
     Unreachable {
         /// The address.
         url: String,
@@ -41,7 +43,11 @@ pub enum HostMetricsError {
         why: String,
     },
     /// A TLS handshake that failed.
-    #[error("cannot reach Prometheus at {}: TLS: {}", Printable(url), Printable(why))]
+    #[error(
+        "cannot reach Prometheus at {}: TLS: {}",
+        Printable(url),
+        Printable(why)
+    )]
     #[diagnostic(help("{}", tls_help(why)))]
     Tls {
         /// The address.
@@ -50,8 +56,14 @@ pub enum HostMetricsError {
         why: String,
     },
     /// A file of certificates that cannot be used.
-    #[error("cannot use {} as the certificates of an authority: {}", Printable(path), Printable(why))]
-    #[diagnostic(help("give a PEM file that begins with `-----BEGIN CERTIFICATE-----`, and that this user can read"))]
+    #[error(
+        "cannot use {} as the certificates of an authority: {}",
+        Printable(path),
+        Printable(why)
+    )]
+    #[diagnostic(help(
+        "give a PEM file that begins with `-----BEGIN CERTIFICATE-----`, and that this user can read"
+    ))]
     Authority {
         /// Path of the file.
         path: String,
@@ -59,7 +71,10 @@ pub enum HostMetricsError {
         why: String,
     },
     /// A wrong or missing password or token.
-    #[error("cannot read from Prometheus at {}: it refuses the access (HTTP status {status})", Printable(url))]
+    #[error(
+        "cannot read from Prometheus at {}: it refuses the access (HTTP status {status})",
+        Printable(url)
+    )]
     #[diagnostic(help(
         "give the user in the address (`https://USER@HOST:9090`) and the password with --host-metrics-password-file; without a user, the file has a bearer token"
     ))]
@@ -81,8 +96,15 @@ pub enum HostMetricsError {
         why: String,
     },
     /// Prometheus rejected a query.
-    #[error("cannot query Prometheus at {}: {kind}: {} (query `{}`)", Printable(url), Printable(why), Printable(query))]
-    #[diagnostic(help("give a shorter time range with --from and --to, or fewer metrics with --host-metric"))]
+    #[error(
+        "cannot query Prometheus at {}: {kind}: {} (query `{}`)",
+        Printable(url),
+        Printable(why),
+        Printable(query)
+    )]
+    #[diagnostic(help(
+        "give a shorter time range with --from and --to, or fewer metrics with --host-metric"
+    ))]
     Refused {
         /// The address.
         url: String,
@@ -99,7 +121,9 @@ pub enum HostMetricsError {
     Pattern(#[from] AnalysisError),
     /// A file that is not readable.
     #[error("cannot read {}", Printable(name))]
-    #[diagnostic(help("give JSON lines, CSV or a file of the LDMS store_csv, or the address of Prometheus, which begins with `http://`"))]
+    #[diagnostic(help(
+        "give JSON lines, CSV or a file of the LDMS store_csv, or the address of Prometheus, which begins with `http://`"
+    ))]
     Read {
         /// Path of the file.
         name: String,

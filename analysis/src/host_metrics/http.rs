@@ -41,12 +41,17 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(url: &str, access: &Access) -> Result<Self, HostMetricsError> {
-        let wrong = |why: &str| HostMetricsError::Url { url: without_user(url), why: why.to_owned() };
+        let wrong = |why: &str| HostMetricsError::Url {
+            url: without_user(url),
+            why: why.to_owned(),
+        };
         let uri: Uri = url.parse().map_err(|_| wrong("it is not a URL"))?;
         let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
         let user = authority.as_str().rsplit_once('@').map(|(user, _)| user);
         if user.is_some_and(|user| user.contains(':')) {
-            return Err(wrong("it has a password, which other users of this machine can see; use --host-metrics-password-file"));
+            return Err(wrong(
+                "it has a password, which other users of this machine can see; use --host-metrics-password-file",
+            ));
         }
         if uri.query().is_some() {
             return Err(wrong("it has a query after `?`"));
@@ -59,7 +64,10 @@ impl Server {
             (None, Some(token)) => Some(format!("Bearer {token}")),
             (None, None) => None,
         };
-        let header = |text: String| HeaderValue::from_str(&text).map_err(|_| wrong("the password or token has a control character"));
+        let header = |text: String| {
+            HeaderValue::from_str(&text)
+                .map_err(|_| wrong("the password or token has a control character"))
+        };
         let is_tls = uri.scheme_str() == Some("https");
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
@@ -74,7 +82,11 @@ impl Server {
         if is_tls {
             config = config.tls_config(tls(access.ca_file.as_deref())?);
         }
-        Ok(Self { agent: config.build().into(), url: without_user(url), authorization: authorization.map(header).transpose()? })
+        Ok(Self {
+            agent: config.build().into(),
+            url: without_user(url),
+            authorization: authorization.map(header).transpose()?,
+        })
     }
 
     /// Returns the address without the user.
@@ -83,30 +95,64 @@ impl Server {
     }
 
     /// Sends a GET request. Returns the status and the body.
-    pub(super) fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<(u16, Vec<u8>), HostMetricsError> {
-        let mut request = self.agent.get(format!("{}{path}", self.url.trim_end_matches('/'))).query_pairs(parameters.iter().copied());
+    pub(super) fn get(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<(u16, Vec<u8>), HostMetricsError> {
+        let mut request = self
+            .agent
+            .get(format!("{}{path}", self.url.trim_end_matches('/')))
+            .query_pairs(parameters.iter().copied());
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
         let mut response = request.call().map_err(|error| self.failed(error))?;
-        let body = response.body_mut().with_config().limit(MOST).read_to_vec().map_err(|error| self.failed(error))?;
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(MOST)
+            .read_to_vec()
+            .map_err(|error| self.failed(error))?;
         Ok((response.status().as_u16(), body))
     }
 
     fn failed(&self, error: Error) -> HostMetricsError {
         let url = self.url.clone();
         match error {
-            Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
-                HostMetricsError::Unreachable { url, why: "the connection setup takes too long".to_owned() }
-            }
-            Error::Timeout(_) => HostMetricsError::Unreachable { url, why: format!("no response within {} s", WHOLE.as_secs()) },
-            Error::Io(error) => match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
-                true => HostMetricsError::Tls { url, why: error.to_string() },
-                false => HostMetricsError::Unreachable { url, why: error.to_string() },
+            Error::Timeout(Timeout::Resolve | Timeout::Connect) => HostMetricsError::Unreachable {
+                url,
+                why: "the connection setup takes too long".to_owned(),
             },
-            Error::Rustls(_) | Error::Tls(_) => HostMetricsError::Tls { url, why: error.to_string() },
-            Error::HostNotFound | Error::ConnectionFailed => HostMetricsError::Unreachable { url, why: error.to_string() },
-            error => HostMetricsError::Response { url, why: error.to_string() },
+            Error::Timeout(_) => HostMetricsError::Unreachable {
+                url,
+                why: format!("no response within {} s", WHOLE.as_secs()),
+            },
+            Error::Io(error) => match error
+                .get_ref()
+                .is_some_and(|inner| inner.is::<rustls::Error>())
+            {
+                true => HostMetricsError::Tls {
+                    url,
+                    why: error.to_string(),
+                },
+                false => HostMetricsError::Unreachable {
+                    url,
+                    why: error.to_string(),
+                },
+            },
+            Error::Rustls(_) | Error::Tls(_) => HostMetricsError::Tls {
+                url,
+                why: error.to_string(),
+            },
+            Error::HostNotFound | Error::ConnectionFailed => HostMetricsError::Unreachable {
+                url,
+                why: error.to_string(),
+            },
+            error => HostMetricsError::Response {
+                url,
+                why: error.to_string(),
+            },
         }
     }
 }
@@ -116,26 +162,57 @@ impl Server {
 fn tls(ca_file: Option<&Path>) -> Result<TlsConfig, HostMetricsError> {
     let roots: Vec<_> = match ca_file {
         Some(path) => {
-            let wrong = |why: String| HostMetricsError::Authority { path: path.display().to_string(), why };
+            let wrong = |why: String| HostMetricsError::Authority {
+                path: path.display().to_string(),
+                why,
+            };
             let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-            let items = parse_pem(&text).collect::<Result<Vec<_>, _>>().map_err(|error| wrong(error.to_string()))?;
-            items.into_iter().filter_map(|item| if let PemItem::Certificate(found) = item { Some(found) } else { None }).collect()
+            let items = parse_pem(&text)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|error| wrong(error.to_string()))?;
+            items
+                .into_iter()
+                .filter_map(|item| {
+                    if let PemItem::Certificate(found) = item {
+                        Some(found)
+                    } else {
+                        None
+                    }
+                })
+                .collect()
         }
-        None => rustls_native_certs::load_native_certs().certs.iter().map(|found| Certificate::from_der(found).to_owned()).collect(),
+        None => rustls_native_certs::load_native_certs()
+            .certs
+            .iter()
+            .map(|found| Certificate::from_der(found).to_owned())
+            .collect(),
     };
     if let Some(path) = ca_file.filter(|_| roots.is_empty()) {
-        return Err(HostMetricsError::Authority { path: path.display().to_string(), why: "it has no certificate".to_owned() });
+        return Err(HostMetricsError::Authority {
+            path: path.display().to_string(),
+            why: "it has no certificate".to_owned(),
+        });
     }
     let provider = Arc::new(ring::default_provider());
-    Ok(TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(roots))).unversioned_rustls_crypto_provider(provider).build())
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::Specific(Arc::new(roots)))
+        .unversioned_rustls_crypto_provider(provider)
+        .build())
 }
 
 /// Returns the URL without the user and a password.
 fn without_user(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
     let end = rest.find('/').unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    format!("{scheme}://{}{path}", authority.rsplit_once('@').map_or(authority, |(_, host)| host))
+    format!(
+        "{scheme}://{}{path}",
+        authority
+            .rsplit_once('@')
+            .map_or(authority, |(_, host)| host)
+    )
 }
 
 #[cfg(test)]
@@ -144,13 +221,34 @@ mod tests {
 
     #[test]
     fn password_in_the_address_is_refused_and_not_shown() {
-        for url in ["http://u:secret@h:9090", "http://h/?a=b", "http://", "not a url"] {
-            let error = Server::new(url, &Access::default()).err().unwrap().to_string();
-            assert!(error.contains("cannot use") && !error.contains("secret@"), "{error}");
+        for url in [
+            "http://u:secret@h:9090",
+            "http://h/?a=b",
+            "http://",
+            "not a url",
+        ] {
+            let error = Server::new(url, &Access::default())
+                .err()
+                .unwrap()
+                .to_string();
+            assert!(
+                error.contains("cannot use") && !error.contains("secret@"),
+                "{error}"
+            );
         }
-        let server = Server::new("https://user@[::1]/prometheus/", &Access { secret: Some("x".to_owned()), ca_file: None }).unwrap();
+        let server = Server::new(
+            "https://user@[::1]/prometheus/",
+            &Access {
+                secret: Some("x".to_owned()),
+                ca_file: None,
+            },
+        )
+        .unwrap();
         assert_eq!(
-            (server.url(), server.authorization.as_ref().unwrap().to_str().unwrap()),
+            (
+                server.url(),
+                server.authorization.as_ref().unwrap().to_str().unwrap()
+            ),
             ("https://[::1]/prometheus/", "Basic dXNlcjp4")
         );
     }

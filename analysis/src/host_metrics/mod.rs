@@ -97,30 +97,59 @@ const AROUND_NS: u64 = 300_000_000_000;
 
 impl From<&str> for Source {
     fn from(text: &str) -> Self {
-        let is_url =
-            ["http://", "https://"].iter().any(|scheme| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
-        if is_url { Self::Prometheus(text.trim_end_matches('/').to_owned()) } else { Self::Files(text.into()) }
+        let is_url = ["http://", "https://"].iter().any(|scheme| {
+            text.get(..scheme.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        });
+        if is_url {
+            Self::Prometheus(text.trim_end_matches('/').to_owned())
+        } else {
+            Self::Files(text.into())
+        }
     }
 }
 
 impl Sink<'_> {
     /// Returns the identity and the kind of a series, if its metric was requested and its host is in
     /// the records.
-    fn series(&mut self, host: &str, metric: &str, mut labels: Vec<(String, String)>, kind: Kind) -> Option<(SeriesKey, Kind)> {
+    fn series(
+        &mut self,
+        host: &str,
+        metric: &str,
+        mut labels: Vec<(String, String)>,
+        kind: Kind,
+    ) -> Option<(SeriesKey, Kind)> {
         if !self.readings.known.contains(metric) {
             self.readings.known.insert(metric.to_owned());
         }
-        let mut matching = self.requests.iter().filter(|request| request.selectors().any(|selector| selector.matches(metric, &labels)));
+        let mut matching = self.requests.iter().filter(|request| {
+            request
+                .selectors()
+                .any(|selector| selector.matches(metric, &labels))
+        });
         let first = matching.next()?;
         // The metrics of presets are counters, whatever their names are.
-        let is_preset = std::iter::once(first).chain(matching).any(|request| request.preset.is_some());
+        let is_preset = std::iter::once(first)
+            .chain(matching)
+            .any(|request| request.preset.is_some());
         let Some(host) = self.names.find(host) else {
             self.readings.strangers.insert(host.to_owned());
             return None;
         };
         labels.sort();
-        let kind = if is_preset && kind == Kind::Gauge { Kind::Counter } else { kind };
-        Some((SeriesKey { host: host.to_owned(), metric: metric.to_owned(), labels }, kind))
+        let kind = if is_preset && kind == Kind::Gauge {
+            Kind::Counter
+        } else {
+            kind
+        };
+        Some((
+            SeriesKey {
+                host: host.to_owned(),
+                metric: metric.to_owned(),
+                labels,
+            },
+            kind,
+        ))
     }
 
     /// Adds a reading of a series.
@@ -131,7 +160,14 @@ impl Sink<'_> {
     }
 
     /// Adds one reading.
-    fn add(&mut self, host: &str, metric: &str, labels: Vec<(String, String)>, kind: Kind, reading: (u64, f64)) {
+    fn add(
+        &mut self,
+        host: &str,
+        metric: &str,
+        labels: Vec<(String, String)>,
+        kind: Kind,
+        reading: (u64, f64),
+    ) {
         if let Some(series) = self.series(host, metric, labels, kind) {
             self.put(&series, reading);
         }
@@ -149,12 +185,23 @@ pub fn load(
     names: &HostNames,
     range: Range,
 ) -> Result<HostMetrics, HostMetricsError> {
-    let needed = Range { from: range.from.saturating_sub(AROUND_NS), to: range.to.saturating_add(AROUND_NS) };
-    let mut sink = Sink { readings: Readings::default(), requests, names, origin: String::new(), needed };
+    let needed = Range {
+        from: range.from.saturating_sub(AROUND_NS),
+        to: range.to.saturating_add(AROUND_NS),
+    };
+    let mut sink = Sink {
+        readings: Readings::default(),
+        requests,
+        names,
+        origin: String::new(),
+        needed,
+    };
     let mut queries = Vec::new();
     for source in sources {
         match source {
-            Source::Prometheus(url) => queries.extend(prometheus::read(url, access, &mut sink, range)?),
+            Source::Prometheus(url) => {
+                queries.extend(prometheus::read(url, access, &mut sink, range)?)
+            }
             Source::Files(pattern) => {
                 // Readings of one host can be in several files. They are one series.
                 sink.origin = "files".to_owned();
@@ -166,44 +213,80 @@ pub fn load(
     }
     let readings = sink.readings;
     let usual_ns = readings.usual_ns();
-    let metrics: Vec<HostMetric> = requests.iter().flat_map(|request| metrics(request, &readings, &usual_ns, range)).collect();
+    let metrics: Vec<HostMetric> = requests
+        .iter()
+        .flat_map(|request| metrics(request, &readings, &usual_ns, range))
+        .collect();
     if metrics.is_empty() {
         return Err(nothing(requests, &readings, &queries, names));
     }
-    Ok(HostMetrics { notes: notes(requests, &readings, &metrics, names), metrics })
+    Ok(HostMetrics {
+        notes: notes(requests, &readings, &metrics, names),
+        metrics,
+    })
 }
 
 /// Returns the metrics of a request: one for a preset, one for each name that a pattern finds.
-fn metrics(request: &Request, readings: &Readings, usual_ns: &BTreeMap<&str, u64>, range: Range) -> Vec<HostMetric> {
+fn metrics(
+    request: &Request,
+    readings: &Readings,
+    usual_ns: &BTreeMap<&str, u64>,
+    range: Range,
+) -> Vec<HostMetric> {
     let pieces = |key: &SeriesKey| {
         let series = &readings.series[key];
         // With one reading of each series there is no usual time. Only a mean has a value then.
-        let usual = usual_ns.get(&*key.metric).copied().or(if let Kind::Mean(length) = series.kind { Some(length) } else { None });
-        (key.host.clone(), usual.map_or_else(Vec::new, |usual| series.pieces(usual, range)))
+        let usual =
+            usual_ns
+                .get(&*key.metric)
+                .copied()
+                .or(if let Kind::Mean(length) = series.kind {
+                    Some(length)
+                } else {
+                    None
+                });
+        (
+            key.host.clone(),
+            usual.map_or_else(Vec::new, |usual| series.pieces(usual, range)),
+        )
     };
     let matching = |alternative: usize| {
         let selectors = request.alternatives.get(alternative).into_iter().flatten();
         let selectors: Vec<_> = selectors.collect();
-        readings.series.keys().filter(move |key| selectors.iter().any(|selector| selector.matches(&key.metric, &key.labels)))
+        readings.series.keys().filter(move |key| {
+            selectors
+                .iter()
+                .any(|selector| selector.matches(&key.metric, &key.labels))
+        })
     };
     if let Some((title, unit)) = request.preset {
         let mut done: BTreeSet<&str> = BTreeSet::new();
         let mut series = Vec::new();
         for alternative in 0..request.alternatives.len() {
-            let keys: Vec<_> = matching(alternative).filter(|key| !done.contains(&*key.host)).collect();
+            let keys: Vec<_> = matching(alternative)
+                .filter(|key| !done.contains(&*key.host))
+                .collect();
             series.extend(keys.iter().map(|key| pieces(key)));
             done.extend(keys.iter().map(|key| &*key.host));
         }
         let metric = Metric::of_hosts(request.name(), title, unit);
-        return if series.iter().all(|(_, pieces)| pieces.is_empty()) { Vec::new() } else { vec![HostMetric { metric, series }] };
+        return if series.iter().all(|(_, pieces)| pieces.is_empty()) {
+            Vec::new()
+        } else {
+            vec![HostMetric { metric, series }]
+        };
     }
     let names: BTreeSet<&str> = matching(0).map(|key| &*key.metric).collect();
     let of_name = |name: &&str| {
         let keys: Vec<_> = matching(0).filter(|key| key.metric == **name).collect();
-        let is_rate = keys.first().and_then(|key| readings.series.get(*key)).is_some_and(|series| series.kind != Kind::Gauge);
+        let is_rate = keys
+            .first()
+            .and_then(|key| readings.series.get(*key))
+            .is_some_and(|series| series.kind != Kind::Gauge);
         let series: Vec<_> = keys.into_iter().map(pieces).collect();
         let metric = Metric::of_hosts(name, name, unit(name, is_rate));
-        (!series.iter().all(|(_, pieces)| pieces.is_empty())).then_some(HostMetric { metric, series })
+        (!series.iter().all(|(_, pieces)| pieces.is_empty()))
+            .then_some(HostMetric { metric, series })
     };
     names.iter().filter_map(of_name).collect()
 }
@@ -220,24 +303,50 @@ fn unit(name: &str, is_rate: bool) -> Unit {
 }
 
 /// Returns the notes for the user.
-fn notes(requests: &[Request], readings: &Readings, metrics: &[HostMetric], names: &HostNames) -> Vec<String> {
+fn notes(
+    requests: &[Request],
+    readings: &Readings,
+    metrics: &[HostMetric],
+    names: &HostNames,
+) -> Vec<String> {
     let mut notes = Vec::new();
     for request in requests {
-        let is_found = |metric: &HostMetric| metric.metric.name() == request.name() || request.preset.is_none();
+        let is_found = |metric: &HostMetric| {
+            metric.metric.name() == request.name() || request.preset.is_none()
+        };
         if !metrics.iter().any(is_found) {
-            notes.push(format!("no source has the metric {} for the selected hosts", request.name()));
+            notes.push(format!(
+                "no source has the metric {} for the selected hosts",
+                request.name()
+            ));
         }
     }
     if !readings.strangers.is_empty() {
-        notes.push(format!("hosts of the sources that are not selected or not in the records: {}", some_of(&readings.strangers)));
+        notes.push(format!(
+            "hosts of the sources that are not selected or not in the records: {}",
+            some_of(&readings.strangers)
+        ));
     }
-    let found: BTreeSet<&str> = metrics.iter().flat_map(|metric| metric.series.iter().map(|(host, _)| &**host)).collect();
-    let missing: BTreeSet<String> = names.iter().filter(|name| !found.contains(name)).map(str::to_owned).collect();
+    let found: BTreeSet<&str> = metrics
+        .iter()
+        .flat_map(|metric| metric.series.iter().map(|(host, _)| &**host))
+        .collect();
+    let missing: BTreeSet<String> = names
+        .iter()
+        .filter(|name| !found.contains(name))
+        .map(str::to_owned)
+        .collect();
     if !missing.is_empty() {
-        notes.push(format!("selected hosts without host metrics: {}", some_of(&missing)));
+        notes.push(format!(
+            "selected hosts without host metrics: {}",
+            some_of(&missing)
+        ));
     }
     if readings.copies > 0 {
-        notes.push(format!("{} readings were left out: another target has the same metric of the same host", readings.copies));
+        notes.push(format!(
+            "{} readings were left out: another target has the same metric of the same host",
+            readings.copies
+        ));
     }
     notes
 }
@@ -247,12 +356,21 @@ fn some_of(names: &BTreeSet<String>) -> String {
     const MOST: usize = 5;
     let first: Vec<&str> = names.iter().take(MOST).map(String::as_str).collect();
     let more = names.len().saturating_sub(MOST);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
     format!("{} ({}{more})", names.len(), first.join(", "))
 }
 
 /// Returns the error for sources without any reading.
-fn nothing(requests: &[Request], readings: &Readings, queries: &[String], names: &HostNames) -> HostMetricsError {
+fn nothing(
+    requests: &[Request],
+    readings: &Readings,
+    queries: &[String],
+    names: &HostNames,
+) -> HostMetricsError {
     let wanted: Vec<&str> = requests.iter().map(Request::name).collect();
     let wanted = wanted.join(", ");
     if !readings.strangers.is_empty() {
@@ -262,18 +380,35 @@ fn nothing(requests: &[Request], readings: &Readings, queries: &[String], names:
                 "the sources have {wanted} only for hosts that are not selected or not in the records: {}",
                 some_of(&readings.strangers)
             ),
-            help: format!("the selected hosts are {}; a host is the first word of a node description, without domain", some_of(&records)),
+            help: format!(
+                "the selected hosts are {}; a host is the first word of a node description, without domain",
+                some_of(&records)
+            ),
         };
     }
-    let queries = if queries.is_empty() { String::new() } else { format!("; queries without a result: {}", queries.join(" ")) };
+    let queries = if queries.is_empty() {
+        String::new()
+    } else {
+        format!("; queries without a result: {}", queries.join(" "))
+    };
     let known: Vec<&str> = readings.known.iter().map(String::as_str).collect();
-    let nearest = requests.iter().find_map(|request| suggest::nearest(request.name(), &known));
+    let nearest = requests
+        .iter()
+        .find_map(|request| suggest::nearest(request.name(), &known));
     let help = match nearest {
         Some(nearest) => format!("did you mean --host-metric {nearest}?"),
-        None if known.is_empty() => "the sources have no metric at all in this time range; check --from and --to".to_owned(),
-        None => format!("give --host-metric with a metric that exists: {}", some_of(&readings.known)),
+        None if known.is_empty() => {
+            "the sources have no metric at all in this time range; check --from and --to".to_owned()
+        }
+        None => format!(
+            "give --host-metric with a metric that exists: {}",
+            some_of(&readings.known)
+        ),
     };
-    HostMetricsError::Empty { what: format!("no source has {wanted} in the time of the records{queries}"), help }
+    HostMetricsError::Empty {
+        what: format!("no source has {wanted} in the time of the records{queries}"),
+        help,
+    }
 }
 
 #[cfg(test)]

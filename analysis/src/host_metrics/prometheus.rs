@@ -29,7 +29,15 @@ const LEAST_STEP: u64 = 60 * SECOND;
 
 /// Labels that can contain the name of the host. The first one that is the name of a host in the
 /// records is used.
-const HOST_LABELS: [&str; 7] = ["instance", "nodename", "hostname", "host", "node", "exported_instance", "exported_host"];
+const HOST_LABELS: [&str; 7] = [
+    "instance",
+    "nodename",
+    "hostname",
+    "host",
+    "node",
+    "exported_instance",
+    "exported_host",
+];
 
 /// Labels that do not distinguish two series of a host.
 const NOT_LABELS: [&str; 12] = [
@@ -72,18 +80,33 @@ struct Found {
 }
 
 /// Reads the requested metrics. Returns the queries without a result.
-pub(super) fn read(url: &str, access: &Access, sink: &mut Sink<'_>, range: Range) -> Result<Vec<String>, HostMetricsError> {
-    let mut reader = Reader { server: Server::new(url, access)?, nodes: None, range };
+pub(super) fn read(
+    url: &str,
+    access: &Access,
+    sink: &mut Sink<'_>,
+    range: Range,
+) -> Result<Vec<String>, HostMetricsError> {
+    let mut reader = Reader {
+        server: Server::new(url, access)?,
+        nodes: None,
+        range,
+    };
     let mut empty = Vec::new();
     let requests = sink.requests;
     for selector in requests.iter().flat_map(Request::selectors) {
         let is_raw = range.to.saturating_sub(range.from) <= RAW;
-        let series = if is_raw { reader.raw(selector)? } else { reader.steps(selector)? };
+        let series = if is_raw {
+            reader.raw(selector)?
+        } else {
+            reader.steps(selector)?
+        };
         if series.iter().all(|(found, _)| found.is_empty()) {
             empty.push(selector.promql());
         }
         for (found, step) in series {
-            found.into_iter().try_for_each(|found| reader.add(found, step, sink))?;
+            found
+                .into_iter()
+                .try_for_each(|found| reader.add(found, step, sink))?;
         }
     }
     if sink.readings.series.is_empty() {
@@ -105,48 +128,74 @@ struct Reader {
 impl Reader {
     fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Data, HostMetricsError> {
         let (status, body) = self.server.get(path, parameters)?;
-        let response = |why: String| HostMetricsError::Response { url: self.server.url().to_owned(), why };
+        let response = |why: String| HostMetricsError::Response {
+            url: self.server.url().to_owned(),
+            why,
+        };
         let answer: Answer = match serde_json::from_slice(&body) {
             Ok(answer) => answer,
             Err(_) if matches!(status, 401 | 403) => {
-                return Err(HostMetricsError::Forbidden { url: self.server.url().to_owned(), status });
+                return Err(HostMetricsError::Forbidden {
+                    url: self.server.url().to_owned(),
+                    status,
+                });
             }
             Err(_) if status != 200 => return Err(response(format!("HTTP status {status}"))),
             Err(error) => return Err(response(format!("it is not an answer of the API: {error}"))),
         };
-        if let Answer { status, data: Some(data), .. } = answer
+        if let Answer {
+            status,
+            data: Some(data),
+            ..
+        } = answer
             && status == "success"
         {
             return Ok(data);
         }
-        let query = parameters.iter().find(|(name, _)| *name == "query").map_or(path, |(_, query)| query);
+        let query = parameters
+            .iter()
+            .find(|(name, _)| *name == "query")
+            .map_or(path, |(_, query)| query);
         Err(HostMetricsError::Refused {
             url: self.server.url().to_owned(),
             query: query.to_owned(),
-            kind: answer.kind.unwrap_or_else(|| format!("HTTP status {status}")),
+            kind: answer
+                .kind
+                .unwrap_or_else(|| format!("HTTP status {status}")),
             why: answer.error.unwrap_or_default(),
         })
     }
 
-    fn series(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Vec<Found>, HostMetricsError> {
+    fn series(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<Vec<Found>, HostMetricsError> {
         match self.ask(path, parameters)? {
             Data::Series { result } => Ok(result),
-            Data::Names(_) => {
-                Err(HostMetricsError::Response { url: self.server.url().to_owned(), why: "the answer has no series".to_owned() })
-            }
+            Data::Names(_) => Err(HostMetricsError::Response {
+                url: self.server.url().to_owned(),
+                why: "the answer has no series".to_owned(),
+            }),
         }
     }
 
     /// Returns the raw samples of a selector, in several parts of the time range.
     fn raw(&self, selector: &Selector) -> Result<Vec<Series>, HostMetricsError> {
         let mut parts = Vec::new();
-        let (mut from, last) = (self.range.from.saturating_sub(AROUND_NS), self.range.to.saturating_add(AROUND_NS));
+        let (mut from, last) = (
+            self.range.from.saturating_sub(AROUND_NS),
+            self.range.to.saturating_add(AROUND_NS),
+        );
         while from < last {
             let to = from.saturating_add(CHUNK).min(last);
             // A range selector excludes its start and includes its end.
             let seconds = (to - from).div_ceil(SECOND);
             let query = format!("{}[{seconds}s]", selector.promql());
-            parts.push((self.series("/api/v1/query", &[("query", &query), ("time", &time(to))])?, None));
+            parts.push((
+                self.series("/api/v1/query", &[("query", &query), ("time", &time(to))])?,
+                None,
+            ));
             from = to;
         }
         Ok(parts)
@@ -155,16 +204,33 @@ impl Reader {
     /// Returns the means over steps of a selector. Functions drop the names of metrics, so each
     /// metric has its own query.
     fn steps(&self, selector: &Selector) -> Result<Vec<Series>, HostMetricsError> {
-        let step = ((self.range.to - self.range.from) / STEPS).max(LEAST_STEP).div_ceil(SECOND) * SECOND;
+        let step = ((self.range.to - self.range.from) / STEPS)
+            .max(LEAST_STEP)
+            .div_ceil(SECOND)
+            * SECOND;
         let seconds = step / SECOND;
-        let (start, end, step_text) =
-            (time(self.range.from.saturating_add(step)), time(self.range.to.saturating_add(step)), seconds.to_string());
+        let (start, end, step_text) = (
+            time(self.range.from.saturating_add(step)),
+            time(self.range.to.saturating_add(step)),
+            seconds.to_string(),
+        );
         let mut parts = Vec::new();
         for name in self.names(Some(&selector.promql()))? {
-            let function = if Kind::of(&name) == Kind::Counter { "rate" } else { "avg_over_time" };
+            let function = if Kind::of(&name) == Kind::Counter {
+                "rate"
+            } else {
+                "avg_over_time"
+            };
             let query = format!("{function}({}[{seconds}s])", selector.named(&name).promql());
-            let mut found =
-                self.series("/api/v1/query_range", &[("query", &query), ("start", &start), ("end", &end), ("step", &step_text)])?;
+            let mut found = self.series(
+                "/api/v1/query_range",
+                &[
+                    ("query", &query),
+                    ("start", &start),
+                    ("end", &end),
+                    ("step", &step_text),
+                ],
+            )?;
             for series in &mut found {
                 series.metric.insert("__name__".to_owned(), name.clone());
             }
@@ -173,16 +239,37 @@ impl Reader {
         Ok(parts)
     }
 
-    fn add(&mut self, found: Found, step: Option<u64>, sink: &mut Sink<'_>) -> Result<(), HostMetricsError> {
-        let Found { metric: labels, values } = found;
-        let Some(metric) = labels.get("__name__").cloned() else { return Ok(()) };
+    fn add(
+        &mut self,
+        found: Found,
+        step: Option<u64>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), HostMetricsError> {
+        let Found {
+            metric: labels,
+            values,
+        } = found;
+        let Some(metric) = labels.get("__name__").cloned() else {
+            return Ok(());
+        };
         let host = self.host(&labels, sink)?;
         let target = |name: &str| labels.get(name).map_or("", String::as_str);
-        sink.origin = format!("{} {} {}", self.server.url(), target("job"), target("instance"));
+        sink.origin = format!(
+            "{} {} {}",
+            self.server.url(),
+            target("job"),
+            target("instance")
+        );
         let kind = step.map_or_else(|| Kind::of(&metric), Kind::Mean);
-        let others = labels.iter().filter(|(name, _)| !NOT_LABELS.contains(&&***name));
-        let others: Vec<(String, String)> = others.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let Some(series) = sink.series(&host, &metric, others, kind) else { return Ok(()) };
+        let others = labels
+            .iter()
+            .filter(|(name, _)| !NOT_LABELS.contains(&&***name));
+        let others: Vec<(String, String)> = others
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let Some(series) = sink.series(&host, &metric, others, kind) else {
+            return Ok(());
+        };
         for (seconds, value) in values {
             if let Ok(value) = value.parse() {
                 sink.put(&series, ((seconds * 1e3).round() as u64 * 1_000_000, value));
@@ -193,7 +280,11 @@ impl Reader {
 
     /// Returns the name of the host of a series: a label, or the name that `node_uname_info` has for
     /// its instance.
-    fn host(&mut self, labels: &BTreeMap<String, String>, sink: &Sink<'_>) -> Result<String, HostMetricsError> {
+    fn host(
+        &mut self,
+        labels: &BTreeMap<String, String>,
+        sink: &Sink<'_>,
+    ) -> Result<String, HostMetricsError> {
         let candidates = || HOST_LABELS.iter().filter_map(|name| labels.get(*name));
         if let Some(host) = candidates().find(|host| sink.names.find(host).is_some()) {
             return Ok(host.clone());
@@ -201,19 +292,37 @@ impl Reader {
         if self.nodes.is_none() {
             let window = (self.range.to.saturating_sub(self.range.from) / SECOND + 300).to_string();
             let query = format!("last_over_time(node_uname_info[{window}s])");
-            let found = self.series("/api/v1/query", &[("query", &query), ("time", &time(self.range.to))])?;
-            let pair = |found: Found| Some((found.metric.get("instance")?.clone(), found.metric.get("nodename")?.clone()));
+            let found = self.series(
+                "/api/v1/query",
+                &[("query", &query), ("time", &time(self.range.to))],
+            )?;
+            let pair = |found: Found| {
+                Some((
+                    found.metric.get("instance")?.clone(),
+                    found.metric.get("nodename")?.clone(),
+                ))
+            };
             self.nodes = Some(found.into_iter().filter_map(pair).collect());
         }
-        let node = labels.get("instance").and_then(|instance| self.nodes.as_ref()?.get(instance));
-        Ok(node.or_else(|| candidates().next()).cloned().unwrap_or_default())
+        let node = labels
+            .get("instance")
+            .and_then(|instance| self.nodes.as_ref()?.get(instance));
+        Ok(node
+            .or_else(|| candidates().next())
+            .cloned()
+            .unwrap_or_default())
     }
 
     /// Returns the names of the metrics in the time range: those of a selector, or all.
     fn names(&self, selector: Option<&str>) -> Result<Vec<String>, HostMetricsError> {
         let (start, end) = (time(self.range.from), time(self.range.to));
-        let parameters = [("start", &*start), ("end", &*end)].into_iter().chain(selector.map(|selector| ("match[]", selector)));
-        match self.ask("/api/v1/label/__name__/values", &parameters.collect::<Vec<_>>())? {
+        let parameters = [("start", &*start), ("end", &*end)]
+            .into_iter()
+            .chain(selector.map(|selector| ("match[]", selector)));
+        match self.ask(
+            "/api/v1/label/__name__/values",
+            &parameters.collect::<Vec<_>>(),
+        )? {
             Data::Names(names) => Ok(names),
             Data::Series { .. } => Ok(Vec::new()),
         }
@@ -245,9 +354,19 @@ mod tests {
             let mut requests = Vec::new();
             for (status, body) in responses {
                 let (mut stream, _) = listener.accept().unwrap();
-                let lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
-                requests.push(lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n"));
-                let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+                let lines = BufReader::new(stream.try_clone().unwrap())
+                    .lines()
+                    .map(Result::unwrap);
+                requests.push(
+                    lines
+                        .take_while(|line| !line.is_empty())
+                        .collect::<Vec<_>>()
+                        .join("\n"),
+                );
+                let head = format!(
+                    "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                    body.len()
+                );
                 stream.write_all((head + &body).as_bytes()).unwrap();
             }
             requests
@@ -255,14 +374,33 @@ mod tests {
         (url, requests)
     }
 
-    fn load_from(url: &str, access: &Access, request: &str, seconds: u64) -> Result<HostMetrics, HostMetricsError> {
+    fn load_from(
+        url: &str,
+        access: &Access,
+        request: &str,
+        seconds: u64,
+    ) -> Result<HostMetrics, HostMetricsError> {
         let names = HostNames::new(["n1", "n2"].map(str::to_owned));
-        let range = Range { from: 100_000 * SECOND, to: (100_000 + seconds) * SECOND };
-        load(&[Source::from(url)], access, &[request.parse().unwrap()], &names, range)
+        let range = Range {
+            from: 100_000 * SECOND,
+            to: (100_000 + seconds) * SECOND,
+        };
+        load(
+            &[Source::from(url)],
+            access,
+            &[request.parse().unwrap()],
+            &names,
+            range,
+        )
     }
 
     fn matrix(series: &str) -> (u16, String) {
-        (200, format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":[{series}]}}}}"#))
+        (
+            200,
+            format!(
+                r#"{{"status":"success","data":{{"resultType":"matrix","result":[{series}]}}}}"#
+            ),
+        )
     }
 
     #[test]
@@ -278,14 +416,37 @@ mod tests {
                 .to_owned(),
         );
         let (url, requests) = serve(vec![matrix(&series.join(",")), nodes]);
-        let found = load_from(&url, &Access { secret: Some("token".to_owned()), ca_file: None }, "m_total", 10).unwrap();
-        let shown: Vec<_> = found.metrics[0].series.iter().map(|(host, pieces)| (&**host, pieces[0].value)).collect();
+        let found = load_from(
+            &url,
+            &Access {
+                secret: Some("token".to_owned()),
+                ca_file: None,
+            },
+            "m_total",
+            10,
+        )
+        .unwrap();
+        let shown: Vec<_> = found.metrics[0]
+            .series
+            .iter()
+            .map(|(host, pieces)| (&**host, pieces[0].value))
+            .collect();
         assert_eq!(shown, [("n1", Some(2.0)), ("n2", Some(2.0))]);
-        assert!(found.notes.iter().any(|note| note.starts_with("2 readings were left out")), "{:?}", found.notes);
+        assert!(
+            found
+                .notes
+                .iter()
+                .any(|note| note.starts_with("2 readings were left out")),
+            "{:?}",
+            found.notes
+        );
         let requests = requests.join().unwrap();
         // The range begins and ends five minutes outside.
         assert!(requests[0].starts_with("GET /api/v1/query?query=%7B__name__%3D%22m_total%22%7D%5B610s%5D&time=100310.000 HTTP/1.1"));
-        assert!(requests[0].contains("authorization: Bearer token"), "{requests:?}");
+        assert!(
+            requests[0].contains("authorization: Bearer token"),
+            "{requests:?}"
+        );
     }
 
     #[test]
@@ -294,11 +455,22 @@ mod tests {
         let rates = matrix(r#"{"metric":{"instance":"n1"},"values":[[100100,"5"]]}"#);
         let (url, requests) = serve(vec![names, rates]);
         let found = load_from(&url, &Access::default(), "m_*", 100_000).unwrap();
-        assert_eq!(found.metrics[0].series[0].1.iter().map(|piece| piece.value).collect::<Vec<_>>(), [Some(5.0)]);
+        assert_eq!(
+            found.metrics[0].series[0]
+                .1
+                .iter()
+                .map(|piece| piece.value)
+                .collect::<Vec<_>>(),
+            [Some(5.0)]
+        );
         let requests = requests.join().unwrap();
-        assert!(requests[0].starts_with("GET /api/v1/label/__name__/values?start=100000.000&end=200000.000&match%5B%5D="), "{requests:?}");
-        let query =
-            "GET /api/v1/query_range?query=rate(%7B__name__%3D%22m_total%22%7D%5B100s%5D)&start=100100.000&end=200100.000&step=100 ";
+        assert!(
+            requests[0].starts_with(
+                "GET /api/v1/label/__name__/values?start=100000.000&end=200000.000&match%5B%5D="
+            ),
+            "{requests:?}"
+        );
+        let query = "GET /api/v1/query_range?query=rate(%7B__name__%3D%22m_total%22%7D%5B100s%5D)&start=100100.000&end=200100.000&step=100 ";
         assert!(requests[1].starts_with(query), "{requests:?}");
     }
 
@@ -306,7 +478,11 @@ mod tests {
     fn faults_have_the_message_of_prometheus() {
         let refused = r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples"}"#;
         for (status, body, expected) in [
-            (422, refused, "execution: query processing would load too many samples (query `{__name__=\"m_total\"}[610s]`)"),
+            (
+                422,
+                refused,
+                "execution: query processing would load too many samples (query `{__name__=\"m_total\"}[610s]`)",
+            ),
             (401, "Unauthorized", "HTTP status 401"),
             (403, "Forbidden", "HTTP status 403"),
             (404, "<html>", "HTTP status 404"),
@@ -315,7 +491,9 @@ mod tests {
             (200, "<html>", "it is not an answer of the API"),
         ] {
             let (url, requests) = serve(vec![(status, body.to_owned())]);
-            let error = load_from(&url, &Access::default(), "m_total", 10).unwrap_err().to_string();
+            let error = load_from(&url, &Access::default(), "m_total", 10)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(expected) && error.contains(&url), "{error}");
             requests.join().unwrap();
         }
@@ -323,17 +501,37 @@ mod tests {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let closed = socket.local_addr().unwrap();
-        let error = load_from(&format!("http://{closed}"), &Access::default(), "m_total", 10).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("cannot reach Prometheus at http://{closed}: Connection refused")), "{error}");
+        let error = load_from(
+            &format!("http://{closed}"),
+            &Access::default(),
+            "m_total",
+            10,
+        )
+        .unwrap_err()
+        .to_string();
+        assert!(
+            error.starts_with(&format!(
+                "cannot reach Prometheus at http://{closed}: Connection refused"
+            )),
+            "{error}"
+        );
     }
 
     #[test]
     fn empty_result_has_the_query_and_the_metrics_that_exist() {
-        let known = (200, r#"{"status":"success","data":["n_total","up"]}"#.to_owned());
+        let known = (
+            200,
+            r#"{"status":"success","data":["n_total","up"]}"#.to_owned(),
+        );
         let (url, requests) = serve(vec![matrix(""), known]);
         let error = load_from(&url, &Access::default(), "m_total", 10).unwrap_err();
         let help = miette::Diagnostic::help(&error).unwrap().to_string();
-        assert!(error.to_string().contains("queries without a result: {__name__=\"m_total\"}"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("queries without a result: {__name__=\"m_total\"}"),
+            "{error}"
+        );
         assert_eq!(help, "did you mean --host-metric n_total?");
         requests.join().unwrap();
     }

@@ -32,7 +32,11 @@ pub(super) enum Kind {
 impl Kind {
     /// Returns the kind of a metric by its name: names of counters end in `_total`.
     pub(super) fn of(metric: &str) -> Self {
-        if metric.ends_with("_total") { Self::Counter } else { Self::Gauge }
+        if metric.ends_with("_total") {
+            Self::Counter
+        } else {
+            Self::Gauge
+        }
     }
 }
 
@@ -70,7 +74,13 @@ pub(super) struct Readings {
 
 impl Readings {
     /// Adds a reading. The first target of a series is used; readings of others are copies.
-    pub(super) fn add(&mut self, key: &SeriesKey, kind: Kind, origin: &str, (ts, value): (u64, f64)) {
+    pub(super) fn add(
+        &mut self,
+        key: &SeriesKey,
+        kind: Kind,
+        origin: &str,
+        (ts, value): (u64, f64),
+    ) {
         if !value.is_finite() {
             return;
         }
@@ -78,7 +88,11 @@ impl Readings {
             Some(series) if series.origin == origin => drop(series.values.insert(ts, value)),
             Some(_) => self.copies += 1,
             None => {
-                let series = Series { kind, origin: origin.to_owned(), values: BTreeMap::from([(ts, value)]) };
+                let series = Series {
+                    kind,
+                    origin: origin.to_owned(),
+                    values: BTreeMap::from([(ts, value)]),
+                };
                 self.series.insert(key.clone(), series);
             }
         }
@@ -88,19 +102,28 @@ impl Readings {
     pub(super) fn usual_ns(&self) -> BTreeMap<&str, u64> {
         let mut distances: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for (key, series) in &self.series {
-            distances.entry(&key.metric).or_default().extend(series.distances());
+            distances
+                .entry(&key.metric)
+                .or_default()
+                .extend(series.distances());
         }
         let median = |mut distances: Vec<u64>| {
             let middle = distances.len() / 2;
             (!distances.is_empty()).then(|| *distances.select_nth_unstable(middle).1)
         };
-        distances.into_iter().filter_map(|(metric, distances)| Some((metric, median(distances)?))).collect()
+        distances
+            .into_iter()
+            .filter_map(|(metric, distances)| Some((metric, median(distances)?)))
+            .collect()
     }
 }
 
 impl Series {
     fn distances(&self) -> impl Iterator<Item = u64> {
-        self.values.keys().zip(self.values.keys().skip(1)).map(|(before, after)| after - before)
+        self.values
+            .keys()
+            .zip(self.values.keys().skip(1))
+            .map(|(before, after)| after - before)
     }
 
     /// Returns the values between the readings. `usual_ns` is the usual time between two readings.
@@ -115,10 +138,13 @@ impl Series {
             put(ts.saturating_sub(usual_ns), *ts, Some(*value));
         }
         if let Kind::Mean(length) = self.kind {
-            self.values.iter().for_each(|(ts, value)| put(ts.saturating_sub(length), *ts, Some(*value)));
+            self.values
+                .iter()
+                .for_each(|(ts, value)| put(ts.saturating_sub(length), *ts, Some(*value)));
             return pieces;
         }
-        for ((before_ts, before), (ts, value)) in self.values.iter().zip(self.values.iter().skip(1)) {
+        for ((before_ts, before), (ts, value)) in self.values.iter().zip(self.values.iter().skip(1))
+        {
             let is_gap = ts - before_ts > longest;
             match self.kind {
                 Kind::Gauge if is_gap => {
@@ -128,7 +154,11 @@ impl Series {
                 }
                 Kind::Gauge => put(*before_ts, *ts, Some(*value)),
                 _ if is_gap || value < before => put(*before_ts, *ts, None),
-                _ => put(*before_ts, *ts, Some((value - before) * 1e9 / (ts - before_ts) as f64)),
+                _ => put(
+                    *before_ts,
+                    *ts,
+                    Some((value - before) * 1e9 / (ts - before_ts) as f64),
+                ),
             }
         }
         pieces
@@ -142,19 +172,47 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn pieces(kind: Kind, values: &[(u64, f64)]) -> Vec<(u64, u64, Option<f64>)> {
-        let key = SeriesKey { host: "n1".to_owned(), metric: "m".to_owned(), labels: Vec::new() };
+        let key = SeriesKey {
+            host: "n1".to_owned(),
+            metric: "m".to_owned(),
+            labels: Vec::new(),
+        };
         let mut readings = Readings::default();
         for (seconds, value) in values {
             readings.add(&key, kind, "file", (seconds * SECOND, *value));
         }
         let usual = readings.usual_ns()["m"];
-        let pieces = readings.series[&key].pieces(usual, Range { from: 0, to: 100 * SECOND });
-        pieces.into_iter().map(|piece| (piece.time.from() / SECOND, piece.time.to() / SECOND, piece.value)).collect()
+        let pieces = readings.series[&key].pieces(
+            usual,
+            Range {
+                from: 0,
+                to: 100 * SECOND,
+            },
+        );
+        pieces
+            .into_iter()
+            .map(|piece| {
+                (
+                    piece.time.from() / SECOND,
+                    piece.time.to() / SECOND,
+                    piece.value,
+                )
+            })
+            .collect()
     }
 
     #[test]
     fn counter_has_a_rate_except_after_a_reset_and_over_a_gap() {
-        let values = [(10, 0.0), (11, 5.0), (12, 9.0), (13, 3.0), (14, 4.0), (16, 8.0), (20, 20.0), (21, 21.0)];
+        let values = [
+            (10, 0.0),
+            (11, 5.0),
+            (12, 9.0),
+            (13, 3.0),
+            (14, 4.0),
+            (16, 8.0),
+            (20, 20.0),
+            (21, 21.0),
+        ];
         assert_eq!(
             pieces(Kind::Counter, &values),
             [
@@ -173,18 +231,43 @@ mod tests {
     fn gauge_has_the_value_of_the_reading_at_its_end() {
         assert_eq!(
             pieces(Kind::Gauge, &[(10, 7.0), (11, 5.0), (12, 5.0), (16, 1.0)]),
-            [(9, 10, Some(7.0)), (10, 11, Some(5.0)), (11, 12, Some(5.0)), (12, 15, None), (15, 16, Some(1.0))]
+            [
+                (9, 10, Some(7.0)),
+                (10, 11, Some(5.0)),
+                (11, 12, Some(5.0)),
+                (12, 15, None),
+                (15, 16, Some(1.0))
+            ]
         );
-        assert_eq!(pieces(Kind::Mean(2 * SECOND), &[(10, 7.0), (12, 5.0)]), [(8, 10, Some(7.0)), (10, 12, Some(5.0))]);
+        assert_eq!(
+            pieces(Kind::Mean(2 * SECOND), &[(10, 7.0), (12, 5.0)]),
+            [(8, 10, Some(7.0)), (10, 12, Some(5.0))]
+        );
     }
 
     #[test]
     fn second_target_of_a_series_is_a_copy() {
-        let key = SeriesKey { host: "n1".to_owned(), metric: "m_total".to_owned(), labels: Vec::new() };
+        let key = SeriesKey {
+            host: "n1".to_owned(),
+            metric: "m_total".to_owned(),
+            labels: Vec::new(),
+        };
         let mut readings = Readings::default();
-        for (origin, ts, value) in [("a", 1, 1.0), ("b", 1, 500.0), ("a", 2, f64::NAN), ("a", 3, 2.0)] {
+        for (origin, ts, value) in [
+            ("a", 1, 1.0),
+            ("b", 1, 500.0),
+            ("a", 2, f64::NAN),
+            ("a", 3, 2.0),
+        ] {
             readings.add(&key, Kind::of(&key.metric), origin, (ts, value));
         }
-        assert_eq!((readings.copies, readings.series[&key].values.len(), readings.series[&key].kind), (1, 2, Kind::Counter));
+        assert_eq!(
+            (
+                readings.copies,
+                readings.series[&key].values.len(),
+                readings.series[&key].kind
+            ),
+            (1, 2, Kind::Counter)
+        );
     }
 }

@@ -39,19 +39,31 @@ pub(super) struct Selector {
 
 impl Selector {
     fn new(metric: &str, labels: &[(&str, &str)]) -> Option<Self> {
-        let label = |(name, pattern): &(&str, &str)| Some(((*name).to_owned(), Pattern::new(pattern).ok()?));
-        Some(Self { metric: Pattern::new(metric).ok()?, labels: labels.iter().map(label).collect::<Option<_>>()? })
+        let label = |(name, pattern): &(&str, &str)| {
+            Some(((*name).to_owned(), Pattern::new(pattern).ok()?))
+        };
+        Some(Self {
+            metric: Pattern::new(metric).ok()?,
+            labels: labels.iter().map(label).collect::<Option<_>>()?,
+        })
     }
 
     /// Returns whether a series has such a name and such labels.
     pub(super) fn matches(&self, metric: &str, labels: &[(String, String)]) -> bool {
-        let has = |(name, pattern): &(String, Pattern)| labels.iter().any(|(label, value)| label == name && pattern.matches(value));
+        let has = |(name, pattern): &(String, Pattern)| {
+            labels
+                .iter()
+                .any(|(label, value)| label == name && pattern.matches(value))
+        };
         self.metric.matches(metric) && self.labels.iter().all(has)
     }
 
     /// Returns the selector with the name of one metric.
     pub(super) fn named(&self, metric: &str) -> Self {
-        Self { metric: Pattern::new(&Pattern::escape(metric)).unwrap_or_default(), labels: self.labels.clone() }
+        Self {
+            metric: Pattern::new(&Pattern::escape(metric)).unwrap_or_default(),
+            labels: self.labels.clone(),
+        }
     }
 
     /// Returns the selector in PromQL.
@@ -60,8 +72,13 @@ impl Selector {
             true => format!("{name}=~\"{}\"", regex(pattern)),
             false => format!("{name}=\"{pattern}\""),
         };
-        let labels = self.labels.iter().map(|(name, pattern)| one(name, pattern.as_str()));
-        let all: Vec<_> = std::iter::once(one("__name__", self.metric.as_str())).chain(labels).collect();
+        let labels = self
+            .labels
+            .iter()
+            .map(|(name, pattern)| one(name, pattern.as_str()));
+        let all: Vec<_> = std::iter::once(one("__name__", self.metric.as_str()))
+            .chain(labels)
+            .collect();
         format!("{{{}}}", all.join(","))
     }
 }
@@ -87,20 +104,29 @@ fn regex(pattern: &str) -> String {
 impl Request {
     /// Returns the requests if the user gave none.
     pub fn defaults() -> Vec<Self> {
-        ["ipoib", "nfs", "lustre"].into_iter().filter_map(Self::preset).collect()
+        ["ipoib", "nfs", "lustre"]
+            .into_iter()
+            .filter_map(Self::preset)
+            .collect()
     }
 
     fn preset(name: &str) -> Option<Self> {
         const IB: (&str, &str) = ("device", "ib*");
         let all = |selectors: &[(&str, &[(&str, &str)])]| {
-            selectors.iter().map(|(name, labels)| Selector::new(name, labels)).collect::<Option<Vec<_>>>()
+            selectors
+                .iter()
+                .map(|(name, labels)| Selector::new(name, labels))
+                .collect::<Option<Vec<_>>>()
         };
         let (title, unit, alternatives) = match name {
             "ipoib" => (
                 "IPoIB, in and out",
                 Unit::OctetsPerSecond,
                 vec![
-                    all(&[("node_network_receive_bytes_total", &[IB]), ("node_network_transmit_bytes_total", &[IB])])?,
+                    all(&[
+                        ("node_network_receive_bytes_total", &[IB]),
+                        ("node_network_transmit_bytes_total", &[IB]),
+                    ])?,
                     all(&[("rx_bytes", &[IB]), ("tx_bytes", &[IB])])?,
                 ],
             ),
@@ -117,14 +143,21 @@ impl Request {
                 "Lustre, read and written",
                 Unit::OctetsPerSecond,
                 vec![
-                    all(&[("lustre_read_bytes_total", &[]), ("lustre_write_bytes_total", &[])])?,
+                    all(&[
+                        ("lustre_read_bytes_total", &[]),
+                        ("lustre_write_bytes_total", &[]),
+                    ])?,
                     all(&[("read_bytes.sum", &[]), ("write_bytes.sum", &[])])?,
                     all(&[("client.read_bytes", &[]), ("client.write_bytes", &[])])?,
                 ],
             ),
             _ => return None,
         };
-        Some(Self { name: name.to_owned(), preset: Some((title, unit)), alternatives })
+        Some(Self {
+            name: name.to_owned(),
+            preset: Some((title, unit)),
+            alternatives,
+        })
     }
 
     /// Returns the name as the user gave it.
@@ -143,30 +176,47 @@ impl FromStr for Request {
 
     /// Parses the name of a preset, or a pattern such as `node_network_*_bytes_total{device=ib*}`.
     fn from_str(text: &str) -> Result<Self, HostMetricsError> {
-        let wrong = |why| HostMetricsError::Request { text: text.to_owned(), why };
+        let wrong = |why| HostMetricsError::Request {
+            text: text.to_owned(),
+            why,
+        };
         let text = text.trim();
         if let Some(preset) = Self::preset(text) {
             return Ok(preset);
         }
         let (name, labels) = match text.split_once('{') {
-            Some((name, rest)) => (name, rest.strip_suffix('}').ok_or_else(|| wrong("the labels do not end with `}`"))?),
+            Some((name, rest)) => (
+                name,
+                rest.strip_suffix('}')
+                    .ok_or_else(|| wrong("the labels do not end with `}`"))?,
+            ),
             None => (text, ""),
         };
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_:.#-*?".contains(c);
         if name.is_empty() || !name.chars().all(is_name) {
-            return Err(wrong("it has no name of letters, digits, `_`, `:`, `.`, `-`, `*` and `?`"));
+            return Err(wrong(
+                "it has no name of letters, digits, `_`, `:`, `.`, `-`, `*` and `?`",
+            ));
         }
         let mut pairs = Vec::new();
         for label in labels.split(',').filter(|label| !label.trim().is_empty()) {
-            let (name, value) = label.split_once('=').ok_or_else(|| wrong("a label has no `=`"))?;
+            let (name, value) = label
+                .split_once('=')
+                .ok_or_else(|| wrong("a label has no `=`"))?;
             let value = value.trim().trim_matches('"');
             if value.contains(['[', ']', '"', '\\', '~', '{']) {
-                return Err(wrong("the value of a label has one of the characters [ ] \" \\ ~ {"));
+                return Err(wrong(
+                    "the value of a label has one of the characters [ ] \" \\ ~ {",
+                ));
             }
             pairs.push((name.trim(), value));
         }
         let selector = Selector::new(name, &pairs).ok_or_else(|| wrong("it is not a pattern"))?;
-        Ok(Self { name: text.to_owned(), preset: None, alternatives: vec![vec![selector]] })
+        Ok(Self {
+            name: text.to_owned(),
+            preset: None,
+            alternatives: vec![vec![selector]],
+        })
     }
 }
 
@@ -175,42 +225,79 @@ mod tests {
     use super::*;
 
     fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
     fn pattern_selects_by_name_and_labels() {
         let request: Request = "node_network_*_bytes_total{device=ib*}".parse().unwrap();
         let selector = request.selectors().next().unwrap();
-        assert!(selector.matches("node_network_receive_bytes_total", &labels(&[("device", "ib0")])));
-        assert!(!selector.matches("node_network_receive_bytes_total", &labels(&[("device", "eth0")])));
+        assert!(selector.matches(
+            "node_network_receive_bytes_total",
+            &labels(&[("device", "ib0")])
+        ));
+        assert!(!selector.matches(
+            "node_network_receive_bytes_total",
+            &labels(&[("device", "eth0")])
+        ));
         assert!(!selector.matches("node_network_receive_bytes_total", &[]));
-        assert_eq!(selector.promql(), "{__name__=~\"node_network_.*_bytes_total\",device=~\"ib.*\"}");
+        assert_eq!(
+            selector.promql(),
+            "{__name__=~\"node_network_.*_bytes_total\",device=~\"ib.*\"}"
+        );
         let exact: Request = "read_bytes.s?m".parse().unwrap();
-        assert_eq!(exact.selectors().next().unwrap().promql(), "{__name__=~\"read_bytes\\\\.s.m\"}");
+        assert_eq!(
+            exact.selectors().next().unwrap().promql(),
+            "{__name__=~\"read_bytes\\\\.s.m\"}"
+        );
     }
 
     #[test]
     fn preset_has_a_selector_for_each_source() {
-        let [ipoib, nfs, lustre] = ["ipoib", "nfs", "lustre"].map(|name| name.parse::<Request>().unwrap());
+        let [ipoib, nfs, lustre] =
+            ["ipoib", "nfs", "lustre"].map(|name| name.parse::<Request>().unwrap());
         let finds = |request: &Request, metric: &str, pairs: &[(&str, &str)]| {
-            request.selectors().any(|selector| selector.matches(metric, &labels(pairs)))
+            request
+                .selectors()
+                .any(|selector| selector.matches(metric, &labels(pairs)))
         };
         assert!(
-            finds(&ipoib, "node_network_transmit_bytes_total", &[("device", "ibs1")]) && finds(&ipoib, "rx_bytes", &[("device", "ib0")])
+            finds(
+                &ipoib,
+                "node_network_transmit_bytes_total",
+                &[("device", "ibs1")]
+            ) && finds(&ipoib, "rx_bytes", &[("device", "ib0")])
         );
         assert!(
             !finds(&ipoib, "rx_bytes", &[("device", "eth0")])
                 && finds(&nfs, "numcalls", &[])
                 && finds(&nfs, "node_nfs_requests_total", &[])
         );
-        assert!(finds(&lustre, "lustre_write_bytes_total", &[("component", "client")]) && finds(&lustre, "read_bytes.sum", &[]));
+        assert!(
+            finds(
+                &lustre,
+                "lustre_write_bytes_total",
+                &[("component", "client")]
+            ) && finds(&lustre, "read_bytes.sum", &[])
+        );
         assert_eq!(Request::defaults().len(), 3);
     }
 
     #[test]
     fn malformed_request_is_rejected() {
-        for text in ["", "a b", "a{b=c", "a{b}", "{b=c}", "a{b=\"x\\\"}", "a{b=[x]}", "ü"] {
+        for text in [
+            "",
+            "a b",
+            "a{b=c",
+            "a{b}",
+            "{b=c}",
+            "a{b=\"x\\\"}",
+            "a{b=[x]}",
+            "ü",
+        ] {
             assert!(text.parse::<Request>().is_err(), "{text}");
         }
     }

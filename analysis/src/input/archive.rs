@@ -49,27 +49,47 @@ pub(super) struct Archives {
 impl Archives {
     /// Prepares reading the files. `first_file` is the number of other files.
     pub(super) fn new(files: ArchiveFiles, first_file: usize) -> Self {
-        Self { files, first_file, ..Self::default() }
+        Self {
+            files,
+            first_file,
+            ..Self::default()
+        }
     }
 
     /// Lets the fold read one-minute means, if it needs no shorter times for the whole time of the
     /// archives.
     pub(super) fn allow_minutes<F: Fold>(&mut self, fold: &F, selection: &Selection) {
         let hours = &self.files.hours;
-        let first = hours.first_key_value().map(|(hour, _)| hour.start().max(selection.from));
-        let last = hours.last_key_value().map(|(hour, _)| hour.end().min(selection.to));
-        self.is_coarse = first.zip(last).is_some_and(|(first, last)| last > first && fold.takes_minutes(last - first));
+        let first = hours
+            .first_key_value()
+            .map(|(hour, _)| hour.start().max(selection.from));
+        let last = hours
+            .last_key_value()
+            .map(|(hour, _)| hour.end().min(selection.to));
+        self.is_coarse = first
+            .zip(last)
+            .is_some_and(|(first, last)| last > first && fold.takes_minutes(last - first));
     }
 
     /// Returns path and counts of each file that was opened.
     pub(super) fn into_tallies(self) -> impl Iterator<Item = (usize, PathBuf, Tally)> {
-        let Self { files, tallies, first_file, .. } = self;
-        tallies.into_iter().map(move |(number, tally)| (first_file + number, files.all[number].1.clone(), tally))
+        let Self {
+            files,
+            tallies,
+            first_file,
+            ..
+        } = self;
+        tallies
+            .into_iter()
+            .map(move |(number, tally)| (first_file + number, files.all[number].1.clone(), tally))
     }
 
     /// Returns the start of the next hour. All further rows are at this time or later.
     pub(super) fn watermark(&self) -> Option<u64> {
-        self.files.hours.first_key_value().map(|(hour, _)| hour.start())
+        self.files
+            .hours
+            .first_key_value()
+            .map(|(hour, _)| hour.start())
     }
 
     /// Folds the rows of the next hour. If `waits` returns true for the end of the hour, lines of
@@ -85,16 +105,30 @@ impl Archives {
         waits: impl FnOnce(&[Shard<F>], u64) -> bool,
     ) -> Result<(), AnalysisError> {
         self.files.open_ahead(self.is_coarse);
-        let Some((hour, numbers)) = self.files.hours.pop_first() else { return Ok(()) };
+        let Some((hour, numbers)) = self.files.hours.pop_first() else {
+            return Ok(());
+        };
         let waits = waits(shards, hour.end());
-        self.done += numbers.iter().map(|number| self.files.size_of(*number)).sum::<u64>();
+        self.done += numbers
+            .iter()
+            .map(|number| self.files.size_of(*number))
+            .sum::<u64>();
         let mut lines = Vec::new();
         for number in &numbers {
-            if let Some(kind) = self.files.all[*number].0.kind().filter(|kind| *kind != Type::Port) {
+            if let Some(kind) = self.files.all[*number]
+                .0
+                .kind()
+                .filter(|kind| *kind != Type::Port)
+            {
                 lines.extend(self.lines_of(*number, kind, chunks, selection)?);
             }
         }
-        let is_of_ports = |number: &usize| matches!(self.files.all[*number].0, TableName::Ports | TableName::PortsMinute);
+        let is_of_ports = |number: &usize| {
+            matches!(
+                self.files.all[*number].0,
+                TableName::Ports | TableName::PortsMinute
+            )
+        };
         let ports: Vec<usize> = numbers.iter().copied().filter(is_of_ports).collect();
         for number in &ports {
             if !waits
@@ -106,7 +140,10 @@ impl Archives {
         }
         let is_minutes = |number: &usize| self.files.all[*number].0 == TableName::PortsMinute;
         let (minutes, hours) = self.minute_hours;
-        self.minute_hours = (minutes + u64::from(ports.iter().any(is_minutes)), hours + u64::from(!ports.is_empty()));
+        self.minute_hours = (
+            minutes + u64::from(ports.iter().any(is_minutes)),
+            hours + u64::from(!ports.is_empty()),
+        );
         if waits {
             for number in ports {
                 let (file, groups) = self.select(number, Type::Port, selection)?;
@@ -114,7 +151,9 @@ impl Archives {
                     lines.extend(wait(rows, self.first_file + number, chunks, selection));
                 }
             }
-            lines.into_iter().for_each(|line| shards[line.key.shard()].put(line));
+            lines
+                .into_iter()
+                .for_each(|line| shards[line.key.shard()].put(line));
         } else {
             for (ports, end) in self.steps(hour, ports) {
                 let (ready, later) = lines.into_iter().partition(|line| line.ts < end);
@@ -132,14 +171,28 @@ impl Archives {
         // The root of an archive has the table, the date, the hour and the file.
         let part_of = |number: &usize| {
             let (table, file) = &self.files.all[*number];
-            Some((Part::of(*table, hour, file)?, file.ancestors().nth(4)?, *number))
+            Some((
+                Part::of(*table, hour, file)?,
+                file.ancestors().nth(4)?,
+                *number,
+            ))
         };
         let parts: Option<Vec<_>> = ports.iter().map(part_of).collect();
         match parts {
-            Some(mut parts) if parts.len() > 1 && parts.iter().all(|(_, root, _)| *root == parts[0].1) => {
+            Some(mut parts)
+                if parts.len() > 1 && parts.iter().all(|(_, root, _)| *root == parts[0].1) =>
+            {
                 parts.sort_unstable();
-                let ends = parts.iter().skip(1).map(|(part, ..)| part.start()).chain([u64::MAX]);
-                parts.iter().zip(ends).map(|((.., number), end)| (vec![*number], end)).collect()
+                let ends = parts
+                    .iter()
+                    .skip(1)
+                    .map(|(part, ..)| part.start())
+                    .chain([u64::MAX]);
+                parts
+                    .iter()
+                    .zip(ends)
+                    .map(|((.., number), end)| (vec![*number], end))
+                    .collect()
             }
             _ => vec![(ports, u64::MAX)],
         }
@@ -154,8 +207,14 @@ impl Archives {
         chunks: &Chunks,
         selection: &Selection,
     ) -> Result<(), AnalysisError> {
-        let mut by_key: Vec<FxHashMap<Key, Vec<LineRef>>> = vec![FxHashMap::default(); shards.len()];
-        lines.into_iter().for_each(|line| by_key[line.key.shard()].entry(line.key).or_default().push(line));
+        let mut by_key: Vec<FxHashMap<Key, Vec<LineRef>>> =
+            vec![FxHashMap::default(); shards.len()];
+        lines.into_iter().for_each(|line| {
+            by_key[line.key.shard()]
+                .entry(line.key)
+                .or_default()
+                .push(line)
+        });
         // Several files can have rows of the same port. Then all of them are needed at once.
         let is_alone = ports.len() == 1;
         let mut runs: Vec<Vec<KeyRows>> = vec![Vec::new(); shards.len()];
@@ -163,12 +222,18 @@ impl Archives {
             let (file, groups) = self.select(*number, Type::Port, selection)?;
             // As many row groups as threads are decoded at a time, while those before are folded.
             let mut some = groups.chunks(rayon::current_num_threads().max(1));
-            let mut read = || some.next().map(|some| read_ports(&file, some, selection)).transpose();
+            let mut read = || {
+                some.next()
+                    .map(|some| read_ports(&file, some, selection))
+                    .transpose()
+            };
             let mut next = read()?;
             while let Some(rows) = next {
                 for rows in rows {
                     let of_rows = runs_of(&Arc::new(rows), self.first_file + number, selection);
-                    of_rows.into_iter().for_each(|run| runs[run.key.shard()].push(run));
+                    of_rows
+                        .into_iter()
+                        .for_each(|run| runs[run.key.shard()].push(run));
                 }
                 let fold = || {
                     if is_alone {
@@ -180,16 +245,26 @@ impl Archives {
             }
         }
         fold_runs(shards, &mut runs, &mut by_key, chunks, selection, false);
-        shards.par_iter_mut().zip(by_key).for_each(|(shard, lines)| {
-            let mut lines: Vec<_> = lines.into_iter().collect();
-            lines.sort_unstable_by_key(|(key, _)| *key);
-            lines.into_iter().for_each(|(_, lines)| shard.fold_lines(lines, chunks, selection));
-        });
+        shards
+            .par_iter_mut()
+            .zip(by_key)
+            .for_each(|(shard, lines)| {
+                let mut lines: Vec<_> = lines.into_iter().collect();
+                lines.sort_unstable_by_key(|(key, _)| *key);
+                lines
+                    .into_iter()
+                    .for_each(|(_, lines)| shard.fold_lines(lines, chunks, selection));
+            });
         Ok(())
     }
 
     /// Opens a file, counts its rows, and returns the row groups that can have selected records.
-    fn select(&mut self, number: usize, kind: Type, selection: &Selection) -> Result<(Arc<ArchiveFile>, Vec<usize>), AnalysisError> {
+    fn select(
+        &mut self,
+        number: usize,
+        kind: Type,
+        selection: &Selection,
+    ) -> Result<(Arc<ArchiveFile>, Vec<usize>), AnalysisError> {
         let file = self.files.open(&self.files.all[number].1)?;
         self.notes.add(&file);
         let tally = self.tallies.entry(number).or_default();
@@ -208,10 +283,19 @@ impl Archives {
     }
 
     /// Reads the selected rows of a small table as lines.
-    fn lines_of(&mut self, number: usize, kind: Type, chunks: &mut Chunks, selection: &Selection) -> Result<Vec<LineRef>, AnalysisError> {
+    fn lines_of(
+        &mut self,
+        number: usize,
+        kind: Type,
+        chunks: &mut Chunks,
+        selection: &Selection,
+    ) -> Result<Vec<LineRef>, AnalysisError> {
         let (file, groups) = self.select(number, kind, selection)?;
         let columns = vec![true; file.name().schema().columns.len()];
-        let mut chunk = Chunk { file: self.first_file + number, ..Chunk::default() };
+        let mut chunk = Chunk {
+            file: self.first_file + number,
+            ..Chunk::default()
+        };
         let mut lines = Vec::new();
         for group in groups {
             let table = file.read(group, &columns)?;
@@ -223,8 +307,19 @@ impl Archives {
                 table.write_line(row, &mut chunk.bytes);
                 let length = chunk.bytes.len() - start;
                 match Key::of(&chunk.bytes[start..], kind) {
-                    Ok(key) => lines.push(LineRef { ts, key, kind, chunk: 0, start: start as u32, length: length as u32 }),
-                    Err(error) => self.tallies.entry(number).or_default().add_invalid(row as u64 + 1, &error),
+                    Ok(key) => lines.push(LineRef {
+                        ts,
+                        key,
+                        kind,
+                        chunk: 0,
+                        start: start as u32,
+                        length: length as u32,
+                    }),
+                    Err(error) => self
+                        .tallies
+                        .entry(number)
+                        .or_default()
+                        .add_invalid(row as u64 + 1, &error),
                 }
                 chunk.bytes.push(b'\n');
                 chunk.latest = chunk.latest.max(ts);
@@ -235,7 +330,12 @@ impl Archives {
 }
 
 /// Returns the earliest and the latest selected time of a row group.
-fn span(file: &ArchiveFile, group: usize, times: Option<(u64, u64)>, selection: &Selection) -> Result<Option<(u64, u64)>, AnalysisError> {
+fn span(
+    file: &ArchiveFile,
+    group: usize,
+    times: Option<(u64, u64)>,
+    selection: &Selection,
+) -> Result<Option<(u64, u64)>, AnalysisError> {
     if let Some((first, last)) = times {
         if selection.contains(first) && selection.contains(last) {
             return Ok(times);
@@ -244,15 +344,31 @@ fn span(file: &ArchiveFile, group: usize, times: Option<(u64, u64)>, selection: 
             return Ok(None);
         }
     }
-    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| column.name == "ts").collect();
+    let columns: Vec<bool> = file
+        .name()
+        .schema()
+        .columns
+        .iter()
+        .map(|column| column.name == "ts")
+        .collect();
     let table = file.read(group, &columns)?;
-    let selected = (0..table.len()).map(|row| table.ts(row)).filter(|ts| selection.contains(*ts));
+    let selected = (0..table.len())
+        .map(|row| table.ts(row))
+        .filter(|ts| selection.contains(*ts));
     Ok(selected.fold(None, |span, ts| joined(span, Some((ts, ts)))))
 }
 
 /// Reads row groups of the table `ports`.
-fn read_ports(file: &ArchiveFile, groups: &[usize], selection: &Selection) -> Result<Vec<PortRows>, AnalysisError> {
-    let columns = rows::columns(file.name(), selection.uses_counters, selection.fields.as_deref());
+fn read_ports(
+    file: &ArchiveFile,
+    groups: &[usize],
+    selection: &Selection,
+) -> Result<Vec<PortRows>, AnalysisError> {
+    let columns = rows::columns(
+        file.name(),
+        selection.uses_counters,
+        selection.fields.as_deref(),
+    );
     let read = |group: &usize| {
         let rows = match &selection.hosts {
             Some(hosts) => Some(rows::of_hosts(file, *group, hosts)?),
@@ -263,18 +379,37 @@ fn read_ports(file: &ArchiveFile, groups: &[usize], selection: &Selection) -> Re
             None => file.read(*group, &columns)?,
         })
     };
-    groups.par_iter().map(|group| read(group).map(PortRows::new)).collect()
+    groups
+        .par_iter()
+        .map(|group| read(group).map(PortRows::new))
+        .collect()
 }
 
 /// Returns the rows of a row group that have a needed time, or `None` for all rows. An hour before or
 /// after the time range has few of them.
-fn of_times(file: &ArchiveFile, group: usize, selection: &Selection) -> Result<Option<Vec<Range<usize>>>, AnalysisError> {
-    let longest_ns = file.largest(group, "dt_ns").zip(file.largest(group, "xmit_blocked_dt_ns")).map(|(data, blocked)| data.max(blocked));
+fn of_times(
+    file: &ArchiveFile,
+    group: usize,
+    selection: &Selection,
+) -> Result<Option<Vec<Range<usize>>>, AnalysisError> {
+    let longest_ns = file
+        .largest(group, "dt_ns")
+        .zip(file.largest(group, "xmit_blocked_dt_ns"))
+        .map(|(data, blocked)| data.max(blocked));
     let needed = selection.port_times(longest_ns);
-    if file.times(group).is_none_or(|(first, last)| needed.contains(&first) && needed.contains(&last)) {
+    if file
+        .times(group)
+        .is_none_or(|(first, last)| needed.contains(&first) && needed.contains(&last))
+    {
         return Ok(None);
     }
-    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| column.name == "ts").collect();
+    let columns: Vec<bool> = file
+        .name()
+        .schema()
+        .columns
+        .iter()
+        .map(|column| column.name == "ts")
+        .collect();
     let table = file.read(group, &columns)?;
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for row in (0..table.len()).filter(|row| needed.contains(&table.ts(*row))) {
@@ -289,11 +424,28 @@ fn of_times(file: &ArchiveFile, group: usize, selection: &Selection) -> Result<O
 /// Puts the rows of an hour among the lines that wait.
 fn wait(rows: PortRows, file: usize, chunks: &mut Chunks, selection: &Selection) -> Vec<LineRef> {
     let selected = (0..rows.len()).filter(|row| selection.needs(Type::Port, rows.ts(*row)));
-    let line =
-        |row: usize| Some(LineRef { ts: rows.ts(row), key: rows.key(row)?, kind: Type::Port, chunk: 0, start: row as u32, length: 0 });
+    let line = |row: usize| {
+        Some(LineRef {
+            ts: rows.ts(row),
+            key: rows.key(row)?,
+            kind: Type::Port,
+            chunk: 0,
+            start: row as u32,
+            length: 0,
+        })
+    };
     let lines: Vec<LineRef> = selected.filter_map(line).collect();
     let latest = lines.iter().map(|line| line.ts).max().unwrap_or(0);
-    stored(Chunk { file, rows: Some(Arc::new(rows)), latest, ..Chunk::default() }, lines, chunks)
+    stored(
+        Chunk {
+            file,
+            rows: Some(Arc::new(rows)),
+            latest,
+            ..Chunk::default()
+        },
+        lines,
+        chunks,
+    )
 }
 
 /// Keeps a chunk, and returns its lines with its number.
@@ -302,29 +454,44 @@ fn stored(chunk: Chunk, lines: Vec<LineRef>, chunks: &mut Chunks) -> Vec<LineRef
         return lines;
     }
     let number = chunks.put(chunk);
-    lines.into_iter().map(|line| LineRef { chunk: number, ..line }).collect()
+    lines
+        .into_iter()
+        .map(|line| LineRef {
+            chunk: number,
+            ..line
+        })
+        .collect()
 }
 
 /// Divides rows where the port or the sampler changes, or where the time does not grow.
 fn runs_of(rows: &Arc<PortRows>, file: usize, selection: &Selection) -> Vec<KeyRows> {
     let mut runs = Vec::new();
     for of_port in rows.of_ports() {
-        let Some(key) = rows.key(of_port.start) else { continue };
+        let Some(key) = rows.key(of_port.start) else {
+            continue;
+        };
         let mut from = of_port.start;
         while from < of_port.end {
             // The rows of a file are in the order of time.
             let some = from..of_port.end;
             let end = match rows.times().map(|times| &times[some.clone()]) {
-                Some(times) if !times.is_sorted() => {
-                    some.clone().skip(1).find(|row| rows.ts(row - 1) > rows.ts(*row)).unwrap_or(of_port.end)
-                }
+                Some(times) if !times.is_sorted() => some
+                    .clone()
+                    .skip(1)
+                    .find(|row| rows.ts(row - 1) > rows.ts(*row))
+                    .unwrap_or(of_port.end),
                 _ => of_port.end,
             };
             // So the needed rows are consecutive.
             let first = (from..end).find(|row| selection.needs(Type::Port, rows.ts(*row)));
             let last = (from..end).rfind(|row| selection.needs(Type::Port, rows.ts(*row)));
             if let (Some(first), Some(last)) = (first, last) {
-                runs.push(KeyRows { key, of: Arc::clone(rows), rows: first..last + 1, file });
+                runs.push(KeyRows {
+                    key,
+                    of: Arc::clone(rows),
+                    rows: first..last + 1,
+                    file,
+                });
             }
             from = end;
         }
@@ -342,11 +509,19 @@ fn fold_runs<F: Fold>(
     selection: &Selection,
     more_follow: bool,
 ) {
-    let last = runs.iter().filter_map(|runs| runs.iter().map(|run| run.key).max()).max().filter(|_| more_follow);
-    shards.par_iter_mut().zip(runs).zip(lines).for_each(|((shard, runs), lines)| {
-        let kept: Vec<KeyRows> = runs.extract_if(.., |run| Some(run.key) == last).collect();
-        runs.sort_by_key(|run| run.key);
-        shard.fold_runs(runs, lines, chunks, selection);
-        *runs = kept;
-    });
+    let last = runs
+        .iter()
+        .filter_map(|runs| runs.iter().map(|run| run.key).max())
+        .max()
+        .filter(|_| more_follow);
+    shards
+        .par_iter_mut()
+        .zip(runs)
+        .zip(lines)
+        .for_each(|((shard, runs), lines)| {
+            let kept: Vec<KeyRows> = runs.extract_if(.., |run| Some(run.key) == last).collect();
+            runs.sort_by_key(|run| run.key);
+            shard.fold_runs(runs, lines, chunks, selection);
+            *runs = kept;
+        });
 }

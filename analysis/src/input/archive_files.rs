@@ -34,12 +34,14 @@ pub struct ArchiveNotes {
 impl ArchiveNotes {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.without_checksums += other.without_checksums;
-        self.unknown_columns.extend(other.unknown_columns.iter().cloned());
+        self.unknown_columns
+            .extend(other.unknown_columns.iter().cloned());
     }
 
     pub(super) fn add(&mut self, file: &ArchiveFile) {
         self.without_checksums += u64::from(!file.has_checksums());
-        self.unknown_columns.extend(file.unknown_columns().map(str::to_owned));
+        self.unknown_columns
+            .extend(file.unknown_columns().map(str::to_owned));
     }
 }
 
@@ -62,10 +64,14 @@ impl ArchiveFiles {
     ///
     /// # Errors
     /// Returns an error if a folder is not an archive or cannot be read.
-    pub(super) fn starts<'p>(folders: impl Iterator<Item = &'p Path>) -> Result<Self, AnalysisError> {
+    pub(super) fn starts<'p>(
+        folders: impl Iterator<Item = &'p Path>,
+    ) -> Result<Self, AnalysisError> {
         let mut files = Self::default();
         for folder in folders {
-            let archive = Archive::open(folder).ok_or_else(|| AnalysisError::NotAnArchive { name: path::display_name(folder) })?;
+            let archive = Archive::open(folder).ok_or_else(|| AnalysisError::NotAnArchive {
+                name: path::display_name(folder),
+            })?;
             for (hour, file) in archive.files(TableName::Starts)? {
                 files.add(hour, TableName::Starts, file);
             }
@@ -82,7 +88,8 @@ impl ArchiveFiles {
         let times = selection.port_times(None);
         self.add_between(*times.start(), *times.end())?;
         if !selection.uses(Type::Start) {
-            self.hours.retain(|hour, _| selection.is_near(hour.start(), hour.end()));
+            self.hours
+                .retain(|hour, _| selection.is_near(hour.start(), hour.end()));
         }
         Ok(())
     }
@@ -96,7 +103,10 @@ impl ArchiveFiles {
         for archive in std::mem::take(&mut self.archives) {
             // Numbers of the files of `ports`: those of the parts of hours, and files with other names.
             let (mut parts, mut others) = (BTreeMap::new(), BTreeMap::new());
-            for table in TableName::ALL.into_iter().filter(|table| *table != TableName::Starts) {
+            for table in TableName::ALL
+                .into_iter()
+                .filter(|table| *table != TableName::Starts)
+            {
                 for (hour, file) in archive.files_between(table, near.clone())? {
                     if table == TableName::Ports {
                         match Part::of(table, hour, &file) {
@@ -108,7 +118,8 @@ impl ArchiveFiles {
                 }
             }
             for (hour, file) in archive.files_between(TableName::PortsMinute, near.clone())? {
-                let of_part = Part::of(TableName::PortsMinute, hour, &file).and_then(|part| parts.get(&part));
+                let of_part =
+                    Part::of(TableName::PortsMinute, hour, &file).and_then(|part| parts.get(&part));
                 match of_part.or_else(|| others.get(&hour)) {
                     Some(number) => drop(self.minutes.insert(*number, file)),
                     // The records of this hour were removed.
@@ -146,8 +157,17 @@ impl ArchiveFiles {
     /// Returns an error if a file cannot be read.
     pub(super) fn longest_interval_ns(&self) -> Result<Option<u64>, AnalysisError> {
         let schema = TableName::Starts.schema();
-        let columns: Vec<bool> = schema.columns.iter().map(|column| column.name == "interval_ns").collect();
-        let starts: Vec<&PathBuf> = self.all.iter().filter(|(table, _)| *table == TableName::Starts).map(|(_, path)| path).collect();
+        let columns: Vec<bool> = schema
+            .columns
+            .iter()
+            .map(|column| column.name == "interval_ns")
+            .collect();
+        let starts: Vec<&PathBuf> = self
+            .all
+            .iter()
+            .filter(|(table, _)| *table == TableName::Starts)
+            .map(|(_, path)| path)
+            .collect();
         let longest = starts.par_iter().map(|path| {
             let file = ArchiveFile::open(path)?;
             let mut longest = None;
@@ -166,14 +186,28 @@ impl ArchiveFiles {
     /// `is_coarse`, also opens the one-minute means.
     pub(super) fn open_ahead(&mut self, is_coarse: bool) {
         let is_open = |number: &usize| self.opened.contains_key(&self.all[*number].1);
-        if self.hours.values().next().is_none_or(|numbers| numbers.iter().any(is_open)) {
+        if self
+            .hours
+            .values()
+            .next()
+            .is_none_or(|numbers| numbers.iter().any(is_open))
+        {
             return;
         }
-        let next = self.hours.values().take(rayon::current_num_threads().clamp(1, MOST_OPEN)).flatten();
+        let next = self
+            .hours
+            .values()
+            .take(rayon::current_num_threads().clamp(1, MOST_OPEN))
+            .flatten();
         let minutes = |number: &usize| self.minutes.get(number).filter(|_| is_coarse);
-        let paths: Vec<&PathBuf> = next.flat_map(|number| [Some(&self.all[*number].1), minutes(number)]).flatten().collect();
+        let paths: Vec<&PathBuf> = next
+            .flat_map(|number| [Some(&self.all[*number].1), minutes(number)])
+            .flatten()
+            .collect();
         // A file that cannot be opened is opened again in its turn, which gives the error.
-        let opened = paths.into_par_iter().filter_map(|path| Some((path.clone(), Arc::new(ArchiveFile::open(path).ok()?))));
+        let opened = paths
+            .into_par_iter()
+            .filter_map(|path| Some((path.clone(), Arc::new(ArchiveFile::open(path).ok()?))));
         self.opened = opened.collect();
     }
 

@@ -31,14 +31,21 @@ impl ArchiveLines {
     /// # Errors
     /// Returns an error if the folder is not an archive or cannot be read.
     pub(crate) fn open(folder: &Path) -> Result<Self, AnalysisError> {
-        let archive = Archive::open(folder).ok_or_else(|| AnalysisError::NotAnArchive { name: path::display_name(folder) })?;
+        let archive = Archive::open(folder).ok_or_else(|| AnalysisError::NotAnArchive {
+            name: path::display_name(folder),
+        })?;
         let mut hours: BTreeMap<Hour, Vec<PathBuf>> = BTreeMap::new();
         for table in TableName::ALL {
             for (hour, file) in archive.files(table)? {
                 hours.entry(hour).or_default().push(file);
             }
         }
-        Ok(Self { hours, tables: Vec::new(), order: Vec::new(), notes: ArchiveNotes::default() })
+        Ok(Self {
+            hours,
+            tables: Vec::new(),
+            order: Vec::new(),
+            notes: ArchiveNotes::default(),
+        })
     }
 
     /// Reads the next line without its line feed. Returns false at the end of the archive.
@@ -47,17 +54,24 @@ impl ArchiveLines {
     /// Returns an error if a file cannot be read or is damaged.
     pub(crate) fn read(&mut self, line: &mut Vec<u8>) -> Result<bool, AnalysisError> {
         while self.order.is_empty() {
-            let Some((_, files)) = self.hours.pop_first() else { return Ok(false) };
-            let opened: Vec<ArchiveFile> = files.iter().map(|path| ArchiveFile::open(path)).collect::<Result<_, _>>()?;
-            opened.iter().for_each(|file| self.notes.add(file));
-            self.tables = opened.par_iter().map(ArchiveFile::read_all).collect::<Result<_, _>>()?;
-            // A `start` record is before the others of its time, as in a file.
-            self.tables.sort_by_key(|table| (table.name() != TableName::Starts, table.name()));
-            let rows = self
-                .tables
+            let Some((_, files)) = self.hours.pop_first() else {
+                return Ok(false);
+            };
+            let opened: Vec<ArchiveFile> = files
                 .iter()
-                .zip(0..)
-                .flat_map(|(table, number)| (0..table.len()).map(move |row| (table.ts(row), number, row as u32)));
+                .map(|path| ArchiveFile::open(path))
+                .collect::<Result<_, _>>()?;
+            opened.iter().for_each(|file| self.notes.add(file));
+            self.tables = opened
+                .par_iter()
+                .map(ArchiveFile::read_all)
+                .collect::<Result<_, _>>()?;
+            // A `start` record is before the others of its time, as in a file.
+            self.tables
+                .sort_by_key(|table| (table.name() != TableName::Starts, table.name()));
+            let rows = self.tables.iter().zip(0..).flat_map(|(table, number)| {
+                (0..table.len()).map(move |row| (table.ts(row), number, row as u32))
+            });
             self.order = rows.collect();
             self.order.par_sort_unstable_by(|a, b| b.cmp(a));
         }

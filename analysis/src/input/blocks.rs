@@ -36,7 +36,14 @@ impl Blocks {
     /// Returns the error of the operating system or of zstd.
     pub fn open(path: &Path) -> io::Result<Self> {
         let (text, done) = files::open(path)?;
-        Ok(Self { text, done, rest: Vec::new(), next_line: 1, is_at_end: false, is_cut: false })
+        Ok(Self {
+            text,
+            done,
+            rest: Vec::new(),
+            next_line: 1,
+            is_at_end: false,
+            is_cut: false,
+        })
     }
 
     /// Returns the number of octets that were read from the disk.
@@ -57,7 +64,12 @@ impl Blocks {
         let mut text = std::mem::take(&mut self.rest);
         loop {
             let before = text.len();
-            let read = match self.text.by_ref().take(limits::CHUNK as u64).read_to_end(&mut text) {
+            let read = match self
+                .text
+                .by_ref()
+                .take(limits::CHUNK as u64)
+                .read_to_end(&mut text)
+            {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     self.is_cut = true;
                     text.len() - before

@@ -27,8 +27,18 @@ impl Bounds {
     /// description of the limit.
     pub(super) fn check(&mut self, key: Key, record: &Record<'_>) -> Result<(), String> {
         if !self.keys.contains(&key) {
-            add(&mut self.devices, key.device(), limits::DEVICES, "devices in a part of the fabric")?;
-            add(&mut self.keys, key, limits::PORTS, "ports in a part of the fabric")?;
+            add(
+                &mut self.devices,
+                key.device(),
+                limits::DEVICES,
+                "devices in a part of the fabric",
+            )?;
+            add(
+                &mut self.keys,
+                key,
+                limits::PORTS,
+                "ports in a part of the fabric",
+            )?;
         }
         let sampler = match record {
             Record::Start(start) => &start.sampler,
@@ -38,12 +48,24 @@ impl Bounds {
             Record::Event(event) => &event.sampler,
         };
         if **sampler != *self.last {
-            add_name(&mut self.samplers, sampler, limits::SAMPLERS, "names of samplers")?;
+            add_name(
+                &mut self.samplers,
+                sampler,
+                limits::SAMPLERS,
+                "names of samplers",
+            )?;
             self.last = (**sampler).into();
         }
-        let Record::Histogram(histogram) = record else { return Ok(()) };
+        let Record::Histogram(histogram) = record else {
+            return Ok(());
+        };
         if let Some(guid) = histogram.guid {
-            add(&mut self.devices_of_histograms, guid.0, limits::DEVICES_OF_HISTOGRAMS, "devices with histograms")?;
+            add(
+                &mut self.devices_of_histograms,
+                guid.0,
+                limits::DEVICES_OF_HISTOGRAMS,
+                "devices with histograms",
+            )?;
         }
         let kind = histogram.device_kind.as_deref().unwrap_or_default();
         add_name(&mut self.kinds, kind, limits::KINDS, "kinds of devices")
@@ -51,15 +73,33 @@ impl Bounds {
 }
 
 /// Adds a value. Returns a description of the limit if the value is new and `most` are known.
-fn add<T: Eq + Hash>(known: &mut FxHashSet<T>, value: T, most: usize, what: &str) -> Result<(), String> {
+fn add<T: Eq + Hash>(
+    known: &mut FxHashSet<T>,
+    value: T,
+    most: usize,
+    what: &str,
+) -> Result<(), String> {
     if known.len() < most {
         known.insert(value);
         return Ok(());
     }
-    if known.contains(&value) { Ok(()) } else { Err(format!("the input has more than {most} {what}")) }
+    if known.contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("the input has more than {most} {what}"))
+    }
 }
 
 /// Adds a name. Allocates memory only for a new name.
-fn add_name(known: &mut FxHashSet<Box<str>>, name: &str, most: usize, what: &str) -> Result<(), String> {
-    if known.contains(name) { Ok(()) } else { add(known, name.into(), most, what) }
+fn add_name(
+    known: &mut FxHashSet<Box<str>>,
+    name: &str,
+    most: usize,
+    what: &str,
+) -> Result<(), String> {
+    if known.contains(name) {
+        Ok(())
+    } else {
+        add(known, name.into(), most, what)
+    }
 }

@@ -38,7 +38,10 @@ impl Reading {
         match (&self.value, after) {
             _ if self.is_saturated => false,
             (Value::One(before), Value::One(after)) => after < before,
-            (Value::Many(before), Value::Many(after)) => before.iter().zip(after).any(|(before, after)| after < before),
+            (Value::Many(before), Value::Many(after)) => before
+                .iter()
+                .zip(after)
+                .any(|(before, after)| after < before),
             _ => false,
         }
     }
@@ -52,13 +55,23 @@ impl Edges {
 
     /// Adds many records, which are within the time range and not close to its end.
     pub(super) fn add_run(&mut self, run: &Run<'_>) {
-        run.rows().for_each(|row| self.slots.add_slot(run.ts(row), run.slot(row), &run.port().status));
+        run.rows().for_each(|row| {
+            self.slots
+                .add_slot(run.ts(row), run.slot(row), &run.port().status)
+        });
     }
 
     /// Cuts a record to the time range. Calls `put` with the interpolated counters at the edges.
     /// Also calls `put` with the record, if a part of its time or its reading is within the range.
-    pub(super) fn cut(&mut self, record: &mut Record<'_>, selection: &Selection, put: &mut dyn FnMut(&mut Record<'_>)) {
-        let Record::Port(port) = &mut *record else { return };
+    pub(super) fn cut(
+        &mut self,
+        record: &mut Record<'_>,
+        selection: &Selection,
+        put: &mut dyn FnMut(&mut Record<'_>),
+    ) {
+        let Record::Port(port) = &mut *record else {
+            return;
+        };
         let Selection { from, to, .. } = *selection;
         let ts = port.ts;
         let had_time = port.time.or(port.blocked_time).is_some();
@@ -115,26 +128,44 @@ fn remember(readings: &mut Vec<Reading>, record: &Port<'_>, slots: &Slots) {
 /// edge, and calls `put` with them: first the counters without a gap or a reset between the two
 /// readings, then the others. It removes these counters from `readings`, so each counter is used
 /// once.
-fn at_edge(readings: &mut Vec<Reading>, edge: u64, record: &Port<'_>, slots: &Slots, put: &mut dyn FnMut(&mut Record<'_>)) {
+fn at_edge(
+    readings: &mut Vec<Reading>,
+    edge: u64,
+    record: &Port<'_>,
+    slots: &Slots,
+    put: &mut dyn FnMut(&mut Record<'_>),
+) {
     if readings.is_empty() {
         return;
     }
     let is_reset = DATA_COUNTERS.into_iter().any(|name| {
         let before = readings.iter().find(|reading| *reading.name == *name);
-        before.zip(record.value(name)).is_some_and(|(before, value)| before.is_before_reset(value))
+        before
+            .zip(record.value(name))
+            .is_some_and(|(before, value)| before.is_before_reset(value))
     });
     for has_gap in [false, true] {
         let (mut counters, mut saturated) = (Vec::new(), Vec::new());
         for (name, value) in &record.counters {
-            let is_unknown = |reading: &Reading| slots.has_gap(&reading.last, record.slot) || reading.is_before_reset(value);
-            let is_found = |reading: &Reading| *reading.name == **name && is_unknown(reading) == has_gap;
-            let Some(index) = readings.iter().position(is_found) else { continue };
+            let is_unknown = |reading: &Reading| {
+                slots.has_gap(&reading.last, record.slot) || reading.is_before_reset(value)
+            };
+            let is_found =
+                |reading: &Reading| *reading.name == **name && is_unknown(reading) == has_gap;
+            let Some(index) = readings.iter().position(is_found) else {
+                continue;
+            };
             let reading = readings.swap_remove(index);
-            let Some(interval) = Interval::new(reading.last.ts, record.ts) else { continue };
+            let Some(interval) = Interval::new(reading.last.ts, record.ts) else {
+                continue;
+            };
             counters.push((*name, between(&reading.value, value, interval, edge)));
             // A value between two readings is not known if one of them is not. Octets of both
             // directions are not known around a reset; increases of errors count where they were read.
-            if reading.is_saturated || record.is_saturated(name) || is_reset && DATA_COUNTERS.contains(name) {
+            if reading.is_saturated
+                || record.is_saturated(name)
+                || is_reset && DATA_COUNTERS.contains(name)
+            {
                 saturated.push((*name).into());
             }
         }
@@ -152,9 +183,13 @@ fn between(before: &Value, after: &Value, interval: Interval, edge: u64) -> Valu
     let one = |before: u64, after: u64| before + interval.grown(after.saturating_sub(before), edge);
     match (before, after) {
         (Value::One(before), Value::One(after)) => Value::One(one(*before, *after)),
-        (Value::Many(before), Value::Many(after)) if before.len() == after.len() => {
-            Value::Many(before.iter().zip(after).map(|(before, after)| one(*before, *after)).collect())
-        }
+        (Value::Many(before), Value::Many(after)) if before.len() == after.len() => Value::Many(
+            before
+                .iter()
+                .zip(after)
+                .map(|(before, after)| one(*before, *after))
+                .collect(),
+        ),
         _ => before.clone(),
     }
 }
@@ -186,17 +221,32 @@ mod tests {
 
     /// Cuts records at 10 s and at 20 s.
     fn cut(records: &[Taken]) -> Vec<Given> {
-        let selection = Selection::new(&EveryRecord, Some(10 * SECOND), Some(20 * SECOND), 5 * SECOND);
+        let selection = Selection::new(
+            &EveryRecord,
+            Some(10 * SECOND),
+            Some(20 * SECOND),
+            5 * SECOND,
+        );
         let (mut edges, mut given) = (Edges::default(), Vec::new());
         for (slot, ts, time, value) in records {
-            let line = fixtures::port(*slot, (1, 1), "leaf", (0x101, 1, "n1"), &[("symbol_error_counter", (*value).into())]);
+            let line = fixtures::port(
+                *slot,
+                (1, 1),
+                "leaf",
+                (0x101, 1, "n1"),
+                &[("symbol_error_counter", (*value).into())],
+            );
             let mut record = Record::parse(line.as_bytes(), Type::Port).unwrap();
-            let Record::Port(port) = &mut record else { panic!("a port") };
+            let Record::Port(port) = &mut record else {
+                panic!("a port")
+            };
             port.ts = ts * 1_000_000;
             port.time = time.and_then(|(from, to)| Interval::new(from * 1_000_000, to * 1_000_000));
             port.blocked_time = None;
             edges.cut(&mut record, &selection, &mut |record| {
-                let Record::Port(port) = record else { panic!("a port") };
+                let Record::Port(port) = record else {
+                    panic!("a port")
+                };
                 let value = match port.value("symbol_error_counter") {
                     Some(Value::One(value)) => Some(*value),
                     _ => None,
@@ -209,19 +259,39 @@ mod tests {
 
     #[test]
     fn values_at_the_edges_are_interpolated() {
-        let records =
-            [(9, 9_500, Some((8_500, 9_500)), 100), (10, 10_500, Some((9_500, 10_500)), 110), (20, 20_250, Some((19_250, 20_250)), 150)];
+        let records = [
+            (9, 9_500, Some((8_500, 9_500)), 100),
+            (10, 10_500, Some((9_500, 10_500)), 110),
+            (20, 20_250, Some((19_250, 20_250)), 150),
+        ];
         let given = cut(&records);
-        assert_eq!(given[..2], [(10_000, Some(105), true), (10_500, Some(110), false)]);
-        assert_eq!(given[2..], [(20_000, None, false)], "the last reading is too long before the end to have a value there");
+        assert_eq!(
+            given[..2],
+            [(10_000, Some(105), true), (10_500, Some(110), false)]
+        );
+        assert_eq!(
+            given[2..],
+            [(20_000, None, false)],
+            "the last reading is too long before the end to have a value there"
+        );
     }
 
     #[test]
     fn reading_in_the_range_is_used_though_its_shortened_interval_ended_before() {
         // The record of a secondary at 10.25 s describes only the time until 9.8 s.
-        let records =
-            [(9, 9_500, Some((8_500, 9_500)), 100), (10, 10_250, Some((9_500, 9_800)), 115), (11, 11_250, Some((10_250, 11_250)), 120)];
-        assert_eq!(cut(&records), [(10_000, Some(110), true), (10_250, Some(115), true), (11_250, Some(120), false)]);
+        let records = [
+            (9, 9_500, Some((8_500, 9_500)), 100),
+            (10, 10_250, Some((9_500, 9_800)), 115),
+            (11, 11_250, Some((10_250, 11_250)), 120),
+        ];
+        assert_eq!(
+            cut(&records),
+            [
+                (10_000, Some(110), true),
+                (10_250, Some(115), true),
+                (11_250, Some(120), false)
+            ]
+        );
     }
 
     #[test]
@@ -233,36 +303,84 @@ mod tests {
                 (1, 1),
                 "leaf",
                 (0x101, 1, "n1"),
-                &[("port_xmit_data_bytes", value.into()), ("saturated", saturated.into())],
+                &[
+                    ("port_xmit_data_bytes", value.into()),
+                    ("saturated", saturated.into()),
+                ],
             )
         };
-        let lines = [line(8, 100, &[]), line(9, 200, &[]), line(10, 17_179_869_180, &["port_xmit_data_bytes"])];
+        let lines = [
+            line(8, 100, &[]),
+            line(9, 200, &[]),
+            line(10, 17_179_869_180, &["port_xmit_data_bytes"]),
+        ];
         let rates = |from: u64, to: u64| {
             let selection = Selection::new(&EveryRecord, Some(from), Some(to), 5 * SECOND);
-            let (mut edges, mut readings, mut slots, mut found) = (Edges::default(), Readings::default(), Slots::default(), Vec::new());
+            let (mut edges, mut readings, mut slots, mut found) = (
+                Edges::default(),
+                Readings::default(),
+                Slots::default(),
+                Vec::new(),
+            );
             for line in &lines {
-                edges.cut(&mut Record::parse(line.as_bytes(), Type::Port).unwrap(), &selection, &mut |record| {
-                    let Record::Port(port) = record else { panic!("a port") };
-                    if !port.is_edge {
-                        slots.add(port);
-                    }
-                    found.extend(readings.add(port, &"port_xmit_data_bytes".parse().unwrap(), &slots).rates);
-                });
+                edges.cut(
+                    &mut Record::parse(line.as_bytes(), Type::Port).unwrap(),
+                    &selection,
+                    &mut |record| {
+                        let Record::Port(port) = record else {
+                            panic!("a port")
+                        };
+                        if !port.is_edge {
+                            slots.add(port);
+                        }
+                        found.extend(
+                            readings
+                                .add(port, &"port_xmit_data_bytes".parse().unwrap(), &slots)
+                                .rates,
+                        );
+                    },
+                );
             }
-            found.iter().map(|rate| (rate.time.from() / SECOND, rate.time.to() / SECOND, rate.per_second)).collect::<Vec<_>>()
+            found
+                .iter()
+                .map(|rate| {
+                    (
+                        rate.time.from() / SECOND,
+                        rate.time.to() / SECOND,
+                        rate.per_second,
+                    )
+                })
+                .collect::<Vec<_>>()
         };
-        assert_eq!(rates(8 * SECOND, 9 * SECOND + SECOND / 2), [(8, 9, 100.0)], "the end of the range");
-        assert_eq!(rates(9 * SECOND + SECOND / 2, 11 * SECOND), [], "the start of the range");
+        assert_eq!(
+            rates(8 * SECOND, 9 * SECOND + SECOND / 2),
+            [(8, 9, 100.0)],
+            "the end of the range"
+        );
+        assert_eq!(
+            rates(9 * SECOND + SECOND / 2, 11 * SECOND),
+            [],
+            "the start of the range"
+        );
     }
 
     #[test]
     fn reading_at_the_start_of_the_range_is_no_edge() {
-        assert_eq!(cut(&[(10, 10_000, Some((9_000, 10_000)), 7)]), [(10_000, Some(7), false)]);
+        assert_eq!(
+            cut(&[(10, 10_000, Some((9_000, 10_000)), 7)]),
+            [(10_000, Some(7), false)]
+        );
     }
 
     #[test]
     fn reset_between_two_readings_has_the_earlier_value_at_the_edge() {
-        let records = [(9, 9_500, Some((8_500, 9_500)), 100), (10, 10_500, Some((9_500, 10_500)), 3)];
-        assert_eq!(cut(&records), [(10_000, Some(100), true), (10_500, Some(3), false)]);
+        let records = [
+            (9, 9_500, Some((8_500, 9_500)), 100),
+            (10, 10_500, Some((9_500, 10_500)), 3),
+        ];
+        assert_eq!(
+            cut(&records),
+            [(10_000, Some(100), true), (10_500, Some(3), false)]
+        );
     }
 }

@@ -38,11 +38,24 @@ pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>, AnalysisError> {
     if path::is_stdin(pattern) || pattern.exists() || !text.contains(['*', '?', '[']) {
         return Ok(vec![pattern.to_owned()]);
     }
-    let found =
-        glob::glob(&text).map_err(|error| AnalysisError::Pattern { pattern: text.clone().into_owned(), why: error.msg.to_owned() })?;
-    let is_partial = |path: &Path| path.extension().is_some_and(|found| found == "part") && !text.ends_with(PARTIAL);
-    let files: Vec<PathBuf> = found.filter_map(Result::ok).filter(|path| !path.is_dir() && !is_partial(path)).collect();
-    if files.is_empty() { Err(AnalysisError::NoFile { pattern: text.into_owned() }) } else { Ok(files) }
+    let found = glob::glob(&text).map_err(|error| AnalysisError::Pattern {
+        pattern: text.clone().into_owned(),
+        why: error.msg.to_owned(),
+    })?;
+    let is_partial = |path: &Path| {
+        path.extension().is_some_and(|found| found == "part") && !text.ends_with(PARTIAL)
+    };
+    let files: Vec<PathBuf> = found
+        .filter_map(Result::ok)
+        .filter(|path| !path.is_dir() && !is_partial(path))
+        .collect();
+    if files.is_empty() {
+        Err(AnalysisError::NoFile {
+            pattern: text.into_owned(),
+        })
+    } else {
+        Ok(files)
+    }
 }
 
 /// Returns whether a file can be read only once: standard input, a named pipe, a device.
@@ -56,8 +69,15 @@ pub(crate) fn first_lines(file: &Path) -> FirstLines {
     if is_pipe(file) {
         return found;
     }
-    let Ok((text, _)) = open(file) else { return found };
-    for line in BufReader::new(text).take(limits::HEAD as u64).split(b'\n').take(limits::HEAD_LINES).map_while(Result::ok) {
+    let Ok((text, _)) = open(file) else {
+        return found;
+    };
+    for line in BufReader::new(text)
+        .take(limits::HEAD as u64)
+        .split(b'\n')
+        .take(limits::HEAD_LINES)
+        .map_while(Result::ok)
+    {
         let line = line.trim_ascii();
         let Ok(head) = Head::of(line) else { continue };
         found.ts = found.ts.or(Some(head.ts));
@@ -72,20 +92,39 @@ pub(crate) fn first_lines(file: &Path) -> FirstLines {
 
 /// Opens a file, decompresses it if necessary, and counts the octets read from the disk.
 pub(crate) fn open(path: &Path) -> io::Result<(Text, Arc<AtomicU64>)> {
-    let file: Text = if path::is_stdin(path) { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+    let file: Text = if path::is_stdin(path) {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path)?)
+    };
     let done = Arc::new(AtomicU64::new(0));
-    let mut counted = Counted { inner: file, done: Arc::clone(&done) };
+    let mut counted = Counted {
+        inner: file,
+        done: Arc::clone(&done),
+    };
     let mut magic = Vec::new();
-    counted.by_ref().take(ZSTD.len() as u64).read_to_end(&mut magic)?;
+    counted
+        .by_ref()
+        .take(ZSTD.len() as u64)
+        .read_to_end(&mut magic)?;
     let is_compressed = magic == ZSTD;
     let whole = io::Cursor::new(magic).chain(counted);
-    Ok((if is_compressed { Box::new(zstd::Decoder::new(whole)?) } else { Box::new(whole) }, done))
+    Ok((
+        if is_compressed {
+            Box::new(zstd::Decoder::new(whole)?)
+        } else {
+            Box::new(whole)
+        },
+        done,
+    ))
 }
 
 /// Returns whether a file that can be read again is compressed.
 pub(super) fn is_compressed(path: &Path) -> io::Result<bool> {
     let mut magic = Vec::new();
-    File::open(path)?.take(ZSTD.len() as u64).read_to_end(&mut magic)?;
+    File::open(path)?
+        .take(ZSTD.len() as u64)
+        .read_to_end(&mut magic)?;
     Ok(magic == ZSTD)
 }
 
@@ -112,7 +151,10 @@ pub(crate) struct Lines {
 impl Lines {
     /// Opens a file.
     pub(crate) fn open(file: &Path) -> io::Result<Self> {
-        Ok(Self { text: BufReader::new(open(file)?.0), is_cut: false })
+        Ok(Self {
+            text: BufReader::new(open(file)?.0),
+            is_cut: false,
+        })
     }
 
     /// Reads the next line without its line feed. Returns false at the end of the file. A line that

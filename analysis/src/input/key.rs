@@ -36,7 +36,10 @@ impl Key {
 
     /// Returns the key of a port.
     pub(super) fn of_port(guid: Guid, port: PortNum) -> Self {
-        Self { guid: guid.0, port: u16::from(port.0) }
+        Self {
+            guid: guid.0,
+            port: u16::from(port.0),
+        }
     }
 
     /// Returns the key of a line.
@@ -47,12 +50,23 @@ impl Key {
                 return Ok(Self::of_port(guid, port));
             }
             Type::Event => {
-                if let Record::Event(Event { guid: Some(guid), port, .. }) = Record::parse(line, kind)? {
-                    return Ok(Self { guid: guid.0, port: port.map_or(Self::NO_PORT + kind as u16, |port| u16::from(port.0)) });
+                if let Record::Event(Event {
+                    guid: Some(guid),
+                    port,
+                    ..
+                }) = Record::parse(line, kind)?
+                {
+                    return Ok(Self {
+                        guid: guid.0,
+                        port: port.map_or(Self::NO_PORT + kind as u16, |port| u16::from(port.0)),
+                    });
                 }
             }
             Type::Start | Type::Sweep | Type::Histogram => {}
         }
-        Ok(Self { guid: 0, port: Self::NO_PORT + kind as u16 })
+        Ok(Self {
+            guid: 0,
+            port: Self::NO_PORT + kind as u16,
+        })
     }
 }

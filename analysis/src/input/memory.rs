@@ -14,12 +14,24 @@ use crate::record::{Port, Record};
 /// The fold gets what it would get if the records were read from files with
 /// [`read`](super::read). Records up to [`REACH_NS`] before and after the time range determine the
 /// counters at its edges, so they belong to `records`.
-pub fn fold_port<'a, F: Fold>(records: Vec<Record<'a>>, from: Option<u64>, to: Option<u64>, fold: &mut F) {
+pub fn fold_port<'a, F: Fold>(
+    records: Vec<Record<'a>>,
+    from: Option<u64>,
+    to: Option<u64>,
+    fold: &mut F,
+) {
     let selection = Selection::new(fold, from, to, limits::REACH_NS);
     let (mut edges, mut dropped, mut span) = (Edges::default(), Dropped::default(), None);
-    fold_sorted(records, PortMerge::<Port<'a>>::default(), &selection, &mut dropped, fold, &mut |fold, record| {
-        put(fold, &mut span, &mut edges, record, &selection);
-    });
+    fold_sorted(
+        records,
+        PortMerge::<Port<'a>>::default(),
+        &selection,
+        &mut dropped,
+        fold,
+        &mut |fold, record| {
+            put(fold, &mut span, &mut edges, record, &selection);
+        },
+    );
 }
 
 /// Time in nanoseconds before and after a time range in which records determine the counters at

@@ -62,7 +62,11 @@ pub(super) trait Kept {
 /// The line of a record. The reader of files keeps only the lines of records that wait.
 impl Kept for Box<[u8]> {
     fn port(&self, with_counters: bool) -> Option<Port<'_>> {
-        let record = if with_counters { Record::parse(self, Type::Port) } else { Record::parse_without_counters(self) };
+        let record = if with_counters {
+            Record::parse(self, Type::Port)
+        } else {
+            Record::parse_without_counters(self)
+        };
         match record {
             Ok(Record::Port(port)) => Some(port),
             _ => None,
@@ -94,7 +98,13 @@ pub(super) struct PortMerge<K> {
 
 impl<K> Default for PortMerge<K> {
     fn default() -> Self {
-        Self { covered: [0; 2], is_own: [false; 2], last: None, primary: None, held: VecDeque::new() }
+        Self {
+            covered: [0; 2],
+            is_own: [false; 2],
+            last: None,
+            primary: None,
+            held: VecDeque::new(),
+        }
     }
 }
 
@@ -117,16 +127,31 @@ impl PortMerge<Box<[u8]>> {
     /// Returns the same state with parsed records.
     pub(super) fn borrowed(&self, with_counters: bool) -> PortMerge<Port<'_>> {
         let held = self.held.iter().filter_map(|held| {
-            let Held { record, ts, length_ns } = held;
-            Some(Held { record: record.port(with_counters)?, ts: *ts, length_ns: *length_ns })
+            let Held {
+                record,
+                ts,
+                length_ns,
+            } = held;
+            Some(Held {
+                record: record.port(with_counters)?,
+                ts: *ts,
+                length_ns: *length_ns,
+            })
         });
-        PortMerge { covered: self.covered, is_own: self.is_own, last: self.last.clone(), primary: self.primary, held: held.collect() }
+        PortMerge {
+            covered: self.covered,
+            is_own: self.is_own,
+            last: self.last.clone(),
+            primary: self.primary,
+            held: held.collect(),
+        }
     }
 
     /// Returns the time of the latest record so far.
     pub(super) fn last_ts(&self) -> Option<u64> {
         let used = self.last.as_ref().map(|last| last.ts);
-        used.max(self.primary.map(|(ts, _)| ts)).max(self.held.back().map(|held| held.ts))
+        used.max(self.primary.map(|(ts, _)| ts))
+            .max(self.held.back().map(|held| held.ts))
     }
 }
 
@@ -147,7 +172,11 @@ impl<K: Kept> PortMerge<K> {
         let Record::Port(port) = &*record else { return };
         if port.is_secondary() {
             let now = port.ts;
-            self.held.push_back(Held { record: keep(port), ts: now, length_ns: port.time.map_or(0, Interval::length_ns) });
+            self.held.push_back(Held {
+                record: keep(port),
+                ts: now,
+                length_ns: port.time.map_or(0, Interval::length_ns),
+            });
             // The primary has not answered for two intervals, or has no records at all.
             let is_due = |held: &Held<K>| held.ts.saturating_add(2 * held.length_ns) < now;
             while self.held.front().is_some_and(is_due) || self.held.len() > limits::HELD {
@@ -155,19 +184,28 @@ impl<K: Kept> PortMerge<K> {
             }
             return;
         }
-        let is_next = self.last.as_ref().is_some_and(|last| *last.sampler == *port.sampler);
+        let is_next = self
+            .last
+            .as_ref()
+            .is_some_and(|last| *last.sampler == *port.sampler);
         let (covered, is_own) = (self.covered, self.is_own.map(|is_own| is_own && is_next));
         let end = |of: usize, time: Interval| {
-            let follows = is_own[of] && time.from().saturating_sub(covered[of]) < time.length_ns() / 2;
+            let follows =
+                is_own[of] && time.from().saturating_sub(covered[of]) < time.length_ns() / 2;
             if follows { 0 } else { time.from() }
         };
         let [data, blocked] = [port.time, port.blocked_time];
-        let ends = [data.map_or(port.ts, |time| end(0, time)), blocked.map_or(port.ts, |time| end(1, time))];
+        let ends = [
+            data.map_or(port.ts, |time| end(0, time)),
+            blocked.map_or(port.ts, |time| end(1, time)),
+        ];
         while !self.held.is_empty() {
             self.release_first(ends, with_counters, dropped, put);
         }
         let ts = port.ts;
-        let step = self.primary.map_or(USUAL_STEP_NS, |(last, _)| ts - last.min(ts));
+        let step = self
+            .primary
+            .map_or(USUAL_STEP_NS, |(last, _)| ts - last.min(ts));
         self.primary = Some((ts, step));
         self.use_record(record, [u64::MAX; 2], dropped, put);
     }
@@ -175,7 +213,11 @@ impl<K: Kept> PortMerge<K> {
     /// Returns whether the last record that was used is one of the same sampler, and no record waits.
     /// Further records of a primary of this sampler are then used as they are.
     pub(super) fn is_only(&self, sampler: &str) -> bool {
-        self.held.is_empty() && self.last.as_ref().is_some_and(|last| *last.sampler == *sampler)
+        self.held.is_empty()
+            && self
+                .last
+                .as_ref()
+                .is_some_and(|last| *last.sampler == *sampler)
     }
 
     /// Continues after records of the last sampler, a primary, that were used as they are. `ends` are
@@ -189,19 +231,38 @@ impl<K: Kept> PortMerge<K> {
     }
 
     /// Uses the waiting records at the end of the input.
-    pub(super) fn finish(&mut self, with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(&mut Record<'_>)) {
+    pub(super) fn finish(
+        &mut self,
+        with_counters: bool,
+        dropped: &mut Dropped,
+        put: &mut dyn FnMut(&mut Record<'_>),
+    ) {
         while !self.held.is_empty() {
             self.release_first([u64::MAX; 2], with_counters, dropped, put);
         }
     }
 
     /// Uses the first waiting record, for the time before `ends`.
-    fn release_first(&mut self, ends: [u64; 2], with_counters: bool, dropped: &mut Dropped, put: &mut dyn FnMut(&mut Record<'_>)) {
-        let Some(held) = self.held.pop_front() else { return };
-        let Some(port) = held.record.port(with_counters) else { return };
+    fn release_first(
+        &mut self,
+        ends: [u64; 2],
+        with_counters: bool,
+        dropped: &mut Dropped,
+        put: &mut dyn FnMut(&mut Record<'_>),
+    ) {
+        let Some(held) = self.held.pop_front() else {
+            return;
+        };
+        let Some(port) = held.record.port(with_counters) else {
+            return;
+        };
         // While the primary answers, a record of a secondary without rates is not needed.
         let is_idle = port.time.is_none() && port.blocked_time.is_none();
-        if is_idle && self.primary.is_some_and(|(ts, step)| ts.saturating_add(2 * step) >= port.ts) {
+        if is_idle
+            && self
+                .primary
+                .is_some_and(|(ts, step)| ts.saturating_add(2 * step) >= port.ts)
+        {
             dropped.covered += 1;
         } else {
             self.use_record(&mut Record::Port(port), ends, dropped, put);
@@ -216,8 +277,16 @@ impl<K: Kept> PortMerge<K> {
         }
     }
 
-    fn use_record(&mut self, record: &mut Record<'_>, ends: [u64; 2], dropped: &mut Dropped, put: &mut dyn FnMut(&mut Record<'_>)) {
-        let Record::Port(port) = &mut *record else { return };
+    fn use_record(
+        &mut self,
+        record: &mut Record<'_>,
+        ends: [u64; 2],
+        dropped: &mut Dropped,
+        put: &mut dyn FnMut(&mut Record<'_>),
+    ) {
+        let Record::Port(port) = &mut *record else {
+            return;
+        };
         let mut is_other = false;
         if let Some(last) = &self.last {
             is_other = *last.sampler != *port.sampler;
@@ -242,7 +311,13 @@ impl<K: Kept> PortMerge<K> {
         self.cover(times.map(|time| time.map_or(0, Interval::to)), is_other);
         match &mut self.last {
             Some(last) if !is_other => (last.ts, last.slot) = (port.ts, port.slot),
-            last => *last = Some(Last { ts: port.ts, slot: port.slot, sampler: (*port.sampler).into() }),
+            last => {
+                *last = Some(Last {
+                    ts: port.ts,
+                    slot: port.slot,
+                    sampler: (*port.sampler).into(),
+                })
+            }
         }
         put(record);
     }

@@ -179,9 +179,16 @@ impl fmt::Display for IncompleteFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = Printable(&self.file);
         match &self.fault {
-            FileFault::Cut => write!(f, "{file}: the compressed data is cut off; the lines before the cut were read"),
+            FileFault::Cut => write!(
+                f,
+                "{file}: the compressed data is cut off; the lines before the cut were read"
+            ),
             FileFault::NoRecord(None) => write!(f, "{file}: it has no record (it is empty)"),
-            FileFault::NoRecord(Some(why)) => write!(f, "{file}: it has no record (first line: {})", Printable(why)),
+            FileFault::NoRecord(Some(why)) => write!(
+                f,
+                "{file}: it has no record (first line: {})",
+                Printable(why)
+            ),
         }
     }
 }
@@ -203,20 +210,32 @@ impl Inputs {
                 }
             }
         }
-        Ok(Self { files, from: None, to: None })
+        Ok(Self {
+            files,
+            from: None,
+            to: None,
+        })
     }
 
     /// Returns the size of all files in octets, and of the hours of archives that the time range needs.
     /// Pipes and files that cannot be read have no size.
     pub fn size(&self) -> u64 {
-        let (first, last) =
-            (self.from.unwrap_or(0).saturating_sub(limits::REACH_NS), self.to.unwrap_or(u64::MAX).saturating_add(limits::REACH_NS));
+        let (first, last) = (
+            self.from.unwrap_or(0).saturating_sub(limits::REACH_NS),
+            self.to.unwrap_or(u64::MAX).saturating_add(limits::REACH_NS),
+        );
         let archive = |path: &PathBuf| {
             let mut files = ArchiveFiles::starts(std::iter::once(path.as_path())).ok()?;
             files.add_between(first, last).ok()?;
             Some(files.size())
         };
-        let file = |path: &PathBuf| if path.is_dir() { archive(path) } else { Some(std::fs::metadata(path).ok()?.len()) };
+        let file = |path: &PathBuf| {
+            if path.is_dir() {
+                archive(path)
+            } else {
+                Some(std::fs::metadata(path).ok()?.len())
+            }
+        };
         self.files.iter().filter_map(file).sum()
     }
 }
@@ -239,55 +258,105 @@ pub fn read_with_progress<F: Fold>(
     empty: &F,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<(F, ReadSummary), AnalysisError> {
-    let (folders, paths): (Vec<&PathBuf>, Vec<&PathBuf>) = inputs.files.iter().partition(|file| file.is_dir());
+    let (folders, paths): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        inputs.files.iter().partition(|file| file.is_dir());
     let mut files = ArchiveFiles::starts(folders.into_iter().map(PathBuf::as_path))?;
     let first: Vec<files::FirstLines> = paths.iter().map(|file| files::first_lines(file)).collect();
-    let longest_ns = first.iter().filter_map(|first| first.interval_ns).max().max(files.longest_interval_ns()?).unwrap_or(0);
+    let longest_ns = first
+        .iter()
+        .filter_map(|first| first.interval_ns)
+        .max()
+        .max(files.longest_interval_ns()?)
+        .unwrap_or(0);
     let reach_ns = limits::REACH_NS.max(longest_ns.saturating_mul(4));
     let selection = Selection::new(empty, inputs.from, inputs.to, reach_ns);
-    let streams = paths.iter().zip(first).enumerate().map(|(number, (path, first))| Stream::new(number, (*path).clone(), first));
+    let streams = paths
+        .iter()
+        .zip(first)
+        .enumerate()
+        .map(|(number, (path, first))| Stream::new(number, (*path).clone(), first));
     let mut streams: Vec<Stream> = streams.collect();
     files.select(&selection)?;
-    let total = files.size() + paths.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|file| file.len()).sum::<u64>();
+    let total = files.size()
+        + paths
+            .iter()
+            .filter_map(|path| std::fs::metadata(path).ok())
+            .map(|file| file.len())
+            .sum::<u64>();
     let mut archives = Archives::new(files, paths.len());
     archives.allow_minutes(empty, &selection);
     let mut left = archives.clone();
-    let shards = match fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total), &|_| {})? {
+    let shards = match fold_streams(
+        &mut streams,
+        &mut left,
+        empty,
+        &selection,
+        &|done| progress(done, total),
+        &|_| {},
+    )? {
         Some(shards) => shards,
         None => {
             // The lines of a file are not in the order of time. All such files are found and sorted
             // before the reading starts again.
-            streams.par_iter_mut().try_for_each(|stream| stream.restart().map_err(|source| unreadable(stream, source)))?;
+            streams.par_iter_mut().try_for_each(|stream| {
+                stream
+                    .restart()
+                    .map_err(|source| unreadable(stream, source))
+            })?;
             left = archives;
-            let shards = fold_streams(&mut streams, &mut left, empty, &selection, &|done| progress(done, total), &|_| {})?;
+            let shards = fold_streams(
+                &mut streams,
+                &mut left,
+                empty,
+                &selection,
+                &|done| progress(done, total),
+                &|_| {},
+            )?;
             shards.ok_or_else(|| changed(&streams))?
         }
     };
     let mut shards = shards;
-    let counts = shards.iter_mut().map(|shard| std::mem::take(&mut shard.counts)).collect();
+    let counts = shards
+        .iter_mut()
+        .map(|shard| std::mem::take(&mut shard.counts))
+        .collect();
     // The files of an archive that are outside of the time range can have records.
     let has_record = selection.is_range && !left.files.is_empty();
-    Ok((merged(shards, empty), summary(streams, left, counts, has_record)?))
+    Ok((
+        merged(shards, empty),
+        summary(streams, left, counts, has_record)?,
+    ))
 }
 
 /// Merges the folds of all parts.
 fn merged<F: Fold>(shards: Vec<Shard<F>>, empty: &F) -> F {
-    let all = shards.into_iter().map(|shard| shard.fold).reduce(|mut all, fold| {
-        all.merge(fold);
-        all
-    });
+    let all = shards
+        .into_iter()
+        .map(|shard| shard.fold)
+        .reduce(|mut all, fold| {
+            all.merge(fold);
+            all
+        });
     all.unwrap_or_else(|| empty.clone())
 }
 
 /// Returns the error for a file that was in the order of time when it was checked.
 fn changed(streams: &[Stream]) -> AnalysisError {
     let stream = streams.iter().find(|stream| stream.is_disordered);
-    let name = stream.map(|stream| path::display_name(&stream.path)).unwrap_or_default();
-    AnalysisError::Read { name, source: std::io::Error::other("the file changed while it was read") }
+    let name = stream
+        .map(|stream| path::display_name(&stream.path))
+        .unwrap_or_default();
+    AnalysisError::Read {
+        name,
+        source: std::io::Error::other("the file changed while it was read"),
+    }
 }
 
 fn unreadable(stream: &Stream, source: std::io::Error) -> AnalysisError {
-    AnalysisError::Read { name: path::display_name(&stream.path), source }
+    AnalysisError::Read {
+        name: path::display_name(&stream.path),
+        source,
+    }
 }
 
 /// Folds all streams and archives; returns `None` if a stream is not in the order of time. Calls
@@ -300,22 +369,34 @@ fn fold_streams<F: Fold>(
     progress: &(dyn Fn(u64) + Sync),
     add_later: &dyn Fn(&mut [Shard<F>]),
 ) -> Result<Option<Vec<Shard<F>>>, AnalysisError> {
-    let mut shards: Vec<Shard<F>> = (0..limits::SHARDS).map(|_| Shard::new(empty.clone())).collect();
+    let mut shards: Vec<Shard<F>> = (0..limits::SHARDS)
+        .map(|_| Shard::new(empty.clone()))
+        .collect();
     let mut chunks = Chunks::default();
     loop {
         // All lines before this time were read. They are folded while the next chunks are read.
         let before = streams.iter().filter_map(Stream::watermark).min();
-        if let Some(start) = archives.watermark().filter(|start| before.is_none_or(|before| *start <= before)) {
-            shards.par_iter_mut().for_each(|shard| shard.fold_before(Some(start), &chunks, selection));
+        if let Some(start) = archives
+            .watermark()
+            .filter(|start| before.is_none_or(|before| *start <= before))
+        {
+            shards
+                .par_iter_mut()
+                .for_each(|shard| shard.fold_before(Some(start), &chunks, selection));
             chunks.free(start);
             archives.fold_hour(&mut shards, &mut chunks, selection, |shards, end| {
-                before.is_some_and(|before| before < end) || shards.iter().any(|shard| shard.waits_before(end))
+                before.is_some_and(|before| before < end)
+                    || shards.iter().any(|shard| shard.waits_before(end))
             })?;
             progress(streams.iter().map(Stream::done).sum::<u64>() + archives.done);
             continue;
         }
         let before = [before, archives.watermark()].into_iter().flatten().min();
-        let fold = || shards.par_iter_mut().for_each(|shard| shard.fold_before(before, &chunks, selection));
+        let fold = || {
+            shards
+                .par_iter_mut()
+                .for_each(|shard| shard.fold_before(before, &chunks, selection))
+        };
         let (read, ()) = rayon::join(|| read_round(streams, selection), fold);
         progress(streams.iter().map(Stream::done).sum::<u64>() + archives.done);
         let Some(before) = before else { break };
@@ -325,44 +406,104 @@ fn fold_streams<F: Fold>(
                 continue;
             }
             let number = chunks.put(chunk);
-            lines.into_iter().for_each(|line| shards[line.key.shard()].put(stream::LineRef { chunk: number, ..line }));
+            lines.into_iter().for_each(|line| {
+                shards[line.key.shard()].put(stream::LineRef {
+                    chunk: number,
+                    ..line
+                })
+            });
         }
         if streams.iter().any(|stream| stream.is_disordered) {
             return Ok(None);
         }
     }
     add_later(&mut shards);
-    shards.par_iter_mut().for_each(|shard| shard.finish(selection));
+    shards
+        .par_iter_mut()
+        .for_each(|shard| shard.finish(selection));
     Ok(Some(shards))
 }
 
 /// Reads a chunk of each stream that has not advanced as far as the others.
-fn read_round(streams: &mut [Stream], selection: &Selection) -> Result<Vec<(stream::Chunk, Vec<stream::LineRef>)>, AnalysisError> {
-    let Some(last) = streams.iter().filter(|stream| stream.watermark().is_some()).min_by_key(|stream| stream.watermark()) else {
+fn read_round(
+    streams: &mut [Stream],
+    selection: &Selection,
+) -> Result<Vec<(stream::Chunk, Vec<stream::LineRef>)>, AnalysisError> {
+    let Some(last) = streams
+        .iter()
+        .filter(|stream| stream.watermark().is_some())
+        .min_by_key(|stream| stream.watermark())
+    else {
         return Ok(Vec::new());
     };
     // Streams that will soon be the least advanced ones are read too.
-    let behind = last.watermark().map(|watermark| watermark.saturating_add(last.reached_ns / 2));
-    let mut chosen: Vec<&mut Stream> =
-        streams.iter_mut().filter(|stream| stream.watermark().is_some_and(|watermark| Some(watermark) <= behind)).collect();
+    let behind = last
+        .watermark()
+        .map(|watermark| watermark.saturating_add(last.reached_ns / 2));
+    let mut chosen: Vec<&mut Stream> = streams
+        .iter_mut()
+        .filter(|stream| {
+            stream
+                .watermark()
+                .is_some_and(|watermark| Some(watermark) <= behind)
+        })
+        .collect();
     let size = (limits::ROUND / chosen.len().max(1)).clamp(limits::SMALL_CHUNK, limits::CHUNK);
-    chosen.par_iter_mut().map(|stream| stream.read(size, selection).map_err(|source| unreadable(stream, source))).collect()
+    chosen
+        .par_iter_mut()
+        .map(|stream| {
+            stream
+                .read(size, selection)
+                .map_err(|source| unreadable(stream, source))
+        })
+        .collect()
 }
 
 /// Sums the counts of all files and parts. `has_record` is true if there are records in files that were
 /// not opened.
-fn summary(streams: Vec<Stream>, archives: Archives, counts: Vec<ShardCounts>, mut has_record: bool) -> Result<ReadSummary, AnalysisError> {
-    let mut summary = ReadSummary { minute_hours: archives.minute_hours, archive: archives.notes.clone(), ..ReadSummary::default() };
-    for ShardCounts { dropped: Dropped { copies, covered }, span, .. } in &counts {
+fn summary(
+    streams: Vec<Stream>,
+    archives: Archives,
+    counts: Vec<ShardCounts>,
+    mut has_record: bool,
+) -> Result<ReadSummary, AnalysisError> {
+    let mut summary = ReadSummary {
+        minute_hours: archives.minute_hours,
+        archive: archives.notes.clone(),
+        ..ReadSummary::default()
+    };
+    for ShardCounts {
+        dropped: Dropped { copies, covered },
+        span,
+        ..
+    } in &counts
+    {
         (summary.copies, summary.covered) = (summary.copies + copies, summary.covered + covered);
         summary.span = joined(summary.span, *span);
     }
-    let files = streams.into_iter().enumerate().map(|(number, Stream { path, tally, is_cut, .. })| (number, path, tally, is_cut));
-    let all = files.chain(archives.into_tallies().map(|(number, path, tally)| (number, path, tally, false)));
+    let files = streams.into_iter().enumerate().map(
+        |(
+            number,
+            Stream {
+                path,
+                tally,
+                is_cut,
+                ..
+            },
+        )| (number, path, tally, is_cut),
+    );
+    let all = files.chain(
+        archives
+            .into_tallies()
+            .map(|(number, path, tally)| (number, path, tally, false)),
+    );
     for (number, path, tally, is_cut) in all {
         let file = path::display_name(&path);
         let (mut invalid, mut first_invalid) = (tally.invalid, tally.first_invalid);
-        for (count, line, why) in counts.iter().filter_map(|counts| counts.invalid.get(&number)) {
+        for (count, line, why) in counts
+            .iter()
+            .filter_map(|counts| counts.invalid.get(&number))
+        {
             invalid += count;
             if first_invalid.as_ref().is_none_or(|(first, _)| line < first) {
                 first_invalid = Some((*line, why.clone()));
@@ -373,25 +514,36 @@ fn summary(streams: Vec<Stream>, archives: Archives, counts: Vec<ShardCounts>, m
         summary.invalid += invalid;
         summary.span = joined(summary.span, tally.span);
         if is_cut {
-            summary.incomplete.push(IncompleteFile { file: file.clone(), fault: FileFault::Cut });
+            summary.incomplete.push(IncompleteFile {
+                file: file.clone(),
+                fault: FileFault::Cut,
+            });
         }
         if invalid == lines {
             let why = first_invalid.as_ref().map(|(_, why)| why.clone());
-            summary.incomplete.push(IncompleteFile { file: file.clone(), fault: FileFault::NoRecord(why) });
+            summary.incomplete.push(IncompleteFile {
+                file: file.clone(),
+                fault: FileFault::NoRecord(why),
+            });
         } else {
             has_record = true;
         }
         if summary.first_invalid.is_none() {
-            summary.first_invalid = first_invalid.map(|(line, why)| InvalidLine { file, line, why });
+            summary.first_invalid =
+                first_invalid.map(|(line, why)| InvalidLine { file, line, why });
         }
     }
     if has_record {
         return Ok(summary);
     }
-    let fault = summary.incomplete.into_iter().find_map(|IncompleteFile { file, fault }| match fault {
-        FileFault::NoRecord(why) => Some((file, why)),
-        FileFault::Cut => None,
-    });
+    let fault =
+        summary
+            .incomplete
+            .into_iter()
+            .find_map(|IncompleteFile { file, fault }| match fault {
+                FileFault::NoRecord(why) => Some((file, why)),
+                FileFault::Cut => None,
+            });
     let (name, why) = fault.unwrap_or_default();
     Err(AnalysisError::NoRecord { name, why })
 }

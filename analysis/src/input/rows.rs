@@ -60,14 +60,26 @@ const NAMES: [&str; 2] = [PortField::node.name(), PortField::peer.name()];
 
 /// Returns a mark for each column that a fold needs. `fields` are the names of its fields; `None`
 /// means all of them.
-pub(super) fn columns(table: TableName, with_counters: bool, fields: Option<&[String]>) -> Vec<bool> {
+pub(super) fn columns(
+    table: TableName,
+    with_counters: bool,
+    fields: Option<&[String]>,
+) -> Vec<bool> {
     let slots = COUNTERS.end..column_of(PortField::saturated);
     let is_needed = |(index, name): (usize, &str)| {
-        let is_merged = MERGED.map(column_of).contains(&index) || (with_counters && index == column_of(MERGED_WITH_COUNTERS));
-        let is_named = fields.is_none_or(|names| is_merged || names.iter().any(|field| field == name));
+        let is_merged = MERGED.map(column_of).contains(&index)
+            || (with_counters && index == column_of(MERGED_WITH_COUNTERS));
+        let is_named =
+            fields.is_none_or(|names| is_merged || names.iter().any(|field| field == name));
         is_named && (with_counters || !COUNTERS.contains(&index)) && !slots.contains(&index)
     };
-    table.schema().columns.iter().enumerate().map(|(index, column)| is_needed((index, column.name))).collect()
+    table
+        .schema()
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(index, column)| is_needed((index, column.name)))
+        .collect()
 }
 
 /// Returns all rows of the ports of a row group that belong to one of the hosts, or are linked to one
@@ -75,7 +87,11 @@ pub(super) fn columns(table: TableName, with_counters: bool, fields: Option<&[St
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or is damaged.
-pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Result<Vec<Range<usize>>, StoreError> {
+pub(super) fn of_hosts(
+    file: &ArchiveFile,
+    group: usize,
+    hosts: &Hosts,
+) -> Result<Vec<Range<usize>>, StoreError> {
     // Most row groups have none of the names, which their dictionaries show.
     let mut has_host = false;
     for name in NAMES {
@@ -86,22 +102,49 @@ pub(super) fn of_hosts(file: &ArchiveFile, group: usize, hosts: &Hosts) -> Resul
         return Ok(Vec::new());
     }
     let is_read = |name: &str| NAMES.contains(&name) || name == "guid" || name == "port";
-    let columns: Vec<bool> = file.name().schema().columns.iter().map(|column| is_read(column.name)).collect();
+    let columns: Vec<bool> = file
+        .name()
+        .schema()
+        .columns
+        .iter()
+        .map(|column| is_read(column.name))
+        .collect();
     let table = file.read(group, &columns)?;
     let texts = NAMES.map(|name| table.texts(name).filter(|texts| !texts.ids.is_empty()));
-    let known = texts.map(|texts| texts.map(|texts| texts.list().iter().map(|name| hosts.contains_node(name)).collect::<Vec<_>>()));
+    let known = texts.map(|texts| {
+        texts.map(|texts| {
+            texts
+                .list()
+                .iter()
+                .map(|name| hosts.contains_node(name))
+                .collect::<Vec<_>>()
+        })
+    });
     let is_host = |row: usize| {
         texts.iter().zip(&known).any(|(texts, known)| {
-            let id = texts.and_then(|texts| texts.ids.get(row)).map(|id| id as usize);
-            known.as_ref().zip(id).is_some_and(|(known, id)| known.get(id).is_some_and(|is_host| *is_host))
+            let id = texts
+                .and_then(|texts| texts.ids.get(row))
+                .map(|id| id as usize);
+            known
+                .as_ref()
+                .zip(id)
+                .is_some_and(|(known, id)| known.get(id).is_some_and(|is_host| *is_host))
         })
     };
     let (guids, ports) = (table.texts("guid"), table.integers("port"));
-    let port = |row: usize| (guids.and_then(|guids| guids.ids.get(row)), ports.and_then(|ports| ports.get(row)));
+    let port = |row: usize| {
+        (
+            guids.and_then(|guids| guids.ids.get(row)),
+            ports.and_then(|ports| ports.get(row)),
+        )
+    };
     let mut ranges = Vec::new();
     let (mut start, mut is_selected) = (0, is_host(0));
     // Between two of these rows, all rows have the same port and the same names.
-    for row in changes(&table, column_of(PortField::port)).into_iter().chain([table.len()]) {
+    for row in changes(&table, column_of(PortField::port))
+        .into_iter()
+        .chain([table.len()])
+    {
         if row == table.len() || port(row) != port(row - 1) {
             if is_selected {
                 ranges.push(start..row);
@@ -120,7 +163,10 @@ impl PortRows {
             Column::Text(texts) => texts.list().iter().map(|text| text.parse().ok()).collect(),
             _ => Vec::new(),
         };
-        let counters: Vec<usize> = COUNTERS.clone().filter(|index| !table.column(*index).is_blank()).collect();
+        let counters: Vec<usize> = COUNTERS
+            .clone()
+            .filter(|index| !table.column(*index).is_blank())
+            .collect();
         let varied = varied(&table, &counters);
         let changes = changes(&table, column_of(PortField::port));
         // A column with a single value needs no update.
@@ -130,7 +176,15 @@ impl PortRows {
         };
         let fields = PortField::fixed().filter(is_varied).collect();
         let has_unknown = !table.column(table.schema().extra()).is_blank();
-        Self { fields, has_unknown, guids, counters, varied, changes, table }
+        Self {
+            fields,
+            has_unknown,
+            guids,
+            counters,
+            varied,
+            changes,
+            table,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -143,15 +197,22 @@ impl PortRows {
 
     /// Returns the key of a row, or `None` if its GUID is malformed.
     pub(super) fn key(&self, row: usize) -> Option<Key> {
-        let guid = self.id(PortField::guid, row).and_then(|id| *self.guids.get(id)?)?;
-        let port = self.integer(column_of(PortField::port), row).and_then(|port| port.try_into().ok());
+        let guid = self
+            .id(PortField::guid, row)
+            .and_then(|id| *self.guids.get(id)?)?;
+        let port = self
+            .integer(column_of(PortField::port), row)
+            .and_then(|port| port.try_into().ok());
         Some(Key::of_port(guid, PortNum(port.unwrap_or(0))))
     }
 
     /// Returns whether two rows belong to one port and one sampler.
     fn is_same_port(&self, a: usize, b: usize) -> bool {
         let port = |row| self.integer(column_of(PortField::port), row);
-        [PortField::guid, PortField::sampler].iter().all(|field| self.id(*field, a) == self.id(*field, b)) && port(a) == port(b)
+        [PortField::guid, PortField::sampler]
+            .iter()
+            .all(|field| self.id(*field, a) == self.id(*field, b))
+            && port(a) == port(b)
     }
 
     /// Returns the row as a line.
@@ -173,8 +234,15 @@ impl PortRows {
     /// Returns consecutive rows of one port and one sampler.
     pub(super) fn of_ports(&self) -> impl Iterator<Item = Range<usize>> {
         let is_other = |row: &usize| !self.is_same_port(row - 1, *row);
-        let starts = self.changes.iter().copied().filter(is_other).chain([self.len()]);
-        starts.scan(0, |start, end| Some(std::mem::replace(start, end)..end)).filter(|rows| !rows.is_empty())
+        let starts = self
+            .changes
+            .iter()
+            .copied()
+            .filter(is_other)
+            .chain([self.len()]);
+        starts
+            .scan(0, |start, end| Some(std::mem::replace(start, end)..end))
+            .filter(|rows| !rows.is_empty())
     }
 
     /// Returns whether the rows are one-minute means.
@@ -185,7 +253,10 @@ impl PortRows {
     /// Returns the times of all rows, or `None` if all rows have the same time.
     pub(super) fn times(&self) -> Option<&[u64]> {
         match self.table.column(column_of(PortField::ts)) {
-            Column::Integer(Integers::Each { values, present: None }) => Some(values),
+            Column::Integer(Integers::Each {
+                values,
+                present: None,
+            }) => Some(values),
             _ => None,
         }
     }
@@ -201,13 +272,22 @@ impl PortRows {
     }
 
     fn is_read(&self, name: &str) -> bool {
-        self.table.schema().index(name).is_some_and(|index| self.table.column(index).len() == self.table.len())
+        self.table
+            .schema()
+            .index(name)
+            .is_some_and(|index| self.table.column(index).len() == self.table.len())
     }
 
     /// Makes the record of a row from the record of a row with the same texts.
     pub(super) fn update<'a>(&'a self, port: &mut Port<'a>, row: usize) {
-        self.fields.iter().for_each(|field| port.set(*field, self.value(*field, row)));
-        let Some(varied) = self.varied.as_ref().filter(|_| port.counters.len() == self.counters.len()) else {
+        self.fields
+            .iter()
+            .for_each(|field| port.set(*field, self.value(*field, row)));
+        let Some(varied) = self
+            .varied
+            .as_ref()
+            .filter(|_| port.counters.len() == self.counters.len())
+        else {
             port.counters.clear();
             port.counters.extend(self.values(row));
             return;
@@ -236,8 +316,12 @@ impl PortRows {
         let value = move |index: &usize| {
             let name = self.table.schema().columns[*index].name;
             match self.table.column(*index) {
-                Column::Integer(integers) => integers.get(row).map(|value| (name, Value::One(value))),
-                Column::List(lists) => lists.get(row).map(|list| (name, Value::Many(list.to_vec()))),
+                Column::Integer(integers) => {
+                    integers.get(row).map(|value| (name, Value::One(value)))
+                }
+                Column::List(lists) => lists
+                    .get(row)
+                    .map(|list| (name, Value::Many(list.to_vec()))),
                 _ => None,
             }
         };
@@ -248,10 +332,13 @@ impl PortRows {
     fn value(&self, field: PortField, row: usize) -> FieldValue<'_> {
         let column = column_of(field);
         match self.table.column(column) {
-            Column::Integer(integers) => integers.get(row).map_or(FieldValue::Null, FieldValue::Integer),
-            Column::Float(values) => {
-                values.get(row).filter(|value| !value.is_nan()).map_or(FieldValue::Null, |value| FieldValue::Float(*value))
-            }
+            Column::Integer(integers) => integers
+                .get(row)
+                .map_or(FieldValue::Null, FieldValue::Integer),
+            Column::Float(values) => values
+                .get(row)
+                .filter(|value| !value.is_nan())
+                .map_or(FieldValue::Null, |value| FieldValue::Float(*value)),
             Column::Text(_) => match self.text(column, row) {
                 Some(text) if field.kind() == Some(Kind::Texts) => FieldValue::Texts(list(text)),
                 text => text.map_or(FieldValue::Null, |text| FieldValue::Text(text.into())),
@@ -277,14 +364,22 @@ impl PortRows {
     /// Returns the number of a text among the texts of its column.
     fn id(&self, field: PortField, row: usize) -> Option<usize> {
         match self.table.column(column_of(field)) {
-            Column::Text(texts) => texts.ids.get(row).filter(|id| *id != Texts::NONE).map(|id| id as usize),
+            Column::Text(texts) => texts
+                .ids
+                .get(row)
+                .filter(|id| *id != Texts::NONE)
+                .map(|id| id as usize),
             _ => None,
         }
     }
 }
 
 fn list(json: &str) -> Vec<Cow<'_, str>> {
-    serde_json::from_str::<Vec<String>>(json).unwrap_or_default().into_iter().map(Cow::Owned).collect()
+    serde_json::from_str::<Vec<String>>(json)
+        .unwrap_or_default()
+        .into_iter()
+        .map(Cow::Owned)
+        .collect()
 }
 
 /// Adds the numbers of fields that have no column.
@@ -294,13 +389,17 @@ fn add_unknown<'a>(extra: &'a str, port: &mut ReadPort<'a>) {
         #[serde(borrow, default)]
         fields: FxHashMap<&'a str, &'a RawValue>,
     }
-    let Ok(Extra { fields }) = serde_json::from_str(extra) else { return };
+    let Ok(Extra { fields }) = serde_json::from_str(extra) else {
+        return;
+    };
     let mut fields: Vec<_> = fields.into_iter().collect();
     fields.sort_unstable_by_key(|(name, _)| *name);
     for (name, raw) in fields {
         match (name, serde_json::from_str(raw.get())) {
             // The version that made the archive did not have the field.
-            (name, Ok(Value::One(value))) if let Some(field) = PortField::named(name) => port.set(field, FieldValue::Integer(value)),
+            (name, Ok(Value::One(value))) if let Some(field) = PortField::named(name) => {
+                port.set(field, FieldValue::Integer(value))
+            }
             (_, Ok(Value::Other) | Err(_)) => {}
             (_, Ok(value)) => port.counters.push((name, value)),
         }

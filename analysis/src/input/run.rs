@@ -60,22 +60,43 @@ impl<'a> Time<'a> {
     /// Returns the time of the data rates.
     fn of_data(lengths: Option<&'a Integers>) -> Self {
         match lengths {
-            Some(Integers::Each { values, present: None }) => Self::Each(values),
-            lengths => Self::Some { lengths, otherwise: None, values: None },
+            Some(Integers::Each {
+                values,
+                present: None,
+            }) => Self::Each(values),
+            lengths => Self::Some {
+                lengths,
+                otherwise: None,
+                values: None,
+            },
         }
     }
 
     /// Returns the time of the blocked share of some rows.
-    fn of_blocked(values: Option<&'a [f64]>, rows: Range<usize>, lengths: Option<&'a Integers>, otherwise: Option<&'a Integers>) -> Self {
-        let Some(values) = values else { return Self::None };
+    fn of_blocked(
+        values: Option<&'a [f64]>,
+        rows: Range<usize>,
+        lengths: Option<&'a Integers>,
+        otherwise: Option<&'a Integers>,
+    ) -> Self {
+        let Some(values) = values else {
+            return Self::None;
+        };
         let used = match lengths {
             None | Some(Integers::Same { value: None, .. }) => otherwise,
             Some(Integers::Same { value: Some(_), .. }) => None,
             lengths @ Some(Integers::Each { .. }) => lengths,
         };
         match used {
-            Some(Integers::Each { values: lengths, present: None }) if !any(&values[rows], |value| value.is_nan()) => Self::Each(lengths),
-            _ => Self::Some { lengths, otherwise, values: Some(values) },
+            Some(Integers::Each {
+                values: lengths,
+                present: None,
+            }) if !any(&values[rows], |value| value.is_nan()) => Self::Each(lengths),
+            _ => Self::Some {
+                lengths,
+                otherwise,
+                values: Some(values),
+            },
         }
     }
 
@@ -83,8 +104,16 @@ impl<'a> Time<'a> {
     fn described(self, ts: &[u64], rows: Range<usize>) -> Described {
         match self {
             Self::None => Described::NOTHING,
-            Self::Each(lengths) => Described::of(ts.iter().zip(&lengths[rows]).map(|(ts, length_ns)| (*ts, *length_ns))),
-            Self::Some { .. } => Described::of(ts.iter().zip(rows).map(|(ts, row)| (*ts, self.length_ns(row).unwrap_or(0)))),
+            Self::Each(lengths) => Described::of(
+                ts.iter()
+                    .zip(&lengths[rows])
+                    .map(|(ts, length_ns)| (*ts, *length_ns)),
+            ),
+            Self::Some { .. } => Described::of(
+                ts.iter()
+                    .zip(rows)
+                    .map(|(ts, row)| (*ts, self.length_ns(row).unwrap_or(0))),
+            ),
         }
     }
 
@@ -93,10 +122,15 @@ impl<'a> Time<'a> {
         match self {
             Self::None => None,
             Self::Each(lengths) => Some(lengths[row]),
-            Self::Some { values: Some(values), .. } if values[row].is_nan() => None,
-            Self::Some { lengths, otherwise, .. } => {
-                lengths.and_then(|lengths| lengths.get(row)).or_else(|| otherwise.and_then(|lengths| lengths.get(row)))
-            }
+            Self::Some {
+                values: Some(values),
+                ..
+            } if values[row].is_nan() => None,
+            Self::Some {
+                lengths, otherwise, ..
+            } => lengths
+                .and_then(|lengths| lengths.get(row))
+                .or_else(|| otherwise.and_then(|lengths| lengths.get(row))),
         }
     }
 }
@@ -113,23 +147,41 @@ struct Described {
 }
 
 impl Described {
-    const NOTHING: Self = Self { longest: 0, start: u64::MAX, end: 0 };
+    const NOTHING: Self = Self {
+        longest: 0,
+        start: u64::MAX,
+        end: 0,
+    };
 
     /// Joins the times of records, which are in the order of time. A record is the end and the length of
     /// its time. The length 0 means that it describes no time.
     fn of(records: impl Iterator<Item = (u64, u64)>) -> Self {
-        records.fold(Self::NOTHING, |Self { longest, start, end }, (ts, length_ns)| Self {
-            longest: longest.max(length_ns),
-            start: start.min(if length_ns > 0 { ts.saturating_sub(length_ns) } else { u64::MAX }),
-            end: if length_ns > 0 { ts } else { end },
-        })
+        records.fold(
+            Self::NOTHING,
+            |Self {
+                 longest,
+                 start,
+                 end,
+             },
+             (ts, length_ns)| Self {
+                longest: longest.max(length_ns),
+                start: start.min(if length_ns > 0 {
+                    ts.saturating_sub(length_ns)
+                } else {
+                    u64::MAX
+                }),
+                end: if length_ns > 0 { ts } else { end },
+            },
+        )
     }
 }
 
 /// Returns whether a condition is true for any value. It is computed for all values, which is faster
 /// than an end at the first one.
 fn any<T>(values: &[T], is_true: impl Fn(&T) -> bool) -> bool {
-    values.iter().fold(false, |found, value| found | is_true(value))
+    values
+        .iter()
+        .fold(false, |found, value| found | is_true(value))
 }
 
 /// What the merging needs to know about the records of a run.
@@ -149,18 +201,39 @@ impl<'a> Run<'a> {
     /// Returns the records of some rows, or `None` if they must be added one after the other. `port`
     /// is the record of the row before, and has the same texts. The run ends before the first row
     /// that is not within the selected time. Without rows, returns `None`.
-    pub(super) fn new(of: &'a PortRows, rows: Range<usize>, port: &'a Port<'a>, selection: &Selection) -> Option<(Self, Ends)> {
+    pub(super) fn new(
+        of: &'a PortRows,
+        rows: Range<usize>,
+        port: &'a Port<'a>,
+        selection: &Selection,
+    ) -> Option<(Self, Ends)> {
         let ts = of.times()?;
         // Counters close to the end of the time range can be the last ones before it.
-        let is_within = |ts: &u64| selection.contains(*ts) && !(selection.uses_counters && selection.is_near_end(*ts));
-        let within = rows.end.min(rows.start + ts[rows.clone()].partition_point(is_within));
+        let is_within = |ts: &u64| {
+            selection.contains(*ts) && !(selection.uses_counters && selection.is_near_end(*ts))
+        };
+        let within = rows
+            .end
+            .min(rows.start + ts[rows.clone()].partition_point(is_within));
         let rows = rows.start..within;
         if rows.is_empty() {
             return None;
         }
         let (lengths, blocked_ns) = (of.integers("dt_ns"), of.integers("xmit_blocked_dt_ns"));
-        let times = [Time::of_data(lengths), Time::of_blocked(of.floats("xmit_blocked"), rows.clone(), blocked_ns, lengths)];
-        let run = Self { of, rows, port, ts, slots: of.integers("slot"), rtt_ns: of.integers("rtt_ns"), blocked_ns, times };
+        let times = [
+            Time::of_data(lengths),
+            Time::of_blocked(of.floats("xmit_blocked"), rows.clone(), blocked_ns, lengths),
+        ];
+        let run = Self {
+            of,
+            rows,
+            port,
+            ts,
+            slots: of.integers("slot"),
+            rtt_ns: of.integers("rtt_ns"),
+            blocked_ns,
+            times,
+        };
         let ends = run.check(selection)?;
         Some((run, ends))
     }
@@ -171,10 +244,15 @@ impl<'a> Run<'a> {
         let all = |name: &str, most: f64| {
             // A NaN means that the record has no value. It is neither less nor more.
             let is_outside = |value: &f64| *value < 0.0 || *value > most;
-            of.floats(name).is_none_or(|values| !any(&values[rows.clone()], is_outside))
+            of.floats(name)
+                .is_none_or(|values| !any(&values[rows.clone()], is_outside))
         };
-        let is_measurable = ["xmit_gbps", "rcv_gbps"].into_iter().all(|name| all(name, limits::GBPS))
-            && ["xmit_utilization", "rcv_utilization"].into_iter().all(|name| all(name, limits::UTILIZATION))
+        let is_measurable = ["xmit_gbps", "rcv_gbps"]
+            .into_iter()
+            .all(|name| all(name, limits::GBPS))
+            && ["xmit_utilization", "rcv_utilization"]
+                .into_iter()
+                .all(|name| all(name, limits::UTILIZATION))
             && all("xmit_blocked", 1.0);
         if !is_measurable {
             return None;
@@ -187,16 +265,33 @@ impl<'a> Run<'a> {
             return None;
         }
         let described = self.times.map(|time| time.described(ts, rows.clone()));
-        let start = described.iter().map(|time| time.start).min().unwrap_or(u64::MAX);
-        if described.iter().any(|time| time.longest > limits::INTERVAL_NS) || start < selection.from {
+        let start = described
+            .iter()
+            .map(|time| time.start)
+            .min()
+            .unwrap_or(u64::MAX);
+        if described
+            .iter()
+            .any(|time| time.longest > limits::INTERVAL_NS)
+            || start < selection.from
+        {
             return None;
         }
         let covered = described.map(|time| time.end);
         let last = rows.end - 1;
-        let before = if last > rows.start { self.ts[last - 1] } else { port.ts };
+        let before = if last > rows.start {
+            self.ts[last - 1]
+        } else {
+            port.ts
+        };
         let last = (self.ts[last], self.slot(last));
         let end = covered[0].max(covered[1]);
-        Some(Ends { span: (start < end).then_some((start, end)), covered, before, last })
+        Some(Ends {
+            span: (start < end).then_some((start, end)),
+            covered,
+            before,
+            last,
+        })
     }
 
     /// Returns whether a record has the slot of the record before. Slot 0 means that the slot is not
@@ -208,11 +303,24 @@ impl<'a> Run<'a> {
             return true;
         }
         match self.slots {
-            Some(Integers::Each { values, present: None }) => {
-                let (some, before) = (&values[rows.start + 1..rows.end], &values[rows.start..rows.end - 1]);
-                some.iter().zip(before).fold(false, |found, (slot, before)| found | is_equal(*slot, *before))
+            Some(Integers::Each {
+                values,
+                present: None,
+            }) => {
+                let (some, before) = (
+                    &values[rows.start + 1..rows.end],
+                    &values[rows.start..rows.end - 1],
+                );
+                some.iter()
+                    .zip(before)
+                    .fold(false, |found, (slot, before)| {
+                        found | is_equal(*slot, *before)
+                    })
             }
-            _ => rows.clone().skip(1).any(|row| is_equal(self.slot(row), self.slot(row - 1))),
+            _ => rows
+                .clone()
+                .skip(1)
+                .any(|row| is_equal(self.slot(row), self.slot(row - 1))),
         }
     }
 
@@ -265,7 +373,10 @@ impl<'a> Run<'a> {
     /// Returns `dt_ns` and `xmit_blocked_dt_ns` of a record.
     pub fn lengths_ns(&self, row: usize) -> (Option<u64>, Option<u64>) {
         let of_blocked = self.blocked_ns.and_then(|lengths| lengths.get(row));
-        (self.times[MeasuredOver::Data as usize].length_ns(row), of_blocked)
+        (
+            self.times[MeasuredOver::Data as usize].length_ns(row),
+            of_blocked,
+        )
     }
 
     /// Returns the peer of the last record that has one.
@@ -273,14 +384,18 @@ impl<'a> Run<'a> {
         // The GUID is a text, so it is equal in all records.
         let guid = self.port.peer_guid?;
         let number = |row: usize| u8::try_from(self.of.integers("peer_port")?.get(row)?).ok();
-        self.rows().rev().find_map(number).map(|number| (guid, PortNum(number)))
+        self.rows()
+            .rev()
+            .find_map(number)
+            .map(|number| (guid, PortNum(number)))
     }
 
     /// Returns a record as [`Fold::add`](super::Fold::add) gets it.
     pub fn record(&self, row: usize) -> Port<'a> {
         let mut port = self.port.clone();
         self.of.update(&mut port, row);
-        let [data, blocked] = [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| self.time(row, over));
+        let [data, blocked] =
+            [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| self.time(row, over));
         (port.time, port.blocked_time) = (data, blocked);
         port
     }

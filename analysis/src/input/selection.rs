@@ -28,7 +28,12 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn new<F: Fold>(fold: &F, from: Option<u64>, to: Option<u64>, reach_ns: u64) -> Self {
+    pub(super) fn new<F: Fold>(
+        fold: &F,
+        from: Option<u64>,
+        to: Option<u64>,
+        reach_ns: u64,
+    ) -> Self {
         Self {
             from: from.unwrap_or(0),
             to: to.unwrap_or(u64::MAX),
@@ -91,6 +96,8 @@ impl Selection {
 
     /// Returns whether the fold can need one of the records between two times, inclusive.
     pub(super) fn needs_any(&self, kind: Type, first: u64, last: u64) -> bool {
-        self.needs(kind, first.max(self.from).min(last)) || self.needs(kind, first) || self.needs(kind, last)
+        self.needs(kind, first.max(self.from).min(last))
+            || self.needs(kind, first)
+            || self.needs(kind, last)
     }
 }

@@ -58,7 +58,11 @@ pub(super) struct Chunks(Vec<Option<Chunk>>);
 impl Chunks {
     /// Keeps a chunk and returns its number.
     pub(super) fn put(&mut self, chunk: Chunk) -> u32 {
-        let free = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
+        let free = self
+            .0
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(self.0.len());
         if free == self.0.len() {
             self.0.push(None);
         }
@@ -68,7 +72,10 @@ impl Chunks {
 
     /// Drops the chunks that contain only lines older than `before`.
     pub(super) fn free(&mut self, before: u64) {
-        self.0.iter_mut().filter(|chunk| chunk.as_ref().is_some_and(|chunk| chunk.latest < before)).for_each(|chunk| *chunk = None);
+        self.0
+            .iter_mut()
+            .filter(|chunk| chunk.as_ref().is_some_and(|chunk| chunk.latest < before))
+            .for_each(|chunk| *chunk = None);
     }
 
     fn source(&self, line: &LineRef) -> Option<(&Chunk, Source<'_>)> {
@@ -83,7 +90,13 @@ impl Chunks {
 
 impl<F: Fold> Shard<F> {
     pub(super) fn new(fold: F) -> Self {
-        Self { fold, waiting: Vec::new(), ports: FxHashMap::default(), bounds: Bounds::default(), counts: ShardCounts::default() }
+        Self {
+            fold,
+            waiting: Vec::new(),
+            ports: FxHashMap::default(),
+            bounds: Bounds::default(),
+            counts: ShardCounts::default(),
+        }
     }
 
     pub(super) fn put(&mut self, line: LineRef) {
@@ -91,7 +104,12 @@ impl<F: Fold> Shard<F> {
     }
 
     /// Folds all lines that are older than `before`. If `before` is `None`, folds all lines.
-    pub(super) fn fold_before(&mut self, before: Option<u64>, chunks: &Chunks, selection: &Selection) {
+    pub(super) fn fold_before(
+        &mut self,
+        before: Option<u64>,
+        chunks: &Chunks,
+        selection: &Selection,
+    ) {
         let is_ready = |line: &LineRef| before.is_none_or(|before| line.ts < before);
         let mut ready: Vec<LineRef> = self.waiting.extract_if(.., |line| is_ready(line)).collect();
         ready.sort_unstable_by_key(|line| (line.key, line.ts));
@@ -104,26 +122,53 @@ impl<F: Fold> Shard<F> {
 
     /// Folds the records that still wait for a record of another sampler.
     pub(super) fn finish(&mut self, selection: &Selection) {
-        let mut ports: Vec<(Key, PortState)> = std::mem::take(&mut self.ports).into_iter().collect();
+        let mut ports: Vec<(Key, PortState)> =
+            std::mem::take(&mut self.ports).into_iter().collect();
         ports.sort_unstable_by_key(|(key, _)| *key);
-        for (_, PortState { mut merge, mut edges }) in ports {
+        for (
+            _,
+            PortState {
+                mut merge,
+                mut edges,
+            },
+        ) in ports
+        {
             let Self { fold, counts, .. } = self;
             let ShardCounts { dropped, span, .. } = counts;
-            merge.finish(selection.uses_counters, dropped, &mut |record| put(fold, span, &mut edges, record, selection));
+            merge.finish(selection.uses_counters, dropped, &mut |record| {
+                put(fold, span, &mut edges, record, selection)
+            });
         }
     }
 
     /// Folds records of a port that are later than all of its records so far, and the last ones. Records
     /// that are not later are left out.
-    pub(super) fn continue_port(&mut self, key: Key, mut records: Vec<Record<'_>>, selection: &Selection) {
-        let Self { fold, ports, counts, .. } = self;
+    pub(super) fn continue_port(
+        &mut self,
+        key: Key,
+        mut records: Vec<Record<'_>>,
+        selection: &Selection,
+    ) {
+        let Self {
+            fold,
+            ports,
+            counts,
+            ..
+        } = self;
         let ShardCounts { dropped, span, .. } = counts;
         let PortState { merge, mut edges } = ports.remove(&key).unwrap_or_default();
         if let Some(last) = merge.last_ts() {
             records.retain(|record| !matches!(record, Record::Port(port) if port.ts <= last));
         }
         let merge = merge.borrowed(selection.uses_counters);
-        fold_sorted(records, merge, selection, dropped, fold, &mut |fold, record| put(fold, span, &mut edges, record, selection));
+        fold_sorted(
+            records,
+            merge,
+            selection,
+            dropped,
+            fold,
+            &mut |fold, record| put(fold, span, &mut edges, record, selection),
+        );
     }
 
     /// Returns whether a line waits that is older than `time`.
@@ -133,30 +178,55 @@ impl<F: Fold> Shard<F> {
 
     /// Folds rows of an archive, which are sorted by their keys, together with the lines of these
     /// keys.
-    pub(super) fn fold_runs(&mut self, runs: &[KeyRows], lines: &mut FxHashMap<Key, Vec<LineRef>>, chunks: &Chunks, selection: &Selection) {
+    pub(super) fn fold_runs(
+        &mut self,
+        runs: &[KeyRows],
+        lines: &mut FxHashMap<Key, Vec<LineRef>>,
+        chunks: &Chunks,
+        selection: &Selection,
+    ) {
         for of_key in runs.chunk_by(|a, b| a.key == b.key) {
             let key = of_key[0].key;
             let others = lines.remove(&key).unwrap_or_default();
             match of_key {
-                [run] if others.is_empty() && !selection.uses_every_query => self.fold_run(run, selection),
+                [run] if others.is_empty() && !selection.uses_every_query => {
+                    self.fold_run(run, selection)
+                }
                 _ => self.fold_mixed(of_key, others, chunks, selection),
             }
         }
     }
 
     /// Folds lines of one key.
-    pub(super) fn fold_lines(&mut self, lines: Vec<LineRef>, chunks: &Chunks, selection: &Selection) {
+    pub(super) fn fold_lines(
+        &mut self,
+        lines: Vec<LineRef>,
+        chunks: &Chunks,
+        selection: &Selection,
+    ) {
         self.fold_mixed(&[], lines, chunks, selection);
     }
 
     /// Folds the rows of one sampler, which are in the order of time.
     fn fold_run(&mut self, run: &KeyRows, selection: &Selection) {
-        let Self { fold, ports, counts, bounds, .. } = self;
-        let ShardCounts { dropped, span, invalid } = counts;
+        let Self {
+            fold,
+            ports,
+            counts,
+            bounds,
+            ..
+        } = self;
+        let ShardCounts {
+            dropped,
+            span,
+            invalid,
+        } = counts;
         // All rows of a run have the same port and sampler.
         let first = run.rows.clone().find_map(|row| run.of.record(row).ok());
         if let Some(Err(limit)) = first.map(|port| bounds.check(run.key, &Record::Port(port))) {
-            run.rows.clone().for_each(|row| add_invalid(invalid, run.file, row as u64 + 1, &limit));
+            run.rows
+                .clone()
+                .for_each(|row| add_invalid(invalid, run.file, row as u64 + 1, &limit));
             return;
         }
         let PortState { merge, edges } = ports.entry(run.key).or_default();
@@ -177,7 +247,11 @@ impl<F: Fold> Shard<F> {
                 && merge.is_only(&port.sampler)
                 && edges.is_past_start()
             {
-                let end = if row < change { change.min(run.rows.end) } else { row };
+                let end = if row < change {
+                    change.min(run.rows.end)
+                } else {
+                    row
+                };
                 if let Some((records, ends)) = Run::new(&run.of, row..end, port, selection) {
                     fold.add_run(&records);
                     if selection.is_range && selection.uses_counters {
@@ -201,7 +275,9 @@ impl<F: Fold> Shard<F> {
                 }
                 _ => {
                     change = run.of.next_change(row);
-                    run.of.record(row).map(|port| last = Some(Record::Port(port)))
+                    run.of
+                        .record(row)
+                        .map(|port| last = Some(Record::Port(port)))
                 }
             };
             if let Err(error) = updated {
@@ -216,20 +292,38 @@ impl<F: Fold> Shard<F> {
             }
             if let Some(record) = &mut last {
                 let source = Source::Row(&run.of, row);
-                merge.add(record, |_| source.line().into(), selection.uses_counters, dropped, &mut |record| {
-                    put(fold, span, edges, record, selection);
-                });
+                merge.add(
+                    record,
+                    |_| source.line().into(),
+                    selection.uses_counters,
+                    dropped,
+                    &mut |record| {
+                        put(fold, span, edges, record, selection);
+                    },
+                );
             }
         }
     }
 
-    fn fold_mixed(&mut self, runs: &[KeyRows], lines: Vec<LineRef>, chunks: &Chunks, selection: &Selection) {
+    fn fold_mixed(
+        &mut self,
+        runs: &[KeyRows],
+        lines: Vec<LineRef>,
+        chunks: &Chunks,
+        selection: &Selection,
+    ) {
         enum From<'r> {
             Row(&'r KeyRows, usize),
             Line(LineRef),
         }
-        let rows = runs.iter().flat_map(|run| run.rows.clone().map(move |row| (run.of.ts(row), From::Row(run, row))));
-        let mut all: Vec<(u64, From<'_>)> = rows.chain(lines.into_iter().map(|line| (line.ts, From::Line(line)))).collect();
+        let rows = runs.iter().flat_map(|run| {
+            run.rows
+                .clone()
+                .map(move |row| (run.of.ts(row), From::Row(run, row)))
+        });
+        let mut all: Vec<(u64, From<'_>)> = rows
+            .chain(lines.into_iter().map(|line| (line.ts, From::Line(line))))
+            .collect();
         all.sort_by_key(|(ts, _)| *ts);
         for at_once in all.chunk_by(|a, b| a.0 == b.0) {
             let mut records = Vec::with_capacity(at_once.len());
@@ -239,11 +333,20 @@ impl<F: Fold> Shard<F> {
                         Ok(port) => {
                             let record = Record::Port(port);
                             match self.bounds.check(run.key, &record) {
-                                Ok(()) => records.push((run.key, record, Source::Row(&run.of, *row))),
-                                Err(limit) => add_invalid(&mut self.counts.invalid, run.file, *row as u64 + 1, &limit),
+                                Ok(()) => {
+                                    records.push((run.key, record, Source::Row(&run.of, *row)))
+                                }
+                                Err(limit) => add_invalid(
+                                    &mut self.counts.invalid,
+                                    run.file,
+                                    *row as u64 + 1,
+                                    &limit,
+                                ),
                             }
                         }
-                        Err(error) => add_invalid(&mut self.counts.invalid, run.file, *row as u64 + 1, &error),
+                        Err(error) => {
+                            add_invalid(&mut self.counts.invalid, run.file, *row as u64 + 1, &error)
+                        }
                     },
                     From::Line(line) => records.extend(self.parse(line, chunks, selection)),
                 }
@@ -253,7 +356,12 @@ impl<F: Fold> Shard<F> {
     }
 
     /// Parses a line or row. A fault is counted.
-    fn parse<'c>(&mut self, line: &LineRef, chunks: &'c Chunks, selection: &Selection) -> Option<(Key, Record<'c>, Source<'c>)> {
+    fn parse<'c>(
+        &mut self,
+        line: &LineRef,
+        chunks: &'c Chunks,
+        selection: &Selection,
+    ) -> Option<(Key, Record<'c>, Source<'c>)> {
         let (chunk, source) = chunks.source(line)?;
         let is_brief = line.kind == Type::Port && !selection.uses_counters;
         let parsed = match source {
@@ -265,12 +373,22 @@ impl<F: Fold> Shard<F> {
             Ok(record) => match self.bounds.check(line.key, &record) {
                 Ok(()) => Some((line.key, record, source)),
                 Err(limit) => {
-                    add_invalid(&mut self.counts.invalid, chunk.file, chunk.number(line), &limit);
+                    add_invalid(
+                        &mut self.counts.invalid,
+                        chunk.file,
+                        chunk.number(line),
+                        &limit,
+                    );
                     None
                 }
             },
             Err(error) => {
-                add_invalid(&mut self.counts.invalid, chunk.file, chunk.number(line), &error);
+                add_invalid(
+                    &mut self.counts.invalid,
+                    chunk.file,
+                    chunk.number(line),
+                    &error,
+                );
                 None
             }
         }
@@ -279,27 +397,42 @@ impl<F: Fold> Shard<F> {
     /// Folds the lines of one key and one point in time.
     fn add(&mut self, lines: &[LineRef], chunks: &Chunks, selection: &Selection) {
         let mut records = Vec::with_capacity(lines.len());
-        lines.iter().for_each(|line| records.extend(self.parse(line, chunks, selection)));
+        lines
+            .iter()
+            .for_each(|line| records.extend(self.parse(line, chunks, selection)));
         self.add_records(records, selection);
     }
 
     /// Folds the records of one key and one point in time.
-    fn add_records(&mut self, mut records: Vec<(Key, Record<'_>, Source<'_>)>, selection: &Selection) {
+    fn add_records(
+        &mut self,
+        mut records: Vec<(Key, Record<'_>, Source<'_>)>,
+        selection: &Selection,
+    ) {
         if records.len() > 1 {
             // The result must not depend on the order of the input. The last record of a minute has the
             // time of their mean: the record counts.
-            records.sort_by_cached_key(|(_, record, source)| (identity(record), source.is_minute(), source.line()));
+            records.sort_by_cached_key(|(_, record, source)| {
+                (identity(record), source.is_minute(), source.line())
+            });
             let before = records.len();
             records.dedup_by(|(_, later, _), (_, earlier, _)| is_copy(earlier, later));
             self.counts.dropped.copies += (before - records.len()) as u64;
         }
-        let Self { fold, ports, counts, .. } = self;
+        let Self {
+            fold,
+            ports,
+            counts,
+            ..
+        } = self;
         let ShardCounts { dropped, span, .. } = counts;
         for (key, record, source) in records {
             match record {
                 Record::Port(port) if selection.uses_every_query => {
                     if selection.contains(port.ts) {
-                        let time = port.time.and_then(|time| time.within(selection.from, selection.to));
+                        let time = port
+                            .time
+                            .and_then(|time| time.within(selection.from, selection.to));
                         *span = joined(*span, time.map(|time| (time.from(), time.to())));
                         fold.add(&Record::Port(port));
                     }
@@ -307,9 +440,15 @@ impl<F: Fold> Shard<F> {
                 mut record @ Record::Port(_) => {
                     let PortState { merge, edges } = ports.entry(key).or_default();
                     let keep = |_: &_| source.line().into();
-                    merge.add(&mut record, keep, selection.uses_counters, dropped, &mut |record| {
-                        put(fold, span, edges, record, selection);
-                    });
+                    merge.add(
+                        &mut record,
+                        keep,
+                        selection.uses_counters,
+                        dropped,
+                        &mut |record| {
+                            put(fold, span, edges, record, selection);
+                        },
+                    );
                 }
                 record => fold.add(&record),
             }
@@ -318,7 +457,13 @@ impl<F: Fold> Shard<F> {
 }
 
 /// Cuts a record to the selected time and folds it.
-pub(super) fn put<F: Fold>(fold: &mut F, span: &mut Option<(u64, u64)>, edges: &mut Edges, record: &mut Record<'_>, selection: &Selection) {
+pub(super) fn put<F: Fold>(
+    fold: &mut F,
+    span: &mut Option<(u64, u64)>,
+    edges: &mut Edges,
+    record: &mut Record<'_>,
+    selection: &Selection,
+) {
     let mut add = |record: &mut Record<'_>| {
         let Record::Port(port) = &*record else { return };
         for time in [port.time, port.blocked_time].into_iter().flatten() {
@@ -351,12 +496,20 @@ pub(super) fn fold_sorted<'a, F: Fold>(
     records.dedup_by(|later, earlier| head(later).1 == head(earlier).1 && is_copy(earlier, later));
     for mut record in records {
         if let Record::Port(_) = record {
-            merge.add(&mut record, Port::clone, selection.uses_counters, dropped, &mut |record| put_record(fold, record));
+            merge.add(
+                &mut record,
+                Port::clone,
+                selection.uses_counters,
+                dropped,
+                &mut |record| put_record(fold, record),
+            );
         } else {
             fold.add(&record);
         }
     }
-    merge.finish(selection.uses_counters, dropped, &mut |record| put_record(fold, record));
+    merge.finish(selection.uses_counters, dropped, &mut |record| {
+        put_record(fold, record)
+    });
 }
 
 /// Returns type and time of a record.
@@ -390,7 +543,9 @@ pub(super) fn is_copy(a: &Record<'_>, b: &Record<'_>) -> bool {
 type Invalid = FxHashMap<usize, (u64, u64, String)>;
 
 fn add_invalid(invalid: &mut Invalid, file: usize, number: u64, error: &dyn std::fmt::Display) {
-    let (count, first, why) = invalid.entry(file).or_insert_with(|| (0, number, error.to_string()));
+    let (count, first, why) = invalid
+        .entry(file)
+        .or_insert_with(|| (0, number, error.to_string()));
     *count += 1;
     if number < *first {
         (*first, *why) = (number, error.to_string());

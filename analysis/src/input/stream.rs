@@ -91,7 +91,11 @@ pub(super) struct Stream {
 enum Source {
     Unopened,
     InOrder(Text),
-    Sorted { file: File, index: Vec<Entry>, next: usize },
+    Sorted {
+        file: File,
+        index: Vec<Entry>,
+        next: usize,
+    },
     Ended,
 }
 
@@ -117,7 +121,10 @@ impl Chunk {
         if self.rows.is_some() {
             return u64::from(line.start) + 1;
         }
-        match self.numbers.partition_point(|(start, _)| *start <= line.start) {
+        match self
+            .numbers
+            .partition_point(|(start, _)| *start <= line.start)
+        {
             0 => self.first_line + self.line_feeds_before(line.start as usize),
             after => u64::from(self.numbers[after - 1].1),
         }
@@ -128,7 +135,8 @@ impl Chunk {
     fn line_feeds_before(&self, end: usize) -> u64 {
         let count = |octets: &[u8]| memchr::memchr_iter(b'\n', octets).count() as u64;
         let before = self.line_feeds.get_or_init(|| {
-            let sum = |sum: &mut u64, block: &[u8]| Some(std::mem::replace(sum, *sum + count(block)));
+            let sum =
+                |sum: &mut u64, block: &[u8]| Some(std::mem::replace(sum, *sum + count(block)));
             self.bytes.chunks(Self::BLOCK).scan(0, sum).collect()
         });
         let block = end / Self::BLOCK;
@@ -171,14 +179,24 @@ impl Stream {
     }
 
     /// Reads whole lines. They have at least `size` octets, unless the file ends.
-    pub(super) fn read(&mut self, size: usize, selection: &Selection) -> io::Result<(Chunk, Vec<LineRef>)> {
+    pub(super) fn read(
+        &mut self,
+        size: usize,
+        selection: &Selection,
+    ) -> io::Result<(Chunk, Vec<LineRef>)> {
         if matches!(self.source, Source::Unopened) {
             self.open()?;
         }
-        let mut chunk = Chunk { file: self.file, first_line: self.tally.lines + 1, ..Chunk::default() };
+        let mut chunk = Chunk {
+            file: self.file,
+            first_line: self.tally.lines + 1,
+            ..Chunk::default()
+        };
         let is_last = match &mut self.source {
             Source::InOrder(_) => self.fill(size, &mut chunk.bytes)?,
-            Source::Sorted { file, index, next } => fill_sorted(file, index, next, size, &mut chunk)?,
+            Source::Sorted { file, index, next } => {
+                fill_sorted(file, index, next, size, &mut chunk)?
+            }
             Source::Unopened | Source::Ended => true,
         };
         let lines = self.index(&mut chunk, selection);
@@ -209,7 +227,11 @@ impl Stream {
             return Ok(());
         }
         let was_disordered = std::mem::take(&mut self.is_disordered);
-        let file = if files::is_compressed(&self.path)? { self.spool()? } else { File::open(&self.path)? };
+        let file = if files::is_compressed(&self.path)? {
+            self.spool()?
+        } else {
+            File::open(&self.path)?
+        };
         if !self.sort(file)? && !was_disordered {
             (self.source, self.tally) = (Source::Unopened, Tally::default());
             (self.high, self.reached_ns) = (self.first_ts, 0);
@@ -251,7 +273,9 @@ impl Stream {
                         high = high.max(head.ts);
                         index.push(Entry {
                             ts: head.ts,
-                            offset: offset + start as u64 + if start > 0 { self.skipped } else { 0 },
+                            offset: offset
+                                + start as u64
+                                + if start > 0 { self.skipped } else { 0 },
                             length: line.len() as u32,
                             number: u32::try_from(self.tally.lines).unwrap_or(u32::MAX),
                         });
@@ -267,7 +291,11 @@ impl Stream {
         index.sort_by_key(|entry| entry.ts);
         // A file without a line ends immediately.
         self.high = index.first().map_or(0, |entry| entry.ts);
-        self.source = Source::Sorted { file, index, next: 0 };
+        self.source = Source::Sorted {
+            file,
+            index,
+            next: 0,
+        };
         Ok(is_disordered)
     }
 
@@ -275,7 +303,9 @@ impl Stream {
     fn fill(&mut self, size: usize, bytes: &mut Vec<u8>) -> io::Result<bool> {
         /// If a line is too long, this number of its octets is kept for an error message.
         const KEPT: usize = 64;
-        let Source::InOrder(text) = &mut self.source else { return Ok(true) };
+        let Source::InOrder(text) = &mut self.source else {
+            return Ok(true);
+        };
         self.skipped = 0;
         bytes.clear();
         bytes.append(&mut self.rest);
@@ -325,9 +355,15 @@ impl Stream {
             }
             let start = (start + (trimmed.as_ptr() as usize - line.as_ptr() as usize)) as u32;
             let parsed = Head::of(trimmed).and_then(|head| {
-                let Some(kind) = head.kind else { return Ok(None) };
+                let Some(kind) = head.kind else {
+                    return Ok(None);
+                };
                 let is_needed = selection.needs(kind, head.ts);
-                let key = if is_needed { Some(Key::of(trimmed, kind)?) } else { None };
+                let key = if is_needed {
+                    Some(Key::of(trimmed, kind)?)
+                } else {
+                    None
+                };
                 Ok(Some((head.ts, kind, key)))
             });
             match parsed {
@@ -339,12 +375,26 @@ impl Stream {
                     }
                     if let Some(key) = key {
                         latest = latest.max(ts);
-                        lines.push(LineRef { ts, key, kind, chunk: 0, start, length: trimmed.len() as u32 });
+                        lines.push(LineRef {
+                            ts,
+                            key,
+                            kind,
+                            chunk: 0,
+                            start,
+                            length: trimmed.len() as u32,
+                        });
                     }
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    let number = chunk.number(&LineRef { ts: 0, key: Key::default(), kind: Type::Start, chunk: 0, start, length: 0 });
+                    let number = chunk.number(&LineRef {
+                        ts: 0,
+                        key: Key::default(),
+                        kind: Type::Start,
+                        chunk: 0,
+                        start,
+                        length: 0,
+                    });
                     self.tally.add_invalid(number, &error);
                 }
             }
@@ -357,7 +407,8 @@ impl Stream {
 impl Tally {
     pub(super) fn add_invalid(&mut self, number: u64, error: &serde_json::Error) {
         self.invalid += 1;
-        self.first_invalid.get_or_insert_with(|| (number, error.to_string()));
+        self.first_invalid
+            .get_or_insert_with(|| (number, error.to_string()));
     }
 }
 
@@ -370,18 +421,32 @@ pub(super) fn joined(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u6
 }
 
 /// Reads lines of a sorted file. Returns true after the last one.
-fn fill_sorted(file: &File, index: &[Entry], next: &mut usize, size: usize, chunk: &mut Chunk) -> io::Result<bool> {
+fn fill_sorted(
+    file: &File,
+    index: &[Entry],
+    next: &mut usize,
+    size: usize,
+    chunk: &mut Chunk,
+) -> io::Result<bool> {
     while *next < index.len() && chunk.bytes.len() < size {
         let first = index[*next];
         let mut end = first.offset;
         let start = chunk.bytes.len();
         // Adjacent lines are read at once.
-        while let Some(entry) = index.get(*next).filter(|entry| entry.offset == end && start + (end - first.offset) as usize <= size) {
-            chunk.numbers.push(((start + (entry.offset - first.offset) as usize) as u32, entry.number));
+        while let Some(entry) = index
+            .get(*next)
+            .filter(|entry| entry.offset == end && start + (end - first.offset) as usize <= size)
+        {
+            chunk.numbers.push((
+                (start + (entry.offset - first.offset) as usize) as u32,
+                entry.number,
+            ));
             end = entry.offset + u64::from(entry.length) + 1;
             *next += 1;
         }
-        chunk.bytes.resize(start + (end - 1 - first.offset) as usize, 0);
+        chunk
+            .bytes
+            .resize(start + (end - 1 - first.offset) as usize, 0);
         file.read_exact_at(&mut chunk.bytes[start..], first.offset)?;
         chunk.bytes.push(b'\n');
     }
@@ -391,7 +456,8 @@ fn fill_sorted(file: &File, index: &[Entry], next: &mut usize, size: usize, chun
 /// Calls `each` with the start and the text of each line.
 fn for_each_line(bytes: &[u8], mut each: impl FnMut(usize, &[u8])) {
     let mut start = 0;
-    let ends = memchr::memchr_iter(b'\n', bytes).chain((!bytes.is_empty() && !bytes.ends_with(b"\n")).then_some(bytes.len()));
+    let ends = memchr::memchr_iter(b'\n', bytes)
+        .chain((!bytes.is_empty() && !bytes.ends_with(b"\n")).then_some(bytes.len()));
     for end in ends {
         each(start, &bytes[start..end]);
         start = end + 1;

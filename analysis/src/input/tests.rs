@@ -60,28 +60,57 @@ fn files_are_merged_by_time_with_any_number_of_threads() {
     let text: String = (10..10 + count).map(port).collect();
     assert!(text.len() > 2 * CHUNK);
     let young = file(dir.path(), "a.jsonl", text.as_bytes());
-    let old = file(dir.path(), "b.jsonl.zst", &zstd::encode_all((port(1) + &port(2)).as_bytes(), 0).unwrap());
+    let old = file(
+        dir.path(),
+        "b.jsonl.zst",
+        &zstd::encode_all((port(1) + &port(2)).as_bytes(), 0).unwrap(),
+    );
     let inputs = Inputs::new(&[young, old]).unwrap();
     let all: Vec<u64> = [1, 2].into_iter().chain(10..10 + count).collect();
     for threads in [1, 3] {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
         let (times, summary) = pool.install(|| times(&inputs)).unwrap();
         assert!(times == all, "{threads} threads");
-        assert_eq!((summary.lines, summary.invalid, summary.span), (count + 2, 0, Some((1, 9 + count))));
+        assert_eq!(
+            (summary.lines, summary.invalid, summary.span),
+            (count + 2, 0, Some((1, 9 + count)))
+        );
     }
 }
 
 #[test]
 fn invalid_lines_are_counted_and_the_first_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let long = format!("{{\"type\":\"port\",\"x\":\"{}\"}}\n", "x".repeat(LINE + CHUNK));
-    let text = format!("{}\r\n\nnonsense\n{}{long}{}{{\"type\":\"po", port(1).trim_end(), port(2), port(3));
-    let later = "{\"type\":\"weather\",\"ts\":9}\n{\"type\":\"event\",\"ts\":8,\"not\":\"looked at\"}\n";
-    let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes()), file(dir.path(), "b", later.as_bytes())]).unwrap();
+    let long = format!(
+        "{{\"type\":\"port\",\"x\":\"{}\"}}\n",
+        "x".repeat(LINE + CHUNK)
+    );
+    let text = format!(
+        "{}\r\n\nnonsense\n{}{long}{}{{\"type\":\"po",
+        port(1).trim_end(),
+        port(2),
+        port(3)
+    );
+    let later =
+        "{\"type\":\"weather\",\"ts\":9}\n{\"type\":\"event\",\"ts\":8,\"not\":\"looked at\"}\n";
+    let inputs = Inputs::new(&[
+        file(dir.path(), "a", text.as_bytes()),
+        file(dir.path(), "b", later.as_bytes()),
+    ])
+    .unwrap();
     let (times, summary) = times(&inputs).unwrap();
-    assert_eq!((times, summary.lines, summary.invalid), (vec![1, 2, 3], 8, 3));
+    assert_eq!(
+        (times, summary.lines, summary.invalid),
+        (vec![1, 2, 3], 8, 3)
+    );
     let invalid = summary.first_invalid.unwrap();
-    assert!(invalid.file.ends_with("/a") && invalid.line == 3, "{invalid:?}");
+    assert!(
+        invalid.file.ends_with("/a") && invalid.line == 3,
+        "{invalid:?}"
+    );
 }
 
 /// Counts the names of samplers.
@@ -103,13 +132,24 @@ impl Fold for Names {
 #[test]
 fn records_of_more_samplers_than_the_limit_are_invalid() {
     let dir = tempfile::tempdir().unwrap();
-    let start = |name: usize| format!("{{\"type\":\"start\",\"ts\":{},\"sampler\":\"s{name}\",\"interval_ns\":1}}\n", name + 1);
+    let start = |name: usize| {
+        format!(
+            "{{\"type\":\"start\",\"ts\":{},\"sampler\":\"s{name}\",\"interval_ns\":1}}\n",
+            name + 1
+        )
+    };
     let text: String = (0..SAMPLERS + 500).map(start).chain([start(0)]).collect();
     let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
     let (names, summary) = read(&inputs, &Names::default()).unwrap();
     assert_eq!((names.0.len(), summary.invalid), (SAMPLERS, 500));
     let first = summary.first_invalid.unwrap();
-    assert_eq!((first.line, first.why), (SAMPLERS as u64 + 1, format!("the input has more than {SAMPLERS} names of samplers")));
+    assert_eq!(
+        (first.line, first.why),
+        (
+            SAMPLERS as u64 + 1,
+            format!("the input has more than {SAMPLERS} names of samplers")
+        )
+    );
 }
 
 #[test]
@@ -125,7 +165,10 @@ fn records_of_more_kinds_than_the_limit_are_invalid() {
     let text: String = (0..KINDS + 7).map(histogram).collect();
     let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
     let (_, summary) = read(&inputs, &Names::default()).unwrap();
-    assert_eq!((summary.invalid, summary.first_invalid.unwrap().why), (7, "the input has more than 16 kinds of devices".to_owned()));
+    assert_eq!(
+        (summary.invalid, summary.first_invalid.unwrap().why),
+        (7, "the input has more than 16 kinds of devices".to_owned())
+    );
 }
 
 #[test]
@@ -133,24 +176,42 @@ fn records_of_more_ports_than_the_limit_are_invalid() {
     let dir = tempfile::tempdir().unwrap();
     // All ports of a device are in one part, and each device has 256 ports.
     let part_of_first = (0..).filter(|guid: &u64| key::Key::of_device(*guid).shard() == 0);
-    let ports = part_of_first.take(PORTS / 256 + 2).flat_map(|guid| (0..256).map(move |port| (guid, port)));
+    let ports = part_of_first
+        .take(PORTS / 256 + 2)
+        .flat_map(|guid| (0..256).map(move |port| (guid, port)));
     let line = |(ts, (guid, port)): (usize, (u64, u16))| {
-        format!("{{\"type\":\"port\",\"ts\":{},\"guid\":\"0x{guid:016x}\",\"port\":{port}}}\n", ts + 1)
+        format!(
+            "{{\"type\":\"port\",\"ts\":{},\"guid\":\"0x{guid:016x}\",\"port\":{port}}}\n",
+            ts + 1
+        )
     };
     let text: String = ports.enumerate().map(line).collect();
     let inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
     let (times, summary) = times(&inputs).unwrap();
     assert_eq!((times.len(), summary.invalid), (PORTS, 512));
-    assert!(summary.first_invalid.unwrap().why.contains("65536 ports in a part of the fabric"));
+    assert!(
+        summary
+            .first_invalid
+            .unwrap()
+            .why
+            .contains("65536 ports in a part of the fabric")
+    );
 }
 
 #[test]
 fn number_of_an_invalid_line_is_exact_anywhere_in_a_chunk() {
     let dir = tempfile::tempdir().unwrap();
     for valid in [0, 1, 90, 91, 92, 3000] {
-        let text: String = (1..=valid).map(port).chain(["nonsense\n".to_owned(), port(9999), "more\n".to_owned()]).collect();
-        let (_, summary) = times(&Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap()).unwrap();
-        assert_eq!((summary.invalid, summary.first_invalid.unwrap().line), (2, valid + 1));
+        let text: String = (1..=valid)
+            .map(port)
+            .chain(["nonsense\n".to_owned(), port(9999), "more\n".to_owned()])
+            .collect();
+        let (_, summary) =
+            times(&Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap()).unwrap();
+        assert_eq!(
+            (summary.invalid, summary.first_invalid.unwrap().line),
+            (2, valid + 1)
+        );
     }
 }
 
@@ -162,31 +223,63 @@ fn time_range_selects_records_and_keeps_start_records() {
     let mut inputs = Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap();
     (inputs.from, inputs.to) = (Some(3), Some(4));
     let (times, summary) = times(&inputs).unwrap();
-    assert_eq!((times, summary.lines, summary.span), (vec![0, 3], 4, Some((3, 3))));
+    assert_eq!(
+        (times, summary.lines, summary.span),
+        (vec![0, 3], 4, Some((3, 3)))
+    );
 }
 
 #[test]
 fn patterns_expand_to_each_file_once() {
     let dir = tempfile::tempdir().unwrap();
-    let (a, b) = (file(dir.path(), "a.jsonl", b""), file(dir.path(), "b[1].jsonl", b""));
+    let (a, b) = (
+        file(dir.path(), "a.jsonl", b""),
+        file(dir.path(), "b[1].jsonl", b""),
+    );
     let all = dir.path().join("*.jsonl");
     assert_eq!(Inputs::new(&[b.clone(), all]).unwrap().files, [b, a]);
-    assert!(matches!(Inputs::new(&[dir.path().join("*.zst")]), Err(AnalysisError::NoFile { .. })));
-    assert!(matches!(Inputs::new(&[dir.path().join("[")]), Err(AnalysisError::Pattern { .. })));
+    assert!(matches!(
+        Inputs::new(&[dir.path().join("*.zst")]),
+        Err(AnalysisError::NoFile { .. })
+    ));
+    assert!(matches!(
+        Inputs::new(&[dir.path().join("[")]),
+        Err(AnalysisError::Pattern { .. })
+    ));
 }
 
 #[test]
 fn file_without_a_record_is_an_error_only_if_it_is_alone() {
     let dir = tempfile::tempdir().unwrap();
-    for (text, reason) in [("", "it is empty"), ("\n\n", "it is empty"), ("<html>\n", "first line: expected value")] {
+    for (text, reason) in [
+        ("", "it is empty"),
+        ("\n\n", "it is empty"),
+        ("<html>\n", "first line: expected value"),
+    ] {
         let empty = file(dir.path(), "b", text.as_bytes());
-        let error = times(&Inputs::new(std::slice::from_ref(&empty)).unwrap()).unwrap_err().to_string();
-        assert!(error.contains("/b: it has no record") && error.contains(reason), "{error}");
-        let (times, summary) = times(&Inputs::new(&[file(dir.path(), "a", port(1).as_bytes()), empty]).unwrap()).unwrap();
+        let error = times(&Inputs::new(std::slice::from_ref(&empty)).unwrap())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("/b: it has no record") && error.contains(reason),
+            "{error}"
+        );
+        let (times, summary) =
+            times(&Inputs::new(&[file(dir.path(), "a", port(1).as_bytes()), empty]).unwrap())
+                .unwrap();
         let warning = summary.incomplete[0].to_string();
-        assert!(times == [1] && warning.contains("/b: it has no record") && warning.contains(reason), "{warning}");
+        assert!(
+            times == [1] && warning.contains("/b: it has no record") && warning.contains(reason),
+            "{warning}"
+        );
     }
-    assert!(matches!(times(&Inputs { files: vec![dir.path().join("none")], ..Inputs::default() }), Err(AnalysisError::Read { .. })));
+    assert!(matches!(
+        times(&Inputs {
+            files: vec![dir.path().join("none")],
+            ..Inputs::default()
+        }),
+        Err(AnalysisError::Read { .. })
+    ));
 }
 
 #[test]
@@ -199,19 +292,43 @@ fn compressed_file_is_read_up_to_the_cut() {
         encoder.flush().unwrap();
     }
     let whole = encoder.finish().unwrap();
-    let (times, summary) = times(&Inputs::new(&[file(dir.path(), "a.zst", &whole[..whole.len() / 2])]).unwrap()).unwrap();
+    let (times, summary) =
+        times(&Inputs::new(&[file(dir.path(), "a.zst", &whole[..whole.len() / 2])]).unwrap())
+            .unwrap();
     assert!((100..1000).contains(&times.len()), "{}", times.len());
-    assert_eq!(summary.incomplete.iter().map(|file| &file.fault).collect::<Vec<_>>(), [&FileFault::Cut]);
+    assert_eq!(
+        summary
+            .incomplete
+            .iter()
+            .map(|file| &file.fault)
+            .collect::<Vec<_>>(),
+        [&FileFault::Cut]
+    );
     assert!(summary.invalid <= 1, "the last line may be torn");
 }
 
 #[test]
 fn long_line_in_a_file_out_of_order_is_skipped() {
     let dir = tempfile::tempdir().unwrap();
-    let long = format!("{{\"type\":\"port\",\"x\":\"{}\"}}\n", "x".repeat(LINE + CHUNK));
-    let text = [port(9 * SECOND), long, port(8 * SECOND), "nonsense\n".to_owned(), port(SECOND), port(2 * SECOND)].concat();
-    let (times, summary) = times(&Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap()).unwrap();
-    assert_eq!((times, summary.invalid), ([1, 2, 8, 9].map(|seconds| seconds * SECOND).to_vec(), 2));
+    let long = format!(
+        "{{\"type\":\"port\",\"x\":\"{}\"}}\n",
+        "x".repeat(LINE + CHUNK)
+    );
+    let text = [
+        port(9 * SECOND),
+        long,
+        port(8 * SECOND),
+        "nonsense\n".to_owned(),
+        port(SECOND),
+        port(2 * SECOND),
+    ]
+    .concat();
+    let (times, summary) =
+        times(&Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap()).unwrap();
+    assert_eq!(
+        (times, summary.invalid),
+        ([1, 2, 8, 9].map(|seconds| seconds * SECOND).to_vec(), 2)
+    );
     assert_eq!(summary.first_invalid.map(|invalid| invalid.line), Some(2));
 }
 
@@ -220,8 +337,15 @@ fn invalid_line_of_a_sorted_file_has_its_number() {
     let dir = tempfile::tempdir().unwrap();
     let wrong = port(5 * SECOND).replace("\"port\":1}", "\"port\":1,\"xmit_gbps\":-1}");
     let text = [port(9 * SECOND), port(SECOND), wrong, port(2 * SECOND)].concat();
-    let (times, summary) = times(&Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap()).unwrap();
-    assert_eq!((times.len(), summary.first_invalid.map(|invalid| invalid.line)), (3, Some(3)));
+    let (times, summary) =
+        times(&Inputs::new(&[file(dir.path(), "a", text.as_bytes())]).unwrap()).unwrap();
+    assert_eq!(
+        (
+            times.len(),
+            summary.first_invalid.map(|invalid| invalid.line)
+        ),
+        (3, Some(3))
+    );
 }
 
 /// Returns a record of a sampler for the interval before `ts`.
@@ -244,8 +368,15 @@ fn reading(sampler: &str, role: Option<&str>, (ts, dt_ns): (u64, u64), errors: u
 
 fn summary_of(files: &[String], from: Option<u64>, to: Option<u64>) -> (PortSummary, ReadSummary) {
     let dir = tempfile::tempdir().unwrap();
-    let files = files.iter().enumerate().map(|(number, text)| file(dir.path(), &number.to_string(), text.as_bytes()));
-    let inputs = Inputs { files: files.collect(), from, to };
+    let files = files
+        .iter()
+        .enumerate()
+        .map(|(number, text)| file(dir.path(), &number.to_string(), text.as_bytes()));
+    let inputs = Inputs {
+        files: files.collect(),
+        from,
+        to,
+    };
     let (ports, summary) = read(&inputs, &Ports::with_bins(1000)).unwrap();
     let ports: BTreeMap<PortKey, PortSummary> = ports.finish();
     (ports.into_values().next().unwrap(), summary)
@@ -253,23 +384,50 @@ fn summary_of(files: &[String], from: Option<u64>, to: Option<u64>) -> (PortSumm
 
 /// Octets, seconds blocked, errors.
 fn totals(port: &PortSummary) -> (f64, f64, u64) {
-    (port.all.xmit.octets(), port.all.blocked.mean().unwrap_or(0.0) * port.all.blocked.seconds(), port.error_sum())
+    (
+        port.all.xmit.octets(),
+        port.all.blocked.mean().unwrap_or(0.0) * port.all.blocked.seconds(),
+        port.error_sum(),
+    )
 }
 
-fn sequence(sampler: &str, role: Option<&str>, slots: std::ops::Range<u64>, late_ns: u64) -> Vec<String> {
+fn sequence(
+    sampler: &str,
+    role: Option<&str>,
+    slots: std::ops::Range<u64>,
+    late_ns: u64,
+) -> Vec<String> {
     let first = slots.start;
-    slots.map(|slot| reading(sampler, role, (slot * SECOND + late_ns, if slot == first { 0 } else { SECOND }), 10 * slot)).collect()
+    slots
+        .map(|slot| {
+            reading(
+                sampler,
+                role,
+                (
+                    slot * SECOND + late_ns,
+                    if slot == first { 0 } else { SECOND },
+                ),
+                10 * slot,
+            )
+        })
+        .collect()
 }
 
 #[test]
 fn change_of_the_plan_keeps_the_whole_recording() {
-    let (a, b) = (sequence("a", None, 100..110, 0).concat(), sequence("b", None, 110..120, 0).concat());
+    let (a, b) = (
+        sequence("a", None, 100..110, 0).concat(),
+        sequence("b", None, 110..120, 0).concat(),
+    );
     let again = sequence("a", None, 120..130, 0).concat();
     let files = [[a, again].concat(), b];
     let (port, summary) = summary_of(&files, None, None);
     // Each of three runs has nine intervals of a second; the counter grows by 10 a second.
     assert_eq!(totals(&port), (27e9, 13.5, 290));
-    assert_eq!((port.records, summary.copies, summary.covered), ((30, 30), 0, 0));
+    assert_eq!(
+        (port.records, summary.copies, summary.covered),
+        ((30, 30), 0, 0)
+    );
     assert_eq!(summary.span, Some((100 * SECOND, 129 * SECOND)));
 }
 
@@ -282,13 +440,23 @@ fn copies_count_once() {
     let (port, summary) = summary_of(&[lines.concat(), reversed, spaced], None, None);
     assert_eq!((port, summary.copies), (expected.clone(), 20));
     // A second process of the same sampler, slightly later.
-    let (port, summary) = summary_of(&[lines.concat(), sequence("a", None, 100..110, 1_000_000).concat()], None, None);
+    let (port, summary) = summary_of(
+        &[
+            lines.concat(),
+            sequence("a", None, 100..110, 1_000_000).concat(),
+        ],
+        None,
+        None,
+    );
     assert_eq!((port, summary.copies), (expected, 10));
 }
 
 #[test]
 fn secondary_fills_only_the_gaps_of_the_primary() {
-    let primary: String = sequence("a", None, 100..104, 0).into_iter().chain(sequence("a", None, 107..111, 0)).collect();
+    let primary: String = sequence("a", None, 100..104, 0)
+        .into_iter()
+        .chain(sequence("a", None, 107..111, 0))
+        .collect();
     let secondary = sequence("b", Some("secondary"), 100..111, SECOND / 2).concat();
     let (port, summary) = summary_of(&[primary.clone(), secondary.clone()], None, None);
     // From 100 to 110.5 s: the secondary has the time from 103 to 107 s, and the last half second.
@@ -309,23 +477,41 @@ fn octets_of_two_samplers_are_the_growth_of_the_counter() {
             let read = slot * SECOND + offset;
             let gbps = (octets(read) - octets(read - SECOND)) as f64 * 8.0 / 1e9;
             let late = slot * 37 % 7 * 10_000_000;
-            reading(sampler, role, (read + late, SECOND), 0).replace("\"xmit_gbps\":8.0", &format!("\"xmit_gbps\":{gbps}"))
+            reading(sampler, role, (read + late, SECOND), 0)
+                .replace("\"xmit_gbps\":8.0", &format!("\"xmit_gbps\":{gbps}"))
         };
         slots.map(record).collect()
     };
-    let (primary, secondary) = (sequence("a", None, 0, 101..120), sequence("b", Some("secondary"), SECOND / 2, 102..119));
+    let (primary, secondary) = (
+        sequence("a", None, 0, 101..120),
+        sequence("b", Some("secondary"), SECOND / 2, 102..119),
+    );
     let (port, _) = summary_of(&[primary, secondary], None, None);
     let grown = (octets(119 * SECOND) - octets(100 * SECOND)) as f64;
-    assert!((port.all.xmit.octets() / grown - 1.0).abs() < 1e-9, "{} instead of {grown}", port.all.xmit.octets());
+    assert!(
+        (port.all.xmit.octets() / grown - 1.0).abs() < 1e-9,
+        "{} instead of {grown}",
+        port.all.xmit.octets()
+    );
     assert_eq!(port.all.xmit.seconds(), 19.0);
 }
 
 #[test]
 fn overlapping_samplers_describe_each_moment_once() {
-    let files = [sequence("a", None, 100..110, 0).concat(), sequence("b", None, 105..115, SECOND / 4).concat()];
+    let files = [
+        sequence("a", None, 100..110, 0).concat(),
+        sequence("b", None, 105..115, SECOND / 4).concat(),
+    ];
     let (port, _) = summary_of(&files, None, None);
     assert_eq!(totals(&port), (14.25e9, 7.125, 140));
-    assert_eq!(port.errors.iter().flatten().filter(|change| change.is_lower_bound).count(), 0);
+    assert_eq!(
+        port.errors
+            .iter()
+            .flatten()
+            .filter(|change| change.is_lower_bound)
+            .count(),
+        0
+    );
 }
 
 #[test]
@@ -333,9 +519,19 @@ fn reading_that_began_before_another_sampler_ended_is_no_reset() {
     let slow = |line: String| line.replace("\"rtt_ns\":1000", "\"rtt_ns\":900000000");
     let a = sequence("a", None, 100..103, 0).concat();
     // Read before the last reading of `a`, replied after it.
-    let b = slow(reading("b", None, (102 * SECOND + 1000, 0), 1015)) + &reading("b", None, (103 * SECOND, 999_999_000), 1030);
+    let b = slow(reading("b", None, (102 * SECOND + 1000, 0), 1015))
+        + &reading("b", None, (103 * SECOND, 999_999_000), 1030);
     let (port, _) = summary_of(&[a, b], None, None);
-    assert_eq!((port.error_sum(), port.errors.iter().flatten().any(|change| change.is_lower_bound)), (30, false));
+    assert_eq!(
+        (
+            port.error_sum(),
+            port.errors
+                .iter()
+                .flatten()
+                .any(|change| change.is_lower_bound)
+        ),
+        (30, false)
+    );
 }
 
 proptest! {
@@ -414,10 +610,20 @@ fn counter_at_an_edge_is_interpolated_and_a_reset_counts_where_it_was_read() {
     let text = [line(100, 10), line(101, 20), line(102, 4), line(103, 6)].concat();
     let errors = |from, to| {
         let (port, _) = summary_of(std::slice::from_ref(&text), Some(from), Some(to));
-        (port.error_sum(), port.errors.iter().flatten().any(|change| change.is_lower_bound))
+        (
+            port.error_sum(),
+            port.errors
+                .iter()
+                .flatten()
+                .any(|change| change.is_lower_bound),
+        )
     };
     let half = SECOND / 2;
     assert_eq!(errors(100 * SECOND + half, 101 * SECOND + 1), (5, false));
-    assert_eq!(errors(101 * SECOND + half, 103 * SECOND + 1), (6, true), "0 to 4 after the reset, and 4 to 6");
+    assert_eq!(
+        errors(101 * SECOND + half, 103 * SECOND + 1),
+        (6, true),
+        "0 to 4 after the reset, and 4 to 6"
+    );
     assert_eq!(errors(100 * SECOND, 101 * SECOND + half), (10, false));
 }

@@ -23,8 +23,12 @@ pub(super) fn changes(table: &Table, port: usize) -> Vec<usize> {
     let mut changes = Vec::new();
     for index in 0..table.schema().columns.len() {
         match table.column(index) {
-            Column::Text(texts) => changes.extend(texts.ids.runs().skip(1).map(|(rows, _)| rows.start)),
-            Column::Integer(Integers::Each { values, .. }) if index == port => add_changes(values, &mut changes),
+            Column::Text(texts) => {
+                changes.extend(texts.ids.runs().skip(1).map(|(rows, _)| rows.start))
+            }
+            Column::Integer(Integers::Each { values, .. }) if index == port => {
+                add_changes(values, &mut changes)
+            }
             _ => {}
         }
     }

@@ -26,10 +26,18 @@ impl Imbalance {
             return Self::default();
         }
         let mean = sum / count;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+        let variance = values
+            .iter()
+            .map(|value| (value - mean).powi(2))
+            .sum::<f64>()
+            / count;
         // The values are sorted. So the mean difference of all pairs can be computed as a sum over
         // the ranks.
-        let ranked = values.iter().zip(1_u32..).map(|(value, rank)| (2.0 * f64::from(rank) - count - 1.0) * value).sum::<f64>();
+        let ranked = values
+            .iter()
+            .zip(1_u32..)
+            .map(|(value, rank)| (2.0 * f64::from(rank) - count - 1.0) * value)
+            .sum::<f64>();
         Self {
             max_to_mean: values.last().map(|most| most / mean),
             variation: Some(variance.sqrt() / mean),
@@ -44,11 +52,30 @@ mod tests {
 
     #[test]
     fn equal_values_are_balanced_and_one_sender_is_not() {
-        assert_eq!(Imbalance::of([3.0; 4]), Imbalance { max_to_mean: Some(1.0), variation: Some(0.0), gini: Some(0.0) });
+        assert_eq!(
+            Imbalance::of([3.0; 4]),
+            Imbalance {
+                max_to_mean: Some(1.0),
+                variation: Some(0.0),
+                gini: Some(0.0)
+            }
+        );
         let one = Imbalance::of([0.0, 0.0, 0.0, 8.0]);
-        assert_eq!(one, Imbalance { max_to_mean: Some(4.0), variation: Some(3_f64.sqrt()), gini: Some(0.75) });
+        assert_eq!(
+            one,
+            Imbalance {
+                max_to_mean: Some(4.0),
+                variation: Some(3_f64.sqrt()),
+                gini: Some(0.75)
+            }
+        );
         // Pairs differ by 1, 2, 1 of a mean of 2: the Gini coefficient is 8 / (2 * 9 * 2).
-        assert_eq!(Imbalance::of([3.0, 1.0, 2.0]).gini.map(|gini| (gini * 9.0).round()), Some(2.0));
+        assert_eq!(
+            Imbalance::of([3.0, 1.0, 2.0])
+                .gini
+                .map(|gini| (gini * 9.0).round()),
+            Some(2.0)
+        );
         assert_eq!(Imbalance::of([0.0, 0.0]), Imbalance::default());
         assert_eq!(Imbalance::of([]), Imbalance::default());
     }

@@ -192,19 +192,31 @@ impl Known {
     /// Returns `None` if both are known for the whole time.
     pub fn of(octets: f64, blocked: impl Into<Option<f64>>, whole: f64) -> Option<Self> {
         let blocked = blocked.into();
-        (octets.min(blocked.unwrap_or(whole)) < 0.999 * whole).then_some(Self { octets, blocked, whole })
+        (octets.min(blocked.unwrap_or(whole)) < 0.999 * whole).then_some(Self {
+            octets,
+            blocked,
+            whole,
+        })
     }
 }
 
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { octets, blocked, whole } = self;
+        let Self {
+            octets,
+            blocked,
+            whole,
+        } = self;
         write!(f, "octets are known for {octets:.1} s")?;
         if let Some(blocked) = blocked.filter(|blocked| *blocked > 0.0) {
             write!(f, " and blocked time for {blocked:.1} s")?;
         }
         write!(f, " of {whole:.1} s")?;
-        if *blocked == Some(0.0) { f.write_str(", blocked time is not known") } else { Ok(()) }
+        if *blocked == Some(0.0) {
+            f.write_str(", blocked time is not known")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -232,25 +244,48 @@ impl Job {
     pub fn of(ports: &BTreeMap<PortKey, PortSummary>, hosts: &Hosts) -> Self {
         let ports = with_equal_bins(ports);
         let selected: BTreeSet<String> = hosts.iter().map(str::to_lowercase).collect();
-        let is_own = |host: &str| selected.contains(&host.to_lowercase()) || hosts.contains_node(host);
-        let (own, others): (Vec<_>, Vec<_>) = host_ports(&ports).into_iter().partition(|port| is_own(port.host));
+        let is_own =
+            |host: &str| selected.contains(&host.to_lowercase()) || hosts.contains_node(host);
+        let (own, others): (Vec<_>, Vec<_>) = host_ports(&ports)
+            .into_iter()
+            .partition(|port| is_own(port.host));
         let nodes = nodes(&own);
         let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
         let leaves = leaves(&ports, &own, &others);
         let steps = steps(&own);
         let sum = |value: fn(&Node) -> f64| nodes.iter().map(value).sum::<f64>();
         Self {
-            missing: hosts.iter().filter(|name| !found.contains(&name.to_lowercase())).map(str::to_owned).collect(),
-            recorded_seconds: ports.values().map(|port| port.seconds()).fold(0.0, f64::max),
+            missing: hosts
+                .iter()
+                .filter(|name| !found.contains(&name.to_lowercase()))
+                .map(str::to_owned)
+                .collect(),
+            recorded_seconds: ports
+                .values()
+                .map(|port| port.seconds())
+                .fold(0.0, f64::max),
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
             blocked_ns_per_byte: blocked_ns_per_byte(
-                (sum(|node| node.blocked_seconds), sum(|node| node.blocked_covered_seconds)),
-                (sum(|node| node.injected_bytes), sum(|node| node.sent_seconds)),
+                (
+                    sum(|node| node.blocked_seconds),
+                    sum(|node| node.blocked_covered_seconds),
+                ),
+                (
+                    sum(|node| node.injected_bytes),
+                    sum(|node| node.sent_seconds),
+                ),
             ),
-            step_ns: own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1_000_000_000),
+            step_ns: own
+                .iter()
+                .filter_map(|port| port.bins())
+                .map(TimeBins::width_ns)
+                .max()
+                .unwrap_or(1_000_000_000),
             into: into(&own, &steps),
             steps,
-            stays: leaves.iter().fold(LocalTraffic::default(), LocalTraffic::plus),
+            stays: leaves
+                .iter()
+                .fold(LocalTraffic::default(), LocalTraffic::plus),
             uplinks: uplinks(&ports, &leaves),
             nodes,
             leaves,
@@ -270,13 +305,19 @@ impl Job {
 /// recorded switch port.
 fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
     let mut found = Vec::new();
-    let recorded = ports.values().filter_map(|port| port.carried.span()).reduce(both).unwrap_or_default();
+    let recorded = ports
+        .values()
+        .filter_map(|port| port.carried.span())
+        .reduce(both)
+        .unwrap_or_default();
     for (key, port) in ports {
         let peer = port.peer.and_then(|peer| ports.get(&peer));
         if port.kind == Some(NodeKind::Hca) {
             let switch = peer.filter(|peer| peer.peer == Some(*key));
             let leaf = port.peer.map(|(guid, _)| guid);
-            let total = port.carried.total_with(switch.map(|switch| &switch.carried), recorded);
+            let total = port
+                .carried
+                .total_with(switch.map(|switch| &switch.carried), recorded);
             found.push(HostPort {
                 key: *key,
                 host: host_of(&port.node),
@@ -306,9 +347,20 @@ fn host_ports(ports: &BTreeMap<PortKey, PortSummary>) -> Vec<HostPort<'_>> {
 /// the input has the file of only one sampler. Such a peer is an HCA port if its number is 1 or 2,
 /// and no recorded port has another port of the same GUID as its peer.
 fn is_leaf_port(ports: &BTreeMap<PortKey, PortSummary>, port: &PortSummary) -> bool {
-    let Some((guid, number)) = port.peer else { return false };
-    let is_known = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX))).next().is_some();
-    let has_another = || ports.values().any(|other| other.peer.is_some_and(|(of, other)| of == guid && other != number));
+    let Some((guid, number)) = port.peer else {
+        return false;
+    };
+    let is_known = ports
+        .range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)))
+        .next()
+        .is_some();
+    let has_another = || {
+        ports.values().any(|other| {
+            other
+                .peer
+                .is_some_and(|(of, other)| of == guid && other != number)
+        })
+    };
     !is_known && number.0 <= HCA_PORTS && !has_another()
 }
 
@@ -319,20 +371,34 @@ impl<'a> HostPort<'a> {
 
     /// Returns the names of the switch port and of the host.
     fn link(&self) -> String {
-        self.leaf_port.as_ref().map_or_else(|| self.host.to_owned(), |leaf| format!("{leaf} to {}", self.host))
+        self.leaf_port.as_ref().map_or_else(
+            || self.host.to_owned(),
+            |leaf| format!("{leaf} to {}", self.host),
+        )
     }
 
     /// Returns the injected Gb/s, the ejected Gb/s and the blocked share of a step.
     fn at(&self, number: u64) -> Rates {
-        let (hca, switch) = (self.hca.and_then(|port| port.bins.get(number)), self.switch.and_then(|port| port.bins.get(number)));
-        let injected = hca.and_then(|bin| bin.xmit.mean()).or_else(|| switch?.rcv.mean());
-        let ejected = hca.and_then(|bin| bin.rcv.mean()).or_else(|| switch?.xmit.mean());
+        let (hca, switch) = (
+            self.hca.and_then(|port| port.bins.get(number)),
+            self.switch.and_then(|port| port.bins.get(number)),
+        );
+        let injected = hca
+            .and_then(|bin| bin.xmit.mean())
+            .or_else(|| switch?.rcv.mean());
+        let ejected = hca
+            .and_then(|bin| bin.rcv.mean())
+            .or_else(|| switch?.xmit.mean());
         (injected, ejected, hca.and_then(|bin| bin.blocked.mean()))
     }
 
     /// Returns the values of [`at`](Self::at), or 0 if the link was down: it carried nothing.
     fn known_at(&self, number: u64) -> Rates {
-        let is_down = [self.hca, self.switch].into_iter().flatten().filter_map(|port| port.bins.get(number)).any(|bin| bin.has_down);
+        let is_down = [self.hca, self.switch]
+            .into_iter()
+            .flatten()
+            .filter_map(|port| port.bins.get(number))
+            .any(|bin| bin.has_down);
         let or_none = |value: Option<f64>| value.or_else(|| is_down.then_some(0.0));
         let (injected, ejected, blocked) = self.at(number);
         (or_none(injected), or_none(ejected), or_none(blocked))
@@ -341,13 +407,20 @@ impl<'a> HostPort<'a> {
 
 fn nodes(own: &[HostPort<'_>]) -> Vec<Node> {
     let mut by_host: BTreeMap<&str, Vec<&HostPort<'_>>> = BTreeMap::new();
-    own.iter().for_each(|port| by_host.entry(port.host).or_default().push(port));
+    own.iter()
+        .for_each(|port| by_host.entry(port.host).or_default().push(port));
     let node = |(host, ports): (&str, Vec<&HostPort<'_>>)| {
-        let blocked: Vec<Mean> =
-            ports.iter().filter_map(|port| Some(port.hca?.all.blocked)).filter(|blocked| blocked.mean().is_some()).collect();
+        let blocked: Vec<Mean> = ports
+            .iter()
+            .filter_map(|port| Some(port.hca?.all.blocked))
+            .filter(|blocked| blocked.mean().is_some())
+            .collect();
         let mut total = Flow::default();
         ports.iter().for_each(|port| total.add(port.total));
-        let (of_ports, means) = (ports.len() as f64, blocked.iter().filter_map(Mean::mean).collect::<Vec<f64>>());
+        let (of_ports, means) = (
+            ports.len() as f64,
+            blocked.iter().filter_map(Mean::mean).collect::<Vec<f64>>(),
+        );
         Node {
             host: host.to_owned(),
             ports: ports.len(),
@@ -369,15 +442,25 @@ fn mean(values: &[f64]) -> Option<f64> {
 }
 
 fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
-    let numbers: BTreeSet<u64> =
-        own.iter().flat_map(|port| [port.hca, port.switch]).flatten().flat_map(|port| port.bins.iter().map(|bin| bin.0)).collect();
-    let width = own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1);
+    let numbers: BTreeSet<u64> = own
+        .iter()
+        .flat_map(|port| [port.hca, port.switch])
+        .flatten()
+        .flat_map(|port| port.bins.iter().map(|bin| bin.0))
+        .collect();
+    let width = own
+        .iter()
+        .filter_map(|port| port.bins())
+        .map(TimeBins::width_ns)
+        .max()
+        .unwrap_or(1);
     let step = |number: u64| {
         let all: Vec<_> = own.iter().map(|port| port.known_at(number)).collect();
         let blocked: Vec<f64> = all.iter().filter_map(|(_, _, blocked)| *blocked).collect();
         let added = |of: fn(&Rates) -> Option<f64>| {
             let mut joined = Joined::default();
-            all.iter().for_each(|rates| joined.add(of(rates).into(), |a, b| a + b));
+            all.iter()
+                .for_each(|rates| joined.add(of(rates).into(), |a, b| a + b));
             joined
         };
         let (injected, ejected) = (added(|rates| rates.0), added(|rates| rates.1));
@@ -393,23 +476,37 @@ fn steps(own: &[HostPort<'_>]) -> Vec<Step> {
         }
     };
     // The first slot has no rates. A step without any value is left out.
-    let has_values = |number: &u64| own.iter().any(|port| port.at(*number) != (None, None, None));
+    let has_values = |number: &u64| {
+        own.iter()
+            .any(|port| port.at(*number) != (None, None, None))
+    };
     numbers.into_iter().filter(has_values).map(step).collect()
 }
 
 /// Returns the blocked time per octet that was sent, in nanoseconds: the ratio of waiting time to
 /// data, as in Aguilar's thesis (2015). Both come with the time in which they are known: the rest of
 /// the time counts as like this time. `None` without traffic, and if the blocked time is not known.
-fn blocked_ns_per_byte((blocked_seconds, blocked_covered): (f64, f64), (injected_bytes, covered): (f64, f64)) -> Option<f64> {
+fn blocked_ns_per_byte(
+    (blocked_seconds, blocked_covered): (f64, f64),
+    (injected_bytes, covered): (f64, f64),
+) -> Option<f64> {
     let is_known = injected_bytes > 0.0 && blocked_covered > 0.0 && covered > 0.0;
     is_known.then(|| blocked_seconds / blocked_covered * covered * 1e9 / injected_bytes)
 }
 
 /// Returns the data rates into the nodes by switch port.
 fn into(own: &[HostPort<'_>], steps: &[Step]) -> Vec<PortRate> {
-    let width = own.iter().filter_map(|port| port.bins()).map(TimeBins::width_ns).max().unwrap_or(1);
+    let width = own
+        .iter()
+        .filter_map(|port| port.bins())
+        .map(TimeBins::width_ns)
+        .max()
+        .unwrap_or(1);
     let rate = |port: &HostPort<'_>| {
-        let cells: Vec<Cell> = steps.iter().map(|step| port.known_at(step.ts / width).1.into()).collect();
+        let cells: Vec<Cell> = steps
+            .iter()
+            .map(|step| port.known_at(step.ts / width).1.into())
+            .collect();
         PortRate::new(port.link(), &cells)
     };
     let mut rates: Vec<_> = own.iter().map(rate).collect();
@@ -418,7 +515,10 @@ fn into(own: &[HostPort<'_>], steps: &[Step]) -> Vec<PortRate> {
 }
 
 /// Returns the ports of a switch that lead to other switches.
-fn up_ports(ports: &BTreeMap<PortKey, PortSummary>, guid: Guid) -> impl Iterator<Item = (&PortKey, &PortSummary)> {
+fn up_ports(
+    ports: &BTreeMap<PortKey, PortSummary>,
+    guid: Guid,
+) -> impl Iterator<Item = (&PortKey, &PortSummary)> {
     let of_switch = ports.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)));
     let is_up = |port: &PortSummary| match port.peer.and_then(|peer| ports.get(&peer)) {
         Some(peer) => peer.kind == Some(NodeKind::Switch),
@@ -427,19 +527,32 @@ fn up_ports(ports: &BTreeMap<PortKey, PortSummary>, guid: Guid) -> impl Iterator
     of_switch.filter(move |(_, port)| port.kind == Some(NodeKind::Switch) && is_up(port))
 }
 
-fn leaves(ports: &BTreeMap<PortKey, PortSummary>, own: &[HostPort<'_>], others: &[HostPort<'_>]) -> Vec<Leaf> {
+fn leaves(
+    ports: &BTreeMap<PortKey, PortSummary>,
+    own: &[HostPort<'_>],
+    others: &[HostPort<'_>],
+) -> Vec<Leaf> {
     let guids: BTreeSet<Guid> = own.iter().filter_map(|port| port.leaf).collect();
     let leaf = |guid: Guid| {
         let here = |all: &'_ [HostPort<'_>]| {
             let here: Vec<_> = all.iter().filter(|port| port.leaf == Some(guid)).collect();
-            let sum = |value: fn(&HostPort<'_>) -> f64| here.iter().map(|port| value(port)).sum::<f64>();
-            (here.len(), sum(|port| port.total.sent()), sum(|port| port.total.received()))
+            let sum =
+                |value: fn(&HostPort<'_>) -> f64| here.iter().map(|port| value(port)).sum::<f64>();
+            (
+                here.len(),
+                sum(|port| port.total.sent()),
+                sum(|port| port.total.received()),
+            )
         };
-        let ((job_ports, injected, ejected), (other_ports, other_injected, other_ejected)) = (here(own), here(others));
-        let name = own.iter().filter(|port| port.leaf == Some(guid)).find_map(|port| match (port.switch, port.hca) {
-            (Some(switch), _) => Some(switch.node.to_string()),
-            (None, hca) => hca.map(|hca| hca.peer_name.to_string()),
-        });
+        let ((job_ports, injected, ejected), (other_ports, other_injected, other_ejected)) =
+            (here(own), here(others));
+        let name = own
+            .iter()
+            .filter(|port| port.leaf == Some(guid))
+            .find_map(|port| match (port.switch, port.hca) {
+                (Some(switch), _) => Some(switch.node.to_string()),
+                (None, hca) => hca.map(|hca| hca.peer_name.to_string()),
+            });
         Leaf {
             guid,
             name: name.unwrap_or_default(),
@@ -449,7 +562,9 @@ fn leaves(ports: &BTreeMap<PortKey, PortSummary>, own: &[HostPort<'_>], others: 
             ejected_bytes: ejected,
             all_injected_bytes: injected + other_injected,
             all_ejected_bytes: ejected + other_ejected,
-            up_bytes: up_ports(ports, guid).map(|(_, port)| port.carried.total().sent()).sum(),
+            up_bytes: up_ports(ports, guid)
+                .map(|(_, port)| port.carried.total().sent())
+                .sum(),
         }
     };
     guids.into_iter().map(leaf).collect()
@@ -459,7 +574,11 @@ impl LocalTraffic {
     /// Adds the traffic of a leaf switch.
     fn plus(self, leaf: &Leaf) -> Self {
         let all_local = (leaf.all_injected_bytes - leaf.up_bytes).max(0.0);
-        let share = if leaf.all_injected_bytes > 0.0 { all_local / leaf.all_injected_bytes } else { 0.0 };
+        let share = if leaf.all_injected_bytes > 0.0 {
+            all_local / leaf.all_injected_bytes
+        } else {
+            0.0
+        };
         Self {
             injected_bytes: self.injected_bytes + leaf.injected_bytes,
             least_bytes: self.least_bytes + (leaf.injected_bytes - leaf.up_bytes).max(0.0),
@@ -472,15 +591,29 @@ impl LocalTraffic {
 fn uplinks(ports: &BTreeMap<PortKey, PortSummary>, leaves: &[Leaf]) -> Vec<Uplink> {
     let part = |own: f64, all: f64| if all > 0.0 { own / all } else { 0.0 };
     let of_leaf = |leaf: &Leaf| {
-        let (out, back) = (part(leaf.injected_bytes, leaf.all_injected_bytes), part(leaf.ejected_bytes, leaf.all_ejected_bytes));
+        let (out, back) = (
+            part(leaf.injected_bytes, leaf.all_injected_bytes),
+            part(leaf.ejected_bytes, leaf.all_ejected_bytes),
+        );
         let uplink = |(key, port): (&PortKey, &PortSummary)| {
-            let (up, down) = (port.all.xmit.mean().unwrap_or(0.0), port.all.rcv.mean().unwrap_or(0.0));
+            let (up, down) = (
+                port.all.xmit.mean().unwrap_or(0.0),
+                port.all.rcv.mean().unwrap_or(0.0),
+            );
             Uplink {
                 port: PortName::new(&port.node, *key).to_string(),
-                to: port.peer_port().map_or_else(String::new, |peer| peer.to_string()),
+                to: port
+                    .peer_port()
+                    .map_or_else(String::new, |peer| peer.to_string()),
                 up_gbps: up,
                 down_gbps: down,
-                used: [port.all.xmit_utilization.mean(), port.all.rcv_utilization.mean()].into_iter().flatten().reduce(f64::max),
+                used: [
+                    port.all.xmit_utilization.mean(),
+                    port.all.rcv_utilization.mean(),
+                ]
+                .into_iter()
+                .flatten()
+                .reduce(f64::max),
                 blocked: port.all.blocked.mean(),
                 job_up_gbps: up * out,
                 job_down_gbps: down * back,
@@ -489,7 +622,9 @@ fn uplinks(ports: &BTreeMap<PortKey, PortSummary>, leaves: &[Leaf]) -> Vec<Uplin
         up_ports(ports, leaf.guid).map(uplink).collect::<Vec<_>>()
     };
     let mut all: Vec<_> = leaves.iter().flat_map(of_leaf).collect();
-    all.sort_by(|a, b| (b.job_up_gbps + b.job_down_gbps).total_cmp(&(a.job_up_gbps + a.job_down_gbps)));
+    all.sort_by(|a, b| {
+        (b.job_up_gbps + b.job_down_gbps).total_cmp(&(a.job_up_gbps + a.job_down_gbps))
+    });
     all
 }
 
@@ -504,7 +639,10 @@ mod tests {
     }
 
     fn job_of(has_core: bool) -> Job {
-        Job::of(&fold(Ports::with_bins(8), &job_lines(has_core)).finish(), &Hosts::parse("n1,n2,gone").unwrap())
+        Job::of(
+            &fold(Ports::with_bins(8), &job_lines(has_core)).finish(),
+            &Hosts::parse("n1,n2,gone").unwrap(),
+        )
     }
 
     #[test]
@@ -517,13 +655,46 @@ mod tests {
     fn traffic_is_summed_by_node_and_by_step() {
         let job = job();
         let gigabits = |bytes: f64| bytes * 8.0 / 1e9;
-        let nodes: Vec<_> =
-            job.nodes.iter().map(|node| (&*node.host, gigabits(node.injected_bytes), gigabits(node.ejected_bytes))).collect();
+        let nodes: Vec<_> = job
+            .nodes
+            .iter()
+            .map(|node| {
+                (
+                    &*node.host,
+                    gigabits(node.injected_bytes),
+                    gigabits(node.ejected_bytes),
+                )
+            })
+            .collect();
         assert_eq!(nodes, [("N2", 12.0, 24.0), ("n1", 24.0, 8.0)]);
-        assert_eq!((job.nodes[1].blocked, job.nodes[1].blocked_peak, job.nodes[1].blocked_seconds), (Some(0.375), Some(0.5), 0.75));
+        assert_eq!(
+            (
+                job.nodes[1].blocked,
+                job.nodes[1].blocked_peak,
+                job.nodes[1].blocked_seconds
+            ),
+            (Some(0.375), Some(0.5), 0.75)
+        );
         assert_eq!(job.missing, ["gone"]);
-        let steps: Vec<_> = job.steps.iter().map(|step| (step.injected_gbps, step.ejected_gbps, step.blocked, step.blocked_most)).collect();
-        assert_eq!(steps, [(Some(12.0), Some(16.0), Some(0.125), Some(0.25)), (Some(24.0), Some(16.0), Some(0.25), Some(0.5))]);
+        let steps: Vec<_> = job
+            .steps
+            .iter()
+            .map(|step| {
+                (
+                    step.injected_gbps,
+                    step.ejected_gbps,
+                    step.blocked,
+                    step.blocked_most,
+                )
+            })
+            .collect();
+        assert_eq!(
+            steps,
+            [
+                (Some(12.0), Some(16.0), Some(0.125), Some(0.25)),
+                (Some(24.0), Some(16.0), Some(0.25), Some(0.5))
+            ]
+        );
         assert_eq!(job.step_ns, 1_000_000_000);
     }
 
@@ -531,23 +702,51 @@ mod tests {
     fn step_without_a_value_of_a_port_is_a_lower_bound() {
         let is_lost = |line: &&String| !(line.contains("N2") && line.contains("\"slot\":2"));
         let lines: Vec<String> = job_lines(true).iter().filter(is_lost).cloned().collect();
-        let job = Job::of(&fold(Ports::with_bins(8), &lines).finish(), &Hosts::parse("n1,n2").unwrap());
-        let step = |step: &Step| (step.injected_gbps, step.injected_covered, step.ejected_covered, step.blocked_covered);
-        assert_eq!(job.steps.iter().map(step).collect::<Vec<_>>(), [(Some(12.0), 1.0, 1.0, 1.0), (Some(16.0), 0.5, 0.5, 0.5)]);
+        let job = Job::of(
+            &fold(Ports::with_bins(8), &lines).finish(),
+            &Hosts::parse("n1,n2").unwrap(),
+        );
+        let step = |step: &Step| {
+            (
+                step.injected_gbps,
+                step.injected_covered,
+                step.ejected_covered,
+                step.blocked_covered,
+            )
+        };
         assert_eq!(
-            job.into.iter().map(|rate| (rate.gbps[1], rate.covered[1])).collect::<Vec<_>>(),
+            job.steps.iter().map(step).collect::<Vec<_>>(),
+            [(Some(12.0), 1.0, 1.0, 1.0), (Some(16.0), 0.5, 0.5, 0.5)]
+        );
+        assert_eq!(
+            job.into
+                .iter()
+                .map(|rate| (rate.gbps[1], rate.covered[1]))
+                .collect::<Vec<_>>(),
             [(None, Some(0.0)), (Some(4.0), Some(1.0))]
         );
     }
 
     #[test]
     fn time_after_the_samplers_of_a_job_stopped_is_not_known() {
-        let is_kept = |line: &&String| !(line.contains("\"kind\":\"hca\"") && line.contains("\"slot\":2"));
+        let is_kept =
+            |line: &&String| !(line.contains("\"kind\":\"hca\"") && line.contains("\"slot\":2"));
         // The switches are read for two more slots.
-        let later = |line: &String| line.replace("\"slot\":2", "\"slot\":4").replace("2000000000", "4000000000");
+        let later = |line: &String| {
+            line.replace("\"slot\":2", "\"slot\":4")
+                .replace("2000000000", "4000000000")
+        };
         let lines: Vec<String> = job_lines(true).iter().filter(is_kept).map(later).collect();
-        let job = Job::of(&fold(Ports::with_bins(8), &lines).finish(), &Hosts::parse("n1,n2").unwrap());
-        let known = Known::of(job.covered_seconds(), job.blocked_covered_seconds(), job.recorded_seconds).expect("a part is not known");
+        let job = Job::of(
+            &fold(Ports::with_bins(8), &lines).finish(),
+            &Hosts::parse("n1,n2").unwrap(),
+        );
+        let known = Known::of(
+            job.covered_seconds(),
+            job.blocked_covered_seconds(),
+            job.recorded_seconds,
+        )
+        .expect("a part is not known");
         assert_eq!((known.octets, known.whole), (1.0, 3.0));
     }
 
@@ -560,17 +759,40 @@ mod tests {
             (record["slot"], record["ts"]) = (slot.into(), (slot * 1_000_000_000).into());
             if record["node"] == "N2 mlx5_0" && slot == 10_002 {
                 record["status"] = "down".into();
-                for field in ["dt_ns", "xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization", "xmit_blocked"] {
+                for field in [
+                    "dt_ns",
+                    "xmit_gbps",
+                    "rcv_gbps",
+                    "xmit_utilization",
+                    "rcv_utilization",
+                    "xmit_blocked",
+                ] {
                     record[field] = serde_json::Value::Null;
                 }
             }
             record.to_string()
         };
         let lines: Vec<String> = job_lines(true).iter().map(off).collect();
-        let job = Job::of(&fold(Ports::with_bins(8), &lines).finish(), &Hosts::parse("n1,n2").unwrap());
-        let step = |step: &Step| (step.injected_gbps, step.injected_covered, step.ejected_covered, step.blocked_covered);
-        assert_eq!(job.steps.iter().map(step).collect::<Vec<_>>(), [(Some(12.0), 1.0, 1.0, 1.0), (Some(16.0), 1.0, 1.0, 1.0)]);
-        assert_eq!((job.into[0].gbps[1], job.into[0].covered[1]), (Some(0.0), Some(1.0)));
+        let job = Job::of(
+            &fold(Ports::with_bins(8), &lines).finish(),
+            &Hosts::parse("n1,n2").unwrap(),
+        );
+        let step = |step: &Step| {
+            (
+                step.injected_gbps,
+                step.injected_covered,
+                step.ejected_covered,
+                step.blocked_covered,
+            )
+        };
+        assert_eq!(
+            job.steps.iter().map(step).collect::<Vec<_>>(),
+            [(Some(12.0), 1.0, 1.0, 1.0), (Some(16.0), 1.0, 1.0, 1.0)]
+        );
+        assert_eq!(
+            (job.into[0].gbps[1], job.into[0].covered[1]),
+            (Some(0.0), Some(1.0))
+        );
     }
 
     #[test]
@@ -580,10 +802,24 @@ mod tests {
         let gigabits = |bytes: f64| bytes * 8.0 / 1e9;
         // The hosts inject 24 (n1), 12 (n2) and 12 (n3, counted by the leaf switch). The leaf
         // switch sends 24 to the core switch.
-        assert_eq!((&*leaf.name, leaf.job_ports, leaf.host_ports), ("leaf", 2, 3));
-        assert_eq!([leaf.injected_bytes, leaf.all_injected_bytes, leaf.up_bytes].map(gigabits), [36.0, 48.0, 24.0]);
-        let LocalTraffic { injected_bytes, least_bytes, estimate_bytes, most_bytes } = job.stays;
-        assert_eq!([injected_bytes, least_bytes, estimate_bytes, most_bytes].map(gigabits), [36.0, 12.0, 18.0, 24.0]);
+        assert_eq!(
+            (&*leaf.name, leaf.job_ports, leaf.host_ports),
+            ("leaf", 2, 3)
+        );
+        assert_eq!(
+            [leaf.injected_bytes, leaf.all_injected_bytes, leaf.up_bytes].map(gigabits),
+            [36.0, 48.0, 24.0]
+        );
+        let LocalTraffic {
+            injected_bytes,
+            least_bytes,
+            estimate_bytes,
+            most_bytes,
+        } = job.stays;
+        assert_eq!(
+            [injected_bytes, least_bytes, estimate_bytes, most_bytes].map(gigabits),
+            [36.0, 12.0, 18.0, 24.0]
+        );
     }
 
     #[test]
@@ -591,7 +827,10 @@ mod tests {
         let job = job();
         assert_eq!(job.uplinks.len(), 1);
         let up = &job.uplinks[0];
-        assert_eq!((&*up.port, &*up.to, up.up_gbps, up.blocked), ("leaf port 9", "core port 1", 12.0, Some(0.5)));
+        assert_eq!(
+            (&*up.port, &*up.to, up.up_gbps, up.blocked),
+            ("leaf port 9", "core port 1", 12.0, Some(0.5))
+        );
         // 36 of 48 injected, 32 of 36 ejected.
         assert_eq!((up.job_up_gbps, up.job_down_gbps), (9.0, 6.0 * 32.0 / 36.0));
     }

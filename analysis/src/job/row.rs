@@ -91,19 +91,40 @@ impl Row for JobRow<'_> {
 impl Job {
     /// Returns the steps as columns of a time axis, without gaps.
     pub fn columns(&self) -> Columns {
-        let (first, last) = (self.steps.first().map_or(0, |step| step.ts), self.steps.last().map_or(0, |step| step.ts));
+        let (first, last) = (
+            self.steps.first().map_or(0, |step| step.ts),
+            self.steps.last().map_or(0, |step| step.ts),
+        );
         let step_ns = self.step_ns.max(1);
-        Columns { start_ns: first, step_ns, count: ((last - first) / step_ns) as usize + usize::from(!self.steps.is_empty()) }
+        Columns {
+            start_ns: first,
+            step_ns,
+            count: ((last - first) / step_ns) as usize + usize::from(!self.steps.is_empty()),
+        }
     }
 
     /// Returns the time in which the octets are known, in seconds: the mean of the nodes.
     pub fn covered_seconds(&self) -> f64 {
-        mean(&self.nodes.iter().map(|node| node.covered_seconds).collect::<Vec<_>>()).unwrap_or(0.0)
+        mean(
+            &self
+                .nodes
+                .iter()
+                .map(|node| node.covered_seconds)
+                .collect::<Vec<_>>(),
+        )
+        .unwrap_or(0.0)
     }
 
     /// Returns the time in which the blocked time is known, in seconds: the mean of the nodes.
     pub fn blocked_covered_seconds(&self) -> f64 {
-        mean(&self.nodes.iter().map(|node| node.blocked_covered_seconds).collect::<Vec<_>>()).unwrap_or(0.0)
+        mean(
+            &self
+                .nodes
+                .iter()
+                .map(|node| node.blocked_covered_seconds)
+                .collect::<Vec<_>>(),
+        )
+        .unwrap_or(0.0)
     }
 
     /// Returns the row of the job, without `sharing` and `host_metrics`. `id` is its ID, and `run` has its times, if they

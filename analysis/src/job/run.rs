@@ -36,7 +36,12 @@ impl JobRun {
     ///
     /// # Errors
     /// Returns an error if the host list is malformed.
-    pub fn new(id: &str, nodes: &str, from: Option<u64>, to: Option<u64>) -> Result<Self, AnalysisError> {
+    pub fn new(
+        id: &str,
+        nodes: &str,
+        from: Option<u64>,
+        to: Option<u64>,
+    ) -> Result<Self, AnalysisError> {
         Ok(Self {
             id: id.to_owned(),
             name: None,
@@ -93,5 +98,14 @@ pub struct RunRow<'a> {
 }
 
 impl Row for RunRow<'_> {
-    const COLUMNS: &'static [&'static str] = &["job", "name", "user", "nodes", "start_ns", "end_ns", "end_is_lower_bound", "state"];
+    const COLUMNS: &'static [&'static str] = &[
+        "job",
+        "name",
+        "user",
+        "nodes",
+        "start_ns",
+        "end_ns",
+        "end_is_lower_bound",
+        "state",
+    ];
 }

@@ -61,7 +61,9 @@ pub struct Changes {
 pub enum TableError {
     /// The file cannot be read or written.
     #[error("cannot use the job table {}", Printable(&path.display().to_string()))]
-    #[diagnostic(help("give the path of a file in a directory that you may write to; `ibnet-view jobs --keep FILE` creates the file"))]
+    #[diagnostic(help(
+        "give the path of a file in a directory that you may write to; `ibnet-view jobs --keep FILE` creates the file"
+    ))]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -71,7 +73,9 @@ pub enum TableError {
     },
     /// The file is not a job table.
     #[error("cannot use {} as a job table: line {line} is not a line of a job table", Printable(&path.display().to_string()))]
-    #[diagnostic(help("give a file that `ibnet-view jobs --keep FILE` wrote, or the name of a new file"))]
+    #[diagnostic(help(
+        "give a file that `ibnet-view jobs --keep FILE` wrote, or the name of a new file"
+    ))]
     Line {
         /// Path of the file.
         path: PathBuf,
@@ -103,16 +107,25 @@ impl JobTable {
     /// Returns an error if the file cannot be read, or if a line is not a line of a job table. The
     /// last line may be torn.
     pub fn read(path: &Path) -> Result<Self, TableError> {
-        let text = limits::read_file(path, MOST).map_err(|source| TableError::File { path: path.to_owned(), source })?;
+        let text = limits::read_file(path, MOST).map_err(|source| TableError::File {
+            path: path.to_owned(),
+            source,
+        })?;
         Self::of_file(&text, path)
     }
 
     fn of_file(text: &[u8], path: &Path) -> Result<Self, TableError> {
         let mut table = Self::default();
-        let whole = text.iter().rposition(|octet| *octet == b'\n').map_or(0, |end| end + 1);
+        let whole = text
+            .iter()
+            .rposition(|octet| *octet == b'\n')
+            .map_or(0, |end| end + 1);
         for (index, line) in String::from_utf8_lossy(&text[..whole]).lines().enumerate() {
             if !line.trim().is_empty() && !table.add_line(line) {
-                return Err(TableError::Line { path: path.to_owned(), line: index + 1 });
+                return Err(TableError::Line {
+                    path: path.to_owned(),
+                    line: index + 1,
+                });
             }
         }
         Ok(table)
@@ -121,15 +134,33 @@ impl JobTable {
     /// Adds one line of a table. Returns false, and changes nothing, if the text is not such a line.
     /// A program that follows the file calls this function for each new line.
     pub fn add_line(&mut self, text: &str) -> bool {
-        let Ok(line) = serde_json::from_str::<Line>(text) else { return false };
+        let Ok(line) = serde_json::from_str::<Line>(text) else {
+            return false;
+        };
         match line {
-            Line { listed_ns: Some(at), .. } => {
+            Line {
+                listed_ns: Some(at),
+                ..
+            } => {
                 self.listed = self.listed.max(Some(at));
                 true
             }
-            Line { job: Some(id), nodes: Some(nodes), start_ns: Some(from), .. } => {
-                let Ok(run) = JobRun::new(&id, &nodes, Some(from), line.end_ns) else { return false };
-                let run = JobRun { name: line.name, user: line.user, to_is_lower_bound: line.end_is_lower_bound, state: line.state, ..run };
+            Line {
+                job: Some(id),
+                nodes: Some(nodes),
+                start_ns: Some(from),
+                ..
+            } => {
+                let Ok(run) = JobRun::new(&id, &nodes, Some(from), line.end_ns) else {
+                    return false;
+                };
+                let run = JobRun {
+                    name: line.name,
+                    user: line.user,
+                    to_is_lower_bound: line.end_is_lower_bound,
+                    state: line.state,
+                    ..run
+                };
                 self.runs.insert((from, id), run);
                 true
             }
@@ -144,7 +175,10 @@ impl JobTable {
 
     /// Returns the runs that have a time in common with the range, in the order of their starts.
     pub fn during(&self, from: u64, to: u64) -> impl Iterator<Item = &JobRun> {
-        self.runs.range(..(to, String::new())).map(|(_, run)| run).filter(move |run| run.is_during(from, to))
+        self.runs
+            .range(..(to, String::new()))
+            .map(|(_, run)| run)
+            .filter(move |run| run.is_during(from, to))
     }
 
     /// Returns the newest run of the job with this ID.
@@ -161,15 +195,24 @@ impl JobTable {
     pub fn update(&mut self, listing: &Listing) -> (String, Changes) {
         let (mut text, mut changes) = (String::new(), Changes::default());
         let before = self.listed;
-        let mut running: BTreeMap<(u64, String), ()> =
-            self.runs.iter().filter(|(_, run)| run.to.is_none()).map(|(key, _)| (key.clone(), ())).collect();
+        let mut running: BTreeMap<(u64, String), ()> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| run.to.is_none())
+            .map(|(key, _)| (key.clone(), ()))
+            .collect();
         for run in &listing.runs {
             let Some(from) = run.from else { continue };
             let key = (from, run.id.clone());
             running.remove(&key);
             match self.runs.get(&key) {
                 // An end that was measured is not replaced by a lower bound.
-                Some(known) if known == run || (run.to.is_none() && known.to.is_some() && !known.to_is_lower_bound) => continue,
+                Some(known)
+                    if known == run
+                        || (run.to.is_none() && known.to.is_some() && !known.to_is_lower_bound) =>
+                {
+                    continue;
+                }
                 Some(_) => changes.updated += 1,
                 None => changes.new += 1,
             }
@@ -198,15 +241,26 @@ impl JobTable {
     /// # Errors
     /// Returns the errors of [`JobTable::read`], and an error if the file cannot be written.
     pub fn keep(path: &Path, listing: &Listing) -> Result<(Self, Changes), TableError> {
-        let failed = |source| TableError::File { path: path.to_owned(), source };
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
+        let failed = |source| TableError::File {
+            path: path.to_owned(),
+            source,
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(failed)?;
         file.lock().map_err(failed)?;
         let text = limits::read(Read::by_ref(&mut file), MOST).map_err(failed)?;
         let mut table = Self::of_file(&text, path)?;
         let (mut lines, changes) = table.update(listing);
         // An interrupted writer left a torn line. The line is cut off.
         if !text.is_empty() && !text.ends_with(b"\n") {
-            let whole = text.iter().rposition(|octet| *octet == b'\n').map_or(0, |end| end + 1);
+            let whole = text
+                .iter()
+                .rposition(|octet| *octet == b'\n')
+                .map_or(0, |end| end + 1);
             file.set_len(whole as u64).map_err(failed)?;
         }
         append(&mut file, &mut lines).map_err(failed)?;
@@ -231,11 +285,19 @@ mod tests {
 
     fn run(id: &str, nodes: &str, from: u64, to: Option<u64>) -> JobRun {
         let state = if to.is_some() { "completed" } else { "running" };
-        JobRun { state: state.to_owned(), name: Some("cfd".to_owned()), ..JobRun::new(id, nodes, Some(from), to).unwrap() }
+        JobRun {
+            state: state.to_owned(),
+            name: Some("cfd".to_owned()),
+            ..JobRun::new(id, nodes, Some(from), to).unwrap()
+        }
     }
 
     fn listing(at: u64, runs: &[JobRun]) -> Listing {
-        Listing { runs: runs.to_vec(), at, is_complete: true }
+        Listing {
+            runs: runs.to_vec(),
+            at,
+            is_complete: true,
+        }
     }
 
     #[test]
@@ -246,11 +308,25 @@ mod tests {
         let (_, changes) = JobTable::keep(&path, &listing(100, &first)).unwrap();
         assert_eq!(changes, Changes { new: 2, updated: 0 });
         // Job 1 ended; job 2 is forgotten without an end; job 1 starts again.
-        let second = [run("1", "n[1-2]", 10, Some(130)), run("1", "n[1-2]", 140, None)];
+        let second = [
+            run("1", "n[1-2]", 10, Some(130)),
+            run("1", "n[1-2]", 140, None),
+        ];
         let (table, changes) = JobTable::keep(&path, &listing(200, &second)).unwrap();
         assert_eq!(changes, Changes { new: 1, updated: 2 });
         assert_eq!(JobTable::read(&path).unwrap(), table);
-        let found: Vec<_> = table.runs().map(|run| (&*run.id, run.from, run.to, run.to_is_lower_bound, &*run.state)).collect();
+        let found: Vec<_> = table
+            .runs()
+            .map(|run| {
+                (
+                    &*run.id,
+                    run.from,
+                    run.to,
+                    run.to_is_lower_bound,
+                    &*run.state,
+                )
+            })
+            .collect();
         assert_eq!(
             found,
             [
@@ -260,11 +336,29 @@ mod tests {
             ]
         );
         assert_eq!(table.newest("1").and_then(|run| run.from), Some(140));
-        assert_eq!(table.during(100, 140).map(|run| &*run.id).collect::<Vec<_>>(), ["1"], "job 2 ended at 100 or later");
+        assert_eq!(
+            table
+                .during(100, 140)
+                .map(|run| &*run.id)
+                .collect::<Vec<_>>(),
+            ["1"],
+            "job 2 ended at 100 or later"
+        );
         // An equal listing adds no run, and an empty one does not end a job twice.
-        let before = std::fs::read_to_string(&path).unwrap().lines().filter(|line| line.contains("job")).count();
+        let before = std::fs::read_to_string(&path)
+            .unwrap()
+            .lines()
+            .filter(|line| line.contains("job"))
+            .count();
         JobTable::keep(&path, &listing(300, &second)).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().filter(|line| line.contains("job")).count(), before);
+        assert_eq!(
+            std::fs::read_to_string(&path)
+                .unwrap()
+                .lines()
+                .filter(|line| line.contains("job"))
+                .count(),
+            before
+        );
     }
 
     #[test]
@@ -272,11 +366,23 @@ mod tests {
         let mut table = JobTable::default();
         table.update(&listing(100, &[run("1", "n1", 10, None)]));
         table.update(&listing(200, &[]));
-        assert_eq!(table.newest("1").map(|run| (run.to, run.to_is_lower_bound)), Some((Some(100), true)));
-        table.update(&Listing { is_complete: false, ..listing(300, &[run("1", "n1", 10, Some(150))]) });
-        assert_eq!(table.newest("1").map(|run| (run.to, run.to_is_lower_bound)), Some((Some(150), false)));
+        assert_eq!(
+            table.newest("1").map(|run| (run.to, run.to_is_lower_bound)),
+            Some((Some(100), true))
+        );
+        table.update(&Listing {
+            is_complete: false,
+            ..listing(300, &[run("1", "n1", 10, Some(150))])
+        });
+        assert_eq!(
+            table.newest("1").map(|run| (run.to, run.to_is_lower_bound)),
+            Some((Some(150), false))
+        );
         // A listing of another source that still has it running is older.
-        table.update(&Listing { is_complete: false, ..listing(300, &[run("1", "n1", 10, None)]) });
+        table.update(&Listing {
+            is_complete: false,
+            ..listing(300, &[run("1", "n1", 10, None)])
+        });
         assert_eq!(table.newest("1").map(|run| run.to), Some(Some(150)));
     }
 
@@ -290,10 +396,24 @@ mod tests {
         std::fs::write(&path, &text).unwrap();
         assert_eq!(JobTable::read(&path).unwrap().runs().count(), 1);
         JobTable::keep(&path, &listing(200, &[run("3", "n3", 150, None)])).unwrap();
-        assert_eq!(JobTable::read(&path).unwrap().runs().map(|run| &*run.id).collect::<Vec<_>>(), ["1", "3"]);
+        assert_eq!(
+            JobTable::read(&path)
+                .unwrap()
+                .runs()
+                .map(|run| &*run.id)
+                .collect::<Vec<_>>(),
+            ["1", "3"]
+        );
         std::fs::write(&path, "{\"type\":\"port\"}\n").unwrap();
         let before = std::fs::read(&path).unwrap();
-        assert!(matches!(JobTable::keep(&path, &listing(1, &[])), Err(TableError::Line { line: 1, .. })));
-        assert_eq!(std::fs::read(&path).unwrap(), before, "a foreign file is not changed");
+        assert!(matches!(
+            JobTable::keep(&path, &listing(1, &[])),
+            Err(TableError::Line { line: 1, .. })
+        ));
+        assert_eq!(
+            std::fs::read(&path).unwrap(),
+            before,
+            "a foreign file is not changed"
+        );
     }
 }

@@ -71,10 +71,18 @@ impl Bins {
             Self::Log => 1.0 / BINS_PER_DECADE,
             Self::Fixed { width: Some(ns) } => ns / 1e3,
             Self::Fixed { width: None } => {
-                let range = values.percentile(75.0).saturating_sub(values.percentile(25.0)).max(1) as f64 / 1e3;
+                let range = values
+                    .percentile(75.0)
+                    .saturating_sub(values.percentile(25.0))
+                    .max(1) as f64
+                    / 1e3;
                 let width = 2.0 * range / (values.count().max(1) as f64).cbrt();
                 let decade = 10_f64.powf(width.log10().floor());
-                [1.0, 2.0, 5.0, 10.0].map(|nice| nice * decade).into_iter().find(|nice| *nice >= 0.99 * width).unwrap_or(width)
+                [1.0, 2.0, 5.0, 10.0]
+                    .map(|nice| nice * decade)
+                    .into_iter()
+                    .find(|nice| *nice >= 0.99 * width)
+                    .unwrap_or(width)
             }
         }
     }
@@ -82,12 +90,22 @@ impl Bins {
     /// Returns the bins of a width from the first to the last one with a value, including empty
     /// ones in between. Their number is limited: values above the last bin are in no bin.
     pub fn of(self, values: &Distribution, width: f64) -> Vec<Bin> {
-        let (Some(begin), Some(end)) = (values.steps().next(), values.steps().next_back()) else { return Vec::new() };
+        let (Some(begin), Some(end)) = (values.steps().next(), values.steps().next_back()) else {
+            return Vec::new();
+        };
         let index = |ns: f64| (self.position(ns) / width + 1e-9).floor();
         let first = index(begin.from);
-        let count = ((self.position(end.to) / width - 1e-9).ceil() - first).clamp(1.0, MOST_BINS) as usize;
+        let count =
+            ((self.position(end.to) / width - 1e-9).ceil() - first).clamp(1.0, MOST_BINS) as usize;
         let edge = |bin: usize| self.value((first + bin as f64) * width);
-        let mut bins: Vec<Bin> = (0..count).map(|bin| Bin { from: edge(bin), to: edge(bin + 1), share: 0.0, density: 0.0 }).collect();
+        let mut bins: Vec<Bin> = (0..count)
+            .map(|bin| Bin {
+                from: edge(bin),
+                to: edge(bin + 1),
+                share: 0.0,
+                density: 0.0,
+            })
+            .collect();
         let at = |ns: f64| (index(ns) - first).max(0.0) as usize;
         for step in values.steps() {
             let share = step.count / values.count() as f64;
@@ -97,7 +115,8 @@ impl Bins {
                 bin.share += share * overlap(step, bin.from, bin.to);
             }
         }
-        bins.iter_mut().for_each(|bin| bin.density = bin.share / width);
+        bins.iter_mut()
+            .for_each(|bin| bin.density = bin.share / width);
         bins
     }
 }
@@ -107,13 +126,19 @@ impl FromStr for Bins {
 
     /// Parses `log`, `fixed` or `fixed:WIDTH`, where the width is a duration such as `5us`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("expected log, fixed or fixed:WIDTH such as fixed:5us (found {text})");
+        let expected =
+            || format!("expected log, fixed or fixed:WIDTH such as fixed:5us (found {text})");
         match text.split_once(':') {
             None if text == "log" => Ok(Self::Log),
             None if text == "fixed" => Ok(Self::Fixed { width: None }),
             Some(("fixed", width)) => {
-                let width = humantime::parse_duration(width).ok().filter(|width| !width.is_zero()).ok_or_else(expected)?;
-                Ok(Self::Fixed { width: Some(width.as_nanos() as f64) })
+                let width = humantime::parse_duration(width)
+                    .ok()
+                    .filter(|width| !width.is_zero())
+                    .ok_or_else(expected)?;
+                Ok(Self::Fixed {
+                    width: Some(width.as_nanos() as f64),
+                })
             }
             _ => Err(expected()),
         }
@@ -130,8 +155,14 @@ mod tests {
         let bins = Bins::Log.of(&of([100, 100, 1000, 101]), 0.05);
         assert_eq!(bins.len(), 21, "10^2 to 10^3 in 20 bins and one more");
         assert!((bins[0].from - 100.0).abs() < 1e-9 && (bins[20].from - 1000.0).abs() < 1e-9);
-        assert!((bins[0].share - 0.75).abs() < 1e-9 && (bins[20].share - 0.25).abs() < 1e-9, "{bins:?}");
-        assert!((bins[0].density - 15.0).abs() < 1e-6, "0.75 in a twentieth of a decade");
+        assert!(
+            (bins[0].share - 0.75).abs() < 1e-9 && (bins[20].share - 0.25).abs() < 1e-9,
+            "{bins:?}"
+        );
+        assert!(
+            (bins[0].density - 15.0).abs() < 1e-6,
+            "0.75 in a twentieth of a decade"
+        );
         assert!(Bins::Log.of(&of([]), 0.05).is_empty());
     }
 
@@ -139,9 +170,15 @@ mod tests {
     fn densities_do_not_depend_on_the_width() {
         let even = of((0..100_000).map(|step| 100_000 + 2 * step));
         for width in [1.0, 10.0, 25.0] {
-            let bins = Bins::Fixed { width: Some(width * 1e3) }.of(&even, width);
+            let bins = Bins::Fixed {
+                width: Some(width * 1e3),
+            }
+            .of(&even, width);
             let inner = &bins[1..bins.len() - 2];
-            assert!(inner.iter().all(|bin| (bin.density - 0.005).abs() < 0.0003), "200 us: 0.005 per us; {inner:?}");
+            assert!(
+                inner.iter().all(|bin| (bin.density - 0.005).abs() < 0.0003),
+                "200 us: 0.005 per us; {inner:?}"
+            );
             assert!((bins.iter().map(|bin| bin.share).sum::<f64>() - 1.0).abs() < 1e-9);
         }
     }
@@ -149,19 +186,32 @@ mod tests {
     #[test]
     fn bins_are_limited_in_number() {
         let bins = Bins::Fixed { width: Some(1e3) }.of(&of([1_000, 1_000_000_000]), 1.0);
-        assert_eq!((bins.len(), bins[0].share, bins[999].share), (1000, 0.5, 0.0));
+        assert_eq!(
+            (bins.len(), bins[0].share, bins[999].share),
+            (1000, 0.5, 0.0)
+        );
     }
 
     #[test]
     fn options_are_read() {
         assert_eq!(
             ["log", "fixed", "fixed:5us"].map(str::parse),
-            [Ok(Bins::Log), Ok(Bins::Fixed { width: None }), Ok(Bins::Fixed { width: Some(5_000.0) })]
+            [
+                Ok(Bins::Log),
+                Ok(Bins::Fixed { width: None }),
+                Ok(Bins::Fixed {
+                    width: Some(5_000.0)
+                })
+            ]
         );
         for text in ["", "log:5", "fixed:", "fixed:0us", "fixed:x"] {
             assert!(text.parse::<Bins>().is_err(), "{text}");
         }
         let even = of((0..1_000).map(|step| 10_000 + 100 * step));
-        assert_eq!(Bins::Fixed { width: None }.width(&even), 10.0, "2 x 50 us / 10");
+        assert_eq!(
+            Bins::Fixed { width: None }.width(&even),
+            10.0,
+            "2 x 50 us / 10"
+        );
     }
 }

@@ -47,14 +47,22 @@ impl ComparedGroup<'_> {
     /// Returns the shift of a recording. Returns `None` if this recording or the first one does not
     /// have the group.
     pub fn shift(&self, recording: usize) -> Option<Shift> {
-        let (first, other) = (self.values.first().copied().flatten()?, self.values.get(recording).copied().flatten()?);
+        let (first, other) = (
+            self.values.first().copied().flatten()?,
+            self.values.get(recording).copied().flatten()?,
+        );
         let median_ns = other.percentile(50.0) as f64 - first.percentile(50.0) as f64;
-        Some(Shift { median_ns, distance: first.distance(other) })
+        Some(Shift {
+            median_ns,
+            distance: first.distance(other),
+        })
     }
 
     /// Returns the shift with the largest absolute value.
     pub fn largest_shift(&self) -> Option<Shift> {
-        (1..self.values.len()).filter_map(|recording| self.shift(recording)).max_by(|a, b| size(*a).total_cmp(&size(*b)))
+        (1..self.values.len())
+            .filter_map(|recording| self.shift(recording))
+            .max_by(|a, b| size(*a).total_cmp(&size(*b)))
     }
 }
 
@@ -66,29 +74,65 @@ fn size(shift: Shift) -> f64 {
 /// only group has all values.
 pub fn groups(recordings: &[Recording], by: Option<By>) -> Vec<ComparedGroup<'_>> {
     let Some(by) = by else {
-        let values = recordings.iter().map(|recording| Some(&recording.latencies.all)).collect();
-        return vec![ComparedGroup { by, name: "all", guid: None, values }];
+        let values = recordings
+            .iter()
+            .map(|recording| Some(&recording.latencies.all))
+            .collect();
+        return vec![ComparedGroup {
+            by,
+            name: "all",
+            guid: None,
+            values,
+        }];
     };
-    let is_same = |a: &Named, b: &Named| if a.guid.is_some() { a.guid == b.guid } else { a.name == b.name };
+    let is_same = |a: &Named, b: &Named| {
+        if a.guid.is_some() {
+            a.guid == b.guid
+        } else {
+            a.name == b.name
+        }
+    };
     let mut all: Vec<&Named> = Vec::new();
     // Devices are in the order of their GUIDs, so large comparisons are fast.
-    let lists: Vec<&[Named]> = recordings.iter().map(|recording| recording.latencies.groups(by)).collect();
+    let lists: Vec<&[Named]> = recordings
+        .iter()
+        .map(|recording| recording.latencies.groups(by))
+        .collect();
     for list in &lists {
         all.extend(*list);
     }
-    let order =
-        |a: &&Named, b: &&Named| a.guid.cmp(&b.guid).then_with(|| if a.guid.is_some() { Ordering::Equal } else { a.name.cmp(&b.name) });
+    let order = |a: &&Named, b: &&Named| {
+        a.guid.cmp(&b.guid).then_with(|| {
+            if a.guid.is_some() {
+                Ordering::Equal
+            } else {
+                a.name.cmp(&b.name)
+            }
+        })
+    };
     all.sort_by(order);
     all.dedup_by(|a, b| is_same(a, b));
-    let find = |list: &'_ [Named], group: &Named| list.iter().position(|other| is_same(other, group));
+    let find =
+        |list: &'_ [Named], group: &Named| list.iter().position(|other| is_same(other, group));
     all.into_iter()
         .map(|group| {
             let in_list = |list: &&'_ [Named]| {
-                let quick = group.guid.and_then(|guid| list.binary_search_by_key(&Some(guid), |other| other.guid).ok());
+                let quick = group.guid.and_then(|guid| {
+                    list.binary_search_by_key(&Some(guid), |other| other.guid)
+                        .ok()
+                });
                 quick.or_else(|| find(list, group))
             };
-            let values = lists.iter().map(|list| in_list(list).map(|at| &list[at].values)).collect();
-            ComparedGroup { by: Some(by), name: &group.name, guid: group.guid, values }
+            let values = lists
+                .iter()
+                .map(|list| in_list(list).map(|at| &list[at].values))
+                .collect();
+            ComparedGroup {
+                by: Some(by),
+                name: &group.name,
+                guid: group.guid,
+                values,
+            }
         })
         .collect()
 }
@@ -98,14 +142,19 @@ pub fn groups(recordings: &[Recording], by: Option<By>) -> Vec<ComparedGroup<'_>
 pub fn ranked_devices(recordings: &[Recording]) -> Vec<ComparedGroup<'_>> {
     let mut devices = groups(recordings, Some(By::Device));
     devices.retain(|device| device.largest_shift().is_some());
-    devices.sort_by_cached_key(|device| std::cmp::Reverse(device.largest_shift().map_or(0, |shift| size(shift) as u64)));
+    devices.sort_by_cached_key(|device| {
+        std::cmp::Reverse(device.largest_shift().map_or(0, |shift| size(shift) as u64))
+    });
     devices
 }
 
 /// Returns the rows of the JSON output: each group of each recording, then devices by their shift.
 pub fn rows(recordings: &[Recording], bins: Bins) -> Vec<LatencyRow> {
     let groupings = [None, Some(By::Kind), Some(By::Hops), Some(By::Sampler)];
-    let all = groupings.into_iter().flat_map(|by| groups(recordings, by)).chain(ranked_devices(recordings));
+    let all = groupings
+        .into_iter()
+        .flat_map(|by| groups(recordings, by))
+        .chain(ranked_devices(recordings));
     let mut rows = Vec::new();
     for group in all {
         for (index, (recording, values)) in recordings.iter().zip(&group.values).enumerate() {
@@ -137,8 +186,15 @@ mod tests {
                 r#"{{"type":"port","ts":1,"slot":1,"sampler":"s","guid":"0x{guid:016x}","port":1,"lid":1,"node":"n{guid}","kind":"hca","hops":1,"status":"ok","rtt_ns":{ns},"mads":1}}"#
             )
         };
-        let lines: Vec<String> = first.iter().map(|ns| line(1, ns)).chain(second.iter().map(|ns| line(2, ns))).collect();
-        Recording { name: name.to_owned(), latencies: fixtures::fold(Latency::default(), &lines).finish().unwrap() }
+        let lines: Vec<String> = first
+            .iter()
+            .map(|ns| line(1, ns))
+            .chain(second.iter().map(|ns| line(2, ns)))
+            .collect();
+        Recording {
+            name: name.to_owned(),
+            latencies: fixtures::fold(Latency::default(), &lines).finish().unwrap(),
+        }
     }
 
     #[test]
@@ -154,9 +210,19 @@ mod tests {
         let shift = ranked[0].shift(1).unwrap();
         assert_eq!(shift.median_ns, -300.0);
         assert!((shift.distance - 2.0 / 3.0).abs() < 1e-12);
-        assert_eq!((ranked[0].shift(2), ranked[1].largest_shift().map(|shift| shift.median_ns)), (None, Some(20.0)));
+        assert_eq!(
+            (
+                ranked[0].shift(2),
+                ranked[1].largest_shift().map(|shift| shift.median_ns)
+            ),
+            (None, Some(20.0))
+        );
         let rows = rows(&recordings, Bins::Log);
-        let of_n2: Vec<_> = rows.iter().filter(|row| row.name == "n2").map(|row| (row.recording.as_deref(), row.shift_ns)).collect();
+        let of_n2: Vec<_> = rows
+            .iter()
+            .filter(|row| row.name == "n2")
+            .map(|row| (row.recording.as_deref(), row.shift_ns))
+            .collect();
         assert_eq!(of_n2, [(Some("mon"), None), (Some("tue"), Some(-300.0))]);
         assert_eq!(rows.iter().filter(|row| row.by.is_none()).count(), 3);
     }

@@ -19,14 +19,19 @@ impl Compound {
             return;
         }
         let kind = port.kind.map_or("other", |kind| kind.as_str());
-        of_sampler(&mut self.0, &port.sampler).entry((kind, port.mads)).or_default().record(port.rtt_ns);
+        of_sampler(&mut self.0, &port.sampler)
+            .entry((kind, port.mads))
+            .or_default()
+            .record(port.rtt_ns);
     }
 
     /// Adds all values of another set.
     pub fn merge(&mut self, other: Self) {
         for (sampler, theirs) in other.0 {
             let ours = of_sampler(&mut self.0, &sampler);
-            theirs.into_iter().for_each(|(key, values)| ours.entry(key).or_default().merge(&values));
+            theirs
+                .into_iter()
+                .for_each(|(key, values)| ours.entry(key).or_default().merge(&values));
         }
     }
 
@@ -37,7 +42,9 @@ impl Compound {
         for (sampler, parts) in &self.0 {
             let clock = clocks.get(sampler).copied().unwrap_or(0);
             for ((kind, mads), values) in parts {
-                all.entry(*kind).or_default().merge(&values.less(clock.saturating_mul(*mads)));
+                all.entry(*kind)
+                    .or_default()
+                    .merge(&values.less(clock.saturating_mul(*mads)));
             }
         }
         all

@@ -17,7 +17,9 @@ pub struct Knot {
 
 /// Returns the dip, 0 to 0.25. The knots must be ascending in `x` and in `share`.
 pub fn dip(knots: &[Knot]) -> f64 {
-    let Some(last) = knots.len().checked_sub(1) else { return 0.0 };
+    let Some(last) = knots.len().checked_sub(1) else {
+        return 0.0;
+    };
     let (mut low, mut high) = (0, last);
     let mut dip = 0.0_f64;
     loop {
@@ -29,7 +31,9 @@ pub fn dip(knots: &[Knot]) -> f64 {
         }
         // Before the modal interval, the nearest unimodal distribution is convex. After it, it is
         // concave.
-        dip = dip.max(misfit(span, &below, 0, begin)).max(misfit(span, &above, end, span.len() - 1));
+        dip =
+            dip.max(misfit(span, &below, 0, begin))
+                .max(misfit(span, &above, end, span.len() - 1));
         (low, high) = (low + begin, low + end);
     }
 }
@@ -62,7 +66,12 @@ fn hull(knots: &[Knot], side: Side) -> Vec<usize> {
 }
 
 /// Returns the height of a hull at each knot from `from` to `to`.
-fn heights<'a>(knots: &'a [Knot], hull: &'a [usize], from: usize, to: usize) -> impl Iterator<Item = (usize, f64)> + 'a {
+fn heights<'a>(
+    knots: &'a [Knot],
+    hull: &'a [usize],
+    from: usize,
+    to: usize,
+) -> impl Iterator<Item = (usize, f64)> + 'a {
     let mut part = 0;
     (from..=to).map(move |index| {
         while part + 2 < hull.len() && hull[part + 1] <= index {
@@ -83,7 +92,9 @@ fn heights<'a>(knots: &'a [Knot], hull: &'a [usize], from: usize, to: usize) -> 
 
 /// Returns the largest distance of the knots from a hull.
 fn misfit(knots: &[Knot], hull: &[usize], from: usize, to: usize) -> f64 {
-    heights(knots, hull, from, to).map(|(index, height)| (knots[index].share - height).abs()).fold(0.0, f64::max)
+    heights(knots, hull, from, to)
+        .map(|(index, height)| (knots[index].share - height).abs())
+        .fold(0.0, f64::max)
 }
 
 /// The largest distance between the two hulls, and the modal interval at this distance.
@@ -95,8 +106,15 @@ struct Gap {
 
 fn widest_gap(knots: &[Knot], below: &[usize], above: &[usize]) -> Gap {
     let last = knots.len() - 1;
-    let mut gap = Gap { height: 0.0, begin: 0, end: last };
-    let (lower, upper) = (heights(knots, below, 0, last), heights(knots, above, 0, last));
+    let mut gap = Gap {
+        height: 0.0,
+        begin: 0,
+        end: last,
+    };
+    let (lower, upper) = (
+        heights(knots, below, 0, last),
+        heights(knots, above, 0, last),
+    );
     // The next knots at which the hulls touch the distribution. Both hulls end at the last knot.
     let (mut next_below, mut next_above) = (0, 0);
     for ((index, low), (_, high)) in lower.zip(upper) {
@@ -110,9 +128,17 @@ fn widest_gap(knots: &[Knot], below: &[usize], above: &[usize]) -> Gap {
             continue;
         }
         if below[next_below] == index {
-            gap = Gap { height: high - low, begin: index, end: above[next_above] };
+            gap = Gap {
+                height: high - low,
+                begin: index,
+                end: above[next_above],
+            };
         } else if above[next_above] == index {
-            gap = Gap { height: high - low, begin: below[next_below.saturating_sub(1)], end: index };
+            gap = Gap {
+                height: high - low,
+                begin: below[next_below.saturating_sub(1)],
+                end: index,
+            };
         }
     }
     gap
@@ -146,7 +172,11 @@ pub fn significance(dip: f64, count: f64) -> f64 {
         return 0.0;
     }
     let scaled = dip * count.sqrt();
-    let after = CRITICAL.iter().position(|(n, _)| *n >= count).unwrap_or(CRITICAL.len() - 1).max(1);
+    let after = CRITICAL
+        .iter()
+        .position(|(n, _)| *n >= count)
+        .unwrap_or(CRITICAL.len() - 1)
+        .max(1);
     let ((n0, c0), (n1, c1)) = (CRITICAL[after - 1], CRITICAL[after]);
     let part = ((count.ln() - n0.ln()) / (n1.ln() - n0.ln())).min(1.0);
     scaled / (c0 + part * (c1 - c0))
@@ -160,8 +190,18 @@ mod tests {
     fn sample(mut values: Vec<f64>) -> Vec<Knot> {
         values.sort_by(f64::total_cmp);
         let share = 1.0 / values.len() as f64;
-        let rise =
-            |(index, x): (usize, &f64)| [Knot { x: *x, share: index as f64 * share }, Knot { x: *x, share: (index + 1) as f64 * share }];
+        let rise = |(index, x): (usize, &f64)| {
+            [
+                Knot {
+                    x: *x,
+                    share: index as f64 * share,
+                },
+                Knot {
+                    x: *x,
+                    share: (index + 1) as f64 * share,
+                },
+            ]
+        };
         values.iter().enumerate().flat_map(rise).collect()
     }
 
@@ -169,20 +209,37 @@ mod tests {
     /// `count`, in ascending order.
     pub(super) fn uniform_dips(count: usize, samples: usize, seed: u64) -> Vec<f64> {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut dips: Vec<f64> =
-            (0..samples).map(|_| dip(&sample((0..count).map(|_| rng.f64()).collect())) * (count as f64).sqrt()).collect();
+        let mut dips: Vec<f64> = (0..samples)
+            .map(|_| dip(&sample((0..count).map(|_| rng.f64()).collect())) * (count as f64).sqrt())
+            .collect();
         dips.sort_by(f64::total_cmp);
         dips
     }
 
     #[test]
     fn critical_values_are_quantiles_of_uniform_samples() {
-        for (count, samples, tolerance) in [(10_usize, 4_000, 0.02), (50, 4_000, 0.02), (500, 1_000, 0.04)] {
+        for (count, samples, tolerance) in [
+            (10_usize, 4_000, 0.02),
+            (50, 4_000, 0.02),
+            (500, 1_000, 0.04),
+        ] {
             let quantile = uniform_dips(count, samples, 2)[samples * 99 / 100];
-            let (_, critical) = CRITICAL.into_iter().find(|(n, _)| *n == count as f64).expect("a row of the table");
-            assert!((quantile / critical - 1.0).abs() < tolerance, "{count}: {quantile} {critical}");
+            let (_, critical) = CRITICAL
+                .into_iter()
+                .find(|(n, _)| *n == count as f64)
+                .expect("a row of the table");
+            assert!(
+                (quantile / critical - 1.0).abs() < tolerance,
+                "{count}: {quantile} {critical}"
+            );
         }
-        assert_eq!((significance(0.1, 9.0), significance(0.6249 / 100.0, 10_000.0)), (0.0, 1.0));
+        assert_eq!(
+            (
+                significance(0.1, 9.0),
+                significance(0.6249 / 100.0, 10_000.0)
+            ),
+            (0.0, 1.0)
+        );
     }
 
     #[test]
@@ -193,18 +250,26 @@ mod tests {
             let even = dip(&sample((0..count).map(f64::from).collect()));
             assert!((even - 0.5 / f64::from(count)).abs() < 1e-12, "{even}");
         }
-        let two: Vec<f64> = (0..100).map(|index| f64::from(index % 2) + f64::from(index) * 1e-9).collect();
+        let two: Vec<f64> = (0..100)
+            .map(|index| f64::from(index % 2) + f64::from(index) * 1e-9)
+            .collect();
         assert!((dip(&sample(two)) - 0.25).abs() < 1e-3);
         assert_eq!((dip(&[]), dip(&sample(vec![3.0]))), (0.0, 0.0));
         // The expected values are from the package `diptest` 0.12, a port of the R package of the
         // same name.
-        let clusters = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 20.0, 21.0, 22.0, 22.5, 23.0, 30.0, 31.0, 31.5, 32.0, 40.0];
+        let clusters = [
+            1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 20.0, 21.0, 22.0, 22.5, 23.0, 30.0, 31.0, 31.5, 32.0,
+            40.0,
+        ];
         assert!((dip(&sample(clusters.to_vec())) - 0.138_157_894_736_842).abs() < 1e-12);
-        let squares = (0..20).map(|i| f64::from(i * i)).chain((0..30).map(|i| 1000.0 + f64::from(i).powf(1.5)));
+        let squares = (0..20)
+            .map(|i| f64::from(i * i))
+            .chain((0..30).map(|i| 1000.0 + f64::from(i).powf(1.5)));
         assert!((dip(&sample(squares.collect())) - 0.1278).abs() < 1e-12);
         // A density of 1/2, 1/6 and 1/3. The straight line from 1 to 3 is 1/12 above the shares at
         // 2.
-        let valley = [(0.0, 0.0), (1.0, 0.5), (2.0, 2.0 / 3.0), (3.0, 1.0)].map(|(x, share)| Knot { x, share });
+        let valley = [(0.0, 0.0), (1.0, 0.5), (2.0, 2.0 / 3.0), (3.0, 1.0)]
+            .map(|(x, share)| Knot { x, share });
         assert!((dip(&valley) - 1.0 / 24.0).abs() < 1e-12);
     }
 }

@@ -51,7 +51,10 @@ impl Bucket {
     fn at(index: u32) -> Self {
         let index = u64::from(index);
         let excess = (index / PER_OCTAVE).saturating_sub(1);
-        Self { low: (index - excess * PER_OCTAVE) << excess, width: 1 << excess }
+        Self {
+            low: (index - excess * PER_OCTAVE) << excess,
+            width: 1 << excess,
+        }
     }
 
     fn middle(self) -> f64 {
@@ -72,7 +75,11 @@ struct Sums {
 impl Sums {
     /// Returns the sums of equal values.
     fn of(value: f64, count: u64) -> Self {
-        Self { count: count as f64, mean: value, ..Self::default() }
+        Self {
+            count: count as f64,
+            mean: value,
+            ..Self::default()
+        }
     }
 
     /// Returns the sums of both sets of values together (P. Pébay, "Formulas for robust, one-pass
@@ -139,7 +146,11 @@ impl Distribution {
 
     fn extend(&mut self, least: u64, greatest: u64) {
         // 0 means that there is no value yet.
-        self.least = if self.least == 0 { least } else { self.least.min(least) };
+        self.least = if self.least == 0 {
+            least
+        } else {
+            self.least.min(least)
+        };
         self.greatest = self.greatest.max(greatest);
     }
 
@@ -149,11 +160,16 @@ impl Distribution {
     pub fn add(&mut self, other: &Histogram<u64>) {
         for value in other.iter_recorded() {
             let ns = value.value_iterated_to();
-            let (low, high) = (other.lowest_equivalent(ns).max(1), other.highest_equivalent(ns).min(LONGEST_NS));
+            let (low, high) = (
+                other.lowest_equivalent(ns).max(1),
+                other.highest_equivalent(ns).min(LONGEST_NS),
+            );
             let (first, last) = (Bucket::index_of(low), Bucket::index_of(high.max(low)));
             let (count, parts) = (value.count_at_value(), u64::from(last - first) + 1);
             // No unit is lost: the parts add up to the count.
-            let below = |part: u64| (u128::from(count) * u128::from(UNIT) * u128::from(part) / u128::from(parts)) as u64;
+            let below = |part: u64| {
+                (u128::from(count) * u128::from(UNIT) * u128::from(part) / u128::from(parts)) as u64
+            };
             for (part, index) in (0..parts).zip(first..=last) {
                 *self.buckets.entry(index).or_default() += below(part + 1) - below(part);
             }
@@ -180,12 +196,20 @@ impl Distribution {
     /// larger than the constant becomes 1 ns.
     #[must_use]
     pub fn less(&self, ns: u64) -> Self {
-        let mut less = Self { sums: self.sums, ..Self::default() };
+        let mut less = Self {
+            sums: self.sums,
+            ..Self::default()
+        };
         less.sums.mean = (self.sums.mean - ns as f64).max(1.0);
         let shifted = |value: u64| value.saturating_sub(ns).max(1);
         (less.least, less.greatest) = (shifted(self.least), shifted(self.greatest));
         for (index, count) in &self.buckets {
-            *less.buckets.entry(Bucket::index_of(shifted(Bucket::at(*index).middle() as u64))).or_default() += count;
+            *less
+                .buckets
+                .entry(Bucket::index_of(
+                    shifted(Bucket::at(*index).middle() as u64),
+                ))
+                .or_default() += count;
         }
         less
     }
@@ -212,17 +236,36 @@ impl Distribution {
 
     /// Returns the moments. If all values are equal, every moment except the mean is 0.
     pub fn moments(&self) -> Moments {
-        let Sums { count, mean, second, third, fourth } = self.sums;
+        let Sums {
+            count,
+            mean,
+            second,
+            third,
+            fourth,
+        } = self.sums;
         let deviation = (second / count.max(1.0)).sqrt();
-        let scaled = |sum: f64, power| if deviation > 0.0 { sum / count / deviation.powi(power) } else { 0.0 };
-        Moments { mean, deviation, skewness: scaled(third, 3), kurtosis: scaled(fourth, 4) }
+        let scaled = |sum: f64, power| {
+            if deviation > 0.0 {
+                sum / count / deviation.powi(power)
+            } else {
+                0.0
+            }
+        };
+        Moments {
+            mean,
+            deviation,
+            skewness: scaled(third, 3),
+            kurtosis: scaled(fourth, 4),
+        }
     }
 
     /// Returns a percentile in nanoseconds: `percent` of the values are at most this large. Returns
     /// 0 without values.
     pub fn percentile(&self, percent: f64) -> u64 {
         // 99.9 % of 1000 is not exactly 999 in binary.
-        let rank = (percent / 100.0 * self.sums.count * (1.0 - 1e-12)).ceil().max(1.0);
+        let rank = (percent / 100.0 * self.sums.count * (1.0 - 1e-12))
+            .ceil()
+            .max(1.0);
         let mut below = 0.0;
         for (index, count) in &self.buckets {
             let bucket = Bucket::at(*index);
@@ -241,14 +284,20 @@ impl Distribution {
     pub fn steps(&self) -> impl DoubleEndedIterator<Item = Step> + Clone {
         self.buckets.iter().map(|(index, count)| {
             let Bucket { low, width } = Bucket::at(*index);
-            Step { from: low as f64, to: (low + width) as f64, count: counted(*count) }
+            Step {
+                from: low as f64,
+                to: (low + width) as f64,
+                count: counted(*count),
+            }
         })
     }
 
     /// Returns the number of values from `from` (inclusive) to `to` (exclusive). The values of a
     /// bucket count as spread evenly over the bucket.
     pub fn between(&self, from: f64, to: f64) -> f64 {
-        self.steps().map(|step| step.count * overlap(step, from, to)).sum()
+        self.steps()
+            .map(|step| step.count * overlap(step, from, to))
+            .sum()
     }
 
     /// Returns the ends of all ranges with values, each with the share of values below it.
@@ -268,11 +317,18 @@ impl Distribution {
     /// all others.
     pub fn distance(&self, other: &Self) -> f64 {
         if self.is_empty() || other.is_empty() {
-            return if self.is_empty() && other.is_empty() { 0.0 } else { 1.0 };
+            return if self.is_empty() && other.is_empty() {
+                0.0
+            } else {
+                1.0
+            };
         }
         // Both distributions have the same buckets, so the largest difference is at the end of a
         // bucket.
-        let (mut ours, mut theirs) = (self.buckets.iter().peekable(), other.buckets.iter().peekable());
+        let (mut ours, mut theirs) = (
+            self.buckets.iter().peekable(),
+            other.buckets.iter().peekable(),
+        );
         let (mut below, mut most) = ([0_u64; 2], 0.0_f64);
         loop {
             let next = match (ours.peek(), theirs.peek()) {
@@ -280,9 +336,15 @@ impl Distribution {
                 (Some((index, _)), None) | (None, Some((index, _))) => **index,
                 (None, None) => return most,
             };
-            below[0] += ours.next_if(|(index, _)| **index == next).map_or(0, |(_, count)| *count);
-            below[1] += theirs.next_if(|(index, _)| **index == next).map_or(0, |(_, count)| *count);
-            most = most.max((counted(below[0]) / self.sums.count - counted(below[1]) / other.sums.count).abs());
+            below[0] += ours
+                .next_if(|(index, _)| **index == next)
+                .map_or(0, |(_, count)| *count);
+            below[1] += theirs
+                .next_if(|(index, _)| **index == next)
+                .map_or(0, |(_, count)| *count);
+            most = most.max(
+                (counted(below[0]) / self.sums.count - counted(below[1]) / other.sums.count).abs(),
+            );
         }
     }
 }
@@ -300,7 +362,9 @@ pub(super) fn overlap(step: Step, from: f64, to: f64) -> f64 {
 #[cfg(test)]
 pub(super) fn of(values: impl IntoIterator<Item = u64>) -> Distribution {
     let mut distribution = Distribution::default();
-    values.into_iter().for_each(|value| distribution.record(value));
+    values
+        .into_iter()
+        .for_each(|value| distribution.record(value));
     distribution
 }
 
@@ -314,7 +378,10 @@ mod tests {
         for index in 0..20_000 {
             let (bucket, next) = (Bucket::at(index), Bucket::at(index + 1));
             assert_eq!(bucket.low + bucket.width, next.low, "{index}");
-            assert_eq!([bucket.low, next.low - 1].map(Bucket::index_of), [index, index]);
+            assert_eq!(
+                [bucket.low, next.low - 1].map(Bucket::index_of),
+                [index, index]
+            );
             assert!(bucket.width == 1 || bucket.width * PER_OCTAVE <= bucket.low);
         }
         assert!(Bucket::at(20_000).low > LONGEST_NS);
@@ -324,47 +391,109 @@ mod tests {
     fn moments_of_a_few_values_are_exact() {
         // 1, 2, 3, 10: mean 4, squares 9 + 4 + 1 + 36 = 50, cubes -27 - 8 - 1 + 216 = 180, fourths
         // 81 + 16 + 1 + 1296 = 1394.
-        let expected = [4.0, 12.5_f64.sqrt(), 45.0 / 12.5_f64.powf(1.5), 348.5 / 156.25];
+        let expected = [
+            4.0,
+            12.5_f64.sqrt(),
+            45.0 / 12.5_f64.powf(1.5),
+            348.5 / 156.25,
+        ];
         let mut merged = of([10, 1]);
         merged.merge(&of([3, 2]));
         merged.merge(&Distribution::default());
-        for values in [of([1, 2, 3, 10]), merged, of([101, 102, 103, 110]).less(100)] {
-            let Moments { mean, deviation, skewness, kurtosis } = values.moments();
-            for (found, expected) in [mean, deviation, skewness, kurtosis].into_iter().zip(expected) {
+        for values in [
+            of([1, 2, 3, 10]),
+            merged,
+            of([101, 102, 103, 110]).less(100),
+        ] {
+            let Moments {
+                mean,
+                deviation,
+                skewness,
+                kurtosis,
+            } = values.moments();
+            for (found, expected) in [mean, deviation, skewness, kurtosis]
+                .into_iter()
+                .zip(expected)
+            {
                 assert!((found - expected).abs() < 1e-12, "{found} {expected}");
             }
-            assert_eq!((values.count(), values.least(), values.greatest()), (4, 1, 10));
+            assert_eq!(
+                (values.count(), values.least(), values.greatest()),
+                (4, 1, 10)
+            );
         }
-        assert_eq!(of([7]).moments(), Moments { mean: 7.0, deviation: 0.0, skewness: 0.0, kurtosis: 0.0 });
-        assert_eq!(Distribution::default().moments(), Moments { mean: 0.0, deviation: 0.0, skewness: 0.0, kurtosis: 0.0 });
+        assert_eq!(
+            of([7]).moments(),
+            Moments {
+                mean: 7.0,
+                deviation: 0.0,
+                skewness: 0.0,
+                kurtosis: 0.0
+            }
+        );
+        assert_eq!(
+            Distribution::default().moments(),
+            Moments {
+                mean: 0.0,
+                deviation: 0.0,
+                skewness: 0.0,
+                kurtosis: 0.0
+            }
+        );
     }
 
     #[test]
     fn percentiles_are_values_of_that_rank() {
         let all = of(1..=1000);
-        assert_eq!([0.0, 1.0, 50.0, 99.9, 100.0].map(|percent| all.percentile(percent)), [1, 10, 500, 999, 1000]);
+        assert_eq!(
+            [0.0, 1.0, 50.0, 99.9, 100.0].map(|percent| all.percentile(percent)),
+            [1, 10, 500, 999, 1000]
+        );
         let large = of((0..10_000).map(|step| 50_000 + 10 * step));
-        assert!(large.percentile(25.0).abs_diff(75_000) < 20, "{}", large.percentile(25.0));
-        assert_eq!((of([777_777]).percentile(50.0), Distribution::default().percentile(50.0)), (777_777, 0));
+        assert!(
+            large.percentile(25.0).abs_diff(75_000) < 20,
+            "{}",
+            large.percentile(25.0)
+        );
+        assert_eq!(
+            (
+                of([777_777]).percentile(50.0),
+                Distribution::default().percentile(50.0)
+            ),
+            (777_777, 0)
+        );
     }
 
     #[test]
     fn values_of_a_coarse_histogram_are_spread_over_its_buckets() {
         let mut coarse = Histogram::<u64>::new_with_bounds(1_000, 10_000_000_000, 1).unwrap();
         coarse.record_n(65_000, 1000).unwrap();
-        let (low, high) = (coarse.lowest_equivalent(65_000) as f64, coarse.highest_equivalent(65_000) as f64 + 1.0);
+        let (low, high) = (
+            coarse.lowest_equivalent(65_000) as f64,
+            coarse.highest_equivalent(65_000) as f64 + 1.0,
+        );
         let mut values = Distribution::default();
         values.add(&coarse);
         assert_eq!(values.count(), 1000);
-        assert!((values.between(low, (low + high) / 2.0) - 500.0).abs() < 10.0, "half of the values are below the middle");
+        assert!(
+            (values.between(low, (low + high) / 2.0) - 500.0).abs() < 10.0,
+            "half of the values are below the middle"
+        );
         assert!((values.percentile(50.0) as f64 - (low + high) / 2.0).abs() < 100.0);
         assert_eq!(values.moments().mean, (low + high - 1.0) / 2.0);
-        assert!((low..low + 100.0).contains(&(values.least() as f64)), "{}", values.least());
+        assert!(
+            (low..low + 100.0).contains(&(values.least() as f64)),
+            "{}",
+            values.least()
+        );
         let mut single = Distribution::default();
         coarse.reset();
         coarse.record(65_000).unwrap();
         single.add(&coarse);
-        assert!((single.moments().mean - (low + high) / 2.0).abs() < 100.0, "a single value is in the middle");
+        assert!(
+            (single.moments().mean - (low + high) / 2.0).abs() < 100.0,
+            "a single value is in the middle"
+        );
     }
 
     #[test]
@@ -374,13 +503,18 @@ mod tests {
             let mut coarse = Histogram::<u64>::new_with_bounds(1_000, 10_000_000_000, 1).unwrap();
             for _ in 0..random.u32(1..4) {
                 // One peak at 90 us.
-                coarse.record(60_000 + random.u64(0..30_000) + random.u64(0..30_000)).unwrap();
+                coarse
+                    .record(60_000 + random.u64(0..30_000) + random.u64(0..30_000))
+                    .unwrap();
             }
             values.add(&coarse);
         }
         for bins in ["log", "fixed", "fixed:5us", "fixed:1us"] {
             let found = modes(&values, bins.parse().unwrap());
-            assert!(found.len() == 1 && (80_000.0..100_000.0).contains(&found[0].at), "{bins}: {found:?}");
+            assert!(
+                found.len() == 1 && (80_000.0..100_000.0).contains(&found[0].at),
+                "{bins}: {found:?}"
+            );
         }
     }
 
@@ -391,12 +525,18 @@ mod tests {
         // Cumulative shares: at 1 1/4 and 0, at 2 1/2 and 1/4, at 3 3/4 and 1/2, at 5 1 and 3/4.
         assert_eq!(of([1, 2, 3, 5]).distance(&of([2, 3, 4, 6])), 0.25);
         assert_eq!(of([1, 1, 1, 9]).distance(&of([9])), 0.75);
-        assert_eq!((of([]).distance(&of([9])), of([]).distance(&of([]))), (1.0, 0.0));
+        assert_eq!(
+            (of([]).distance(&of([9])), of([]).distance(&of([]))),
+            (1.0, 0.0)
+        );
     }
 
     #[test]
     fn cumulative_shares_rise_to_one() {
-        assert_eq!(of([5, 6, 6]).cumulative(), [(5.0, 0.0), (6.0, 1.0 / 3.0), (6.0, 1.0 / 3.0), (7.0, 1.0)]);
+        assert_eq!(
+            of([5, 6, 6]).cumulative(),
+            [(5.0, 0.0), (6.0, 1.0 / 3.0), (6.0, 1.0 / 3.0), (7.0, 1.0)]
+        );
         assert_eq!(of([5, 6, 6, 9]).between(6.0, 9.0), 2.0);
     }
 }

@@ -92,13 +92,25 @@ impl Parts {
     /// Adds values of a sampler whose devices are not known.
     pub(super) fn add_kind(&mut self, kind: &str, sampler: &str, values: &Distribution) {
         self.kinds.entry(kind.to_owned()).or_default().merge(values);
-        self.samplers.entry(sampler.to_owned()).or_default().merge(values);
+        self.samplers
+            .entry(sampler.to_owned())
+            .or_default()
+            .merge(values);
     }
 
     /// Adds values of a device.
-    pub(super) fn add_device(&mut self, guid: Guid, (kind, hops): (&str, Option<u16>), sampler: &str, values: &Distribution) {
+    pub(super) fn add_device(
+        &mut self,
+        guid: Guid,
+        (kind, hops): (&str, Option<u16>),
+        sampler: &str,
+        values: &Distribution,
+    ) {
         self.add_kind(kind, sampler, values);
-        self.hops.entry(hops.map_or(Hops::Unknown, Hops::Known)).or_default().merge(values);
+        self.hops
+            .entry(hops.map_or(Hops::Unknown, Hops::Known))
+            .or_default()
+            .merge(values);
         self.devices.entry(guid).or_default().merge(values);
     }
 
@@ -125,7 +137,10 @@ impl Parts {
 impl Latencies {
     /// Chooses the source of the values: single MADs if there are histograms, otherwise means.
     /// `name` returns the name of a device.
-    pub(super) fn of([rtt, service, means]: [Parts; 3], name: impl Fn(Guid) -> String) -> Result<Self, AnalysisError> {
+    pub(super) fn of(
+        [rtt, service, means]: [Parts; 3],
+        name: impl Fn(Guid) -> String,
+    ) -> Result<Self, AnalysisError> {
         let has_single = !(rtt.is_empty() && service.is_empty());
         let joint = if !service.is_empty() {
             service
@@ -136,21 +151,43 @@ impl Latencies {
         };
         if joint.is_empty() {
             let help = "give records of ports that answered, and check --from and --to".to_owned();
-            return Err(AnalysisError::Nothing { what: "no round-trip time in the time range".to_owned(), help });
+            return Err(AnalysisError::Nothing {
+                what: "no round-trip time in the time range".to_owned(),
+                help,
+            });
         }
         // The histograms by kind have a higher resolution than those by device.
         let fine = if rtt.is_empty() { &joint } else { &rtt };
-        let (by_device, device_source) =
-            if has_single && !joint.devices.is_empty() { (&joint, Source::SingleMads) } else { (&means, Source::PortMeans) };
-        let texts =
-            |groups: &BTreeMap<String, Distribution>| groups.iter().map(|(name, values)| named(name.clone(), None, values)).collect();
+        let (by_device, device_source) = if has_single && !joint.devices.is_empty() {
+            (&joint, Source::SingleMads)
+        } else {
+            (&means, Source::PortMeans)
+        };
+        let texts = |groups: &BTreeMap<String, Distribution>| {
+            groups
+                .iter()
+                .map(|(name, values)| named(name.clone(), None, values))
+                .collect()
+        };
         Ok(Self {
             all: fine.all(),
-            source: if has_single { Source::SingleMads } else { Source::PortMeans },
+            source: if has_single {
+                Source::SingleMads
+            } else {
+                Source::PortMeans
+            },
             kinds: texts(&fine.kinds),
             samplers: texts(&fine.samplers),
-            hops: by_device.hops.iter().map(|(hops, values)| named(hops.name(), None, values)).collect(),
-            devices: by_device.devices.iter().map(|(guid, values)| named(name(*guid), Some(*guid), values)).collect(),
+            hops: by_device
+                .hops
+                .iter()
+                .map(|(hops, values)| named(hops.name(), None, values))
+                .collect(),
+            devices: by_device
+                .devices
+                .iter()
+                .map(|(guid, values)| named(name(*guid), Some(*guid), values))
+                .collect(),
             device_source,
             least: Distribution::default(),
             has_exact_least: false,
@@ -175,7 +212,10 @@ impl Latencies {
         let modes = modes::modes(&self.all, bins);
         let mut separations = Vec::new();
         if modes.len() > 1 {
-            let groupings = By::ALL.map(|by| (by, self.joint.of(by))).into_iter().filter(|(_, groups)| groups.len() > 1);
+            let groupings = By::ALL
+                .map(|by| (by, self.joint.of(by)))
+                .into_iter()
+                .filter(|(_, groups)| groups.len() > 1);
             separations.extend(groupings.map(|(by, groups)| Separation::of(by, &groups, &modes)));
             separations.sort_by(|a, b| b.score.total_cmp(&a.score));
         }
@@ -184,5 +224,9 @@ impl Latencies {
 }
 
 fn named(name: String, guid: Option<Guid>, values: &Distribution) -> Named {
-    Named { name, guid, values: values.clone() }
+    Named {
+        name,
+        guid,
+        values: values.clone(),
+    }
 }

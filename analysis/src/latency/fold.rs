@@ -79,11 +79,21 @@ impl Latency {
     fn add_port(&mut self, port: &Port<'_>) {
         // If MADs were lost, `rtt_ns` is the sum over the answered MADs, but `mads` counts all
         // MADs. So the mean of such a record is not used.
-        let Some(mean) = port.rtt_ns.checked_div(port.mads).filter(|mean| *mean > 0 && port.answered()) else { return };
+        let Some(mean) = port
+            .rtt_ns
+            .checked_div(port.mads)
+            .filter(|mean| *mean > 0 && port.answered())
+        else {
+            return;
+        };
         self.compound.add(port);
-        self.names.entry(port.guid).or_insert_with(|| port.node.clone().into_owned());
+        self.names
+            .entry(port.guid)
+            .or_insert_with(|| port.node.clone().into_owned());
         let kind = port.kind.map_or("other", |kind| kind.as_str());
-        let device = self.sampler(&port.sampler).device(port.guid, kind, port.hops);
+        let device = self
+            .sampler(&port.sampler)
+            .device(port.guid, kind, port.hops);
         device.means.record(mean);
         device.least = [device.least, port.rtt_min_ns].into_iter().flatten().min();
     }
@@ -100,7 +110,9 @@ impl Latency {
         };
         let sampler = self.sampler(&record.sampler);
         match record.guid {
-            Some(guid) if record.kind == "service" => sampler.device(guid, kind, record.hops).single.add(&values),
+            Some(guid) if record.kind == "service" => {
+                sampler.device(guid, kind, record.hops).single.add(&values)
+            }
             None if record.kind == "rtt" => entry(&mut sampler.kinds, kind).add(&values),
             _ => {}
         }
@@ -111,11 +123,18 @@ impl Latency {
     /// # Errors
     /// Returns an error if there is no round-trip time.
     pub fn finish(self) -> Result<Latencies, AnalysisError> {
-        let clocks: BTreeMap<String, u64> =
-            self.samplers.iter().filter_map(|(name, sampler)| sampler.clock.map(|clock| (name.clone(), clock))).collect();
+        let clocks: BTreeMap<String, u64> = self
+            .samplers
+            .iter()
+            .filter_map(|(name, sampler)| sampler.clock.map(|clock| (name.clone(), clock)))
+            .collect();
         let mut compound = Distribution::default();
-        self.compound.finish(&clocks).values().for_each(|values| compound.merge(values));
-        let (mut rtt, mut service, mut means) = (Parts::default(), Parts::default(), Parts::default());
+        self.compound
+            .finish(&clocks)
+            .values()
+            .for_each(|values| compound.merge(values));
+        let (mut rtt, mut service, mut means) =
+            (Parts::default(), Parts::default(), Parts::default());
         // The shortest time of a device: exact, and from histograms.
         let mut least: [BTreeMap<Guid, u64>; 2] = Default::default();
         for (name, sampler) in &self.samplers {
@@ -124,15 +143,26 @@ impl Latency {
                 rtt.add_kind(kind, name, &values.less(clock));
             }
             for (guid, device) in &sampler.devices {
-                for (parts, values) in [(&mut service, &device.single), (&mut means, &device.means)] {
+                for (parts, values) in [(&mut service, &device.single), (&mut means, &device.means)]
+                {
                     if !values.is_empty() {
-                        parts.add_device(*guid, (&device.kind, device.hops), name, &values.less(clock));
+                        parts.add_device(
+                            *guid,
+                            (&device.kind, device.hops),
+                            name,
+                            &values.less(clock),
+                        );
                     }
                 }
                 let from_histogram = (!device.single.is_empty()).then(|| device.single.least());
                 for (least, ns) in least.iter_mut().zip([device.least, from_histogram]) {
-                    let Some(ns) = ns.map(|ns| ns.saturating_sub(clock).max(1)) else { continue };
-                    least.entry(*guid).and_modify(|known| *known = ns.min(*known)).or_insert(ns);
+                    let Some(ns) = ns.map(|ns| ns.saturating_sub(clock).max(1)) else {
+                        continue;
+                    };
+                    least
+                        .entry(*guid)
+                        .and_modify(|known| *known = ns.min(*known))
+                        .or_insert(ns);
                 }
             }
         }
@@ -142,10 +172,19 @@ impl Latency {
         for (guid, ns) in from_histograms {
             least.entry(guid).or_insert(ns);
         }
-        let has_exact_least = self.samplers.values().flat_map(|sampler| sampler.devices.values()).any(|device| device.least.is_some());
+        let has_exact_least = self
+            .samplers
+            .values()
+            .flat_map(|sampler| sampler.devices.values())
+            .any(|device| device.least.is_some());
         let mut least_values = Distribution::default();
         least.values().for_each(|ns| least_values.record(*ns));
-        let named = |guid: Guid| self.names.get(&guid).cloned().unwrap_or_else(|| guid.to_string());
+        let named = |guid: Guid| {
+            self.names
+                .get(&guid)
+                .cloned()
+                .unwrap_or_else(|| guid.to_string())
+        };
         let mut latencies = Latencies::of([rtt, service, means], named)?;
         (latencies.least, latencies.has_exact_least) = (least_values, has_exact_least);
         (latencies.compound, latencies.clocks) = (compound, clocks);
@@ -177,7 +216,19 @@ impl Fold for Latency {
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        Some(["node", "kind", "hops", "status", "rtt_ns", "rtt_min_ns", "mads"].map(str::to_owned).to_vec())
+        Some(
+            [
+                "node",
+                "kind",
+                "hops",
+                "status",
+                "rtt_ns",
+                "rtt_min_ns",
+                "mads",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        )
     }
 
     fn add(&mut self, record: &Record<'_>) {
@@ -193,7 +244,10 @@ impl Fold for Latency {
         for (name, theirs) in later.samplers {
             self.add_clock(&name, theirs.clock);
             let ours = self.sampler(&name);
-            theirs.kinds.iter().for_each(|(kind, values)| entry(&mut ours.kinds, kind).merge(values));
+            theirs
+                .kinds
+                .iter()
+                .for_each(|(kind, values)| entry(&mut ours.kinds, kind).merge(values));
             for (guid, device) in theirs.devices {
                 let known = ours.device(guid, &device.kind, device.hops);
                 known.single.merge(&device.single);
@@ -219,7 +273,13 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    fn port(guid: u64, hops: &str, status: &str, (rtt_ns, mads): (u64, u64), least: &str) -> String {
+    fn port(
+        guid: u64,
+        hops: &str,
+        status: &str,
+        (rtt_ns, mads): (u64, u64),
+        least: &str,
+    ) -> String {
         format!(
             r#"{{"type":"port","ts":1,"slot":1,"sampler":"s","guid":"0x{guid:016x}","port":1,"lid":1,"node":"n{guid}","kind":"hca","hops":{hops},"status":"{status}","rtt_ns":{rtt_ns},"mads":{mads}{least}}}"#
         )
@@ -227,9 +287,13 @@ mod tests {
 
     fn histogram(kind: &str, device: &str, guid: &str, values: &[u64]) -> String {
         let mut histogram = Histogram::<u64>::new_with_bounds(1_000, 100_000_000_000, 2).unwrap();
-        values.iter().for_each(|value| histogram.record(*value).unwrap());
+        values
+            .iter()
+            .for_each(|value| histogram.record(*value).unwrap());
         let mut v2 = Vec::new();
-        V2DeflateSerializer::new().serialize(&histogram, &mut v2).unwrap();
+        V2DeflateSerializer::new()
+            .serialize(&histogram, &mut v2)
+            .unwrap();
         let (count, v2) = (values.len(), STANDARD.encode(v2));
         format!(
             r#"{{"type":"histogram","ts":1,"sampler":"s","kind":"{kind}","device_kind":"{device}","guid":{guid},"hops":2,"clock_ns":31,"count":{count},"v2":"{v2}"}}"#
@@ -245,16 +309,31 @@ mod tests {
     }
 
     fn names(groups: &[super::super::grouping::Named]) -> Vec<(&str, u64)> {
-        groups.iter().map(|named| (named.name.as_str(), named.values.count())).collect()
+        groups
+            .iter()
+            .map(|named| (named.name.as_str(), named.values.count()))
+            .collect()
     }
 
     #[test]
     fn histogram_gives_the_least_time_only_of_a_device_without_records_of_any_sampler() {
         let record = port(7, "1", "ok", (40_000, 1), r#","rtt_min_ns":40000"#);
-        let of_other = |guid: u64| histogram("service", "hca", &format!(r#""0x{guid:016x}""#), &[30_000]).replace(r#""s""#, r#""t""#);
-        let latencies = latency(&[record, of_other(7), of_other(8)]).finish().unwrap();
-        assert_eq!((latencies.least.count(), latencies.least.greatest()), (2, 40_000));
-        assert!(latencies.least.least() < 30_500, "{}", latencies.least.least());
+        let of_other = |guid: u64| {
+            histogram("service", "hca", &format!(r#""0x{guid:016x}""#), &[30_000])
+                .replace(r#""s""#, r#""t""#)
+        };
+        let latencies = latency(&[record, of_other(7), of_other(8)])
+            .finish()
+            .unwrap();
+        assert_eq!(
+            (latencies.least.count(), latencies.least.greatest()),
+            (2, 40_000)
+        );
+        assert!(
+            latencies.least.least() < 30_500,
+            "{}",
+            latencies.least.least()
+        );
     }
 
     #[test]
@@ -271,12 +350,25 @@ mod tests {
         whole.merge(latency(&lines[2..]));
         whole.merge(latency(&lines[..1]));
         let all = whole.finish().unwrap();
-        assert_eq!((all.source, all.device_source, all.clocks["s"]), (Source::PortMeans, Source::PortMeans, 1_000));
+        assert_eq!(
+            (all.source, all.device_source, all.clocks["s"]),
+            (Source::PortMeans, Source::PortMeans, 1_000)
+        );
         assert_eq!(names(&all.hops), [("1 hop", 2), ("3 hops", 1)]);
         assert_eq!(names(&all.devices), [("n1", 2), ("n2", 1)]);
-        assert!((all.all.moments().mean - (19_000.0 + 14_000.0 + 59_000.0) / 3.0).abs() < 1e-6, "less the timer cost of a MAD");
-        assert!((all.compound.moments().mean - (38_000.0 + 28_000.0 + 59_000.0) / 3.0).abs() < 1e-6, "less that of all MADs");
-        assert_eq!((all.least.count(), all.least.least(), all.has_exact_least), (1, 8_000, true), "a minimum of means is none");
+        assert!(
+            (all.all.moments().mean - (19_000.0 + 14_000.0 + 59_000.0) / 3.0).abs() < 1e-6,
+            "less the timer cost of a MAD"
+        );
+        assert!(
+            (all.compound.moments().mean - (38_000.0 + 28_000.0 + 59_000.0) / 3.0).abs() < 1e-6,
+            "less that of all MADs"
+        );
+        assert_eq!(
+            (all.least.count(), all.least.least(), all.has_exact_least),
+            (1, 8_000, true),
+            "a minimum of means is none"
+        );
     }
 
     #[test]
@@ -292,13 +384,29 @@ mod tests {
             port(1, "2", "ok", (9_000, 1), ""),
         ];
         let all = latency(&lines).finish().unwrap();
-        assert_eq!((all.all.count(), all.source, all.device_source), (4, Source::SingleMads, Source::SingleMads));
+        assert_eq!(
+            (all.all.count(), all.source, all.device_source),
+            (4, Source::SingleMads, Source::SingleMads)
+        );
         assert_eq!(all.clocks["s"], 27, "the least of all measurements");
-        assert_eq!((names(&all.kinds), names(&all.hops)), (vec![("hca", 1), ("switch", 3)], vec![("2 hops", 3)]));
+        assert_eq!(
+            (names(&all.kinds), names(&all.hops)),
+            (vec![("hca", 1), ("switch", 3)], vec![("2 hops", 3)])
+        );
         assert_eq!((all.least.count(), all.has_exact_least), (1, false));
-        assert!(all.least.least().abs_diff(50_000) < 1_000, "from the histogram of the device");
-        assert_eq!(latency(&[lines[1].replace("\"v2\":\"", "\"v2\":\"x")]).undecoded, 1);
-        let rows: Vec<_> = all.rows(Bins::Log).into_iter().map(|row| (row.by, row.name, row.count)).collect();
+        assert!(
+            all.least.least().abs_diff(50_000) < 1_000,
+            "from the histogram of the device"
+        );
+        assert_eq!(
+            latency(&[lines[1].replace("\"v2\":\"", "\"v2\":\"x")]).undecoded,
+            1
+        );
+        let rows: Vec<_> = all
+            .rows(Bins::Log)
+            .into_iter()
+            .map(|row| (row.by, row.name, row.count))
+            .collect();
         let expected = [
             (None, "all", 4),
             (Some(By::Kind), "hca", 1),
@@ -309,11 +417,17 @@ mod tests {
             (None, "least of each device", 1),
             (None, "compound query of a port", 1),
         ];
-        assert_eq!(rows, expected.map(|(by, name, count)| (by, name.to_owned(), count)));
+        assert_eq!(
+            rows,
+            expected.map(|(by, name, count)| (by, name.to_owned(), count))
+        );
     }
 
     #[test]
     fn no_round_trip_time_is_an_error() {
-        assert!(matches!(latency(&[port(1, "1", "timeout", (0, 1), "")]).finish(), Err(AnalysisError::Nothing { .. })));
+        assert!(matches!(
+            latency(&[port(1, "1", "timeout", (0, 1), "")]).finish(),
+            Err(AnalysisError::Nothing { .. })
+        ));
     }
 }

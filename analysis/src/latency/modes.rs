@@ -44,17 +44,33 @@ pub fn modes(values: &Distribution, bins: Bins) -> Vec<Mode> {
     }
     let mut knots = Vec::new();
     for (ns, share) in values.cumulative() {
-        knots.push(Knot { x: bins.position(ns), share });
+        knots.push(Knot {
+            x: bins.position(ns),
+            share,
+        });
     }
     let count = (values.count() as f64).min(MOST_VALUES);
     let mut peaks = Vec::new();
     split(&knots, (count, 1.0), DEPTH, &mut peaks);
-    let inner: Vec<f64> = peaks.iter().skip(1).map(|peak| bins.value(peak.from)).collect();
+    let inner: Vec<f64> = peaks
+        .iter()
+        .skip(1)
+        .map(|peak| bins.value(peak.from))
+        .collect();
     let from = [0.0].into_iter().chain(inner.iter().copied());
     let to = inner.iter().copied().chain([f64::INFINITY]);
     let valleys = from.zip(to);
     let share = |from, to| values.between(from, to) / values.count() as f64;
-    peaks.iter().zip(valleys).map(|(peak, (from, to))| Mode { at: bins.value(peak.at), from, to, share: share(from, to) }).collect()
+    peaks
+        .iter()
+        .zip(valleys)
+        .map(|(peak, (from, to))| Mode {
+            at: bins.value(peak.at),
+            from,
+            to,
+            share: share(from, to),
+        })
+        .collect()
 }
 
 /// Largest number of times that the search is repeated within a mode.
@@ -78,16 +94,43 @@ fn split(knots: &[Knot], (count, portion): (f64, f64), depth: u32, found: &mut V
     // Significance of each pair of neighbours: above 1 for two modes. If a peak is too small, it is
     // negative: the pair with the flattest valley is merged first.
     let pair = |left: Peak, right: Peak| {
-        let is_small = [left, right].into_iter().any(|peak| portion * share(knots, peak.from, peak.to) < LEAST_SHARE);
-        if is_small { -right.valley / left.height.min(right.height) } else { significance(knots, (left.from, right.to), count) }
+        let is_small = [left, right]
+            .into_iter()
+            .any(|peak| portion * share(knots, peak.from, peak.to) < LEAST_SHARE);
+        if is_small {
+            -right.valley / left.height.min(right.height)
+        } else {
+            significance(knots, (left.from, right.to), count)
+        }
     };
-    let mut pairs: Vec<f64> = peaks.windows(2).map(|peaks| pair(peaks[0], peaks[1])).collect();
-    while let Some((weakest, _)) = pairs.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)).filter(|(_, ratio)| **ratio <= 1.0) {
+    let mut pairs: Vec<f64> = peaks
+        .windows(2)
+        .map(|peaks| pair(peaks[0], peaks[1]))
+        .collect();
+    while let Some((weakest, _)) = pairs
+        .iter()
+        .enumerate()
+        .min_by(|a, b| a.1.total_cmp(b.1))
+        .filter(|(_, ratio)| **ratio <= 1.0)
+    {
         let (left, right) = (peaks[weakest], peaks.remove(weakest + 1));
-        let higher = if right.height > left.height { right } else { left };
-        peaks[weakest] = Peak { from: left.from, valley: left.valley, to: right.to, ..higher };
+        let higher = if right.height > left.height {
+            right
+        } else {
+            left
+        };
+        peaks[weakest] = Peak {
+            from: left.from,
+            valley: left.valley,
+            to: right.to,
+            ..higher
+        };
         pairs.remove(weakest);
-        for changed in [weakest.checked_sub(1), Some(weakest)].into_iter().flatten().filter(|changed| *changed + 1 < peaks.len()) {
+        for changed in [weakest.checked_sub(1), Some(weakest)]
+            .into_iter()
+            .flatten()
+            .filter(|changed| *changed + 1 < peaks.len())
+        {
             pairs[changed] = pair(peaks[changed], peaks[changed + 1]);
         }
     }
@@ -96,23 +139,34 @@ fn split(knots: &[Knot], (count, portion): (f64, f64), depth: u32, found: &mut V
         return;
     }
     for peak in peaks {
-        let (part, share) = (part(knots, peak.from, peak.to), share(knots, peak.from, peak.to));
+        let (part, share) = (
+            part(knots, peak.from, peak.to),
+            share(knots, peak.from, peak.to),
+        );
         split(&part, (count * share, portion * share), depth - 1, found);
     }
 }
 
 /// Returns the ratio of the dip of the values in an interval to its critical value.
 fn significance(knots: &[Knot], (from, to): (f64, f64), count: f64) -> f64 {
-    dip::significance(dip::dip(&part(knots, from, to)), count * share(knots, from, to))
+    dip::significance(
+        dip::dip(&part(knots, from, to)),
+        count * share(knots, from, to),
+    )
 }
 
 /// Returns the share of values below a position.
 fn share_below(knots: &[Knot], x: f64) -> f64 {
     let after = knots.partition_point(|knot| knot.x <= x);
-    match (after.checked_sub(1).map(|before| knots[before]), knots.get(after)) {
+    match (
+        after.checked_sub(1).map(|before| knots[before]),
+        knots.get(after),
+    ) {
         (None, _) => 0.0,
         (Some(before), None) => before.share,
-        (Some(before), Some(next)) => before.share + (next.share - before.share) * (x - before.x) / (next.x - before.x),
+        (Some(before), Some(next)) => {
+            before.share + (next.share - before.share) * (x - before.x) / (next.x - before.x)
+        }
     }
 }
 
@@ -123,11 +177,27 @@ fn share(knots: &[Knot], from: f64, to: f64) -> f64 {
 /// Returns the distribution of the values in an interval.
 fn part(knots: &[Knot], from: f64, to: f64) -> Vec<Knot> {
     let (low, high) = (share_below(knots, from), share_below(knots, to));
-    let scaled = |share: f64| if high > low { (share - low) / (high - low) } else { 0.0 };
+    let scaled = |share: f64| {
+        if high > low {
+            (share - low) / (high - low)
+        } else {
+            0.0
+        }
+    };
     let first = knots.partition_point(|knot| knot.x <= from);
     let last = knots.partition_point(|knot| knot.x < to);
-    let inner = knots[first.min(last)..last].iter().map(|knot| Knot { x: knot.x, share: scaled(knot.share) });
-    [Knot { x: from, share: 0.0 }].into_iter().chain(inner).chain([Knot { x: to, share: 1.0 }]).collect()
+    let inner = knots[first.min(last)..last].iter().map(|knot| Knot {
+        x: knot.x,
+        share: scaled(knot.share),
+    });
+    [Knot {
+        x: from,
+        share: 0.0,
+    }]
+    .into_iter()
+    .chain(inner)
+    .chain([Knot { x: to, share: 1.0 }])
+    .collect()
 }
 
 /// A density estimate on a grid.
@@ -152,26 +222,51 @@ const REACH: f64 = 4.0;
 
 impl Density {
     fn of(knots: &[Knot], count: f64) -> Self {
-        let ends = (knots.first().map_or(0.0, |knot| knot.x), knots.last().map_or(0.0, |knot| knot.x));
+        let ends = (
+            knots.first().map_or(0.0, |knot| knot.x),
+            knots.last().map_or(0.0, |knot| knot.x),
+        );
         // Modes with less than one hundredth of the values are not significant, so the tails can be
         // ignored.
         let (low, high) = (quantile(knots, 0.001), quantile(knots, 0.999));
-        let kernel = kernel_width(knots, count).max(CELLS * (high - low) / MOST_CELLS).max(f64::MIN_POSITIVE);
+        let kernel = kernel_width(knots, count)
+            .max(CELLS * (high - low) / MOST_CELLS)
+            .max(f64::MIN_POSITIVE);
         let step = kernel / CELLS;
         let margin = REACH * kernel;
         let begin = low - margin;
-        let cells = ((high + margin - begin) / step).ceil().clamp(1.0, 2.0 * MOST_CELLS) as usize;
-        let edges: Vec<f64> = (0..=cells).map(|cell| share_below(knots, begin + cell as f64 * step)).collect();
+        let cells = ((high + margin - begin) / step)
+            .ceil()
+            .clamp(1.0, 2.0 * MOST_CELLS) as usize;
+        let edges: Vec<f64> = (0..=cells)
+            .map(|cell| share_below(knots, begin + cell as f64 * step))
+            .collect();
         let reach = (REACH * CELLS) as usize;
-        let weights: Vec<f64> = (0..=2 * reach).map(|cell| (-0.5 * ((cell as f64 - reach as f64) / CELLS).powi(2)).exp()).collect();
+        let weights: Vec<f64> = (0..=2 * reach)
+            .map(|cell| (-0.5 * ((cell as f64 - reach as f64) / CELLS).powi(2)).exp())
+            .collect();
         let mut heights = vec![0.0; cells];
-        for (cell, pair) in edges.windows(2).enumerate().filter(|(_, pair)| pair[1] > pair[0]) {
+        for (cell, pair) in edges
+            .windows(2)
+            .enumerate()
+            .filter(|(_, pair)| pair[1] > pair[0])
+        {
             let first = cell.saturating_sub(reach);
-            for (at, height) in heights.iter_mut().enumerate().take(cell + reach + 1).skip(first) {
+            for (at, height) in heights
+                .iter_mut()
+                .enumerate()
+                .take(cell + reach + 1)
+                .skip(first)
+            {
                 *height += (pair[1] - pair[0]) * weights[at + reach - cell];
             }
         }
-        Self { begin, step, heights, ends }
+        Self {
+            begin,
+            step,
+            heights,
+            ends,
+        }
     }
 
     /// Returns the peaks with the valleys between them. There is at least one peak.
@@ -186,8 +281,18 @@ impl Density {
                 if let Some(last) = peaks.last_mut() {
                     last.to = valley;
                 }
-                let (from, valley) = if peaks.is_empty() { (self.ends.0, 0.0) } else { (valley, valley_height) };
-                peaks.push(Peak { at: position(cell), height, valley, from, to: self.ends.1 });
+                let (from, valley) = if peaks.is_empty() {
+                    (self.ends.0, 0.0)
+                } else {
+                    (valley, valley_height)
+                };
+                peaks.push(Peak {
+                    at: position(cell),
+                    height,
+                    valley,
+                    from,
+                    to: self.ends.1,
+                });
                 (is_rising, valley_height) = (false, f64::INFINITY);
             } else if !is_rising && next > height {
                 is_rising = true;
@@ -198,7 +303,13 @@ impl Density {
         }
         if peaks.is_empty() {
             let at = (self.ends.0 + self.ends.1) / 2.0;
-            peaks.push(Peak { at, height: 0.0, valley: 0.0, from: self.ends.0, to: self.ends.1 });
+            peaks.push(Peak {
+                at,
+                height: 0.0,
+                valley: 0.0,
+                from: self.ends.0,
+                to: self.ends.1,
+            });
         }
         peaks
     }
@@ -207,7 +318,10 @@ impl Density {
 /// Returns the position below which this share of the values lies.
 fn quantile(knots: &[Knot], share: f64) -> f64 {
     let after = knots.partition_point(|knot| knot.share < share);
-    match (after.checked_sub(1).map(|before| knots[before]), knots.get(after)) {
+    match (
+        after.checked_sub(1).map(|before| knots[before]),
+        knots.get(after),
+    ) {
         (Some(before), Some(next)) if next.share > before.share => {
             before.x + (next.x - before.x) * (share - before.share) / (next.share - before.share)
         }
@@ -218,10 +332,21 @@ fn quantile(knots: &[Knot], share: f64) -> f64 {
 
 /// Returns the standard deviation of the Gaussian kernel.
 fn kernel_width(knots: &[Knot], count: f64) -> f64 {
-    let parts = || knots.windows(2).map(|pair| (pair[1].share - pair[0].share, (pair[0].x + pair[1].x) / 2.0));
+    let parts = || {
+        knots
+            .windows(2)
+            .map(|pair| (pair[1].share - pair[0].share, (pair[0].x + pair[1].x) / 2.0))
+    };
     let mean: f64 = parts().map(|(share, x)| share * x).sum();
-    let deviation = parts().map(|(share, x)| share * (x - mean).powi(2)).sum::<f64>().sqrt();
+    let deviation = parts()
+        .map(|(share, x)| share * (x - mean).powi(2))
+        .sum::<f64>()
+        .sqrt();
     let range = (quantile(knots, 0.75) - quantile(knots, 0.25)) / 1.34;
-    let spread = if range > 0.0 { deviation.min(range) } else { deviation };
+    let spread = if range > 0.0 {
+        deviation.min(range)
+    } else {
+        deviation
+    };
     0.9 * spread * count.powf(-0.2)
 }

@@ -89,7 +89,12 @@ impl Row for LatencyRow {
 impl LatencyRow {
     /// Evaluates a distribution. `bins` has the scale on which modes are searched.
     pub fn of(by: Option<By>, name: &str, values: &Distribution, bins: Bins) -> Self {
-        let Moments { mean, deviation, skewness, kurtosis } = values.moments();
+        let Moments {
+            mean,
+            deviation,
+            skewness,
+            kurtosis,
+        } = values.moments();
         Self {
             recording: None,
             by,
@@ -100,7 +105,10 @@ impl LatencyRow {
             sd_ns: deviation,
             skew: skewness,
             kurtosis,
-            modes: modes::modes(values, bins).into_iter().map(|mode| mode.at.round()).collect(),
+            modes: modes::modes(values, bins)
+                .into_iter()
+                .map(|mode| mode.at.round())
+                .collect(),
             min_ns: values.least(),
             p1_ns: values.percentile(1.0),
             p25_ns: values.percentile(25.0),
@@ -128,7 +136,10 @@ impl Latencies {
     pub fn rows(&self, bins: Bins) -> Vec<LatencyRow> {
         let mut rows = vec![LatencyRow::of(None, "all", &self.all, bins)];
         for by in By::ALL {
-            let row = |group: &Named| LatencyRow { guid: group.guid, ..LatencyRow::of(Some(by), &group.name, &group.values, bins) };
+            let row = |group: &Named| LatencyRow {
+                guid: group.guid,
+                ..LatencyRow::of(Some(by), &group.name, &group.values, bins)
+            };
             rows.extend(self.groups(by).iter().map(row));
         }
         for (name, values) in [(LEAST, &self.least), (COMPOUND, &self.compound)] {

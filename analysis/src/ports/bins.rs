@@ -44,8 +44,16 @@ struct Rates {
 
 impl Rates {
     fn of(port: &Port<'_>) -> Self {
-        let data = [port.xmit_gbps, port.rcv_gbps, port.xmit_utilization, port.rcv_utilization];
-        Self { data: data.map(|rate| rate.unwrap_or(f64::NAN)), blocked: port.xmit_blocked.unwrap_or(f64::NAN) }
+        let data = [
+            port.xmit_gbps,
+            port.rcv_gbps,
+            port.xmit_utilization,
+            port.rcv_utilization,
+        ];
+        Self {
+            data: data.map(|rate| rate.unwrap_or(f64::NAN)),
+            blocked: port.xmit_blocked.unwrap_or(f64::NAN),
+        }
     }
 }
 
@@ -58,22 +66,42 @@ pub(super) struct RateColumns<'r, 'a> {
 
 impl<'r, 'a> RateColumns<'r, 'a> {
     pub(super) fn of(run: &'r Run<'a>) -> Self {
-        let data = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization"].map(|field| run.values(field));
-        Self { run, data, blocked: run.values("xmit_blocked") }
+        let data = [
+            "xmit_gbps",
+            "rcv_gbps",
+            "xmit_utilization",
+            "rcv_utilization",
+        ]
+        .map(|field| run.values(field));
+        Self {
+            run,
+            data,
+            blocked: run.values("xmit_blocked"),
+        }
     }
 
     /// Returns the rates of a record, and the times of the data rates and of the blocked share.
     #[inline]
     fn at(&self, row: usize) -> (Rates, [Option<Interval>; 2]) {
         let rate = |column: Option<&[f64]>| column.map_or(f64::NAN, |column| column[row]);
-        let rates = Rates { data: self.data.map(rate), blocked: rate(self.blocked) };
-        (rates, [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| self.run.time(row, over)))
+        let rates = Rates {
+            data: self.data.map(rate),
+            blocked: rate(self.blocked),
+        };
+        (
+            rates,
+            [MeasuredOver::Data, MeasuredOver::Blocked].map(|over| self.run.time(row, over)),
+        )
     }
 }
 
 impl TimeBins {
     pub(super) const fn new(most: usize) -> Self {
-        Self { bins: Vec::new(), shift: 0, most }
+        Self {
+            bins: Vec::new(),
+            shift: 0,
+            most,
+        }
     }
 
     /// Returns the length of an interval in nanoseconds.
@@ -97,7 +125,10 @@ impl TimeBins {
 
     /// Returns the interval of this number.
     pub fn get(&self, number: u64) -> Option<&TimeBin> {
-        self.bins.binary_search_by_key(&number, |(number, _)| *number).ok().map(|index| &self.bins[index].1)
+        self.bins
+            .binary_search_by_key(&number, |(number, _)| *number)
+            .ok()
+            .map(|index| &self.bins[index].1)
     }
 
     /// Adds the rates of a record to the intervals that overlap the time of the record.
@@ -132,7 +163,9 @@ impl TimeBins {
     /// records of a run belong there. Otherwise changes nothing and returns false.
     fn add_to_last(&mut self, rates: &Rates, times: [Option<Interval>; 2]) -> bool {
         let (width_ns, most, count) = (self.width_ns(), self.most, self.bins.len());
-        let Some((number, last)) = self.bins.last_mut() else { return false };
+        let Some((number, last)) = self.bins.last_mut() else {
+            return false;
+        };
         let start = number.saturating_mul(width_ns);
         let end = start.saturating_add(width_ns);
         let all = |is_true: &dyn Fn(&Interval) -> bool| times.iter().flatten().all(is_true);
@@ -148,9 +181,15 @@ impl TimeBins {
         }
         // The parts of the times in both intervals. A part without a length does not count.
         let part = |from: u64, to: u64| to.checked_sub(from).filter(|length_ns| *length_ns > 0);
-        last.add_rates(rates, times.map(|time| time.and_then(|time| part(time.from(), time.to().min(end)))));
+        last.add_rates(
+            rates,
+            times.map(|time| time.and_then(|time| part(time.from(), time.to().min(end)))),
+        );
         let mut next = TimeBin::default();
-        next.add_rates(rates, times.map(|time| time.and_then(|time| part(time.from().max(end), time.to()))));
+        next.add_rates(
+            rates,
+            times.map(|time| time.and_then(|time| part(time.from().max(end), time.to()))),
+        );
         let number = *number + 1;
         self.bins.push((number, next));
         true
@@ -158,7 +197,9 @@ impl TimeBins {
 
     fn add_rates(&mut self, rates: &Rates, [data, blocked]: [Option<Interval>; 2]) {
         self.add_over(data, |bin, time_ns| bin.add_data(rates, time_ns));
-        self.add_over(blocked, |bin, time_ns| bin.blocked.add(rates.blocked, time_ns));
+        self.add_over(blocked, |bin, time_ns| {
+            bin.blocked.add(rates.blocked, time_ns)
+        });
     }
 
     fn add_over(&mut self, time: Option<Interval>, add: impl Fn(&mut TimeBin, u64)) {
@@ -168,7 +209,10 @@ impl TimeBins {
             self.widen_to(self.shift + 1);
         }
         for (number, part) in time.split(self.width_ns()) {
-            let index = match self.bins.binary_search_by_key(&number, |(number, _)| *number) {
+            let index = match self
+                .bins
+                .binary_search_by_key(&number, |(number, _)| *number)
+            {
                 Ok(index) => index,
                 Err(index) => {
                     self.bins.insert(index, (number, TimeBin::default()));
@@ -203,7 +247,10 @@ impl TimeBins {
 impl TimeBin {
     /// Adds the rates of a record over its whole time.
     pub(super) fn add(&mut self, port: &Port<'_>) {
-        self.add_rates(&Rates::of(port), [port.time, port.blocked_time].map(|time| time.map(Interval::length_ns)));
+        self.add_rates(
+            &Rates::of(port),
+            [port.time, port.blocked_time].map(|time| time.map(Interval::length_ns)),
+        );
     }
 
     /// Adds the rates of many records over their whole times.
@@ -224,8 +271,16 @@ impl TimeBin {
     }
 
     fn add_data(&mut self, rates: &Rates, time_ns: u64) {
-        let means = [&mut self.xmit, &mut self.rcv, &mut self.xmit_utilization, &mut self.rcv_utilization];
-        means.into_iter().zip(rates.data).for_each(|(mean, rate)| mean.add(rate, time_ns));
+        let means = [
+            &mut self.xmit,
+            &mut self.rcv,
+            &mut self.xmit_utilization,
+            &mut self.rcv_utilization,
+        ];
+        means
+            .into_iter()
+            .zip(rates.data)
+            .for_each(|(mean, rate)| mean.add(rate, time_ns));
     }
 
     fn merge(&mut self, later: Self) {
@@ -250,17 +305,27 @@ mod tests {
     fn bins(records: &[(u64, u64, f64)], most: usize) -> TimeBins {
         let mut bins = TimeBins::new(most);
         for (ts, dt_ns, gbps) in records {
-            let rest =
-                [("ts", (*ts).into()), ("dt_ns", (*dt_ns).into()), ("xmit_gbps", (*gbps).into()), ("xmit_blocked", (gbps / 100.0).into())];
+            let rest = [
+                ("ts", (*ts).into()),
+                ("dt_ns", (*dt_ns).into()),
+                ("xmit_gbps", (*gbps).into()),
+                ("xmit_blocked", (gbps / 100.0).into()),
+            ];
             let line = port(0, (1, 1), "leaf", (2, 1, "n"), &rest);
-            let Record::Port(port) = Record::parse(line.as_bytes(), crate::record::Type::Port).expect("a record") else { panic!("a port") };
+            let Record::Port(port) =
+                Record::parse(line.as_bytes(), crate::record::Type::Port).expect("a record")
+            else {
+                panic!("a port")
+            };
             bins.add(&port);
         }
         bins
     }
 
     fn octets(bins: &TimeBins) -> Vec<(u64, f64)> {
-        bins.iter().map(|(number, bin)| (number, bin.xmit.octets())).collect()
+        bins.iter()
+            .map(|(number, bin)| (number, bin.xmit.octets()))
+            .collect()
     }
 
     #[test]
@@ -273,19 +338,40 @@ mod tests {
 
     #[test]
     fn intervals_double_when_there_are_too_many() {
-        let records: Vec<_> = (1..=10).map(|number| (number * SECOND, SECOND, (number - 1) as f64)).collect();
+        let records: Vec<_> = (1..=10)
+            .map(|number| (number * SECOND, SECOND, (number - 1) as f64))
+            .collect();
         let bins = bins(&records, 4);
-        let means: Vec<_> = bins.iter().map(|(number, bin)| (number, bin.xmit.mean())).collect();
+        let means: Vec<_> = bins
+            .iter()
+            .map(|(number, bin)| (number, bin.xmit.mean()))
+            .collect();
         // 0 to 3, 4 to 7, 8 and 9.
-        assert_eq!((bins.width_ns(), means), (4 * SECOND, vec![(0, Some(1.5)), (1, Some(5.5)), (2, Some(8.5))]));
+        assert_eq!(
+            (bins.width_ns(), means),
+            (
+                4 * SECOND,
+                vec![(0, Some(1.5)), (1, Some(5.5)), (2, Some(8.5))]
+            )
+        );
     }
 
     #[test]
     fn long_interval_and_late_time_need_no_more_memory() {
         const DAY: u64 = 86_400 * SECOND;
-        let bins = bins(&[(DAY, DAY, 1.0), (u64::MAX, SECOND, 1.0), (u64::MAX - SECOND, SECOND, 1.0)], 1);
+        let bins = bins(
+            &[
+                (DAY, DAY, 1.0),
+                (u64::MAX, SECOND, 1.0),
+                (u64::MAX - SECOND, SECOND, 1.0),
+            ],
+            1,
+        );
         assert_eq!(octets(&bins).len(), 1);
-        assert!((bins.iter().map(|(_, bin)| bin.xmit.octets()).sum::<f64>() - 86_402.0 * 0.125e9).abs() < 1.0);
+        assert!(
+            (bins.iter().map(|(_, bin)| bin.xmit.octets()).sum::<f64>() - 86_402.0 * 0.125e9).abs()
+                < 1.0
+        );
     }
 
     proptest! {

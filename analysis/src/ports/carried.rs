@@ -87,18 +87,29 @@ impl Flow {
     }
 
     fn put_all(&mut self, pieces: impl IntoIterator<Item = Piece>) {
-        pieces.into_iter().for_each(|(kind, time, sum)| self.put(kind, sum, time.length_ns()));
+        pieces
+            .into_iter()
+            .for_each(|(kind, time, sum)| self.put(kind, sum, time.length_ns()));
     }
 
     pub(crate) fn add(&mut self, other: Self) {
-        Kind::ALL.into_iter().for_each(|kind| self.put(kind, other.of(kind).sum, other.of(kind).time_ns));
+        Kind::ALL
+            .into_iter()
+            .for_each(|kind| self.put(kind, other.of(kind).sum, other.of(kind).time_ns));
     }
 
     /// Returns the octets as the other end of the link sees them.
     #[must_use]
     pub const fn reversed(self) -> Self {
         let Self([sent, received, _]) = self;
-        Self([received, sent, Amount { sum: 0.0, time_ns: 0 }])
+        Self([
+            received,
+            sent,
+            Amount {
+                sum: 0.0,
+                time_ns: 0,
+            },
+        ])
     }
 }
 
@@ -136,22 +147,50 @@ impl Carried {
 
     /// Adds many records, as [`add`](Self::add) does for each of them.
     pub(crate) fn add_run(&mut self, run: &Run<'_>, is_leaf: bool) {
-        let (port, rates) = (run.port(), ["xmit_gbps", "rcv_gbps"].map(|field| run.values(field)));
-        let (counters, full) = (DATA_COUNTERS.map(|name| run.counter(name)), DATA_COUNTERS.map(|name| port.is_saturated(name)));
+        let (port, rates) = (
+            run.port(),
+            ["xmit_gbps", "rcv_gbps"].map(|field| run.values(field)),
+        );
+        let (counters, full) = (
+            DATA_COUNTERS.map(|name| run.counter(name)),
+            DATA_COUNTERS.map(|name| port.is_saturated(name)),
+        );
         let (blocked, sampler) = (run.values("xmit_blocked"), sampler_number(&port.sampler));
-        let finite = |column: Option<&[f64]>, row: usize| Some(column?[row]).filter(|value| value.is_finite());
+        let finite = |column: Option<&[f64]>, row: usize| {
+            Some(column?[row]).filter(|value| value.is_finite())
+        };
         for row in run.rows() {
             let values = counters.map(|counter| counter?.get(row));
             let rated = run.time(row, MeasuredOver::Data);
             let gbps = rates.map(|column| finite(column, row));
-            let reading = Reading { ts: run.ts(row), sampler, rtt_ns: run.rtt_ns(row), values, full };
+            let reading = Reading {
+                ts: run.ts(row),
+                sampler,
+                rtt_ns: run.rtt_ns(row),
+                values,
+                full,
+            };
             let moved = self.growth.add_reading(reading, rated, gbps, &port.link);
-            self.take(moved, is_leaf, run.time(row, MeasuredOver::Blocked).zip(finite(blocked, row)));
+            self.take(
+                moved,
+                is_leaf,
+                run.time(row, MeasuredOver::Blocked)
+                    .zip(finite(blocked, row)),
+            );
         }
     }
 
-    fn take(&mut self, moved: [Option<Moved>; 2], is_leaf: bool, blocked: Option<(Interval, f64)>) -> [Option<Piece>; 3] {
-        for (of, (time, octets)) in moved.into_iter().enumerate().filter_map(|(of, moved)| Some((of, moved?))) {
+    fn take(
+        &mut self,
+        moved: [Option<Moved>; 2],
+        is_leaf: bool,
+        blocked: Option<(Interval, f64)>,
+    ) -> [Option<Piece>; 3] {
+        for (of, (time, octets)) in moved
+            .into_iter()
+            .enumerate()
+            .filter_map(|(of, moved)| Some((of, moved?)))
+        {
             self.known[of].add(time);
             if is_leaf {
                 self.parts[of].add(time, octets);
@@ -160,10 +199,14 @@ impl Carried {
         let blocked = blocked.map(|(time, share)| (time, share * time.length_ns() as f64 / 1e9));
         let [sent, received] = moved;
         let pieces = [sent, received, blocked];
-        let pieces = Kind::ALL.map(|kind| pieces[kind as usize].map(|(time, sum)| (kind, time, sum)));
+        let pieces =
+            Kind::ALL.map(|kind| pieces[kind as usize].map(|(time, sum)| (kind, time, sum)));
         let known = pieces.into_iter().flatten();
         self.total.put_all(known.clone());
-        self.span = known.map(|(_, time, _)| (time.from(), time.to())).chain(self.span).reduce(both);
+        self.span = known
+            .map(|(_, time, _)| (time.from(), time.to()))
+            .chain(self.span)
+            .reduce(both);
         pieces
     }
 
@@ -189,9 +232,16 @@ impl Carried {
             later.0.into_iter().for_each(|time| known.add(time));
         }
         for (parts, later) in self.parts.iter_mut().zip(later.parts) {
-            later.all.into_iter().for_each(|(time, octets)| parts.add(time, octets));
+            later
+                .all
+                .into_iter()
+                .for_each(|(time, octets)| parts.add(time, octets));
         }
-        later.down.0.into_iter().for_each(|time| self.down.add(time));
+        later
+            .down
+            .0
+            .into_iter()
+            .for_each(|time| self.down.add(time));
         self.last_ts = later.last_ts.or(self.last_ts);
         self.span = later.span.into_iter().chain(self.span).reduce(both);
     }
@@ -210,17 +260,34 @@ impl Carried {
     /// which the link was down and carried nothing. `span` is the recorded time.
     pub(crate) fn filled(&self, far: Option<&Self>, span: (u64, u64)) -> Vec<Piece> {
         let mut filled = Vec::new();
-        let down = self.down.0.iter().chain(far.iter().flat_map(|far| &far.down.0));
-        let down: Vec<(Interval, f64)> = down.filter_map(|time| Some((time.within(span.0, span.1)?, 0.0))).collect();
+        let down = self
+            .down
+            .0
+            .iter()
+            .chain(far.iter().flat_map(|far| &far.down.0));
+        let down: Vec<(Interval, f64)> = down
+            .filter_map(|time| Some((time.within(span.0, span.1)?, 0.0)))
+            .collect();
         for kind in Kind::ALL {
             let mut known = Times::default();
             // A link blocked no port while it was down and its octets are not known.
-            let own = self.known.iter().enumerate().filter(|(of, _)| kind == Kind::Blocked || *of == kind as usize);
-            own.flat_map(|(_, own)| &own.0).for_each(|time| known.add(*time));
-            let far = far.zip(kind.reversed()).map_or(&[][..], |(far, of)| &far.parts[of as usize].all);
+            let own = self
+                .known
+                .iter()
+                .enumerate()
+                .filter(|(of, _)| kind == Kind::Blocked || *of == kind as usize);
+            own.flat_map(|(_, own)| &own.0)
+                .for_each(|time| known.add(*time));
+            let far = far
+                .zip(kind.reversed())
+                .map_or(&[][..], |(far, of)| &far.parts[of as usize].all);
             for (time, sum) in far.iter().chain(&down) {
                 for part in known.outside(*time) {
-                    filled.push((kind, part, sum * part.length_ns() as f64 / time.length_ns() as f64));
+                    filled.push((
+                        kind,
+                        part,
+                        sum * part.length_ns() as f64 / time.length_ns() as f64,
+                    ));
                     known.add(part);
                 }
             }
@@ -237,7 +304,9 @@ impl Carried {
 
     /// Returns the times in which the link of this switch port was down, as its HCA port sees them.
     pub(crate) fn down_of_host(&self, span: (u64, u64)) -> impl Iterator<Item = Piece> {
-        self.filled(None, span).into_iter().map(|(kind, time, sum)| (kind.reversed().unwrap_or(kind), time, sum))
+        self.filled(None, span)
+            .into_iter()
+            .map(|(kind, time, sum)| (kind.reversed().unwrap_or(kind), time, sum))
     }
 
     /// Returns the sums of an HCA port without records from those of this switch port.
@@ -261,15 +330,20 @@ impl Times {
     fn add(&mut self, time: Interval) {
         let first = self.0.partition_point(|known| known.to() < time.from());
         let after = first + self.0[first..].partition_point(|known| known.from() <= time.to());
-        let ends =
-            self.0[first..after].iter().fold((time.from(), time.to()), |(from, to), known| (from.min(known.from()), to.max(known.to())));
+        let ends = self.0[first..after]
+            .iter()
+            .fold((time.from(), time.to()), |(from, to), known| {
+                (from.min(known.from()), to.max(known.to()))
+            });
         self.0.splice(first..after, Interval::new(ends.0, ends.1));
     }
 
     /// Returns the parts of a time that are in none of these times.
     fn outside(&self, time: Interval) -> Vec<Interval> {
         let first = self.0.partition_point(|known| known.to() <= time.from());
-        let inside = self.0[first..].iter().take_while(|known| known.from() < time.to());
+        let inside = self.0[first..]
+            .iter()
+            .take_while(|known| known.from() < time.to());
         let (mut next, mut parts) = (time.from(), Vec::new());
         for known in inside {
             parts.extend(Interval::new(next, known.from()));
@@ -292,7 +366,9 @@ impl Parts {
     fn add(&mut self, time: Interval, octets: f64) {
         if self.all.len() >= self.most.max(MOST_PARTS) {
             let pair = |pair: &[(Interval, f64)]| match pair {
-                [(a, some), (b, more)] if a.to() == b.from() => vec![(Interval::new(a.from(), b.to()).unwrap_or(*a), some + more)],
+                [(a, some), (b, more)] if a.to() == b.from() => {
+                    vec![(Interval::new(a.from(), b.to()).unwrap_or(*a), some + more)]
+                }
                 other => other.to_vec(),
             };
             self.all = self.all.chunks(2).flat_map(pair).collect();
@@ -332,9 +408,19 @@ mod tests {
     #[test]
     fn many_readings_of_a_switch_port_are_joined_and_gaps_are_kept() {
         let mut parts = Parts::default();
-        (0..100_000).filter(|number| number % 10_000 != 0).for_each(|number| parts.add(time(number, number + 1), 1.0));
+        (0..100_000)
+            .filter(|number| number % 10_000 != 0)
+            .for_each(|number| parts.add(time(number, number + 1), 1.0));
         assert!(parts.all.len() <= MOST_PARTS, "{}", parts.all.len());
-        assert!(parts.all.iter().all(|(time, octets)| time.length_ns() as f64 == *octets));
-        assert_eq!(parts.all.iter().map(|(_, octets)| octets).sum::<f64>(), 99_990.0);
+        assert!(
+            parts
+                .all
+                .iter()
+                .all(|(time, octets)| time.length_ns() as f64 == *octets)
+        );
+        assert_eq!(
+            parts.all.iter().map(|(_, octets)| octets).sum::<f64>(),
+            99_990.0
+        );
     }
 }

@@ -19,7 +19,11 @@ pub struct CounterChange {
 impl CounterChange {
     /// Takes the first reading.
     pub const fn new(value: u64, is_saturated: bool) -> Self {
-        Self { increase: 0, is_lower_bound: is_saturated, last: value }
+        Self {
+            increase: 0,
+            is_lower_bound: is_saturated,
+            last: value,
+        }
     }
 
     /// Adds the next reading.
@@ -40,11 +44,21 @@ impl CounterChange {
     }
 
     /// Adds the readings of consecutive records, as [`add_to`](Self::add_to) does for each of them.
-    pub(super) fn add_run(change: &mut Option<Self>, values: &Integers, rows: Range<usize>, is_saturated: bool) {
+    pub(super) fn add_run(
+        change: &mut Option<Self>,
+        values: &Integers,
+        rows: Range<usize>,
+        is_saturated: bool,
+    ) {
         let mut add = |value: u64| Self::add_to(change, value, is_saturated);
         match values {
-            Integers::Same { value, .. } => value.filter(|_| !rows.is_empty()).into_iter().for_each(add),
-            Integers::Each { values, present: None } => {
+            Integers::Same { value, .. } => {
+                value.filter(|_| !rows.is_empty()).into_iter().for_each(add)
+            }
+            Integers::Each {
+                values,
+                present: None,
+            } => {
                 // A second reading of the same value changes nothing, and most counters of errors never
                 // change.
                 for same in values[rows].chunk_by(|a, b| a == b) {
@@ -62,16 +76,30 @@ mod tests {
 
     fn change(values: &[u64]) -> CounterChange {
         let mut change = CounterChange::new(values[0], false);
-        values[1..].iter().for_each(|value| change.add(*value, false));
+        values[1..]
+            .iter()
+            .for_each(|value| change.add(*value, false));
         change
     }
 
     #[test]
     fn increases_are_summed_and_a_reset_does_not_count_as_one() {
         assert_eq!(change(&[7]).increase, 0);
-        assert_eq!((change(&[7, 9, 9, 12]).increase, change(&[7, 9, 9, 12]).is_lower_bound), (5, false));
+        assert_eq!(
+            (
+                change(&[7, 9, 9, 12]).increase,
+                change(&[7, 9, 9, 12]).is_lower_bound
+            ),
+            (5, false)
+        );
         // The counter grows from 7 to 9, is reset, and grows from 0 to 3 and from 3 to 4.
-        assert_eq!((change(&[7, 9, 3, 4]).increase, change(&[7, 9, 3, 4]).is_lower_bound), (6, true));
+        assert_eq!(
+            (
+                change(&[7, 9, 3, 4]).increase,
+                change(&[7, 9, 3, 4]).is_lower_bound
+            ),
+            (6, true)
+        );
     }
 
     #[test]

@@ -49,28 +49,46 @@ pub struct EndComparison {
 
 impl Checkpoints {
     pub(super) fn add(&mut self, port: &Port<'_>) {
-        let [Some(xmit), Some(rcv)] = DATA_COUNTERS.map(|name| port.counter(name)) else { return };
+        let [Some(xmit), Some(rcv)] = DATA_COUNTERS.map(|name| port.counter(name)) else {
+            return;
+        };
         if is_saturated(port) {
             return;
         }
-        self.put(Checkpoint { slot: port.slot, ts: port.ts, rtt_ns: port.rtt_ns, xmit, rcv });
+        self.put(Checkpoint {
+            slot: port.slot,
+            ts: port.ts,
+            rtt_ns: port.rtt_ns,
+            xmit,
+            rcv,
+        });
     }
 
     /// Adds many records, as [`add`](Self::add) does for each of them.
     pub(super) fn add_run(&mut self, run: &Run<'_>) {
-        let [Some(xmit), Some(rcv)] = DATA_COUNTERS.map(|name| run.counter(name)) else { return };
+        let [Some(xmit), Some(rcv)] = DATA_COUNTERS.map(|name| run.counter(name)) else {
+            return;
+        };
         if is_saturated(run.port()) {
             return;
         }
         for row in run.rows() {
             if let (Some(xmit), Some(rcv)) = (xmit.get(row), rcv.get(row)) {
-                self.put(Checkpoint { slot: run.slot(row), ts: run.ts(row), rtt_ns: run.rtt_ns(row), xmit, rcv });
+                self.put(Checkpoint {
+                    slot: run.slot(row),
+                    ts: run.ts(row),
+                    rtt_ns: run.rtt_ns(row),
+                    xmit,
+                    rcv,
+                });
             }
         }
     }
 
     fn put(&mut self, checkpoint: Checkpoint) {
-        if self.all.last().is_some_and(|last| checkpoint.slot <= last.slot || checkpoint.xmit < last.xmit || checkpoint.rcv < last.rcv) {
+        if self.all.last().is_some_and(|last| {
+            checkpoint.slot <= last.slot || checkpoint.xmit < last.xmit || checkpoint.rcv < last.rcv
+        }) {
             // After a reset or a change of the clock, earlier readings are not comparable.
             self.all.clear();
         }
@@ -84,7 +102,8 @@ impl Checkpoints {
         while self.all.len() > MOST {
             self.shift += 1;
             let shift = self.shift;
-            self.all.retain(|checkpoint| checkpoint.slot.trailing_zeros() >= shift);
+            self.all
+                .retain(|checkpoint| checkpoint.slot.trailing_zeros() >= shift);
         }
     }
 
@@ -92,23 +111,42 @@ impl Checkpoints {
     /// rate of the link. Returns `None` if they have fewer than two slots in common.
     pub fn compare(&self, other: &Self, gbps: f64) -> Option<EndComparison> {
         let pair = |checkpoint: &Checkpoint| {
-            Some((*checkpoint, other.all[other.all.binary_search_by_key(&checkpoint.slot, |checkpoint| checkpoint.slot).ok()?]))
+            Some((
+                *checkpoint,
+                other.all[other
+                    .all
+                    .binary_search_by_key(&checkpoint.slot, |checkpoint| checkpoint.slot)
+                    .ok()?],
+            ))
         };
         let first = self.all.iter().find_map(pair)?;
         let last = self.all.iter().rev().find_map(pair)?;
         if first.0.slot == last.0.slot {
             return None;
         }
-        let apart =
-            |(one, other): (Checkpoint, Checkpoint)| one.ts.abs_diff(other.ts).saturating_add(one.rtt_ns).saturating_add(other.rtt_ns);
-        let over = |value: fn(&Checkpoint) -> u64, (from, to): (Checkpoint, Checkpoint)| value(&to) - value(&from);
+        let apart = |(one, other): (Checkpoint, Checkpoint)| {
+            one.ts
+                .abs_diff(other.ts)
+                .saturating_add(one.rtt_ns)
+                .saturating_add(other.rtt_ns)
+        };
+        let over = |value: fn(&Checkpoint) -> u64, (from, to): (Checkpoint, Checkpoint)| {
+            value(&to) - value(&from)
+        };
         let (ours, others) = ((first.0, last.0), (first.1, last.1));
         Some(EndComparison {
             seconds: last.0.ts.saturating_sub(first.0.ts) as f64 / 1e9,
-            out: (over(|checkpoint| checkpoint.xmit, ours), over(|checkpoint| checkpoint.rcv, others)),
-            back: (over(|checkpoint| checkpoint.xmit, others), over(|checkpoint| checkpoint.rcv, ours)),
+            out: (
+                over(|checkpoint| checkpoint.xmit, ours),
+                over(|checkpoint| checkpoint.rcv, others),
+            ),
+            back: (
+                over(|checkpoint| checkpoint.xmit, others),
+                over(|checkpoint| checkpoint.rcv, ours),
+            ),
             // The real time between the two readings can be up to twice this time.
-            tolerance: 2.0 * apart(first).saturating_add(apart(last)) as f64 * gbps / 8.0 + IN_FLIGHT,
+            tolerance: 2.0 * apart(first).saturating_add(apart(last)) as f64 * gbps / 8.0
+                + IN_FLIGHT,
         })
     }
 }
@@ -124,7 +162,11 @@ impl EndComparison {
         const SHARE: f64 = 0.005;
         let beyond = |(sent, received): (u64, u64)| {
             let difference = sent.abs_diff(received);
-            if difference as f64 > self.tolerance.max(sent.max(received) as f64 * SHARE) { difference } else { 0 }
+            if difference as f64 > self.tolerance.max(sent.max(received) as f64 * SHARE) {
+                difference
+            } else {
+                0
+            }
         };
         (beyond(self.out), beyond(self.back))
     }
@@ -134,17 +176,32 @@ impl EndComparison {
 mod tests {
     use super::*;
 
-    fn checkpoints(slots: impl Iterator<Item = u64>, late_ns: u64, sent: impl Fn(u64) -> u64) -> Checkpoints {
+    fn checkpoints(
+        slots: impl Iterator<Item = u64>,
+        late_ns: u64,
+        sent: impl Fn(u64) -> u64,
+    ) -> Checkpoints {
         let mut checkpoints = Checkpoints::default();
-        slots
-            .for_each(|slot| checkpoints.put(Checkpoint { slot, ts: slot * 1_000_000_000 + late_ns, rtt_ns: 0, xmit: sent(slot), rcv: 0 }));
+        slots.for_each(|slot| {
+            checkpoints.put(Checkpoint {
+                slot,
+                ts: slot * 1_000_000_000 + late_ns,
+                rtt_ns: 0,
+                xmit: sent(slot),
+                rcv: 0,
+            })
+        });
         checkpoints
     }
 
     #[test]
     fn few_checkpoints_are_kept_of_many_slots() {
         let long = checkpoints(1_000..200_000, 0, |slot| slot);
-        assert!(long.all.len() <= MOST && long.all.len() > MOST / 4, "{}", long.all.len());
+        assert!(
+            long.all.len() <= MOST && long.all.len() > MOST / 4,
+            "{}",
+            long.all.len()
+        );
         let other = checkpoints(1_003..150_000, 0, |slot| slot);
         let compared = long.compare(&other, 100.0).expect("they overlap");
         assert!(compared.seconds > 100_000.0, "{compared:?}");
@@ -154,23 +211,49 @@ mod tests {
     fn difference_within_the_tolerance_is_ignored() {
         let other = |late_ns, lost: u64| {
             let mut checkpoints = checkpoints(0..10, late_ns, |_| 0);
-            checkpoints.all.iter_mut().for_each(|checkpoint| checkpoint.rcv = checkpoint.slot * (1_000_000_000 - lost));
+            checkpoints
+                .all
+                .iter_mut()
+                .for_each(|checkpoint| checkpoint.rcv = checkpoint.slot * (1_000_000_000 - lost));
             checkpoints
         };
         let ours = checkpoints(0..10, 0, |slot| slot * 1_000_000_000);
         let compared = ours.compare(&other(0, 0), 100.0).expect("same slots");
-        assert_eq!((compared.out, compared.missing(), compared.seconds), ((9_000_000_000, 9_000_000_000), (0, 0), 9.0));
+        assert_eq!(
+            (compared.out, compared.missing(), compared.seconds),
+            ((9_000_000_000, 9_000_000_000), (0, 0), 9.0)
+        );
         // The readings are 1 ms apart, at the start and at the end: 2 x 2 x 12.5 MB.
-        let compared = ours.compare(&other(1_000_000, 5_500_000), 100.0).expect("same slots");
-        assert_eq!((compared.tolerance, compared.missing()), (50_065_536.0, (0, 0)));
-        assert_eq!(ours.compare(&other(1_000_000, 6_000_000), 100.0).expect("same slots").missing(), (54_000_000, 0));
-        assert_eq!(ours.compare(&other(0, 5_000_000), 100.0).expect("same slots").missing(), (0, 0), "0.5 % is within the tolerance");
+        let compared = ours
+            .compare(&other(1_000_000, 5_500_000), 100.0)
+            .expect("same slots");
+        assert_eq!(
+            (compared.tolerance, compared.missing()),
+            (50_065_536.0, (0, 0))
+        );
+        assert_eq!(
+            ours.compare(&other(1_000_000, 6_000_000), 100.0)
+                .expect("same slots")
+                .missing(),
+            (54_000_000, 0)
+        );
+        assert_eq!(
+            ours.compare(&other(0, 5_000_000), 100.0)
+                .expect("same slots")
+                .missing(),
+            (0, 0),
+            "0.5 % is within the tolerance"
+        );
     }
 
     #[test]
     fn reset_counter_discards_earlier_checkpoints() {
         let reset = checkpoints(0..10, 0, |slot| if slot < 5 { 100 + slot } else { slot });
         assert_eq!(reset.all.first().map(|checkpoint| checkpoint.slot), Some(5));
-        assert_eq!(reset.compare(&checkpoints(0..6, 0, |slot| slot), 100.0), None, "one common slot is not enough");
+        assert_eq!(
+            reset.compare(&checkpoints(0..6, 0, |slot| slot), 100.0),
+            None,
+            "one common slot is not enough"
+        );
     }
 }

@@ -69,16 +69,37 @@ impl Growth {
         let full = DATA_COUNTERS.map(|name| port.is_saturated(name));
         let values = DATA_COUNTERS.map(|name| port.counter(name));
         // A value at an edge has been interpolated between two readings, of which one may be late.
-        let (rtt_ns, sampler) = if port.is_edge { (u64::MAX, 0) } else { (port.rtt_ns, sampler_number(&port.sampler)) };
-        let reading = Reading { ts: port.ts, sampler, rtt_ns, values, full };
-        self.add_reading(reading, port.time, [port.xmit_gbps, port.rcv_gbps], &port.link)
+        let (rtt_ns, sampler) = if port.is_edge {
+            (u64::MAX, 0)
+        } else {
+            (port.rtt_ns, sampler_number(&port.sampler))
+        };
+        let reading = Reading {
+            ts: port.ts,
+            sampler,
+            rtt_ns,
+            values,
+            full,
+        };
+        self.add_reading(
+            reading,
+            port.time,
+            [port.xmit_gbps, port.rcv_gbps],
+            &port.link,
+        )
     }
 
     /// Adds the values of a record: its reading, and both rates in Gb/s with the time that they
     /// describe.
     pub(crate) fn add_reading(
         &mut self,
-        Reading { ts, sampler, rtt_ns, mut values, full }: Reading,
+        Reading {
+            ts,
+            sampler,
+            rtt_ns,
+            mut values,
+            full,
+        }: Reading,
         rated: Option<Interval>,
         gbps: [Option<f64>; 2],
         link: &str,
@@ -92,17 +113,33 @@ impl Growth {
         let mut is_continued = false;
         if values != [None; 2] {
             self.newest = ts;
-            is_continued = sampler != 0 && self.continues(Reading { ts, sampler, rtt_ns, values, full });
+            is_continued = sampler != 0
+                && self.continues(Reading {
+                    ts,
+                    sampler,
+                    rtt_ns,
+                    values,
+                    full,
+                });
         }
-        let has_decreased = self.counters.iter().zip(values).any(|(counter, now)| match (counter.last, now) {
-            (Some((.., before)), Some(now)) => now < before,
-            _ => false,
-        });
+        let has_decreased =
+            self.counters
+                .iter()
+                .zip(values)
+                .any(|(counter, now)| match (counter.last, now) {
+                    (Some((.., before)), Some(now)) => now < before,
+                    _ => false,
+                });
         // The counters with a rate were not reset between the two readings of their sampler. If one is
         // smaller than a reading of this time, a clock was set back: the records before and after it
         // have the same times.
-        let has_rates = values.iter().zip(gbps).all(|(value, gbps)| value.is_none() || gbps.is_some());
-        let is_older = |rated: Interval| has_rates && rated.from() <= newest.saturating_add(rated.length_ns() / 2);
+        let has_rates = values
+            .iter()
+            .zip(gbps)
+            .all(|(value, gbps)| value.is_none() || gbps.is_some());
+        let is_older = |rated: Interval| {
+            has_rates && rated.from() <= newest.saturating_add(rated.length_ns() / 2)
+        };
         if has_decreased && (is_continued || rated.is_some_and(is_older)) {
             return [None; 2];
         }
@@ -112,7 +149,9 @@ impl Growth {
             let last = counter.last;
             counter.last = values[of].map(|now| (ts, rtt_ns, now)).or(last);
             moved[of] = match last {
-                None => rated.zip(gbps[of]).and_then(|(time, gbps)| counter.stand_in(time, gbps)),
+                None => rated
+                    .zip(gbps[of])
+                    .and_then(|(time, gbps)| counter.stand_in(time, gbps)),
                 // A reset concerns both counters.
                 Some(_) if has_decreased => None,
                 // The next reading counts the octets of a record without counters too.
@@ -133,10 +172,16 @@ impl Growth {
         }
         self.read[0] = reading;
         let is_recent = |ts: u64| ts.saturating_add(RECENT_NS) >= reading.ts;
-        let has_grown =
-            before.values.iter().zip(reading.values).all(|(before, now)| before.is_none_or(|before| now.is_none_or(|now| now >= before)));
+        let has_grown = before
+            .values
+            .iter()
+            .zip(reading.values)
+            .all(|(before, now)| before.is_none_or(|before| now.is_none_or(|now| now >= before)));
         let last = self.counters.iter().filter_map(|counter| counter.last);
-        before.sampler == reading.sampler && is_recent(before.ts) && has_grown && last.map(|(ts, ..)| ts).all(is_recent)
+        before.sampler == reading.sampler
+            && is_recent(before.ts)
+            && has_grown
+            && last.map(|(ts, ..)| ts).all(is_recent)
     }
 }
 
@@ -153,14 +198,28 @@ impl Counter {
     }
 
     /// Returns the octets since the reading before. `gbps` is the data rate of the link.
-    fn grown(&self, (since, late_ns, before): (u64, u64, u64), (ts, now): (u64, u64), gbps: Option<f64>) -> Option<Moved> {
+    fn grown(
+        &self,
+        (since, late_ns, before): (u64, u64, u64),
+        (ts, now): (u64, u64),
+        gbps: Option<f64>,
+    ) -> Option<Moved> {
         let time = Interval::new(since, ts)?;
-        let longest_ns = late_ns.saturating_add(time.length_ns()).saturating_add(INEXACT_NS) as f64;
+        let longest_ns = late_ns
+            .saturating_add(time.length_ns())
+            .saturating_add(INEXACT_NS) as f64;
         let most = gbps.map_or(f64::INFINITY, |gbps| gbps * longest_ns / 8.0);
-        let octets = now.checked_sub(before).map(|octets| octets as f64).filter(|octets| *octets <= most)?;
+        let octets = now
+            .checked_sub(before)
+            .map(|octets| octets as f64)
+            .filter(|octets| *octets <= most)?;
         // The first reading of a time range is that at its start. It arrives with the next reading,
         // after records that have rates and no counters.
-        let (until, given) = if self.stood_in.0 > since { self.stood_in } else { (since, 0.0) };
+        let (until, given) = if self.stood_in.0 > since {
+            self.stood_in
+        } else {
+            (since, 0.0)
+        };
         Some((Interval::new(until, ts)?, (octets - given).max(0.0)))
     }
 }
@@ -172,12 +231,27 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn reading(ts: u64, values: [Option<u64>; 2]) -> Reading {
-        Reading { ts, sampler: 1, values, ..Reading::default() }
+        Reading {
+            ts,
+            sampler: 1,
+            values,
+            ..Reading::default()
+        }
     }
 
-    fn moved(growth: &mut Growth, second: u64, xmit: Option<u64>, gbps: Option<f64>) -> Option<(u64, u64, f64)> {
+    fn moved(
+        growth: &mut Growth,
+        second: u64,
+        xmit: Option<u64>,
+        gbps: Option<f64>,
+    ) -> Option<(u64, u64, f64)> {
         let rated = gbps.and_then(|_| Interval::new((second - 1) * SECOND, second * SECOND));
-        let (time, octets) = growth.add_reading(reading(second * SECOND, [xmit, Some(0)]), rated, [gbps, None], "4xEDR")[0]?;
+        let (time, octets) = growth.add_reading(
+            reading(second * SECOND, [xmit, Some(0)]),
+            rated,
+            [gbps, None],
+            "4xEDR",
+        )[0]?;
         Some((time.from() / SECOND, time.to() / SECOND, octets))
     }
 
@@ -185,12 +259,22 @@ mod tests {
     fn octets_of_a_gap_are_the_growth_of_the_counter() {
         let mut growth = Growth::default();
         assert_eq!(moved(&mut growth, 1, Some(100), None), None);
-        assert_eq!(moved(&mut growth, 2, Some(200), Some(8e-7)), Some((1, 2, 100.0)));
+        assert_eq!(
+            moved(&mut growth, 2, Some(200), Some(8e-7)),
+            Some((1, 2, 100.0))
+        );
         // The slots 3 and 4 were missed, so the record of slot 5 has no rate.
         assert_eq!(moved(&mut growth, 5, Some(900), None), Some((2, 5, 700.0)));
         assert_eq!(moved(&mut growth, 6, Some(50), None), None, "a reset");
-        assert_eq!(moved(&mut growth, 7, Some(60), Some(8e-8)), Some((6, 7, 10.0)));
-        assert_eq!(moved(&mut growth, 8, Some(60_000_000_000), None), None, "more than the link can carry");
+        assert_eq!(
+            moved(&mut growth, 7, Some(60), Some(8e-8)),
+            Some((6, 7, 10.0))
+        );
+        assert_eq!(
+            moved(&mut growth, 8, Some(60_000_000_000), None),
+            None,
+            "more than the link can carry"
+        );
     }
 
     #[test]
@@ -200,7 +284,15 @@ mod tests {
             let rtt_ns = if second == 10 { u64::MAX } else { 0 };
             let gbps = if rated { [Some(8e-7); 2] } else { [None; 2] };
             let rated = Interval::new(10 * SECOND, 11 * SECOND).filter(|_| rated);
-            let moved = growth.add_reading(Reading { rtt_ns, ..reading(second * SECOND, [value; 2]) }, rated, gbps, "4xEDR");
+            let moved = growth.add_reading(
+                Reading {
+                    rtt_ns,
+                    ..reading(second * SECOND, [value; 2])
+                },
+                rated,
+                gbps,
+                "4xEDR",
+            );
             assert_eq!(moved[0], moved[1]);
             moved[0].map(|(time, octets)| (time.from() / SECOND, time.to() / SECOND, octets))
         };
@@ -216,7 +308,15 @@ mod tests {
         let mut growth = Growth::default();
         let mut moved = |ts, xmit, gbps: Option<f64>| {
             let rated = gbps.and_then(|_| Interval::new(ts - SECOND + 1000, ts));
-            Some(growth.add_reading(reading(ts, [Some(xmit), Some(0)]), rated, [gbps, Some(0.0)], "4xEDR")[0]?.1)
+            Some(
+                growth.add_reading(
+                    reading(ts, [Some(xmit), Some(0)]),
+                    rated,
+                    [gbps, Some(0.0)],
+                    "4xEDR",
+                )[0]?
+                    .1,
+            )
         };
         assert_eq!(moved(SECOND, 100, None), None);
         assert_eq!(moved(2 * SECOND, 200, Some(8e-7)), Some(100.0));
@@ -242,26 +342,63 @@ mod tests {
         let mut growth = Growth::default();
         let mut sum = |readings: &[(u64, u64, u64)]| {
             let moved = readings.iter().filter_map(|(sampler, ts, value)| {
-                let reading = Reading { sampler: *sampler, ..reading(*ts, [Some(*value); 2]) };
+                let reading = Reading {
+                    sampler: *sampler,
+                    ..reading(*ts, [Some(*value); 2])
+                };
                 Some(growth.add_reading(reading, None, [None; 2], "4xEDR")[0]?.1)
             });
             moved.sum::<f64>()
         };
-        let of = |second: u64| [(1, second * SECOND, 100 * second), (2, second * SECOND + SECOND / 2, 100 * (second + 5) + 50)];
-        assert_eq!(sum(&(10..20).flat_map(of).collect::<Vec<_>>()), 1450.0, "from 1000 to 2450");
+        let of = |second: u64| {
+            [
+                (1, second * SECOND, 100 * second),
+                (2, second * SECOND + SECOND / 2, 100 * (second + 5) + 50),
+            ]
+        };
+        assert_eq!(
+            sum(&(10..20).flat_map(of).collect::<Vec<_>>()),
+            1450.0,
+            "from 1000 to 2450"
+        );
         // A real reset is one for the sampler too.
-        assert_eq!(sum(&[(1, 20 * SECOND, 7), (2, 20 * SECOND + SECOND / 2, 57), (1, 21 * SECOND, 107)]), 100.0);
+        assert_eq!(
+            sum(&[
+                (1, 20 * SECOND, 7),
+                (2, 20 * SECOND + SECOND / 2, 57),
+                (1, 21 * SECOND, 107)
+            ]),
+            100.0
+        );
         // A sampler takes over long after its last reading.
-        assert_eq!(sum(&[(2, 99 * SECOND, 8000), (1, 100 * SECOND, 200), (1, 101 * SECOND, 300)]), 8000.0 - 107.0 + 100.0);
+        assert_eq!(
+            sum(&[
+                (2, 99 * SECOND, 8000),
+                (1, 100 * SECOND, 200),
+                (1, 101 * SECOND, 300)
+            ]),
+            8000.0 - 107.0 + 100.0
+        );
     }
 
     #[test]
     fn rates_stand_in_before_the_first_reading() {
         let mut growth = Growth::default();
         assert_eq!(moved(&mut growth, 5, None, Some(8.0)), Some((4, 5, 1e9)));
-        assert_eq!(moved(&mut growth, 6, Some(900), Some(8.0)), Some((5, 6, 1e9)), "the first reading");
-        assert_eq!(moved(&mut growth, 7, None, Some(8.0)), None, "the next reading has these octets");
-        assert_eq!(moved(&mut growth, 8, Some(1000), Some(8.0)), Some((6, 8, 100.0)));
+        assert_eq!(
+            moved(&mut growth, 6, Some(900), Some(8.0)),
+            Some((5, 6, 1e9)),
+            "the first reading"
+        );
+        assert_eq!(
+            moved(&mut growth, 7, None, Some(8.0)),
+            None,
+            "the next reading has these octets"
+        );
+        assert_eq!(
+            moved(&mut growth, 8, Some(1000), Some(8.0)),
+            Some((6, 8, 100.0))
+        );
     }
 
     #[test]
@@ -269,20 +406,35 @@ mod tests {
         let mut growth = Growth::default();
         let mut add = |second: u64, xmit: u64, is_full: bool, rcv: u64| {
             let moved = growth.add_reading(
-                Reading { full: [is_full, false], ..reading(second * SECOND, [Some(xmit), Some(rcv)]) },
+                Reading {
+                    full: [is_full, false],
+                    ..reading(second * SECOND, [Some(xmit), Some(rcv)])
+                },
                 None,
                 [None; 2],
                 "4xEDR",
             );
-            moved.map(|moved| moved.map(|(time, octets)| (time.from() / SECOND, time.to() / SECOND, octets)))
+            moved.map(|moved| {
+                moved.map(|(time, octets)| (time.from() / SECOND, time.to() / SECOND, octets))
+            })
         };
         assert_eq!(add(1, 100, false, 10), [None; 2]);
-        assert_eq!(add(2, 200, false, 20), [Some((1, 2, 100.0)), Some((1, 2, 10.0))]);
+        assert_eq!(
+            add(2, 200, false, 20),
+            [Some((1, 2, 100.0)), Some((1, 2, 10.0))]
+        );
         assert_eq!(add(3, 999, true, 25), [None, Some((2, 3, 5.0))]);
         assert_eq!(add(4, 999, true, 30), [None, Some((3, 4, 5.0))]);
         // The counter was cleared, and is larger than before it was full.
         assert_eq!(add(5, 300, false, 31), [None, Some((4, 5, 1.0))]);
-        assert_eq!(add(6, 310, false, 40), [Some((5, 6, 10.0)), Some((5, 6, 9.0))]);
-        assert_eq!(add(7, 400, false, 3), [None; 2], "a reset concerns both counters");
+        assert_eq!(
+            add(6, 310, false, 40),
+            [Some((5, 6, 10.0)), Some((5, 6, 9.0))]
+        );
+        assert_eq!(
+            add(7, 400, false, 3),
+            [None; 2],
+            "a reset concerns both counters"
+        );
     }
 }

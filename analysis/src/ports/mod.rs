@@ -48,7 +48,11 @@ pub struct PortName {
 impl PortName {
     /// Creates the name of a port.
     pub fn new(node: &str, (guid, port): PortKey) -> Self {
-        Self { guid, port, node: node.into() }
+        Self {
+            guid,
+            port,
+            node: node.into(),
+        }
     }
 }
 
@@ -58,7 +62,11 @@ impl fmt::Display for PortName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { guid, port, node } = self;
         let node = node.trim();
-        if node.is_empty() { write!(f, "{guid} port {port}") } else { write!(f, "{} port {port}", Printable(node)) }
+        if node.is_empty() {
+            write!(f, "{guid} port {port}")
+        } else {
+            write!(f, "{} port {port}", Printable(node))
+        }
     }
 }
 
@@ -161,15 +169,32 @@ impl Fold for Ports {
 
     fn add_run(&mut self, run: &Run<'_>) {
         let (rows, parts) = (run.rows(), self.parts);
-        self.summary(run.port().key(), run.ts(rows.start)).add_run(run, parts);
+        self.summary(run.port().key(), run.ts(rows.start))
+            .add_run(run, parts);
     }
 
     fn fields(&self) -> Option<Vec<String>> {
-        const ALWAYS: [&str; 11] =
-            ["node", "kind", "lid", "peer_guid", "peer_port", "peer", "link", "mtu", "status", "saturated", "xmit_blocked"];
+        const ALWAYS: [&str; 11] = [
+            "node",
+            "kind",
+            "lid",
+            "peer_guid",
+            "peer_port",
+            "peer",
+            "link",
+            "mtu",
+            "status",
+            "saturated",
+            "xmit_blocked",
+        ];
         let mut fields = ALWAYS.to_vec();
         if self.parts != Parts::Errors {
-            fields.extend(["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization"]);
+            fields.extend([
+                "xmit_gbps",
+                "rcv_gbps",
+                "xmit_utilization",
+                "rcv_utilization",
+            ]);
             fields.extend(DATA_COUNTERS);
         }
         if self.parts != Parts::Rates {
@@ -183,7 +208,12 @@ impl Fold for Ports {
         match record {
             Record::Port(port) => self.summary(port.key(), port.ts).add(port, parts),
             Record::Event(event) => {
-                if let Event { guid: Some(guid), port: Some(port), .. } = event {
+                if let Event {
+                    guid: Some(guid),
+                    port: Some(port),
+                    ..
+                } = event
+                {
                     self.summary((*guid, *port), event.ts).add_event(event);
                 }
             }
@@ -200,50 +230,77 @@ impl Ports {
     /// Creates an empty state. `most` is the largest number of time intervals of a port. With 0,
     /// [`PortSummary::bins`] stays empty.
     pub fn with_bins(most: usize) -> Self {
-        Self { most_bins: most, ..Self::default() }
+        Self {
+            most_bins: most,
+            ..Self::default()
+        }
     }
 
     /// Creates an empty state for [`Job`](crate::job::Job) without counters of errors:
     /// [`PortSummary::errors`] and [`PortSummary::checkpoints`] stay empty. Reading an archive is then
     /// much faster.
     pub fn for_jobs(most: usize) -> Self {
-        Self { most_bins: most, parts: Parts::Rates, fills_in: true, ..Self::default() }
+        Self {
+            most_bins: most,
+            parts: Parts::Rates,
+            fills_in: true,
+            ..Self::default()
+        }
     }
 
     /// Keeps what [`Job`](crate::job::Job) needs too: switch ports then fill in for HCA ports.
     #[must_use]
     pub fn and_jobs(self) -> Self {
-        Self { fills_in: true, ..self }
+        Self {
+            fills_in: true,
+            ..self
+        }
     }
 
     /// Creates an empty state for error counters and events: [`PortSummary::all`],
     /// [`PortSummary::bins`], [`PortSummary::carried`] and [`PortSummary::checkpoints`] stay empty.
     /// Reading an archive is then much faster.
     pub fn for_errors() -> Self {
-        Self { parts: Parts::Errors, ..Self::default() }
+        Self {
+            parts: Parts::Errors,
+            ..Self::default()
+        }
     }
 
     /// Returns each port in the order of the GUIDs.
     pub fn finish(self) -> BTreeMap<PortKey, PortSummary> {
         // A port without records is left out: its events contain neither a name nor a link.
-        self.by_key.into_iter().filter(|(_, port)| port.records.0 > 0).collect()
+        self.by_key
+            .into_iter()
+            .filter(|(_, port)| port.records.0 > 0)
+            .collect()
     }
 
     fn summary(&mut self, key: PortKey, ts: u64) -> &mut PortSummary {
         let (most_bins, fills_in) = (self.most_bins, self.fills_in);
-        self.by_key.entry(key).or_insert_with(|| PortSummary::new(ts, most_bins, fills_in))
+        self.by_key
+            .entry(key)
+            .or_insert_with(|| PortSummary::new(ts, most_bins, fills_in))
     }
 }
 
 /// Returns the ports with time intervals of equal length. Intervals of ports with shorter ones are
 /// joined.
-pub(crate) fn with_equal_bins(ports: &BTreeMap<PortKey, PortSummary>) -> Cow<'_, BTreeMap<PortKey, PortSummary>> {
-    let shift = ports.values().map(|port| port.bins.shift()).max().unwrap_or(0);
+pub(crate) fn with_equal_bins(
+    ports: &BTreeMap<PortKey, PortSummary>,
+) -> Cow<'_, BTreeMap<PortKey, PortSummary>> {
+    let shift = ports
+        .values()
+        .map(|port| port.bins.shift())
+        .max()
+        .unwrap_or(0);
     if ports.values().all(|port| port.bins.shift() == shift) {
         return Cow::Borrowed(ports);
     }
     let mut ports = ports.clone();
-    ports.values_mut().for_each(|port| port.bins.widen_to(shift));
+    ports
+        .values_mut()
+        .for_each(|port| port.bins.widen_to(shift));
     Cow::Owned(ports)
 }
 
@@ -294,7 +351,12 @@ impl PortSummary {
 
     /// Returns the sum of the increases of all error counters, without the parts of other counters.
     pub fn error_sum(&self) -> u64 {
-        let all = self.errors.iter().enumerate().filter(|(index, _)| !is_error_part(*index)).filter_map(|(_, change)| change.as_ref());
+        let all = self
+            .errors
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !is_error_part(*index))
+            .filter_map(|(_, change)| change.as_ref());
         all.fold(0, |sum, change| sum.saturating_add(change.increase))
     }
 
@@ -307,7 +369,10 @@ impl PortSummary {
         }
         if parts != Parts::Errors {
             let peer = port.peer_guid.zip(port.peer_port).or(self.peer);
-            self.carried.add(port, self.fills_in && may_lead_to_host(port.kind.or(self.kind), peer));
+            self.carried.add(
+                port,
+                self.fills_in && may_lead_to_host(port.kind.or(self.kind), peer),
+            );
         }
         self.span = (self.span.0.min(port.ts), self.span.1.max(port.ts));
         if port.is_edge {
@@ -318,7 +383,10 @@ impl PortSummary {
         if parts != Parts::Errors {
             self.all.add(port);
             self.bins.add(port);
-            self.carried.add_down(port).into_iter().for_each(|time| self.bins.add_down(time));
+            self.carried
+                .add_down(port)
+                .into_iter()
+                .for_each(|time| self.bins.add_down(time));
         }
         if parts == Parts::All {
             self.checkpoints.add(port);
@@ -328,8 +396,13 @@ impl PortSummary {
     /// Adds many records, whose texts are equal.
     fn add_run(&mut self, run: &Run<'_>, parts: Parts) {
         let rows = run.rows();
-        let (Some(last), count) = (rows.clone().next_back(), rows.len() as u64) else { return };
-        self.span = (self.span.0.min(run.ts(rows.start)), self.span.1.max(run.ts(last)));
+        let (Some(last), count) = (rows.clone().next_back(), rows.len() as u64) else {
+            return;
+        };
+        self.span = (
+            self.span.0.min(run.ts(rows.start)),
+            self.span.1.max(run.ts(last)),
+        );
         let port = run.record(last);
         self.add_names(&port);
         if let Some(peer) = run.last_peer() {
@@ -343,16 +416,25 @@ impl PortSummary {
             self.bins.add_run(&columns);
             if port.says() == Says::Down {
                 for row in run.rows() {
-                    self.carried.add_down(&run.record(row)).into_iter().for_each(|time| self.bins.add_down(time));
+                    self.carried
+                        .add_down(&run.record(row))
+                        .into_iter()
+                        .for_each(|time| self.bins.add_down(time));
                 }
             }
             self.carried.add_up(run.ts(last));
-            self.carried.add_run(run, self.fills_in && may_lead_to_host(self.kind, self.peer));
+            self.carried
+                .add_run(run, self.fills_in && may_lead_to_host(self.kind, self.peer));
         }
         if parts != Parts::Rates {
             for (change, name) in self.errors.iter_mut().zip(ERROR_COUNTERS) {
                 if let Some(values) = run.counter(name) {
-                    CounterChange::add_run(change, values, run.rows(), run.port().is_saturated(name));
+                    CounterChange::add_run(
+                        change,
+                        values,
+                        run.rows(),
+                        run.port().is_saturated(name),
+                    );
                 }
             }
         }
@@ -385,7 +467,9 @@ impl PortSummary {
         // Records have the counters mostly in the order of the list.
         let (mut next, count) = (0, port.counters.len());
         for (change, name) in self.errors.iter_mut().zip(ERROR_COUNTERS) {
-            let found = (next..count).chain(0..next).find(|place| port.counters[*place].0 == name);
+            let found = (next..count)
+                .chain(0..next)
+                .find(|place| port.counters[*place].0 == name);
             let Some(place) = found else { continue };
             next = place + 1;
             if let Value::One(value) = port.counters[place].1 {
@@ -404,7 +488,10 @@ impl PortSummary {
                 self.events.last_change = self.events.last_change.max(Some(event.ts));
                 // The rate before the change may exist only in this text, for example if it came
                 // from the net file.
-                event.detail.split([' ', ',']).for_each(|word| self.keep_fastest(word));
+                event
+                    .detail
+                    .split([' ', ','])
+                    .for_each(|word| self.keep_fastest(word));
             }
             Some(EventName::Reset) => self.events.resets += 1,
             _ => {}
@@ -412,7 +499,10 @@ impl PortSummary {
     }
 
     fn keep_fastest(&mut self, link: &str) {
-        if let Some(gbps) = rate(link).and_then(|rate| rate.data_gbps()).filter(|gbps| *gbps > self.fastest_gbps) {
+        if let Some(gbps) = rate(link)
+            .and_then(|rate| rate.data_gbps())
+            .filter(|gbps| *gbps > self.fastest_gbps)
+        {
             (self.fastest_gbps, self.fastest) = (gbps, link.into());
         }
     }

@@ -31,24 +31,43 @@ const FIRST_WIDTH: u64 = 62_500_000;
 
 impl Default for Course {
     fn default() -> Self {
-        Self { width: FIRST_WIDTH, steps: BTreeMap::new() }
+        Self {
+            width: FIRST_WIDTH,
+            steps: BTreeMap::new(),
+        }
     }
 }
 
 impl Step {
     fn merged(self, other: Self) -> Self {
-        Self { count: self.count + other.count, sum: self.sum + other.sum, min: self.min.min(other.min), max: self.max.max(other.max) }
+        Self {
+            count: self.count + other.count,
+            sum: self.sum + other.sum,
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+        }
     }
 }
 
 impl Course {
     /// Adds a value at a time in nanoseconds since 1970.
     pub fn record(&mut self, ts: u64, value: u64) {
-        self.put(ts / self.width, Step { count: 1, sum: value as f64, min: value, max: value });
+        self.put(
+            ts / self.width,
+            Step {
+                count: 1,
+                sum: value as f64,
+                min: value,
+                max: value,
+            },
+        );
     }
 
     fn put(&mut self, index: u64, step: Step) {
-        self.steps.entry(index).and_modify(|known| *known = known.merged(step)).or_insert(step);
+        self.steps
+            .entry(index)
+            .and_modify(|known| *known = known.merged(step))
+            .or_insert(step);
         while self.steps.len() > MOST_STEPS {
             self.coarsen();
         }
@@ -58,7 +77,10 @@ impl Course {
     fn coarsen(&mut self) {
         self.width *= 2;
         for (index, step) in std::mem::take(&mut self.steps) {
-            self.steps.entry(index / 2).and_modify(|known| *known = known.merged(step)).or_insert(step);
+            self.steps
+                .entry(index / 2)
+                .and_modify(|known| *known = known.merged(step))
+                .or_insert(step);
         }
     }
 
@@ -76,7 +98,9 @@ impl Course {
 
     /// Returns each step that has values: its middle in nanoseconds since 1970, and its values.
     pub fn steps(&self) -> impl Iterator<Item = (u64, Step)> + '_ {
-        self.steps.iter().map(|(index, step)| (index * self.width + self.width / 2, *step))
+        self.steps
+            .iter()
+            .map(|(index, step)| (index * self.width + self.width / 2, *step))
     }
 
     /// Returns the length of a step in nanoseconds.
@@ -92,7 +116,8 @@ mod tests {
     #[test]
     fn number_of_steps_is_bounded_and_no_value_is_lost() {
         const SECOND: u64 = 1_000_000_000;
-        let (mut whole, mut first, mut second) = (Course::default(), Course::default(), Course::default());
+        let (mut whole, mut first, mut second) =
+            (Course::default(), Course::default(), Course::default());
         for slot in 0..10_000 {
             whole.record(slot * SECOND, slot);
             if slot < 100 { &mut first } else { &mut second }.record(slot * SECOND, slot);
@@ -100,8 +125,22 @@ mod tests {
         first.merge(&second);
         assert_eq!(first, whole);
         assert!(whole.steps().count() <= MOST_STEPS);
-        let sum = whole.steps().map(|(_, step)| step).reduce(Step::merged).unwrap();
-        assert_eq!(sum, Step { count: 10_000, sum: 49_995_000.0, min: 0, max: 9_999 });
-        assert!(whole.steps().all(|(middle, step)| (step.min * SECOND..=step.max * SECOND + whole.width()).contains(&middle)));
+        let sum = whole
+            .steps()
+            .map(|(_, step)| step)
+            .reduce(Step::merged)
+            .unwrap();
+        assert_eq!(
+            sum,
+            Step {
+                count: 10_000,
+                sum: 49_995_000.0,
+                min: 0,
+                max: 9_999
+            }
+        );
+        assert!(whole.steps().all(|(middle, step)| {
+            (step.min * SECOND..=step.max * SECOND + whole.width()).contains(&middle)
+        }));
     }
 }

@@ -38,7 +38,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { waits: 0.1, full: 0.9 }
+        Self {
+            waits: 0.1,
+            full: 0.9,
+        }
     }
 }
 
@@ -126,20 +129,46 @@ impl Trees {
     /// Finds all trees. The input must have been read in several time intervals, because the search
     /// runs for each interval. `devices` shows which devices did not answer.
     pub fn find(ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
-        let peers = ports.iter().filter_map(|(key, port)| Some((port.peer?, PortLabel::of_peer(*key, port))));
-        let labels = peers.chain(ports.iter().map(|(key, port)| (*key, PortLabel::of(port)))).collect();
+        let peers = ports
+            .iter()
+            .filter_map(|(key, port)| Some((port.peer?, PortLabel::of_peer(*key, port))));
+        let labels = peers
+            .chain(ports.iter().map(|(key, port)| (*key, PortLabel::of(port))))
+            .collect();
         let ports = with_equal_bins(ports);
-        let interval_ns = ports.values().map(|port| port.bins.width_ns()).max().unwrap_or(0);
-        let mut found = Self { trees: Vec::new(), circles: BTreeMap::new(), seconds: 0.0, interval_ns, labels };
+        let interval_ns = ports
+            .values()
+            .map(|port| port.bins.width_ns())
+            .max()
+            .unwrap_or(0);
+        let mut found = Self {
+            trees: Vec::new(),
+            circles: BTreeMap::new(),
+            seconds: 0.0,
+            interval_ns,
+            labels,
+        };
         let mut trees: BTreeMap<Root, Tree> = BTreeMap::new();
-        let numbers: BTreeSet<u64> = ports.values().flat_map(|port| port.bins.iter().map(|(number, _)| number)).collect();
-        let mut snapshots = numbers.into_iter().map(|number| Snapshot::of((number, interval_ns), &ports, devices, limits)).peekable();
+        let numbers: BTreeSet<u64> = ports
+            .values()
+            .flat_map(|port| port.bins.iter().map(|(number, _)| number))
+            .collect();
+        let mut snapshots = numbers
+            .into_iter()
+            .map(|number| Snapshot::of((number, interval_ns), &ports, devices, limits))
+            .peekable();
         let mut before: Option<(u64, Explained)> = None;
         while let Some(mut snapshot) = snapshots.next() {
             let number = snapshot.number;
             let own = snapshot.explained.clone();
-            let before_it = before.as_ref().filter(|(before, _)| before + 1 == number).map(|(_, explained)| explained);
-            let after_it = snapshots.peek().filter(|after| after.number == number + 1).map(|after| &after.explained);
+            let before_it = before
+                .as_ref()
+                .filter(|(before, _)| before + 1 == number)
+                .map(|(_, explained)| explained);
+            let after_it = snapshots
+                .peek()
+                .filter(|after| after.number == number + 1)
+                .map(|after| &after.explained);
             snapshot.complete([before_it, after_it]);
             found.add(&snapshot, &mut trees);
             before = Some((number, own));
@@ -147,7 +176,9 @@ impl Trees {
         drop(snapshots);
         found.trees = trees.into_values().collect();
         // Trees of equal weight stay in the order of their GUIDs.
-        found.trees.sort_by(|a, b| b.held_up_seconds.total_cmp(&a.held_up_seconds));
+        found
+            .trees
+            .sort_by(|a, b| b.held_up_seconds.total_cmp(&a.held_up_seconds));
         found
     }
 
@@ -157,10 +188,14 @@ impl Trees {
             self.seconds += snapshot.seconds();
         }
         for ((root, cause), waiting) in &snapshot.roots {
-            let tree = trees.entry((*root, *cause)).or_insert_with(|| Tree::new(*root, *cause));
+            let tree = trees
+                .entry((*root, *cause))
+                .or_insert_with(|| Tree::new(*root, *cause));
             tree.extend(snapshot.number, self.interval_ns);
             tree.add(&snapshot.load(*root));
-            waiting.iter().for_each(|waiting| tree.add_branch(waiting, &snapshot.load(waiting.port)));
+            waiting
+                .iter()
+                .for_each(|waiting| tree.add_branch(waiting, &snapshot.load(waiting.port)));
         }
         for key in snapshot.open() {
             *self.circles.entry(key).or_default() += snapshot.load(key).seconds;
@@ -180,10 +215,19 @@ impl Trees {
     /// its victims belongs to one of the hosts.
     pub fn retain_hosts(&mut self, hosts: &Hosts) {
         let labels = &self.labels;
-        let node = |key: &PortKey| labels.get(key).is_some_and(|label| hosts.contains_node(&label.node));
-        let peer =
-            |key: &PortKey| labels.get(key).and_then(|label| label.peer.as_ref()).is_some_and(|peer| hosts.contains_node(&peer.node));
-        self.trees.retain(|tree| node(&tree.root) || peer(&tree.root) || tree.branches.keys().any(node));
+        let node = |key: &PortKey| {
+            labels
+                .get(key)
+                .is_some_and(|label| hosts.contains_node(&label.node))
+        };
+        let peer = |key: &PortKey| {
+            labels
+                .get(key)
+                .and_then(|label| label.peer.as_ref())
+                .is_some_and(|peer| hosts.contains_node(&peer.node))
+        };
+        self.trees
+            .retain(|tree| node(&tree.root) || peer(&tree.root) || tree.branches.keys().any(node));
         self.circles.retain(|key, _| node(key));
     }
 
@@ -221,7 +265,10 @@ impl Tree {
     /// Extends the time of the tree by an interval.
     fn extend(&mut self, number: u64, interval_ns: u64) {
         let from = number.saturating_mul(interval_ns);
-        self.span_ns = (self.span_ns.0.min(from), self.span_ns.1.max(from.saturating_add(interval_ns)));
+        self.span_ns = (
+            self.span_ns.0.min(from),
+            self.span_ns.1.max(from.saturating_add(interval_ns)),
+        );
     }
 
     /// Adds an interval of the root.
@@ -234,7 +281,13 @@ impl Tree {
 
     fn add_branch(&mut self, waiting: &Waiting, load: &PortLoad) {
         let Waiting { port, next, depth } = *waiting;
-        let branch = self.branches.entry(port).or_insert(Branch { next, depth, seconds: 0.0, blocked_seconds: 0.0, used_seconds: 0.0 });
+        let branch = self.branches.entry(port).or_insert(Branch {
+            next,
+            depth,
+            seconds: 0.0,
+            blocked_seconds: 0.0,
+            used_seconds: 0.0,
+        });
         branch.seconds += load.seconds;
         branch.blocked_seconds += load.blocked * load.seconds;
         branch.used_seconds += load.used * load.seconds;
@@ -243,12 +296,22 @@ impl Tree {
 
 impl PortLabel {
     fn of(port: &PortSummary) -> Self {
-        Self { node: port.node.clone(), is_host: port.kind == Some(NodeKind::Hca), peer: port.peer_port(), link: port.link.clone() }
+        Self {
+            node: port.node.clone(),
+            is_host: port.kind == Some(NodeKind::Hca),
+            peer: port.peer_port(),
+            link: port.link.clone(),
+        }
     }
 
     /// Returns the label of the peer of a port, for a peer without records.
     fn of_peer(key: PortKey, port: &PortSummary) -> Self {
-        Self { node: port.peer_name.clone(), is_host: false, peer: Some(PortName::new(&port.node, key)), link: port.link.clone() }
+        Self {
+            node: port.peer_name.clone(),
+            is_host: false,
+            peer: Some(PortName::new(&port.node, key)),
+            link: port.link.clone(),
+        }
     }
 }
 

@@ -121,7 +121,10 @@ impl Trees {
         TreeRow {
             root: self.name(tree.root),
             to: self.peer(tree.root),
-            link: self.labels.get(&tree.root).map_or_else(String::new, |label| label.link.to_string()),
+            link: self
+                .labels
+                .get(&tree.root)
+                .map_or_else(String::new, |label| label.link.to_string()),
             why: tree.cause,
             since_ns: tree.span_ns.0,
             until_ns: tree.span_ns.1,

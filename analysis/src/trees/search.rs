@@ -64,28 +64,66 @@ impl Snapshot {
     /// A port without records sent what its peer received. So it can be a root too.
     ///
     /// The interval has a number and a length in nanoseconds.
-    pub(super) fn of((number, interval_ns): (u64, u64), ports: &BTreeMap<PortKey, PortSummary>, devices: &Devices, limits: Limits) -> Self {
-        let mut loads: BTreeMap<PortKey, PortLoad> =
-            ports.iter().filter_map(|(key, port)| Some((*key, PortLoad::of(port, ports, number)?))).collect();
-        let without_records = loads.iter().filter(|(_, load)| !loads.contains_key(&load.peer));
-        let without_records: Vec<_> = without_records.filter_map(|(key, load)| Some((load.peer, load.of_peer(*key)?))).collect();
+    pub(super) fn of(
+        (number, interval_ns): (u64, u64),
+        ports: &BTreeMap<PortKey, PortSummary>,
+        devices: &Devices,
+        limits: Limits,
+    ) -> Self {
+        let mut loads: BTreeMap<PortKey, PortLoad> = ports
+            .iter()
+            .filter_map(|(key, port)| Some((*key, PortLoad::of(port, ports, number)?)))
+            .collect();
+        let without_records = loads
+            .iter()
+            .filter(|(_, load)| !loads.contains_key(&load.peer));
+        let without_records: Vec<_> = without_records
+            .filter_map(|(key, load)| Some((load.peer, load.of_peer(*key)?)))
+            .collect();
         loads.extend(without_records);
         let mut waiting: BTreeMap<Guid, Vec<PortKey>> = BTreeMap::new();
         for (key, load) in loads.iter().filter(|(_, load)| load.blocked > limits.waits) {
             waiting.entry(load.peer.0).or_default().push(*key);
         }
-        let mut found = Self { number, limits, loads, waiting, roots: BTreeMap::new(), explained: BTreeMap::new() };
-        let time = Interval::new(number.saturating_mul(interval_ns), number.saturating_add(1).saturating_mul(interval_ns));
+        let mut found = Self {
+            number,
+            limits,
+            loads,
+            waiting,
+            roots: BTreeMap::new(),
+            explained: BTreeMap::new(),
+        };
+        let time = Interval::new(
+            number.saturating_mul(interval_ns),
+            number.saturating_add(1).saturating_mul(interval_ns),
+        );
         // A device with rates in the interval has answered.
         let is_away = |guid: Guid| {
-            let away = devices.away(guid).zip(time).and_then(|((from, to), time)| time.within(from, to));
+            let away = devices
+                .away(guid)
+                .zip(time)
+                .and_then(|((from, to), time)| time.within(from, to));
             away.is_some() && found.of_device(guid).all(|(_, load)| !load.is_recorded)
         };
-        let away: BTreeSet<Guid> = found.waiting.keys().copied().filter(|guid| is_away(*guid)).collect();
-        let roots: Vec<Root> = found.loads.iter().filter_map(|(key, load)| Some((*key, found.cause(key, load, &away)?))).collect();
+        let away: BTreeSet<Guid> = found
+            .waiting
+            .keys()
+            .copied()
+            .filter(|guid| is_away(*guid))
+            .collect();
+        let roots: Vec<Root> = found
+            .loads
+            .iter()
+            .filter_map(|(key, load)| Some((*key, found.cause(key, load, &away)?)))
+            .collect();
         roots.into_iter().for_each(|root| found.grow(root));
-        let silent: Vec<PortKey> = found.open().filter(|key| away.contains(&found.loads[key].peer.0)).collect();
-        silent.into_iter().for_each(|key| found.grow((key, RootCause::Unreachable)));
+        let silent: Vec<PortKey> = found
+            .open()
+            .filter(|key| away.contains(&found.loads[key].peer.0))
+            .collect();
+        silent
+            .into_iter()
+            .for_each(|key| found.grow((key, RootCause::Unreachable)));
         found
     }
 
@@ -93,9 +131,15 @@ impl Snapshot {
     /// answers. `away` has the devices that do not answer.
     fn cause(&self, key: &PortKey, load: &PortLoad, away: &BTreeSet<Guid>) -> Option<RootCause> {
         // A full port is a root only if another port waits for it.
-        let has_victim = || self.waiting.get(&key.0).is_some_and(|waiting| waiting.iter().any(|one| self.loads[one].peer != *key));
+        let has_victim = || {
+            self.waiting
+                .get(&key.0)
+                .is_some_and(|waiting| waiting.iter().any(|one| self.loads[one].peer != *key))
+        };
         match load {
-            load if self.waits(load) => (load.leads_to_host && !away.contains(&load.peer.0)).then_some(RootCause::SlowHost),
+            load if self.waits(load) => {
+                (load.leads_to_host && !away.contains(&load.peer.0)).then_some(RootCause::SlowHost)
+            }
             load if self.is_full(load) && has_victim() => Some(RootCause::Full),
             _ => None,
         }
@@ -108,28 +152,57 @@ impl Snapshot {
     /// needs a root that was used for at least as long as the port waited.
     pub(super) fn complete(&mut self, neighbours: [Option<&Explained>; 2]) {
         // A device that does not answer is a cause only if no other root explains the waiting port.
-        let silent: Vec<Root> = self.roots.keys().copied().filter(|(_, cause)| *cause == RootCause::Unreachable).collect();
+        let silent: Vec<Root> = self
+            .roots
+            .keys()
+            .copied()
+            .filter(|(_, cause)| *cause == RootCause::Unreachable)
+            .collect();
         self.roots.retain(|root, _| !silent.contains(root));
-        self.explained.values_mut().for_each(|roots| roots.retain(|root| !silent.contains(root)));
+        self.explained
+            .values_mut()
+            .for_each(|roots| roots.retain(|root| !silent.contains(root)));
         self.explained.retain(|_, roots| !roots.is_empty());
         self.grow_from(neighbours, |cause| cause != RootCause::Unreachable);
-        let silent: Vec<Root> = silent.into_iter().filter(|(key, _)| !self.explained.contains_key(key)).collect();
+        let silent: Vec<Root> = silent
+            .into_iter()
+            .filter(|(key, _)| !self.explained.contains_key(key))
+            .collect();
         silent.into_iter().for_each(|root| self.grow(root));
         self.grow_from(neighbours, |cause| cause == RootCause::Unreachable);
         // A waiting port without a root becomes a root of unknown cause if no other port of the
         // device at the other end of its link waits or is full.
-        let is_busy = |peer: PortKey| self.of_device(peer.0).any(|(key, load)| *key != peer && (self.waits(load) || self.is_full(load)));
-        let ends: Vec<PortKey> = self.open().filter(|key| !is_busy(self.loads[key].peer)).collect();
-        ends.into_iter().for_each(|key| self.grow((key, RootCause::Unclear)));
+        let is_busy = |peer: PortKey| {
+            self.of_device(peer.0)
+                .any(|(key, load)| *key != peer && (self.waits(load) || self.is_full(load)))
+        };
+        let ends: Vec<PortKey> = self
+            .open()
+            .filter(|key| !is_busy(self.loads[key].peer))
+            .collect();
+        ends.into_iter()
+            .for_each(|key| self.grow((key, RootCause::Unclear)));
     }
 
     /// Adds the roots with some causes that ports without a root have in the intervals before and
     /// after.
-    fn grow_from(&mut self, neighbours: [Option<&Explained>; 2], is_wanted: impl Fn(RootCause) -> bool) {
+    fn grow_from(
+        &mut self,
+        neighbours: [Option<&Explained>; 2],
+        is_wanted: impl Fn(RootCause) -> bool,
+    ) {
         let mut possible: BTreeSet<Root> = BTreeSet::new();
         for key in self.open() {
-            let roots = neighbours.iter().flatten().filter_map(|explained| explained.get(&key)).flatten();
-            possible.extend(roots.filter(|root| is_wanted(root.1) && self.is_possible(**root, &self.loads[&key])));
+            let roots = neighbours
+                .iter()
+                .flatten()
+                .filter_map(|explained| explained.get(&key))
+                .flatten();
+            possible.extend(
+                roots.filter(|root| {
+                    is_wanted(root.1) && self.is_possible(**root, &self.loads[&key])
+                }),
+            );
         }
         // A root of this interval has all the ports that it explains.
         possible.retain(|root| !self.roots.contains_key(root));
@@ -146,7 +219,11 @@ impl Snapshot {
 
     /// Returns the waiting ports without a root.
     pub(super) fn open(&self) -> impl Iterator<Item = PortKey> {
-        self.waiting.values().flatten().copied().filter(|key| !self.explained.contains_key(key))
+        self.waiting
+            .values()
+            .flatten()
+            .copied()
+            .filter(|key| !self.explained.contains_key(key))
     }
 
     /// Returns whether any port waits.
@@ -161,7 +238,10 @@ impl Snapshot {
 
     /// Returns the time that the records describe in this interval, in seconds.
     pub(super) fn seconds(&self) -> f64 {
-        self.loads.values().map(|load| load.seconds).fold(0.0, f64::max)
+        self.loads
+            .values()
+            .map(|load| load.seconds)
+            .fold(0.0, f64::max)
     }
 
     fn waits(&self, load: &PortLoad) -> bool {
@@ -173,7 +253,8 @@ impl Snapshot {
     }
 
     fn of_device(&self, guid: Guid) -> impl Iterator<Item = (&PortKey, &PortLoad)> {
-        self.loads.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)))
+        self.loads
+            .range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)))
     }
 
     /// Finds the ports that wait for a root.
@@ -186,7 +267,11 @@ impl Snapshot {
             for key in self.waiting.get(&next.0).into_iter().flatten() {
                 // A packet does not leave a switch through the port where it came in.
                 if self.loads[key].peer != next && reached.insert(*key) {
-                    found.push(Waiting { port: *key, next, depth: depth + 1 });
+                    found.push(Waiting {
+                        port: *key,
+                        next,
+                        depth: depth + 1,
+                    });
                     queue.push_back((*key, depth + 1));
                 }
             }
@@ -196,11 +281,19 @@ impl Snapshot {
 }
 
 impl PortLoad {
-    fn of(port: &PortSummary, ports: &BTreeMap<PortKey, PortSummary>, interval: u64) -> Option<Self> {
+    fn of(
+        port: &PortSummary,
+        ports: &BTreeMap<PortKey, PortSummary>,
+        interval: u64,
+    ) -> Option<Self> {
         let (peer, bin) = (port.peer?, port.bins.get(interval)?);
         let other = ports.get(&peer);
         let received = |bin: &TimeBin| bin.rcv_utilization.mean();
-        let used = bin.xmit_utilization.mean().or_else(|| received(other?.bins.get(interval)?)).unwrap_or(0.0);
+        let used = bin
+            .xmit_utilization
+            .mean()
+            .or_else(|| received(other?.bins.get(interval)?))
+            .unwrap_or(0.0);
         Some(Self {
             peer,
             leads_to_host: other.and_then(|other| other.kind) == Some(NodeKind::Hca),
@@ -216,6 +309,14 @@ impl PortLoad {
     /// that is full is blocked only for a small part of the time.
     fn of_peer(&self, own: PortKey) -> Option<Self> {
         let used = self.received?;
-        Some(Self { peer: own, leads_to_host: false, is_recorded: false, used, received: None, blocked: 0.0, seconds: self.seconds })
+        Some(Self {
+            peer: own,
+            leads_to_host: false,
+            is_recorded: false,
+            used,
+            received: None,
+            blocked: 0.0,
+            seconds: self.seconds,
+        })
     }
 }

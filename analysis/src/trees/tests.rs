@@ -17,13 +17,27 @@ fn key(guid: u64, port: u8) -> PortKey {
 fn full_port_is_the_root_of_the_ports_that_wait_for_it() {
     let found = trees(&incast_lines());
     assert_eq!(
-        found.trees.iter().map(|tree| (tree.root, tree.cause, tree.seconds)).collect::<Vec<_>>(),
+        found
+            .trees
+            .iter()
+            .map(|tree| (tree.root, tree.cause, tree.seconds))
+            .collect::<Vec<_>>(),
         [(key(CORE, 2), RootCause::Full, 2.0)]
     );
-    let branches: Vec<_> =
-        found.trees[0].branches.iter().map(|(key, branch)| (*key, branch.next, branch.depth, branch.blocked_seconds)).collect();
+    let branches: Vec<_> = found.trees[0]
+        .branches
+        .iter()
+        .map(|(key, branch)| (*key, branch.next, branch.depth, branch.blocked_seconds))
+        .collect();
     let up = key(LEAF, 9);
-    assert_eq!(branches, [(up, key(CORE, 2), 1, 1.0), (key(0x101, 1), up, 2, 1.5), (key(0x102, 1), up, 2, 1.5)]);
+    assert_eq!(
+        branches,
+        [
+            (up, key(CORE, 2), 1, 1.0),
+            (key(0x101, 1), up, 2, 1.5),
+            (key(0x102, 1), up, 2, 1.5)
+        ]
+    );
     assert_eq!((found.trees[0].held_up_seconds, found.seconds), (4.0, 2.0));
     assert!(found.circles.is_empty());
 }
@@ -35,24 +49,54 @@ fn partial_incast(shares: &[(f64, f64)]) -> Vec<String> {
     let mut lines = Vec::new();
     for (slot, (blocked, full)) in (1..).zip(shares) {
         for host in 1..=2 {
-            lines.extend(link(slot, (0x100 + host, 1, "n mlx5_0"), (LEAF, host as u8, "leaf"), (0.2, 0.75 * blocked), idle));
+            lines.extend(link(
+                slot,
+                (0x100 + host, 1, "n mlx5_0"),
+                (LEAF, host as u8, "leaf"),
+                (0.2, 0.75 * blocked),
+                idle,
+            ));
         }
-        lines.extend(link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), (0.4, 0.5 * blocked), idle));
-        lines.extend(link(slot, (CORE, 2, "core"), (SERVER, 1, "oss1 mlx5_0"), (0.2 + 0.8 * full, 0.0), idle));
+        lines.extend(link(
+            slot,
+            (LEAF, 9, "leaf"),
+            (CORE, 1, "core"),
+            (0.4, 0.5 * blocked),
+            idle,
+        ));
+        lines.extend(link(
+            slot,
+            (CORE, 2, "core"),
+            (SERVER, 1, "oss1 mlx5_0"),
+            (0.2 + 0.8 * full, 0.0),
+            idle,
+        ));
     }
     lines
 }
 
 #[test]
 fn congestion_that_begins_within_an_interval_has_the_root_of_the_next_one() {
-    let found = trees(&partial_incast(&[0.0, 0.6, 1.0, 1.0, 0.3, 0.0].map(|share| (share, share))));
+    let found = trees(&partial_incast(
+        &[0.0, 0.6, 1.0, 1.0, 0.3, 0.0].map(|share| (share, share)),
+    ));
     assert_eq!(
-        found.trees.iter().map(|tree| (tree.root, tree.cause, tree.seconds)).collect::<Vec<_>>(),
+        found
+            .trees
+            .iter()
+            .map(|tree| (tree.root, tree.cause, tree.seconds))
+            .collect::<Vec<_>>(),
         [(key(CORE, 2), RootCause::Full, 4.0)]
     );
     let host = found.trees[0].branches[&key(0x101, 1)];
     assert!((host.blocked_seconds - 0.75 * 2.9).abs() < 1e-9, "{host:?}");
-    assert_eq!((found.trees[0].used_peak, found.rows()[0].xmit_utilization_peak), (1.0, 1.0));
+    assert_eq!(
+        (
+            found.trees[0].used_peak,
+            found.rows()[0].xmit_utilization_peak
+        ),
+        (1.0, 1.0)
+    );
     assert!(found.circles.is_empty());
 }
 
@@ -65,30 +109,98 @@ fn root_of_the_interval_before_counts_once() {
     let mut lines = Vec::new();
     for slot in 1..=2 {
         let second = slot == 2;
-        lines.extend(link(slot, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.2, 0.5), idle));
-        lines.extend(link(slot, (0x301, 1, "n2"), (LEAF2, 1, "leaf2"), (0.2, 0.5), idle));
-        lines.extend(link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), (0.2, 0.5), idle));
-        lines.extend(link(slot, (LEAF2, 9, "leaf2"), (CORE, 4, "core"), (0.2, if second { 0.0 } else { 0.5 }), idle));
-        lines.extend(link(slot, (CORE, 2, "core"), (SERVER, 1, "oss1"), (0.99, 0.0), idle));
-        lines.extend(link(slot, (CORE, 3, "core"), (SERVER + 1, 1, "oss2"), (if second { 0.99 } else { 0.2 }, 0.0), idle));
+        lines.extend(link(
+            slot,
+            (0x101, 1, "n1"),
+            (LEAF, 1, "leaf"),
+            (0.2, 0.5),
+            idle,
+        ));
+        lines.extend(link(
+            slot,
+            (0x301, 1, "n2"),
+            (LEAF2, 1, "leaf2"),
+            (0.2, 0.5),
+            idle,
+        ));
+        lines.extend(link(
+            slot,
+            (LEAF, 9, "leaf"),
+            (CORE, 1, "core"),
+            (0.2, 0.5),
+            idle,
+        ));
+        lines.extend(link(
+            slot,
+            (LEAF2, 9, "leaf2"),
+            (CORE, 4, "core"),
+            (0.2, if second { 0.0 } else { 0.5 }),
+            idle,
+        ));
+        lines.extend(link(
+            slot,
+            (CORE, 2, "core"),
+            (SERVER, 1, "oss1"),
+            (0.99, 0.0),
+            idle,
+        ));
+        lines.extend(link(
+            slot,
+            (CORE, 3, "core"),
+            (SERVER + 1, 1, "oss2"),
+            (if second { 0.99 } else { 0.2 }, 0.0),
+            idle,
+        ));
     }
     let found = trees(&lines);
-    let tree = |root| found.trees.iter().find(|tree| tree.root == root).expect("a tree");
+    let tree = |root| {
+        found
+            .trees
+            .iter()
+            .find(|tree| tree.root == root)
+            .expect("a tree")
+    };
     // In the second interval, a host and an uplink wait for both roots.
-    assert_eq!((tree(key(CORE, 2)).held_up_seconds, tree(key(CORE, 3)).held_up_seconds), (2.0 + 0.5, 0.5));
+    assert_eq!(
+        (
+            tree(key(CORE, 2)).held_up_seconds,
+            tree(key(CORE, 3)).held_up_seconds
+        ),
+        (2.0 + 0.5, 0.5)
+    );
 }
 
 #[test]
 fn burst_without_a_full_interval_has_no_known_root() {
-    let found = trees(&partial_incast(&[0.0, 0.6, 0.3, 0.0].map(|share| (share, share))));
-    assert!(!found.trees.is_empty() && found.trees.iter().all(|tree| tree.cause == RootCause::Unclear), "{:?}", found.trees);
+    let found = trees(&partial_incast(
+        &[0.0, 0.6, 0.3, 0.0].map(|share| (share, share)),
+    ));
+    assert!(
+        !found.trees.is_empty()
+            && found
+                .trees
+                .iter()
+                .all(|tree| tree.cause == RootCause::Unclear),
+        "{:?}",
+        found.trees
+    );
 }
 
 #[test]
 fn port_that_was_used_for_less_time_than_others_waited_is_no_root() {
     let found = trees(&partial_incast(&[(0.0, 0.0), (0.6, 0.0), (1.0, 1.0)]));
-    let roots: Vec<_> = found.trees.iter().map(|tree| (tree.root, tree.cause, tree.seconds)).collect();
-    assert_eq!(roots, [(key(CORE, 2), RootCause::Full, 1.0), (key(LEAF, 9), RootCause::Unclear, 1.0)]);
+    let roots: Vec<_> = found
+        .trees
+        .iter()
+        .map(|tree| (tree.root, tree.cause, tree.seconds))
+        .collect();
+    assert_eq!(
+        roots,
+        [
+            (key(CORE, 2), RootCause::Full, 1.0),
+            (key(LEAF, 9), RootCause::Unclear, 1.0)
+        ]
+    );
 }
 
 /// A leaf switch sends to a core switch that stops answering. From then on, its records have no
@@ -104,28 +216,79 @@ fn device_that_does_not_answer_is_the_cause() {
         ];
         port(slot, (CORE, 1), "core", (LEAF, 9, "leaf"), &rest)
     };
-    let mut lines = link(1, (LEAF, 9, "leaf"), (CORE, 1, "core"), (0.3, 0.0), (0.0, 0.0)).to_vec();
-    lines.extend(link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.3, 0.0), (0.0, 0.0)));
+    let mut lines = link(
+        1,
+        (LEAF, 9, "leaf"),
+        (CORE, 1, "core"),
+        (0.3, 0.0),
+        (0.0, 0.0),
+    )
+    .to_vec();
+    lines.extend(link(
+        1,
+        (0x101, 1, "n1"),
+        (LEAF, 1, "leaf"),
+        (0.3, 0.0),
+        (0.0, 0.0),
+    ));
     for slot in 2..=4 {
-        let [leaf, _] = link(slot, (LEAF, 9, "leaf"), (CORE, 1, "core"), (0.0, 1.0), (0.0, 0.0));
-        lines.extend([leaf, dead(slot, if slot == 2 { "timeout" } else { "unreachable" })]);
-        lines.extend(link(slot, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.0, 0.9), (0.0, 0.0)));
+        let [leaf, _] = link(
+            slot,
+            (LEAF, 9, "leaf"),
+            (CORE, 1, "core"),
+            (0.0, 1.0),
+            (0.0, 0.0),
+        );
+        lines.extend([
+            leaf,
+            dead(slot, if slot == 2 { "timeout" } else { "unreachable" }),
+        ]);
+        lines.extend(link(
+            slot,
+            (0x101, 1, "n1"),
+            (LEAF, 1, "leaf"),
+            (0.0, 0.9),
+            (0.0, 0.0),
+        ));
     }
     let found = trees(&lines);
-    assert_eq!(found.trees.iter().map(|tree| (tree.root, tree.cause)).collect::<Vec<_>>(), [(key(LEAF, 9), RootCause::Unreachable)]);
-    assert_eq!((found.trees[0].seconds, found.trees[0].branches.len()), (3.0, 1));
+    assert_eq!(
+        found
+            .trees
+            .iter()
+            .map(|tree| (tree.root, tree.cause))
+            .collect::<Vec<_>>(),
+        [(key(LEAF, 9), RootCause::Unreachable)]
+    );
+    assert_eq!(
+        (found.trees[0].seconds, found.trees[0].branches.len()),
+        (3.0, 1)
+    );
     let row = serde_json::to_value(&found.rows()[0]).expect("a row");
-    assert_eq!((&row["why"], &row["to"]["node"]), (&"unreachable".into(), &"core".into()));
+    assert_eq!(
+        (&row["why"], &row["to"]["node"]),
+        (&"unreachable".into(), &"core".into())
+    );
 }
 
 #[test]
 fn root_without_records_is_found_by_what_its_peer_received() {
     let core = format!("\"guid\":\"{}\"", Guid(CORE));
-    let lines: Vec<String> = incast_lines().into_iter().filter(|line| !line.contains(&core)).collect();
+    let lines: Vec<String> = incast_lines()
+        .into_iter()
+        .filter(|line| !line.contains(&core))
+        .collect();
     let found = trees(&lines);
-    let roots: Vec<_> = found.rows().iter().map(|row| (row.root.to_string(), row.why, row.host_ports)).collect();
+    let roots: Vec<_> = found
+        .rows()
+        .iter()
+        .map(|row| (row.root.to_string(), row.why, row.host_ports))
+        .collect();
     assert_eq!(roots, [("core port 2".to_owned(), RootCause::Full, 2)]);
-    assert_eq!(found.peer(key(CORE, 2)).map(|peer| peer.guid), Some(Guid(SERVER)));
+    assert_eq!(
+        found.peer(key(CORE, 2)).map(|peer| peer.guid),
+        Some(Guid(SERVER))
+    );
 }
 
 /// The core switch forwards packets, but does not answer. What the server receives shows the root,
@@ -135,10 +298,17 @@ fn root_of_a_silent_device_comes_before_the_cause_unreachable() {
     let core = format!("\"guid\":\"{}\"", Guid(CORE));
     let mut lines = partial_incast(&[0.0, 0.6, 1.0, 0.4, 0.0].map(|share| (share, share)));
     lines.retain(|line| !line.contains(&core));
-    let silent = [("status", "unreachable".into()), ("dt_ns", serde_json::Value::Null)];
+    let silent = [
+        ("status", "unreachable".into()),
+        ("dt_ns", serde_json::Value::Null),
+    ];
     lines.extend((1..=5).map(|slot| port(slot, (CORE, 1), "core", (LEAF, 9, "leaf"), &silent)));
     let found = trees(&lines);
-    let roots: Vec<_> = found.trees.iter().map(|tree| (tree.root, tree.cause, tree.seconds)).collect();
+    let roots: Vec<_> = found
+        .trees
+        .iter()
+        .map(|tree| (tree.root, tree.cause, tree.seconds))
+        .collect();
     assert_eq!(roots, [(key(CORE, 2), RootCause::Full, 3.0)]);
 }
 
@@ -155,25 +325,62 @@ fn trees_are_selected_by_their_hosts() {
 fn slow_host_is_a_root() {
     let idle = (0.0, 0.0);
     let mut lines = link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.2, 0.6), idle).to_vec();
-    lines.extend(link(1, (LEAF, 2, "leaf"), (SERVER, 1, "slow"), (0.2, 0.7), idle));
+    lines.extend(link(
+        1,
+        (LEAF, 2, "leaf"),
+        (SERVER, 1, "slow"),
+        (0.2, 0.7),
+        idle,
+    ));
     let found = trees(&lines);
-    assert_eq!(found.trees.iter().map(|tree| (tree.root, tree.cause)).collect::<Vec<_>>(), [(key(LEAF, 2), RootCause::SlowHost)]);
-    assert_eq!(found.trees[0].branches.keys().collect::<Vec<_>>(), [&key(0x101, 1)]);
+    assert_eq!(
+        found
+            .trees
+            .iter()
+            .map(|tree| (tree.root, tree.cause))
+            .collect::<Vec<_>>(),
+        [(key(LEAF, 2), RootCause::SlowHost)]
+    );
+    assert_eq!(
+        found.trees[0].branches.keys().collect::<Vec<_>>(),
+        [&key(0x101, 1)]
+    );
 }
 
 #[test]
 fn unknown_roots_and_circles_are_reported() {
     let idle = (0.0, 0.0);
-    let found = trees(&link(1, (LEAF, 1, "leaf"), (CORE, 1, "core"), (0.2, 0.6), idle));
-    assert_eq!(found.trees.iter().map(|tree| (tree.root, tree.cause)).collect::<Vec<_>>(), [(key(LEAF, 1), RootCause::Unclear)]);
-    let ring = [(1, 2), (2, 3), (3, 1)].map(|(from, to)| link(1, (from, 1, "s"), (to, 2, "s"), (0.2, 0.6), idle)).concat();
+    let found = trees(&link(
+        1,
+        (LEAF, 1, "leaf"),
+        (CORE, 1, "core"),
+        (0.2, 0.6),
+        idle,
+    ));
+    assert_eq!(
+        found
+            .trees
+            .iter()
+            .map(|tree| (tree.root, tree.cause))
+            .collect::<Vec<_>>(),
+        [(key(LEAF, 1), RootCause::Unclear)]
+    );
+    let ring = [(1, 2), (2, 3), (3, 1)]
+        .map(|(from, to)| link(1, (from, 1, "s"), (to, 2, "s"), (0.2, 0.6), idle))
+        .concat();
     let found = trees(&ring);
     assert_eq!((found.trees.len(), found.circles.len()), (0, 3));
 }
 
 #[test]
 fn without_congestion_there_is_no_tree() {
-    let busy = link(1, (0x101, 1, "n1"), (LEAF, 1, "leaf"), (0.99, 0.0), (0.99, 0.0));
+    let busy = link(
+        1,
+        (0x101, 1, "n1"),
+        (LEAF, 1, "leaf"),
+        (0.99, 0.0),
+        (0.99, 0.0),
+    );
     let found = trees(&busy);
     assert!(found.trees.is_empty() && found.circles.is_empty());
 }
@@ -182,10 +389,28 @@ fn without_congestion_there_is_no_tree() {
 fn row_has_the_root_and_its_victims() {
     let rows = trees(&incast_lines()).rows();
     let json = serde_json::to_value(&rows[0]).expect("a row");
-    assert_eq!((&json["root"]["node"], &json["why"], &json["seconds"]), (&"core".into(), &"full".into(), &2.0.into()));
+    assert_eq!(
+        (&json["root"]["node"], &json["why"], &json["seconds"]),
+        (&"core".into(), &"full".into(), &2.0.into())
+    );
     assert_eq!(rows[0].until_ns - rows[0].since_ns, 2_000_000_000);
-    assert_eq!((rows[0].host_ports, rows[0].switch_ports, rows[0].xmit_utilization, rows[0].blocked), (2, 1, 0.99, 0.0));
-    let victims: Vec<_> = rows[0].victims.iter().map(|victim| (victim.port.to_string(), victim.waits_for.to_string())).collect();
-    assert_eq!(victims[0], ("leaf port 9".to_owned(), "core port 2".to_owned()));
+    assert_eq!(
+        (
+            rows[0].host_ports,
+            rows[0].switch_ports,
+            rows[0].xmit_utilization,
+            rows[0].blocked
+        ),
+        (2, 1, 0.99, 0.0)
+    );
+    let victims: Vec<_> = rows[0]
+        .victims
+        .iter()
+        .map(|victim| (victim.port.to_string(), victim.waits_for.to_string()))
+        .collect();
+    assert_eq!(
+        victims[0],
+        ("leaf port 9".to_owned(), "core port 2".to_owned())
+    );
     assert_eq!(json["victims"][0]["blocked_seconds"], 1.0);
 }

@@ -58,8 +58,12 @@ const FAULT: Duration = Duration::from_secs(300);
 const LEAST_FREE: u64 = 1 << 30;
 
 /// The parts of the packing, with the events of their faults.
-const PARTS: [(&str, &str); 4] =
-    [("spool", "archive_failed"), ("packing", "archive_failed"), ("stream", "archive_failed"), ("backlog", "archive_behind")];
+const PARTS: [(&str, &str); 4] = [
+    ("spool", "archive_failed"),
+    ("packing", "archive_failed"),
+    ("stream", "archive_failed"),
+    ("backlog", "archive_behind"),
+];
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -91,19 +95,33 @@ pub(crate) fn start(
         let _ = rustix::process::setpriority_process(None, NICE);
     };
     // All steps of a run use one thread. A thread cannot raise its priority again, so there are two.
-    let pool = || rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(|_| "pack".to_owned());
+    let pool = || {
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .thread_name(|_| "pack".to_owned())
+    };
     let failed = |error| HubError::Thread(std::io::Error::other(error));
-    let pools = Pools { low: pool().start_handler(lower).build().map_err(failed)?, usual: pool().build().map_err(failed)? };
+    let pools = Pools {
+        low: pool().start_handler(lower).build().map_err(failed)?,
+        usual: pool().build().map_err(failed)?,
+    };
     let (of_thread, of_status) = (Arc::clone(&spool), Arc::clone(&status));
     let sync = move || loop {
         thread::sleep(SYNC_EVERY);
         if let Err(error) = of_thread.sync() {
-            of_status.lock().set_fault(Part::Spool, Some(with_help(&error)));
+            of_status
+                .lock()
+                .set_fault(Part::Spool, Some(with_help(&error)));
         }
     };
     threads.start("spool", sync).map_err(HubError::Thread)?;
-    let mut work = Work { pools: Some(pools), ..Work::new(hub, packing, spool, status, clock) };
-    threads.start("packing", move || work.run()).map_err(HubError::Thread)
+    let mut work = Work {
+        pools: Some(pools),
+        ..Work::new(hub, packing, spool, status, clock)
+    };
+    threads
+        .start("packing", move || work.run())
+        .map_err(HubError::Thread)
 }
 
 /// The threads of the runs.
@@ -128,14 +146,32 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) const fn new(hub: Arc<Hub>, packing: Packing, spool: Arc<Spool>, status: Arc<Shared>, clock: Clock) -> Self {
-        Self { hub, packing, spool, status, clock, is_failing: [false; PARTS.len()], run: RUN, pools: None }
+    pub(super) const fn new(
+        hub: Arc<Hub>,
+        packing: Packing,
+        spool: Arc<Spool>,
+        status: Arc<Shared>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            hub,
+            packing,
+            spool,
+            status,
+            clock,
+            is_failing: [false; PARTS.len()],
+            run: RUN,
+            pools: None,
+        }
     }
 
     /// Sets the number of octets of the spool that a run packs.
     #[cfg(test)]
     pub(super) fn with_run(self, octets: u64) -> Self {
-        Self { run: octets, ..self }
+        Self {
+            run: octets,
+            ..self
+        }
     }
 
     fn run(&mut self) {
@@ -147,11 +183,17 @@ impl Work {
                 let result = self.pack(now.wall_ns);
                 is_done = result.is_ok();
                 let is_all = *result.as_ref().unwrap_or(&true);
-                self.status.lock().set_fault(Part::Packing, result.err().map(|error| with_help(&error)));
+                self.status
+                    .lock()
+                    .set_fault(Part::Packing, result.err().map(|error| with_help(&error)));
                 let begin = now.monotonic;
                 let now = self.clock.now();
                 let next = until_next(now.wall_ns, self.packing.every);
-                let pause = if is_done { pause(now.monotonic.saturating_sub(begin), next, is_all) } else { PAUSE.min(next) };
+                let pause = if is_done {
+                    pause(now.monotonic.saturating_sub(begin), next, is_all)
+                } else {
+                    PAUSE.min(next)
+                };
                 due = now.monotonic + pause;
             }
             self.check(self.clock.now().wall_ns);
@@ -176,7 +218,11 @@ impl Work {
 
     /// Returns the time for which the oldest complete file of the spool waits.
     fn waiting(&self, now_ns: u64) -> Duration {
-        Duration::from_nanos(self.spool.waiting_since().map_or(0, |since| now_ns.saturating_sub(since)))
+        Duration::from_nanos(
+            self.spool
+                .waiting_since()
+                .map_or(0, |since| now_ns.saturating_sub(since)),
+        )
     }
 
     /// Packs the oldest files of the spool, and removes the oldest hours of the archive. Returns whether
@@ -184,7 +230,11 @@ impl Work {
     pub(super) fn pack(&self, now_ns: u64) -> Result<bool, PackError> {
         let begin = self.clock.now().monotonic;
         let Oldest { files, is_all } = self.spool.oldest(self.run)?;
-        let packed_ns = if is_all { Some(now_ns) } else { files.last().and_then(|path| spool::written_ns(path)) };
+        let packed_ns = if is_all {
+            Some(now_ns)
+        } else {
+            files.last().and_then(|path| spool::written_ns(path))
+        };
         if !files.is_empty() {
             let packed = self.pack_files(&files)?;
             let mut status = self.status.lock();
@@ -202,7 +252,8 @@ impl Work {
                     "retention has many hours of the archive to remove, and removes the oldest ones in each run; check the clock of this host"
                 );
             }
-            self.status.lock().files_removed += removed.iter().map(|removed| removed.files).sum::<u64>();
+            self.status.lock().files_removed +=
+                removed.iter().map(|removed| removed.files).sum::<u64>();
         }
         let duration = self.clock.now().monotonic.saturating_sub(begin);
         let mut status = self.status.lock();
@@ -214,7 +265,9 @@ impl Work {
     /// Checks how long lines wait, and the space on the disk.
     pub(super) fn check(&self, now_ns: u64) {
         let waiting = self.waiting(now_ns);
-        let free = rustix::fs::statvfs(self.spool.folder()).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        let free = rustix::fs::statvfs(self.spool.folder())
+            .ok()
+            .map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
         let is_half_full = self.spool.is_half_full();
         let mut status = self.status.lock();
         status.free_octets = free;
@@ -238,7 +291,8 @@ impl Work {
     }
 
     fn pack_files(&self, files: &[PathBuf]) -> Result<Packed, PackError> {
-        let mut packer = Packer::new(&self.packing.archive, PackOptions { verify: true })?.with_most_rows(MOST_ROWS);
+        let mut packer = Packer::new(&self.packing.archive, PackOptions { verify: true })?
+            .with_most_rows(MOST_ROWS);
         let (mut whole, mut damaged, mut malformed) = (Vec::new(), Vec::new(), 0);
         for path in files {
             let mut lines = self.spool.lines(path)?;
@@ -277,7 +331,9 @@ impl Work {
     /// Reports parts that began to fail or work again.
     pub(super) fn report(&mut self) {
         let faults = self.status.lock().faults();
-        for (((name, event), fault), was_failing) in PARTS.into_iter().zip(faults).zip(&mut self.is_failing) {
+        for (((name, event), fault), was_failing) in
+            PARTS.into_iter().zip(faults).zip(&mut self.is_failing)
+        {
             let is_failing = fault.is_some();
             if is_failing == std::mem::replace(was_failing, is_failing) {
                 continue;
@@ -318,14 +374,46 @@ mod tests {
 
     #[test]
     fn packing_takes_at_most_half_of_the_time() {
-        let seconds = |duration, next, is_all| pause(Duration::from_secs(duration), Duration::from_secs(next), is_all).as_secs();
-        assert_eq!([seconds(3, 10, true), seconds(30, 10, true), seconds(3, 10, false)], [10, 30, 3]);
+        let seconds = |duration, next, is_all| {
+            pause(
+                Duration::from_secs(duration),
+                Duration::from_secs(next),
+                is_all,
+            )
+            .as_secs()
+        };
+        assert_eq!(
+            [
+                seconds(3, 10, true),
+                seconds(30, 10, true),
+                seconds(3, 10, false)
+            ],
+            [10, 30, 3]
+        );
     }
 
     #[test]
     fn run_begins_shortly_after_a_full_period() {
-        let next = |second: u64, every: u64| until_next((36_000 + second) * 1_000_000_000, Duration::from_secs(every)).as_secs();
-        assert_eq!([next(0, 600), next(59, 600), next(60, 600), next(600, 600), next(661, 600)], [60, 1, 600, 60, 599]);
-        assert_eq!([next(3600, 3600), next(3660, 3600), next(10, 10)], [60, 3600, 1]);
+        let next = |second: u64, every: u64| {
+            until_next(
+                (36_000 + second) * 1_000_000_000,
+                Duration::from_secs(every),
+            )
+            .as_secs()
+        };
+        assert_eq!(
+            [
+                next(0, 600),
+                next(59, 600),
+                next(60, 600),
+                next(600, 600),
+                next(661, 600)
+            ],
+            [60, 1, 600, 60, 599]
+        );
+        assert_eq!(
+            [next(3600, 3600), next(3660, 3600), next(10, 10)],
+            [60, 3600, 1]
+        );
     }
 }

@@ -41,12 +41,22 @@ impl Archive {
     pub(crate) fn first_ns(&self) -> Option<u64> {
         let archive = archive::Archive::open(&self.folder)?;
         let first = |table| archive.first_hour(table).ok().flatten();
-        [TableName::Ports, TableName::PortsMinute].into_iter().filter_map(first).map(Hour::start).min()
+        [TableName::Ports, TableName::PortsMinute]
+            .into_iter()
+            .filter_map(first)
+            .map(Hour::start)
+            .min()
     }
 
     /// Folds the records of a time range: those of the archive, and then those in memory.
-    pub(crate) fn read<F: Fold>(&self, empty: F, range: (u64, u64), later: &dyn Later) -> Result<F, ApiError> {
-        let (fold, notes) = continued::read_and_continue(&self.folder, range, &empty, later).map_err(failed)?;
+    pub(crate) fn read<F: Fold>(
+        &self,
+        empty: F,
+        range: (u64, u64),
+        later: &dyn Later,
+    ) -> Result<F, ApiError> {
+        let (fold, notes) =
+            continued::read_and_continue(&self.folder, range, &empty, later).map_err(failed)?;
         if notes.without_checksums > 0 {
             static NOTED: Once = Once::new();
             NOTED.call_once(|| {
@@ -59,9 +69,20 @@ impl Archive {
     /// Returns the times of the events of a time range, in nanoseconds since 1970.
     pub(crate) fn event_times(&self, (from, to): (u64, u64)) -> Result<FxHashSet<u64>, ApiError> {
         let mut times = FxHashSet::default();
-        let Some(archive) = archive::Archive::open(&self.folder) else { return Ok(times) };
-        let is_time: Vec<bool> = TableName::Events.schema().columns.iter().map(|column| column.name == "ts").collect();
-        for (_, path) in archive.files(TableName::Events).map_err(failed)?.iter().filter(|(hour, _)| hour.end() > from && hour.start() < to)
+        let Some(archive) = archive::Archive::open(&self.folder) else {
+            return Ok(times);
+        };
+        let is_time: Vec<bool> = TableName::Events
+            .schema()
+            .columns
+            .iter()
+            .map(|column| column.name == "ts")
+            .collect();
+        for (_, path) in archive
+            .files(TableName::Events)
+            .map_err(failed)?
+            .iter()
+            .filter(|(hour, _)| hour.end() > from && hour.start() < to)
         {
             let file = ArchiveFile::open(path).map_err(failed)?;
             for group in 0..file.groups() {
@@ -89,7 +110,12 @@ pub(crate) struct OfPort<F> {
 impl<F> OfPort<F> {
     /// Creates a fold for a port of this node. `None` if the name of the node is no host name.
     pub(crate) fn new(key: PortKey, node: &str, fields: Vec<String>, fold: F) -> Option<Self> {
-        Some(Self { key, hosts: Hosts::parse(host_of(node)).ok()?, fields, fold })
+        Some(Self {
+            key,
+            hosts: Hosts::parse(host_of(node)).ok()?,
+            fields,
+            fold,
+        })
     }
 }
 
@@ -125,7 +151,15 @@ impl<F: Fold> Fold for OfPort<F> {
 pub(crate) const FIELDS: [&str; 4] = ["status", "mads", "rtt_ns", "saturated"];
 
 /// Returns the fields that metrics need.
-pub(crate) fn fields<'m>(metrics: impl IntoIterator<Item = &'m ibnet_analysis::metric::Metric>) -> Vec<String> {
-    let of_metrics = metrics.into_iter().flat_map(ibnet_analysis::metric::Metric::fields);
-    FIELDS.iter().map(ToString::to_string).chain(of_metrics).collect()
+pub(crate) fn fields<'m>(
+    metrics: impl IntoIterator<Item = &'m ibnet_analysis::metric::Metric>,
+) -> Vec<String> {
+    let of_metrics = metrics
+        .into_iter()
+        .flat_map(ibnet_analysis::metric::Metric::fields);
+    FIELDS
+        .iter()
+        .map(ToString::to_string)
+        .chain(of_metrics)
+        .collect()
 }

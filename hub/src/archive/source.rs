@@ -23,11 +23,18 @@ const SAVE_EVERY: u32 = 5;
 ///
 /// # Errors
 /// Returns the error of the operating system.
-pub(crate) fn start(input: &Input, spool: Arc<Spool>, consumer: &str, threads: &Threads) -> io::Result<()> {
+pub(crate) fn start(
+    input: &Input,
+    spool: Arc<Spool>,
+    consumer: &str,
+    threads: &Threads,
+) -> io::Result<()> {
     match input {
         Input::File(pattern) => start_files(pattern.clone(), spool, threads),
         #[cfg(feature = "nats")]
-        Input::Nats(nats) if nats.stream.is_some() => super::stream::start(nats.clone(), consumer, spool, threads),
+        Input::Nats(nats) if nats.stream.is_some() => {
+            super::stream::start(nats.clone(), consumer, spool, threads)
+        }
         _ => {
             let _ = consumer;
             Ok(())
@@ -39,7 +46,9 @@ fn start_files(pattern: String, spool: Arc<Spool>, threads: &Threads) -> io::Res
     let path = positions_path(spool.folder(), &pattern);
     let positions = Positions::load(&path)?;
     let (mut senders, messages) = input::queue(1);
-    let Some(sender) = senders.pop() else { return Ok(()) };
+    let Some(sender) = senders.pop() else {
+        return Ok(());
+    };
     let reader = move || {
         // The reader ends when the hub stops.
         let _ = file::follow(&pattern, Start::Behind(positions), &sender);
@@ -51,7 +60,11 @@ fn start_files(pattern: String, spool: Arc<Spool>, threads: &Threads) -> io::Res
 /// Returns the path of the file with the positions of a pattern.
 fn positions_path(folder: &Path, pattern: &str) -> PathBuf {
     // FNV-1a: the name must be the same after each restart.
-    let hash = pattern.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3));
+    let hash = pattern
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
+            (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
+        });
     folder.join(format!("read-{hash:016x}.positions"))
 }
 
@@ -68,7 +81,9 @@ fn keep(messages: &Receiver<Message>, spool: &Spool, path: &Path) {
                     // Without it, the files are read again from their last positions.
                     match positions.save(path) {
                         Ok(()) => saved = Some(positions),
-                        Err(error) => tracing::debug!(path = %path.display(), %error, "cannot save positions"),
+                        Err(error) => {
+                            tracing::debug!(path = %path.display(), %error, "cannot save positions")
+                        }
                     }
                 }
             }

@@ -42,19 +42,31 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) enum SpoolError {
     /// The disk does not accept the lines.
     #[error("cannot write {}: {source}", Printable(&path.display().to_string()))]
-    #[diagnostic(help("free space, or let the user of the hub write to the folder of the archive"))]
+    #[diagnostic(help(
+        "free space, or let the user of the hub write to the folder of the archive"
+    ))]
     Write { path: PathBuf, source: io::Error },
     /// A file cannot be read.
     #[error("cannot read {}: {source}", Printable(&path.display().to_string()))]
-    #[diagnostic(help("check the disk, and that the user of the hub may read the folder of the archive"))]
+    #[diagnostic(help(
+        "check the disk, and that the user of the hub may read the folder of the archive"
+    ))]
     Read { path: PathBuf, source: io::Error },
     /// The limit is reached.
     #[error("cannot add lines to {}: it has {octets} octets, the limit is {most}", Printable(&path.display().to_string()))]
-    #[diagnostic(help("correct the fault that keeps the hub from packing, or raise archive_spool_max"))]
-    Full { path: PathBuf, octets: u64, most: u64 },
+    #[diagnostic(help(
+        "correct the fault that keeps the hub from packing, or raise archive_spool_max"
+    ))]
+    Full {
+        path: PathBuf,
+        octets: u64,
+        most: u64,
+    },
     /// Another hub uses the spool.
     #[error("cannot use {}: another hub packs into this archive", Printable(&path.display().to_string()))]
-    #[diagnostic(help("set archive_pack = false for one of the two hubs, or give it another archive"))]
+    #[diagnostic(help(
+        "set archive_pack = false for one of the two hubs, or give it another archive"
+    ))]
     Busy { path: PathBuf },
 }
 
@@ -107,9 +119,16 @@ impl Spool {
     /// Returns an error if the folder cannot be written to, or if another hub uses it.
     pub(crate) fn open(archive: &Path, most: u64, status: Arc<Shared>) -> Result<Self, SpoolError> {
         let folder = archive.join(FOLDER);
-        let failed = |source| SpoolError::Write { path: folder.clone(), source };
+        let failed = |source| SpoolError::Write {
+            path: folder.clone(),
+            source,
+        };
         fs::create_dir_all(&folder).map_err(failed)?;
-        let lock = File::options().create(true).append(true).open(folder.join(LOCK)).map_err(failed)?;
+        let lock = File::options()
+            .create(true)
+            .append(true)
+            .open(folder.join(LOCK))
+            .map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(SpoolError::Busy { path: folder }),
@@ -119,16 +138,30 @@ impl Spool {
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
-            let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok());
+            let number = name.to_str().and_then(|name| {
+                name.strip_prefix(PREFIX)?
+                    .strip_suffix(SUFFIX)?
+                    .parse::<u64>()
+                    .ok()
+            });
             if let Some(number) = number {
                 writer.next = writer.next.max(number + 1);
-                writer.closed.push((entry.path(), entry.metadata().map_err(failed)?.len()));
+                writer
+                    .closed
+                    .push((entry.path(), entry.metadata().map_err(failed)?.len()));
             }
         }
         writer.closed.sort();
         writer.torn = writer.closed.last().map(|(path, _)| path.clone());
         status.lock().spool_max_octets = most;
-        let spool = Self { folder, most, writer: Mutex::new(writer), syncing: Mutex::default(), status, _lock: lock };
+        let spool = Self {
+            folder,
+            most,
+            writer: Mutex::new(writer),
+            syncing: Mutex::default(),
+            status,
+            _lock: lock,
+        };
         spool.show(&spool.lock());
         Ok(spool)
     }
@@ -149,7 +182,10 @@ impl Spool {
     /// Returns an error if the disk or the limit does not allow it. None of the lines are then in the
     /// spool.
     pub(crate) fn add(&self, lines: &[u8]) -> Result<(), SpoolError> {
-        let failed = |path: &Path, source| SpoolError::Write { path: path.to_owned(), source };
+        let failed = |path: &Path, source| SpoolError::Write {
+            path: path.to_owned(),
+            source,
+        };
         let mut text = std::borrow::Cow::Borrowed(lines);
         if lines.last().is_some_and(|octet| *octet != b'\n') {
             // The next frame begins with another line.
@@ -161,15 +197,30 @@ impl Spool {
         let mut writer = self.lock();
         let octets = writer.octets();
         if octets + frame.len() as u64 > self.most {
-            return Err(SpoolError::Full { path: self.folder.clone(), octets, most: self.most });
+            return Err(SpoolError::Full {
+                path: self.folder.clone(),
+                octets,
+                most: self.most,
+            });
         }
         let mut open = match writer.open.take() {
             Some(open) => open,
             None => {
-                let path = self.folder.join(format!("{PREFIX}{:012}{SUFFIX}", writer.next));
-                let file = File::options().create_new(true).append(true).open(&path).map_err(|source| failed(&path, source))?;
+                let path = self
+                    .folder
+                    .join(format!("{PREFIX}{:012}{SUFFIX}", writer.next));
+                let file = File::options()
+                    .create_new(true)
+                    .append(true)
+                    .open(&path)
+                    .map_err(|source| failed(&path, source))?;
                 writer.next += 1;
-                Open { path, file: Arc::new(file), octets: 0, is_synced: false }
+                Open {
+                    path,
+                    file: Arc::new(file),
+                    octets: 0,
+                    is_synced: false,
+                }
             }
         };
         let written = (&*open.file).write_all(&frame);
@@ -229,7 +280,10 @@ impl Spool {
     }
 
     fn note(&self, result: Result<(), SpoolError>) {
-        self.status.lock().set_fault(Part::Spool, result.err().map(|error| super::status::with_help(&error)));
+        self.status.lock().set_fault(
+            Part::Spool,
+            result.err().map(|error| super::status::with_help(&error)),
+        );
     }
 
     /// Makes all lines durable.
@@ -249,9 +303,14 @@ impl Spool {
             }
             files
         };
-        let Some((path, _)) = files.last() else { return Ok(()) };
+        let Some((path, _)) = files.last() else {
+            return Ok(());
+        };
         let path = path.clone();
-        let synced = files.iter().try_for_each(|(_, file)| file.sync_all()).and_then(|()| File::open(&self.folder)?.sync_all());
+        let synced = files
+            .iter()
+            .try_for_each(|(_, file)| file.sync_all())
+            .and_then(|()| File::open(&self.folder)?.sync_all());
         synced.map_err(|source| {
             self.lock().unsynced.extend(files);
             SpoolError::Write { path, source }
@@ -276,8 +335,17 @@ impl Spool {
             octets += size;
             *number == 0 || octets <= most
         };
-        let files: Vec<PathBuf> = writer.closed.iter().enumerate().take_while(fits).map(|(_, (path, _))| path.clone()).collect();
-        Ok(Oldest { is_all: files.len() == writer.closed.len() && writer.open.is_none(), files })
+        let files: Vec<PathBuf> = writer
+            .closed
+            .iter()
+            .enumerate()
+            .take_while(fits)
+            .map(|(_, (path, _))| path.clone())
+            .collect();
+        Ok(Oldest {
+            is_all: files.len() == writer.closed.len() && writer.open.is_none(),
+            files,
+        })
     }
 
     /// Returns the time in nanoseconds since 1970 at which the last line came into the oldest of the files
@@ -293,7 +361,10 @@ impl Spool {
     /// Returns the error of the disk. The file is then packed again.
     pub(crate) fn remove(&self, files: &[PathBuf]) -> Result<(), SpoolError> {
         for path in files {
-            fs::remove_file(path).map_err(|source| SpoolError::Write { path: path.clone(), source })?;
+            fs::remove_file(path).map_err(|source| SpoolError::Write {
+                path: path.clone(),
+                source,
+            })?;
             self.forget(path);
         }
         Ok(())
@@ -305,8 +376,17 @@ impl Spool {
     /// Returns the error of the disk.
     pub(super) fn lines(&self, path: &Path) -> Result<Lines, SpoolError> {
         let can_be_torn = self.lock().torn.as_deref() == Some(path);
-        let octets = fs::read(path).map_err(|source| SpoolError::Read { path: path.to_owned(), source })?;
-        Ok(Lines { octets, at: 0, can_be_torn, damaged: 0, torn: 0 })
+        let octets = fs::read(path).map_err(|source| SpoolError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Lines {
+            octets,
+            at: 0,
+            can_be_torn,
+            damaged: 0,
+            torn: 0,
+        })
     }
 
     /// Gives a file with damaged frames another name, so that it is not packed again. An earlier
@@ -317,8 +397,14 @@ impl Spool {
     pub(crate) fn set_aside(&self, path: &Path) -> Result<PathBuf, SpoolError> {
         let first = path.with_extension("damaged");
         let others = (1..).map(|number: u32| first.with_added_extension(number.to_string()));
-        let aside = std::iter::once(first.clone()).chain(others).find(|aside| !aside.exists()).unwrap_or_else(|| first.clone());
-        fs::rename(path, &aside).map_err(|source| SpoolError::Write { path: path.to_owned(), source })?;
+        let aside = std::iter::once(first.clone())
+            .chain(others)
+            .find(|aside| !aside.exists())
+            .unwrap_or_else(|| first.clone());
+        fs::rename(path, &aside).map_err(|source| SpoolError::Write {
+            path: path.to_owned(),
+            source,
+        })?;
         self.forget(path);
         Ok(aside)
     }
@@ -349,11 +435,25 @@ impl Spool {
 /// Returns the time of the last change of a file in nanoseconds since 1970.
 pub(super) fn written_ns(path: &Path) -> Option<u64> {
     let written = fs::metadata(path).and_then(|state| state.modified()).ok()?;
-    u64::try_from(written.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos()).ok()
+    u64::try_from(
+        written
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .ok()?
+            .as_nanos(),
+    )
+    .ok()
 }
 
 impl Writer {
-    fn close(&mut self, Open { path, file, octets, is_synced }: Open) {
+    fn close(
+        &mut self,
+        Open {
+            path,
+            file,
+            octets,
+            is_synced,
+        }: Open,
+    ) {
         if !is_synced {
             self.unsynced.push((path.clone(), file));
         }
@@ -361,7 +461,8 @@ impl Writer {
     }
 
     fn octets(&self) -> u64 {
-        self.closed.iter().map(|(_, octets)| octets).sum::<u64>() + self.open.as_ref().map_or(0, |open| open.octets)
+        self.closed.iter().map(|(_, octets)| octets).sum::<u64>()
+            + self.open.as_ref().map_or(0, |open| open.octets)
     }
 }
 

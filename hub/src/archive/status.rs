@@ -70,7 +70,10 @@ pub(crate) struct Shared(Mutex<Status>);
 
 impl Shared {
     pub(crate) fn new(folder: String) -> Self {
-        Self(Mutex::new(Status { folder, ..Status::default() }))
+        Self(Mutex::new(Status {
+            folder,
+            ..Status::default()
+        }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Status> {
@@ -82,8 +85,18 @@ impl Shared {
 impl Status {
     /// Returns the faults of the spool, of the packing, of the streams and of the backlog.
     pub(crate) fn faults(&self) -> [Option<String>; 4] {
-        let Faults { spool, packing, streams, backlog } = &self.faults;
-        [spool.clone(), packing.clone(), streams.values().next().cloned(), backlog.clone()]
+        let Faults {
+            spool,
+            packing,
+            streams,
+            backlog,
+        } = &self.faults;
+        [
+            spool.clone(),
+            packing.clone(),
+            streams.values().next().cloned(),
+            backlog.clone(),
+        ]
     }
 
     /// Sets or clears the fault of a part.

@@ -35,8 +35,15 @@ const PAUSE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// Returns the error of the operating system.
-pub(super) fn start(input: NatsInput, consumer: &str, spool: Arc<Spool>, threads: &Threads) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+pub(super) fn start(
+    input: NatsInput,
+    consumer: &str,
+    spool: Arc<Spool>,
+    threads: &Threads,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let consumer = name(consumer, &input.subject);
     let work = move || {
         runtime.block_on(async {
@@ -65,7 +72,10 @@ fn name(consumer: &str, subject: &str) -> String {
         '*' => "any".to_owned(),
         other => other.to_string(),
     };
-    format!("{consumer}-{}", subject.chars().map(word).collect::<String>())
+    format!(
+        "{consumer}-{}",
+        subject.chars().map(word).collect::<String>()
+    )
 }
 
 /// Reads until an error, and returns it.
@@ -120,7 +130,10 @@ async fn run(input: &NatsInput, name: &str, spool: &Arc<Spool>, is_failing: &mut
 
 async fn open(client: &Client, input: &NatsInput, name: &str) -> Result<PullConsumer, String> {
     let stream = input.stream.clone().unwrap_or_default();
-    let stream = jetstream::new(client.clone()).get_stream(stream).await.map_err(|error| error.to_string())?;
+    let stream = jetstream::new(client.clone())
+        .get_stream(stream)
+        .await
+        .map_err(|error| error.to_string())?;
     let config = Config {
         durable_name: Some(name.to_owned()),
         filter_subject: input.subject.clone(),
@@ -130,7 +143,10 @@ async fn open(client: &Client, input: &NatsInput, name: &str) -> Result<PullCons
         max_ack_pending: 2 * MESSAGES as i64,
         ..Config::default()
     };
-    stream.get_or_create_consumer(name, config).await.map_err(|error| error.to_string())
+    stream
+        .get_or_create_consumer(name, config)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// Returns the next messages, or none after some seconds.
@@ -145,7 +161,11 @@ async fn next(consumer: &mut PullConsumer) -> Result<Vec<Message>, String> {
 
 /// Returns the next messages. Waits for at most [`WAIT`].
 async fn batch(consumer: &PullConsumer) -> Result<Vec<Message>, String> {
-    let batch = consumer.batch().max_messages(MESSAGES).max_bytes(OCTETS).expires(WAIT);
+    let batch = consumer
+        .batch()
+        .max_messages(MESSAGES)
+        .max_bytes(OCTETS)
+        .expires(WAIT);
     let mut messages = batch.messages().await.map_err(|error| error.to_string())?;
     let mut all = Vec::new();
     while let Some(message) = messages.next().await {
@@ -165,7 +185,10 @@ mod tests {
 
     #[test]
     fn each_subject_has_its_consumer() {
-        assert_eq!(name("ibnet-hub", "ibnet.stria.>"), "ibnet-hub-ibnet_stria_all");
+        assert_eq!(
+            name("ibnet-hub", "ibnet.stria.>"),
+            "ibnet-hub-ibnet_stria_all"
+        );
         assert_eq!(name("a", "ibnet.*.port"), "a-ibnet_any_port");
     }
 }

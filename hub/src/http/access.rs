@@ -11,8 +11,8 @@
 use std::net::IpAddr;
 
 use axum::http::header::{
-    ALLOW, AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN,
+    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -29,8 +29,14 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (X_FRAME_OPTIONS, "DENY"),
     (REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
 ];
 
 /// Returns whether the value of an `Authorization` header has the password.
@@ -38,35 +44,73 @@ pub(crate) type Authorizes<'a> = &'a dyn Fn(Option<&str>) -> bool;
 
 /// Returns the response to a request that is refused, or `None` for other requests. `authorizes` is
 /// `None` without a password. `scheme` is that of the page: `http` or `https`.
-pub(crate) fn refusal(method: &Method, headers: &HeaderMap, scheme: &str, authorizes: Option<Authorizes<'_>>) -> Option<Response> {
+pub(crate) fn refusal(
+    method: &Method,
+    headers: &HeaderMap,
+    scheme: &str,
+    authorizes: Option<Authorizes<'_>>,
+) -> Option<Response> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let refuse = |status, reason: &str| Some(ApiError { status, reason: reason.to_owned() }.into_response());
-    let mut hosts = headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or("?"));
+    let refuse = |status, reason: &str| {
+        Some(
+            ApiError {
+                status,
+                reason: reason.to_owned(),
+            }
+            .into_response(),
+        )
+    };
+    let mut hosts = headers
+        .get_all(HOST)
+        .iter()
+        .map(|host| host.to_str().unwrap_or("?"));
     let host = hosts.next();
     if hosts.next().is_some() {
         return refuse(StatusCode::BAD_REQUEST, "the request has two Host headers");
     }
     match authorizes {
         None if !host.is_some_and(is_loopback_host) => {
-            return refuse(StatusCode::MISDIRECTED_REQUEST, "use localhost or a loopback address as the host name");
+            return refuse(
+                StatusCode::MISDIRECTED_REQUEST,
+                "use localhost or a loopback address as the host name",
+            );
         }
         Some(authorizes) if !authorizes(text(AUTHORIZATION)) => {
-            let mut response = ApiError { status: StatusCode::UNAUTHORIZED, reason: "a password is required".to_owned() }.into_response();
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"ibnet-hub\", charset=\"UTF-8\""));
+            let mut response = ApiError {
+                status: StatusCode::UNAUTHORIZED,
+                reason: "a password is required".to_owned(),
+            }
+            .into_response();
+            response.headers_mut().insert(
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Basic realm=\"ibnet-hub\", charset=\"UTF-8\""),
+            );
             return Some(response);
         }
         _ => {}
     }
     let is_own = |origin: &HeaderValue| {
-        let parts = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+        let parts = origin
+            .to_str()
+            .ok()
+            .and_then(|origin| origin.split_once("://"));
         parts.is_some_and(|(of, rest)| of == scheme && Some(rest) == host)
     };
     if !headers.get_all(ORIGIN).iter().all(is_own) {
-        return refuse(StatusCode::FORBIDDEN, "requests of other sites are refused (Origin differs from Host)");
+        return refuse(
+            StatusCode::FORBIDDEN,
+            "requests of other sites are refused (Origin differs from Host)",
+        );
     }
     if method != Method::GET && method != Method::HEAD {
-        let mut response = ApiError { status: StatusCode::METHOD_NOT_ALLOWED, reason: "use GET or HEAD".to_owned() }.into_response();
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        let mut response = ApiError {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            reason: "use GET or HEAD".to_owned(),
+        }
+        .into_response();
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Some(response);
     }
     None
@@ -75,7 +119,9 @@ pub(crate) fn refusal(method: &Method, headers: &HeaderMap, scheme: &str, author
 /// Adds the headers of every response.
 pub(crate) fn add_headers(mut response: Response) -> Response {
     for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     response
 }
@@ -86,21 +132,35 @@ fn is_loopback_host(host: &str) -> bool {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
         _ => host,
     };
-    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || address.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
+    let address = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'))
+        .unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost")
+        || address
+            .parse()
+            .is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn status(method: &Method, headers: &[(HeaderName, &'static str)], password: Option<&str>) -> u16 {
+    fn status(
+        method: &Method,
+        headers: &[(HeaderName, &'static str)],
+        password: Option<&str>,
+    ) -> u16 {
         let mut map = HeaderMap::new();
         headers.iter().for_each(|(name, value)| {
             map.append(name, HeaderValue::from_static(value));
         });
         let authorizes = |given: Option<&str>| given == password;
-        let authorizes: Option<Authorizes<'_>> = if password.is_some() { Some(&authorizes) } else { None };
+        let authorizes: Option<Authorizes<'_>> = if password.is_some() {
+            Some(&authorizes)
+        } else {
+            None
+        };
         refusal(method, &map, "http", authorizes).map_or(200, |response| response.status().as_u16())
     }
 
@@ -108,9 +168,18 @@ mod tests {
     fn foreign_hosts_and_origins_are_refused() {
         let get = |headers: &[(HeaderName, &'static str)]| status(&Method::GET, headers, None);
         assert_eq!(get(&[(HOST, "localhost:8080")]), 200);
-        assert_eq!(get(&[(HOST, "[::1]:8080"), (ORIGIN, "http://[::1]:8080")]), 200);
+        assert_eq!(
+            get(&[(HOST, "[::1]:8080"), (ORIGIN, "http://[::1]:8080")]),
+            200
+        );
         assert_eq!(get(&[]), 421);
-        for host in ["evil.example:8080", "127.0.0.1.evil.example", "0.0.0.0:8080", "localhost.evil.example", ""] {
+        for host in [
+            "evil.example:8080",
+            "127.0.0.1.evil.example",
+            "0.0.0.0:8080",
+            "localhost.evil.example",
+            "",
+        ] {
             assert_eq!(get(&[(HOST, host)]), 421, "{host}");
         }
         assert_eq!(get(&[(HOST, "localhost"), (HOST, "evil.example")]), 400);
@@ -123,23 +192,52 @@ mod tests {
             "https://localhost:8080",
             "x://localhost:8080",
         ] {
-            assert_eq!(get(&[(HOST, "localhost:8080"), (ORIGIN, origin)]), 403, "{origin}");
+            assert_eq!(
+                get(&[(HOST, "localhost:8080"), (ORIGIN, origin)]),
+                403,
+                "{origin}"
+            );
         }
     }
 
     #[test]
     fn every_origin_header_is_checked() {
-        let origins = [(HOST, "localhost"), (ORIGIN, "http://localhost"), (ORIGIN, "http://evil.example")];
-        assert_eq!((status(&Method::GET, &origins, None), status(&Method::GET, &origins[..2], None)), (403, 200));
+        let origins = [
+            (HOST, "localhost"),
+            (ORIGIN, "http://localhost"),
+            (ORIGIN, "http://evil.example"),
+        ];
+        assert_eq!(
+            (
+                status(&Method::GET, &origins, None),
+                status(&Method::GET, &origins[..2], None)
+            ),
+            (403, 200)
+        );
     }
 
     #[test]
     fn password_replaces_the_check_of_the_host() {
-        let get = |headers: &[(HeaderName, &'static str)]| status(&Method::GET, headers, Some("Bearer x"));
-        assert_eq!(get(&[(HOST, "hub.example"), (AUTHORIZATION, "Bearer x")]), 200);
-        assert_eq!(get(&[(HOST, "hub.example"), (AUTHORIZATION, "Bearer y")]), 401);
+        let get = |headers: &[(HeaderName, &'static str)]| {
+            status(&Method::GET, headers, Some("Bearer x"))
+        };
+        assert_eq!(
+            get(&[(HOST, "hub.example"), (AUTHORIZATION, "Bearer x")]),
+            200
+        );
+        assert_eq!(
+            get(&[(HOST, "hub.example"), (AUTHORIZATION, "Bearer y")]),
+            401
+        );
         assert_eq!(get(&[(HOST, "hub.example")]), 401);
-        assert_eq!(get(&[(HOST, "hub.example"), (AUTHORIZATION, "Bearer x"), (ORIGIN, "https://evil.example")]), 403);
+        assert_eq!(
+            get(&[
+                (HOST, "hub.example"),
+                (AUTHORIZATION, "Bearer x"),
+                (ORIGIN, "https://evil.example")
+            ]),
+            403
+        );
     }
 
     #[test]

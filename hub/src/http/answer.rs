@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY,
+};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
@@ -25,9 +27,12 @@ impl IntoResponse for ApiError {
             error: String,
         }
         let text = serde_json::to_vec(&Reason { error: self.reason }).unwrap_or_default();
-        let mut response = (self.status, [(CONTENT_TYPE, "application/json")], text).into_response();
+        let mut response =
+            (self.status, [(CONTENT_TYPE, "application/json")], text).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+            response
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
         }
         response
     }
@@ -43,19 +48,30 @@ pub(crate) struct Answer {
 impl Answer {
     /// Makes JSON.
     pub(crate) fn json(value: &impl Serialize) -> Result<Self, ApiError> {
-        let body = serde_json::to_vec(value).map_err(|error| ApiError::failed(format!("cannot write the answer: {error}")))?;
-        Ok(Self { content_type: "application/json", body })
+        let body = serde_json::to_vec(value)
+            .map_err(|error| ApiError::failed(format!("cannot write the answer: {error}")))?;
+        Ok(Self {
+            content_type: "application/json",
+            body,
+        })
     }
 
     /// Makes an answer of octets.
     pub(crate) const fn octets(body: Vec<u8>) -> Self {
-        Self { content_type: "application/octet-stream", body }
+        Self {
+            content_type: "application/octet-stream",
+            body,
+        }
     }
 
     /// Makes a response. Compresses it if the client accepts this.
     pub(crate) fn respond(self, headers: &HeaderMap) -> Response {
         let is_compressed = self.body.len() >= COMPRESSED_FROM && accepts_gzip(headers);
-        let body = if is_compressed { gzip(&self.body, Compression::fast()) } else { self.body };
+        let body = if is_compressed {
+            gzip(&self.body, Compression::fast())
+        } else {
+            self.body
+        };
         let mut response = Response::new(Body::from(body));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
@@ -70,7 +86,10 @@ impl Answer {
 
 /// Returns whether the client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accepted = headers
+        .get(header::ACCEPT_ENCODING)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     accepted.split(',').any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
         parts.next() == Some("gzip") && parts.all(|part| part != "q=0")
@@ -91,9 +110,16 @@ mod tests {
 
     #[test]
     fn compression_is_used_if_it_is_accepted() {
-        for (accepted, expected) in [("gzip, deflate, br", true), ("br;q=1.0, gzip;q=0.8", true), ("identity", false), ("gzip;q=0", false)]
-        {
-            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))]);
+        for (accepted, expected) in [
+            ("gzip, deflate, br", true),
+            ("br;q=1.0, gzip;q=0.8", true),
+            ("identity", false),
+            ("gzip;q=0", false),
+        ] {
+            let headers = HeaderMap::from_iter([(
+                header::ACCEPT_ENCODING,
+                HeaderValue::from_static(accepted),
+            )]);
             assert_eq!(accepts_gzip(&headers), expected, "{accepted}");
         }
         assert!(!accepts_gzip(&HeaderMap::new()));

@@ -74,6 +74,10 @@ impl App {
             drop(place);
             answer
         });
-        computed.await.unwrap_or_else(|_| Err(ApiError::failed("the query failed; the log of the hub has the reason")))
+        computed.await.unwrap_or_else(|_| {
+            Err(ApiError::failed(
+                "the query failed; the log of the hub has the reason",
+            ))
+        })
     }
 }

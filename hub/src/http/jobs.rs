@@ -28,8 +28,15 @@ struct JobRows {
     source: SourceState,
 }
 
-pub(crate) async fn list(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
-    let params = Params::parse(query.as_deref(), &["job", "q", "state", "limit", "from", "to"])?;
+pub(crate) async fn list(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let params = Params::parse(
+        query.as_deref(),
+        &["job", "q", "state", "limit", "from", "to"],
+    )?;
     let is_running = match params.one("state")? {
         None => None,
         Some("running") => Some(true),
@@ -52,22 +59,45 @@ pub(crate) async fn list(State(app): State<App>, headers: HeaderMap, RawQuery(qu
         let state = hub.read();
         let source = state.jobs.source.clone();
         let (running, known) = state.jobs.counts();
-        let shown = (state.jobs.first_ns().unwrap_or(last).max(range.0), last.min(range.1));
+        let shown = (
+            state.jobs.first_ns().unwrap_or(last).max(range.0),
+            last.min(range.1),
+        );
         drop(state);
         let reason = source.source.is_none().then_some(NO_SOURCE);
-        Answer::json(&JobRows { rows: Rows { from_ns: shown.0, to_ns: shown.1, rows, reason }, running, known, source })
+        Answer::json(&JobRows {
+            rows: Rows {
+                from_ns: shown.0,
+                to_ns: shown.1,
+                rows,
+                reason,
+            },
+            running,
+            known,
+            source,
+        })
     })
     .await
 }
 
-pub(crate) async fn one(State(app): State<App>, Path(id): Path<String>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn one(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     let params = Params::parse(query.as_deref(), &["from", "to"])?;
     let evaluations = app.evaluations.clone();
     let has_range = params.one("from")?.is_some() || params.one("to")?.is_some();
     let range = params.range(kept_range(&app.hub))?;
     // Without a range, the answer describes the whole job.
     app.compute_at(Weight::of_all_ports(&app.hub, range), headers, move |hub| {
-        Answer::json(&jobs::one(hub, &evaluations, &id, has_range.then_some(range))?)
+        Answer::json(&jobs::one(
+            hub,
+            &evaluations,
+            &id,
+            has_range.then_some(range),
+        )?)
     })
     .await
 }

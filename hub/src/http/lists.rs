@@ -41,7 +41,12 @@ pub(super) struct Rows<R> {
 }
 
 fn rows<R: Serialize>((from_ns, to_ns): (u64, u64), rows: Vec<R>) -> Result<Answer, ApiError> {
-    Answer::json(&Rows { from_ns, to_ns, rows, reason: None })
+    Answer::json(&Rows {
+        from_ns,
+        to_ns,
+        rows,
+        reason: None,
+    })
 }
 
 /// Returns the time range of links, trees and errors. It ends with the newest complete slot.
@@ -52,7 +57,11 @@ fn range(hub: &Hub, params: &Params) -> Result<(u64, u64), ApiError> {
     drop(state);
     let (from, to) = params.range((last.saturating_sub(USUAL_NS), last))?;
     // Without `from`, the range has the usual length also if it ends earlier.
-    let from = if params.one("from")?.is_none() { to.saturating_sub(USUAL_NS) } else { from };
+    let from = if params.one("from")?.is_none() {
+        to.saturating_sub(USUAL_NS)
+    } else {
+        from
+    };
     Ok((from, to))
 }
 
@@ -61,10 +70,16 @@ fn interval_ns(hub: &Hub) -> u64 {
 }
 
 fn top(params: &Params, usual: usize) -> Result<usize, ApiError> {
-    Ok(params.parsed::<usize>("top", "a number of rows, 0 for all")?.unwrap_or(usual))
+    Ok(params
+        .parsed::<usize>("top", "a number of rows, 0 for all")?
+        .unwrap_or(usual))
 }
 
-pub(crate) async fn links(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn links(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     let params = Params::parse(query.as_deref(), &["by", "top", "from", "to"])?;
     let order = match params.one("by")? {
         None | Some("utilization") => LinkOrder::Utilization,
@@ -82,14 +97,25 @@ pub(crate) async fn links(State(app): State<App>, headers: HeaderMap, RawQuery(q
     .await
 }
 
-pub(crate) async fn trees(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn trees(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     let params = Params::parse(query.as_deref(), &["top", "waits", "full", "from", "to"])?;
     let share = |name: &str, default: f64| -> Result<f64, ApiError> {
         let expected = "a share from 0 to 1";
         let found = params.parsed::<f64>(name, expected)?.unwrap_or(default);
-        if (0.0..=1.0).contains(&found) { Ok(found) } else { Err(wrong(name, &found.to_string(), expected)) }
+        if (0.0..=1.0).contains(&found) {
+            Ok(found)
+        } else {
+            Err(wrong(name, &found.to_string(), expected))
+        }
     };
-    let limits = Limits { waits: share("waits", Limits::default().waits)?, full: share("full", Limits::default().full)? };
+    let limits = Limits {
+        waits: share("waits", Limits::default().waits)?,
+        full: share("full", Limits::default().full)?,
+    };
     let top = top(&params, USUAL_TREES)?;
     let evaluations = app.evaluations.clone();
     let range = range(&app.hub, &params)?;
@@ -106,11 +132,17 @@ pub(crate) async fn trees(State(app): State<App>, headers: HeaderMap, RawQuery(q
     .await
 }
 
-pub(crate) async fn errors(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn errors(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     let params = Params::parse(query.as_deref(), &["threshold", "from", "to"])?;
     let mut thresholds = Thresholds::default();
     for text in params.all("threshold") {
-        thresholds.set(text).map_err(|error| ApiError::wrong(error.to_string()))?;
+        thresholds
+            .set(text)
+            .map_err(|error| ApiError::wrong(error.to_string()))?;
     }
     let evaluations = app.evaluations.clone();
     let range = range(&app.hub, &params)?;
@@ -121,12 +153,25 @@ pub(crate) async fn errors(State(app): State<App>, headers: HeaderMap, RawQuery(
     .await
 }
 
-pub(crate) async fn events(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
-    let params = Params::parse(query.as_deref(), &["type", "kind", "guid", "port", "limit", "from", "to"])?;
-    let listed = |parameter| params.all(parameter).flat_map(|names| names.split(',')).filter(|name| !name.is_empty());
+pub(crate) async fn events(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let params = Params::parse(
+        query.as_deref(),
+        &["type", "kind", "guid", "port", "limit", "from", "to"],
+    )?;
+    let listed = |parameter| {
+        params
+            .all(parameter)
+            .flat_map(|names| names.split(','))
+            .filter(|name| !name.is_empty())
+    };
     let mut names: Vec<String> = listed("type").map(str::to_owned).collect();
     for kind in listed("kind") {
-        let of_kind = kinds::events_of(kind).ok_or_else(|| wrong("kind", kind, &kinds::names().collect::<Vec<_>>().join(", ")))?;
+        let of_kind = kinds::events_of(kind)
+            .ok_or_else(|| wrong("kind", kind, &kinds::names().collect::<Vec<_>>().join(", ")))?;
         names.extend(of_kind.iter().map(ToString::to_string));
     }
     let guid = params.parsed::<Guid>("guid", "a GUID: 0x and 16 hexadecimal digits")?;
@@ -135,9 +180,19 @@ pub(crate) async fn events(State(app): State<App>, headers: HeaderMap, RawQuery(
     app.compute(headers, move |hub| {
         // Events of the hub have the time of its own clock, so the end is open.
         let range = params.range((0, u64::MAX))?;
-        let filter = Filter { from: range.0, to: range.1, names, guid, port, limit };
+        let filter = Filter {
+            from: range.0,
+            to: range.1,
+            names,
+            guid,
+            port,
+            limit,
+        };
         let found = hub.read().events(&filter);
-        let shown = (found.last().map_or(range.0, |row| row.ts), found.first().map_or(range.0, |row| row.ts));
+        let shown = (
+            found.last().map_or(range.0, |row| row.ts),
+            found.first().map_or(range.0, |row| row.ts),
+        );
         rows(shown, found)
     })
     .await
@@ -145,11 +200,21 @@ pub(crate) async fn events(State(app): State<App>, headers: HeaderMap, RawQuery(
 
 pub(super) fn limit(params: &Params) -> Result<usize, ApiError> {
     let expected = "a number of rows up to 100000";
-    let limit = params.parsed::<usize>("limit", expected)?.unwrap_or(USUAL_LIMIT);
-    if limit <= MOST_ROWS { Ok(limit) } else { Err(wrong("limit", &limit.to_string(), expected)) }
+    let limit = params
+        .parsed::<usize>("limit", expected)?
+        .unwrap_or(USUAL_LIMIT);
+    if limit <= MOST_ROWS {
+        Ok(limit)
+    } else {
+        Err(wrong("limit", &limit.to_string(), expected))
+    }
 }
 
-pub(crate) async fn ports(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn ports(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     let params = Params::parse(query.as_deref(), &["q", "node", "guid", "limit"])?;
     let search = Search {
         text: params.one("q")?.unwrap_or_default().to_owned(),
@@ -166,7 +231,11 @@ pub(crate) async fn ports(State(app): State<App>, headers: HeaderMap, RawQuery(q
     .await
 }
 
-pub(crate) async fn samplers(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn samplers(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     Params::parse(query.as_deref(), &["from", "to"])?;
     app.compute(headers, |hub| {
         let range = kept_range(hub);
@@ -185,7 +254,11 @@ struct ManagerRows {
     events: Vec<EventRow>,
 }
 
-pub(crate) async fn sm(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn sm(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     let params = Params::parse(query.as_deref(), &["limit", "from", "to"])?;
     let limit = limit(&params)?;
     app.compute(headers, move |hub| {
@@ -194,10 +267,22 @@ pub(crate) async fn sm(State(app): State<App>, headers: HeaderMap, RawQuery(quer
         let range = params.range((0, u64::MAX))?;
         let mut found = managers::find(hub, range);
         found.events.truncate(limit);
-        let reason = found.rows.is_empty().then_some("no event of this time names a subnet manager");
+        let reason = found
+            .rows
+            .is_empty()
+            .then_some("no event of this time names a subnet manager");
         let shown = (range.0.max(first), range.1.min(last).max(first));
-        let rows = Rows { from_ns: shown.0, to_ns: shown.1, rows: found.rows, reason };
-        Answer::json(&ManagerRows { rows, master_changes: found.changes, events: found.events })
+        let rows = Rows {
+            from_ns: shown.0,
+            to_ns: shown.1,
+            rows: found.rows,
+            reason,
+        };
+        Answer::json(&ManagerRows {
+            rows,
+            master_changes: found.changes,
+            events: found.events,
+        })
     })
     .await
 }

@@ -56,7 +56,13 @@ type Frames = watch::Receiver<Option<Arc<Frame>>>;
 
 /// Sends each newest frame until the client disconnects. `next` becomes the number of the frame after
 /// the last one that was sent. Returns false if the client did not accept a message in time.
-async fn stream(socket: &mut WebSocket, hub: &Hub, frames: &mut Frames, next: &mut Option<u64>, send_timeout: Duration) -> bool {
+async fn stream(
+    socket: &mut WebSocket,
+    hub: &Hub,
+    frames: &mut Frames,
+    next: &mut Option<u64>,
+    send_timeout: Duration,
+) -> bool {
     let mut metrics: Option<Vec<usize>> = None;
     let (mut generation, mut last_slot) = (None, None);
     loop {
@@ -118,12 +124,16 @@ fn encoded(frame: &Frame, metrics: &[usize], last_slot: &mut Option<u64>) -> Mes
 }
 
 async fn send(socket: &mut WebSocket, message: Message, send_timeout: Duration) -> bool {
-    matches!(timeout(send_timeout, socket.send(message)).await, Ok(Ok(())))
+    matches!(
+        timeout(send_timeout, socket.send(message)).await,
+        Ok(Ok(()))
+    )
 }
 
 /// Returns the indices of the metrics of a subscription.
 fn subscribed(text: &str) -> Result<Vec<usize>, String> {
-    let Subscription { metrics } = serde_json::from_str(text).map_err(|_| "expected {\"metrics\": [NAME, ...]}".to_owned())?;
+    let Subscription { metrics } =
+        serde_json::from_str(text).map_err(|_| "expected {\"metrics\": [NAME, ...]}".to_owned())?;
     let find = |name: &String| METRICS.iter().position(|metric| metric == name);
     let found: Option<Vec<usize>> = metrics.iter().map(find).collect();
     let mut found = found.ok_or_else(|| format!("unknown metric; use {}", METRICS.join(", ")))?;
@@ -164,9 +174,20 @@ mod tests {
         for switch in 1..=SWITCHES {
             for host in 1..=HOSTS {
                 let (lid, guid) = (SWITCHES + switch * HOSTS + host, switch * 1000 + host);
-                let (ca, sw) = (format!("CA {lid} 1 {guid:#018x}"), format!("SW {switch} {host} {switch:#018x}"));
-                writeln!(net, "{ca} 4x EDR - {sw} ( 'n{guid} mlx5_0' - 'leaf{switch}' )").expect("a text");
-                writeln!(net, "{sw} 4x EDR - {ca} ( 'leaf{switch}' - 'n{guid} mlx5_0' )").expect("a text");
+                let (ca, sw) = (
+                    format!("CA {lid} 1 {guid:#018x}"),
+                    format!("SW {switch} {host} {switch:#018x}"),
+                );
+                writeln!(
+                    net,
+                    "{ca} 4x EDR - {sw} ( 'n{guid} mlx5_0' - 'leaf{switch}' )"
+                )
+                .expect("a text");
+                writeln!(
+                    net,
+                    "{sw} 4x EDR - {ca} ( 'leaf{switch}' - 'n{guid} mlx5_0' )"
+                )
+                .expect("a text");
             }
         }
         net
@@ -189,9 +210,15 @@ mod tests {
         let settings = settings();
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
             runtime.block_on(async {
-                let server = Server::bind(settings.listen, Secrets::read(&settings).expect("no files")).await.expect("bound");
+                let server =
+                    Server::bind(settings.listen, Secrets::read(&settings).expect("no files"))
+                        .await
+                        .expect("bound");
                 sender.send(server.address()).expect("the test waits");
                 let mut app = App::new(hub, server.access());
                 app.send_timeout = Duration::from_secs(3600);
@@ -205,9 +232,12 @@ mod tests {
         let stream = TcpStream::connect(address).expect("connected");
         // The system must not make the buffer of a client that does not read larger.
         rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 1 << 16).expect("a buffer");
-        let (mut client, _) = tungstenite::client(format!("ws://{address}/api/v1/live"), stream).expect("a WebSocket");
+        let (mut client, _) = tungstenite::client(format!("ws://{address}/api/v1/live"), stream)
+            .expect("a WebSocket");
         let metrics = json!({"metrics": METRICS}).to_string();
-        client.send(tungstenite::Message::text(metrics)).expect("subscribed");
+        client
+            .send(tungstenite::Message::text(metrics))
+            .expect("subscribed");
         client
     }
 
@@ -215,8 +245,12 @@ mod tests {
     fn next(client: &mut Client<TcpStream>) -> (u64, u16) {
         loop {
             if let tungstenite::Message::Binary(frame) = client.read().expect("a message") {
-                let number =
-                    |at: usize, length: usize| frame[at..at + length].iter().rev().fold(0_u64, |sum, octet| sum << 8 | u64::from(*octet));
+                let number = |at: usize, length: usize| {
+                    frame[at..at + length]
+                        .iter()
+                        .rev()
+                        .fold(0_u64, |sum, octet| sum << 8 | u64::from(*octet))
+                };
                 return (number(8, 8), number(30, 2) as u16);
             }
         }
@@ -225,10 +259,24 @@ mod tests {
     #[test]
     fn client_that_does_not_read_misses_frames_and_delays_no_other() {
         let hub = Arc::new(hub(&[]));
-        hub.write().add_fabric(&net_file::parse(net().as_bytes(), "net").expect("a net file").fabric);
+        hub.write().add_fabric(
+            &net_file::parse(net().as_bytes(), "net")
+                .expect("a net file")
+                .fabric,
+        );
         let address = serve_hub(Arc::clone(&hub));
         let clock = Clock::start();
-        let add = |slot: u64| ingest::handle(&hub, Input { input: 0, live_ns: None, what: What::Lines(slot_lines(slot)) }, clock);
+        let add = |slot: u64| {
+            ingest::handle(
+                &hub,
+                Input {
+                    input: 0,
+                    live_ns: None,
+                    what: What::Lines(slot_lines(slot)),
+                },
+                clock,
+            )
+        };
         let start = 1_700_000_000;
         add(start);
         let (mut slow, mut fast) = (client(address), client(address));
@@ -238,10 +286,20 @@ mod tests {
         for slot in start + 1..=start + SLOTS {
             add(slot);
             frames.extend(hub.frame().as_ref().map(Arc::downgrade));
-            assert_eq!(next(&mut fast), (slot, 0), "the client that reads gets every frame");
+            assert_eq!(
+                next(&mut fast),
+                (slot, 0),
+                "the client that reads gets every frame"
+            );
         }
-        let kept = frames.iter().filter(|frame| frame.strong_count() > 0).count();
-        assert!(kept <= 2, "the hub keeps {kept} of {SLOTS} frames for a slow client");
+        let kept = frames
+            .iter()
+            .filter(|frame| frame.strong_count() > 0)
+            .count();
+        assert!(
+            kept <= 2,
+            "the hub keeps {kept} of {SLOTS} frames for a slow client"
+        );
         let (mut received, mut gaps) = (0, 0);
         loop {
             let (slot, flags) = next(&mut slow);
@@ -251,14 +309,25 @@ mod tests {
                 break;
             }
         }
-        assert!(gaps > 0 && received < SLOTS, "{received} of {SLOTS} frames, {gaps} gaps");
+        assert!(
+            gaps > 0 && received < SLOTS,
+            "{received} of {SLOTS} frames, {gaps} gaps"
+        );
         assert_eq!(hub.frames_dropped(), SLOTS - received, "{gaps} gaps");
     }
 
     #[test]
     fn subscription_names_known_metrics() {
-        assert_eq!(subscribed(r#"{"metrics":["xmit_blocked","xmit_utilization"]}"#), Ok(vec![2, 0]));
-        for text in ["", "[]", r#"{"metrics":["x"]}"#, r#"{"metrics":[],"more":1}"#] {
+        assert_eq!(
+            subscribed(r#"{"metrics":["xmit_blocked","xmit_utilization"]}"#),
+            Ok(vec![2, 0])
+        );
+        for text in [
+            "",
+            "[]",
+            r#"{"metrics":["x"]}"#,
+            r#"{"metrics":[],"more":1}"#,
+        ] {
             assert!(subscribed(text).is_err(), "{text}");
         }
     }

@@ -35,12 +35,23 @@ impl Weight {
     pub(crate) fn of(hub: &Hub, (from, to): (u64, u64), ports: usize) -> Self {
         let (first, interval_ns) = {
             let state = hub.read();
-            (state.store.first_ts().unwrap_or(0), state.samplers.interval_ns().max(1))
+            (
+                state.store.first_ts().unwrap_or(0),
+                state.samplers.interval_ns().max(1),
+            )
         };
         let length = to.saturating_sub(from);
         let has_few = (length / interval_ns).saturating_mul(ports as u64) <= SHORT_RECORDS;
-        let uses_archive = from < first && hub.archive.as_ref().is_some_and(crate::archive::Archive::exists);
-        if length <= SHORT_NS || (has_few && !uses_archive) { Self::Short } else { Self::Long }
+        let uses_archive = from < first
+            && hub
+                .archive
+                .as_ref()
+                .is_some_and(crate::archive::Archive::exists);
+        if length <= SHORT_NS || (has_few && !uses_archive) {
+            Self::Short
+        } else {
+            Self::Long
+        }
     }
 
     /// Returns the weight of a query of all ports over a time range.
@@ -67,7 +78,10 @@ pub(crate) struct Place {
 impl Default for Places {
     fn default() -> Self {
         let places = |count| Arc::new(Semaphore::new(count));
-        Self { all: places(QUERIES), long: places(LONG_QUERIES) }
+        Self {
+            all: places(QUERIES),
+            long: places(LONG_QUERIES),
+        }
     }
 }
 
@@ -81,12 +95,18 @@ impl Places {
             Weight::Short => None,
             Weight::Long => Some(acquire(&self.long).await?),
         };
-        Ok(Place { _all: acquire(&self.all).await?, _long: long })
+        Ok(Place {
+            _all: acquire(&self.all).await?,
+            _long: long,
+        })
     }
 }
 
 async fn acquire(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
-    Arc::clone(semaphore).acquire_owned().await.map_err(|_| ApiError::failed("the hub stops"))
+    Arc::clone(semaphore)
+        .acquire_owned()
+        .await
+        .map_err(|_| ApiError::failed("the hub stops"))
 }
 
 #[cfg(test)]
@@ -111,9 +131,17 @@ mod tests {
     #[test]
     fn short_query_does_not_wait_for_long_ones() {
         let places = Places::default();
-        let running = now(pin!(places.take(Weight::Long))).expect("it does not wait").expect("a place");
-        let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(places.take(Weight::Long))).collect();
-        assert!(waiting.iter_mut().all(|taking| now(taking.as_mut()).is_none()));
+        let running = now(pin!(places.take(Weight::Long)))
+            .expect("it does not wait")
+            .expect("a place");
+        let mut waiting: Vec<_> = (0..3)
+            .map(|_| Box::pin(places.take(Weight::Long)))
+            .collect();
+        assert!(
+            waiting
+                .iter_mut()
+                .all(|taking| now(taking.as_mut()).is_none())
+        );
         assert!(matches!(now(pin!(places.take(Weight::Short))), Some(Ok(_))));
         drop(running);
         assert!(matches!(now(waiting[0].as_mut()), Some(Ok(_))));
@@ -125,7 +153,13 @@ mod tests {
         let hub = hub(&[lines().join("\n") + "\n"]);
         let last = hub.read().newest_ns();
         let weight = |length, ports| Weight::of(&hub, (last - length, last), ports);
-        assert_eq!((weight(SHORT_NS, 40_000), weight(HOUR_NS, 40_000)), (Weight::Short, Weight::Long));
-        assert_eq!((weight(24 * HOUR_NS, 2), weight(24 * HOUR_NS, 1000)), (Weight::Short, Weight::Long));
+        assert_eq!(
+            (weight(SHORT_NS, 40_000), weight(HOUR_NS, 40_000)),
+            (Weight::Short, Weight::Long)
+        );
+        assert_eq!(
+            (weight(24 * HOUR_NS, 2), weight(24 * HOUR_NS, 1000)),
+            (Weight::Short, Weight::Long)
+        );
     }
 }

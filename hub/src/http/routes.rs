@@ -69,7 +69,11 @@ pub(super) fn router_of(app: App) -> Router {
         .route("/topology", get(values::topology))
         .route("/trees", get(lists::trees))
         .fallback(no_such_address);
-    Router::new().nest("/api/v1", api).fallback(page).layer(from_fn_with_state(app.clone(), guard)).with_state(app)
+    Router::new()
+        .nest("/api/v1", api)
+        .fallback(page)
+        .layer(from_fn_with_state(app.clone(), guard))
+        .with_state(app)
 }
 
 /// Checks each request, and adds the headers of each response.
@@ -77,8 +81,21 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
     let refusal = {
         let secrets = app.access.lock();
         let authorizes = |given: Option<&str>| secrets.authorizes(given);
-        let scheme = if secrets.tls().is_some() { "https" } else { "http" };
-        access::refusal(request.method(), request.headers(), scheme, if secrets.has_password() { Some(&authorizes) } else { None })
+        let scheme = if secrets.tls().is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        access::refusal(
+            request.method(),
+            request.headers(),
+            scheme,
+            if secrets.has_password() {
+                Some(&authorizes)
+            } else {
+                None
+            },
+        )
     };
     let response = match refusal {
         Some(refusal) => refusal,
@@ -92,29 +109,47 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
     access::add_headers(response)
 }
 
-async fn live(State(app): State<App>, upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>) -> Response {
+async fn live(
+    State(app): State<App>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Response {
     let Ok(upgrade) = upgrade else {
-        return ApiError { status: StatusCode::UPGRADE_REQUIRED, reason: "connect with a WebSocket".to_owned() }.into_response();
+        return ApiError {
+            status: StatusCode::UPGRADE_REQUIRED,
+            reason: "connect with a WebSocket".to_owned(),
+        }
+        .into_response();
     };
     let Ok(permit) = Arc::clone(&app.clients).try_acquire_owned() else {
         let reason = format!("{CLIENTS} clients receive the stream of slots; close one of them");
-        return ApiError { status: StatusCode::SERVICE_UNAVAILABLE, reason }.into_response();
+        return ApiError {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            reason,
+        }
+        .into_response();
     };
     let hub = Arc::clone(&app.hub);
-    upgrade.max_message_size(live::LONGEST_MESSAGE).on_upgrade(async move |socket| {
-        live::serve(socket, &hub, app.send_timeout).await;
-        drop(permit);
-    })
+    upgrade
+        .max_message_size(live::LONGEST_MESSAGE)
+        .on_upgrade(async move |socket| {
+            live::serve(socket, &hub, app.send_timeout).await;
+            drop(permit);
+        })
 }
 
 async fn no_such_address(uri: Uri) -> ApiError {
-    ApiError::missing(format!("there is no address {}; docs/hub.md lists all addresses", ibnet::types::Printable(uri.path())))
+    ApiError::missing(format!(
+        "there is no address {}; docs/hub.md lists all addresses",
+        ibnet::types::Printable(uri.path())
+    ))
 }
 
 /// Returns a file of the page.
 async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let found = assets::find(uri.path(), &headers);
-    let mut response = found.unwrap_or_else(|| ApiError::missing("there is no such file; the page is at /").into_response());
+    let mut response = found.unwrap_or_else(|| {
+        ApiError::missing("there is no such file; the page is at /").into_response()
+    });
     if method == Method::HEAD {
         *response.body_mut() = Body::empty();
     }

@@ -15,7 +15,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Numbers and time limits of connections. A connection with the stream of slots has no time limit.
-const LIMITS: Limits = Limits { newcomers: 128, members: 512, newcomer_timeout: Duration::from_secs(10), member_timeout: None };
+const LIMITS: Limits = Limits {
+    newcomers: 128,
+    members: 512,
+    newcomer_timeout: Duration::from_secs(10),
+    member_timeout: None,
+};
 
 /// Time in which the header of a request must arrive.
 const HEADER: Duration = Duration::from_secs(10);
@@ -54,7 +59,11 @@ impl Server {
     pub(crate) async fn bind(listen: SocketAddr, secrets: Secrets) -> io::Result<Self> {
         let listener = TcpListener::bind(listen).await?;
         let local = listener.local_addr()?;
-        Ok(Self { listener, local, access: Access::new(secrets) })
+        Ok(Self {
+            listener,
+            local,
+            access: Access::new(secrets),
+        })
     }
 
     /// Returns the bound address.
@@ -108,9 +117,14 @@ async fn handle(stream: TcpStream, router: Router, access: &Access) {
 
 async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADER).max_buf_size(LONGEST_REQUEST);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEADER)
+        .max_buf_size(LONGEST_REQUEST);
     // Clients that disconnect are not logged.
-    let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).with_upgrades().await;
+    let _ = http
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .with_upgrades()
+        .await;
 }
 
 #[cfg(test)]
@@ -139,35 +153,60 @@ mod tests {
     }
 
     /// Returns the status of an answer.
-    async fn status(mut stream: impl AsyncRead + AsyncWrite + Unpin, authorization: &str) -> Option<u16> {
-        let request = format!("GET /api/v1/health HTTP/1.1\r\nHost: hub.example\r\n{authorization}Connection: close\r\n\r\n");
+    async fn status(
+        mut stream: impl AsyncRead + AsyncWrite + Unpin,
+        authorization: &str,
+    ) -> Option<u16> {
+        let request = format!(
+            "GET /api/v1/health HTTP/1.1\r\nHost: hub.example\r\n{authorization}Connection: close\r\n\r\n"
+        );
         stream.write_all(request.as_bytes()).await.ok()?;
         let mut answer = Vec::new();
         // A server may close a TLS connection without a closing message.
         let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8_lossy(&answer).split(' ').nth(1)?.parse().ok()
+        String::from_utf8_lossy(&answer)
+            .split(' ')
+            .nth(1)?
+            .parse()
+            .ok()
     }
 
     #[test]
     fn other_hosts_need_tls_and_the_password() {
         let folder = tempfile::tempdir().expect("a folder");
-        let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let own =
+            rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
         let settings = Settings {
             prefix: "",
             listen: ([127, 0, 0, 1], 0).into(),
-            tls: Some((file(folder.path(), "cert", &own.cert.pem()), file(folder.path(), "key", &own.signing_key.serialize_pem()))),
+            tls: Some((
+                file(folder.path(), "cert", &own.cert.pem()),
+                file(folder.path(), "key", &own.signing_key.serialize_pem()),
+            )),
             password_file: Some(file(folder.path(), "password", PASSWORD)),
             plain_http: Vec::new(),
             content: Content::default(),
         };
         let mut roots = RootCertStore::empty();
         roots.add(own.cert.der().clone()).expect("a root");
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider())).with_safe_default_protocol_versions();
-        let config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions();
+        let config = config
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
         let connector = TlsConnector::from(Arc::new(config));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         runtime.block_on(async {
-            let server = Server::bind(settings.listen, Secrets::read(&settings).expect("valid files")).await.expect("bound");
+            let server = Server::bind(
+                settings.listen,
+                Secrets::read(&settings).expect("valid files"),
+            )
+            .await
+            .expect("bound");
             let address = server.address();
             let router = router(Arc::new(hub(&[])), server.access());
             tokio::spawn(server.serve(router));
@@ -175,11 +214,21 @@ mod tests {
                 (String::new(), Some(401)),
                 (format!("Authorization: Bearer {PASSWORD}\r\n"), Some(200)),
                 (format!("Authorization: Bearer {PASSWORD}x\r\n"), Some(401)),
-                ("Authorization: Basic aWJuZXQ6YS1wYXNzd29yZC1vZi10aGUtdGVzdA==\r\n".to_owned(), Some(200)),
+                (
+                    "Authorization: Basic aWJuZXQ6YS1wYXNzd29yZC1vZi10aGUtdGVzdA==\r\n".to_owned(),
+                    Some(200),
+                ),
             ] {
                 let stream = TcpStream::connect(address).await.expect("connected");
-                let stream = connector.connect("localhost".try_into().expect("a name"), stream).await.expect("TLS");
-                assert_eq!(status(stream, &authorization).await, expected, "{authorization}");
+                let stream = connector
+                    .connect("localhost".try_into().expect("a name"), stream)
+                    .await
+                    .expect("TLS");
+                assert_eq!(
+                    status(stream, &authorization).await,
+                    expected,
+                    "{authorization}"
+                );
             }
             let plain = TcpStream::connect(address).await.expect("connected");
             assert_eq!(status(plain, "").await, None, "HTTP without TLS");

@@ -34,20 +34,36 @@ fn access() -> Access {
 
 /// Returns status and content of an answer.
 fn get(hub: &Arc<Hub>, path: &str) -> (u16, Vec<u8>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
-        let request = Request::get(format!("/api/v1{path}")).header("host", "localhost").body(Body::empty()).expect("a request");
-        let response = router(Arc::clone(hub), access()).oneshot(request).await.expect("infallible");
+        let request = Request::get(format!("/api/v1{path}"))
+            .header("host", "localhost")
+            .body(Body::empty())
+            .expect("a request");
+        let response = router(Arc::clone(hub), access())
+            .oneshot(request)
+            .await
+            .expect("infallible");
         let status = response.status().as_u16();
         assert!(response.headers().contains_key("content-security-policy"));
-        (status, to_bytes(response.into_body(), usize::MAX).await.expect("a body").to_vec())
+        (
+            status,
+            to_bytes(response.into_body(), usize::MAX)
+                .await
+                .expect("a body")
+                .to_vec(),
+        )
     })
 }
 
 fn filled() -> Arc<Hub> {
     let group = "storage=node103,node104".parse().expect("a group");
-    let hub =
-        hub(&[lines().join("\n") + "\n"]).with_packing(Some(Arc::default())).with_groups(Groups::new(vec![group]).expect("one group"));
+    let hub = hub(&[lines().join("\n") + "\n"])
+        .with_packing(Some(Arc::default()))
+        .with_groups(Groups::new(vec![group]).expect("one group"));
     hub.tick(crate::ingest::Clock::start().now());
     add_jobs(&hub);
     Arc::new(hub)
@@ -60,8 +76,15 @@ fn faults(api: &Json, schema: &Json, value: &Json, place: &str) -> Vec<String> {
         return faults(api, &api["components"]["schemas"][name], value, place);
     }
     if let Some(any) = schema["anyOf"].as_array() {
-        let all: Vec<_> = any.iter().map(|schema| faults(api, schema, value, place)).collect();
-        return if all.iter().any(Vec::is_empty) { Vec::new() } else { all.concat() };
+        let all: Vec<_> = any
+            .iter()
+            .map(|schema| faults(api, schema, value, place))
+            .collect();
+        return if all.iter().any(Vec::is_empty) {
+            Vec::new()
+        } else {
+            all.concat()
+        };
     }
     let types: Vec<&str> = match &schema["type"] {
         Json::String(one) => vec![one],
@@ -86,14 +109,29 @@ fn faults(api: &Json, schema: &Json, value: &Json, place: &str) -> Vec<String> {
         found.push(format!("{place}: {value} is not one of {allowed:?}"));
     }
     if let (Some(items), Some(values)) = (schema.get("items"), value.as_array()) {
-        found.extend(values.iter().flat_map(|value| faults(api, items, value, &format!("{place}[]"))));
+        found.extend(
+            values
+                .iter()
+                .flat_map(|value| faults(api, items, value, &format!("{place}[]"))),
+        );
     }
-    if let (Some(properties), Some(fields)) = (schema["properties"].as_object(), value.as_object()) {
-        let required = schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str);
-        found.extend(required.filter(|name| !fields.contains_key(*name)).map(|name| format!("{place}.{name} is missing")));
+    if let (Some(properties), Some(fields)) = (schema["properties"].as_object(), value.as_object())
+    {
+        let required = schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Json::as_str);
+        found.extend(
+            required
+                .filter(|name| !fields.contains_key(*name))
+                .map(|name| format!("{place}.{name} is missing")),
+        );
         for (name, value) in fields {
             match properties.get(name) {
-                Some(schema) => found.extend(faults(api, schema, value, &format!("{place}.{name}"))),
+                Some(schema) => {
+                    found.extend(faults(api, schema, value, &format!("{place}.{name}")))
+                }
                 None => found.push(format!("{place}.{name} is not described")),
             }
         }
@@ -148,17 +186,32 @@ fn answers_have_the_described_form() {
 #[test]
 fn every_address_is_described() {
     let api: Json = serde_json::from_str(OPEN_API).expect("JSON");
-    let described: Vec<&str> = api["paths"].as_object().expect("paths").keys().map(String::as_str).collect();
+    let described: Vec<&str> = api["paths"]
+        .as_object()
+        .expect("paths")
+        .keys()
+        .map(String::as_str)
+        .collect();
     assert_eq!(described, ADDRESSES);
     let (hub, mut wrong) = (filled(), Vec::new());
     for path in ADDRESSES {
         // Each described parameter is known to the address, and no other one is.
-        let parameters = api["paths"][path]["get"]["parameters"].as_array().cloned().unwrap_or_default();
-        for parameter in parameters.iter().filter(|parameter| parameter["in"] == "query") {
-            let url =
-                path.replace("{guid}", "0x0000000000000001").replace("{number}", "1").replace("{id}", "7").replace("{name}", "storage");
+        let parameters = api["paths"][path]["get"]["parameters"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        for parameter in parameters
+            .iter()
+            .filter(|parameter| parameter["in"] == "query")
+        {
+            let url = path
+                .replace("{guid}", "0x0000000000000001")
+                .replace("{number}", "1")
+                .replace("{id}", "7")
+                .replace("{name}", "storage");
             let name = parameter["name"].as_str().expect("a name");
-            let text = String::from_utf8(get(&hub, &format!("{url}?{name}=")).1).unwrap_or_default();
+            let text =
+                String::from_utf8(get(&hub, &format!("{url}?{name}=")).1).unwrap_or_default();
             if text.contains("there is no parameter") {
                 wrong.push(format!("{path}: {name}"));
             }
@@ -174,54 +227,114 @@ fn wrong_requests_get_a_reason() {
         ("/nothing", 404, "there is no address"),
         ("/health?x=1", 400, "there is no parameter x"),
         ("/series", 400, "give port="),
-        ("/series?port=0x1/1&metric=xmit_gbps", 400, "cannot use the parameter port"),
-        ("/series?port=0x0000000000000001/1&metric=X", 400, "cannot use the parameter metric"),
-        ("/series?port=0x00000000000000ff/1&metric=xmit_gbps", 404, "there is no port 0x00000000000000ff/1"),
-        ("/series?port=0x0000000000000001/1&metric=xmit_gbps&from=9&to=1", 400, "the time range is empty"),
-        ("/series?port=0x0000000000000001/1&metric=xmit_gbps&from=1&step=1", 400, "more than 1000000 steps"),
-        ("/heat?metric=port_xmit_pkts", 400, "cannot use the parameter metric"),
+        (
+            "/series?port=0x1/1&metric=xmit_gbps",
+            400,
+            "cannot use the parameter port",
+        ),
+        (
+            "/series?port=0x0000000000000001/1&metric=X",
+            400,
+            "cannot use the parameter metric",
+        ),
+        (
+            "/series?port=0x00000000000000ff/1&metric=xmit_gbps",
+            404,
+            "there is no port 0x00000000000000ff/1",
+        ),
+        (
+            "/series?port=0x0000000000000001/1&metric=xmit_gbps&from=9&to=1",
+            400,
+            "the time range is empty",
+        ),
+        (
+            "/series?port=0x0000000000000001/1&metric=xmit_gbps&from=1&step=1",
+            400,
+            "more than 1000000 steps",
+        ),
+        (
+            "/heat?metric=port_xmit_pkts",
+            400,
+            "cannot use the parameter metric",
+        ),
         ("/heat?by=switch", 400, "cannot use the parameter by"),
         ("/heat?from=1&step=1", 400, "too many columns"),
         ("/links?by=size", 400, "cannot use the parameter by"),
-        ("/links?from=1&to=1800000000000000000", 400, "more than 10000000 records"),
+        (
+            "/links?from=1&to=1800000000000000000",
+            400,
+            "more than 10000000 records",
+        ),
         ("/trees?waits=2", 400, "cannot use the parameter waits"),
         ("/errors?threshold=x", 400, "cannot read the threshold"),
-        ("/events?kind=x", 400, "expected links, devices, counters, samplers, sm (found x)"),
-        ("/events?limit=1000000", 400, "cannot use the parameter limit"),
+        (
+            "/events?kind=x",
+            400,
+            "expected links, devices, counters, samplers, sm (found x)",
+        ),
+        (
+            "/events?limit=1000000",
+            400,
+            "cannot use the parameter limit",
+        ),
         ("/port/0x00000000000000ff/1", 404, "there is no port"),
         ("/jobs?state=x", 400, "cannot use the parameter state"),
         ("/job/9", 404, "there is no job 9"),
         ("/job/7?from=9&to=1", 400, "the time range is empty"),
         ("/groups?x=1", 400, "there is no parameter x"),
         ("/group/x", 404, "there is no group x"),
-        ("/group/storage?from=1&to=2", 404, "there is no rate of a host port"),
+        (
+            "/group/storage?from=1&to=2",
+            404,
+            "there is no rate of a host port",
+        ),
         ("/live", 426, "connect with a WebSocket"),
     ] {
         let (found, body) = get(&hub, path);
         let body: Json = serde_json::from_slice(&body).expect("JSON");
         let text = body["error"].as_str().unwrap_or_default();
-        assert!(found == status && text.contains(reason), "{path}: {found} {text}");
+        assert!(
+            found == status && text.contains(reason),
+            "{path}: {found} {text}"
+        );
     }
 }
 
 #[test]
 fn page_is_served() {
     let hub = filled();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let respond = |path: &str, etag: Option<String>| {
         let mut request = Request::get(path).header("host", "127.0.0.1:8080");
         if let Some(etag) = etag {
             request = request.header("if-none-match", etag);
         }
         let request = request.body(Body::empty()).expect("a request");
-        runtime.block_on(router(Arc::clone(&hub), access()).oneshot(request)).expect("infallible")
+        runtime
+            .block_on(router(Arc::clone(&hub), access()).oneshot(request))
+            .expect("infallible")
     };
     let response = respond("/", None);
-    let etag = response.headers()["etag"].to_str().expect("text").to_owned();
+    let etag = response.headers()["etag"]
+        .to_str()
+        .expect("text")
+        .to_owned();
     assert_eq!(
-        (response.status().as_u16(), &response.headers()["content-type"]),
+        (
+            response.status().as_u16(),
+            &response.headers()["content-type"]
+        ),
         (200, &"text/html; charset=utf-8".parse().expect("a value"))
     );
     assert_eq!(respond("/", Some(etag)).status().as_u16(), 304);
-    assert_eq!((respond("/app.js", None).status().as_u16(), respond("/no.js", None).status().as_u16()), (200, 404));
+    assert_eq!(
+        (
+            respond("/app.js", None).status().as_u16(),
+            respond("/no.js", None).status().as_u16()
+        ),
+        (200, 404)
+    );
 }

@@ -53,10 +53,22 @@ struct Health {
     metrics: &'static [HeatMetric],
 }
 
-pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn health(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     Params::parse(query.as_deref(), &[])?;
-    let archive_from_ns = app.hub.archive.as_ref().and_then(crate::archive::Archive::first_ns);
-    let archive = app.hub.packing.as_ref().map(|packing| packing.lock().clone());
+    let archive_from_ns = app
+        .hub
+        .archive
+        .as_ref()
+        .and_then(crate::archive::Archive::first_ns);
+    let archive = app
+        .hub
+        .packing
+        .as_ref()
+        .map(|packing| packing.lock().clone());
     let health = {
         let state = app.hub.read();
         let (samplers, samplers_connected) = state.samplers.counts();
@@ -81,7 +93,10 @@ pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(
             generation: state.topology.generation,
             clients: CLIENTS - app.clients.available_permits(),
             frames_dropped: app.hub.frames_dropped(),
-            kept: Kept { archive_from_ns, ..state.kept() },
+            kept: Kept {
+                archive_from_ns,
+                ..state.kept()
+            },
             archive,
             counts: state.store.counts(),
             inputs: state.inputs.clone(),
@@ -91,7 +106,11 @@ pub(crate) async fn health(State(app): State<App>, headers: HeaderMap, RawQuery(
     Ok(Answer::json(&health)?.respond(&headers))
 }
 
-pub(crate) async fn topology(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn topology(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     Params::parse(query.as_deref(), &[])?;
     app.compute(headers, |hub| {
         let topology = Arc::clone(&hub.read().topology);
@@ -108,7 +127,8 @@ pub(crate) async fn one_port(
 ) -> Answered {
     Params::parse(query.as_deref(), &[])?;
     let key = port_key(&format!("{guid}/{number}"))?;
-    app.compute(headers, move |hub| Answer::json(&port::find(hub, key)?)).await
+    app.compute(headers, move |hub| Answer::json(&port::find(hub, key)?))
+        .await
 }
 
 /// Largest number of series in one answer.
@@ -134,30 +154,66 @@ struct AllSeries {
     series: Vec<NamedSeries>,
 }
 
-pub(crate) async fn series(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
-    let params = Params::parse(query.as_deref(), &["port", "metric", "from", "to", "step", "as"])?;
+pub(crate) async fn series(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let params = Params::parse(
+        query.as_deref(),
+        &["port", "metric", "from", "to", "step", "as"],
+    )?;
     let range = params.range(kept_range(&app.hub))?;
     let weight = Weight::of(&app.hub, range, params.all("port").count());
     app.compute_at(weight, headers, move |hub| {
-        let step = params.parsed::<u64>("step", "a time in nanoseconds")?.filter(|step| *step > 0);
+        let step = params
+            .parsed::<u64>("step", "a time in nanoseconds")?
+            .filter(|step| *step > 0);
         let form = series::form(params.one("as")?)?;
-        let ports = params.all("port").map(|text| Ok((text, port_key(text)?))).collect::<Result<Vec<_>, ApiError>>()?;
-        let metrics = params.all("metric").map(|name| series::SeriesMetric::parse(name, form)).collect::<Result<Vec<_>, ApiError>>()?;
+        let ports = params
+            .all("port")
+            .map(|text| Ok((text, port_key(text)?)))
+            .collect::<Result<Vec<_>, ApiError>>()?;
+        let metrics = params
+            .all("metric")
+            .map(|name| series::SeriesMetric::parse(name, form))
+            .collect::<Result<Vec<_>, ApiError>>()?;
         if ports.is_empty() || metrics.is_empty() {
-            return Err(ApiError::wrong("give port=0xGUID/NUM and metric=NAME, each once or several times"));
+            return Err(ApiError::wrong(
+                "give port=0xGUID/NUM and metric=NAME, each once or several times",
+            ));
         }
         if ports.len() * metrics.len() > MOST_SERIES {
-            return Err(ApiError::wrong(format!("the answer has more than {MOST_SERIES} series; ask for fewer ports or metrics")));
+            return Err(ApiError::wrong(format!(
+                "the answer has more than {MOST_SERIES} series; ask for fewer ports or metrics"
+            )));
         }
         let mut all = Vec::with_capacity(ports.len() * metrics.len());
         for (text, key) in &ports {
-            for (metric, series) in metrics.iter().zip(series::find(hub, *key, &metrics, range, step)?) {
-                all.push(NamedSeries { port: (*text).to_owned(), metric: metric.name().to_owned(), series });
+            for (metric, series) in metrics
+                .iter()
+                .zip(series::find(hub, *key, &metrics, range, step)?)
+            {
+                all.push(NamedSeries {
+                    port: (*text).to_owned(),
+                    metric: metric.name().to_owned(),
+                    series,
+                });
             }
         }
-        let single = if let [one] = &all[..] { Some((one.series.t.clone(), one.series.v.clone())) } else { None };
+        let single = if let [one] = &all[..] {
+            Some((one.series.t.clone(), one.series.v.clone()))
+        } else {
+            None
+        };
         let (t, v) = single.unzip();
-        Answer::json(&AllSeries { from_ns: range.0, to_ns: range.1, t, v, series: all })
+        Answer::json(&AllSeries {
+            from_ns: range.0,
+            to_ns: range.1,
+            t,
+            v,
+            series: all,
+        })
     })
     .await
 }
@@ -165,27 +221,44 @@ pub(crate) async fn series(State(app): State<App>, headers: HeaderMap, RawQuery(
 /// Returns the time from the oldest minute or record to the newest record.
 pub(crate) fn kept_range(hub: &Hub) -> (u64, u64) {
     let kept = hub.read().kept();
-    (kept.minutes_from_ns.or(kept.from_ns).unwrap_or(0), kept.to_ns.unwrap_or(0))
+    (
+        kept.minutes_from_ns.or(kept.from_ns).unwrap_or(0),
+        kept.to_ns.unwrap_or(0),
+    )
 }
 
 /// Parses the metric of a heat map.
 fn heat_metric(name: Option<&str>) -> Result<HeatMetric, ApiError> {
     let name = name.unwrap_or("xmit_utilization");
-    let found = heat::METRICS.iter().find(|metric| metric.name == name).copied();
+    let found = heat::METRICS
+        .iter()
+        .find(|metric| metric.name == name)
+        .copied();
     found.ok_or_else(|| {
         let names: Vec<&str> = heat::METRICS.iter().map(|metric| metric.name).collect();
         wrong("metric", name, &format!("one of {}", names.join(", ")))
     })
 }
 
-pub(crate) async fn heat(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
-    let params = Params::parse(query.as_deref(), &["metric", "by", "agg", "from", "to", "step"])?;
+pub(crate) async fn heat(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let params = Params::parse(
+        query.as_deref(),
+        &["metric", "by", "agg", "from", "to", "step"],
+    )?;
     let (from, to) = params.range(kept_range(&app.hub))?;
     let weight = Weight::of_all_ports(&app.hub, (from, to));
     app.compute_at(weight, headers, move |hub| {
         let metric = heat_metric(params.one("metric")?)?;
         if let Some(by) = params.one("by")?.filter(|by| *by != "port") {
-            return Err(wrong("by", by, "port; a client joins the rows of links, switches and hosts itself"));
+            return Err(wrong(
+                "by",
+                by,
+                "port; a client joins the rows of links, switches and hosts itself",
+            ));
         }
         let join = match params.one("agg")? {
             None | Some("max") => Join::Max,
@@ -193,8 +266,19 @@ pub(crate) async fn heat(State(app): State<App>, headers: HeaderMap, RawQuery(qu
             Some("p95") => Join::P95,
             Some(other) => return Err(wrong("agg", other, "max, mean or p95")),
         };
-        let step = params.parsed::<u64>("step", "a time in nanoseconds")?.filter(|step| *step > 0);
-        Ok(Answer::octets(heat::find(hub, heat::Request { metric, join, from, to, step })?))
+        let step = params
+            .parsed::<u64>("step", "a time in nanoseconds")?
+            .filter(|step| *step > 0);
+        Ok(Answer::octets(heat::find(
+            hub,
+            heat::Request {
+                metric,
+                join,
+                from,
+                to,
+                step,
+            },
+        )?))
     })
     .await
 }
@@ -211,22 +295,46 @@ struct Timeline {
 /// Largest number of columns of the timeline.
 const MOST_COLUMNS: u64 = 900;
 
-pub(crate) async fn timeline(State(app): State<App>, headers: HeaderMap, RawQuery(query): RawQuery) -> Answered {
+pub(crate) async fn timeline(
+    State(app): State<App>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answered {
     let params = Params::parse(query.as_deref(), &["from", "to"])?;
     app.compute(headers, move |hub| {
         let (first, last) = kept_range(hub);
         let (from_ns, to_ns) = params.range((first, last))?;
         let state = hub.read();
-        let columns = state.timeline.columns(from_ns, to_ns, state.samplers.interval_ns(), MOST_COLUMNS);
-        let filter = Filter { from: from_ns, to: to_ns, names: Vec::new(), guid: None, port: None, limit: usize::MAX };
+        let columns =
+            state
+                .timeline
+                .columns(from_ns, to_ns, state.samplers.interval_ns(), MOST_COLUMNS);
+        let filter = Filter {
+            from: from_ns,
+            to: to_ns,
+            names: Vec::new(),
+            guid: None,
+            port: None,
+            limit: usize::MAX,
+        };
         let marks = marks::of(state.events(&filter));
         drop(state);
-        Answer::json(&Timeline { from_ns, to_ns, columns, marks })
+        Answer::json(&Timeline {
+            from_ns,
+            to_ns,
+            columns,
+            marks,
+        })
     })
     .await
 }
 
-#[expect(clippy::disallowed_methods, reason = "a client compares its clock with that of the hub")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a client compares its clock with that of the hub"
+)]
 fn now_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }

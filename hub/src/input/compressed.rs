@@ -23,14 +23,22 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn at(octets: u64) -> Self {
-        Self { octets, durable: octets, ..Self::default() }
+        Self {
+            octets,
+            durable: octets,
+            ..Self::default()
+        }
     }
 
     /// Reads what was appended. Text that was read is not read again, also that of a frame that is cut.
     ///
     /// # Errors
     /// Returns the error of the file, or that of a frame which is damaged or cut.
-    pub(super) fn read(&mut self, mut file: File, sender: &Sender) -> Result<io::Result<()>, Stopped> {
+    pub(super) fn read(
+        &mut self,
+        mut file: File,
+        sender: &Sender,
+    ) -> Result<io::Result<()>, Stopped> {
         let length = match file.metadata() {
             Ok(state) => state.len(),
             Err(error) => return Ok(Err(error)),
@@ -91,6 +99,8 @@ fn fault_of(error: io::Error) -> io::Error {
     if error.raw_os_error().is_some() {
         return error;
     }
-    let reason = format!("the compressed data is damaged or not complete ({error}); replace or remove the file if it stays so");
+    let reason = format!(
+        "the compressed data is damaged or not complete ({error}); replace or remove the file if it stays so"
+    );
     io::Error::new(error.kind(), reason)
 }

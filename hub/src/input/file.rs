@@ -113,7 +113,14 @@ pub(crate) fn follow(pattern: &str, start: Start, sender: &Sender) -> Result<(),
 
 impl<'a> Files<'a> {
     fn new(pattern: &'a str, start: Start) -> Self {
-        Self { pattern, start, open: Vec::new(), known: BTreeMap::new(), read_names: BTreeSet::new(), is_connected: false }
+        Self {
+            pattern,
+            start,
+            open: Vec::new(),
+            known: BTreeMap::new(),
+            read_names: BTreeSet::new(),
+            is_connected: false,
+        }
     }
 
     /// Returns how far each file was read. A line that is not complete counts as not read.
@@ -125,7 +132,12 @@ impl<'a> Files<'a> {
             Read::Copy => Some((*id, Positions::WHOLE)),
         };
         let mut positions: BTreeMap<FileId, u64> = self.known.iter().filter_map(position).collect();
-        positions.extend(self.open.iter().map(|followed| (followed.id, followed.offset - followed.splitter.pending() as u64)));
+        positions.extend(self.open.iter().map(|followed| {
+            (
+                followed.id,
+                followed.offset - followed.splitter.pending() as u64,
+            )
+        }));
         Positions(positions)
     }
 
@@ -134,9 +146,14 @@ impl<'a> Files<'a> {
         let path = Path::new(self.pattern);
         let paths: Vec<PathBuf> = match path.exists() {
             true => vec![path.to_owned()],
-            false => glob::glob(self.pattern).map(|paths| paths.filter_map(Result::ok).collect()).unwrap_or_default(),
+            false => glob::glob(self.pattern)
+                .map(|paths| paths.filter_map(Result::ok).collect())
+                .unwrap_or_default(),
         };
-        let mut found: Vec<_> = paths.into_iter().filter_map(|path| fs::metadata(&path).ok().map(|file| (file, path))).collect();
+        let mut found: Vec<_> = paths
+            .into_iter()
+            .filter_map(|path| fs::metadata(&path).ok().map(|file| (file, path)))
+            .collect();
         found.retain(|(file, _)| file.is_file());
         found.sort_by_key(|(file, path)| (file.mtime(), file.mtime_nsec(), path.clone()));
         if found.is_empty() && !self.is_connected {
@@ -147,7 +164,10 @@ impl<'a> Files<'a> {
         self.known.retain(|id, _| present.contains(id));
         for (file, path) in found {
             let id = FileId::of(&file);
-            let uncompressed = path.to_str().and_then(|path| path.strip_suffix(".zst")).map(PathBuf::from);
+            let uncompressed = path
+                .to_str()
+                .and_then(|path| path.strip_suffix(".zst"))
+                .map(PathBuf::from);
             let was_read = uncompressed.is_some_and(|path| self.read_names.contains(&path));
             // A renamed file keeps its number. Its new name is noted for its compressed form.
             self.read_names.insert(path.clone());
@@ -169,16 +189,35 @@ impl<'a> Files<'a> {
                 Some(known) => (known.read, false),
                 None => (self.first(&file, was_read), true),
             };
-            let is_waiting = is_recorded && matches!(read, Read::Copy | Read::Nothing) && !self.is_due(&file, &read);
+            let is_waiting = is_recorded
+                && matches!(read, Read::Copy | Read::Nothing)
+                && !self.is_due(&file, &read);
             if is_waiting {
-                self.known.insert(id, Known { change, read, fault: None, is_reported: false });
+                self.known.insert(
+                    id,
+                    Known {
+                        change,
+                        read,
+                        fault: None,
+                        is_reported: false,
+                    },
+                );
                 continue;
             }
-            let lines = if is_recorded { sender.of_recording() } else { sender.clone() };
+            let lines = if is_recorded {
+                sender.of_recording()
+            } else {
+                sender.clone()
+            };
             match self.read_changed(&path, id, change, (read, is_recorded), &lines)? {
                 Ok(()) => {
-                    let is_right = self.known.get(&id).is_none_or(|known| known.fault.is_none());
-                    if !std::mem::replace(&mut self.is_connected, true) || (was_reported && is_right) {
+                    let is_right = self
+                        .known
+                        .get(&id)
+                        .is_none_or(|known| known.fault.is_none());
+                    if !std::mem::replace(&mut self.is_connected, true)
+                        || (was_reported && is_right)
+                    {
                         sender.send(What::Connected)?;
                     }
                 }
@@ -204,7 +243,9 @@ impl<'a> Files<'a> {
 
     /// Returns whether a file that was not read yet is read now, or when it changes.
     fn is_due(&self, file: &fs::Metadata, read: &Read) -> bool {
-        let changed_ns = u64::try_from(file.mtime()).unwrap_or(0).saturating_mul(1_000_000_000);
+        let changed_ns = u64::try_from(file.mtime())
+            .unwrap_or(0)
+            .saturating_mul(1_000_000_000);
         match &self.start {
             _ if matches!(read, Read::Copy) => false,
             Start::Since(since_ns) => changed_ns >= *since_ns,
@@ -223,7 +264,9 @@ impl<'a> Files<'a> {
     ) -> Result<io::Result<()>, Stopped> {
         let opened = File::open(path).and_then(|mut file| {
             let mut magic = Vec::new();
-            file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
+            file.by_ref()
+                .take(MAGIC.len() as u64)
+                .read_to_end(&mut magic)?;
             file.rewind()?;
             Ok((file, magic))
         });
@@ -233,7 +276,15 @@ impl<'a> Files<'a> {
         };
         if magic.len() < MAGIC.len() && MAGIC.starts_with(&magic) {
             // Its first octets will show whether it is compressed.
-            self.known.insert(id, Known { change: Change::default(), read, fault: None, is_reported: false });
+            self.known.insert(
+                id,
+                Known {
+                    change: Change::default(),
+                    read,
+                    fault: None,
+                    is_reported: false,
+                },
+            );
             return Ok(Ok(()));
         }
         if magic == MAGIC {
@@ -242,8 +293,19 @@ impl<'a> Files<'a> {
                 Read::Octets(octets) => Place::at(octets),
                 Read::Nothing | Read::Copy => Place::default(),
             };
-            let fault = place.read(file, sender)?.err().map(|error| format!("{}: {error}", path.display()));
-            self.known.insert(id, Known { change, read: Read::Compressed(place), fault, is_reported: false });
+            let fault = place
+                .read(file, sender)?
+                .err()
+                .map(|error| format!("{}: {error}", path.display()));
+            self.known.insert(
+                id,
+                Known {
+                    change,
+                    read: Read::Compressed(place),
+                    fault,
+                    is_reported: false,
+                },
+            );
             return Ok(Ok(()));
         }
         let offset = match (read, &self.start) {
@@ -255,7 +317,14 @@ impl<'a> Files<'a> {
             Ok(offset) => offset,
             Err(error) => return Ok(Err(error)),
         };
-        self.open.push(Followed { path: path.to_owned(), id, file, offset, splitter: Splitter::default(), is_recorded });
+        self.open.push(Followed {
+            path: path.to_owned(),
+            id,
+            file,
+            offset,
+            splitter: Splitter::default(),
+            is_recorded,
+        });
         Ok(Ok(()))
     }
 
@@ -264,7 +333,10 @@ impl<'a> Files<'a> {
         let mut ended = Vec::new();
         for (place, followed) in self.open.iter_mut().enumerate() {
             // The name is looked up before the last read, so nothing is missed.
-            let is_renamed = fs::metadata(&followed.path).map(|file| FileId::of(&file)).ok() != Some(followed.id);
+            let is_renamed = fs::metadata(&followed.path)
+                .map(|file| FileId::of(&file))
+                .ok()
+                != Some(followed.id);
             followed.read(sender)?;
             if is_renamed {
                 followed.splitter.finish(sender)?;
@@ -273,11 +345,28 @@ impl<'a> Files<'a> {
         }
         let has_ended = !ended.is_empty();
         for place in ended.into_iter().rev() {
-            let Followed { id, file, offset, .. } = self.open.remove(place);
+            let Followed {
+                id, file, offset, ..
+            } = self.open.remove(place);
             // Under its new name, it is read again if it grows.
-            let change = file.metadata().map(|file| (file.len(), file.mtime(), file.mtime_nsec())).unwrap_or_default();
-            let change = if change.0 == offset { change } else { Change::default() };
-            self.known.insert(id, Known { change, read: Read::Octets(offset), fault: None, is_reported: false });
+            let change = file
+                .metadata()
+                .map(|file| (file.len(), file.mtime(), file.mtime_nsec()))
+                .unwrap_or_default();
+            let change = if change.0 == offset {
+                change
+            } else {
+                Change::default()
+            };
+            self.known.insert(
+                id,
+                Known {
+                    change,
+                    read: Read::Octets(offset),
+                    fault: None,
+                    is_reported: false,
+                },
+            );
         }
         if has_ended {
             self.expand(sender)?;
@@ -367,12 +456,20 @@ mod tests {
     impl Test {
         fn new() -> Self {
             let (mut senders, receiver) = queue(1);
-            Self { folder: tempfile::tempdir().expect("a folder"), receiver, sender: senders.remove(0) }
+            Self {
+                folder: tempfile::tempdir().expect("a folder"),
+                receiver,
+                sender: senders.remove(0),
+            }
         }
 
         fn append(&self, name: &str, text: &str) {
             let path = self.folder.path().join(name);
-            let mut file = File::options().create(true).append(true).open(path).expect("opened");
+            let mut file = File::options()
+                .create(true)
+                .append(true)
+                .open(path)
+                .expect("opened");
             file.write_all(text.as_bytes()).expect("written");
         }
 
@@ -400,7 +497,12 @@ mod tests {
     #[test]
     fn file_is_followed_across_rotation_and_compression() {
         let test = Test::new();
-        let pattern = test.folder.path().join("lines*.jsonl*").display().to_string();
+        let pattern = test
+            .folder
+            .path()
+            .join("lines*.jsonl*")
+            .display()
+            .to_string();
         let mut files = files(&pattern);
         assert_eq!(test.look(&mut files), "");
         test.append("lines.jsonl", "1\n2\n3");
@@ -409,32 +511,64 @@ mod tests {
         let path = |name| test.folder.path().join(name);
         fs::rename(path("lines.jsonl"), path("lines-1.jsonl")).expect("renamed");
         test.append("lines.jsonl", "4\n");
-        assert_eq!(test.look(&mut files), "33\n4\n", "the end of the old file, then the new one");
-        fs::write(path("lines-1.jsonl.zst"), zstd::encode_all(&b"1\n2\n33\n"[..], 0).expect("compressed")).expect("written");
+        assert_eq!(
+            test.look(&mut files),
+            "33\n4\n",
+            "the end of the old file, then the new one"
+        );
+        fs::write(
+            path("lines-1.jsonl.zst"),
+            zstd::encode_all(&b"1\n2\n33\n"[..], 0).expect("compressed"),
+        )
+        .expect("written");
         fs::remove_file(path("lines-1.jsonl")).expect("removed");
         test.append("lines.jsonl", "5\n");
-        assert_eq!(test.look(&mut files), "5\n", "the compressed file was read before");
-        fs::write(path("lines-0.jsonl.zst"), zstd::encode_all(&b"0\n"[..], 0).expect("compressed")).expect("written");
+        assert_eq!(
+            test.look(&mut files),
+            "5\n",
+            "the compressed file was read before"
+        );
+        fs::write(
+            path("lines-0.jsonl.zst"),
+            zstd::encode_all(&b"0\n"[..], 0).expect("compressed"),
+        )
+        .expect("written");
         assert_eq!(test.look(&mut files), "0\n", "another compressed file");
     }
 
     #[test]
     fn reader_for_the_archive_continues_behind_what_was_read() {
         let test = Test::new();
-        let pattern = test.folder.path().join("lines*.jsonl*").display().to_string();
+        let pattern = test
+            .folder
+            .path()
+            .join("lines*.jsonl*")
+            .display()
+            .to_string();
         let path = |name| test.folder.path().join(name);
         test.append("lines-0.jsonl", "old\n");
         test.append("lines.jsonl", "1\n2\ntor");
         let mut files = Files::new(&pattern, Start::Behind(Positions::default()));
-        assert_eq!(test.look(&mut files), "old\n1\n2\n", "all files are read from their beginnings");
-        fs::write(path("lines-1.jsonl.zst"), zstd::encode_all(&b"z\n"[..], 0).expect("compressed")).expect("written");
+        assert_eq!(
+            test.look(&mut files),
+            "old\n1\n2\n",
+            "all files are read from their beginnings"
+        );
+        fs::write(
+            path("lines-1.jsonl.zst"),
+            zstd::encode_all(&b"z\n"[..], 0).expect("compressed"),
+        )
+        .expect("written");
         assert_eq!(test.look(&mut files), "z\n");
         let positions = files.positions();
         // While no hub runs: the end of a line, a rotation, and a new file with an old time.
         test.append("lines.jsonl", "n\n3\n");
         fs::rename(path("lines.jsonl"), path("lines-2.jsonl")).expect("renamed");
         test.append("lines-3.jsonl", "copied\n");
-        let old = File::options().append(true).open(path("lines-3.jsonl")).expect("opened");
+        let old = File::options()
+            .append(true)
+            .open(path("lines-3.jsonl"))
+            .expect("opened");
         old.set_modified(std::time::UNIX_EPOCH).expect("set");
         test.append("lines.jsonl", "4\n");
         let mut files = Files::new(&pattern, Start::Behind(positions));
@@ -448,16 +582,32 @@ mod tests {
     }
 
     fn append_octets(path: &Path, octets: &[u8]) {
-        File::options().create(true).append(true).open(path).expect("opened").write_all(octets).expect("written");
+        File::options()
+            .create(true)
+            .append(true)
+            .open(path)
+            .expect("opened")
+            .write_all(octets)
+            .expect("written");
     }
 
     #[test]
     fn old_file_that_grows_again_is_followed() {
         let test = Test::new();
         let path = test.folder.path().join("a");
-        let line = |second: u64| format!("{{\"type\":\"event\",\"ts\":{},\"event\":\"reset\"}}\n", second * 1_000_000_000);
+        let line = |second: u64| {
+            format!(
+                "{{\"type\":\"event\",\"ts\":{},\"event\":\"reset\"}}\n",
+                second * 1_000_000_000
+            )
+        };
         test.append("a", &line(1));
-        File::options().append(true).open(&path).expect("opened").set_modified(std::time::UNIX_EPOCH).expect("set");
+        File::options()
+            .append(true)
+            .open(&path)
+            .expect("opened")
+            .set_modified(std::time::UNIX_EPOCH)
+            .expect("set");
         let pattern = path.display().to_string();
         let mut files = Files::new(&pattern, Start::Since(100_000_000_000));
         assert_eq!(test.look(&mut files), "");
@@ -482,7 +632,11 @@ mod tests {
         assert_eq!(test.look(&mut files), "33\n4\n");
         assert_eq!(test.look(&mut files), "");
         let mut again = Files::new(&pattern, Start::Behind(positions));
-        assert_eq!(test.look(&mut again), "2\n33\n4\n", "a cut line is not lost");
+        assert_eq!(
+            test.look(&mut again),
+            "2\n33\n4\n",
+            "a cut line is not lost"
+        );
         let mut again = Files::new(&pattern, Start::Behind(files.positions()));
         assert_eq!(test.look(&mut again), "");
         append_octets(&path, &frame("5\n"));
@@ -495,7 +649,9 @@ mod tests {
         let path = test.folder.path().join("a.zst");
         let pattern = path.display().to_string();
         let mut files = files(&pattern);
-        let text: String = (0..200_000).map(|number| format!("{{\"number\":{number}}}\n")).collect();
+        let text: String = (0..200_000)
+            .map(|number| format!("{{\"number\":{number}}}\n"))
+            .collect();
         let whole = frame(&text);
         append_octets(&path, &whole[..whole.len() - 9]);
         let first = test.look(&mut files);
@@ -531,14 +687,28 @@ mod tests {
         let reports = |files: &mut Files<'_>| -> Vec<&str> {
             files.expand(&test.sender).expect("the receiver is there");
             let name = |what| match what {
-                What::Failed(reason) if reason.contains("a.zst: the compressed data is damaged or not complete (") => "failed",
+                What::Failed(reason)
+                    if reason
+                        .contains("a.zst: the compressed data is damaged or not complete (") =>
+                {
+                    "failed"
+                }
                 What::Connected => "connected",
                 _ => "lines",
             };
-            test.receiver.try_iter().map(|message| name(message.what)).collect()
+            test.receiver
+                .try_iter()
+                .map(|message| name(message.what))
+                .collect()
         };
         let all: Vec<_> = (0..4).map(|_| reports(&mut files)).collect();
-        assert_eq!(all.iter().filter(|reports| reports.contains(&"failed")).count(), 1, "{all:?}");
+        assert_eq!(
+            all.iter()
+                .filter(|reports| reports.contains(&"failed"))
+                .count(),
+            1,
+            "{all:?}"
+        );
         append_octets(&path, &whole[whole.len() - 1..]);
         assert!(reports(&mut files).contains(&"connected"));
         assert!(reports(&mut files).is_empty());
@@ -573,14 +743,29 @@ mod tests {
         const SECOND: u64 = 1_000_000_000;
         let mut text = String::new();
         for second in 0..100_000 {
-            writeln!(text, "{{\"type\":\"event\",\"ts\":{},\"event\":\"reset\",\"detail\":\"some words\"}}", second * SECOND)
-                .expect("written");
+            writeln!(
+                text,
+                "{{\"type\":\"event\",\"ts\":{},\"event\":\"reset\",\"detail\":\"some words\"}}",
+                second * SECOND
+            )
+            .expect("written");
         }
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(text.as_bytes()).expect("written");
         let start = start_of(&mut file, 90_000 * SECOND).expect("read");
-        let first = Head::of(text[start as usize..].lines().next().expect("a line").as_bytes()).expect("a record");
-        assert!((70_000 * SECOND..=90_000 * SECOND).contains(&first.ts), "{}", first.ts);
+        let first = Head::of(
+            text[start as usize..]
+                .lines()
+                .next()
+                .expect("a line")
+                .as_bytes(),
+        )
+        .expect("a record");
+        assert!(
+            (70_000 * SECOND..=90_000 * SECOND).contains(&first.ts),
+            "{}",
+            first.ts
+        );
         assert_eq!(start_of(&mut file, 0).expect("read"), 0);
     }
 }

@@ -20,7 +20,9 @@ impl Splitter {
     pub(crate) fn add(&mut self, octets: &[u8], sender: &Sender) -> Result<(), Stopped> {
         let mut octets = octets;
         if self.is_skipping {
-            let Some(end) = memchr::memchr(b'\n', octets) else { return Ok(()) };
+            let Some(end) = memchr::memchr(b'\n', octets) else {
+                return Ok(());
+            };
             (octets, self.is_skipping) = (&octets[end + 1..], false);
         }
         let Some(end) = memchr::memrchr(b'\n', octets) else {
@@ -42,7 +44,11 @@ impl Splitter {
     pub(crate) fn finish(&mut self, sender: &Sender) -> Result<(), Stopped> {
         self.is_skipping = false;
         let rest = std::mem::take(&mut self.rest);
-        if rest.is_empty() { Ok(()) } else { sender.send(What::Lines(rest)) }
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            sender.send(What::Lines(rest))
+        }
     }
 
     /// Returns whether the octets without a line feed are probably a whole record.
@@ -62,7 +68,11 @@ impl Splitter {
 }
 
 /// Reads to the end, or to an error.
-pub(crate) fn read_all(from: &mut impl Read, splitter: &mut Splitter, sender: &Sender) -> Result<io::Result<()>, Stopped> {
+pub(crate) fn read_all(
+    from: &mut impl Read,
+    splitter: &mut Splitter,
+    sender: &Sender,
+) -> Result<io::Result<()>, Stopped> {
     let mut buffer = vec![0; READ];
     loop {
         match from.read(&mut buffer) {
@@ -83,25 +93,36 @@ mod tests {
         let (senders, receiver) = queue(1);
         let mut splitter = Splitter::default();
         for part in parts {
-            splitter.add(part, &senders[0]).expect("the receiver is there");
+            splitter
+                .add(part, &senders[0])
+                .expect("the receiver is there");
         }
         splitter.finish(&senders[0]).expect("the receiver is there");
         let text = |what| match what {
             What::Lines(lines) => String::from_utf8(lines).expect("text"),
             other => format!("{other:?}"),
         };
-        receiver.try_iter().map(|message| text(message.what)).collect()
+        receiver
+            .try_iter()
+            .map(|message| text(message.what))
+            .collect()
     }
 
     #[test]
     fn lines_are_never_cut() {
-        assert_eq!(batches(&[b"one\ntwo\nth", b"r", b"ee\nfo", b"ur"]), ["one\ntwo\n", "three\n", "four"]);
+        assert_eq!(
+            batches(&[b"one\ntwo\nth", b"r", b"ee\nfo", b"ur"]),
+            ["one\ntwo\n", "three\n", "four"]
+        );
         assert!(batches(&[b""]).is_empty());
     }
 
     #[test]
     fn too_long_line_is_skipped() {
         let long = vec![b'x'; LONGEST + 1];
-        assert_eq!(batches(&[b"one\n", &long, &long, b"end\ntwo\nthree"]), ["one\n", "TooLong", "two\n", "three"]);
+        assert_eq!(
+            batches(&[b"one\n", &long, &long, b"end\ntwo\nthree"]),
+            ["one\n", "TooLong", "two\n", "three"]
+        );
     }
 }

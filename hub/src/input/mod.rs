@@ -110,12 +110,18 @@ pub(crate) struct Stopped;
 impl Sender {
     /// Gives a copy of all lines to the spool of an archive.
     pub(crate) fn with_spool(self, spool: Arc<Spool>) -> Self {
-        Self { spool: Some(spool), ..self }
+        Self {
+            spool: Some(spool),
+            ..self
+        }
     }
 
     /// Returns a sender for lines that were written earlier.
     pub(crate) fn of_recording(&self) -> Self {
-        Self { is_live: false, ..self.clone() }
+        Self {
+            is_live: false,
+            ..self.clone()
+        }
     }
 
     /// Sends a report. Waits while the queue is full.
@@ -124,7 +130,13 @@ impl Sender {
             spool.offer(lines);
         }
         let live_ns = self.is_live.then(wall_ns);
-        self.to.send(Message { input: self.input, live_ns, what }).map_err(|_| Stopped)
+        self.to
+            .send(Message {
+                input: self.input,
+                live_ns,
+                what,
+            })
+            .map_err(|_| Stopped)
     }
 }
 
@@ -138,14 +150,29 @@ pub(crate) struct Options {
 /// Creates the queue of all inputs. Returns one sender for each of `count` inputs.
 pub(crate) fn queue(count: usize) -> (Vec<Sender>, Receiver<Message>) {
     let (to, receiver) = sync_channel(QUEUE);
-    ((0..count).map(|input| Sender { input, to: to.clone(), is_live: true, spool: None }).collect(), receiver)
+    (
+        (0..count)
+            .map(|input| Sender {
+                input,
+                to: to.clone(),
+                is_live: true,
+                spool: None,
+            })
+            .collect(),
+        receiver,
+    )
 }
 
 /// Starts the thread of an input.
 ///
 /// # Errors
 /// Returns the error of the operating system.
-pub(crate) fn start(input: Input, sender: Sender, options: Options, threads: &Threads) -> io::Result<()> {
+pub(crate) fn start(
+    input: Input,
+    sender: Sender,
+    options: Options,
+    threads: &Threads,
+) -> io::Result<()> {
     let name = format!("input-{}", sender.input);
     let work = move || {
         // Every input ends when the hub stops.
@@ -157,16 +184,23 @@ pub(crate) fn start(input: Input, sender: Sender, options: Options, threads: &Th
             #[cfg(feature = "nats")]
             Input::Nats(input) => nats::read(&input, options.recent, &sender),
             #[cfg(not(feature = "nats"))]
-            Input::Nats(_) => sender.send(What::Failed("this program was built without NATS".to_owned())),
+            Input::Nats(_) => sender.send(What::Failed(
+                "this program was built without NATS".to_owned(),
+            )),
         };
     };
     threads.start(&name, work)
 }
 
 /// Returns the clock of the hub in nanoseconds since 1970.
-#[expect(clippy::disallowed_methods, reason = "the clocks of samplers are compared with that of the hub")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clocks of samplers are compared with that of the hub"
+)]
 pub(crate) fn wall_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn read_stdin(sender: &Sender) -> Result<(), Stopped> {
@@ -185,7 +219,14 @@ fn read_stdin(sender: &Sender) -> Result<(), Stopped> {
 impl Input {
     /// Returns whether the input keeps its lines: a reader that starts later gets all of them.
     pub(crate) const fn keeps_lines(&self) -> bool {
-        matches!(self, Self::File(_) | Self::Nats(NatsInput { stream: Some(_), .. }))
+        matches!(
+            self,
+            Self::File(_)
+                | Self::Nats(NatsInput {
+                    stream: Some(_),
+                    ..
+                })
+        )
     }
 }
 
@@ -193,7 +234,8 @@ impl FromStr for Input {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        const EXPECTED: &str = "an input: tcp://host:port, unix:///path, file:PATTERN, nats://host:port/subject, or -";
+        const EXPECTED: &str =
+            "an input: tcp://host:port, unix:///path, file:PATTERN, nats://host:port/subject, or -";
         let wrong = || ParseError::new(text, EXPECTED);
         if text == "-" {
             return Ok(Self::Stdin);
@@ -201,21 +243,46 @@ impl FromStr for Input {
         if let Some(address) = text.strip_prefix("tcp://") {
             let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
             let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
-            return if !host.is_empty() && is_port { Ok(Self::Tcp(address.to_owned())) } else { Err(wrong()) };
+            return if !host.is_empty() && is_port {
+                Ok(Self::Tcp(address.to_owned()))
+            } else {
+                Err(wrong())
+            };
         }
         if let Some(path) = text.strip_prefix("unix://") {
-            return if path.starts_with('/') { Ok(Self::Unix(path.into())) } else { Err(wrong()) };
+            return if path.starts_with('/') {
+                Ok(Self::Unix(path.into()))
+            } else {
+                Err(wrong())
+            };
         }
         if let Some(pattern) = text.strip_prefix("file:") {
             let pattern = pattern.strip_prefix("//").unwrap_or(pattern);
-            return if pattern.is_empty() { Err(wrong()) } else { Ok(Self::File(pattern.to_owned())) };
+            return if pattern.is_empty() {
+                Err(wrong())
+            } else {
+                Ok(Self::File(pattern.to_owned()))
+            };
         }
         for scheme in ["nats://", "tls://"] {
-            let Some(rest) = text.strip_prefix(scheme) else { continue };
+            let Some(rest) = text.strip_prefix(scheme) else {
+                continue;
+            };
             let (server, path) = rest.split_once('/').unwrap_or((rest, ""));
-            let (subject, stream) = path.split_once("?stream=").map_or((path, None), |(subject, stream)| (subject, Some(stream)));
-            let subject = if subject.is_empty() { "ibnet.>" } else { subject };
-            let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'?');
+            let (subject, stream) = path
+                .split_once("?stream=")
+                .map_or((path, None), |(subject, stream)| (subject, Some(stream)));
+            let subject = if subject.is_empty() {
+                "ibnet.>"
+            } else {
+                subject
+            };
+            let is_word = |word: &str| {
+                !word.is_empty()
+                    && word
+                        .bytes()
+                        .all(|byte| byte.is_ascii_graphic() && byte != b'?')
+            };
             if server.is_empty() || !is_word(subject) || !stream.is_none_or(is_word) {
                 return Err(wrong());
             }
@@ -237,11 +304,17 @@ impl fmt::Display for Input {
             Self::Unix(path) => write!(f, "unix://{}", path.display()),
             Self::File(pattern) => write!(f, "file:{pattern}"),
             Self::Stdin => f.write_str("-"),
-            Self::Nats(NatsInput { server, subject, stream }) => {
+            Self::Nats(NatsInput {
+                server,
+                subject,
+                stream,
+            }) => {
                 let (scheme, rest) = server.split_once("://").unwrap_or(("nats", server));
                 let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
                 write!(f, "{scheme}://{host}/{subject}")?;
-                stream.as_ref().map_or(Ok(()), |stream| write!(f, "?stream={stream}"))
+                stream
+                    .as_ref()
+                    .map_or(Ok(()), |stream| write!(f, "?stream={stream}"))
             }
         }
     }
@@ -262,9 +335,17 @@ mod tests {
             "nats://host:4222/ibnet.stria.>",
             "tls://host/x.y?stream=IBNET",
         ] {
-            assert_eq!(text.parse::<Input>().map(|input| input.to_string()), Ok(text.to_owned()));
+            assert_eq!(
+                text.parse::<Input>().map(|input| input.to_string()),
+                Ok(text.to_owned())
+            );
         }
-        assert_eq!("nats://host:4222".parse::<Input>().map(|input| input.to_string()), Ok("nats://host:4222/ibnet.>".to_owned()));
+        assert_eq!(
+            "nats://host:4222"
+                .parse::<Input>()
+                .map(|input| input.to_string()),
+            Ok("nats://host:4222/ibnet.>".to_owned())
+        );
         for text in [
             "",
             "x",

@@ -30,7 +30,10 @@ const PING: Duration = Duration::from_secs(10);
 
 /// Reads until the hub stops.
 pub(crate) fn read(input: &NatsInput, recent: Duration, sender: &Sender) -> Result<(), Stopped> {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return sender.send(What::Failed(error.to_string())),
     };
@@ -55,23 +58,34 @@ pub(crate) fn read(input: &NatsInput, recent: Duration, sender: &Sender) -> Resu
 
 pub(crate) async fn connect(input: &NatsInput, sender: &Sender) -> Result<Client, String> {
     let reports = sender.clone();
-    let options = ConnectOptions::new().name("ibnet-hub").ping_interval(PING).retry_on_initial_connect().event_callback(move |event| {
-        let what = match event {
-            Event::Connected => What::Connected,
-            Event::Disconnected => What::Lost("the server closed the connection".to_owned()),
-            Event::ServerError(error) => What::Failed(error.to_string()),
-            Event::ClientError(error) => What::Failed(error.to_string()),
-            _ => return std::future::ready(()),
-        };
-        // The report is not needed if the hub stops.
-        let _ = reports.send(what);
-        std::future::ready(())
-    });
-    options.connect(input.server.as_str()).await.map_err(|error| error.to_string())
+    let options = ConnectOptions::new()
+        .name("ibnet-hub")
+        .ping_interval(PING)
+        .retry_on_initial_connect()
+        .event_callback(move |event| {
+            let what = match event {
+                Event::Connected => What::Connected,
+                Event::Disconnected => What::Lost("the server closed the connection".to_owned()),
+                Event::ServerError(error) => What::Failed(error.to_string()),
+                Event::ClientError(error) => What::Failed(error.to_string()),
+                _ => return std::future::ready(()),
+            };
+            // The report is not needed if the hub stops.
+            let _ = reports.send(what);
+            std::future::ready(())
+        });
+    options
+        .connect(input.server.as_str())
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// Reads new records. Returns the reason of the end.
-async fn subscribed(client: &Client, input: &NatsInput, sender: &Sender) -> Result<String, Stopped> {
+async fn subscribed(
+    client: &Client,
+    input: &NatsInput,
+    sender: &Sender,
+) -> Result<String, Stopped> {
     let mut messages = match client.subscribe(input.subject.clone()).await {
         Ok(messages) => messages,
         Err(error) => return Ok(error.to_string()),
@@ -90,15 +104,29 @@ async fn subscribed(client: &Client, input: &NatsInput, sender: &Sender) -> Resu
 }
 
 /// Reads the recent records and then new ones. Returns the reason of the end.
-async fn consumed(client: &Client, input: &NatsInput, stream: &str, recent: Duration, sender: &Sender) -> Result<String, Stopped> {
+async fn consumed(
+    client: &Client,
+    input: &NatsInput,
+    stream: &str,
+    recent: Duration,
+    sender: &Sender,
+) -> Result<String, Stopped> {
     let opened = async {
-        let stream = async_nats::jetstream::new(client.clone()).get_stream(stream).await.map_err(|error| error.to_string())?;
+        let stream = async_nats::jetstream::new(client.clone())
+            .get_stream(stream)
+            .await
+            .map_err(|error| error.to_string())?;
         let config = OrderedConfig {
             filter_subject: input.subject.clone(),
-            deliver_policy: DeliverPolicy::ByStartTime { start_time: start(recent).into() },
+            deliver_policy: DeliverPolicy::ByStartTime {
+                start_time: start(recent).into(),
+            },
             ..OrderedConfig::default()
         };
-        let consumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
+        let consumer = stream
+            .create_consumer(config)
+            .await
+            .map_err(|error| error.to_string())?;
         consumer.messages().await.map_err(|error| error.to_string())
     };
     let mut messages = match opened.await {
@@ -133,9 +161,14 @@ async fn consumed(client: &Client, input: &NatsInput, stream: &str, recent: Dura
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "records are read from a time before now")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "records are read from a time before now"
+)]
 fn start(recent: Duration) -> SystemTime {
-    SystemTime::now().checked_sub(recent).unwrap_or(SystemTime::UNIX_EPOCH)
+    SystemTime::now()
+        .checked_sub(recent)
+        .unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// Lines of several messages.
@@ -163,7 +196,9 @@ impl Batch {
 /// Appends a decompressed payload. Returns false if it is damaged or larger than [`LARGEST`].
 fn decompress(payload: &[u8], to: &mut Vec<u8>) -> bool {
     let begin = to.len();
-    let Ok(decoder) = zstd::stream::read::Decoder::with_buffer(payload) else { return false };
+    let Ok(decoder) = zstd::stream::read::Decoder::with_buffer(payload) else {
+        return false;
+    };
     decoder.take(LARGEST + 1).read_to_end(to).is_ok() && (to.len() - begin) as u64 <= LARGEST
 }
 
@@ -177,7 +212,10 @@ mod tests {
         batch.add(b"{\"a\":1}");
         batch.add(b"{\"b\":2}\n{\"c\":3}\n");
         batch.add(&zstd::bulk::compress(b"{\"d\":4}\n{\"e\":5}\n", 1).unwrap());
-        assert_eq!(batch.0, b"{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n{\"d\":4}\n{\"e\":5}\n");
+        assert_eq!(
+            batch.0,
+            b"{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n{\"d\":4}\n{\"e\":5}\n"
+        );
     }
 
     #[test]
@@ -186,7 +224,11 @@ mod tests {
         for payload in [&whole[..], &whole[..whole.len() / 2], &ZSTD[..]] {
             let mut batch = Batch::default();
             batch.add(payload);
-            assert!(batch.0.len() <= payload.len() + 1 && batch.0.starts_with(&ZSTD), "{} octets", batch.0.len());
+            assert!(
+                batch.0.len() <= payload.len() + 1 && batch.0.starts_with(&ZSTD),
+                "{} octets",
+                batch.0.len()
+            );
         }
     }
 }

@@ -18,9 +18,18 @@ pub(crate) struct FileId {
 impl FileId {
     pub(crate) fn of(file: &fs::Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
-        let born = file.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let born_ns = born.and_then(|born| u64::try_from(born.as_nanos()).ok()).unwrap_or(0);
-        Self { device: file.dev(), inode: file.ino(), born_ns }
+        let born = file
+            .created()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let born_ns = born
+            .and_then(|born| u64::try_from(born.as_nanos()).ok())
+            .unwrap_or(0);
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+            born_ns,
+        }
     }
 }
 
@@ -45,11 +54,20 @@ impl Positions {
         let line = |line: &str| {
             let mut numbers = line.split(' ').map(|number| number.parse::<u64>().ok());
             let mut next = || numbers.next().flatten();
-            let id = FileId { device: next()?, inode: next()?, born_ns: next()? };
+            let id = FileId {
+                device: next()?,
+                inode: next()?,
+                born_ns: next()?,
+            };
             Some((id, next()?))
         };
         // A damaged line need not be UTF-8.
-        Ok(Self(String::from_utf8_lossy(&octets).lines().filter_map(line).collect()))
+        Ok(Self(
+            String::from_utf8_lossy(&octets)
+                .lines()
+                .filter_map(line)
+                .collect(),
+        ))
     }
 
     /// Replaces the file in one step, and makes it durable.
@@ -57,7 +75,9 @@ impl Positions {
     /// # Errors
     /// Returns the error of the operating system.
     pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
-        let line = |(id, octets): (&FileId, &u64)| format!("{} {} {} {octets}\n", id.device, id.inode, id.born_ns);
+        let line = |(id, octets): (&FileId, &u64)| {
+            format!("{} {} {} {octets}\n", id.device, id.inode, id.born_ns)
+        };
         let text: String = self.0.iter().map(line).collect();
         let new = path.with_extension("new");
         let mut file = File::create(&new)?;
@@ -79,15 +99,28 @@ mod tests {
         let id = FileId::of(&folder.path().metadata().expect("a folder"));
         let positions = Positions([(id, 7), (FileId { inode: 1, ..id }, Positions::WHOLE)].into());
         positions.save(&path).expect("written");
-        let damaged = [b"\xff 7\n".to_vec(), fs::read(&path).expect("read"), b"torn 7".to_vec()].concat();
+        let damaged = [
+            b"\xff 7\n".to_vec(),
+            fs::read(&path).expect("read"),
+            b"torn 7".to_vec(),
+        ]
+        .concat();
         fs::write(&path, damaged).expect("written");
         assert_eq!(Positions::load(&path).expect("read"), positions);
     }
 
     #[test]
     fn positions_of_an_earlier_version_are_read() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/earlier/spool/read.positions");
-        let positions: Vec<u64> = Positions::load(&path).expect("read").0.into_values().collect();
-        assert!(positions.len() == 3 && positions.contains(&Positions::WHOLE), "{positions:?}");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../tests/data/earlier/spool/read.positions");
+        let positions: Vec<u64> = Positions::load(&path)
+            .expect("read")
+            .0
+            .into_values()
+            .collect();
+        assert!(
+            positions.len() == 3 && positions.contains(&Positions::WHOLE),
+            "{positions:?}"
+        );
     }
 }

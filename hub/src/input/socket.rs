@@ -75,9 +75,10 @@ fn read<S: Read>(connect: impl Fn() -> io::Result<S>, sender: &Sender) -> Result
                 let end = read_all(&mut stream, &mut splitter, sender)?;
                 // The end of the last line was lost with the connection.
                 splitter.clear();
-                sender.send(What::Lost(
-                    end.err().map_or_else(|| "the sampler closed the connection".to_owned(), |error| error.to_string()),
-                ))?;
+                sender.send(What::Lost(end.err().map_or_else(
+                    || "the sampler closed the connection".to_owned(),
+                    |error| error.to_string(),
+                )))?;
             }
             Err(error) => sender.send(What::Failed(error.to_string()))?,
         }
@@ -106,14 +107,20 @@ mod tests {
             let (mut stream, _) = listener.accept().expect("a connection");
             stream.write_all(text.as_bytes()).expect("written");
             drop(stream);
-            reports.extend((0..3).map(|_| match receiver.recv().expect("a report").what {
-                What::Lines(lines) => String::from_utf8(lines).expect("text"),
-                What::Connected => "connected".to_owned(),
-                What::Lost(_) => "lost".to_owned(),
-                other => format!("{other:?}"),
-            }));
+            reports.extend(
+                (0..3).map(|_| match receiver.recv().expect("a report").what {
+                    What::Lines(lines) => String::from_utf8(lines).expect("text"),
+                    What::Connected => "connected".to_owned(),
+                    What::Lost(_) => "lost".to_owned(),
+                    other => format!("{other:?}"),
+                }),
+            );
         }
-        assert_eq!(reports, ["connected", "one\n", "lost", "connected", "three\n", "lost"], "a cut line is dropped");
+        assert_eq!(
+            reports,
+            ["connected", "one\n", "lost", "connected", "three\n", "lost"],
+            "a cut line is dropped"
+        );
         drop(receiver);
         drop(listener);
         assert_eq!(reader.join().expect("no panic"), Err(Stopped));

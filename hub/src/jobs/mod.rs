@@ -63,7 +63,13 @@ pub(crate) struct Jobs {
 
 impl Known {
     fn new(run: JobRun) -> Self {
-        Self { run, total: None, traffic_from_ns: 0, traffic_to_ns: 0, bins_from_ns: 0 }
+        Self {
+            run,
+            total: None,
+            traffic_from_ns: 0,
+            traffic_to_ns: 0,
+            bins_from_ns: 0,
+        }
     }
 
     fn key(&self) -> Key {
@@ -106,7 +112,14 @@ impl Known {
 impl Jobs {
     /// Takes a report of the source. A running job that a complete report does not have ended after
     /// the report before.
-    pub(crate) fn update(&mut self, Listing { runs, at: read_ns, is_complete }: Listing) {
+    pub(crate) fn update(
+        &mut self,
+        Listing {
+            runs,
+            at: read_ns,
+            is_complete,
+        }: Listing,
+    ) {
         let before = self.source.read_ns;
         let mut reported = BTreeSet::new();
         for run in runs {
@@ -115,7 +128,10 @@ impl Jobs {
             reported.insert(key.clone());
             match self.table.get_mut(&key) {
                 // The end of a job is not replaced by a report that is older.
-                Some(known) if run.to.is_none() && known.run.to.is_some() && !known.run.to_is_lower_bound => {}
+                Some(known)
+                    if run.to.is_none()
+                        && known.run.to.is_some()
+                        && !known.run.to_is_lower_bound => {}
                 Some(known) => known.run = run,
                 None => drop(self.table.insert(key, Known::new(run))),
             }
@@ -138,8 +154,11 @@ impl Jobs {
         if self.table.len() <= MOST_JOBS && all <= MOST_NODES {
             return;
         }
-        let mut order: Vec<(u64, Key, usize)> =
-            self.table.values().map(|known| (known.run.to.unwrap_or(u64::MAX), known.key(), nodes(known))).collect();
+        let mut order: Vec<(u64, Key, usize)> = self
+            .table
+            .values()
+            .map(|known| (known.run.to.unwrap_or(u64::MAX), known.key(), nodes(known)))
+            .collect();
         order.sort_unstable();
         for (_, key, nodes) in order {
             if self.table.len() <= MOST_JOBS && all <= MOST_NODES {
@@ -152,7 +171,8 @@ impl Jobs {
 
     /// Removes the jobs that ended before a time.
     pub(crate) fn drop_before(&mut self, before: u64) {
-        self.table.retain(|_, known| known.run.to.is_none_or(|end| end >= before));
+        self.table
+            .retain(|_, known| known.run.to.is_none_or(|end| end >= before));
     }
 
     /// Returns all jobs. The job that started last comes first.
@@ -164,17 +184,28 @@ impl Jobs {
 
     /// Returns the last start of a job.
     pub(crate) fn find(&self, id: &str) -> Option<&Known> {
-        self.table.range((id.to_owned(), 0)..=(id.to_owned(), u64::MAX)).next_back().map(|(_, known)| known)
+        self.table
+            .range((id.to_owned(), 0)..=(id.to_owned(), u64::MAX))
+            .next_back()
+            .map(|(_, known)| known)
     }
 
     /// Returns the jobs that ran between `from` and `to`.
     pub(crate) fn within(&self, from: u64, to: u64) -> impl Iterator<Item = &Known> {
-        self.table.values().filter(move |known| known.ran_within(from, to))
+        self.table
+            .values()
+            .filter(move |known| known.ran_within(from, to))
     }
 
     /// Returns the number of jobs that run, and of all jobs.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.table.values().filter(|known| known.run.to.is_none()).count(), self.table.len())
+        (
+            self.table
+                .values()
+                .filter(|known| known.run.to.is_none())
+                .count(),
+            self.table.len(),
+        )
     }
 
     /// Returns the start of the oldest job.
@@ -194,24 +225,54 @@ pub(crate) mod tests {
     /// Creates a run. Times are in seconds.
     pub(crate) fn job(id: &str, nodes: &str, start: u64, end: Option<u64>) -> JobRun {
         const SECOND: u64 = 1_000_000_000;
-        let run = JobRun::new(id, nodes, Some(start * SECOND), end.map(|end| end * SECOND)).expect("a host list");
-        let state = if end.is_some() { "completed" } else { "running" };
-        JobRun { user: Some("user01".to_owned()), state: state.to_owned(), ..run }
+        let run = JobRun::new(id, nodes, Some(start * SECOND), end.map(|end| end * SECOND))
+            .expect("a host list");
+        let state = if end.is_some() {
+            "completed"
+        } else {
+            "running"
+        };
+        JobRun {
+            user: Some("user01".to_owned()),
+            state: state.to_owned(),
+            ..run
+        }
     }
 
     pub(crate) fn listing(runs: Vec<JobRun>, at: u64) -> Listing {
-        Listing { runs, at, is_complete: true }
+        Listing {
+            runs,
+            at,
+            is_complete: true,
+        }
     }
 
     #[test]
     fn job_that_is_no_longer_reported_has_ended() {
         let mut jobs = Jobs::default();
-        jobs.update(listing(vec![job("1", "n1", 10, None), job("2", "n2", 20, None)], 30_000_000_000));
+        jobs.update(listing(
+            vec![job("1", "n1", 10, None), job("2", "n2", 20, None)],
+            30_000_000_000,
+        ));
         jobs.update(listing(vec![job("2", "n2", 20, Some(35))], 40_000_000_000));
-        let ends: Vec<_> = jobs.newest_first().iter().map(|known| (known.run.id.clone(), known.run.to)).collect();
-        assert_eq!(ends, [("2".to_owned(), Some(35_000_000_000)), ("1".to_owned(), Some(30_000_000_000))]);
+        let ends: Vec<_> = jobs
+            .newest_first()
+            .iter()
+            .map(|known| (known.run.id.clone(), known.run.to))
+            .collect();
+        assert_eq!(
+            ends,
+            [
+                ("2".to_owned(), Some(35_000_000_000)),
+                ("1".to_owned(), Some(30_000_000_000))
+            ]
+        );
         jobs.update(listing(Vec::new(), 50_000_000_000));
-        assert_eq!(jobs.find("1").and_then(|known| known.run.to), Some(30_000_000_000), "the last time with it");
+        assert_eq!(
+            jobs.find("1").and_then(|known| known.run.to),
+            Some(30_000_000_000),
+            "the last time with it"
+        );
         assert_eq!(jobs.within(32_000_000_000, 60_000_000_000).count(), 1);
         jobs.drop_before(31_000_000_000);
         assert!(jobs.find("1").is_none() && jobs.find("2").is_some());
@@ -223,19 +284,40 @@ pub(crate) mod tests {
         jobs.update(listing(vec![job("7", "n1", 10, None)], 20_000_000_000));
         jobs.update(listing(vec![job("7", "n2", 30, None)], 40_000_000_000));
         assert_eq!(jobs.newest_first().len(), 2);
-        assert_eq!(jobs.find("7").map(|known| known.run.nodes.as_str()), Some("n2"));
+        assert_eq!(
+            jobs.find("7").map(|known| known.run.nodes.as_str()),
+            Some("n2")
+        );
     }
 
     #[test]
     fn table_drops_the_jobs_that_ended_first() {
         let mut jobs = Jobs::default();
-        let all = (0..MOST_JOBS as u64 + 5).map(|number| job(&number.to_string(), "n1", 1, Some(2 + number))).collect();
+        let all = (0..MOST_JOBS as u64 + 5)
+            .map(|number| job(&number.to_string(), "n1", 1, Some(2 + number)))
+            .collect();
         jobs.update(listing(all, 1));
-        assert_eq!((jobs.newest_first().len(), jobs.find("4").is_none(), jobs.find("5").is_some()), (MOST_JOBS, true, true));
+        assert_eq!(
+            (
+                jobs.newest_first().len(),
+                jobs.find("4").is_none(),
+                jobs.find("5").is_some()
+            ),
+            (MOST_JOBS, true, true)
+        );
         jobs.update(listing(vec![job("a", "n[1-90000]", 9, None)], 2));
-        let large: Vec<_> = (0..7).map(|number| job(&format!("b{number}"), "n[1-90000]", 9, Some(10 + number))).collect();
+        let large: Vec<_> = (0..7)
+            .map(|number| job(&format!("b{number}"), "n[1-90000]", 9, Some(10 + number)))
+            .collect();
         jobs.update(listing(large, 3));
-        let nodes: usize = jobs.newest_first().iter().map(|known| known.run.hosts.iter().count()).sum();
-        assert!(nodes <= MOST_NODES && jobs.find("b6").is_some() && jobs.find("b0").is_none(), "{nodes}");
+        let nodes: usize = jobs
+            .newest_first()
+            .iter()
+            .map(|known| known.run.hosts.iter().count())
+            .sum();
+        assert!(
+            nodes <= MOST_NODES && jobs.find("b6").is_some() && jobs.find("b0").is_none(),
+            "{nodes}"
+        );
     }
 }

@@ -33,11 +33,20 @@ pub(crate) fn run(hub: &Hub) {
     loop {
         let slice = {
             let state = hub.read();
-            let Some(read_ns) = state.jobs.source.read_ns else { return };
-            let Some(first) = state.store.first_ts() else { return };
+            let Some(read_ns) = state.jobs.source.read_ns else {
+                return;
+            };
+            let Some(first) = state.store.first_ts() else {
+                return;
+            };
             let to = read_ns.min(state.newest_ns()).saturating_sub(LATE_NS) / BIN_NS * BIN_NS;
             // Without a record there is nothing to add before the first one.
-            let from = state.jobs.source.settled_ns.unwrap_or(0).max(first / BIN_NS * BIN_NS);
+            let from = state
+                .jobs
+                .source
+                .settled_ns
+                .unwrap_or(0)
+                .max(first / BIN_NS * BIN_NS);
             (from, to.min(from.saturating_add(SLICE_NS)))
         };
         if slice.0 >= slice.1 {
@@ -45,11 +54,19 @@ pub(crate) fn run(hub: &Hub) {
         }
         let found = traffic(hub, slice);
         let mut state = hub.write();
-        for (found, total) in found.iter().flat_map(|found| found.jobs.iter().map(move |total| (found, total))) {
+        for (found, total) in found
+            .iter()
+            .flat_map(|found| found.jobs.iter().map(move |total| (found, total)))
+        {
             if let Some(known) = state.jobs.of_total(total) {
                 // The first record in memory can be within a bin.
                 let from = slice.0.max(found.recorded_ns.0);
-                known.add(in_own_time(total, found), (from, slice.1), found.start_ns, BIN_NS);
+                known.add(
+                    in_own_time(total, found),
+                    (from, slice.1),
+                    found.start_ns,
+                    BIN_NS,
+                );
             }
         }
         state.jobs.source.settled_ns = Some(slice.1);
@@ -60,8 +77,15 @@ pub(crate) fn run(hub: &Hub) {
 fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
     let (list, keys) = {
         let state = hub.read();
-        let jobs: Vec<JobRun> = state.jobs.within(from, to).map(|known| known.run.clone()).collect();
-        let hosts: BTreeSet<String> = jobs.iter().flat_map(|job| job.hosts.iter().map(str::to_lowercase)).collect();
+        let jobs: Vec<JobRun> = state
+            .jobs
+            .within(from, to)
+            .map(|known| known.run.clone())
+            .collect();
+        let hosts: BTreeSet<String> = jobs
+            .iter()
+            .flat_map(|job| job.hosts.iter().map(str::to_lowercase))
+            .collect();
         (JobList::new(&jobs), keys_of(&state.topology, &hosts))
     };
     let mut fold = AllJobs::new(list, Some(BIN_NS));
@@ -69,7 +93,15 @@ fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
     for keys in keys.chunks(PORTS_AT_ONCE) {
         let chunks: Vec<_> = {
             let state = hub.read();
-            keys.iter().filter_map(|key| state.store.chunks(*key, from.saturating_sub(REACH_NS), to.saturating_add(REACH_NS))).collect()
+            keys.iter()
+                .filter_map(|key| {
+                    state.store.chunks(
+                        *key,
+                        from.saturating_sub(REACH_NS),
+                        to.saturating_add(REACH_NS),
+                    )
+                })
+                .collect()
         };
         for chunks in &chunks {
             fold_port(chunks.records(&wanted), Some(from), Some(to), &mut fold);
@@ -83,11 +115,14 @@ fn traffic(hub: &Hub, (from, to): (u64, u64)) -> Option<JobsTraffic> {
 /// rates of jobs add up.
 fn in_own_time(total: &JobTotal, traffic: &JobsTraffic) -> JobTotal {
     let mut total = total.clone();
-    let (from, to) = (total.start_ns.unwrap_or(0), total.end_ns.unwrap_or(u64::MAX));
+    let (from, to) = (
+        total.start_ns.unwrap_or(0),
+        total.end_ns.unwrap_or(u64::MAX),
+    );
     for (bin, rate) in (0..).zip(&mut total.injected_gbps) {
         let start = traffic.start_ns + bin * traffic.bin_ns;
-        let recorded =
-            Interval::new(traffic.recorded_ns.0, traffic.recorded_ns.1).and_then(|time| time.within(start, start + traffic.bin_ns));
+        let recorded = Interval::new(traffic.recorded_ns.0, traffic.recorded_ns.1)
+            .and_then(|time| time.within(start, start + traffic.bin_ns));
         let own = recorded.and_then(|recorded| recorded.within(from, to));
         if let (Some(rate), Some(recorded), Some(own)) = (rate, recorded, own) {
             *rate *= recorded.length_ns() as f64 / own.length_ns() as f64;
@@ -99,6 +134,13 @@ fn in_own_time(total: &JobTotal, traffic: &JobsTraffic) -> JobTotal {
 /// Returns the ports of hosts, and the switch ports at the other ends of their links.
 pub(crate) fn keys_of(topology: &Topology, hosts: &BTreeSet<String>) -> Vec<PortKey> {
     let is_own = |node: &str| hosts.contains(&host_of(node).to_lowercase());
-    let of_port = |port: &&crate::live::topology::TopologyPort| is_own(&port.node) || port.peer_node.as_deref().is_some_and(is_own);
-    topology.ports.iter().filter(of_port).map(|port| (port.guid, port.port)).collect()
+    let of_port = |port: &&crate::live::topology::TopologyPort| {
+        is_own(&port.node) || port.peer_node.as_deref().is_some_and(is_own)
+    };
+    topology
+        .ports
+        .iter()
+        .filter(of_port)
+        .map(|port| (port.guid, port.port))
+        .collect()
 }

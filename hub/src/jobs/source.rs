@@ -69,18 +69,30 @@ impl Source {
                 let now = now_ns();
                 // Jobs that ended since the last report, also after a failure.
                 let from = known.unwrap_or(now).saturating_sub(BEFORE_NS);
-                Ask::new(*manager).jobs(from, None, now).map(Some).map_err(|error| error.to_string())
+                Ask::new(*manager)
+                    .jobs(from, None, now)
+                    .map(Some)
+                    .map_err(|error| error.to_string())
             }
             Self::Simulated(jobs) => {
                 let now = now_ns();
-                Ok(Some(Listing { runs: jobs(now), at: now, is_complete: true }))
+                Ok(Some(Listing {
+                    runs: jobs(now),
+                    at: now,
+                    is_complete: true,
+                }))
             }
         }
     }
 }
 
 /// Starts the thread that reads the source. `hides_users` removes the names of users.
-pub(crate) fn start(hub: Arc<Hub>, source: Source, hides_users: bool, threads: &Threads) -> io::Result<()> {
+pub(crate) fn start(
+    hub: Arc<Hub>,
+    source: Source,
+    hides_users: bool,
+    threads: &Threads,
+) -> io::Result<()> {
     hub.write().jobs.source.source = Some(source.describe());
     threads.start("jobs", move || {
         loop {
@@ -101,7 +113,11 @@ fn look(hub: &Hub, source: &Source, hides_users: bool) {
         Ok(report) => {
             if state.jobs.source.error.take().is_some() {
                 tracing::info!(source = name, "the jobs are readable again");
-                state.events.add(EventRow::of_hub(now_ns(), "jobs_back", format!("jobs of {name} are readable")));
+                state.events.add(EventRow::of_hub(
+                    now_ns(),
+                    "jobs_back",
+                    format!("jobs of {name} are readable"),
+                ));
             }
             if let Some(mut listing) = report {
                 if hides_users {
@@ -114,7 +130,11 @@ fn look(hub: &Hub, source: &Source, hides_users: bool) {
             // The first failure of a row of failures is reported.
             if state.jobs.source.error.replace(reason.clone()).is_none() {
                 tracing::warn!(source = name, error = ?reason, "cannot read the jobs, trying again");
-                state.events.add(EventRow::of_hub(now_ns(), "jobs_lost", format!("jobs of {name}: {reason}")));
+                state.events.add(EventRow::of_hub(
+                    now_ns(),
+                    "jobs_lost",
+                    format!("jobs of {name}: {reason}"),
+                ));
             }
         }
     }
@@ -124,18 +144,32 @@ fn look(hub: &Hub, source: &Source, hides_users: bool) {
 fn read_file(path: &Path, known: Option<u64>) -> Result<Option<Listing>, String> {
     let failed = |error: io::Error| error.to_string();
     let mut file = File::open(path).map_err(failed)?;
-    let changed = file.metadata().and_then(|file| file.modified()).map_err(failed)?;
+    let changed = file
+        .metadata()
+        .and_then(|file| file.modified())
+        .map_err(failed)?;
     let changed = nanos(changed);
     if known == Some(changed) {
         return Ok(None);
     }
     let mut text = Vec::new();
-    file.by_ref().take(LARGEST + 1).read_to_end(&mut text).map_err(failed)?;
+    file.by_ref()
+        .take(LARGEST + 1)
+        .read_to_end(&mut text)
+        .map_err(failed)?;
     let name = path.display().to_string();
     match source::all(&bounded(text)?, &name, &Zone::local()) {
-        Ok(runs) => Ok(Some(Listing { runs, at: changed, is_complete: true })),
+        Ok(runs) => Ok(Some(Listing {
+            runs,
+            at: changed,
+            is_complete: true,
+        })),
         // No job runs, and the file has no past ones.
-        Err(SourceError::NoJobs { .. }) => Ok(Some(Listing { runs: Vec::new(), at: changed, is_complete: true })),
+        Err(SourceError::NoJobs { .. }) => Ok(Some(Listing {
+            runs: Vec::new(),
+            at: changed,
+            is_complete: true,
+        })),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -148,10 +182,14 @@ fn bounded(text: Vec<u8>) -> Result<String, String> {
 }
 
 fn nanos(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a report of the source describes the present")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a report of the source describes the present"
+)]
 fn now_ns() -> u64 {
     nanos(SystemTime::now())
 }
@@ -169,29 +207,67 @@ mod tests {
         let path = folder.path().join("jobs");
         let source = Source::File(path.clone());
         let hub = hub(&[]);
-        let events =
-            |hub: &Hub| hub.read().events.select(&crate::events::Filter::all()).iter().map(|row| row.event.clone()).collect::<Vec<_>>();
+        let events = |hub: &Hub| {
+            hub.read()
+                .events
+                .select(&crate::events::Filter::all())
+                .iter()
+                .map(|row| row.event.clone())
+                .collect::<Vec<_>>()
+        };
         look(&hub, &source, false);
         look(&hub, &source, false);
-        assert_eq!((events(&hub), hub.read().jobs.source.error.is_some()), (vec!["jobs_lost".to_owned()], true), "the file is missing");
-        std::fs::write(&path, "job,user,nodes,start,end,state\n7,user01,n[1-2],1700000100,,running\n").expect("written");
+        assert_eq!(
+            (events(&hub), hub.read().jobs.source.error.is_some()),
+            (vec!["jobs_lost".to_owned()], true),
+            "the file is missing"
+        );
+        std::fs::write(
+            &path,
+            "job,user,nodes,start,end,state\n7,user01,n[1-2],1700000100,,running\n",
+        )
+        .expect("written");
         look(&hub, &source, true);
-        assert_eq!((events(&hub).len(), hub.read().jobs.source.error.clone()), (2, None));
-        assert_eq!(hub.read().jobs.find("7").map(|known| (known.run.user.clone(), known.run.to)), Some((None, None)), "the user is hidden");
+        assert_eq!(
+            (events(&hub).len(), hub.read().jobs.source.error.clone()),
+            (2, None)
+        );
+        assert_eq!(
+            hub.read()
+                .jobs
+                .find("7")
+                .map(|known| (known.run.user.clone(), known.run.to)),
+            Some((None, None)),
+            "the user is hidden"
+        );
         let read_ns = hub.read().jobs.source.read_ns;
         assert_eq!(source.read(read_ns), Ok(None), "the file has not changed");
         std::fs::write(&path, "job,user,nodes,start,end,state\n").expect("written");
         let later = UNIX_EPOCH + Duration::from_nanos(now_ns()) + Duration::from_secs(60);
-        File::options().write(true).open(&path).and_then(|file| file.set_modified(later)).expect("a later time");
+        File::options()
+            .write(true)
+            .open(&path)
+            .and_then(|file| file.set_modified(later))
+            .expect("a later time");
         look(&hub, &source, false);
-        assert_eq!(hub.read().jobs.find("7").and_then(|known| known.run.to), read_ns, "the last time with the job");
+        assert_eq!(
+            hub.read().jobs.find("7").and_then(|known| known.run.to),
+            read_ns,
+            "the last time with the job"
+        );
         std::fs::write(&path, "nonsense").expect("written");
         look(&hub, &source, false);
-        assert!(hub.read().jobs.find("7").is_some(), "a failure changes no job");
+        assert!(
+            hub.read().jobs.find("7").is_some(),
+            "a failure changes no job"
+        );
     }
 
     #[test]
     fn sources_have_names() {
-        assert_eq!([Manager::Slurm, Manager::Pbs].map(|manager| Source::Manager(manager).describe()), ["Slurm", "PBS"]);
+        assert_eq!(
+            [Manager::Slurm, Manager::Pbs].map(|manager| Source::Manager(manager).describe()),
+            ["Slurm", "PBS"]
+        );
     }
 }

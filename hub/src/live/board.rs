@@ -91,12 +91,18 @@ impl Board {
         let id = self.id(port.key());
         let readings = &mut self.ports[id][usize::from(port.is_secondary())];
         let most = most_slots(Duration::from_nanos(at.interval_ns));
-        if readings.last().is_some_and(|last| last.slot.saturating_sub(at.slot) > most) {
+        if readings
+            .last()
+            .is_some_and(|last| last.slot.saturating_sub(at.slot) > most)
+        {
             // The clock was set back.
             readings.clear();
         }
         let place = readings.partition_point(|reading| reading.slot < at.slot);
-        let before = place.checked_sub(1).map(|place| readings[place]).unwrap_or_default();
+        let before = place
+            .checked_sub(1)
+            .map(|place| readings[place])
+            .unwrap_or_default();
         let state = match port.says() {
             _ if port.answered() => State::Answered,
             Says::Down => State::Down,
@@ -112,7 +118,8 @@ impl Board {
             valid_until: [0; COUNT],
             without: before.without,
         };
-        let slots = |dt_ns: Option<u64>| (dt_ns.unwrap_or(0) + at.interval_ns / 2) / at.interval_ns.max(1);
+        let slots =
+            |dt_ns: Option<u64>| (dt_ns.unwrap_or(0) + at.interval_ns / 2) / at.interval_ns.max(1);
         let values = [
             (port.xmit_utilization, port.dt_ns),
             (port.rcv_utilization, port.dt_ns),
@@ -126,20 +133,30 @@ impl Board {
                     new[metric] = quantized(value);
                     reading.values[metric] = new[metric];
                     // After a gap, `dt_ns` is long. This does not mean that the next reading is far.
-                    reading.valid_until[metric] = at.slot + slots(dt_ns).clamp(at.every, at.every.max(MOST_HELD)) - 1;
+                    reading.valid_until[metric] =
+                        at.slot + slots(dt_ns).clamp(at.every, at.every.max(MOST_HELD)) - 1;
                 }
                 None if state == State::Answered && before.valid_until[metric] >= at.slot => {
-                    (reading.values[metric], reading.valid_until[metric]) = (before.values[metric], before.valid_until[metric]);
+                    (reading.values[metric], reading.valid_until[metric]) =
+                        (before.values[metric], before.valid_until[metric]);
                 }
-                None if reading.without[metric] == LACKS_COUNTER => reading.values[metric] = NO_COUNTER,
+                None if reading.without[metric] == LACKS_COUNTER => {
+                    reading.values[metric] = NO_COUNTER
+                }
                 None => {}
             }
         }
-        match readings.get_mut(place).filter(|other| other.slot == at.slot) {
+        match readings
+            .get_mut(place)
+            .filter(|other| other.slot == at.slot)
+        {
             Some(other) => *other = reading,
             None => readings.insert(place, reading),
         }
-        let is_past = |readings: &[Reading]| readings.get(1).is_some_and(|next| next.slot <= shown) || readings.len() as u64 > most + 1;
+        let is_past = |readings: &[Reading]| {
+            readings.get(1).is_some_and(|next| next.slot <= shown)
+                || readings.len() as u64 > most + 1
+        };
         while is_past(readings) {
             readings.remove(0);
         }
@@ -163,22 +180,39 @@ impl Board {
     /// Removes the ports that are not in the list.
     pub(crate) fn retain(&mut self, keys: &[PortKey]) {
         if keys.len() < self.ports.len() {
-            let mut take = |key| Some((key, std::mem::take(&mut self.ports[*self.ids.get(&key)? as usize])));
+            let mut take = |key| {
+                Some((
+                    key,
+                    std::mem::take(&mut self.ports[*self.ids.get(&key)? as usize]),
+                ))
+            };
             let kept: Vec<_> = keys.iter().filter_map(|key| take(*key)).collect();
-            self.ids = kept.iter().zip(0..).map(|((key, _), id)| (*key, id)).collect();
+            self.ids = kept
+                .iter()
+                .zip(0..)
+                .map(|((key, _), id)| (*key, id))
+                .collect();
             self.ports = kept.into_iter().map(|(_, readings)| readings).collect();
         }
     }
 
     /// Returns whether the device of a port does not have the counter of a metric.
     pub(crate) fn lacks_counter(&self, key: PortKey, metric: usize) -> bool {
-        let readings = self.ids.get(&key).into_iter().flat_map(|id| &self.ports[*id as usize]);
-        readings.filter_map(|readings| readings.last()).any(|last| last.without[metric] == LACKS_COUNTER)
+        let readings = self
+            .ids
+            .get(&key)
+            .into_iter()
+            .flat_map(|id| &self.ports[*id as usize]);
+        readings
+            .filter_map(|readings| readings.last())
+            .any(|last| last.without[metric] == LACKS_COUNTER)
     }
 
     /// Returns the values of a port in a slot, and the time of its record.
     pub(crate) fn values(&self, key: PortKey, slot: u64) -> ([u16; COUNT], u64) {
-        let Some(id) = self.ids.get(&key) else { return ([NOT_ASSIGNED; COUNT], 0) };
+        let Some(id) = self.ids.get(&key) else {
+            return ([NOT_ASSIGNED; COUNT], 0);
+        };
         let [primary, secondary] = &self.ports[*id as usize];
         // The secondary reads a port half an interval after the primary, so its newest record may
         // belong to the slot before.
@@ -187,12 +221,29 @@ impl Board {
             last.filter(|reading| reading.until + also >= slot).copied()
         };
         let (primary, secondary) = (valid(primary, 0), valid(secondary, 1));
-        let answered = |reading: &Option<Reading>| reading.filter(|reading| reading.state == State::Answered);
-        match answered(&primary).or_else(|| answered(&secondary)).or(primary).or(secondary) {
+        let answered =
+            |reading: &Option<Reading>| reading.filter(|reading| reading.state == State::Answered);
+        match answered(&primary)
+            .or_else(|| answered(&secondary))
+            .or(primary)
+            .or(secondary)
+        {
             None => ([NO_DATA; COUNT], 0),
-            Some(Reading { state: State::Answered | State::Incomplete, values, ts, .. }) => (values, ts),
-            Some(Reading { state: State::Down, ts, .. }) => ([LINK_DOWN; COUNT], ts),
-            Some(Reading { state: State::NoAnswer, .. }) => ([NO_ANSWER; COUNT], 0),
+            Some(Reading {
+                state: State::Answered | State::Incomplete,
+                values,
+                ts,
+                ..
+            }) => (values, ts),
+            Some(Reading {
+                state: State::Down,
+                ts,
+                ..
+            }) => ([LINK_DOWN; COUNT], ts),
+            Some(Reading {
+                state: State::NoAnswer,
+                ..
+            }) => ([NO_ANSWER; COUNT], 0),
         }
     }
 }
@@ -216,12 +267,24 @@ mod tests {
             slot * SECOND,
             Guid(1)
         );
-        let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else { panic!("a port record: {line}") };
-        board.add(&port, SlotTime { slot, every: 1, interval_ns: SECOND }, slot.saturating_sub(4));
+        let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else {
+            panic!("a port record: {line}")
+        };
+        board.add(
+            &port,
+            SlotTime {
+                slot,
+                every: 1,
+                interval_ns: SECOND,
+            },
+            slot.saturating_sub(4),
+        );
     }
 
     fn ok(xmit: &str, blocked: &str, blocked_dt: &str) -> String {
-        format!(r#""status":"ok","dt_ns":1000000000,"xmit_utilization":{xmit},"rcv_utilization":0.25,"xmit_blocked":{blocked}{blocked_dt}"#)
+        format!(
+            r#""status":"ok","dt_ns":1000000000,"xmit_utilization":{xmit},"rcv_utilization":0.25,"xmit_blocked":{blocked}{blocked_dt}"#
+        )
     }
 
     fn first(board: &Board, slot: u64) -> u16 {
@@ -234,8 +297,19 @@ mod tests {
         assert_eq!(first(&board, 10), NOT_ASSIGNED);
         add(&mut board, "primary", 10, &ok("0.5", "0.1", ""));
         add(&mut board, "primary", 11, &ok("0.75", "0.1", ""));
-        assert_eq!((first(&board, 10), first(&board, 11), first(&board, 12), first(&board, 9)), (32_000, 48_000, NO_DATA, NO_DATA));
-        assert_eq!(board.values(KEY, 10), ([32_000, 16_000, 6_400], 10 * SECOND));
+        assert_eq!(
+            (
+                first(&board, 10),
+                first(&board, 11),
+                first(&board, 12),
+                first(&board, 9)
+            ),
+            (32_000, 48_000, NO_DATA, NO_DATA)
+        );
+        assert_eq!(
+            board.values(KEY, 10),
+            ([32_000, 16_000, 6_400], 10 * SECOND)
+        );
     }
 
     #[test]
@@ -253,9 +327,17 @@ mod tests {
     fn late_record_does_not_hide_the_newest_one() {
         let mut board = Board::default();
         for slot in [10, 12, 11, 13] {
-            add(&mut board, "primary", slot, &ok(&format!("0.{slot}"), "0.1", ""));
+            add(
+                &mut board,
+                "primary",
+                slot,
+                &ok(&format!("0.{slot}"), "0.1", ""),
+            );
         }
-        assert_eq!([10, 11, 12, 13].map(|slot| first(&board, slot)), [6_400, 7_040, 7_680, 8_320]);
+        assert_eq!(
+            [10, 11, 12, 13].map(|slot| first(&board, slot)),
+            [6_400, 7_040, 7_680, 8_320]
+        );
     }
 
     #[test]
@@ -263,19 +345,42 @@ mod tests {
         let mut board = Board::default();
         add(&mut board, "primary", 10, r#""status":"timeout""#);
         add(&mut board, "primary", 11, r#""status":"down""#);
-        assert_eq!((first(&board, 10), first(&board, 11)), (NO_ANSWER, LINK_DOWN));
+        assert_eq!(
+            (first(&board, 10), first(&board, 11)),
+            (NO_ANSWER, LINK_DOWN)
+        );
     }
 
     #[test]
     fn port_that_the_sampler_did_not_query_is_not_silent() {
-        for status in ["skipped", "send_error", "mad_error", "bad_reply", "of a later version"] {
+        for status in [
+            "skipped",
+            "send_error",
+            "mad_error",
+            "bad_reply",
+            "of a later version",
+        ] {
             let mut board = Board::default();
-            add(&mut board, "primary", 10, &format!(r#""status":"{status}""#));
+            add(
+                &mut board,
+                "primary",
+                10,
+                &format!(r#""status":"{status}""#),
+            );
             assert_eq!(first(&board, 10), NO_DATA, "{status}");
             add(&mut board, "secondary", 10, &ok("0.5", "0.1", ""));
-            assert_eq!(first(&board, 10), 32_000, "{status}: the secondary has a value");
+            assert_eq!(
+                first(&board, 10),
+                32_000,
+                "{status}: the secondary has a value"
+            );
             let of_one_group = r#","dt_ns":1000000000,"xmit_utilization":0.25"#;
-            add(&mut board, "primary", 20, &format!(r#""status":"{status}"{of_one_group}"#));
+            add(
+                &mut board,
+                "primary",
+                20,
+                &format!(r#""status":"{status}"{of_one_group}"#),
+            );
             assert_eq!(first(&board, 20), 16_000, "{status}: a group was read");
         }
     }
@@ -287,7 +392,11 @@ mod tests {
         let without = || ok("0.5", "null", "");
         // An incomplete answer, and none, do not count.
         for slot in 1..=80 {
-            let rest = if slot <= 20 { without().replace("ok", if slot <= 10 { "late" } else { "timeout" }) } else { without() };
+            let rest = if slot <= 20 {
+                without().replace("ok", if slot <= 10 { "late" } else { "timeout" })
+            } else {
+                without()
+            };
             add(&mut board, "primary", slot, &rest);
             let expected = match slot {
                 11..=20 => NO_ANSWER,
@@ -298,9 +407,17 @@ mod tests {
         }
         add(&mut board, "primary", 81, r#""status":"timeout""#);
         add(&mut board, "primary", 82, &without());
-        assert_eq!([81, 82, 83].map(|slot| blocked(&board, slot)), [NO_ANSWER, 65_530, NO_DATA]);
+        assert_eq!(
+            [81, 82, 83].map(|slot| blocked(&board, slot)),
+            [NO_ANSWER, 65_530, NO_DATA]
+        );
         // The counter was there once: the value is missing for another reason.
-        add(&mut board, "primary", 83, &(without() + r#","port_xmit_wait_ticks":5"#));
+        add(
+            &mut board,
+            "primary",
+            83,
+            &(without() + r#","port_xmit_wait_ticks":5"#),
+        );
         for slot in 84..=200 {
             add(&mut board, "primary", slot, &without());
             assert_eq!(blocked(&board, slot), NO_DATA, "slot {slot}");
@@ -312,7 +429,11 @@ mod tests {
         let mut board = Board::default();
         add(&mut board, "primary", 10, r#""status":"unreachable""#);
         add(&mut board, "secondary", 9, &ok("0.5", "0.1", ""));
-        assert_eq!(first(&board, 10), 32_000, "the newest record of the secondary");
+        assert_eq!(
+            first(&board, 10),
+            32_000,
+            "the newest record of the secondary"
+        );
         add(&mut board, "primary", 11, &ok("0.25", "0.1", ""));
         add(&mut board, "secondary", 11, &ok("0.5", "0.1", ""));
         assert_eq!(first(&board, 11), 16_000, "the primary wins");
@@ -321,7 +442,12 @@ mod tests {
     #[test]
     fn value_that_is_read_seldom_is_held_until_the_next_reading() {
         let mut board = Board::default();
-        add(&mut board, "primary", 10, &ok("0.5", "0.5", r#","xmit_blocked_dt_ns":5000000000"#));
+        add(
+            &mut board,
+            "primary",
+            10,
+            &ok("0.5", "0.5", r#","xmit_blocked_dt_ns":5000000000"#),
+        );
         for slot in 11..20 {
             add(&mut board, "primary", slot, &ok("0.5", "null", ""));
             let expected = if slot < 15 { 32_000 } else { NO_DATA };

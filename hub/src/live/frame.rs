@@ -67,7 +67,14 @@ pub(crate) fn quantized(share: f64) -> u16 {
 }
 
 /// Writes a header and the arrays. `ports` is the length of each array.
-pub(crate) fn write(generation: u32, slot: u64, ts: u64, ports: usize, flags: u16, arrays: &[&[u16]]) -> Vec<u8> {
+pub(crate) fn write(
+    generation: u32,
+    slot: u64,
+    ts: u64,
+    ports: usize,
+    flags: u16,
+    arrays: &[&[u16]],
+) -> Vec<u8> {
     let mut octets = Vec::with_capacity(32 + 2 * ports * arrays.len());
     octets.extend(MAGIC.to_le_bytes());
     octets.extend(generation.to_le_bytes());
@@ -76,15 +83,28 @@ pub(crate) fn write(generation: u32, slot: u64, ts: u64, ports: usize, flags: u1
     octets.extend((ports as u32).to_le_bytes());
     octets.extend((arrays.len() as u16).to_le_bytes());
     octets.extend(flags.to_le_bytes());
-    arrays.iter().for_each(|array| octets.extend(array.iter().flat_map(|value| value.to_le_bytes())));
+    arrays
+        .iter()
+        .for_each(|array| octets.extend(array.iter().flat_map(|value| value.to_le_bytes())));
     octets
 }
 
 impl Frame {
     /// Returns the binary form with these metrics, as indices in [`METRICS`](super::METRICS).
     pub(crate) fn encode(&self, metrics: &[usize], flags: u16) -> Vec<u8> {
-        let arrays: Vec<&[u16]> = metrics.iter().filter_map(|metric| self.values.get(*metric)).map(Vec::as_slice).collect();
-        write(self.topology.generation, self.slot, self.ts, self.topology.ports.len(), flags, &arrays)
+        let arrays: Vec<&[u16]> = metrics
+            .iter()
+            .filter_map(|metric| self.values.get(*metric))
+            .map(Vec::as_slice)
+            .collect();
+        write(
+            self.topology.generation,
+            self.slot,
+            self.ts,
+            self.topology.ports.len(),
+            flags,
+            &arrays,
+        )
     }
 }
 
@@ -94,7 +114,10 @@ mod tests {
 
     #[test]
     fn shares_become_numbers_up_to_the_full_one() {
-        assert_eq!([0.0, 0.5, 1.0, 1.5, -1.0].map(quantized), [0, 32_000, FULL, FULL, 0]);
+        assert_eq!(
+            [0.0, 0.5, 1.0, 1.5, -1.0].map(quantized),
+            [0, 32_000, FULL, FULL, 0]
+        );
     }
 
     #[test]
@@ -102,6 +125,9 @@ mod tests {
         let octets = write(7, 9, 11, 2, GAP, &[&[1, NO_DATA], &[3, 4]]);
         assert_eq!(octets.len(), 32 + 8);
         assert_eq!(&octets[..8], [b'I', b'B', b'B', b'1', 7, 0, 0, 0]);
-        assert_eq!(&octets[24..], [2, 0, 0, 0, 2, 0, 2, 0, 1, 0, 255, 255, 3, 0, 4, 0]);
+        assert_eq!(
+            &octets[24..],
+            [2, 0, 0, 0, 2, 0, 2, 0, 1, 0, 255, 255, 3, 0, 4, 0]
+        );
     }
 }

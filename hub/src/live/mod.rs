@@ -20,7 +20,11 @@ pub(crate) mod topology;
 pub(crate) const METRICS: [&str; 3] = ["xmit_utilization", "rcv_utilization", "xmit_blocked"];
 
 /// Counters of [`METRICS`].
-const COUNTERS: [&str; COUNT] = ["port_xmit_data_bytes", "port_rcv_data_bytes", "port_xmit_wait_ticks"];
+const COUNTERS: [&str; COUNT] = [
+    "port_xmit_data_bytes",
+    "port_rcv_data_bytes",
+    "port_xmit_wait_ticks",
+];
 
 /// Number of metrics of the frames.
 pub(crate) const COUNT: usize = METRICS.len();
@@ -34,6 +38,12 @@ const MOST_SLOTS: u64 = 64;
 
 /// Returns the number of slots that can be open at the same time.
 pub(crate) fn most_slots(interval: Duration) -> u64 {
-    let slots = LONGEST_LAG.as_nanos().checked_div(interval.as_nanos()).unwrap_or_default();
-    u64::try_from(slots).unwrap_or(MOST_SLOTS).saturating_add(2).min(MOST_SLOTS)
+    let slots = LONGEST_LAG
+        .as_nanos()
+        .checked_div(interval.as_nanos())
+        .unwrap_or_default();
+    u64::try_from(slots)
+        .unwrap_or(MOST_SLOTS)
+        .saturating_add(2)
+        .min(MOST_SLOTS)
 }

@@ -61,7 +61,14 @@ impl Rounds {
             Some(last) if last.slot == slot => last.at = now,
             _ => {
                 let first = *self.first.entry(slot).or_insert(now);
-                self.ended.insert(sampler, Ended { slot, at: now, lag: now.saturating_sub(first) });
+                self.ended.insert(
+                    sampler,
+                    Ended {
+                        slot,
+                        at: now,
+                        lag: now.saturating_sub(first),
+                    },
+                );
             }
         }
     }
@@ -70,7 +77,11 @@ impl Rounds {
     /// which frame is next.
     pub(crate) fn forget(&mut self, sampler: SamplerId) {
         if self.ended.remove(&sampler).is_some() {
-            *self = Self { ended: std::mem::take(&mut self.ended), interval: self.interval, ..Self::default() };
+            *self = Self {
+                ended: std::mem::take(&mut self.ended),
+                interval: self.interval,
+                ..Self::default()
+            };
         }
     }
 
@@ -83,23 +94,43 @@ impl Rounds {
     pub(crate) fn due(&mut self, now: Duration, interval: Duration) -> Option<Due> {
         self.set_interval(interval);
         let (silence, most) = ((interval * 3).max(SHORTEST_SILENCE), most_slots(interval));
-        let active = || self.ended.values().filter(|ended| now.saturating_sub(ended.at) < silence);
+        let active = || {
+            self.ended
+                .values()
+                .filter(|ended| now.saturating_sub(ended.at) < silence)
+        };
         let highest = active().map(|ended| ended.slot).max()?;
         // A sampler that is far behind reads old files, or has another clock.
-        let in_step = || active().filter(|ended| ended.lag <= LONGEST_LAG && highest - ended.slot <= most);
+        let in_step =
+            || active().filter(|ended| ended.lag <= LONGEST_LAG && highest - ended.slot <= most);
         let lowest = in_step().map(|ended| ended.slot).min().unwrap_or(highest);
         let lag = in_step().map(|ended| ended.lag).max().unwrap_or_default();
-        self.first.retain(|slot, _| *slot <= highest && highest - slot <= most);
+        self.first
+            .retain(|slot, _| *slot <= highest && highest - slot <= most);
         // All clocks were set back.
-        self.emitted = self.emitted.filter(|emitted| emitted.saturating_sub(highest) <= most);
+        self.emitted = self
+            .emitted
+            .filter(|emitted| emitted.saturating_sub(highest) <= most);
         if self.is_partial && Some(lowest) == self.emitted {
             self.is_partial = false;
-            return Some(Due { slot: lowest, is_partial: false });
+            return Some(Due {
+                slot: lowest,
+                is_partial: false,
+            });
         }
         let is_new = |slot: u64| self.emitted.is_none_or(|emitted| emitted < slot);
         let longest = lag + (interval / 2).min(LONGEST_WAIT);
-        let late = || self.first.iter().rev().find(|(slot, first)| is_new(**slot) && now.saturating_sub(**first) >= longest);
-        let (slot, is_partial) = if is_new(lowest) { (lowest, false) } else { (*late()?.0, true) };
+        let late = || {
+            self.first
+                .iter()
+                .rev()
+                .find(|(slot, first)| is_new(**slot) && now.saturating_sub(**first) >= longest)
+        };
+        let (slot, is_partial) = if is_new(lowest) {
+            (lowest, false)
+        } else {
+            (*late()?.0, true)
+        };
         (self.emitted, self.is_partial) = (Some(slot), is_partial);
         Some(Due { slot, is_partial })
     }
@@ -107,7 +138,10 @@ impl Rounds {
     /// Slots of another length have other numbers.
     fn set_interval(&mut self, interval: Duration) {
         if interval != self.interval {
-            *self = Self { interval, ..Self::default() };
+            *self = Self {
+                interval,
+                ..Self::default()
+            };
         }
     }
 }
@@ -130,13 +164,23 @@ mod tests {
     fn slot_is_complete_when_all_samplers_have_ended_it() {
         let mut rounds = Rounds::default();
         rounds.end(0, 10, ms(0), SECOND);
-        assert_eq!(due(&mut rounds, ms(1)), Some(10), "only one sampler is known");
+        assert_eq!(
+            due(&mut rounds, ms(1)),
+            Some(10),
+            "only one sampler is known"
+        );
         rounds.end(1, 10, ms(5), SECOND);
         assert_eq!(due(&mut rounds, ms(6)), None, "the frame was emitted");
         rounds.end(0, 11, ms(1000), SECOND);
         assert_eq!(due(&mut rounds, ms(1100)), None);
         rounds.end(1, 11, ms(1200), SECOND);
-        assert_eq!(rounds.due(ms(1200), SECOND), Some(Due { slot: 11, is_partial: false }));
+        assert_eq!(
+            rounds.due(ms(1200), SECOND),
+            Some(Due {
+                slot: 11,
+                is_partial: false
+            })
+        );
         assert_eq!(due(&mut rounds, ms(1900)), None);
     }
 
@@ -149,10 +193,23 @@ mod tests {
         assert_eq!(due(&mut rounds, ms(0)), Some(10));
         rounds.end(0, 11, ms(1000), SECOND);
         assert_eq!(due(&mut rounds, ms(1499)), None);
-        assert_eq!(rounds.due(ms(1500), SECOND), Some(Due { slot: 11, is_partial: true }));
+        assert_eq!(
+            rounds.due(ms(1500), SECOND),
+            Some(Due {
+                slot: 11,
+                is_partial: true
+            })
+        );
         assert_eq!(due(&mut rounds, ms(1550)), None);
         rounds.end(1, 11, ms(1600), SECOND);
-        assert_eq!(rounds.due(ms(1600), SECOND), Some(Due { slot: 11, is_partial: false }), "the whole frame is sent again");
+        assert_eq!(
+            rounds.due(ms(1600), SECOND),
+            Some(Due {
+                slot: 11,
+                is_partial: false
+            }),
+            "the whole frame is sent again"
+        );
         assert_eq!(due(&mut rounds, ms(1700)), None);
     }
 
@@ -165,7 +222,11 @@ mod tests {
         assert_eq!(due(&mut rounds, ms(0)), Some(10));
         for slot in 11..=13 {
             rounds.end(0, slot, ms((slot - 10) * 1000), SECOND);
-            assert_eq!(due(&mut rounds, ms((slot - 10) * 1000 + 1)), (slot == 13).then_some(13), "slot {slot}");
+            assert_eq!(
+                due(&mut rounds, ms((slot - 10) * 1000 + 1)),
+                (slot == 13).then_some(13),
+                "slot {slot}"
+            );
             due(&mut rounds, ms((slot - 10) * 1000 + 600));
         }
     }
@@ -193,9 +254,16 @@ mod tests {
         let (mut rounds, mut frames) = (Rounds::default(), Vec::new());
         for now in (0..30_000).step_by(10).map(ms) {
             for (sampler, lag) in lags.into_iter().enumerate() {
-                let ends = now.checked_sub(lag).filter(|of_sampler| of_sampler.as_nanos().is_multiple_of(interval.as_nanos()));
+                let ends = now
+                    .checked_sub(lag)
+                    .filter(|of_sampler| of_sampler.as_nanos().is_multiple_of(interval.as_nanos()));
                 if let Some(of_sampler) = ends {
-                    rounds.end(sampler, 1000 + (of_sampler.as_nanos() / interval.as_nanos()) as u64, now, interval);
+                    rounds.end(
+                        sampler,
+                        1000 + (of_sampler.as_nanos() / interval.as_nanos()) as u64,
+                        now,
+                        interval,
+                    );
                 }
                 frames.extend(rounds.due(now, interval));
             }
@@ -206,13 +274,30 @@ mod tests {
     #[test]
     fn frames_are_complete_whatever_the_lags_of_right_clocks() {
         for interval in [SECOND, SECOND / 10] {
-            for lags in [[0, 0, 350], [0, 0, 500], [0, 900, 900], [0, 1200, 1200], [0, 0, 1900], [0, 1990, 3980]] {
+            for lags in [
+                [0, 0, 350],
+                [0, 0, 500],
+                [0, 900, 900],
+                [0, 1200, 1200],
+                [0, 0, 1900],
+                [0, 1990, 3980],
+            ] {
                 let frames = frames(lags.map(ms), interval);
                 // The lags are known after the first slots.
-                let settled: Vec<_> = frames.iter().skip_while(|due| due.slot < 1000 + (10_000 / interval.as_millis()) as u64).collect();
+                let settled: Vec<_> = frames
+                    .iter()
+                    .skip_while(|due| due.slot < 1000 + (10_000 / interval.as_millis()) as u64)
+                    .collect();
                 assert!(settled.iter().all(|due| !due.is_partial), "{lags:?}");
-                assert!(settled.is_sorted_by(|one, other| one.slot + 1 == other.slot), "{lags:?}: each slot once");
-                assert!(settled.len() as u128 >= 15_000 / interval.as_millis(), "{lags:?}: {}", settled.len());
+                assert!(
+                    settled.is_sorted_by(|one, other| one.slot + 1 == other.slot),
+                    "{lags:?}: each slot once"
+                );
+                assert!(
+                    settled.len() as u128 >= 15_000 / interval.as_millis(),
+                    "{lags:?}: {}",
+                    settled.len()
+                );
             }
         }
     }
@@ -225,9 +310,17 @@ mod tests {
             if slot < 15 {
                 rounds.end(1, slot, ms(slot * 1000 + 900), SECOND);
             }
-            let found: Vec<_> = (0..10).filter_map(|step| rounds.due(ms(slot * 1000 + 900 + step * 10), SECOND)).collect();
+            let found: Vec<_> = (0..10)
+                .filter_map(|step| rounds.due(ms(slot * 1000 + 900 + step * 10), SECOND))
+                .collect();
             if slot >= 18 {
-                assert_eq!(found, [Due { slot, is_partial: false }]);
+                assert_eq!(
+                    found,
+                    [Due {
+                        slot,
+                        is_partial: false
+                    }]
+                );
             }
         }
     }

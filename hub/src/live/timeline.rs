@@ -62,7 +62,10 @@ impl Bin {
         for (max, value) in self.max.iter_mut().zip(other.max) {
             *max = (*max).max(value);
         }
-        (self.records, self.answered) = (self.records.saturating_add(other.records), self.answered.saturating_add(other.answered));
+        (self.records, self.answered) = (
+            self.records.saturating_add(other.records),
+            self.answered.saturating_add(other.answered),
+        );
     }
 }
 
@@ -71,17 +74,37 @@ impl Timeline {
     pub(crate) fn add(&mut self, sample: Sample) {
         let max = sample.values.map(|value| (value <= FULL).then_some(value));
         let counts = u32::from(!sample.is_secondary);
-        let bin = Bin { from_ns: sample.from_ns, max, records: counts, answered: counts * u32::from(sample.answered) };
+        let bin = Bin {
+            from_ns: sample.from_ns,
+            max,
+            records: counts,
+            answered: counts * u32::from(sample.answered),
+        };
         put(&mut self.slots, &bin);
     }
 
     /// Joins the bins before `recent_ns` to minutes, and drops the minutes before `before_ns`.
     pub(crate) fn trim(&mut self, recent_ns: u64, before_ns: u64) {
-        while let Some(first) = self.slots.front().copied().filter(|bin| bin.from_ns < recent_ns || self.slots.len() > MOST_SLOTS) {
+        while let Some(first) = self
+            .slots
+            .front()
+            .copied()
+            .filter(|bin| bin.from_ns < recent_ns || self.slots.len() > MOST_SLOTS)
+        {
             self.slots.pop_front();
-            put(&mut self.minutes, &Bin { from_ns: first.from_ns / MINUTE_NS * MINUTE_NS, ..first });
+            put(
+                &mut self.minutes,
+                &Bin {
+                    from_ns: first.from_ns / MINUTE_NS * MINUTE_NS,
+                    ..first
+                },
+            );
         }
-        while self.minutes.front().is_some_and(|bin| bin.from_ns < before_ns) {
+        while self
+            .minutes
+            .front()
+            .is_some_and(|bin| bin.from_ns < before_ns)
+        {
             self.minutes.pop_front();
         }
     }
@@ -95,13 +118,20 @@ impl Timeline {
 
     /// Returns the time of the first bin.
     pub(crate) fn first_ns(&self) -> Option<u64> {
-        self.minutes.front().or_else(|| self.slots.front()).map(|bin| bin.from_ns)
+        self.minutes
+            .front()
+            .or_else(|| self.slots.front())
+            .map(|bin| bin.from_ns)
     }
 
     /// Returns columns from `from` to `to`, at most `most`. `interval_ns` is the length of a slot.
     pub(crate) fn columns(&self, from: u64, to: u64, interval_ns: u64, most: u64) -> Columns {
         let interval_ns = interval_ns.max(1);
-        let last = self.slots.back().or_else(|| self.minutes.back()).map_or(0, |bin| bin.from_ns);
+        let last = self
+            .slots
+            .back()
+            .or_else(|| self.minutes.back())
+            .map_or(0, |bin| bin.from_ns);
         let to = to.min(last.saturating_add(interval_ns));
         let from = from.max(self.first_ns().unwrap_or(from)) / interval_ns * interval_ns;
         let length = to.saturating_sub(from);
@@ -109,18 +139,31 @@ impl Timeline {
         let step_ns = slots * interval_ns;
         let count = length.div_ceil(step_ns).min(most) as usize;
         let mut bins = vec![Bin::default(); count];
-        for bin in self.minutes.iter().chain(&self.slots).filter(|bin| bin.from_ns < to) {
+        for bin in self
+            .minutes
+            .iter()
+            .chain(&self.slots)
+            .filter(|bin| bin.from_ns < to)
+        {
             // A minute counts in the column in which it starts.
-            let Some(offset) = bin.from_ns.checked_sub(from) else { continue };
+            let Some(offset) = bin.from_ns.checked_sub(from) else {
+                continue;
+            };
             if let Some(column) = bins.get_mut((offset / step_ns) as usize) {
                 column.add(bin);
             }
         }
         let share = |value: Option<u16>| value.map(|value| f64::from(value) / f64::from(FULL));
-        let answered = |bin: &Bin| (bin.records > 0).then(|| f64::from(bin.answered) / f64::from(bin.records));
+        let answered =
+            |bin: &Bin| (bin.records > 0).then(|| f64::from(bin.answered) / f64::from(bin.records));
         Columns {
-            t: (0..count as u64).map(|column| from + column * step_ns).collect(),
-            utilization_max: bins.iter().map(|bin| share(bin.max[0].max(bin.max[1]))).collect(),
+            t: (0..count as u64)
+                .map(|column| from + column * step_ns)
+                .collect(),
+            utilization_max: bins
+                .iter()
+                .map(|bin| share(bin.max[0].max(bin.max[1])))
+                .collect(),
             blocked_max: bins.iter().map(|bin| share(bin.max[2])).collect(),
             answered: bins.iter().map(answered).collect(),
             step_ns,
@@ -135,7 +178,10 @@ fn put(bins: &mut VecDeque<Bin>, bin: &Bin) {
         Some(last) if last.from_ns < bin.from_ns => bins.len(),
         _ => bins.partition_point(|other| other.from_ns < bin.from_ns),
     };
-    match bins.get_mut(place).filter(|other| other.from_ns == bin.from_ns) {
+    match bins
+        .get_mut(place)
+        .filter(|other| other.from_ns == bin.from_ns)
+    {
         Some(other) => other.add(bin),
         None => bins.insert(place, *bin),
     }
@@ -151,8 +197,17 @@ mod tests {
         let mut timeline = Timeline::default();
         for second in seconds {
             for answered in [true, false] {
-                let values = if answered { [second as u16, 0, 100] } else { [65_535; COUNT] };
-                timeline.add(Sample { from_ns: second * SECOND, values, answered, is_secondary: false });
+                let values = if answered {
+                    [second as u16, 0, 100]
+                } else {
+                    [65_535; COUNT]
+                };
+                timeline.add(Sample {
+                    from_ns: second * SECOND,
+                    values,
+                    answered,
+                    is_secondary: false,
+                });
             }
         }
         timeline
@@ -162,10 +217,19 @@ mod tests {
     fn late_slots_find_their_place_and_gaps_stay_gaps() {
         let timeline = timeline([100, 103, 101].into_iter());
         let columns = timeline.columns(0, 104 * SECOND, SECOND, 900);
-        assert_eq!(columns.t, [100, 101, 102, 103].map(|second| second * SECOND));
+        assert_eq!(
+            columns.t,
+            [100, 101, 102, 103].map(|second| second * SECOND)
+        );
         let share = |value: u16| Some(f64::from(value) / 64_000.0);
-        assert_eq!(columns.utilization_max, [share(100), share(101), None, share(103)]);
-        assert_eq!((columns.blocked_max[0], &columns.answered[..]), (share(100), &[Some(0.5), Some(0.5), None, Some(0.5)][..]));
+        assert_eq!(
+            columns.utilization_max,
+            [share(100), share(101), None, share(103)]
+        );
+        assert_eq!(
+            (columns.blocked_max[0], &columns.answered[..]),
+            (share(100), &[Some(0.5), Some(0.5), None, Some(0.5)][..])
+        );
     }
 
     #[test]
@@ -179,8 +243,18 @@ mod tests {
     fn old_slots_become_minutes_and_disappear() {
         let mut timeline = timeline(0..600);
         timeline.trim(300 * SECOND, 60 * SECOND);
-        assert_eq!((timeline.minutes.len(), timeline.slots.len(), timeline.first_ns()), (4, 300, Some(60 * SECOND)));
+        assert_eq!(
+            (
+                timeline.minutes.len(),
+                timeline.slots.len(),
+                timeline.first_ns()
+            ),
+            (4, 300, Some(60 * SECOND))
+        );
         let columns = timeline.columns(0, 600 * SECOND, SECOND, 9);
-        assert_eq!((columns.t[0], columns.t.len(), columns.utilization_max[0]), (60 * SECOND, 9, Some(119.0 / 64_000.0)));
+        assert_eq!(
+            (columns.t[0], columns.t.len(), columns.utilization_max[0]),
+            (60 * SECOND, 9, Some(119.0 / 64_000.0))
+        );
     }
 }

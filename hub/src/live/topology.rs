@@ -87,8 +87,13 @@ impl Topology {
 
     /// Returns the node description of a device.
     pub(crate) fn node(&self, guid: Guid) -> Option<&str> {
-        let (_, index) = self.index.range((guid, PortNum(0))..=(guid, PortNum(u8::MAX))).next()?;
-        self.ports.get(*index as usize).map(|port| port.node.as_str())
+        let (_, index) = self
+            .index
+            .range((guid, PortNum(0))..=(guid, PortNum(u8::MAX)))
+            .next()?;
+        self.ports
+            .get(*index as usize)
+            .map(|port| port.node.as_str())
     }
 }
 
@@ -104,7 +109,9 @@ struct Known {
 impl Known {
     /// Returns whether a record has the same device, peer and link.
     fn is_of(&self, port: &Port<'_>) -> bool {
-        let Self { port: known, lid, .. } = self;
+        let Self {
+            port: known, lid, ..
+        } = self;
         let peer = known.peer.as_ref();
         *known.node == *port.node
             && *known.link == *port.link
@@ -116,7 +123,11 @@ impl Known {
 
     /// Returns the octets of the texts.
     fn octets(&self) -> usize {
-        octets(&self.port.node, &self.port.link, self.port.peer.as_ref().map(|(_, _, node)| &**node))
+        octets(
+            &self.port.node,
+            &self.port.link,
+            self.port.peer.as_ref().map(|(_, _, node)| &**node),
+        )
     }
 }
 
@@ -151,7 +162,12 @@ impl Collector {
                     gbps: gbps(&link),
                     link: link.into(),
                 };
-                let known = Known { port, lid: Some(device.lid), sampler: None, is_primary: false };
+                let known = Known {
+                    port,
+                    lid: Some(device.lid),
+                    sampler: None,
+                    is_primary: false,
+                };
                 self.insert(known);
             }
         }
@@ -169,14 +185,26 @@ impl Collector {
     /// Returns whether there is memory for the texts of a record.
     pub(crate) fn fits(&self, port: &Port<'_>) -> bool {
         self.octets + octets(&port.node, &port.link, port.peer.as_deref()) <= MOST_OCTETS
-            || self.ids.get(&port.key()).is_some_and(|id| self.ports[*id as usize].is_of(port))
+            || self
+                .ids
+                .get(&port.key())
+                .is_some_and(|id| self.ports[*id as usize].is_of(port))
     }
 
     /// Adds the port of a record.
     pub(crate) fn add(&mut self, port: &Port<'_>, sampler: &Arc<str>) {
         let is_primary = !port.is_secondary();
-        let Some(known) = self.ids.get(&port.key()).map(|id| &mut self.ports[*id as usize]) else {
-            let known = Known { port: PortAndPeer::of(port), lid: Some(port.lid), sampler: Some(Arc::clone(sampler)), is_primary };
+        let Some(known) = self
+            .ids
+            .get(&port.key())
+            .map(|id| &mut self.ports[*id as usize])
+        else {
+            let known = Known {
+                port: PortAndPeer::of(port),
+                lid: Some(port.lid),
+                sampler: Some(Arc::clone(sampler)),
+                is_primary,
+            };
             return self.insert(known);
         };
         if !known.is_of(port) {
@@ -197,10 +225,16 @@ impl Collector {
     pub(crate) fn retain(&mut self, keys: &[PortKey]) {
         let keys: std::collections::BTreeSet<_> = keys.iter().collect();
         let before = self.ports.len();
-        self.ports.retain(|known| known.sampler.is_none() || keys.contains(&known.port.key()));
+        self.ports
+            .retain(|known| known.sampler.is_none() || keys.contains(&known.port.key()));
         if self.ports.len() < before {
             self.is_changed = true;
-            self.ids = self.ports.iter().zip(0..).map(|(known, id)| (known.port.key(), id)).collect();
+            self.ids = self
+                .ports
+                .iter()
+                .zip(0..)
+                .map(|(known, id)| (known.port.key(), id))
+                .collect();
             self.octets = self.ports.iter().map(Known::octets).sum();
         }
     }
@@ -220,10 +254,17 @@ impl Collector {
         all.sort_by_key(|known| known.port.key());
         let mut far: BTreeMap<PortKey, Known> = BTreeMap::new();
         for Known { port, .. } in &all {
-            let Some((guid, number, node)) = &port.peer else { continue };
+            let Some((guid, number, node)) = &port.peer else {
+                continue;
+            };
             if !self.ids.contains_key(&(*guid, *number)) {
-                let kind = all.binary_search_by_key(&(*guid, PortNum(0)), |known| known.port.key()).unwrap_or_else(|place| place);
-                let kind = all.get(kind).filter(|known| known.port.guid == *guid).and_then(|known| known.port.kind);
+                let kind = all
+                    .binary_search_by_key(&(*guid, PortNum(0)), |known| known.port.key())
+                    .unwrap_or_else(|place| place);
+                let kind = all
+                    .get(kind)
+                    .filter(|known| known.port.guid == *guid)
+                    .and_then(|known| known.port.kind);
                 let back = Some((port.guid, port.port, port.node.clone()));
                 let port = PortAndPeer {
                     guid: *guid,
@@ -234,30 +275,53 @@ impl Collector {
                     link: port.link.clone(),
                     gbps: port.gbps,
                 };
-                far.insert((*guid, *number), Known { port, lid: None, sampler: None, is_primary: false });
+                far.insert(
+                    (*guid, *number),
+                    Known {
+                        port,
+                        lid: None,
+                        sampler: None,
+                        is_primary: false,
+                    },
+                );
             }
         }
         all.extend(far.into_values());
         let entries: Vec<&PortAndPeer> = all.iter().map(|known| &known.port).collect();
         let tiers = tiers(&entries);
-        let (mut order, mut group_of) = (Vec::with_capacity(all.len()), vec![String::new(); all.len()]);
+        let (mut order, mut group_of) = (
+            Vec::with_capacity(all.len()),
+            vec![String::new(); all.len()],
+        );
         for group in groups(&entries, RowKind::Port) {
             for member in group.members {
                 order.push(member);
                 group_of[member].clone_from(&group.name.block);
             }
         }
-        let index: BTreeMap<PortKey, u32> = order.iter().zip(0..).map(|(member, index)| (all[*member].port.key(), index)).collect();
+        let index: BTreeMap<PortKey, u32> = order
+            .iter()
+            .zip(0..)
+            .map(|(member, index)| (all[*member].port.key(), index))
+            .collect();
         let mut devices: Vec<Device> = Vec::new();
         let mut device_index: BTreeMap<Guid, u32> = BTreeMap::new();
         let ports = order.into_iter().map(|member| {
-            let Known { port, lid, sampler, .. } = &all[member];
+            let Known {
+                port, lid, sampler, ..
+            } = &all[member];
             let device = *device_index.entry(port.guid).or_insert_with(|| {
                 let tier = match tiers.get(&port.guid) {
                     None => Some(0),
                     Some(tier) => Some(*tier).filter(|tier| *tier < u32::MAX),
                 };
-                devices.push(Device { guid: port.guid, node: port.node.clone(), kind: port.kind, tier, lid: None });
+                devices.push(Device {
+                    guid: port.guid,
+                    node: port.node.clone(),
+                    kind: port.kind,
+                    tier,
+                    lid: None,
+                });
                 devices.len() as u32 - 1
             });
             let of = &mut devices[device as usize];
@@ -268,7 +332,10 @@ impl Collector {
                 node: port.node.clone(),
                 kind: port.kind,
                 device,
-                peer: port.peer.as_ref().and_then(|(guid, number, _)| index.get(&(*guid, *number)).copied()),
+                peer: port
+                    .peer
+                    .as_ref()
+                    .and_then(|(guid, number, _)| index.get(&(*guid, *number)).copied()),
                 peer_guid: port.peer.as_ref().map(|peer| peer.0),
                 peer_port: port.peer.as_ref().map(|peer| peer.1),
                 peer_node: port.peer.as_ref().map(|peer| peer.2.clone()),
@@ -279,7 +346,12 @@ impl Collector {
             }
         });
         let ports = ports.collect();
-        Topology { generation: self.generation, devices, ports, index }
+        Topology {
+            generation: self.generation,
+            devices,
+            ports,
+            index,
+        }
     }
 }
 
@@ -296,7 +368,13 @@ mod tests {
     use super::*;
 
     /// Adds the record of a port. GUIDs below 0x100 are switches.
-    fn add(collector: &mut Collector, sampler: &str, (guid, number): (u64, u8), node: &str, peer: (u64, u8, &str)) {
+    fn add(
+        collector: &mut Collector,
+        sampler: &str,
+        (guid, number): (u64, u8),
+        node: &str,
+        peer: (u64, u8, &str),
+    ) {
         let kind = if guid < 0x100 { "switch" } else { "hca" };
         let line = format!(
             r#"{{"type":"port","ts":1,"sampler":"{sampler}","guid":"{}","port":{number},"lid":{guid},"node":"{node}","kind":"{kind}","peer_guid":"{}","peer_port":{},"peer":"{}","link":"4xEDR","status":"ok"}}"#,
@@ -305,7 +383,9 @@ mod tests {
             peer.1,
             peer.2
         );
-        let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else { panic!("a port record: {line}") };
+        let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else {
+            panic!("a port record: {line}")
+        };
         collector.add(&port, &sampler.into());
     }
 
@@ -322,7 +402,11 @@ mod tests {
         let mut collector = Collector::default();
         fabric(&mut collector);
         let topology = collector.take_change().expect("a change");
-        let order: Vec<_> = topology.ports.iter().map(|port| (port.node.as_str(), port.port.0, port.peer)).collect();
+        let order: Vec<_> = topology
+            .ports
+            .iter()
+            .map(|port| (port.node.as_str(), port.port.0, port.peer))
+            .collect();
         assert_eq!(
             order,
             [
@@ -334,22 +418,49 @@ mod tests {
                 ("core", 1, Some(4)),
             ]
         );
-        assert_eq!(topology.ports[3].sampler, None, "no sampler queries this port");
-        let tiers: Vec<_> = topology.devices.iter().map(|device| (device.node.as_str(), device.tier)).collect();
-        assert_eq!(tiers, [("leaf", Some(1)), ("n1 mlx5_0", Some(0)), ("n2 mlx5_0", Some(0)), ("core", Some(2))]);
-        assert_eq!((topology.find((Guid(9), PortNum(1))), topology.ports[0].gbps), (Some(5), Some(100.0)));
+        assert_eq!(
+            topology.ports[3].sampler, None,
+            "no sampler queries this port"
+        );
+        let tiers: Vec<_> = topology
+            .devices
+            .iter()
+            .map(|device| (device.node.as_str(), device.tier))
+            .collect();
+        assert_eq!(
+            tiers,
+            [
+                ("leaf", Some(1)),
+                ("n1 mlx5_0", Some(0)),
+                ("n2 mlx5_0", Some(0)),
+                ("core", Some(2))
+            ]
+        );
+        assert_eq!(
+            (topology.find((Guid(9), PortNum(1))), topology.ports[0].gbps),
+            (Some(5), Some(100.0))
+        );
     }
 
     #[test]
     fn generation_grows_with_each_change_only() {
         let mut collector = Collector::default();
         fabric(&mut collector);
-        assert_eq!(collector.take_change().map(|topology| topology.generation), Some(1));
+        assert_eq!(
+            collector.take_change().map(|topology| topology.generation),
+            Some(1)
+        );
         fabric(&mut collector);
         assert_eq!(collector.take_change(), None);
         add(&mut collector, "s", (1, 2), "leaf", (0x103, 1, "n3 mlx5_0"));
-        assert_eq!(collector.take_change().map(|topology| topology.generation), Some(2));
+        assert_eq!(
+            collector.take_change().map(|topology| topology.generation),
+            Some(2)
+        );
         collector.retain(&[(Guid(1), PortNum(1)), (Guid(1), PortNum(2))]);
-        assert_eq!(collector.take_change().map(|topology| topology.ports.len()), Some(4));
+        assert_eq!(
+            collector.take_change().map(|topology| topology.ports.len()),
+            Some(4)
+        );
     }
 }

@@ -13,21 +13,33 @@ pub(crate) struct ApiError {
 impl ApiError {
     /// The request is wrong.
     pub(crate) fn wrong(reason: impl Into<String>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, reason: reason.into() }
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            reason: reason.into(),
+        }
     }
 
     /// What the request is about does not exist.
     pub(crate) fn missing(reason: impl Into<String>) -> Self {
-        Self { status: StatusCode::NOT_FOUND, reason: reason.into() }
+        Self {
+            status: StatusCode::NOT_FOUND,
+            reason: reason.into(),
+        }
     }
 
     /// The hub failed.
     pub(crate) fn failed(reason: impl Into<String>) -> Self {
-        Self { status: StatusCode::INTERNAL_SERVER_ERROR, reason: reason.into() }
+        Self {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            reason: reason.into(),
+        }
     }
 }
 
 /// Returns the error for a value.
 pub(crate) fn wrong(name: &str, found: &str, expected: &str) -> ApiError {
-    ApiError::wrong(format!("cannot use the parameter {name}: expected {expected} (found {})", Printable(found)))
+    ApiError::wrong(format!(
+        "cannot use the parameter {name}: expected {expected} (found {})",
+        Printable(found)
+    ))
 }

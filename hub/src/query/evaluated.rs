@@ -58,24 +58,67 @@ impl Evaluations {
 /// record in memory, then those in memory. Without an archive, the range begins with the oldest record in memory.
 fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
     let first = hub.read().store.first_ts().unwrap_or(0);
-    let archive = hub.archive.as_ref().filter(|archive| from.saturating_sub(REACH_NS) < first && archive.exists());
-    let from = if archive.is_some() { from } else { from.max(first).min(to) };
+    let archive = hub
+        .archive
+        .as_ref()
+        .filter(|archive| from.saturating_sub(REACH_NS) < first && archive.exists());
+    let from = if archive.is_some() {
+        from
+    } else {
+        from.max(first).min(to)
+    };
     let (keys, interval_ns, events) = {
         let state = hub.read();
         // The end of a time range is exclusive, as in `ibnet-view`.
-        let filter = Filter { from, to: to.saturating_sub(1), names: Vec::new(), guid: None, port: None, limit: usize::MAX };
-        (state.store.keys(), state.samplers.interval_ns().max(1), state.events.select(&filter))
+        let filter = Filter {
+            from,
+            to: to.saturating_sub(1),
+            names: Vec::new(),
+            guid: None,
+            port: None,
+            limit: usize::MAX,
+        };
+        (
+            state.store.keys(),
+            state.samplers.interval_ns().max(1),
+            state.events.select(&filter),
+        )
     };
     if (to - from) / interval_ns * keys.len() as u64 > MOST_RECORDS {
-        return Err(ApiError::wrong(format!("the time range has more than {MOST_RECORDS} records; give a shorter one")));
+        return Err(ApiError::wrong(format!(
+            "the time range has more than {MOST_RECORDS} records; give a shorter one"
+        )));
     }
-    let wanted = Wanted::Named(ERROR_COUNTERS.iter().chain(&DATA_COUNTERS).map(ToString::to_string).collect());
+    let wanted = Wanted::Named(
+        ERROR_COUNTERS
+            .iter()
+            .chain(&DATA_COUNTERS)
+            .map(ToString::to_string)
+            .collect(),
+    );
     let mut fold = (Ports::with_bins(INTERVALS).and_jobs(), Devices::default());
     if let Some(archive) = archive {
         let archived = archive.event_times((from, to))?;
-        let events = events.into_iter().filter(|event| !archived.contains(&event.ts)).collect();
-        let (ports, devices) = archive.read(fold, (from, to), &Memory { hub, keys, wanted, events, range: (from, to) })?;
-        return Ok(Evaluated { range: (from, to), ports: ports.finish(), devices });
+        let events = events
+            .into_iter()
+            .filter(|event| !archived.contains(&event.ts))
+            .collect();
+        let (ports, devices) = archive.read(
+            fold,
+            (from, to),
+            &Memory {
+                hub,
+                keys,
+                wanted,
+                events,
+                range: (from, to),
+            },
+        )?;
+        return Ok(Evaluated {
+            range: (from, to),
+            ports: ports.finish(),
+            devices,
+        });
     }
     let mut events_of: BTreeMap<PortKey, Vec<usize>> = BTreeMap::new();
     for (place, event) in events.iter().enumerate() {
@@ -84,21 +127,39 @@ fn evaluate(hub: &Hub, (from, to): (u64, u64)) -> Result<Evaluated, ApiError> {
         }
     }
     // Events of devices belong to no port.
-    events::records(&events).filter(|record| events::is_of_device(record)).for_each(|record| fold.add(&record));
+    events::records(&events)
+        .filter(|record| events::is_of_device(record))
+        .for_each(|record| fold.add(&record));
     for keys in keys.chunks(PORTS_AT_ONCE) {
         let chunks: Vec<_> = {
             let state = hub.read();
-            keys.iter().filter_map(|key| state.store.chunks(*key, from.saturating_sub(REACH_NS), to.saturating_add(REACH_NS))).collect()
+            keys.iter()
+                .filter_map(|key| {
+                    state.store.chunks(
+                        *key,
+                        from.saturating_sub(REACH_NS),
+                        to.saturating_add(REACH_NS),
+                    )
+                })
+                .collect()
         };
         for chunks in &chunks {
             let mut records = chunks.records(&wanted);
-            let of_port = events_of.get(&chunks.key).into_iter().flatten().filter_map(|place| events.get(*place..=*place));
+            let of_port = events_of
+                .get(&chunks.key)
+                .into_iter()
+                .flatten()
+                .filter_map(|place| events.get(*place..=*place));
             records.extend(of_port.flat_map(events::records));
             fold_port(records, Some(from), Some(to), &mut fold);
         }
     }
     let (ports, devices) = fold;
-    Ok(Evaluated { range: (from, to), ports: ports.finish(), devices })
+    Ok(Evaluated {
+        range: (from, to),
+        ports: ports.finish(),
+        devices,
+    })
 }
 
 impl Evaluated {
@@ -106,12 +167,18 @@ impl Evaluated {
     pub(crate) fn links(&self, order: LinkOrder, top: usize) -> Vec<LinkRow> {
         let links = links::find(&self.ports);
         let sorted = links::sorted(&links, order);
-        sorted.iter().take(if top == 0 { usize::MAX } else { top }).map(|link| link.row(Stat::Mean)).collect()
+        sorted
+            .iter()
+            .take(if top == 0 { usize::MAX } else { top })
+            .map(|link| link.row(Stat::Mean))
+            .collect()
     }
 
     /// Returns the congestion trees.
     pub(crate) fn trees(&self, limits: Limits, top: usize) -> Vec<TreeRow> {
-        let rows = Trees::find(&self.ports, &self.devices, limits).rows().into_iter();
+        let rows = Trees::find(&self.ports, &self.devices, limits)
+            .rows()
+            .into_iter();
         rows.take(if top == 0 { usize::MAX } else { top }).collect()
     }
 

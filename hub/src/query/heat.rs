@@ -56,7 +56,12 @@ pub(crate) struct HeatMetric {
 }
 
 const fn metric(name: &'static str, unit: &'static str, scale: f64, live: bool) -> HeatMetric {
-    HeatMetric { name, unit, scale, live }
+    HeatMetric {
+        name,
+        unit,
+        scale,
+        live,
+    }
 }
 
 /// The metrics of the heat map.
@@ -128,16 +133,33 @@ struct Row {
 pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
     let (topology, interval_ns) = {
         let state = hub.read();
-        (Arc::clone(&state.topology), state.samplers.interval_ns().max(1))
+        (
+            Arc::clone(&state.topology),
+            state.samplers.interval_ns().max(1),
+        )
     };
-    let usual = (request.to - request.from).div_ceil(USUAL_COLUMNS).div_ceil(interval_ns).max(1) * interval_ns;
-    let step = request.step.map_or(usual, |step| step.div_ceil(interval_ns).max(1).saturating_mul(interval_ns));
+    let usual = (request.to - request.from)
+        .div_ceil(USUAL_COLUMNS)
+        .div_ceil(interval_ns)
+        .max(1)
+        * interval_ns;
+    let step = request.step.map_or(usual, |step| {
+        step.div_ceil(interval_ns)
+            .max(1)
+            .saturating_mul(interval_ns)
+    });
     let from = request.from / step * step;
     let columns = (request.to.saturating_sub(from)).div_ceil(step).max(1);
     if columns > MOST_COLUMNS || columns * topology.ports.len() as u64 > MOST_VALUES {
-        return Err(ApiError::wrong(format!("the matrix has too many columns (found {columns}); give a longer step or a shorter range")));
+        return Err(ApiError::wrong(format!(
+            "the matrix has too many columns (found {columns}); give a longer step or a shorter range"
+        )));
     }
-    let metric: Metric = request.metric.name.parse().map_err(|error: ibnet::types::ParseError| ApiError::failed(error.to_string()))?;
+    let metric: Metric = request
+        .metric
+        .name
+        .parse()
+        .map_err(|error: ibnet::types::ParseError| ApiError::failed(error.to_string()))?;
     let wanted = Wanted::Named(metric.counters().to_vec());
     let empty = Row {
         metric,
@@ -150,37 +172,74 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
         readings: Readings::default(),
         end_ns: 0,
     };
-    let live = live::METRICS.iter().position(|name| *name == request.metric.name);
-    let old = minutes::METRICS.iter().position(|name| *name == request.metric.name);
+    let live = live::METRICS
+        .iter()
+        .position(|name| *name == request.metric.name);
+    let old = minutes::METRICS
+        .iter()
+        .position(|name| *name == request.metric.name);
     let rows = topology.ports.len();
     let mut values = vec![NO_DATA; rows * columns as usize];
     let mut bounds: Vec<u32> = Vec::new();
-    let keys = topology.ports.iter().map(|port| (port.guid, port.port)).collect();
-    let memory = Memory { hub, keys, wanted: wanted.clone(), events: Vec::new(), range: (from, request.to) };
+    let keys = topology
+        .ports
+        .iter()
+        .map(|port| (port.guid, port.port))
+        .collect();
+    let memory = Memory {
+        hub,
+        keys,
+        wanted: wanted.clone(),
+        events: Vec::new(),
+        range: (from, request.to),
+    };
     let mut archived = archived(&empty, rows as u64 * columns, &memory)?;
     for (batch, ports) in topology.ports.chunks(PORTS_AT_ONCE).enumerate() {
         let taken: Vec<_> = {
             let state = hub.read();
             let take = |key| {
-                let chunks = state.store.chunks(key, from.saturating_sub(REACH_NS), request.to.saturating_add(REACH_NS));
+                let chunks = state.store.chunks(
+                    key,
+                    from.saturating_sub(REACH_NS),
+                    request.to.saturating_add(REACH_NS),
+                );
                 let first = state.store.first_ts_of(key).unwrap_or(u64::MAX);
-                let minutes =
-                    if old.is_some() && from < first { state.store.minutes(key, from, first.min(request.to)) } else { Vec::new() };
+                let minutes = if old.is_some() && from < first {
+                    state.store.minutes(key, from, first.min(request.to))
+                } else {
+                    Vec::new()
+                };
                 let lacks_counter = live.is_some_and(|metric| state.lacks_counter(key, metric));
                 (chunks, minutes, first, lacks_counter)
             };
-            ports.iter().map(|port| take((port.guid, port.port))).collect()
+            ports
+                .iter()
+                .map(|port| take((port.guid, port.port)))
+                .collect()
         };
-        for (place, (port, (chunks, minutes, first, lacks_counter))) in ports.iter().zip(taken).enumerate() {
-            let found = archived.as_mut().map(|rows| rows.remove(&(port.guid, port.port)).unwrap_or_else(|| empty.clone()));
+        for (place, (port, (chunks, minutes, first, lacks_counter))) in
+            ports.iter().zip(taken).enumerate()
+        {
+            let found = archived.as_mut().map(|rows| {
+                rows.remove(&(port.guid, port.port))
+                    .unwrap_or_else(|| empty.clone())
+            });
             let is_whole = found.is_some();
             let mut row = found.unwrap_or_else(|| empty.clone());
             let archived_to = row.end_ns;
-            let none = if chunks.is_none() { NOT_ASSIGNED } else { NO_DATA };
+            let none = if chunks.is_none() {
+                NOT_ASSIGNED
+            } else {
+                NO_DATA
+            };
             for minute in &minutes {
-                let time = Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS).filter(|time| time.to() <= first);
+                let time =
+                    Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS)
+                        .filter(|time| time.to() <= first);
                 let time = time.filter(|time| time.from() >= archived_to);
-                if let (Some(time), Some((mean, max))) = (time, old.and_then(|old| minute.values[old])) {
+                if let (Some(time), Some((mean, max))) =
+                    (time, old.and_then(|old| minute.values[old]))
+                {
                     row.add_value(time, mean, max);
                 }
             }
@@ -189,7 +248,11 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
             }
             let index = batch * PORTS_AT_ONCE + place;
             for (column, cell) in row.cells.iter_mut().enumerate() {
-                let none = if lacks_counter && cell.has_answer { NO_COUNTER } else { none };
+                let none = if lacks_counter && cell.has_answer {
+                    NO_COUNTER
+                } else {
+                    none
+                };
                 let (number, is_bound) = cell.number(request.join, request.metric.scale, none);
                 values[column * rows + index] = number;
                 bounds.extend(is_bound.then_some((column * rows + index) as u32));
@@ -224,18 +287,42 @@ struct Rows {
 
 /// Returns the rows of all ports. `None` without an archive, if the memory has the whole range, and if
 /// the matrix is too large.
-fn archived(empty: &Row, values: u64, memory: &Memory<'_>) -> Result<Option<FxHashMap<PortKey, Row>>, ApiError> {
-    let Memory { hub, keys, range, .. } = memory;
+fn archived(
+    empty: &Row,
+    values: u64,
+    memory: &Memory<'_>,
+) -> Result<Option<FxHashMap<PortKey, Row>>, ApiError> {
+    let Memory {
+        hub, keys, range, ..
+    } = memory;
     let (oldest, first) = {
         let store = &hub.read().store;
-        let first = keys.iter().filter_map(|key| Some((*key, store.first_ts_of(*key)?)));
-        (store.first_ts().unwrap_or(u64::MAX), Arc::new(first.collect()))
+        let first = keys
+            .iter()
+            .filter_map(|key| Some((*key, store.first_ts_of(*key)?)));
+        (
+            store.first_ts().unwrap_or(u64::MAX),
+            Arc::new(first.collect()),
+        )
     };
     // The records at the edges of the range are used as they are.
-    let range = (range.0.saturating_sub(REACH_NS), range.1.saturating_add(REACH_NS));
-    let archive = hub.archive.as_ref().filter(|archive| range.0 < oldest && values <= MOST_ARCHIVED && archive.exists());
-    let Some(archive) = archive else { return Ok(None) };
-    let rows = Rows { empty: empty.clone(), fields: reader::fields([&empty.metric]), rows: FxHashMap::default(), first };
+    let range = (
+        range.0.saturating_sub(REACH_NS),
+        range.1.saturating_add(REACH_NS),
+    );
+    let archive = hub
+        .archive
+        .as_ref()
+        .filter(|archive| range.0 < oldest && values <= MOST_ARCHIVED && archive.exists());
+    let Some(archive) = archive else {
+        return Ok(None);
+    };
+    let rows = Rows {
+        empty: empty.clone(),
+        fields: reader::fields([&empty.metric]),
+        rows: FxHashMap::default(),
+        first,
+    };
     Ok(Some(archive.read(rows, range, memory)?.rows))
 }
 
@@ -254,9 +341,16 @@ impl Fold for Rows {
 
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
-        let row = self.rows.entry(port.key()).or_insert_with(|| self.empty.clone());
+        let row = self
+            .rows
+            .entry(port.key())
+            .or_insert_with(|| self.empty.clone());
         row.add(record);
-        if self.first.get(&port.key()).is_none_or(|first| port.ts < *first) {
+        if self
+            .first
+            .get(&port.key())
+            .is_none_or(|first| port.ts < *first)
+        {
             row.end_ns = row.end_ns.max(port.ts);
         }
     }
@@ -269,11 +363,19 @@ impl Fold for Rows {
 impl Row {
     /// Adds a value to the columns that its time overlaps.
     fn add_value(&mut self, time: Interval, mean: f64, max: f64) {
-        let end = self.from.saturating_add(self.step.saturating_mul(self.cells.len() as u64));
-        let Some(time) = time.within(self.from, end) else { return };
-        let Some(time) = Interval::new(time.from() - self.from, time.to() - self.from) else { return };
+        let end = self
+            .from
+            .saturating_add(self.step.saturating_mul(self.cells.len() as u64));
+        let Some(time) = time.within(self.from, end) else {
+            return;
+        };
+        let Some(time) = Interval::new(time.from() - self.from, time.to() - self.from) else {
+            return;
+        };
         for (column, part) in time.split(self.step) {
-            let Some(cell) = self.cells.get_mut(column as usize) else { continue };
+            let Some(cell) = self.cells.get_mut(column as usize) else {
+                continue;
+            };
             cell.sum += mean * part.length_ns() as f64;
             cell.time_ns += part.length_ns();
             cell.max = Some(cell.max.map_or(max, |known| known.max(max)));
@@ -285,9 +387,16 @@ impl Row {
 
     /// Adds the rate of further counters to columns that have a value already.
     fn add_more(&mut self, time: Interval, rate: f64) {
-        let Some(time) = Interval::new(time.from().saturating_sub(self.from), time.to().saturating_sub(self.from)) else { return };
+        let Some(time) = Interval::new(
+            time.from().saturating_sub(self.from),
+            time.to().saturating_sub(self.from),
+        ) else {
+            return;
+        };
         for (column, part) in time.split(self.step) {
-            let Some(cell) = self.cells.get_mut(column as usize) else { break };
+            let Some(cell) = self.cells.get_mut(column as usize) else {
+                break;
+            };
             cell.sum += rate * part.length_ns() as f64;
             cell.max = cell.max.map(|max| max + rate);
         }
@@ -297,7 +406,11 @@ impl Row {
     fn slot_start(&self, port: &Port<'_>) -> u64 {
         let by_slot = port.slot.saturating_mul(self.interval_ns);
         // A sampler with another interval has other slot numbers.
-        if by_slot.abs_diff(port.ts) < 2 * self.interval_ns { by_slot } else { port.ts / self.interval_ns * self.interval_ns }
+        if by_slot.abs_diff(port.ts) < 2 * self.interval_ns {
+            by_slot
+        } else {
+            port.ts / self.interval_ns * self.interval_ns
+        }
     }
 
     /// Returns the whole intervals that stand for a time before a reading at `ts`. The last one ends at
@@ -305,19 +418,32 @@ impl Row {
     fn described(&self, start: u64, ts: u64, time: Interval) -> Option<Interval> {
         let whole = |ns: u64| (ns + self.interval_ns / 2) / self.interval_ns * self.interval_ns;
         let end = start.saturating_sub(whole(ts.saturating_sub(time.to())));
-        Interval::new(end.saturating_sub(whole(time.length_ns()).max(self.interval_ns)), end)
+        Interval::new(
+            end.saturating_sub(whole(time.length_ns()).max(self.interval_ns)),
+            end,
+        )
     }
 
     /// Changes the cells of the columns that a time overlaps.
     fn mark(&mut self, time: Interval, of: fn(&mut Cell)) {
-        let end = self.from.saturating_add(self.step.saturating_mul(self.cells.len() as u64));
-        let Some(time) = time.within(self.from, end) else { return };
-        let columns = (time.from() - self.from) / self.step..(time.to() - self.from).div_ceil(self.step);
-        self.cells[columns.start as usize..columns.end as usize].iter_mut().for_each(of);
+        let end = self
+            .from
+            .saturating_add(self.step.saturating_mul(self.cells.len() as u64));
+        let Some(time) = time.within(self.from, end) else {
+            return;
+        };
+        let columns =
+            (time.from() - self.from) / self.step..(time.to() - self.from).div_ceil(self.step);
+        self.cells[columns.start as usize..columns.end as usize]
+            .iter_mut()
+            .for_each(of);
     }
 
     fn cell_at(&mut self, start: u64) -> Option<&mut Cell> {
-        let column = start.checked_sub(self.interval_ns)?.checked_sub(self.from)? / self.step;
+        let column = start
+            .checked_sub(self.interval_ns)?
+            .checked_sub(self.from)?
+            / self.step;
         self.cells.get_mut(column as usize)
     }
 }
@@ -335,23 +461,56 @@ impl Fold for Row {
         let Record::Port(port) = record else { return };
         self.slots.add(port);
         let start = self.slot_start(port);
-        let Added { rates, partial, increased } = if self.uses_counters() {
+        let Added {
+            rates,
+            partial,
+            increased,
+        } = if self.uses_counters() {
             self.readings.add(port, &self.metric, &self.slots)
         } else {
             let round_trip = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
             let time = round_trip.and_then(|round_trip| self.metric.time(port, round_trip));
-            let rate = time.zip(self.metric.value(port)).map(|(time, per_second)| Rate { time, per_second, is_addition: false });
-            Added { rates: rate.into_iter().collect(), ..Added::default() }
+            let rate = time
+                .zip(self.metric.value(port))
+                .map(|(time, per_second)| Rate {
+                    time,
+                    per_second,
+                    is_addition: false,
+                });
+            Added {
+                rates: rate.into_iter().collect(),
+                ..Added::default()
+            }
         };
-        for Rate { time, per_second, is_addition } in &rates {
-            let Some(time) = self.described(start, port.ts, *time) else { continue };
-            if *is_addition { self.add_more(time, *per_second) } else { self.add_value(time, *per_second, *per_second) }
+        for Rate {
+            time,
+            per_second,
+            is_addition,
+        } in &rates
+        {
+            let Some(time) = self.described(start, port.ts, *time) else {
+                continue;
+            };
+            if *is_addition {
+                self.add_more(time, *per_second)
+            } else {
+                self.add_value(time, *per_second, *per_second)
+            }
         }
-        for time in partial.into_iter().filter_map(|time| self.described(start, port.ts, time)).collect::<Vec<_>>() {
+        for time in partial
+            .into_iter()
+            .filter_map(|time| self.described(start, port.ts, time))
+            .collect::<Vec<_>>()
+        {
             self.mark(time, |cell| cell.is_partial = true);
         }
-        let increased = increased.into_iter().filter(|_| self.metric.counts_errors());
-        for time in increased.filter_map(|time| self.described(start, port.ts, time)).collect::<Vec<_>>() {
+        let increased = increased
+            .into_iter()
+            .filter(|_| self.metric.counts_errors());
+        for time in increased
+            .filter_map(|time| self.described(start, port.ts, time))
+            .collect::<Vec<_>>()
+        {
             self.mark(time, |cell| cell.has_increase = true);
         }
         if rates.is_empty() {
@@ -378,7 +537,10 @@ impl Cell {
         let is_bound = self.is_partial || self.has_increase;
         match value {
             // At least 0 says nothing, and an increase at an unknown time is not drawn as 0.
-            Some(value) if value > 0.0 || !is_bound => (((value / scale).clamp(0.0, 1.0) * f64::from(FULL)).round() as u16, is_bound),
+            Some(value) if value > 0.0 || !is_bound => (
+                ((value / scale).clamp(0.0, 1.0) * f64::from(FULL)).round() as u16,
+                is_bound,
+            ),
             None if self.is_down => (LINK_DOWN, false),
             None if self.is_silent => (NO_ANSWER, false),
             _ if self.has_increase => (INCREASE, false),
@@ -403,18 +565,61 @@ mod tests {
     fn percentile_is_a_value_of_the_list() {
         let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
         assert_eq!(percentile(&mut values), Some(95.0));
-        assert_eq!((percentile(&mut [7.0]), percentile(&mut [])), (Some(7.0), None));
+        assert_eq!(
+            (percentile(&mut [7.0]), percentile(&mut [])),
+            (Some(7.0), None)
+        );
     }
 
     #[test]
     fn cell_without_a_value_has_a_state() {
         let number = |mut cell: Cell| cell.number(Join::Max, 1.0, NO_DATA).0;
-        assert_eq!(number(Cell { max: Some(0.5), is_silent: true, ..Cell::default() }), 32_000);
-        assert_eq!(number(Cell { is_silent: true, ..Cell::default() }), NO_ANSWER);
-        assert_eq!(number(Cell { is_down: true, is_silent: true, ..Cell::default() }), LINK_DOWN);
-        assert_eq!(number(Cell { has_increase: true, is_silent: true, ..Cell::default() }), NO_ANSWER);
-        assert_eq!(number(Cell { has_increase: true, ..Cell::default() }), INCREASE);
-        assert_eq!(number(Cell { max: Some(0.0), is_partial: true, ..Cell::default() }), NO_DATA);
+        assert_eq!(
+            number(Cell {
+                max: Some(0.5),
+                is_silent: true,
+                ..Cell::default()
+            }),
+            32_000
+        );
+        assert_eq!(
+            number(Cell {
+                is_silent: true,
+                ..Cell::default()
+            }),
+            NO_ANSWER
+        );
+        assert_eq!(
+            number(Cell {
+                is_down: true,
+                is_silent: true,
+                ..Cell::default()
+            }),
+            LINK_DOWN
+        );
+        assert_eq!(
+            number(Cell {
+                has_increase: true,
+                is_silent: true,
+                ..Cell::default()
+            }),
+            NO_ANSWER
+        );
+        assert_eq!(
+            number(Cell {
+                has_increase: true,
+                ..Cell::default()
+            }),
+            INCREASE
+        );
+        assert_eq!(
+            number(Cell {
+                max: Some(0.0),
+                is_partial: true,
+                ..Cell::default()
+            }),
+            NO_DATA
+        );
         assert_eq!(number(Cell::default()), NO_DATA);
     }
 }

@@ -83,7 +83,11 @@ impl JobRow {
     fn of(known: &Known, has_nodes: bool) -> Self {
         let (run, total) = (&known.run, known.total.as_ref());
         let blocked = |total: &JobTotal| {
-            let known = total.nodes.iter().map(|node| node.ports as f64 * node.blocked_covered_seconds).sum::<f64>();
+            let known = total
+                .nodes
+                .iter()
+                .map(|node| node.ports as f64 * node.blocked_covered_seconds)
+                .sum::<f64>();
             (known > 0.0).then(|| total.blocked_seconds / known)
         };
         Self {
@@ -119,19 +123,42 @@ impl JobRow {
 pub(crate) fn list(hub: &Hub, filter: &Filter) -> Vec<JobRow> {
     let text = filter.text.to_lowercase();
     let has_text = |run: &JobRun| {
-        let fields = [Some(&run.id), run.name.as_ref(), run.user.as_ref(), Some(&run.nodes)];
-        let is_host = || run.hosts.iter().any(|host| host.eq_ignore_ascii_case(&text));
-        text.is_empty() || fields.into_iter().flatten().any(|field| field.to_lowercase().contains(&text)) || is_host()
+        let fields = [
+            Some(&run.id),
+            run.name.as_ref(),
+            run.user.as_ref(),
+            Some(&run.nodes),
+        ];
+        let is_host = || {
+            run.hosts
+                .iter()
+                .any(|host| host.eq_ignore_ascii_case(&text))
+        };
+        text.is_empty()
+            || fields
+                .into_iter()
+                .flatten()
+                .any(|field| field.to_lowercase().contains(&text))
+            || is_host()
     };
     let is_wanted = |known: &&Known| {
         known.ran_within(filter.from, filter.to)
             && filter.id.as_ref().is_none_or(|id| known.run.id == *id)
-            && filter.is_running.is_none_or(|is_running| known.run.to.is_none() == is_running)
+            && filter
+                .is_running
+                .is_none_or(|is_running| known.run.to.is_none() == is_running)
             && has_text(&known.run)
     };
     let state = hub.read();
-    let found = state.jobs.newest_first().into_iter().filter(is_wanted).take(filter.limit);
-    found.map(|known| JobRow::of(known, filter.id.is_some())).collect()
+    let found = state
+        .jobs
+        .newest_first()
+        .into_iter()
+        .filter(is_wanted)
+        .take(filter.limit);
+    found
+        .map(|known| JobRow::of(known, filter.id.is_some()))
+        .collect()
 }
 
 /// One job with its links and its neighbours.
@@ -207,7 +234,12 @@ struct JobTree {
 }
 
 /// Returns one job. `range` is the time range of its links, or `None` for its last minute.
-pub(crate) fn one(hub: &Hub, evaluations: &Evaluations, id: &str, range: Option<(u64, u64)>) -> Result<JobAnswer, ApiError> {
+pub(crate) fn one(
+    hub: &Hub,
+    evaluations: &Evaluations,
+    id: &str,
+    range: Option<(u64, u64)>,
+) -> Result<JobAnswer, ApiError> {
     let (known, range, others) = {
         let state = hub.read();
         let known = state.jobs.find(id).ok_or_else(|| missing(id))?.clone();
@@ -217,16 +249,32 @@ pub(crate) fn one(hub: &Hub, evaluations: &Evaluations, id: &str, range: Option<
         let ports = state.store.keys().len().max(1) as u64;
         let most_ns = (MOST_RECORDS / ports).saturating_mul(interval_ns);
         let (from, to) = range.unwrap_or_else(|| (end.saturating_sub(USUAL_NS.min(most_ns)), end));
-        let from = from.max(known.start_ns() / interval_ns * interval_ns).max(state.store.first_ts().unwrap_or(0));
+        let from = from
+            .max(known.start_ns() / interval_ns * interval_ns)
+            .max(state.store.first_ts().unwrap_or(0));
         let range = (from.min(to), to);
-        let is_other = |other: &&Known| other.run.id != known.run.id || other.run.from != known.run.from;
-        let others: Vec<JobRun> = state.jobs.within(range.0, range.1).filter(is_other).map(|other| other.run.clone()).collect();
+        let is_other =
+            |other: &&Known| other.run.id != known.run.id || other.run.from != known.run.from;
+        let others: Vec<JobRun> = state
+            .jobs
+            .within(range.0, range.1)
+            .filter(is_other)
+            .map(|other| other.run.clone())
+            .collect();
         (known, range, others)
     };
     let mut answer = JobAnswer {
         row: JobRow::of(&known, true),
-        injected_gbps: known.total.as_ref().map(|total| total.injected_gbps.clone()).unwrap_or_default(),
-        injected_covered: known.total.as_ref().map(|total| total.injected_covered.clone()).unwrap_or_default(),
+        injected_gbps: known
+            .total
+            .as_ref()
+            .map(|total| total.injected_gbps.clone())
+            .unwrap_or_default(),
+        injected_covered: known
+            .total
+            .as_ref()
+            .map(|total| total.injected_covered.clone())
+            .unwrap_or_default(),
         bins_from_ns: known.total.as_ref().map(|_| known.bins_from_ns),
         bin_ns: BIN_NS,
         links_from_ns: range.0,
@@ -247,7 +295,10 @@ pub(crate) fn one(hub: &Hub, evaluations: &Evaluations, id: &str, range: Option<
 }
 
 fn missing(id: &str) -> ApiError {
-    ApiError::missing(format!("there is no job {}; /api/v1/jobs lists all jobs", ibnet::types::Printable(id)))
+    ApiError::missing(format!(
+        "there is no job {}; /api/v1/jobs lists all jobs",
+        ibnet::types::Printable(id)
+    ))
 }
 
 /// The traffic of a job and of the leaf switches of its nodes.
@@ -262,17 +313,29 @@ impl Traffic {
         let names: BTreeSet<String> = hosts.iter().map(str::to_lowercase).collect();
         let topology = hub.read().topology.clone();
         // The other ends of the links of hosts are leaf switches.
-        let leaves: BTreeSet<Guid> = keys_of(&topology, &names).into_iter().map(|(guid, _)| guid).collect();
-        let is_near =
-            |(key, port): &(&PortKey, &PortSummary)| leaves.contains(&key.0) || port.peer.is_some_and(|peer| leaves.contains(&peer.0));
-        let ports: BTreeMap<_, _> = found.ports().iter().filter(is_near).map(|(key, port)| (*key, port.clone())).collect();
+        let leaves: BTreeSet<Guid> = keys_of(&topology, &names)
+            .into_iter()
+            .map(|(guid, _)| guid)
+            .collect();
+        let is_near = |(key, port): &(&PortKey, &PortSummary)| {
+            leaves.contains(&key.0) || port.peer.is_some_and(|peer| leaves.contains(&peer.0))
+        };
+        let ports: BTreeMap<_, _> = found
+            .ports()
+            .iter()
+            .filter(is_near)
+            .map(|(key, port)| (*key, port.clone()))
+            .collect();
         let job = Job::of(&ports, hosts);
         Self { ports, job }
     }
 
     fn uplinks(&self) -> Vec<UplinkRow> {
-        let names: BTreeMap<String, (&PortKey, &PortSummary)> =
-            self.ports.iter().map(|(key, port)| (PortName::new(&port.node, *key).to_string(), (key, port))).collect();
+        let names: BTreeMap<String, (&PortKey, &PortSummary)> = self
+            .ports
+            .iter()
+            .map(|(key, port)| (PortName::new(&port.node, *key).to_string(), (key, port)))
+            .collect();
         let row = |link: &Uplink| {
             let (key, port) = names.get(&link.port)?;
             Some(UplinkRow {
@@ -286,7 +349,12 @@ impl Traffic {
                 job_down_gbps: link.job_down_gbps,
             })
         };
-        self.job.uplinks.iter().filter_map(row).take(MOST_ROWS).collect()
+        self.job
+            .uplinks
+            .iter()
+            .filter_map(row)
+            .take(MOST_ROWS)
+            .collect()
     }
 
     fn neighbours(&self, others: &[JobRun], range: (u64, u64)) -> Vec<Neighbour> {
@@ -295,20 +363,37 @@ impl Traffic {
         let neighbour = |run: &JobRun| {
             let other = Job::of(&self.ports, &run.hosts);
             // The ports carry traffic of other jobs before the start and after the end.
-            let ran_ns = run.to.unwrap_or(to).min(to).saturating_sub(run.from.unwrap_or(from).max(from));
+            let ran_ns = run
+                .to
+                .unwrap_or(to)
+                .min(to)
+                .saturating_sub(run.from.unwrap_or(from).max(from));
             let part = ran_ns as f64 / (to - from) as f64;
-            let shared: Vec<_> = other.leaves.iter().filter(|leaf| leaves.contains(&leaf.guid)).collect();
+            let shared: Vec<_> = other
+                .leaves
+                .iter()
+                .filter(|leaf| leaves.contains(&leaf.guid))
+                .collect();
             let ports = shared.iter().map(|leaf| leaf.job_ports).sum();
             let is_here = |guid: Guid| shared.iter().any(|leaf| leaf.guid == guid);
             let names = self.ports.iter().flat_map(|(key, port)| {
                 let own = port.peer.filter(|peer| is_here(peer.0)).map(|_| &port.node);
-                own.into_iter().chain(is_here(key.0).then_some(&port.peer_name))
+                own.into_iter()
+                    .chain(is_here(key.0).then_some(&port.peer_name))
             });
-            let nodes: BTreeSet<String> =
-                names.filter(|name| run.hosts.contains_node(name)).map(|name| host_of(name).to_lowercase()).collect();
-            let is_shared = |link: &&Uplink| self.job.uplinks.iter().any(|own| own.port == link.port);
-            let rates =
-                other.uplinks.iter().filter(is_shared).fold((0.0, 0.0), |sum, link| (sum.0 + link.job_up_gbps, sum.1 + link.job_down_gbps));
+            let nodes: BTreeSet<String> = names
+                .filter(|name| run.hosts.contains_node(name))
+                .map(|name| host_of(name).to_lowercase())
+                .collect();
+            let is_shared =
+                |link: &&Uplink| self.job.uplinks.iter().any(|own| own.port == link.port);
+            let rates = other
+                .uplinks
+                .iter()
+                .filter(is_shared)
+                .fold((0.0, 0.0), |sum, link| {
+                    (sum.0 + link.job_up_gbps, sum.1 + link.job_down_gbps)
+                });
             (ports > 0).then(|| Neighbour {
                 job: run.id.clone(),
                 name: run.name.clone(),
@@ -335,7 +420,10 @@ fn trees(found: &Evaluated, hosts: &Hosts) -> Vec<JobTree> {
     let is_own = |key: &PortKey| hosts.contains_node(&trees.name(*key).node);
     let row = |tree: &Tree| {
         let of_hosts = || tree.branches.iter().filter(|(key, _)| trees.is_host(**key));
-        let own: Vec<f64> = of_hosts().filter(|(key, _)| is_own(key)).map(|(_, branch)| branch.blocked_seconds).collect();
+        let own: Vec<f64> = of_hosts()
+            .filter(|(key, _)| is_own(key))
+            .map(|(_, branch)| branch.blocked_seconds)
+            .collect();
         (!own.is_empty()).then(|| JobTree {
             root: trees.name(tree.root),
             to: trees.peer(tree.root),

@@ -54,7 +54,14 @@ pub(crate) struct Managers {
 pub(crate) fn find(hub: &Hub, (from, to): (u64, u64)) -> Managers {
     let state = hub.read();
     let names = EVENTS.iter().map(|name| (*name).to_owned()).collect();
-    let events = state.events(&Filter { from, to, names, guid: None, port: None, limit: usize::MAX });
+    let events = state.events(&Filter {
+        from,
+        to,
+        names,
+        guid: None,
+        port: None,
+        limit: usize::MAX,
+    });
     of(events, &state.topology)
 }
 
@@ -74,7 +81,9 @@ fn of(events: Vec<EventRow>, topology: &Topology) -> Managers {
     for event in events.iter().rev() {
         let (guid, lid) = match &*event.event {
             "local_change" => {
-                let lid = number_after(&event.detail, "subnet manager at LID").and_then(|lid| u16::try_from(lid).ok()).map(Lid);
+                let lid = number_after(&event.detail, "subnet manager at LID")
+                    .and_then(|lid| u16::try_from(lid).ok())
+                    .map(Lid);
                 (lid.and_then(|lid| guids.get(&lid).copied()), lid)
             }
             _ => (event.guid, event.lid),
@@ -82,7 +91,11 @@ fn of(events: Vec<EventRow>, topology: &Topology) -> Managers {
         if guid.is_none() && lid.is_none() {
             continue;
         }
-        let key = if guid.is_some() { (guid, None) } else { (None, lid) };
+        let key = if guid.is_some() {
+            (guid, None)
+        } else {
+            (None, lid)
+        };
         let row = managers.entry(key).or_insert_with(|| ManagerRow {
             guid,
             lid,
@@ -98,7 +111,9 @@ fn of(events: Vec<EventRow>, topology: &Topology) -> Managers {
         });
         let before = row.clone();
         (row.lid, row.sampler) = (lid.or(row.lid), event.sampler.clone());
-        row.is_present = !["does not answer", "no port names"].iter().any(|text| event.detail.contains(text));
+        row.is_present = !["does not answer", "no port names"]
+            .iter()
+            .any(|text| event.detail.contains(text));
         if event.event == "sm" {
             row.state = state_in(&event.detail).or_else(|| row.state.take());
             row.priority = number_after(&event.detail, "priority").or(row.priority);
@@ -119,24 +134,48 @@ fn of(events: Vec<EventRow>, topology: &Topology) -> Managers {
     let mut rows: Vec<ManagerRow> = managers
         .into_iter()
         .map(|(key, row)| {
-            let device = topology.devices.iter().find(|device| row.guid.map_or(device.lid == row.lid, |guid| device.guid == guid));
-            ManagerRow { node: device.map(|device| device.node.clone()), is_master: master == Some(key) && row.is_present, ..row }
+            let device = topology.devices.iter().find(|device| {
+                row.guid
+                    .map_or(device.lid == row.lid, |guid| device.guid == guid)
+            });
+            ManagerRow {
+                node: device.map(|device| device.node.clone()),
+                is_master: master == Some(key) && row.is_present,
+                ..row
+            }
         })
         .collect();
-    rows.sort_by_key(|row| (!row.is_master, !row.is_present, std::cmp::Reverse(row.priority), row.lid));
-    Managers { rows, changes, events }
+    rows.sort_by_key(|row| {
+        (
+            !row.is_master,
+            !row.is_present,
+            std::cmp::Reverse(row.priority),
+            row.lid,
+        )
+    });
+    Managers {
+        rows,
+        changes,
+        events,
+    }
 }
 
 /// Returns the first word of the details if it is a state (IBA specification, SMInfo.SMState).
 fn state_in(detail: &str) -> Option<String> {
     let word = detail.split([',', ' ', ';']).next()?.to_lowercase();
-    ["master", "standby", "discovering", "not_active", "inactive"].contains(&&*word).then_some(word)
+    ["master", "standby", "discovering", "not_active", "inactive"]
+        .contains(&&*word)
+        .then_some(word)
 }
 
 /// Returns the number behind some words.
 fn number_after(detail: &str, words: &str) -> Option<u64> {
     let (_, rest) = detail.split_once(words)?;
-    let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    let digits: String = rest
+        .trim_start()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
     digits.parse().ok()
 }
 
@@ -146,7 +185,12 @@ mod tests {
 
     fn event(ts: u64, name: &str, guid: Option<u64>, lid: Option<u16>, detail: &str) -> EventRow {
         let row = EventRow::of_hub(ts, name, detail.to_owned());
-        EventRow { guid: guid.map(Guid), lid: lid.map(Lid), sampler: "s1".to_owned(), ..row }
+        EventRow {
+            guid: guid.map(Guid),
+            lid: lid.map(Lid),
+            sampler: "s1".to_owned(),
+            ..row
+        }
     }
 
     #[test]
@@ -154,42 +198,114 @@ mod tests {
         let mut events = vec![
             event(1, "sm", Some(7), Some(1), "master, priority 14"),
             event(2, "sm", Some(8), Some(2), "standby, priority 5"),
-            event(10, "sm", Some(7), Some(1), "master, priority 14; it does not answer any more"),
-            event(12, "sm_change", Some(8), Some(2), "the master was 0x7 at LID 1, and is 0x8 at LID 2"),
+            event(
+                10,
+                "sm",
+                Some(7),
+                Some(1),
+                "master, priority 14; it does not answer any more",
+            ),
+            event(
+                12,
+                "sm_change",
+                Some(8),
+                Some(2),
+                "the master was 0x7 at LID 1, and is 0x8 at LID 2",
+            ),
             event(13, "sm", Some(8), Some(2), "master, priority 5"),
         ];
         events.reverse();
         let found = of(events, &Topology::default());
-        let rows: Vec<_> = found.rows.iter().map(|row| (row.guid, row.is_master, row.is_present, row.priority, row.since_ns)).collect();
-        assert_eq!(rows, [(Some(Guid(8)), true, true, Some(5), 12), (Some(Guid(7)), false, false, Some(14), 10)]);
+        let rows: Vec<_> = found
+            .rows
+            .iter()
+            .map(|row| {
+                (
+                    row.guid,
+                    row.is_master,
+                    row.is_present,
+                    row.priority,
+                    row.since_ns,
+                )
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                (Some(Guid(8)), true, true, Some(5), 12),
+                (Some(Guid(7)), false, false, Some(14), 10)
+            ]
+        );
         assert_eq!((found.changes, found.events.len()), (1, 5));
     }
 
     #[test]
     fn one_failover_that_several_samplers_report_is_one_change() {
-        let detail = "this host is at LID 5, the subnet manager at LID 2: every device is asked who it is";
+        let detail =
+            "this host is at LID 5, the subnet manager at LID 2: every device is asked who it is";
         let mut events = vec![
             event(1, "sm", Some(7), Some(1), "master, priority 14"),
             event(2, "sm", Some(8), Some(2), "standby, priority 5"),
             event(10, "local_change", None, None, detail),
-            event(11, "sm", Some(7), Some(1), "master, priority 14; it does not answer any more"),
-            event(12, "sm_change", Some(8), Some(2), "the master was 0x7 at LID 1, and is 0x8 at LID 2"),
+            event(
+                11,
+                "sm",
+                Some(7),
+                Some(1),
+                "master, priority 14; it does not answer any more",
+            ),
+            event(
+                12,
+                "sm_change",
+                Some(8),
+                Some(2),
+                "the master was 0x7 at LID 1, and is 0x8 at LID 2",
+            ),
             event(13, "local_change", None, None, detail),
-            event(14, "sm_change", Some(8), Some(2), "the master was 0x7 at LID 1, and is 0x8 at LID 2"),
+            event(
+                14,
+                "sm_change",
+                Some(8),
+                Some(2),
+                "the master was 0x7 at LID 1, and is 0x8 at LID 2",
+            ),
             event(15, "sm", Some(8), Some(2), "master, priority 5"),
         ];
         events.reverse();
         let found = of(events, &Topology::default());
-        let rows: Vec<_> = found.rows.iter().map(|row| (row.guid, row.is_master, row.is_present, row.since_ns)).collect();
-        assert_eq!(rows, [(Some(Guid(8)), true, true, 10), (Some(Guid(7)), false, false, 11)]);
+        let rows: Vec<_> = found
+            .rows
+            .iter()
+            .map(|row| (row.guid, row.is_master, row.is_present, row.since_ns))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                (Some(Guid(8)), true, true, 10),
+                (Some(Guid(7)), false, false, 11)
+            ]
+        );
         assert_eq!(found.changes, 1);
     }
 
     #[test]
     fn older_samplers_report_the_lid_only() {
-        let detail = "this host is at LID 9, the subnet manager at LID 3: every device is asked who it is";
-        let found =
-            of(vec![event(1, "local_change", None, None, detail), event(2, "local_change", None, None, "unknown")], &Topology::default());
-        assert_eq!(found.rows.iter().map(|row| (row.lid, row.is_master)).collect::<Vec<_>>(), [(Some(Lid(3)), true)]);
+        let detail =
+            "this host is at LID 9, the subnet manager at LID 3: every device is asked who it is";
+        let found = of(
+            vec![
+                event(1, "local_change", None, None, detail),
+                event(2, "local_change", None, None, "unknown"),
+            ],
+            &Topology::default(),
+        );
+        assert_eq!(
+            found
+                .rows
+                .iter()
+                .map(|row| (row.lid, row.is_master))
+                .collect::<Vec<_>>(),
+            [(Some(Lid(3)), true)]
+        );
     }
 }

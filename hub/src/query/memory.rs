@@ -28,9 +28,15 @@ impl Later for Memory<'_> {
     }
 
     fn records(&self, key: PortKey, add: &mut dyn FnMut(Vec<Record<'_>>)) {
-        let (from, to) = (self.range.0.saturating_sub(REACH_NS), self.range.1.saturating_add(REACH_NS));
+        let (from, to) = (
+            self.range.0.saturating_sub(REACH_NS),
+            self.range.1.saturating_add(REACH_NS),
+        );
         let chunks = self.hub.read().store.chunks(key, from, to);
-        add(chunks.as_ref().map(|chunks| chunks.records(&self.wanted)).unwrap_or_default());
+        add(chunks
+            .as_ref()
+            .map(|chunks| chunks.records(&self.wanted))
+            .unwrap_or_default());
     }
 
     fn events(&self) -> Vec<Record<'_>> {

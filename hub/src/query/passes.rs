@@ -29,7 +29,11 @@ impl<T, const KEPT: usize> Default for LastPasses<T, KEPT> {
 impl<T, const KEPT: usize> LastPasses<T, KEPT> {
     /// Returns the result of the pass over a time range. `make` makes it if there is none. A second
     /// request for the same range waits for the first. A request for another range does not wait.
-    pub(crate) fn find(&self, asked: Range, make: impl FnOnce() -> Result<T, ApiError>) -> Result<Arc<T>, ApiError> {
+    pub(crate) fn find(
+        &self,
+        asked: Range,
+        make: impl FnOnce() -> Result<T, ApiError>,
+    ) -> Result<Arc<T>, ApiError> {
         let pass = self.pass(asked);
         let mut result = lock(&pass.result);
         if let Some(known) = &*result {
@@ -45,7 +49,10 @@ impl<T, const KEPT: usize> LastPasses<T, KEPT> {
         if let Some(known) = passes.iter().find(|pass| pass.asked == asked) {
             return Arc::clone(known);
         }
-        let new = Arc::new(Pass { asked, result: Mutex::new(None) });
+        let new = Arc::new(Pass {
+            asked,
+            result: Mutex::new(None),
+        });
         if passes.len() == KEPT {
             passes.pop_front();
         }
@@ -74,13 +81,18 @@ mod tests {
         for to in 3..3 + KEPT as u64 {
             assert_eq!(passes.find((1, to), || Ok(to)).as_deref(), Ok(&to));
         }
-        assert!(passes.find((1, 2), fail).is_err(), "the oldest pass is dropped");
+        assert!(
+            passes.find((1, 2), fail).is_err(),
+            "the oldest pass is dropped"
+        );
     }
 
     #[test]
     fn pass_does_not_wait_for_a_pass_over_another_range() {
         let passes = LastPasses::<u64, 2>::default();
-        let during = passes.find((0, 100), || passes.find((90, 100), || Ok(1)).map(|short| *short + 1));
+        let during = passes.find((0, 100), || {
+            passes.find((90, 100), || Ok(1)).map(|short| *short + 1)
+        });
         assert_eq!(during.as_deref(), Ok(&2));
     }
 }

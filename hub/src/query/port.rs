@@ -76,8 +76,13 @@ struct PortInfo {
 
 impl PortInfo {
     fn of(last: &Port<'_>, events: &[EventRow]) -> Self {
-        let rate = last.link.split_at_checked(last.link.find('x').map_or(0, |place| place + 1)).filter(|(width, _)| !width.is_empty());
-        let change = events.iter().find(|event| ["link_down", "link_up", "link_change"].contains(&event.event.as_str()));
+        let rate = last
+            .link
+            .split_at_checked(last.link.find('x').map_or(0, |place| place + 1))
+            .filter(|(width, _)| !width.is_empty());
+        let change = events
+            .iter()
+            .find(|event| ["link_down", "link_up", "link_change"].contains(&event.event.as_str()));
         Self {
             port_state: match last.says() {
                 Says::Down => Some("down"),
@@ -116,10 +121,18 @@ enum CounterValue {
 
 impl CounterValue {
     fn of(value: &Value) -> Option<Self> {
-        let one = |value: u64| if value > EXACT { Self::Large(value.to_string()) } else { Self::One(value) };
+        let one = |value: u64| {
+            if value > EXACT {
+                Self::Large(value.to_string())
+            } else {
+                Self::One(value)
+            }
+        };
         match value {
             Value::One(value) => Some(one(*value)),
-            Value::Many(values) => Some(Self::Many(values.iter().map(|value| one(*value)).collect())),
+            Value::Many(values) => {
+                Some(Self::Many(values.iter().map(|value| one(*value)).collect()))
+            }
             Value::Real(_) | Value::Other => None,
         }
     }
@@ -129,22 +142,51 @@ impl CounterValue {
 /// newer by more than two intervals.
 pub(crate) fn find(hub: &Hub, key: PortKey) -> Result<PortAnswer, ApiError> {
     let state = hub.read();
-    let missing = || ApiError::missing(format!("there is no port {}/{} in the records; /api/v1/topology lists all ports", key.0, key.1));
+    let missing = || {
+        ApiError::missing(format!(
+            "there is no port {}/{} in the records; /api/v1/topology lists all ports",
+            key.0, key.1
+        ))
+    };
     let chunks = state.store.last_chunk(key).ok_or_else(missing)?;
-    let filter = Filter { from: 0, to: u64::MAX, names: Vec::new(), guid: Some(key.0), port: Some(key.1), limit: EVENTS };
+    let filter = Filter {
+        from: 0,
+        to: u64::MAX,
+        names: Vec::new(),
+        guid: Some(key.0),
+        port: Some(key.1),
+        limit: EVENTS,
+    };
     let events = state.events(&filter);
     let interval_ns = state.samplers.interval_ns();
     let index = state.topology.find(key);
     drop(state);
     let records = chunks.read(&Wanted::All);
-    let newest =
-        |is_secondary| records.iter().filter(move |port: &&Port<'_>| port.is_secondary() == is_secondary).max_by_key(|port| port.ts);
+    let newest = |is_secondary| {
+        records
+            .iter()
+            .filter(move |port: &&Port<'_>| port.is_secondary() == is_secondary)
+            .max_by_key(|port| port.ts)
+    };
     let (primary, secondary) = (newest(false), newest(true));
-    let is_stale = |port: &Port<'_>| secondary.is_some_and(|secondary| secondary.ts > port.ts.saturating_add(2 * interval_ns));
-    let last = primary.filter(|port| !is_stale(port)).or(secondary).or(primary).ok_or_else(missing)?;
-    let of_sampler = records.iter().filter(|port| port.is_secondary() == last.is_secondary());
-    let read = of_sampler.filter(|port| !port.counters.is_empty()).max_by_key(|port| port.ts);
-    Ok(PortAnswer { index, ..answer(last, read, events) })
+    let is_stale = |port: &Port<'_>| {
+        secondary.is_some_and(|secondary| secondary.ts > port.ts.saturating_add(2 * interval_ns))
+    };
+    let last = primary
+        .filter(|port| !is_stale(port))
+        .or(secondary)
+        .or(primary)
+        .ok_or_else(missing)?;
+    let of_sampler = records
+        .iter()
+        .filter(|port| port.is_secondary() == last.is_secondary());
+    let read = of_sampler
+        .filter(|port| !port.counters.is_empty())
+        .max_by_key(|port| port.ts);
+    Ok(PortAnswer {
+        index,
+        ..answer(last, read, events)
+    })
 }
 
 fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> PortAnswer {
@@ -153,7 +195,10 @@ fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> Po
         LinkRate::new(width, speed).data_gbps()
     };
     let peer = last.peer_guid.zip(last.peer_port);
-    let counters = read.iter().flat_map(|port| &port.counters).filter(|(name, _)| !is_slots_field(name));
+    let counters = read
+        .iter()
+        .flat_map(|port| &port.counters)
+        .filter(|(name, _)| !is_slots_field(name));
     PortAnswer {
         guid: last.guid,
         port: last.port,
@@ -177,7 +222,9 @@ fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> Po
         dt_ns: last.dt_ns,
         index: None,
         peer: peer.map(|peer| PortName::new(last.peer.as_deref().unwrap_or_default(), peer)),
-        counters: counters.filter_map(|(name, value)| Some(((*name).to_owned(), CounterValue::of(value)?))).collect(),
+        counters: counters
+            .filter_map(|(name, value)| Some(((*name).to_owned(), CounterValue::of(value)?)))
+            .collect(),
         counters_ts: read.map(|port| port.ts),
         rates: Rates {
             xmit_gbps: last.xmit_gbps,
@@ -187,7 +234,10 @@ fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> Po
             xmit_blocked: last.xmit_blocked,
         },
         port_info: PortInfo::of(last, &events),
-        saturated: read.into_iter().flat_map(|port| port.saturated.iter().map(ToString::to_string)).collect(),
+        saturated: read
+            .into_iter()
+            .flat_map(|port| port.saturated.iter().map(ToString::to_string))
+            .collect(),
         events,
     }
 }

@@ -47,23 +47,40 @@ pub(crate) fn find(topology: &Topology, frame: Option<&Frame>, search: &Search) 
     let frame = frame.filter(|frame| frame.topology.generation == topology.generation);
     let mut rows = Vec::new();
     for (index, port) in topology.ports.iter().enumerate() {
-        let lid = topology.devices.get(port.device as usize).and_then(|device| device.lid);
+        let lid = topology
+            .devices
+            .get(port.device as usize)
+            .and_then(|device| device.lid);
         let has_text = || {
             port.node.to_lowercase().contains(&text)
-                || port.peer_node.as_ref().is_some_and(|node| node.to_lowercase().contains(&text))
+                || port
+                    .peer_node
+                    .as_ref()
+                    .is_some_and(|node| node.to_lowercase().contains(&text))
                 || port.guid.to_string() == text
                 || lid.is_some_and(|lid| lid.0.to_string() == text)
         };
-        let is_node = |node: &String| port.node == *node || port.node.split_whitespace().next() == Some(node.as_str());
-        let is_wanted = search.guid.is_none_or(|guid| port.guid == guid) && search.node.as_ref().is_none_or(is_node);
+        let is_node = |node: &String| {
+            port.node == *node || port.node.split_whitespace().next() == Some(node.as_str())
+        };
+        let is_wanted = search.guid.is_none_or(|guid| port.guid == guid)
+            && search.node.as_ref().is_none_or(is_node);
         if !is_wanted || !(text.is_empty() || has_text()) {
             continue;
         }
         if rows.len() == search.limit {
             break;
         }
-        let code = |metric: usize| frame.and_then(|frame| frame.values[metric].get(index)).copied();
-        let share = |metric| code(metric).filter(|code| *code <= FULL).map(|code| f64::from(code) / f64::from(FULL));
+        let code = |metric: usize| {
+            frame
+                .and_then(|frame| frame.values[metric].get(index))
+                .copied()
+        };
+        let share = |metric| {
+            code(metric)
+                .filter(|code| *code <= FULL)
+                .map(|code| f64::from(code) / f64::from(FULL))
+        };
         rows.push(PortRow {
             index,
             guid: port.guid,

@@ -44,7 +44,9 @@ impl SeriesMetric {
     /// Parses the name of a metric: a rate or share of the records, a counter, or an element of an
     /// array of counters.
     pub(crate) fn parse(name: &str, form: As) -> Result<Self, ApiError> {
-        let metric: Metric = name.parse().map_err(|error: ibnet::types::ParseError| wrong("metric", name, error.expected))?;
+        let metric: Metric = name
+            .parse()
+            .map_err(|error: ibnet::types::ParseError| wrong("metric", name, error.expected))?;
         Ok(Self { metric, form })
     }
 
@@ -111,7 +113,11 @@ struct Sample {
 impl Sample {
     /// Adds a rate that describes `time`, which can be a part of the time of the value.
     fn add(&mut self, time: Interval, per_second: f64) {
-        if let Some((value, part)) = self.value.as_mut().zip(time.within(self.time.from(), self.time.to())) {
+        if let Some((value, part)) = self
+            .value
+            .as_mut()
+            .zip(time.within(self.time.from(), self.time.to()))
+        {
             let share = part.length_ns() as f64 / self.time.length_ns() as f64;
             *value = Number::Real(value.value() + share * per_second);
         }
@@ -129,21 +135,44 @@ pub(crate) fn find(
     let (from, to) = range;
     let (chunks, minutes, first) = {
         let state = hub.read();
-        let chunks = state.store.chunks(key, from.saturating_sub(REACH_NS), to.saturating_add(REACH_NS));
-        let first = chunks.as_ref().and_then(|_| state.store.first_ts_of(key)).unwrap_or(u64::MAX);
-        let minutes = if from < first { state.store.minutes(key, from, to.min(first)) } else { Vec::new() };
+        let chunks = state.store.chunks(
+            key,
+            from.saturating_sub(REACH_NS),
+            to.saturating_add(REACH_NS),
+        );
+        let first = chunks
+            .as_ref()
+            .and_then(|_| state.store.first_ts_of(key))
+            .unwrap_or(u64::MAX);
+        let minutes = if from < first {
+            state.store.minutes(key, from, to.min(first))
+        } else {
+            Vec::new()
+        };
         (chunks, minutes, first)
     };
     let Some(chunks) = chunks else {
-        return Err(ApiError::missing(format!("there is no port {}/{} in the records; /api/v1/topology lists all ports", key.0, key.1)));
+        return Err(ApiError::missing(format!(
+            "there is no port {}/{} in the records; /api/v1/topology lists all ports",
+            key.0, key.1
+        )));
     };
     let empty = Samples {
-        metrics: metrics.iter().map(|metric| (metric.clone(), Readings::default())).collect(),
+        metrics: metrics
+            .iter()
+            .map(|metric| (metric.clone(), Readings::default()))
+            .collect(),
         slots: Slots::default(),
         samples: vec![Vec::new(); metrics.len()],
         range,
     };
-    let wanted = Wanted::Named(metrics.iter().flat_map(SeriesMetric::counters).cloned().collect());
+    let wanted = Wanted::Named(
+        metrics
+            .iter()
+            .flat_map(SeriesMetric::counters)
+            .cloned()
+            .collect(),
+    );
     let samples = match archived(hub, key, &empty, &wanted, first)? {
         Some(samples) => samples,
         None => {
@@ -153,11 +182,19 @@ pub(crate) fn find(
         }
     };
     let joined = |(metric, samples): (&SeriesMetric, Vec<Sample>)| {
-        let index = minutes::METRICS.iter().position(|name| *name == metric.name());
+        let index = minutes::METRICS
+            .iter()
+            .position(|name| *name == metric.name());
         // The archive can end before the records in memory begin.
-        let archived_to = samples.iter().map(|sample| sample.time.to()).take_while(|end| *end < first).last().unwrap_or(0);
+        let archived_to = samples
+            .iter()
+            .map(|sample| sample.time.to())
+            .take_while(|end| *end < first)
+            .last()
+            .unwrap_or(0);
         let old = minutes.iter().filter_map(|minute| {
-            let interval = Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS)?;
+            let interval =
+                Interval::new(minute.number * MINUTE_NS, (minute.number + 1) * MINUTE_NS)?;
             let value = minute.values[index?];
             (interval.to() <= first && interval.from() >= archived_to).then_some((interval, value))
         });
@@ -169,18 +206,44 @@ pub(crate) fn find(
 
 /// Returns the values of the archive and then those in memory, for each metric. `None` without an
 /// archive, and if the memory has the whole range.
-fn archived(hub: &Hub, key: PortKey, empty: &Samples, wanted: &Wanted, first: u64) -> Result<Option<Vec<Vec<Sample>>>, ApiError> {
+fn archived(
+    hub: &Hub,
+    key: PortKey,
+    empty: &Samples,
+    wanted: &Wanted,
+    first: u64,
+) -> Result<Option<Vec<Vec<Sample>>>, ApiError> {
     // The records at the edges of the range are used as they are.
-    let range = (empty.range.0.saturating_sub(REACH_NS), empty.range.1.saturating_add(REACH_NS));
-    let Some(archive) = hub.archive.as_ref().filter(|archive| range.0 < first && archive.exists()) else { return Ok(None) };
+    let range = (
+        empty.range.0.saturating_sub(REACH_NS),
+        empty.range.1.saturating_add(REACH_NS),
+    );
+    let Some(archive) = hub
+        .archive
+        .as_ref()
+        .filter(|archive| range.0 < first && archive.exists())
+    else {
+        return Ok(None);
+    };
     let node = {
         let state = hub.read();
         let index = state.topology.find(key);
-        index.and_then(|index| state.topology.ports.get(index)).map(|port| port.node.clone()).unwrap_or_default()
+        index
+            .and_then(|index| state.topology.ports.get(index))
+            .map(|port| port.node.clone())
+            .unwrap_or_default()
     };
     let fields = reader::fields(empty.metrics.iter().map(|(metric, _)| &metric.metric));
-    let Some(fold) = OfPort::new(key, &node, fields, empty.clone()) else { return Ok(None) };
-    let memory = Memory { hub, keys: vec![key], wanted: wanted.clone(), events: Vec::new(), range };
+    let Some(fold) = OfPort::new(key, &node, fields, empty.clone()) else {
+        return Ok(None);
+    };
+    let memory = Memory {
+        hub,
+        keys: vec![key],
+        wanted: wanted.clone(),
+        events: Vec::new(),
+        range,
+    };
     Ok(Some(archive.read(fold, range, &memory)?.fold.samples))
 }
 
@@ -196,32 +259,61 @@ fn series(
     let Some(step) = step else {
         // A value has the time of its end.
         if old.len() + samples.len() > MOST_VALUES {
-            return Err(ApiError::wrong(format!("the answer has more than {MOST_VALUES} values; give a step or a shorter range")));
+            return Err(ApiError::wrong(format!(
+                "the answer has more than {MOST_VALUES} values; give a step or a shorter range"
+            )));
         }
         let real = |value: &Option<(f64, f64)>| value.map(|(mean, _)| Number::Real(mean));
-        let old = old.iter().map(|(time, value)| (time.to(), (real(value), None)));
-        let all = old.chain(samples.iter().map(|sample| (sample.time.to(), stated(sample.value, sample.state))));
+        let old = old
+            .iter()
+            .map(|(time, value)| (time.to(), (real(value), None)));
+        let all = old.chain(
+            samples
+                .iter()
+                .map(|sample| (sample.time.to(), stated(sample.value, sample.state))),
+        );
         let mut all: Vec<(u64, _)> = all.filter(|(end, _)| (from..=to).contains(end)).collect();
         // The minutes lie between the records of the archive and those in memory.
         all.sort_by_key(|(time, _)| *time);
         let (t, all): (_, Vec<_>) = all.into_iter().unzip();
         let (v, state) = all.into_iter().unzip();
-        return Ok(Series { t, v, max: None, state: some(state) });
+        return Ok(Series {
+            t,
+            v,
+            max: None,
+            state: some(state),
+        });
     };
     let count = (to - from).div_ceil(step.max(1)) as usize;
     if count > MOST_VALUES {
-        return Err(ApiError::wrong(format!("the answer has more than {MOST_VALUES} steps; give a longer step or a shorter range")));
+        return Err(ApiError::wrong(format!(
+            "the answer has more than {MOST_VALUES} steps; give a longer step or a shorter range"
+        )));
     }
     let mut bins = vec![StepBin::default(); count];
-    let olds = old.iter().filter_map(|(time, value)| value.map(|(mean, max)| (*time, Some((mean, max)), None, None)));
-    let news =
-        samples.iter().map(|Sample { time, value, state }| (*time, value.map(|value| (value.value(), value.value())), *value, *state));
+    let olds = old.iter().filter_map(|(time, value)| {
+        value.map(|(mean, max)| (*time, Some((mean, max)), None, None))
+    });
+    let news = samples.iter().map(|Sample { time, value, state }| {
+        (
+            *time,
+            value.map(|value| (value.value(), value.value())),
+            *value,
+            *state,
+        )
+    });
     for (time, value, number, state) in olds.chain(news) {
         // Bins begin at `from`.
-        let Some(time) = time.within(from, to) else { continue };
-        let Some(time) = Interval::new(time.from() - from, time.to() - from) else { continue };
+        let Some(time) = time.within(from, to) else {
+            continue;
+        };
+        let Some(time) = Interval::new(time.from() - from, time.to() - from) else {
+            continue;
+        };
         for (bin, part) in time.split(step) {
-            let Some(bin) = bins.get_mut(bin as usize) else { continue };
+            let Some(bin) = bins.get_mut(bin as usize) else {
+                continue;
+            };
             bin.state = bin.state.max(state.filter(|_| !is_counter));
             if let Some((mean, max)) = value {
                 bin.sum += mean * part.length_ns() as f64;
@@ -229,19 +321,34 @@ fn series(
                 bin.max = Some(bin.max.map_or(max, |known| known.max(max)));
             }
         }
-        if let Some(bin) = bins.get_mut(((time.to() - 1) / step) as usize).filter(|_| value.is_some()) {
+        if let Some(bin) = bins
+            .get_mut(((time.to() - 1) / step) as usize)
+            .filter(|_| value.is_some())
+        {
             bin.last = number;
             if is_counter {
                 bin.state = state;
             }
         }
     }
-    let mean = |bin: &StepBin| if is_counter { bin.last } else { (bin.time_ns > 0).then(|| Number::Real(bin.sum / bin.time_ns as f64)) };
+    let mean = |bin: &StepBin| {
+        if is_counter {
+            bin.last
+        } else {
+            (bin.time_ns > 0).then(|| Number::Real(bin.sum / bin.time_ns as f64))
+        }
+    };
     let (v, state) = bins.iter().map(|bin| stated(mean(bin), bin.state)).unzip();
     Ok(Series {
-        t: (1..=count as u64).map(|number| (from + number * step).min(to)).collect(),
+        t: (1..=count as u64)
+            .map(|number| (from + number * step).min(to))
+            .collect(),
         v,
-        max: (!is_counter).then(|| bins.iter().map(|bin| stated(bin.max.map(Number::Real), bin.state).0).collect()),
+        max: (!is_counter).then(|| {
+            bins.iter()
+                .map(|bin| stated(bin.max.map(Number::Real), bin.state).0)
+                .collect()
+        }),
         state: some(state),
     })
 }
@@ -287,7 +394,9 @@ impl Fold for Samples {
     }
 
     fn uses_counters(&self) -> bool {
-        self.metrics.iter().any(|(metric, _)| !metric.counters().is_empty())
+        self.metrics
+            .iter()
+            .any(|(metric, _)| !metric.counters().is_empty())
     }
 
     fn add(&mut self, record: &Record<'_>) {
@@ -300,38 +409,69 @@ impl Fold for Samples {
         for ((metric, readings), samples) in self.metrics.iter_mut().zip(&mut self.samples) {
             if metric.counters().is_empty() || metric.form == As::Total {
                 let (time, value, state) = metric.sample(port);
-                samples.extend(time.or_else(before).filter(is_near).map(|time| Sample { time, value, state }));
+                samples.extend(time.or_else(before).filter(is_near).map(|time| Sample {
+                    time,
+                    value,
+                    state,
+                }));
                 continue;
             }
-            let Added { rates, partial, mut increased } = readings.add(port, &metric.metric, &self.slots);
+            let Added {
+                rates,
+                partial,
+                mut increased,
+            } = readings.add(port, &metric.metric, &self.slots);
             increased.retain(|_| metric.metric.counts_errors());
             if rates.is_empty() {
                 let time = increased.first().copied().or_else(before).filter(is_near);
-                samples.extend(time.map(|time| Sample { time, value: None, state: None }));
+                samples.extend(time.map(|time| Sample {
+                    time,
+                    value: None,
+                    state: None,
+                }));
             }
-            for Rate { time, per_second, is_addition } in rates {
+            for Rate {
+                time,
+                per_second,
+                is_addition,
+            } in rates
+            {
                 if is_addition {
                     // Counters of a sum can be read in different slots.
                     overlapping(samples, time).for_each(|sample| sample.add(time, per_second));
                 } else if is_near(&time) {
-                    samples.push(Sample { time, value: Some(Number::Real(per_second)), state: None });
+                    samples.push(Sample {
+                        time,
+                        value: Some(Number::Real(per_second)),
+                        state: None,
+                    });
                 }
             }
             let states = [(partial, State::AtLeast), (increased, State::Increase)];
-            for (time, state) in states.into_iter().flat_map(|(times, state)| times.into_iter().map(move |time| (time, state))) {
-                overlapping(samples, time).for_each(|sample| sample.state = sample.state.max(Some(state)));
+            for (time, state) in states
+                .into_iter()
+                .flat_map(|(times, state)| times.into_iter().map(move |time| (time, state)))
+            {
+                overlapping(samples, time)
+                    .for_each(|sample| sample.state = sample.state.max(Some(state)));
             }
         }
     }
 
     fn merge(&mut self, other: Self) {
-        self.samples.iter_mut().zip(other.samples).for_each(|(samples, other)| samples.extend(other));
+        self.samples
+            .iter_mut()
+            .zip(other.samples)
+            .for_each(|(samples, other)| samples.extend(other));
     }
 }
 
 /// Returns the last samples that overlap a time.
 fn overlapping(samples: &mut [Sample], time: Interval) -> impl Iterator<Item = &mut Sample> {
-    let after = samples.iter_mut().rev().take_while(move |sample| sample.time.to() > time.from());
+    let after = samples
+        .iter_mut()
+        .rev()
+        .take_while(move |sample| sample.time.to() > time.from());
     after.filter(move |sample| sample.time.from() < time.to())
 }
 
@@ -344,18 +484,34 @@ impl SeriesMetric {
             return (time, self.metric.value(port).map(Number::Real), None);
         }
         let is_full = self.counters().iter().any(|name| port.is_saturated(name));
-        (None, self.total(port).map(Number::Counter), is_full.then_some(State::AtLeast))
+        (
+            None,
+            self.total(port).map(Number::Counter),
+            is_full.then_some(State::AtLeast),
+        )
     }
 
     /// Returns the sum of the counters.
     fn total(&self, port: &Port<'_>) -> Option<u64> {
-        let element = self.metric.name().strip_suffix(']').and_then(|name| name.rsplit_once('[')).and_then(|(_, index)| index.parse().ok());
-        let values = self.counters().iter().filter_map(|name| match (port.value(name)?, element) {
-            (Value::One(value), None) => Some(*value),
-            (Value::Many(values), None) => Some(values.iter().fold(0_u64, |sum, value| sum.saturating_add(*value))),
-            (Value::Many(values), Some(index)) => values.get::<usize>(index).copied(),
-            _ => None,
-        });
+        let element = self
+            .metric
+            .name()
+            .strip_suffix(']')
+            .and_then(|name| name.rsplit_once('['))
+            .and_then(|(_, index)| index.parse().ok());
+        let values = self
+            .counters()
+            .iter()
+            .filter_map(|name| match (port.value(name)?, element) {
+                (Value::One(value), None) => Some(*value),
+                (Value::Many(values), None) => Some(
+                    values
+                        .iter()
+                        .fold(0_u64, |sum, value| sum.saturating_add(*value)),
+                ),
+                (Value::Many(values), Some(index)) => values.get::<usize>(index).copied(),
+                _ => None,
+            });
         values.reduce(u64::saturating_add)
     }
 }

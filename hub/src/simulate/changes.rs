@@ -45,22 +45,38 @@ pub(crate) struct Changes {
 
 impl Changes {
     /// Chooses the devices that change. Hosts of samplers do not change.
-    pub(crate) fn new<'a>(fabric: &SimFabric, samplers: impl Iterator<Item = &'a str>, dead: Vec<DeviceId>, has_own_dead: bool) -> Self {
+    pub(crate) fn new<'a>(
+        fabric: &SimFabric,
+        samplers: impl Iterator<Item = &'a str>,
+        dead: Vec<DeviceId>,
+        has_own_dead: bool,
+    ) -> Self {
         let samplers: Vec<&str> = samplers.collect();
         let manager = fabric.manager();
         let fabric = fabric.fabric();
-        let is_free = |id: &DeviceId| is_host(fabric, *id) && !samplers.contains(&fabric.device(*id).host()) && !dead.contains(id);
+        let is_free = |id: &DeviceId| {
+            is_host(fabric, *id)
+                && !samplers.contains(&fabric.device(*id).host())
+                && !dead.contains(id)
+        };
         let free: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(is_free).collect();
         let at = |share: usize| free.get(free.len() * share / 8).copied();
-        let chosen: Vec<DeviceId> =
-            if has_own_dead || free.len() < MANY_HOSTS { dead.clone() } else { [3, 5].into_iter().take(DEAD).filter_map(at).collect() };
+        let chosen: Vec<DeviceId> = if has_own_dead || free.len() < MANY_HOSTS {
+            dead.clone()
+        } else {
+            [3, 5].into_iter().take(DEAD).filter_map(at).collect()
+        };
         let managers = manager.zip(at(6).filter(|id| Some(*id) != manager && !chosen.contains(id)));
         let link = at(1).filter(|_| free.len() > 1).and_then(|id| {
             let (port, peer) = fabric.device(id).linked().next()?;
             let other = fabric.find(peer.guid, peer.port)?;
             Some(([(id, port.num), (other, peer.port)], port.rate.clone()))
         });
-        Self { dead: chosen, link, managers }
+        Self {
+            dead: chosen,
+            link,
+            managers,
+        }
     }
 
     /// Changes the fabric until the process ends.
@@ -78,7 +94,9 @@ impl Changes {
 
     /// Changes the fabric at the start.
     pub(super) fn begin(&self, fabric: &SharedFabric) {
-        self.dead.iter().for_each(|id| lock(fabric).set_dead(*id, true));
+        self.dead
+            .iter()
+            .for_each(|id| lock(fabric).set_dead(*id, true));
         self.manage(fabric, false);
     }
 
@@ -95,7 +113,9 @@ impl Changes {
     /// Makes one subnet manager the master. The other one is the standby, or does not answer after its
     /// failover.
     fn manage(&self, fabric: &SharedFabric, has_failed: bool) {
-        let Some((first, second)) = self.managers else { return };
+        let Some((first, second)) = self.managers else {
+            return;
+        };
         let mut fabric = lock(fabric);
         let info = |fabric: &SimFabric, id: DeviceId, state, priority| SmInfo {
             guid: fabric.fabric().device(id).guid,
@@ -105,7 +125,10 @@ impl Changes {
         };
         let (own, state) = match has_failed {
             true => (None, SmState::Master),
-            false => (Some(info(&fabric, first, SmState::Master, PRIORITIES.0)), SmState::Standby),
+            false => (
+                Some(info(&fabric, first, SmState::Master, PRIORITIES.0)),
+                SmState::Standby,
+            ),
         };
         let standby = info(&fabric, second, state, PRIORITIES.1);
         fabric.set_subnet_manager(first, own);
@@ -113,14 +136,20 @@ impl Changes {
     }
 
     fn flap(&self, fabric: &SharedFabric, second: u64) {
-        let Some((ends, rate)) = &self.link else { return };
+        let Some((ends, rate)) = &self.link else {
+            return;
+        };
         let info = match second {
-            second if second == FLAP.start => PortInfo { state: PortInfo::DOWN, ..PortInfo::default() },
+            second if second == FLAP.start => PortInfo {
+                state: PortInfo::DOWN,
+                ..PortInfo::default()
+            },
             second if second == FLAP.end => PortInfo::of_rate(rate, PortInfo::ACTIVE),
             _ => return,
         };
         let mut fabric = lock(fabric);
-        ends.iter().for_each(|(id, port)| fabric.set_link(*id, *port, info));
+        ends.iter()
+            .for_each(|(id, port)| fabric.set_link(*id, *port, info));
     }
 }
 
@@ -148,17 +177,31 @@ mod tests {
     fn sampler_that_fails_runs_again_after_its_time() {
         let folder = tempfile::tempdir().expect("a folder");
         let net = folder.path().join("net.p");
-        let tree = FatTree { leaves: 2, hosts: 2, spines: 1, trunk: 1, radix: 4 };
+        let tree = FatTree {
+            leaves: 2,
+            hosts: 2,
+            spines: 1,
+            trunk: 1,
+            radix: 4,
+        };
         std::fs::write(&net, tree.blueprint().ports_report()).expect("written");
         let prepared = Prepared::read(&net, &Simulated::default(), "1s").expect("a fabric");
         let (mut sampler, lines) = prepared.sampler(&prepared.blocks[0], SystemClock::start());
         sampler.start().expect("a thread");
         for second in 0..FAIL_EVERY {
             fail(&mut sampler, second);
-            assert_eq!(sampler.is_running(), !FAIL.contains(&second), "second {second}");
+            assert_eq!(
+                sampler.is_running(),
+                !FAIL.contains(&second),
+                "second {second}"
+            );
         }
         fail(&mut sampler, FAIL_EVERY + FAIL.start);
         assert!(!sampler.is_running(), "it fails again");
-        assert_eq!(lines.text().matches(r#""type":"start""#).count(), 2, "two runs");
+        assert_eq!(
+            lines.text().matches(r#""type":"start""#).count(),
+            2,
+            "two runs"
+        );
     }
 }

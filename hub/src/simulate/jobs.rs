@@ -25,8 +25,13 @@ const FIRST_ID: u64 = 4101;
 const NEXT: u64 = 100;
 
 /// Names of jobs and users. The next group of hosts has the next name.
-const NAMES: [(&str, &str); 5] =
-    [("climate", "user02"), ("lattice", "user03"), ("cfd", "user04"), ("md-run", "user05"), ("train", "user06")];
+const NAMES: [(&str, &str); 5] = [
+    ("climate", "user02"),
+    ("lattice", "user03"),
+    ("cfd", "user04"),
+    ("md-run", "user05"),
+    ("train", "user06"),
+];
 
 /// Hosts that run one job after another.
 struct Group {
@@ -39,23 +44,45 @@ struct Group {
 
 /// Returns the jobs of a fabric with this traffic. `start_ns` is the start of the traffic, in
 /// nanoseconds since 1970.
-pub(super) fn of(fabric: &Fabric, seed: u64, incast: Option<&Incast>, servers: &[DeviceId], start_ns: u64) -> Simulated {
+pub(super) fn of(
+    fabric: &Fabric,
+    seed: u64,
+    incast: Option<&Incast>,
+    servers: &[DeviceId],
+    start_ns: u64,
+) -> Simulated {
     let senders: Vec<DeviceId> = incast.map(|incast| incast.from.clone()).unwrap_or_default();
     let is_free = |id: &DeviceId| !senders.contains(id) && !servers.contains(id);
     let writes = named(fabric, &senders);
     let mut groups = Vec::new();
     for hosts in Traffic::hosts_of_jobs(fabric, seed) {
         let hosts: Vec<DeviceId> = hosts.into_iter().filter(is_free).collect();
-        let Some((nodes, hosts)) = named(fabric, &hosts) else { continue };
-        let (place, length_ns) = (groups.len() as u64, LENGTHS[groups.len() % LENGTHS.len()] * MINUTE_NS);
+        let Some((nodes, hosts)) = named(fabric, &hosts) else {
+            continue;
+        };
+        let (place, length_ns) = (
+            groups.len() as u64,
+            LENGTHS[groups.len() % LENGTHS.len()] * MINUTE_NS,
+        );
         // The first jobs began before the recording.
         let first_ns = start_ns.saturating_sub((place * 97 + 40) % 240 * MINUTE_NS / 60);
-        groups.push(Group { nodes, hosts, first_ns, length_ns });
+        groups.push(Group {
+            nodes,
+            hosts,
+            first_ns,
+            length_ns,
+        });
     }
     Box::new(move |now| {
         let mut runs: Vec<JobRun> = Vec::new();
         if let Some((nodes, hosts)) = &writes {
-            runs.push(run(INCAST_ID, ("checkpoint", "user01"), (nodes, hosts), start_ns - MINUTE_NS, None));
+            runs.push(run(
+                INCAST_ID,
+                ("checkpoint", "user01"),
+                (nodes, hosts),
+                start_ns - MINUTE_NS,
+                None,
+            ));
         }
         for (place, group) in groups.iter().enumerate() {
             let number = now.saturating_sub(group.first_ns) / group.length_ns;
@@ -64,14 +91,26 @@ pub(super) fn of(fabric: &Fabric, seed: u64, incast: Option<&Incast>, servers: &
                 let from = group.first_ns + number * group.length_ns;
                 let to = Some(from + group.length_ns).filter(|to| *to <= now);
                 let id = FIRST_ID + place as u64 + NEXT * number;
-                runs.push(run(id, NAMES[place % NAMES.len()], (&group.nodes, &group.hosts), from, to));
+                runs.push(run(
+                    id,
+                    NAMES[place % NAMES.len()],
+                    (&group.nodes, &group.hosts),
+                    from,
+                    to,
+                ));
             }
         }
         runs
     })
 }
 
-fn run(id: u64, (name, user): (&str, &str), (nodes, hosts): (&str, &Hosts), from: u64, to: Option<u64>) -> JobRun {
+fn run(
+    id: u64,
+    (name, user): (&str, &str),
+    (nodes, hosts): (&str, &Hosts),
+    from: u64,
+    to: Option<u64>,
+) -> JobRun {
     JobRun {
         id: id.to_string(),
         name: Some(name.to_owned()),

@@ -91,13 +91,22 @@ pub(crate) struct RunningSampler {
 
 impl Prepared {
     /// Reads the net file and plans the samplers. The simulation starts now.
-    pub(crate) fn read(net: &Path, simulated: &config::Simulated, interval: &str) -> Result<Self, HubError> {
+    pub(crate) fn read(
+        net: &Path,
+        simulated: &config::Simulated,
+        interval: &str,
+    ) -> Result<Self, HubError> {
         Self::starting(net, simulated, interval, now_ns())
     }
 
     /// Reads the net file and plans the samplers. `start_ns` is the start of the simulation, in
     /// nanoseconds since 1970.
-    fn starting(net: &Path, simulated: &config::Simulated, interval: &str, start_ns: u64) -> Result<Self, HubError> {
+    fn starting(
+        net: &Path,
+        simulated: &config::Simulated,
+        interval: &str,
+        start_ns: u64,
+    ) -> Result<Self, HubError> {
         let raw = Raw {
             simulate: net.display().to_string(),
             simulated: simulated.clone(),
@@ -111,16 +120,46 @@ impl Prepared {
         let blocks = samplers(&fabric)?;
         let incast = incast(&fabric, &simulation);
         // A fabric with one leaf switch has no flood.
-        let traffic = simulation.traffic(&fabric, incast.as_ref(), simulation.storms(&fabric).as_deref());
+        let traffic = simulation.traffic(
+            &fabric,
+            incast.as_ref(),
+            simulation.storms(&fabric).as_deref(),
+        );
         let traffic = traffic.unwrap_or_else(|| Traffic::jobs(&fabric, simulation.seed));
         let servers = servers(&fabric, &simulation, incast.as_ref());
-        let jobs = jobs::of(&fabric, simulation.seed, incast.as_ref(), &servers, start_ns);
-        let storage = jobs::named(&fabric, &servers).map(|(text, hosts)| Group { name: STORAGE.to_owned(), hosts, text });
-        let no_device = |name| HubError::NoSuchDevice { name, net: PathBuf::from(net) };
+        let jobs = jobs::of(
+            &fabric,
+            simulation.seed,
+            incast.as_ref(),
+            &servers,
+            start_ns,
+        );
+        let storage = jobs::named(&fabric, &servers).map(|(text, hosts)| Group {
+            name: STORAGE.to_owned(),
+            hosts,
+            text,
+        });
+        let no_device = |name| HubError::NoSuchDevice {
+            name,
+            net: PathBuf::from(net),
+        };
         let dead = simulation.dead_devices(&fabric).map_err(no_device)?;
-        let fabric = Arc::new(Mutex::new(SimFabric::with_traffic(fabric, simulation.options(), traffic)));
+        let fabric = Arc::new(Mutex::new(SimFabric::with_traffic(
+            fabric,
+            simulation.options(),
+            traffic,
+        )));
         let has_own_dead = !dead.is_empty();
-        Ok(Self { fabric, blocks, engine: config.engine, interval: config.interval, dead, has_own_dead, jobs, storage })
+        Ok(Self {
+            fabric,
+            blocks,
+            engine: config.engine,
+            interval: config.interval,
+            dead,
+            has_own_dead,
+            jobs,
+            storage,
+        })
     }
 
     /// Returns the names of the samplers.
@@ -140,10 +179,21 @@ impl Prepared {
 
     /// Returns a sampler that does not run yet, and its records.
     fn sampler(&self, block: &Sampler, clock: SystemClock) -> (RunningSampler, Lines) {
-        let (outlet, lines) = Destination::memory_of((BUFFERS / self.blocks.len().max(1) as u64).max(LEAST_BUFFER));
+        let (outlet, lines) =
+            Destination::memory_of((BUFFERS / self.blocks.len().max(1) as u64).max(LEAST_BUFFER));
         let settings = settings(block, self.interval, &self.engine);
         let (block, fabric) = (block.clone(), Arc::clone(&self.fabric));
-        (RunningSampler { block, settings, fabric, clock, outlet, running: None }, lines)
+        (
+            RunningSampler {
+                block,
+                settings,
+                fabric,
+                clock,
+                outlet,
+                running: None,
+            },
+            lines,
+        )
     }
 
     /// Starts the samplers and the changes of the fabric. All records go to `sender`.
@@ -156,7 +206,12 @@ impl Prepared {
             samplers.push(sampler);
             outlets.push(lines);
         }
-        let changes = Changes::new(&lock(&self.fabric), samplers.iter().map(RunningSampler::name), self.dead, self.has_own_dead);
+        let changes = Changes::new(
+            &lock(&self.fabric),
+            samplers.iter().map(RunningSampler::name),
+            self.dead,
+            self.has_own_dead,
+        );
         let fabric = self.fabric;
         threads.start("scenario", move || changes.run(&fabric, &mut samplers))?;
         threads.start("simulated", move || forward(&outlets, &sender))
@@ -217,7 +272,9 @@ impl RunningSampler {
                 tracing::error!(%error, "a simulated sampler has stopped");
             }
         };
-        let handle = thread::Builder::new().name("sampler".to_owned()).spawn(work)?;
+        let handle = thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn(work)?;
         self.running = Some((control, handle));
         Ok(())
     }
@@ -235,7 +292,14 @@ impl RunningSampler {
 /// Returns the share of each sampler. If no hosts can cover the fabric, one sampler reads all ports.
 fn samplers(fabric: &Fabric) -> Result<Vec<Sampler>, HubError> {
     partition::something_to_sample(fabric)?;
-    match suggest(fabric, &SuggestOptions { cap: CAP, count: None, among: None }) {
+    match suggest(
+        fabric,
+        &SuggestOptions {
+            cap: CAP,
+            count: None,
+            among: None,
+        },
+    ) {
         Ok(suggested) => Ok(partition::assignments_of(&suggested.plan, fabric).samplers),
         Err(error) => {
             tracing::info!(%error, "one simulated sampler reads the whole fabric");
@@ -248,27 +312,42 @@ fn samplers(fabric: &Fabric) -> Result<Vec<Sampler>, HubError> {
 /// an incast, and for a fabric with two hosts.
 fn incast(fabric: &Fabric, simulation: &Simulation) -> Option<Incast> {
     let every = Some(INCAST_EVERY.max(simulation.length));
-    simulation.incast(fabric).map(|incast| Incast { every, ..incast })
+    simulation
+        .incast(fabric)
+        .map(|incast| Incast { every, ..incast })
 }
 
 /// Returns the storage servers: the hosts whose names begin with `nfs`, `oss` or `mds`. Without such
 /// hosts they are the destinations of the storm, or the server of the incast and the hosts before it
 /// at the same switch.
 fn servers(fabric: &Fabric, simulation: &Simulation, incast: Option<&Incast>) -> Vec<DeviceId> {
-    let has_name = |id: &DeviceId| is_host(fabric, *id) && STORAGE_NAMES.iter().any(|name| fabric.device(*id).host().starts_with(name));
+    let has_name = |id: &DeviceId| {
+        is_host(fabric, *id)
+            && STORAGE_NAMES
+                .iter()
+                .any(|name| fabric.device(*id).host().starts_with(name))
+    };
     let named: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(has_name).collect();
     if !named.is_empty() {
         return named;
     }
     if let Some(incast) = incast {
         let switch = |id: DeviceId| fabric.device(id).linked().next().map(|(_, peer)| peer.guid);
-        let is_server = |id: &DeviceId| is_host(fabric, *id) && switch(*id) == switch(incast.to) && !incast.from.contains(id);
+        let is_server = |id: &DeviceId| {
+            is_host(fabric, *id) && switch(*id) == switch(incast.to) && !incast.from.contains(id)
+        };
         let near: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(is_server).collect();
         return near.iter().rev().take(SERVERS).rev().copied().collect();
     }
     let has_storm = matches!(simulation.scenario, Scenario::NfsStorm | Scenario::Storms);
-    let storm = has_storm.then(|| Storm::nfs_storm(fabric, Instant::ZERO, simulation.length)).flatten();
-    let servers: BTreeSet<DeviceId> = storm.iter().flat_map(|storm| &storm.pairs).map(|(_, server)| *server).collect();
+    let storm = has_storm
+        .then(|| Storm::nfs_storm(fabric, Instant::ZERO, simulation.length))
+        .flatten();
+    let servers: BTreeSet<DeviceId> = storm
+        .iter()
+        .flat_map(|storm| &storm.pairs)
+        .map(|(_, server)| *server)
+        .collect();
     servers.into_iter().collect()
 }
 
@@ -285,6 +364,8 @@ pub(crate) fn is_host(fabric: &Fabric, id: DeviceId) -> bool {
 
 #[expect(clippy::disallowed_methods, reason = "the simulated fabric exists now")]
 fn now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -31,7 +31,14 @@ fn shared() -> impl Iterator<Item = PortField> {
 }
 
 fn order(key: Key) -> Order {
-    if [PortField::ts, PortField::slot].map(|field| Key::field(field as u16)).contains(&key) { Order::Even } else { Order::Same }
+    if [PortField::ts, PortField::slot]
+        .map(|field| Key::field(field as u16))
+        .contains(&key)
+    {
+        Order::Even
+    } else {
+        Order::Same
+    }
 }
 
 /// Returns the number that a column has for a value.
@@ -99,9 +106,21 @@ pub(crate) enum Wanted {
 impl OpenChunk {
     pub(crate) fn new(port: &ReadPort<'_>) -> Self {
         let identity = identity(port);
-        let octets = |field| if let FieldValue::Text(text) = identity.get(field) { text.len() } else { 0 };
+        let octets = |field| {
+            if let FieldValue::Text(text) = identity.get(field) {
+                text.len()
+            } else {
+                0
+            }
+        };
         let identity_octets = size_of_val(&identity) + shared().map(octets).sum::<usize>();
-        Self { identity_octets, identity: Arc::new(identity), table: Table::default(), span: None, last_ts: 0 }
+        Self {
+            identity_octets,
+            identity: Arc::new(identity),
+            table: Table::default(),
+            span: None,
+            last_ts: 0,
+        }
     }
 
     /// Returns whether a record has the identity of the chunk.
@@ -139,7 +158,11 @@ impl OpenChunk {
         }
         for (name, value) in &port.counters {
             // The counters of a port come in the same order in each record.
-            let expected = self.table.key(hint).and_then(Key::as_counter).map(|(number, _)| number);
+            let expected = self
+                .table
+                .key(hint)
+                .and_then(Key::as_counter)
+                .map(|(number, _)| number);
             let number = match expected.filter(|number| names.text(*number) == *name) {
                 Some(number) => number,
                 None => match Names::number(names, name) {
@@ -148,10 +171,20 @@ impl OpenChunk {
                 },
             };
             match value {
-                Value::One(value) => hint = self.table.put(hint, Key::counter(number, None), Order::Same, Some(*value)) + 1,
+                Value::One(value) => {
+                    hint =
+                        self.table
+                            .put(hint, Key::counter(number, None), Order::Same, Some(*value))
+                            + 1
+                }
                 Value::Many(values) => {
                     for (element, value) in (0..u16::MAX).zip(values) {
-                        hint = self.table.put(hint, Key::counter(number, Some(element)), Order::Same, Some(*value)) + 1;
+                        hint = self.table.put(
+                            hint,
+                            Key::counter(number, Some(element)),
+                            Order::Same,
+                            Some(*value),
+                        ) + 1;
                     }
                 }
                 Value::Real(_) | Value::Other => {}
@@ -165,7 +198,12 @@ impl OpenChunk {
 
     /// Returns the compact form. Returns `None` without records.
     pub(crate) fn pack(&self) -> Option<Chunk> {
-        Some(Chunk { identity: Arc::clone(&self.identity), identity_octets: 0, packed: self.table.pack(), span: self.span? })
+        Some(Chunk {
+            identity: Arc::clone(&self.identity),
+            identity_octets: 0,
+            packed: self.table.pack(),
+            span: self.span?,
+        })
     }
 
     /// Returns the compact form and removes the records. Keeps the memory and the columns. Returns
@@ -174,7 +212,12 @@ impl OpenChunk {
         let span = self.span.take()?;
         self.last_ts = 0;
         let identity_octets = std::mem::take(&mut self.identity_octets);
-        Some(Chunk { identity: Arc::clone(&self.identity), identity_octets, packed: self.table.close(), span })
+        Some(Chunk {
+            identity: Arc::clone(&self.identity),
+            identity_octets,
+            packed: self.table.close(),
+            span,
+        })
     }
 }
 
@@ -192,10 +235,18 @@ impl Chunk {
     }
 
     /// Appends the records to a list.
-    pub(crate) fn read<'a>(&'a self, of: Of<'a>, names: &'a Names, wanted: &Wanted, to: &mut Vec<Port<'a>>) {
+    pub(crate) fn read<'a>(
+        &'a self,
+        of: Of<'a>,
+        names: &'a Names,
+        wanted: &Wanted,
+        to: &mut Vec<Port<'a>>,
+    ) {
         let is_wanted = |key: Key| match (key.as_counter(), wanted) {
             (None, _) | (_, Wanted::All) => true,
-            (Some((name, _)), Wanted::Named(wanted)) => wanted.iter().any(|wanted| *wanted == names.text(name)),
+            (Some((name, _)), Wanted::Named(wanted)) => {
+                wanted.iter().any(|wanted| *wanted == names.text(name))
+            }
         };
         let mut columns = self.packed.columns(order, is_wanted);
         // The fields are always the first columns, in their order.
@@ -207,7 +258,9 @@ impl Chunk {
         for _ in 0..self.packed.rows {
             let mut port = ReadPort {
                 sampler: Cow::Borrowed(of.sampler),
-                role: of.is_secondary.then_some(Cow::Borrowed(Role::Secondary.as_str())),
+                role: of
+                    .is_secondary
+                    .then_some(Cow::Borrowed(Role::Secondary.as_str())),
                 guid: of.guid,
                 port: of.port,
                 ..ReadPort::without_values(read_counters(&mut counters, names))
@@ -231,7 +284,9 @@ impl Chunk {
 fn read_counters<'a>(columns: &mut [(Key, Values<'_>)], names: &'a Names) -> Vec<(&'a str, Value)> {
     let mut counters: Vec<(&str, Value)> = Vec::with_capacity(columns.len().min(64));
     for (key, values) in columns {
-        let (Some(value), Some((name, element))) = (values.next_value(), key.as_counter()) else { continue };
+        let (Some(value), Some((name, element))) = (values.next_value(), key.as_counter()) else {
+            continue;
+        };
         let name = names.text(name);
         if element.is_none() {
             counters.push((name, Value::One(value)));
@@ -270,17 +325,31 @@ mod tests {
     }
 
     fn parsed(line: &str) -> Port<'_> {
-        let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else { panic!("a port record") };
+        let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else {
+            panic!("a port record")
+        };
         port
     }
 
     fn read_back(lines: &[String], wanted: &Wanted, check: impl FnOnce(Vec<Port<'_>>)) -> usize {
         let mut names = Arc::default();
         let mut open = OpenChunk::new(&parsed(&lines[0]));
-        lines.iter().for_each(|line| open.add(&parsed(line), &mut names));
+        lines
+            .iter()
+            .for_each(|line| open.add(&parsed(line), &mut names));
         let chunk = open.pack().expect("records");
         let mut read = Vec::new();
-        chunk.read(Of { sampler: "s1", is_secondary: true, guid: Guid(0xab), port: PortNum(2) }, &names, wanted, &mut read);
+        chunk.read(
+            Of {
+                sampler: "s1",
+                is_secondary: true,
+                guid: Guid(0xab),
+                port: PortNum(2),
+            },
+            &names,
+            wanted,
+            &mut read,
+        );
         check(read);
         chunk.octets()
     }
@@ -298,7 +367,10 @@ mod tests {
             [close(), close()]
         });
         for [first, second] in octets {
-            assert!(first > 1000 + second && second < 1000, "{first} and {second}");
+            assert!(
+                first > 1000 + second && second < 1000,
+                "{first} and {second}"
+            );
         }
     }
 
@@ -307,13 +379,24 @@ mod tests {
         let mut lines: Vec<String> = (0..30).map(line).collect();
         // A reset, a record without an answer, a new counter, and a shorter array.
         lines.push(line(2));
-        lines.push(line(40).replace(r#""dt_ns":1000000123"#, r#""dt_ns":null"#).replace(r#""status":"ok""#, r#""status":"timeout""#));
+        lines.push(
+            line(40)
+                .replace(r#""dt_ns":1000000123"#, r#""dt_ns":null"#)
+                .replace(r#""status":"ok""#, r#""status":"timeout""#),
+        );
         lines.push(line(41).replace(r#""saturated":["#, r#""port_rcv_errors":3,"saturated":["#));
-        lines.push(line(42).replace("[1,2,", "[").replace(r#""port_xmit_data_bytes":294,"#, ""));
+        lines.push(
+            line(42)
+                .replace("[1,2,", "[")
+                .replace(r#""port_xmit_data_bytes":294,"#, ""),
+        );
         let octets = read_back(&lines, &Wanted::All, |read| {
             let expected: Vec<_> = lines.iter().map(|line| parsed(line)).collect();
             let is_null = |field: &PortField| expected[0].get(*field) == FieldValue::Null;
-            assert_eq!(PortField::fixed().filter(is_null).collect::<Vec<_>>(), [PortField::rcv_utilization]);
+            assert_eq!(
+                PortField::fixed().filter(is_null).collect::<Vec<_>>(),
+                [PortField::rcv_utilization]
+            );
             for (read, expected) in read.iter().zip(&expected) {
                 let mut counters = read.counters.clone();
                 counters.sort_by_key(|(name, _)| *name);
@@ -323,19 +406,34 @@ mod tests {
                 for field in PortField::fixed() {
                     assert_eq!(read.get(field), expected.get(field), "{}", field.name());
                 }
-                assert_eq!((read.time, read.blocked_time), (expected.time, expected.blocked_time));
+                assert_eq!(
+                    (read.time, read.blocked_time),
+                    (expected.time, expected.blocked_time)
+                );
             }
             assert_eq!(read.len(), expected.len());
         });
-        assert!(octets < lines.iter().map(String::len).sum::<usize>() / 20, "{octets}");
+        assert!(
+            octets < lines.iter().map(String::len).sum::<usize>() / 20,
+            "{octets}"
+        );
     }
 
     #[test]
     fn counters_that_are_not_wanted_are_left_out() {
         let lines: Vec<String> = (0..3).map(line).collect();
-        read_back(&lines, &Wanted::Named(vec!["port_vl_op_packets".to_owned()]), |read| {
-            assert_eq!(read[2].counters, [("port_vl_op_packets", Value::Many(vec![1, 2, 14]))]);
+        read_back(
+            &lines,
+            &Wanted::Named(vec!["port_vl_op_packets".to_owned()]),
+            |read| {
+                assert_eq!(
+                    read[2].counters,
+                    [("port_vl_op_packets", Value::Many(vec![1, 2, 14]))]
+                );
+            },
+        );
+        read_back(&lines, &Wanted::Named(Vec::new()), |read| {
+            assert!(read.iter().all(|port| port.counters.is_empty()))
         });
-        read_back(&lines, &Wanted::Named(Vec::new()), |read| assert!(read.iter().all(|port| port.counters.is_empty())));
     }
 }

@@ -64,7 +64,16 @@ pub(crate) struct Column {
 impl Column {
     /// Creates a column whose values are missing in the first `rows` records.
     pub(crate) fn new(order: Order, rows: u32) -> Self {
-        Self { order, run: if rows == 0 { Run::None } else { Run::Missing(rows) }, rows, ..Self::default() }
+        Self {
+            order,
+            run: if rows == 0 {
+                Run::None
+            } else {
+                Run::Missing(rows)
+            },
+            rows,
+            ..Self::default()
+        }
     }
 
     /// Returns the number of records.
@@ -124,7 +133,11 @@ impl Column {
     /// Starts again without records. Keeps the memory.
     pub(crate) fn clear(&mut self) {
         let octets = std::mem::take(&mut self.octets);
-        *self = Self { order: self.order, octets, ..Self::default() };
+        *self = Self {
+            order: self.order,
+            octets,
+            ..Self::default()
+        };
         self.octets.clear();
     }
 }
@@ -193,7 +206,13 @@ pub(crate) struct Values<'a> {
 
 impl<'a> Values<'a> {
     pub(crate) const fn new(octets: &'a [u8], order: Order) -> Self {
-        Self { octets, at: 0, order, prediction: Prediction { last: 0, grown: 0 }, run: Run::None }
+        Self {
+            octets,
+            at: 0,
+            order,
+            prediction: Prediction { last: 0, grown: 0 },
+            run: Run::None,
+        }
     }
 
     /// Returns the value of the next record.
@@ -244,12 +263,20 @@ pub(crate) fn code_of(value: f64) -> u64 {
     // The reader of the records accepts no negative value. Minus zero becomes zero.
     let value = if value > 0.0 { value } else { 0.0 };
     let micro = (value * MICRO).round();
-    if micro < (1_u64 << 52) as f64 && micro / MICRO == value { (micro as u64) << 1 } else { value.to_bits() << 1 | 1 }
+    if micro < (1_u64 << 52) as f64 && micro / MICRO == value {
+        (micro as u64) << 1
+    } else {
+        value.to_bits() << 1 | 1
+    }
 }
 
 /// Returns the value that a number stands for.
 pub(crate) fn value_of(code: u64) -> f64 {
-    if code & 1 == 0 { (code >> 1) as f64 / MICRO } else { f64::from_bits(code >> 1) }
+    if code & 1 == 0 {
+        (code >> 1) as f64 / MICRO
+    } else {
+        f64::from_bits(code >> 1)
+    }
 }
 
 #[cfg(test)]

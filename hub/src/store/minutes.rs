@@ -16,7 +16,13 @@ use super::table::{Key, Packed, Table};
 pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 
 /// Metrics that are kept, in the order of [`Minute::values`].
-pub(crate) const METRICS: [&str; 5] = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization", "xmit_blocked"];
+pub(crate) const METRICS: [&str; 5] = [
+    "xmit_gbps",
+    "rcv_gbps",
+    "xmit_utilization",
+    "rcv_utilization",
+    "xmit_blocked",
+];
 
 /// Number of minutes in one compact table.
 const HOUR: u64 = 60;
@@ -106,7 +112,12 @@ impl Minutes {
     pub(crate) fn add(&mut self, port: &Port<'_>, octets: &mut usize) {
         self.records += 1;
         let role = usize::from(port.is_secondary());
-        let data = [port.xmit_gbps, port.rcv_gbps, port.xmit_utilization, port.rcv_utilization];
+        let data = [
+            port.xmit_gbps,
+            port.rcv_gbps,
+            port.xmit_utilization,
+            port.rcv_utilization,
+        ];
         for (metric, value) in data.into_iter().enumerate() {
             self.add_value(role, metric, value, port.time);
         }
@@ -120,19 +131,48 @@ impl Minutes {
 
     /// Returns the place of a minute that must be written.
     fn due(&self, complete: u64) -> Option<usize> {
-        let is_due = |minute: &OpenMinute| minute.number < complete && self.records - minute.heard >= QUIET;
-        let oldest = || self.open.iter().enumerate().min_by_key(|(_, minute)| minute.heard).map(|(place, _)| place);
-        self.open.iter().position(is_due).or_else(|| oldest().filter(|_| self.open.len() > MOST_OPEN))
+        let is_due =
+            |minute: &OpenMinute| minute.number < complete && self.records - minute.heard >= QUIET;
+        let oldest = || {
+            self.open
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, minute)| minute.heard)
+                .map(|(place, _)| place)
+        };
+        self.open
+            .iter()
+            .position(is_due)
+            .or_else(|| oldest().filter(|_| self.open.len() > MOST_OPEN))
     }
 
-    fn add_value(&mut self, role: usize, metric: usize, value: Option<f64>, time: Option<Interval>) {
-        let (Some(value), Some(time)) = (value, time) else { return };
+    fn add_value(
+        &mut self,
+        role: usize,
+        metric: usize,
+        value: Option<f64>,
+        time: Option<Interval>,
+    ) {
+        let (Some(value), Some(time)) = (value, time) else {
+            return;
+        };
         for (number, part) in time.split(MINUTE_NS) {
-            let place = match self.open.binary_search_by_key(&number, |minute| minute.number) {
+            let place = match self
+                .open
+                .binary_search_by_key(&number, |minute| minute.number)
+            {
                 Ok(place) => place,
                 Err(_) if self.is_written(number) => continue,
                 Err(place) => {
-                    self.open.insert(place, OpenMinute { number, sums: Default::default(), heard: 0, goes_back: false });
+                    self.open.insert(
+                        place,
+                        OpenMinute {
+                            number,
+                            sums: Default::default(),
+                            heard: 0,
+                            goes_back: false,
+                        },
+                    );
                     place
                 }
             };
@@ -149,11 +189,16 @@ impl Minutes {
 
     /// Returns the place of a compact hour.
     fn find(&self, hour: u64) -> Option<usize> {
-        self.packed.binary_search_by_key(&hour, |(hour, _)| hour.number).ok()
+        self.packed
+            .binary_search_by_key(&hour, |(hour, _)| hour.number)
+            .ok()
     }
 
     fn is_written(&self, minute: u64) -> bool {
-        self.hour.has(minute) || self.find(minute / HOUR).is_some_and(|place| self.packed[place].0.has(minute))
+        self.hour.has(minute)
+            || self
+                .find(minute / HOUR)
+                .is_some_and(|place| self.packed[place].0.has(minute))
     }
 
     fn write(&mut self, minute: &Minute, octets: &mut usize) {
@@ -175,8 +220,18 @@ impl Minutes {
         self.table.put(0, NUMBER, Order::Even, Some(minute.number));
         for (index, value) in minute.values.iter().enumerate() {
             let rounded = |value: f64| code_of((value * 1e6).round() / 1e6);
-            self.table.put(2 * index + 1, key(index, false), Order::Same, value.map(|(mean, _)| rounded(mean)));
-            self.table.put(2 * index + 2, key(index, true), Order::Same, value.map(|(_, max)| rounded(max)));
+            self.table.put(
+                2 * index + 1,
+                key(index, false),
+                Order::Same,
+                value.map(|(mean, _)| rounded(mean)),
+            );
+            self.table.put(
+                2 * index + 2,
+                key(index, true),
+                Order::Same,
+                value.map(|(_, max)| rounded(max)),
+            );
         }
         self.table.end_row();
     }
@@ -187,7 +242,9 @@ impl Minutes {
         if self.table.rows() > 0 {
             let packed = self.table.close();
             *octets += size(&packed);
-            let place = self.packed.partition_point(|(other, _)| other.number < hour.number);
+            let place = self
+                .packed
+                .partition_point(|(other, _)| other.number < hour.number);
             self.packed.insert(place, (hour, packed));
         }
     }
@@ -196,7 +253,10 @@ impl Minutes {
     pub(crate) fn read(&self, from: u64, to: u64) -> Vec<Minute> {
         let (from, to) = (from / MINUTE_NS, to / MINUTE_NS);
         let hours = from / HOUR..=to / HOUR;
-        let packed = self.packed.iter().filter(|(hour, _)| hours.contains(&hour.number));
+        let packed = self
+            .packed
+            .iter()
+            .filter(|(hour, _)| hours.contains(&hour.number));
         let mut minutes: Vec<Minute> = packed.flat_map(|(_, packed)| rows(packed)).collect();
         if self.table.rows() > 0 {
             minutes.extend(rows(&self.table.pack()));
@@ -210,13 +270,20 @@ impl Minutes {
     /// Removes the hours that end before `before`, a time in nanoseconds. `octets` is the size of all
     /// compact tables.
     pub(crate) fn drop_before(&mut self, before: u64, octets: &mut usize) {
-        let count = self.packed.partition_point(|(hour, _)| hour.ends_before(before));
-        *octets -= self.packed.drain(..count).map(|(_, packed)| size(&packed)).sum::<usize>();
+        let count = self
+            .packed
+            .partition_point(|(hour, _)| hour.ends_before(before));
+        *octets -= self
+            .packed
+            .drain(..count)
+            .map(|(_, packed)| size(&packed))
+            .sum::<usize>();
         if self.table.rows() > 0 && self.hour.ends_before(before) {
             self.table.close();
             self.hour = Hour::default();
         }
-        self.open.retain(|minute| (minute.number + 1).saturating_mul(MINUTE_NS) > before);
+        self.open
+            .retain(|minute| (minute.number + 1).saturating_mul(MINUTE_NS) > before);
     }
 
     /// Removes the minutes of the time after `newest`, the newest record of all right clocks in
@@ -224,7 +291,8 @@ impl Minutes {
     /// minutes with values of before and after the step are removed, too.
     pub(crate) fn drop_after(&mut self, newest: u64, is_set_back: bool, octets: &mut usize) {
         let now = newest / MINUTE_NS;
-        self.open.retain(|minute| minute.number <= now && !(is_set_back && minute.goes_back));
+        self.open
+            .retain(|minute| minute.number <= now && !(is_set_back && minute.goes_back));
         let is_wrong = |hour: Hour| hour.written > 0 && hour.last() >= now;
         if !is_wrong(self.hour) && !self.packed.last().is_some_and(|(hour, _)| is_wrong(*hour)) {
             return;
@@ -233,7 +301,10 @@ impl Minutes {
         while let Some((_, packed)) = self.packed.pop_if(|(hour, _)| is_wrong(*hour)) {
             *octets -= size(&packed);
             // Only the oldest one of these hours has right minutes too.
-            rows(&packed).iter().filter(|minute| minute.number < now).for_each(|minute| self.write(minute, octets));
+            rows(&packed)
+                .iter()
+                .filter(|minute| minute.number < now)
+                .for_each(|minute| self.write(minute, octets));
         }
     }
 
@@ -242,7 +313,11 @@ impl Minutes {
         let packed = self.packed.first().map(|(hour, _)| hour.first());
         let written = (self.table.rows() > 0).then(|| self.hour.first());
         let open = self.open.first().map(|minute| minute.number);
-        [packed, written, open].into_iter().flatten().min().map(|number| number * MINUTE_NS)
+        [packed, written, open]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|number| number * MINUTE_NS)
     }
 }
 
@@ -256,12 +331,24 @@ fn size(packed: &Packed) -> usize {
 }
 
 fn rows(packed: &Packed) -> Vec<Minute> {
-    let mut columns = packed.columns(|key| if key == NUMBER { Order::Even } else { Order::Same }, |_| true);
+    let mut columns = packed.columns(
+        |key| {
+            if key == NUMBER {
+                Order::Even
+            } else {
+                Order::Same
+            }
+        },
+        |_| true,
+    );
     let row = |_| {
         let mut values = columns.iter_mut().map(|(_, values)| values.next_value());
         let number = values.next().flatten().unwrap_or_default();
         let mut next = || values.next().flatten().map(value_of);
-        Minute { number, values: std::array::from_fn(|_| next().zip(next())) }
+        Minute {
+            number,
+            values: std::array::from_fn(|_| next().zip(next())),
+        }
     };
     (0..packed.rows).map(row).collect()
 }
@@ -272,7 +359,12 @@ impl OpenMinute {
     fn finish(&self) -> Minute {
         let mean = |sum: &Sum| (sum.time_ns > 0).then(|| (sum.sum / sum.time_ns as f64, sum.max));
         let [primary, secondary] = &self.sums;
-        Minute { number: self.number, values: std::array::from_fn(|metric| mean(&primary[metric]).or_else(|| mean(&secondary[metric]))) }
+        Minute {
+            number: self.number,
+            values: std::array::from_fn(|metric| {
+                mean(&primary[metric]).or_else(|| mean(&secondary[metric]))
+            }),
+        }
     }
 }
 
@@ -289,22 +381,39 @@ mod tests {
             r#"{{"type":"port","ts":{},"slot":{second},"sampler":"s","role":"{role}","guid":"0x0000000000000001","port":1,"status":"ok","dt_ns":{SECOND},"xmit_gbps":{gbps}}}"#,
             second * SECOND
         );
-        let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else { panic!("a port record") };
+        let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else {
+            panic!("a port record")
+        };
         minutes.add(&port, octets);
     }
 
     fn xmit(minutes: &Minutes) -> Vec<(u64, Option<(f64, f64)>)> {
-        minutes.read(0, u64::MAX).iter().map(|minute| (minute.number, minute.values[0])).collect()
+        minutes
+            .read(0, u64::MAX)
+            .iter()
+            .map(|minute| (minute.number, minute.values[0]))
+            .collect()
     }
 
     #[test]
     fn each_minute_has_its_mean_and_maximum() {
         let (mut minutes, mut octets) = (Minutes::default(), 0);
         for second in 6001..=6240 {
-            add(&mut minutes, &mut octets, second, "primary", (second % 60) as f64);
+            add(
+                &mut minutes,
+                &mut octets,
+                second,
+                "primary",
+                (second % 60) as f64,
+            );
         }
         // The interval of second 6060 ends at the border of the minute.
-        assert_eq!(xmit(&minutes), (100..104).map(|number| (number, Some((29.5, 59.0)))).collect::<Vec<_>>());
+        assert_eq!(
+            xmit(&minutes),
+            (100..104)
+                .map(|number| (number, Some((29.5, 59.0))))
+                .collect::<Vec<_>>()
+        );
     }
 
     #[test]
@@ -316,7 +425,11 @@ mod tests {
                 add(&mut minutes, &mut octets, second, "primary", 1.0);
             }
         }
-        let expected: Vec<_> = [1.0, 2.0, 2.0, 2.0].into_iter().zip(100..).map(|(value, number)| (number, Some((value, value)))).collect();
+        let expected: Vec<_> = [1.0, 2.0, 2.0, 2.0]
+            .into_iter()
+            .zip(100..)
+            .map(|(value, number)| (number, Some((value, value))))
+            .collect();
         assert_eq!(xmit(&minutes), expected);
     }
 
@@ -327,11 +440,22 @@ mod tests {
             add(&mut minutes, &mut octets, minute * 60, "primary", 1.0);
         }
         add(&mut minutes, &mut octets, 60, "primary", 9.0);
-        assert_eq!((xmit(&minutes).len(), xmit(&minutes)[0].1, minutes.first_ns()), (200, Some((1.0, 1.0)), Some(0)));
+        assert_eq!(
+            (
+                xmit(&minutes).len(),
+                xmit(&minutes)[0].1,
+                minutes.first_ns()
+            ),
+            (200, Some((1.0, 1.0)), Some(0))
+        );
         let before = octets;
         minutes.drop_before(100 * MINUTE_NS, &mut octets);
         assert!(0 < octets && octets < before, "{octets} of {before}");
-        assert_eq!(minutes.first_ns(), Some(60 * MINUTE_NS), "a table of 60 minutes is dropped as a whole");
+        assert_eq!(
+            minutes.first_ns(),
+            Some(60 * MINUTE_NS),
+            "a table of 60 minutes is dropped as a whole"
+        );
     }
 
     #[test]
@@ -339,19 +463,38 @@ mod tests {
         let (mut minutes, mut octets) = (Minutes::default(), 0);
         add(&mut minutes, &mut octets, u64::MAX / SECOND, "primary", 1.0);
         minutes.drop_before(100 * MINUTE_NS, &mut octets);
-        assert_eq!(minutes.first_ns().map(|first| first / MINUTE_NS), Some(u64::MAX / SECOND / 60));
+        assert_eq!(
+            minutes.first_ns().map(|first| first / MINUTE_NS),
+            Some(u64::MAX / SECOND / 60)
+        );
     }
 
     #[test]
     fn minutes_are_written_in_any_order() {
         let (mut minutes, mut octets) = (Minutes::default(), 0);
         for minute in (300..420).chain(100..170).chain(200..300) {
-            (1..=60).for_each(|second| add(&mut minutes, &mut octets, minute * 60 + second, "primary", minute as f64));
+            (1..=60).for_each(|second| {
+                add(
+                    &mut minutes,
+                    &mut octets,
+                    minute * 60 + second,
+                    "primary",
+                    minute as f64,
+                )
+            });
         }
         let numbers = (100..170).chain(200..420);
-        assert_eq!(xmit(&minutes), numbers.map(|minute| (minute, Some((minute as f64, minute as f64)))).collect::<Vec<_>>());
+        assert_eq!(
+            xmit(&minutes),
+            numbers
+                .map(|minute| (minute, Some((minute as f64, minute as f64))))
+                .collect::<Vec<_>>()
+        );
         // Each hour has one table, and the last one is not compact.
-        assert_eq!((minutes.packed.len(), minutes.first_ns()), (5, Some(100 * MINUTE_NS)));
+        assert_eq!(
+            (minutes.packed.len(), minutes.first_ns()),
+            (5, Some(100 * MINUTE_NS))
+        );
         minutes.drop_before(u64::MAX, &mut octets);
         assert_eq!((octets, minutes.first_ns()), (0, None));
     }
@@ -361,23 +504,53 @@ mod tests {
         let (mut minutes, mut octets) = (Minutes::default(), 0);
         for second in 1..=180 {
             add(&mut minutes, &mut octets, 60_000 + second, "primary", 1.0);
-            add(&mut minutes, &mut octets, 6000 + second, "secondary", second.div_ceil(60) as f64);
+            add(
+                &mut minutes,
+                &mut octets,
+                6000 + second,
+                "secondary",
+                second.div_ceil(60) as f64,
+            );
         }
-        assert_eq!(xmit(&minutes)[..3], [1.0, 2.0, 3.0].map(|mean| (99 + mean as u64, Some((mean, mean)))));
+        assert_eq!(
+            xmit(&minutes)[..3],
+            [1.0, 2.0, 3.0].map(|mean| (99 + mean as u64, Some((mean, mean))))
+        );
     }
 
     #[test]
     fn minutes_of_the_future_are_dropped() {
         let (mut minutes, mut octets) = (Minutes::default(), 0);
         for minute in (100..130).chain(133..300) {
-            (1..=60).for_each(|second| add(&mut minutes, &mut octets, minute * 60 + second, "primary", 9.0));
+            (1..=60).for_each(|second| {
+                add(
+                    &mut minutes,
+                    &mut octets,
+                    minute * 60 + second,
+                    "primary",
+                    9.0,
+                )
+            });
         }
         // The clock was set back to minute 130. Minute 135 has been written by the wrong clock.
         minutes.drop_after(135 * MINUTE_NS + SECOND, false, &mut octets);
         assert_eq!(xmit(&minutes).last().map(|(number, _)| *number), Some(134));
-        (130 * 60 + 1..140 * 60).for_each(|second| add(&mut minutes, &mut octets, second, "primary", 1.0));
-        let means: Vec<_> = xmit(&minutes).iter().map(|(number, value)| (*number, value.map(|(mean, _)| mean))).collect();
-        let expected = |minute| (minute, Some(if (130..133).contains(&minute) || minute > 134 { 1.0 } else { 9.0 }));
+        (130 * 60 + 1..140 * 60)
+            .for_each(|second| add(&mut minutes, &mut octets, second, "primary", 1.0));
+        let means: Vec<_> = xmit(&minutes)
+            .iter()
+            .map(|(number, value)| (*number, value.map(|(mean, _)| mean)))
+            .collect();
+        let expected = |minute| {
+            (
+                minute,
+                Some(if (130..133).contains(&minute) || minute > 134 {
+                    1.0
+                } else {
+                    9.0
+                }),
+            )
+        };
         assert_eq!(means, (100..140).map(expected).collect::<Vec<_>>());
         minutes.drop_before(u64::MAX, &mut octets);
         assert_eq!(octets, 0);
@@ -386,7 +559,9 @@ mod tests {
     #[test]
     fn hostile_times_open_few_minutes() {
         let (mut minutes, mut octets) = (Minutes::default(), 0);
-        (1..1000).rev().for_each(|minute| add(&mut minutes, &mut octets, minute * 60, "primary", 1.0));
+        (1..1000)
+            .rev()
+            .for_each(|minute| add(&mut minutes, &mut octets, minute * 60, "primary", 1.0));
         assert_eq!((minutes.open.len(), xmit(&minutes).len()), (MOST_OPEN, 999));
     }
 }

@@ -176,14 +176,23 @@ impl Store {
             None if self.ports.len() < MOST_PORTS && self.open < self.limits.recent_max => {
                 let id = self.ports.len();
                 self.ids.insert(port.key(), id as u32);
-                self.ports.push(Tracks { key: port.key(), tracks: Vec::new(), minutes: Minutes::default() });
+                self.ports.push(Tracks {
+                    key: port.key(),
+                    tracks: Vec::new(),
+                    minutes: Minutes::default(),
+                });
                 id
             }
             None => return None,
         };
-        let Tracks { tracks, minutes, .. } = &mut self.ports[id];
+        let Tracks {
+            tracks, minutes, ..
+        } = &mut self.ports[id];
         let is_secondary = port.is_secondary();
-        let place = match tracks.iter().position(|track| track.is_secondary == is_secondary && *track.sampler == *source.name) {
+        let place = match tracks
+            .iter()
+            .position(|track| track.is_secondary == is_secondary && *track.sampler == *source.name)
+        {
             Some(place) => place,
             None if tracks.len() < MOST_TRACKS && self.open < self.limits.recent_max => {
                 let track = Track::new(port, Arc::clone(&source.name), is_secondary);
@@ -196,7 +205,12 @@ impl Store {
         let track = &mut tracks[place];
         track.is_apart = source.is_apart;
         track.forget_after(source.newest_ns);
-        let added = track.add(port, self.limits.recent_ns, &mut self.names, &mut self.octets);
+        let added = track.add(
+            port,
+            self.limits.recent_ns,
+            &mut self.names,
+            &mut self.octets,
+        );
         if added != Added::Copy && !source.is_apart {
             minutes.add(port, &mut self.minute_octets);
         }
@@ -211,7 +225,9 @@ impl Store {
     /// Marks the records of a sampler as those of a wrong clock or a right one.
     pub(crate) fn set_apart(&mut self, sampler: &str, is_apart: bool) {
         let tracks = self.ports.iter_mut().flat_map(|port| &mut port.tracks);
-        tracks.filter(|track| *track.sampler == *sampler).for_each(|track| track.is_apart = is_apart);
+        tracks
+            .filter(|track| *track.sampler == *sampler)
+            .for_each(|track| track.is_apart = is_apart);
     }
 
     /// Drops the data that is older than the limits, and the oldest data if there is too much. `now_of`
@@ -220,11 +236,22 @@ impl Store {
     pub(crate) fn trim(&mut self, now_of: &dyn Fn(&str) -> u64, times: Times) {
         let now_of = &|sampler: &str| [now_of(sampler), times.wall_ns];
         self.drop_older(now_of, self.limits.recent_ns);
-        let open = |ports: &[Tracks]| ports.iter().flat_map(|port| &port.tracks).map(Track::open_octets).sum();
+        let open = |ports: &[Tracks]| {
+            ports
+                .iter()
+                .flat_map(|port| &port.tracks)
+                .map(Track::open_octets)
+                .sum()
+        };
         self.open = open(&self.ports);
         if self.open > self.limits.recent_max / 2 {
             // Many ports with few records each: they become compact earlier.
-            self.octets += self.ports.iter_mut().flat_map(|port| &mut port.tracks).map(Track::close).sum::<usize>();
+            self.octets += self
+                .ports
+                .iter_mut()
+                .flat_map(|port| &mut port.tracks)
+                .map(Track::close)
+                .sum::<usize>();
             self.open = open(&self.ports);
         }
         let most = self.limits.recent_max.saturating_sub(self.open);
@@ -232,7 +259,9 @@ impl Store {
             let tracks = self.ports.iter().flat_map(|port| &port.tracks);
             let ages = tracks.flat_map(|track| {
                 let now = now_of(&track.sampler);
-                track.ends().map(move |(end, octets)| (age_of(end, now), octets))
+                track
+                    .ends()
+                    .map(move |(end, octets)| (age_of(end, now), octets))
             });
             let mut ages: Vec<(u64, usize)> = ages.collect();
             ages.sort_unstable_by(|one, other| other.cmp(one));
@@ -243,18 +272,35 @@ impl Store {
                 is_dropped
             });
             // Chunks of other ports with the same age are dropped, too.
-            self.drop_older(now_of, dropped.last().map_or(u64::MAX, |(age, _)| age.saturating_sub(1)));
+            self.drop_older(
+                now_of,
+                dropped
+                    .last()
+                    .map_or(u64::MAX, |(age, _)| age.saturating_sub(1)),
+            );
         }
         let octets = &mut self.minute_octets;
         if times.newest_ns > 0 {
-            let is_set_back = times.newest_ns < std::mem::replace(&mut self.trimmed_ns, times.newest_ns);
-            self.ports.iter_mut().for_each(|port| port.minutes.drop_after(times.newest_ns, is_set_back, octets));
+            let is_set_back =
+                times.newest_ns < std::mem::replace(&mut self.trimmed_ns, times.newest_ns);
+            self.ports.iter_mut().for_each(|port| {
+                port.minutes
+                    .drop_after(times.newest_ns, is_set_back, octets)
+            });
         }
         let mut before = times.now_ns().saturating_sub(self.limits.minutes_ns);
         loop {
-            self.ports.iter_mut().for_each(|port| port.minutes.drop_before(before, octets));
-            let oldest = self.ports.iter().filter_map(|port| port.minutes.first_ns()).min();
-            let Some(oldest) = oldest.filter(|_| *octets > self.limits.minutes_max) else { break };
+            self.ports
+                .iter_mut()
+                .for_each(|port| port.minutes.drop_before(before, octets));
+            let oldest = self
+                .ports
+                .iter()
+                .filter_map(|port| port.minutes.first_ns())
+                .min();
+            let Some(oldest) = oldest.filter(|_| *octets > self.limits.minutes_max) else {
+                break;
+            };
             // An hour more, until the limit is kept. The current hour is not compact yet.
             before = before.max(oldest).saturating_add(60 * minutes::MINUTE_NS);
         }
@@ -275,9 +321,15 @@ impl Store {
     /// Removes ports without any data.
     fn forget_silent_ports(&mut self) {
         let before = self.ports.len();
-        self.ports.retain(|port| !port.tracks.is_empty() || port.minutes.first_ns().is_some());
+        self.ports
+            .retain(|port| !port.tracks.is_empty() || port.minutes.first_ns().is_some());
         if self.ports.len() < before {
-            self.ids = self.ports.iter().zip(0..).map(|(port, id)| (port.key, id)).collect();
+            self.ids = self
+                .ports
+                .iter()
+                .zip(0..)
+                .map(|(port, id)| (port.key, id))
+                .collect();
         }
     }
 
@@ -293,12 +345,28 @@ impl Store {
 
     /// Takes the last chunk of a port.
     pub(crate) fn last_chunk(&self, key: PortKey) -> Option<PortChunks> {
-        Some(self.take(self.tracks(key)?, |track| track.last_chunk().into_iter().collect()))
+        Some(self.take(self.tracks(key)?, |track| {
+            track.last_chunk().into_iter().collect()
+        }))
     }
 
     fn take(&self, port: &Tracks, chunks: impl Fn(&Track) -> Vec<Arc<Chunk>>) -> PortChunks {
-        let tracks = port.tracks.iter().map(|track| (Arc::clone(&track.sampler), track.is_secondary, chunks(track))).collect();
-        PortChunks { key: port.key, names: Arc::clone(&self.names), tracks }
+        let tracks = port
+            .tracks
+            .iter()
+            .map(|track| {
+                (
+                    Arc::clone(&track.sampler),
+                    track.is_secondary,
+                    chunks(track),
+                )
+            })
+            .collect();
+        PortChunks {
+            key: port.key,
+            names: Arc::clone(&self.names),
+            tracks,
+        }
     }
 
     fn tracks(&self, key: PortKey) -> Option<&Tracks> {
@@ -307,7 +375,9 @@ impl Store {
 
     /// Returns the minutes of a port.
     pub(crate) fn minutes(&self, key: PortKey, from: u64, to: u64) -> Vec<Minute> {
-        self.tracks(key).map(|port| port.minutes.read(from, to)).unwrap_or_default()
+        self.tracks(key)
+            .map(|port| port.minutes.read(from, to))
+            .unwrap_or_default()
     }
 
     pub(crate) const fn counts(&self) -> Counts {
@@ -317,12 +387,22 @@ impl Store {
     /// Returns the time of the oldest record. Records of wrong clocks do not count: they would hide that
     /// the others begin later.
     pub(crate) fn first_ts(&self) -> Option<u64> {
-        self.ports.iter().flat_map(|port| &port.tracks).filter(|track| !track.is_apart).filter_map(Track::first_ts).min()
+        self.ports
+            .iter()
+            .flat_map(|port| &port.tracks)
+            .filter(|track| !track.is_apart)
+            .filter_map(Track::first_ts)
+            .min()
     }
 
     /// Returns the time of the oldest record of a port.
     pub(crate) fn first_ts_of(&self, key: PortKey) -> Option<u64> {
-        self.tracks(key)?.tracks.iter().filter(|track| !track.is_apart).filter_map(Track::first_ts).min()
+        self.tracks(key)?
+            .tracks
+            .iter()
+            .filter(|track| !track.is_apart)
+            .filter_map(Track::first_ts)
+            .min()
     }
 
     /// Returns what is kept. `newest_ns` is the newest record of all right clocks.
@@ -332,7 +412,11 @@ impl Store {
         Kept {
             from_ns: self.first_ts(),
             to_ns: (newest_ns > 0).then_some(newest_ns),
-            minutes_from_ns: self.ports.iter().filter_map(|port| port.minutes.first_ns()).min(),
+            minutes_from_ns: self
+                .ports
+                .iter()
+                .filter_map(|port| port.minutes.first_ns())
+                .min(),
             archive_from_ns: None,
             octets: self.octets + self.minute_octets + open,
             ports: self.ports.len(),
@@ -346,8 +430,15 @@ impl PortChunks {
         let (guid, port): (Guid, PortNum) = self.key;
         let mut records = Vec::new();
         for (sampler, is_secondary, chunks) in &self.tracks {
-            let of = Of { sampler, is_secondary: *is_secondary, guid, port };
-            chunks.iter().for_each(|chunk| chunk.read(of, &self.names, wanted, &mut records));
+            let of = Of {
+                sampler,
+                is_secondary: *is_secondary,
+                guid,
+                port,
+            };
+            chunks
+                .iter()
+                .for_each(|chunk| chunk.read(of, &self.names, wanted, &mut records));
         }
         records
     }

@@ -39,7 +39,9 @@ impl Names {
         if text.len() > LONGEST {
             return None;
         }
-        let number = u16::try_from(this.texts.len()).ok().filter(|number| usize::from(*number) < MOST)?;
+        let number = u16::try_from(this.texts.len())
+            .ok()
+            .filter(|number| usize::from(*number) < MOST)?;
         let names = Arc::make_mut(this);
         let text: Arc<str> = text.into();
         names.texts.push(Arc::clone(&text));
@@ -55,8 +57,20 @@ mod tests {
     #[test]
     fn number_of_texts_is_limited() {
         let mut names = Arc::default();
-        let numbers: Vec<_> = (0..=MOST).map(|number| Names::number(&mut names, &number.to_string())).collect();
-        assert_eq!((numbers[0], numbers[MOST - 1], numbers[MOST]), (Some(0), Some(4095), None));
-        assert_eq!((Names::number(&mut names, "7"), names.text(7), names.find("x")), (Some(7), "7", None));
+        let numbers: Vec<_> = (0..=MOST)
+            .map(|number| Names::number(&mut names, &number.to_string()))
+            .collect();
+        assert_eq!(
+            (numbers[0], numbers[MOST - 1], numbers[MOST]),
+            (Some(0), Some(4095), None)
+        );
+        assert_eq!(
+            (
+                Names::number(&mut names, "7"),
+                names.text(7),
+                names.find("x")
+            ),
+            (Some(7), "7", None)
+        );
     }
 }

@@ -57,13 +57,20 @@ impl Table {
 
     /// Returns the octets on the heap.
     pub(crate) fn octets(&self) -> usize {
-        self.columns.iter().map(|column| size_of::<Column>() + size_of::<Key>() + column.octets()).sum()
+        self.columns
+            .iter()
+            .map(|column| size_of::<Column>() + size_of::<Key>() + column.octets())
+            .sum()
     }
 
     /// Adds a value to the current row. `hint` is the expected place of the column; returns its
     /// true place.
     pub(crate) fn put(&mut self, hint: usize, key: Key, order: Order, value: Option<u64>) -> usize {
-        let place = if self.keys.get(hint) == Some(&key) { Some(hint) } else { self.keys.iter().position(|known| *known == key) };
+        let place = if self.keys.get(hint) == Some(&key) {
+            Some(hint)
+        } else {
+            self.keys.iter().position(|known| *known == key)
+        };
         let place = place.unwrap_or_else(|| {
             self.keys.push(key);
             self.columns.push(Column::new(order, self.rows));
@@ -99,8 +106,14 @@ impl Table {
             _ => Arc::from(&*self.keys),
         };
         let mut octets = Vec::new();
-        self.columns.iter().for_each(|column| column.write(&mut octets));
-        Packed { keys, rows: self.rows, octets: octets.into() }
+        self.columns
+            .iter()
+            .for_each(|column| column.write(&mut octets));
+        Packed {
+            keys,
+            rows: self.rows,
+            octets: octets.into(),
+        }
     }
 
     /// Returns the compact form and removes all rows. Keeps the columns and their memory.
@@ -120,10 +133,16 @@ impl Packed {
     }
 
     /// Returns the columns that `wanted` accepts, each with its key.
-    pub(crate) fn columns(&self, order: impl Fn(Key) -> Order, wanted: impl Fn(Key) -> bool) -> Vec<(Key, Values<'_>)> {
+    pub(crate) fn columns(
+        &self,
+        order: impl Fn(Key) -> Order,
+        wanted: impl Fn(Key) -> bool,
+    ) -> Vec<(Key, Values<'_>)> {
         let mut columns = Columns::new(&self.octets);
         let all = self.keys.iter().map(|key| (*key, columns.next_column()));
-        all.filter(|(key, _)| wanted(*key)).map(|(key, octets)| (key, Values::new(octets, order(key)))).collect()
+        all.filter(|(key, _)| wanted(*key))
+            .map(|(key, octets)| (key, Values::new(octets, order(key))))
+            .collect()
     }
 }
 
@@ -134,7 +153,10 @@ mod tests {
     #[test]
     fn keys_of_counters_are_read_back() {
         for (name, element) in [(0, None), (0, Some(0)), (65_534, Some(65_534))] {
-            assert_eq!(Key::counter(name, element).as_counter(), Some((name, element)));
+            assert_eq!(
+                Key::counter(name, element).as_counter(),
+                Some((name, element))
+            );
         }
         assert_eq!(Key::field(31).as_counter(), None);
     }
@@ -153,9 +175,15 @@ mod tests {
         table.end_row();
         let packed = table.pack();
         let mut columns = packed.columns(|_| Order::Same, |_| true);
-        let read: Vec<Vec<_>> = columns.iter_mut().map(|(_, values)| (0..packed.rows).map(|_| values.next_value()).collect()).collect();
+        let read: Vec<Vec<_>> = columns
+            .iter_mut()
+            .map(|(_, values)| (0..packed.rows).map(|_| values.next_value()).collect())
+            .collect();
         assert_eq!(read, [[Some(5), Some(6), None], [None, Some(7), Some(9)]]);
         assert_eq!(packed.columns(|_| Order::Same, |key| key == b).len(), 1);
-        assert_eq!((table.close().rows, table.rows(), table.pack().rows), (3, 0, 0));
+        assert_eq!(
+            (table.close().rows, table.rows(), table.pack().rows),
+            (3, 0, 0)
+        );
     }
 }

@@ -4,7 +4,12 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-const UNLIMITED: Limits = Limits { recent_ns: 3600 * SECOND, recent_max: usize::MAX, minutes_ns: 86_400 * SECOND, minutes_max: usize::MAX };
+const UNLIMITED: Limits = Limits {
+    recent_ns: 3600 * SECOND,
+    recent_max: usize::MAX,
+    minutes_ns: 86_400 * SECOND,
+    minutes_max: usize::MAX,
+};
 
 /// Adds a record of a second. Returns whether it was new.
 fn add(store: &mut Store, sampler: &str, guid: u64, second: u64) -> bool {
@@ -13,19 +18,41 @@ fn add(store: &mut Store, sampler: &str, guid: u64, second: u64) -> bool {
         second * SECOND,
         Guid(guid)
     );
-    let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else { panic!("a port record") };
-    store.add(&port, &Source { name: sampler.into(), interval_ns: SECOND, is_apart: false, newest_ns: u64::MAX })
+    let Ok(Record::Port(port)) = Record::parse(line.as_bytes(), Type::Port) else {
+        panic!("a port record")
+    };
+    store.add(
+        &port,
+        &Source {
+            name: sampler.into(),
+            interval_ns: SECOND,
+            is_apart: false,
+            newest_ns: u64::MAX,
+        },
+    )
 }
 
 /// Drops old data at a second of all clocks.
 fn trim(store: &mut Store, second: u64) {
     let now = second * SECOND;
-    store.trim(&|_| now, Times { newest_ns: now, wall_ns: now });
+    store.trim(
+        &|_| now,
+        Times {
+            newest_ns: now,
+            wall_ns: now,
+        },
+    );
 }
 
 fn times(store: &Store, guid: u64) -> Vec<u64> {
-    let Some(chunks) = store.chunks((Guid(guid), PortNum(1)), 0, u64::MAX) else { return Vec::new() };
-    let mut times: Vec<u64> = chunks.read(&Wanted::Named(Vec::new())).iter().map(|port| port.ts / SECOND).collect();
+    let Some(chunks) = store.chunks((Guid(guid), PortNum(1)), 0, u64::MAX) else {
+        return Vec::new();
+    };
+    let mut times: Vec<u64> = chunks
+        .read(&Wanted::Named(Vec::new()))
+        .iter()
+        .map(|port| port.ts / SECOND)
+        .collect();
     times.sort_unstable();
     times
 }
@@ -37,7 +64,15 @@ fn late_records_are_kept_and_copies_are_dropped() {
         add(&mut store, "s", 1, second);
     }
     assert_eq!(times(&store, 1), [100, 101, 102, 103, 104]);
-    assert_eq!(store.counts(), Counts { added: 5, late: 1, copies: 2, refused: 0 });
+    assert_eq!(
+        store.counts(),
+        Counts {
+            added: 5,
+            late: 1,
+            copies: 2,
+            refused: 0
+        }
+    );
 }
 
 #[test]
@@ -51,28 +86,48 @@ fn restarted_sampler_with_lower_slots_is_kept() {
 #[test]
 fn records_of_two_samplers_are_kept_apart() {
     let mut store = Store::new(UNLIMITED);
-    assert!(add(&mut store, "a", 1, 100) && add(&mut store, "b", 1, 100) && !add(&mut store, "a", 1, 100));
+    assert!(
+        add(&mut store, "a", 1, 100)
+            && add(&mut store, "b", 1, 100)
+            && !add(&mut store, "a", 1, 100)
+    );
     assert_eq!(times(&store, 1), [100, 100]);
 }
 
 #[test]
 fn records_are_dropped_after_the_time_and_minutes_stay() {
-    let mut store = Store::new(Limits { recent_ns: 300 * SECOND, ..UNLIMITED });
+    let mut store = Store::new(Limits {
+        recent_ns: 300 * SECOND,
+        ..UNLIMITED
+    });
     (1..=1000).for_each(|second| {
         add(&mut store, "s", 1, second);
     });
     trim(&mut store, 1000);
     let kept = times(&store, 1);
     // A chunk of 60 records is dropped as a whole.
-    assert!((301..=360).contains(&kept.len()) && kept.last() == Some(&1000), "{}", kept.len());
+    assert!(
+        (301..=360).contains(&kept.len()) && kept.last() == Some(&1000),
+        "{}",
+        kept.len()
+    );
     let minutes = store.minutes((Guid(1), PortNum(1)), 0, u64::MAX);
-    assert_eq!((minutes.len(), minutes[3].values[0]), (17, Some((1.5, 1.5))));
-    assert_eq!((store.kept(0).minutes_from_ns, store.kept(0).ports), (Some(0), 1));
+    assert_eq!(
+        (minutes.len(), minutes[3].values[0]),
+        (17, Some((1.5, 1.5)))
+    );
+    assert_eq!(
+        (store.kept(0).minutes_from_ns, store.kept(0).ports),
+        (Some(0), 1)
+    );
 }
 
 #[test]
 fn record_of_the_future_removes_no_other_record() {
-    let mut store = Store::new(Limits { recent_ns: 300 * SECOND, ..UNLIMITED });
+    let mut store = Store::new(Limits {
+        recent_ns: 300 * SECOND,
+        ..UNLIMITED
+    });
     // The wrong record is within 60 records, after which a chunk is complete.
     for second in (1..=100).chain([5000]).chain(101..=200) {
         add(&mut store, "s", 1, second);
@@ -84,14 +139,23 @@ fn record_of_the_future_removes_no_other_record() {
 
 #[test]
 fn time_of_one_wrong_record_makes_no_other_record_old() {
-    let mut store = Store::new(Limits { recent_ns: 300 * SECOND, ..UNLIMITED });
+    let mut store = Store::new(Limits {
+        recent_ns: 300 * SECOND,
+        ..UNLIMITED
+    });
     for (guid, seconds) in [(1, 1..=150), (2, 1..=149)] {
         for second in seconds {
             add(&mut store, "s", guid, second);
         }
     }
     add(&mut store, "s", 1, 5000);
-    store.trim(&|_| 5000 * SECOND, Times { newest_ns: 150 * SECOND, wall_ns: 150 * SECOND });
+    store.trim(
+        &|_| 5000 * SECOND,
+        Times {
+            newest_ns: 150 * SECOND,
+            wall_ns: 150 * SECOND,
+        },
+    );
     assert_eq!((times(&store, 1).len(), times(&store, 2).len()), (151, 149));
 }
 
@@ -102,36 +166,62 @@ fn oldest_records_are_dropped_at_the_limit_of_octets() {
         add(&mut store, "s", 1, second);
         add(&mut store, "s", 2, second);
     });
-    let (octets, open) = (store.octets, store.kept(0).octets - store.octets - store.minute_octets);
+    let (octets, open) = (
+        store.octets,
+        store.kept(0).octets - store.octets - store.minute_octets,
+    );
     store.limits.recent_max = octets / 2 + open;
     trim(&mut store, 3000);
-    assert!(store.octets <= octets / 2 && store.octets > octets / 3, "{} of {octets}", store.octets);
+    assert!(
+        store.octets <= octets / 2 && store.octets > octets / 3,
+        "{} of {octets}",
+        store.octets
+    );
     let (one, two) = (times(&store, 1), times(&store, 2));
-    assert!(one.last() == Some(&3000) && one.first() > Some(&1000) && one.first() == two.first(), "{:?}", one.first());
+    assert!(
+        one.last() == Some(&3000) && one.first() > Some(&1000) && one.first() == two.first(),
+        "{:?}",
+        one.first()
+    );
 }
 
 #[test]
 fn port_without_records_is_forgotten() {
-    let mut store = Store::new(Limits { recent_ns: 60 * SECOND, minutes_ns: 3600 * SECOND, ..UNLIMITED });
+    let mut store = Store::new(Limits {
+        recent_ns: 60 * SECOND,
+        minutes_ns: 3600 * SECOND,
+        ..UNLIMITED
+    });
     add(&mut store, "s", 1, 1);
     (1..=10_000).for_each(|second| {
         add(&mut store, "s", 2, second);
     });
     trim(&mut store, 10_000);
-    assert_eq!((store.keys(), times(&store, 1).len()), (vec![(Guid(2), PortNum(1))], 0));
+    assert_eq!(
+        (store.keys(), times(&store, 1).len()),
+        (vec![(Guid(2), PortNum(1))], 0)
+    );
     assert!(add(&mut store, "s", 1, 10_001), "the port comes back");
 }
 
 #[test]
 fn open_chunks_count_towards_the_limit() {
     const MOST: usize = 16 << 20;
-    let mut store = Store::new(Limits { recent_max: MOST, ..UNLIMITED });
+    let mut store = Store::new(Limits {
+        recent_max: MOST,
+        ..UNLIMITED
+    });
     for guid in 1..=8000 {
         for sampler in ["a", "b", "c", "d", "e", "f", "g", "h"] {
             add(&mut store, sampler, guid, 100);
         }
     }
     trim(&mut store, 100);
-    assert!(store.kept(0).octets <= MOST && store.counts().refused > 0, "{} octets, {:?}", store.kept(0).octets, store.counts());
+    assert!(
+        store.kept(0).octets <= MOST && store.counts().refused > 0,
+        "{} octets, {:?}",
+        store.kept(0).octets,
+        store.counts()
+    );
     assert!(add(&mut store, "a", 1, 101), "a port that is known");
 }

@@ -73,7 +73,13 @@ impl Track {
 
     /// Adds a record. Adds the octets of a new chunk to `octets`. The records of a chunk are at most
     /// `longest_ns` apart, so that one with a wrong time does not decide when the others are dropped.
-    pub(crate) fn add(&mut self, port: &ReadPort<'_>, longest_ns: u64, names: &mut Arc<Names>, octets: &mut usize) -> Added {
+    pub(crate) fn add(
+        &mut self,
+        port: &ReadPort<'_>,
+        longest_ns: u64,
+        names: &mut Arc<Names>,
+        octets: &mut usize,
+    ) -> Added {
         if !self.seen.insert(port.slot, port.ts) {
             return Added::Copy;
         }
@@ -88,7 +94,11 @@ impl Track {
             self.open = OpenChunk::new(port);
         }
         self.open.add(port, names);
-        let added = if port.ts < self.last_ts { Added::Late } else { Added::Newest };
+        let added = if port.ts < self.last_ts {
+            Added::Late
+        } else {
+            Added::Newest
+        };
         self.last_ts = self.last_ts.max(port.ts);
         added
     }
@@ -96,7 +106,12 @@ impl Track {
     /// Returns the chunks with records from `from` to `to`, both inclusive.
     pub(crate) fn chunks(&self, from: u64, to: u64) -> Vec<Arc<Chunk>> {
         let overlaps = |span: (u64, u64)| span.0 <= to && span.1 >= from;
-        let mut chunks: Vec<_> = self.chunks.iter().filter(|chunk| overlaps(chunk.span)).cloned().collect();
+        let mut chunks: Vec<_> = self
+            .chunks
+            .iter()
+            .filter(|chunk| overlaps(chunk.span))
+            .cloned()
+            .collect();
         if self.open.span().is_some_and(overlaps) {
             chunks.extend(self.open.pack().map(Arc::new));
         }
@@ -105,12 +120,17 @@ impl Track {
 
     /// Returns the last chunk. It is not empty.
     pub(crate) fn last_chunk(&self) -> Option<Arc<Chunk>> {
-        self.open.pack().map(Arc::new).or_else(|| self.chunks.back().cloned())
+        self.open
+            .pack()
+            .map(Arc::new)
+            .or_else(|| self.chunks.back().cloned())
     }
 
     /// Makes all records compact and returns the octets of the new chunk. The memory of the table is freed.
     pub(crate) fn close(&mut self) -> usize {
-        let Some(chunk) = self.open.close() else { return 0 };
+        let Some(chunk) = self.open.close() else {
+            return 0;
+        };
         self.open.release();
         let octets = chunk.octets();
         self.chunks.push_back(Arc::new(chunk));
@@ -131,17 +151,27 @@ impl Track {
 
     /// Returns whether all records are further than `age` from all times of `now`.
     pub(crate) fn is_older(&self, now: [u64; 2], age: u64) -> bool {
-        self.chunks.is_empty() && self.open.span().is_none_or(|(_, end)| age_of(end, now) > age)
+        self.chunks.is_empty()
+            && self
+                .open
+                .span()
+                .is_none_or(|(_, end)| age_of(end, now) > age)
     }
 
     /// Returns the end and the octets of each chunk.
     pub(crate) fn ends(&self) -> impl Iterator<Item = (u64, usize)> {
-        self.chunks.iter().map(|chunk| (chunk.span.1, chunk.octets()))
+        self.chunks
+            .iter()
+            .map(|chunk| (chunk.span.1, chunk.octets()))
     }
 
     /// Returns the time of the first record.
     pub(crate) fn first_ts(&self) -> Option<u64> {
-        self.chunks.iter().map(|chunk| chunk.span.0).chain(self.open.span().map(|span| span.0)).min()
+        self.chunks
+            .iter()
+            .map(|chunk| chunk.span.0)
+            .chain(self.open.span().map(|span| span.0))
+            .min()
     }
 
     /// Returns the octets of the records that are not compact yet.
@@ -164,10 +194,22 @@ mod tests {
     fn records_are_seen_once() {
         let mut seen = Seen([u64::MAX; SEEN]);
         let slots = [100, 101, 100, 103, 102, 102, 103, 165, 104, 103, 101, 101];
-        let found: Vec<bool> = slots.iter().map(|slot| seen.insert(*slot, slot * 10)).collect();
-        let expected = [true, true, false, true, true, false, false, true, true, false, true, false];
-        assert_eq!(found, expected, "a slot is not remembered after one that is 64 slots later");
+        let found: Vec<bool> = slots
+            .iter()
+            .map(|slot| seen.insert(*slot, slot * 10))
+            .collect();
+        let expected = [
+            true, true, false, true, true, false, false, true, true, false, true, false,
+        ];
+        assert_eq!(
+            found, expected,
+            "a slot is not remembered after one that is 64 slots later"
+        );
         let again = [100, 103, 103].map(|slot| seen.insert(slot, slot * 10 + 1));
-        assert_eq!(again, [true, true, false], "slots that are used again, at other times");
+        assert_eq!(
+            again,
+            [true, true, false],
+            "slots that are used again, at other times"
+        );
     }
 }

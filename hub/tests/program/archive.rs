@@ -15,7 +15,9 @@ use super::{append, lines, start_line};
 
 /// Returns all lines of an archive, sorted. A record that is there twice is in the list twice.
 pub(super) fn archived(root: &Path) -> Vec<String> {
-    let Some(archive) = Archive::open(root) else { return Vec::new() };
+    let Some(archive) = Archive::open(root) else {
+        return Vec::new();
+    };
     let mut all = Vec::new();
     for table in TableName::ALL {
         for (_, path) in archive.files(table).unwrap() {
@@ -48,18 +50,31 @@ pub(super) fn arguments(folder: &Path, archive: &Path) -> Vec<String> {
     let config = folder.join("hub.toml");
     fs::write(&config, "archive_every = \"10s\"\n").unwrap();
     let path = |path: &Path| path.to_str().unwrap().to_owned();
-    vec!["-c".to_owned(), path(&config), "--archive".to_owned(), path(archive)]
+    vec![
+        "-c".to_owned(),
+        path(&config),
+        "--archive".to_owned(),
+        path(archive),
+    ]
 }
 
 pub(super) fn start(arguments: &[String], inputs: &[&str]) -> Hub {
     let inputs = inputs.iter().flat_map(|input| ["--input", input]);
-    Hub::start(&arguments.iter().map(String::as_str).chain(inputs).collect::<Vec<_>>())
+    Hub::start(
+        &arguments
+            .iter()
+            .map(String::as_str)
+            .chain(inputs)
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// Waits until the spool is empty and the archive has these lines.
 pub(super) fn wait_for_archive(hub: &Hub, root: &Path, expected: &[String]) {
     hub.wait_for("health", |health| {
-        health["archive"]["spool_octets"] == 0 && health["archive"]["packed_ns"].is_u64() && archived(root).len() >= expected.len()
+        health["archive"]["spool_octets"] == 0
+            && health["archive"]["packed_ns"].is_u64()
+            && archived(root).len() >= expected.len()
     });
     assert_eq!(archived(root), expected);
 }
@@ -76,7 +91,8 @@ impl Sampler {
     }
 
     fn send(&mut self, stream: &mut TcpStream, slots: std::ops::Range<u64>) {
-        let text = start_line("t", 1) + &slots.map(|slot| lines("t", slot, 0.25)).collect::<String>();
+        let text =
+            start_line("t", 1) + &slots.map(|slot| lines("t", slot, 0.25)).collect::<String>();
         stream.write_all(text.as_bytes()).unwrap();
         self.sent += &text;
     }
@@ -85,9 +101,15 @@ impl Sampler {
 #[test]
 fn killed_hub_loses_no_line_and_keeps_none_twice() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, root) = (folder.path().join("lines.jsonl"), folder.path().join("archive"));
+    let (file, root) = (
+        folder.path().join("lines.jsonl"),
+        folder.path().join("archive"),
+    );
     let pattern = format!("file:{}/lines*.jsonl", folder.path().display());
-    let mut sampler = Sampler { listener: TcpListener::bind("127.0.0.1:0").unwrap(), sent: String::new() };
+    let mut sampler = Sampler {
+        listener: TcpListener::bind("127.0.0.1:0").unwrap(),
+        sent: String::new(),
+    };
     let input = format!("tcp://{}", sampler.listener.local_addr().unwrap());
     let arguments = arguments(folder.path(), &root);
     let inputs = [pattern.as_str(), &input];
@@ -103,7 +125,9 @@ fn killed_hub_loses_no_line_and_keeps_none_twice() {
     let received = |hub: &Hub, last: u64| {
         hub.wait_for("samplers", |samplers| {
             let is_last = |row: &Value| row["sampler"] == "t" && row["last_slot"] == last;
-            samplers["rows"].as_array().is_some_and(|rows| rows.iter().any(is_last))
+            samplers["rows"]
+                .as_array()
+                .is_some_and(|rows| rows.iter().any(is_last))
         });
     };
 
@@ -130,7 +154,14 @@ fn killed_hub_loses_no_line_and_keeps_none_twice() {
     let all = expected(&(written.clone() + &sampler.sent));
     wait_for_archive(&hub, &root, &all);
     let health = hub.get("health");
-    assert_eq!((&health["archive"]["lines_lost"], &health["archive"]["error"]), (&Value::from(0), &Value::Null), "{health}");
+    assert_eq!(
+        (
+            &health["archive"]["lines_lost"],
+            &health["archive"]["error"]
+        ),
+        (&Value::from(0), &Value::Null),
+        "{health}"
+    );
     // After a stop, nothing is read or packed twice.
     assert_eq!(hub.stop(), Some(0));
     let hub = start(&arguments, &inputs);
@@ -143,20 +174,39 @@ fn archive_that_cannot_be_written_is_reported_and_the_page_works() {
     let folder = tempfile::tempdir().unwrap();
     let no_folder: PathBuf = folder.path().join("file");
     fs::write(&no_folder, "text").unwrap();
-    let (hub, mut input) = Hub::reading(&["--recent", "7days", "--archive", no_folder.to_str().unwrap()]);
-    input.write_all((start_line("s", 1) + &lines("s", 100, 0.5)).as_bytes()).unwrap();
+    let (hub, mut input) = Hub::reading(&[
+        "--recent",
+        "7days",
+        "--archive",
+        no_folder.to_str().unwrap(),
+    ]);
+    input
+        .write_all((start_line("s", 1) + &lines("s", 100, 0.5)).as_bytes())
+        .unwrap();
     let health = hub.wait_for("health", |health| health["records"] == 1);
     let error = health["archive"]["error"].as_str().unwrap();
-    assert!(error.starts_with("cannot write ") && error.contains("free space"), "{error}");
+    assert!(
+        error.starts_with("cannot write ") && error.contains("free space"),
+        "{error}"
+    );
 }
 
 #[test]
 fn archive_is_only_read_if_the_configuration_demands_it() {
     let folder = tempfile::tempdir().unwrap();
-    let (config, root) = (folder.path().join("hub.toml"), folder.path().join("archive"));
-    fs::write(&config, format!("archive = \"{}\"\narchive_pack = false\n", root.display())).unwrap();
+    let (config, root) = (
+        folder.path().join("hub.toml"),
+        folder.path().join("archive"),
+    );
+    fs::write(
+        &config,
+        format!("archive = \"{}\"\narchive_pack = false\n", root.display()),
+    )
+    .unwrap();
     let (hub, mut input) = Hub::reading(&["--recent", "7days", "-c", config.to_str().unwrap()]);
-    input.write_all((start_line("s", 1) + &lines("s", 100, 0.5)).as_bytes()).unwrap();
+    input
+        .write_all((start_line("s", 1) + &lines("s", 100, 0.5)).as_bytes())
+        .unwrap();
     let health = hub.wait_for("health", |health| health["records"] == 1);
     assert!(health["archive"].is_null() && !root.exists(), "{health}");
 }

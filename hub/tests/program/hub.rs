@@ -20,22 +20,35 @@ pub(super) struct Hub {
 impl Hub {
     pub(super) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-hub"));
-        command.args(arguments).args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .args(arguments)
+            .args(["--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         Self::of(command.spawn().unwrap())
     }
 
     /// Starts a hub that reads standard input, and returns the other end.
     pub(super) fn reading(arguments: &[&str]) -> (Self, ChildStdin) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-hub"));
-        command.args(arguments).args(["--input", "-", "--listen", "127.0.0.1:0"]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        command
+            .args(arguments)
+            .args(["--input", "-", "--listen", "127.0.0.1:0"]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let input = child.stdin.take().unwrap();
         (Self::of(child), input)
     }
 
     fn of(mut child: Child) -> Self {
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         let address = line.trim().strip_prefix("http://").unwrap().to_owned();
         Self { child, address }
     }
@@ -44,12 +57,23 @@ impl Hub {
     pub(super) fn request(&self, path: &str, headers: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let host = if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address) };
-        write!(stream, "GET {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n").unwrap();
+        let host = if headers.contains("Host:") {
+            String::new()
+        } else {
+            format!("Host: {}\r\n", self.address)
+        };
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n"
+        )
+        .unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        (
+            head.split(' ').nth(1).unwrap().parse().unwrap(),
+            body.to_owned(),
+        )
     }
 
     pub(super) fn get(&self, path: &str) -> Value {
@@ -59,7 +83,11 @@ impl Hub {
     }
 
     /// Asks until the answer is as expected.
-    pub(super) fn wait_for(&self, path: &str, mut is_expected: impl FnMut(&Value) -> bool) -> Value {
+    pub(super) fn wait_for(
+        &self,
+        path: &str,
+        mut is_expected: impl FnMut(&Value) -> bool,
+    ) -> Value {
         let end = deadline();
         loop {
             let found = self.get(path);
@@ -74,12 +102,17 @@ impl Hub {
     pub(super) fn live(&self) -> tungstenite::WebSocket<TcpStream> {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        tungstenite::client(format!("ws://{}/api/v1/live", self.address), stream).unwrap().0
+        tungstenite::client(format!("ws://{}/api/v1/live", self.address), stream)
+            .unwrap()
+            .0
     }
 
     /// Stops the hub with SIGTERM and returns its exit code.
     pub(super) fn stop(mut self) -> Option<i32> {
-        Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status()
+            .unwrap();
         let end = deadline();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {

@@ -20,7 +20,10 @@ mod hub;
 mod with_nats;
 
 fn number(octets: &[u8], at: usize, length: usize) -> u64 {
-    octets[at..at + length].iter().rev().fold(0, |number, octet| number << 8 | u64::from(*octet))
+    octets[at..at + length]
+        .iter()
+        .rev()
+        .fold(0, |number, octet| number << 8 | u64::from(*octet))
 }
 
 /// Returns the text of the last record of a port, and of the sums of its slot.
@@ -55,7 +58,10 @@ fn simulated_fabric_is_shown_live() {
     fs::write(&net, NET).unwrap();
     let hub = Hub::start(&["--simulate", net.to_str().unwrap()]);
     let mut live = hub.live();
-    live.send(Message::text(r#"{"metrics":["xmit_utilization","xmit_blocked"]}"#)).unwrap();
+    live.send(Message::text(
+        r#"{"metrics":["xmit_utilization","xmit_blocked"]}"#,
+    ))
+    .unwrap();
     // The sampler of a busy machine misses slots and reads late. So the test takes the first two slots
     // in a row, and the first record that was read in its slot.
     let (mut generation, mut frames) = (0, Vec::<Bytes>::new());
@@ -63,14 +69,22 @@ fn simulated_fabric_is_shown_live() {
         match live.read().unwrap() {
             Message::Text(text) => {
                 let head: Value = serde_json::from_str(&text).unwrap();
-                assert_eq!((&head["metrics"], &head["interval_ns"]), (&json!(["xmit_utilization", "xmit_blocked"]), &json!(1_000_000_000)));
+                assert_eq!(
+                    (&head["metrics"], &head["interval_ns"]),
+                    (
+                        &json!(["xmit_utilization", "xmit_blocked"]),
+                        &json!(1_000_000_000)
+                    )
+                );
                 generation = head["generation"].as_u64().unwrap();
                 frames.clear();
             }
             Message::Binary(frame) => frames.push(frame),
             other => panic!("{other}"),
         }
-        let [.., before, last] = &frames[..] else { continue };
+        let [.., before, last] = &frames[..] else {
+            continue;
+        };
         let (before, slot) = (number(before, 8, 8), number(last, 8, 8));
         assert!(before < slot, "one frame for each slot: {before}, {slot}");
         let topology = hub.get("topology");
@@ -79,17 +93,35 @@ fn simulated_fabric_is_shown_live() {
         }
         // The value in the frame is the value of the series at the time of this slot.
         let series = hub.get("series?port=0x0000000000000001/1&metric=xmit_utilization");
-        let place = series["t"].as_array().unwrap().iter().position(|t| t.as_u64().unwrap() / 1_000_000_000 == slot);
+        let place = series["t"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .position(|t| t.as_u64().unwrap() / 1_000_000_000 == slot);
         if let Some(value) = place.and_then(|place| series["v"][place].as_f64()) {
             break (topology, value);
         }
     };
     let ports = topology["ports"].as_array().unwrap();
-    assert_eq!((ports.len(), &ports[0]["node"], &ports[1]["node"]), (4, &json!("leaf"), &json!("n1 mlx5_0")));
+    assert_eq!(
+        (ports.len(), &ports[0]["node"], &ports[1]["node"]),
+        (4, &json!("leaf"), &json!("n1 mlx5_0"))
+    );
     for frame in &frames {
-        assert_eq!((&frame[..4], number(frame, 4, 4), number(frame, 24, 4), frame.len()), (&b"IBB1"[..], generation, 4, 32 + 2 * 2 * 4));
+        assert_eq!(
+            (
+                &frame[..4],
+                number(frame, 4, 4),
+                number(frame, 24, 4),
+                frame.len()
+            ),
+            (&b"IBB1"[..], generation, 4, 32 + 2 * 2 * 4)
+        );
     }
-    assert_eq!(number(frames.last().unwrap(), 32, 2), (value * 64_000.0).round() as u64);
+    assert_eq!(
+        number(frames.last().unwrap(), 32, 2),
+        (value * 64_000.0).round() as u64
+    );
     assert_eq!(hub.get("health")["simulated"], true);
     assert_eq!(hub.stop(), Some(0));
 }
@@ -100,17 +132,42 @@ fn lost_connection_of_a_sampler_is_counted_and_opened_again() {
     let input = format!("tcp://{}", listener.local_addr().unwrap());
     let hub = Hub::start(&["--input", &input]);
     let (mut stream, _) = listener.accept().unwrap();
-    stream.write_all((start_line("s", 1) + &lines("s", 100, 0.5) + &lines("s", 101, 0.5)).as_bytes()).unwrap();
+    stream
+        .write_all((start_line("s", 1) + &lines("s", 100, 0.5) + &lines("s", 101, 0.5)).as_bytes())
+        .unwrap();
     hub.wait_for("health", |health| health["last_slot"] == 101);
     drop(stream);
     let (mut stream, _) = listener.accept().unwrap();
-    stream.write_all((start_line("s", 1) + &lines("s", 105, 0.25)).as_bytes()).unwrap();
+    stream
+        .write_all((start_line("s", 1) + &lines("s", 105, 0.25)).as_bytes())
+        .unwrap();
     let health = hub.wait_for("health", |health| health["last_slot"] == 105);
-    assert_eq!((&health["inputs"][0]["lost"], &health["inputs"][0]["connections"], &health["records"]), (&json!(1), &json!(2), &json!(3)));
+    assert_eq!(
+        (
+            &health["inputs"][0]["lost"],
+            &health["inputs"][0]["connections"],
+            &health["records"]
+        ),
+        (&json!(1), &json!(2), &json!(3))
+    );
     let samplers = hub.get("samplers");
-    assert_eq!((&samplers["rows"][0]["slots_lost"], &samplers["rows"][0]["restarts"]), (&json!(3), &json!(0)));
-    let names: Vec<_> = hub.get("events")["rows"].as_array().unwrap().iter().map(|row| row["event"].clone()).collect();
-    assert!(names.contains(&json!("input_lost")) && names.contains(&json!("input_back")), "{names:?}");
+    assert_eq!(
+        (
+            &samplers["rows"][0]["slots_lost"],
+            &samplers["rows"][0]["restarts"]
+        ),
+        (&json!(3), &json!(0))
+    );
+    let names: Vec<_> = hub.get("events")["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["event"].clone())
+        .collect();
+    assert!(
+        names.contains(&json!("input_lost")) && names.contains(&json!("input_back")),
+        "{names:?}"
+    );
     let series = hub.get("series?port=0x0000000000000001/1&metric=port_xmit_pkts");
     assert_eq!(series["v"], json!([100, 101, 105]));
     // Names are data: the page escapes them, the interface does not change them.
@@ -123,7 +180,8 @@ fn files_are_read_again_after_a_restart_of_the_hub() {
     let path = folder.path().join("lines.jsonl");
     let pattern = format!("file:{}/lines*.jsonl", folder.path().display());
     fs::write(&path, start_line("s", 1) + &lines("s", 100, 0.5)).unwrap();
-    let count = |hub: &Hub, records: u64| hub.wait_for("health", |health| health["records"] == records);
+    let count =
+        |hub: &Hub, records: u64| hub.wait_for("health", |health| health["records"] == records);
     let hub = Hub::start(&["--input", &pattern, "--recent", "7days"]);
     count(&hub, 1);
     append(&path, &lines("s", 101, 0.5));
@@ -131,7 +189,13 @@ fn files_are_read_again_after_a_restart_of_the_hub() {
     fs::rename(&path, folder.path().join("lines-1.jsonl")).unwrap();
     append(&path, &(start_line("s", 1) + &lines("s", 102, 0.5)));
     let health = count(&hub, 3);
-    assert_eq!((&health["counts"]["copies"], &health["inputs"][0]["malformed"]), (&json!(0), &json!(0)));
+    assert_eq!(
+        (
+            &health["counts"]["copies"],
+            &health["inputs"][0]["malformed"]
+        ),
+        (&json!(0), &json!(0))
+    );
     assert_eq!(hub.stop(), Some(0));
     // The file times are of now, the records are old: files are chosen by their times.
     let again = Hub::start(&["--input", &pattern, "--input", &pattern]);
@@ -142,12 +206,18 @@ fn files_are_read_again_after_a_restart_of_the_hub() {
 #[test]
 fn standard_input_is_read_to_its_end() {
     let (hub, mut input) = Hub::reading(&["--recent", "7days"]);
-    input.write_all((start_line("s", 1) + &lines("s", 100, 0.5) + "no record\n").as_bytes()).unwrap();
+    input
+        .write_all((start_line("s", 1) + &lines("s", 100, 0.5) + "no record\n").as_bytes())
+        .unwrap();
     let health = hub.wait_for("health", |health| health["records"] == 1);
     assert_eq!(health["inputs"][0]["connected"], true);
     drop(input);
     let health = hub.wait_for("health", |health| health["inputs"][0]["connected"] == false);
-    assert_eq!((&health["records"], &health["inputs"][0]["malformed"]), (&json!(1), &json!(1)), "the records stay");
+    assert_eq!(
+        (&health["records"], &health["inputs"][0]["malformed"]),
+        (&json!(1), &json!(1)),
+        "the records stay"
+    );
 }
 
 #[test]
@@ -157,16 +227,38 @@ fn jobs_of_a_file_are_shown() {
     let header = "job,user,nodes,start,end,state\n";
     fs::write(&path, format!("{header}7,user01,n[1-2],1700000100,1700000200,completed\n8,user01,n3,1700000300,,running\n")).unwrap();
     let config = folder.path().join("hub.toml");
-    fs::write(&config, format!("jobs = \"{}\"\nhide_users = true\n", path.display())).unwrap();
-    let hub = Hub::start(&["-c", config.to_str().unwrap(), "--input", &format!("file:{}/none", folder.path().display())]);
+    fs::write(
+        &config,
+        format!("jobs = \"{}\"\nhide_users = true\n", path.display()),
+    )
+    .unwrap();
+    let hub = Hub::start(&[
+        "-c",
+        config.to_str().unwrap(),
+        "--input",
+        &format!("file:{}/none", folder.path().display()),
+    ]);
     let jobs = hub.wait_for("jobs", |jobs| jobs["known"] == 2);
-    assert_eq!((&jobs["running"], &jobs["rows"][0]["job"], &jobs["rows"][0]["user"]), (&json!(1), &json!("8"), &json!(null)));
+    assert_eq!(
+        (
+            &jobs["running"],
+            &jobs["rows"][0]["job"],
+            &jobs["rows"][0]["user"]
+        ),
+        (&json!(1), &json!("8"), &json!(null))
+    );
     assert_eq!(hub.get("jobs?q=n2")["rows"][0]["job"], "7");
     assert_eq!(hub.get("job/7")["missing"], json!(["n1", "n2"]));
 }
 
 fn append(path: &Path, text: &str) {
-    fs::File::options().append(true).create(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+    fs::File::options()
+        .append(true)
+        .create(true)
+        .open(path)
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
 }
 
 #[test]
@@ -188,10 +280,18 @@ fn foreign_hosts_and_sites_are_refused() {
         .header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
         .body(())
         .unwrap();
-    assert!(tungstenite::client(request, stream).is_err(), "a WebSocket of another site");
+    assert!(
+        tungstenite::client(request, stream).is_err(),
+        "a WebSocket of another site"
+    );
     // The hub closes the connection of a large request, at the latest after its answer.
     let mut stream = TcpStream::connect(&hub.address).unwrap();
-    let _ = write!(stream, "GET / HTTP/1.1\r\nHost: {}\r\nX: {}\r\n\r\n", hub.address, "x".repeat(100_000));
+    let _ = write!(
+        stream,
+        "GET / HTTP/1.1\r\nHost: {}\r\nX: {}\r\n\r\n",
+        hub.address,
+        "x".repeat(100_000)
+    );
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/1.1 200"), "a large request");
@@ -202,26 +302,54 @@ fn wrong_arguments_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hub.toml");
     fs::write(&file, "lisen = \"x\"\n").unwrap();
-    let (secret, short) = (folder.path().join("secret.toml"), folder.path().join("password"));
+    let (secret, short) = (
+        folder.path().join("secret.toml"),
+        folder.path().join("password"),
+    );
     fs::write(&short, "short").unwrap();
     fs::set_permissions(&short, fs::Permissions::from_mode(0o600)).unwrap();
-    fs::write(&secret, format!("inputs = [\"-\"]\npassword_file = {short:?}\n")).unwrap();
+    fs::write(
+        &secret,
+        format!("inputs = [\"-\"]\npassword_file = {short:?}\n"),
+    )
+    .unwrap();
     let refused = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_ibnet-hub")).args(arguments).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        let output = Command::new(env!("CARGO_BIN_EXE_ibnet-hub"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     for (arguments, expected) in [
         (&[][..], "there is no input"),
         (&["--input", "ftp://x"], "cannot use the input \"ftp://x\""),
-        (&["--input", "-", "--listen", "0.0.0.0:8080"], "tls_cert, tls_key, password_file"),
+        (
+            &["--input", "-", "--listen", "0.0.0.0:8080"],
+            "tls_cert, tls_key, password_file",
+        ),
         (&["--input", "-", "--recent", "soon"], "cannot use recent"),
         (&["-c", file.to_str().unwrap()], "hub.toml:1: "),
-        (&["-c", secret.to_str().unwrap()], "password for password_file: the password is shorter than 16 characters"),
-        (&["--input", "-", "--group", "oss*"], "cannot use groups: expected NAME=HOSTLIST"),
-        (&["--simulate", "/nonexistent"], "cannot read the net file /nonexistent"),
+        (
+            &["-c", secret.to_str().unwrap()],
+            "password for password_file: the password is shorter than 16 characters",
+        ),
+        (
+            &["--input", "-", "--group", "oss*"],
+            "cannot use groups: expected NAME=HOSTLIST",
+        ),
+        (
+            &["--simulate", "/nonexistent"],
+            "cannot read the net file /nonexistent",
+        ),
     ] {
         let (code, text) = refused(arguments);
-        assert!(code == Some(1) && text.contains(expected), "{arguments:?}: {text}");
+        assert!(
+            code == Some(1) && text.contains(expected),
+            "{arguments:?}: {text}"
+        );
     }
     assert_eq!(refused(&["--no-such-flag"]).0, Some(2));
 }

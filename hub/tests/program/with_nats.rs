@@ -20,10 +20,18 @@ fn available() -> Option<PathBuf> {
     // `make tools` unpacks the server there.
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/tools");
     let folders = std::iter::once(ours).chain(std::env::split_paths(&path));
-    let found = folders.map(|folder| folder.join("nats-server")).find(|file| file.exists());
+    let found = folders
+        .map(|folder| folder.join("nats-server"))
+        .find(|file| file.exists());
     if found.is_none() {
-        assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "nats-server is not installed: run `make tools`");
-        let _ = writeln!(std::io::stderr(), "SKIPPED: nats-server is not installed; `make tools` fetches it");
+        assert!(
+            std::env::var_os("IBNET_REQUIRE_NATS").is_none(),
+            "nats-server is not installed: run `make tools`"
+        );
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: nats-server is not installed; `make tools` fetches it"
+        );
     }
     found
 }
@@ -35,9 +43,11 @@ fn port() -> u16 {
     const COUNT: u16 = 10_000;
     // Tests that run at the same time begin at different ports, in other processes and in this one.
     static TESTS: AtomicU32 = AtomicU32::new(0);
-    let begin = ((std::process::id() + 1000 * TESTS.fetch_add(1, Ordering::Relaxed)) % u32::from(COUNT)) as u16;
+    let begin = ((std::process::id() + 1000 * TESTS.fetch_add(1, Ordering::Relaxed))
+        % u32::from(COUNT)) as u16;
     let mut all = (0..COUNT).map(|place| FIRST + (begin + place) % COUNT);
-    all.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+    all.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .unwrap()
 }
 
 /// A server, which is killed on drop.
@@ -48,19 +58,35 @@ struct Server {
 
 impl Server {
     fn start(program: &Path, folder: &Path, port: u16) -> Self {
-        let text = format!("listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n", folder.join("store").display());
+        let text = format!(
+            "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n",
+            folder.join("store").display()
+        );
         fs::write(folder.join("nats.conf"), text).unwrap();
         let mut command = Command::new(program);
-        command.args(["-js", "-c"]).arg(folder.join("nats.conf")).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { child: command.spawn().unwrap(), port }
+        command
+            .args(["-js", "-c"])
+            .arg(folder.join("nats.conf"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Self {
+            child: command.spawn().unwrap(),
+            port,
+        }
     }
 
     /// Calls a function with the JetStream context of a new connection.
     fn connected<R>(&self, work: impl AsyncFnOnce(Context) -> R) -> R {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let options = async_nats::ConnectOptions::new().retry_on_initial_connect();
-            let client = options.connect(format!("nats://127.0.0.1:{}", self.port)).await.unwrap();
+            let client = options
+                .connect(format!("nats://127.0.0.1:{}", self.port))
+                .await
+                .unwrap();
             work(async_nats::jetstream::new(client)).await
         })
     }
@@ -78,7 +104,12 @@ impl Server {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             for line in text.lines() {
-                jetstream.publish("ibnet.test.s.port", line.to_owned().into()).await.unwrap().await.unwrap();
+                jetstream
+                    .publish("ibnet.test.s.port", line.to_owned().into())
+                    .await
+                    .unwrap()
+                    .await
+                    .unwrap();
             }
         });
     }
@@ -100,7 +131,9 @@ fn records_of_a_stream_are_read_from_the_past_on() {
     server.publish(&(start_line("s", 1) + &lines("s", 100, 0.5)));
     let url = format!("nats://127.0.0.1:{port}/ibnet.test.>");
     let hub = Hub::start(&["--input", &format!("{url}?stream=IBNET"), "--input", &url]);
-    let health = hub.wait_for("health", |health| health["records"] == 1 && health["inputs"][1]["connected"] == true);
+    let health = hub.wait_for("health", |health| {
+        health["records"] == 1 && health["inputs"][1]["connected"] == true
+    });
     assert_eq!(health["inputs"][1]["lines"], 0, "core NATS has no past");
     // The subscription of the second input may not be complete, so records are sent until they
     // arrive over both inputs.
@@ -108,7 +141,8 @@ fn records_of_a_stream_are_read_from_the_past_on() {
     hub.wait_for("health", |health| {
         server.publish(&lines("s", slot, 0.5));
         slot += 1;
-        health["counts"]["copies"].as_u64().unwrap() > 0 && health["inputs"][1]["lines"].as_u64().unwrap() > 0
+        health["counts"]["copies"].as_u64().unwrap() > 0
+            && health["inputs"][1]["lines"].as_u64().unwrap() > 0
     });
     drop(server);
     hub.wait_for("health", |health| health["inputs"][0]["connected"] == false);
@@ -117,8 +151,13 @@ fn records_of_a_stream_are_read_from_the_past_on() {
     hub.wait_for("health", |health| health["last_slot"] == 1000);
     let health = hub.get("health");
     assert!(health["inputs"][0]["lost"].as_u64() >= Some(1), "{health}");
-    let is_last = |series: &Value| series["v"].as_array().and_then(|values| values.last()) == Some(&json!(1000));
-    hub.wait_for("series?port=0x0000000000000001/1&metric=port_xmit_pkts", is_last);
+    let is_last = |series: &Value| {
+        series["v"].as_array().and_then(|values| values.last()) == Some(&json!(1000))
+    };
+    hub.wait_for(
+        "series?port=0x0000000000000001/1&metric=port_xmit_pkts",
+        is_last,
+    );
 }
 
 #[test]
@@ -142,7 +181,10 @@ fn stream_is_archived_although_the_hub_is_killed() {
     let hub = archive::start(&arguments, &[&input]);
     archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
     let health = hub.get("health");
-    assert_eq!(health["archive"]["copies"], 0, "only what was not acknowledged is delivered again: {health}");
+    assert_eq!(
+        health["archive"]["copies"], 0,
+        "only what was not acknowledged is delivered again: {health}"
+    );
 }
 
 #[test]
@@ -155,11 +197,19 @@ fn consumer_or_stream_that_is_deleted_is_reported_and_read_again() {
     server.publish(&sent);
     let root = folder.path().join("archive");
     let arguments = archive::arguments(folder.path(), &root);
-    let hub = archive::start(&arguments, &[&format!("nats://127.0.0.1:{port}/ibnet.test.>?stream=IBNET")]);
+    let hub = archive::start(
+        &arguments,
+        &[&format!(
+            "nats://127.0.0.1:{port}/ibnet.test.>?stream=IBNET"
+        )],
+    );
     archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
     server.connected(async |jetstream| {
         let stream = jetstream.get_stream("IBNET").await.unwrap();
-        stream.delete_consumer("ibnet-hub-ibnet_test_all").await.unwrap();
+        stream
+            .delete_consumer("ibnet-hub-ibnet_test_all")
+            .await
+            .unwrap();
     });
     let more = lines("s", 101, 0.5);
     server.publish(&more);
@@ -174,10 +224,18 @@ fn consumer_or_stream_that_is_deleted_is_reported_and_read_again() {
     sent += &more;
     archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
     server.connected(async |jetstream| jetstream.delete_stream("IBNET").await.unwrap());
-    hub.wait_for("health", |health| health["archive"]["error"].as_str().is_some_and(|error| error.contains("check that the server runs")));
+    hub.wait_for("health", |health| {
+        health["archive"]["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("check that the server runs"))
+    });
     let more = lines("s", 102, 0.5);
     server.publish(&more);
     sent += &more;
     archive::wait_for_archive(&hub, &root, &archive::expected(&sent));
-    hub.wait_for("health", |health| health["archive"]["error"].as_str().is_none_or(|error| !error.contains("check that the server")));
+    hub.wait_for("health", |health| {
+        health["archive"]["error"]
+            .as_str()
+            .is_none_or(|error| !error.contains("check that the server"))
+    });
 }

@@ -24,7 +24,13 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    files::check(&[(NET, &args.net, Use::Read), ("--output", &args.output, Use::Write)])?;
-    let text = anonymise(&cli::read(&args.net, limits::NET_FILE)?, &cli::name_of(&args.net))?;
+    files::check(&[
+        (NET, &args.net, Use::Read),
+        ("--output", &args.output, Use::Write),
+    ])?;
+    let text = anonymise(
+        &cli::read(&args.net, limits::NET_FILE)?,
+        &cli::name_of(&args.net),
+    )?;
     Ok(Staged::new(&args.output, text.as_bytes())?.commit()?)
 }

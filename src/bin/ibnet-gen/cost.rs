@@ -30,8 +30,14 @@ pub(crate) struct CostArgs {
 
 /// Parses sweeps per second. The limits are those of the key `interval`.
 fn rate(text: &str) -> Result<f64, String> {
-    let rate = text.strip_suffix("Hz").unwrap_or(text).trim_end().parse().ok();
-    rate.filter(|rate| (1.0 / 3600.0..=100.0).contains(rate)).ok_or_else(|| "expected sweeps per second, from 0.0003 to 100".to_owned())
+    let rate = text
+        .strip_suffix("Hz")
+        .unwrap_or(text)
+        .trim_end()
+        .parse()
+        .ok();
+    rate.filter(|rate| (1.0 / 3600.0..=100.0).contains(rate))
+        .ok_or_else(|| "expected sweeps per second, from 0.0003 to 100".to_owned())
 }
 
 /// The sweep whose cost is computed: the defaults of `ibnet-sweep`, with these groups.
@@ -45,45 +51,87 @@ impl CostArgs {
     /// Returns the sweep with these arguments.
     pub(crate) fn sweep(&self) -> Result<Sweep, ConfigError> {
         let defaults = config::Raw::default();
-        let groups = self.groups.clone().unwrap_or_else(|| defaults.groups.clone());
+        let groups = self
+            .groups
+            .clone()
+            .unwrap_or_else(|| defaults.groups.clone());
         // The name of the net file is not used.
-        let raw = config::Raw { net: "-".to_owned(), groups, ..defaults };
+        let raw = config::Raw {
+            net: "-".to_owned(),
+            groups,
+            ..defaults
+        };
         let rate = self.rate.unwrap_or(1.0);
-        Ok(Sweep { config: at_rate(&raw, rate)?, raw, rate })
+        Ok(Sweep {
+            config: at_rate(&raw, rate)?,
+            raw,
+            rate,
+        })
     }
 }
 
 fn at_rate(raw: &config::Raw, rate: f64) -> Result<config::Config, ConfigError> {
     let interval = Duration::from_secs_f64(1.0 / rate);
-    config::Raw { interval: humantime::format_duration(interval).to_string(), ..raw.clone() }.check()
+    config::Raw {
+        interval: humantime::format_duration(interval).to_string(),
+        ..raw.clone()
+    }
+    .check()
 }
 
 fn sampling(config: &config::Config) -> Sampling<'_> {
     let engine = &config.engine;
-    Sampling { interval: config.interval, groups: &engine.groups, cadence: &engine.cadence, window: engine.window, timeout: engine.timeout }
+    Sampling {
+        interval: config.interval,
+        groups: &engine.groups,
+        cadence: &engine.cadence,
+        window: engine.window,
+        timeout: engine.timeout,
+    }
 }
 
 impl Sweep {
     /// Returns the cap without `--cap`: 150, or fewer if one sampler is not fast enough for 150
     /// ports. It is never smaller than the largest device, because one sampler queries a device.
     pub(crate) fn default_cap(&self, fabric: &Fabric) -> u32 {
-        let largest = fabric.devices().iter().map(|device| device.linked_ports() as u32).max().unwrap_or(1);
-        sampling(&self.config).largest_cap().max(largest).clamp(1, super::DEFAULT_CAP)
+        let largest = fabric
+            .devices()
+            .iter()
+            .map(|device| device.linked_ports() as u32)
+            .max()
+            .unwrap_or(1);
+        sampling(&self.config)
+            .largest_cap()
+            .max(largest)
+            .clamp(1, super::DEFAULT_CAP)
     }
 
     /// Returns the expected cost of a plan.
-    pub(crate) fn cost_of(&self, fabric: &Fabric, plan: &Plan, weights: Option<&Weights>) -> PlanCost {
+    pub(crate) fn cost_of(
+        &self,
+        fabric: &Fabric,
+        plan: &Plan,
+        weights: Option<&Weights>,
+    ) -> PlanCost {
         let costs = |config: &config::Config| -> Vec<Cost> {
             let of_share = |share: &Share| {
                 sampling(config).cost(share.devices.iter().map(|planned| {
                     let device = fabric.device(planned.id);
-                    let service = weights.and_then(|weights| weights.mean_ns(device.guid)).map(Duration::from_nanos);
-                    DeviceLoad { kind: device.kind, ports: device.linked_ports() as u32, service }
+                    let service = weights
+                        .and_then(|weights| weights.mean_ns(device.guid))
+                        .map(Duration::from_nanos);
+                    DeviceLoad {
+                        kind: device.kind,
+                        ports: device.linked_ports() as u32,
+                        service,
+                    }
                 }))
             };
             plan.shares.iter().map(of_share).collect()
         };
-        let fits = |config: &config::Config| sampling(config).fits(Duration::from_nanos(Cost::total(&costs(config)).sweep_ns));
+        let fits = |config: &config::Config| {
+            sampling(config).fits(Duration::from_nanos(Cost::total(&costs(config)).sweep_ns))
+        };
         let samplers = costs(&self.config);
         PlanCost {
             rate_hz: self.rate,
@@ -91,7 +139,9 @@ impl Sweep {
             window_mads: self.config.engine.window,
             largest_cap_ports: sampling(&self.config).largest_cap(),
             fits: fits(&self.config),
-            highest_rate_hz: RATES.into_iter().find(|rate| at_rate(&self.raw, *rate).is_ok_and(|config| fits(&config))),
+            highest_rate_hz: RATES
+                .into_iter()
+                .find(|rate| at_rate(&self.raw, *rate).is_ok_and(|config| fits(&config))),
             total: Cost::total(&samplers),
             samplers,
         }
@@ -108,16 +158,52 @@ pub(crate) struct Described<'a> {
 
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cost, plan, switches } = self;
-        let PlanCost { rate_hz, groups, largest_cap_ports, fits, highest_rate_hz, total, samplers, .. } = cost;
-        writeln!(f, "cost      at {} with the counter groups {}", Hertz(*rate_hz), Printable(&groups.join(",")))?;
+        let Self {
+            cost,
+            plan,
+            switches,
+        } = self;
+        let PlanCost {
+            rate_hz,
+            groups,
+            largest_cap_ports,
+            fits,
+            highest_rate_hz,
+            total,
+            samplers,
+            ..
+        } = cost;
+        writeln!(
+            f,
+            "cost      at {} with the counter groups {}",
+            Hertz(*rate_hz),
+            Printable(&groups.join(","))
+        )?;
         let mut table = Table::new();
-        table.load_preset(NOTHING).set_header(["sampler", "leaf switch", "ports", "sweep", "MADs per s", "raw per day", "packed per day"]);
+        table.load_preset(NOTHING).set_header([
+            "sampler",
+            "leaf switch",
+            "ports",
+            "sweep",
+            "MADs per s",
+            "raw per day",
+            "packed per day",
+        ]);
         for column in table.column_iter_mut().skip(2) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        for ((share, switch), cost) in plan.shares.iter().zip(*switches).zip(samplers).take(MAX_ROWS) {
-            table.add_row(row(&share.host.to_string(), &Printable(switch).to_string(), cost));
+        for ((share, switch), cost) in plan
+            .shares
+            .iter()
+            .zip(*switches)
+            .zip(samplers)
+            .take(MAX_ROWS)
+        {
+            table.add_row(row(
+                &share.host.to_string(),
+                &Printable(switch).to_string(),
+                cost,
+            ));
         }
         if samplers.len() > MAX_ROWS {
             table.add_row([format!("and {} more", samplers.len() - MAX_ROWS)]);
@@ -127,7 +213,11 @@ impl fmt::Display for Described<'_> {
         }
         writeln!(f, "{}", table.trim_fmt())?;
         if !fits {
-            writeln!(f, "note      the longest sweep does not fit into the interval at {}", Hertz(*rate_hz))?;
+            writeln!(
+                f,
+                "note      the longest sweep does not fit into the interval at {}",
+                Hertz(*rate_hz)
+            )?;
         }
         if let Some(highest) = highest_rate_hz {
             writeln!(f, "rate      up to {} with this plan", Hertz(*highest))?;
@@ -144,15 +234,23 @@ impl fmt::Display for Described<'_> {
 }
 
 fn row(host: &str, switch: &str, cost: &Cost) -> [String; 7] {
-    let (least, most) = (cost.least_mads_per_second.round(), cost.most_mads_per_second.round());
+    let (least, most) = (
+        cost.least_mads_per_second.round(),
+        cost.most_mads_per_second.round(),
+    );
     [
         host.to_owned(),
         switch.to_owned(),
         cost.ports.to_string(),
         format!("{:.0} ms", (cost.sweep_ns as f64 / 1e6).max(1.0)),
-        if least == most { format!("{most}") } else { format!("{least} to {most}") },
+        if least == most {
+            format!("{most}")
+        } else {
+            format!("{least} to {most}")
+        },
         size(cost.raw_bytes_per_day),
-        cost.packed_bytes_per_day.map_or_else(|| "-".to_owned(), size),
+        cost.packed_bytes_per_day
+            .map_or_else(|| "-".to_owned(), size),
     ]
 }
 
@@ -165,7 +263,11 @@ fn size(octets: u64) -> String {
         _ => (octets as f64 / 1e12, "TB"),
     };
     // Writing to a String does not fail.
-    let _ = if value < 9.95 { write!(text, "{value:.1} {unit}") } else { write!(text, "{value:.0} {unit}") };
+    let _ = if value < 9.95 {
+        write!(text, "{value:.1} {unit}")
+    } else {
+        write!(text, "{value:.0} {unit}")
+    };
     text
 }
 

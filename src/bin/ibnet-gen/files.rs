@@ -28,7 +28,11 @@ pub(crate) fn check(files: &[Named<'_>]) -> Result<(), Failure> {
                 false => locations[at].is_some() && locations[at] == locations[before],
             };
             if same {
-                return Err(Failure::SameFile { path: path.to_path_buf(), first, second });
+                return Err(Failure::SameFile {
+                    path: path.to_path_buf(),
+                    first,
+                    second,
+                });
             }
         }
     }
@@ -41,7 +45,15 @@ fn location(path: &Path) -> Option<PathBuf> {
     if let Ok(there) = path.canonicalize() {
         return Some(there).filter(|path| path.is_file());
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or_else(|| Path::new("."));
     // If the directory does not exist, writing fails later.
-    Some(parent.canonicalize().unwrap_or_else(|_| parent.to_owned()).join(path.file_name()?))
+    Some(
+        parent
+            .canonicalize()
+            .unwrap_or_else(|_| parent.to_owned())
+            .join(path.file_name()?),
+    )
 }

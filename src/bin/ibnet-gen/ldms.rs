@@ -26,19 +26,35 @@ pub(crate) struct Source {
 pub(crate) fn source(text: &str) -> Result<Source, String> {
     match text.split_once('=').filter(|(host, _)| !host.contains('/')) {
         Some((host, path)) => {
-            let host = ldms::one_host(host, Origin::Argument).map_err(|_| format!("`{}` is not a host", Printable(host)))?;
-            Ok(Source { host: Some(host), path: path.into() })
+            let host = ldms::one_host(host, Origin::Argument)
+                .map_err(|_| format!("`{}` is not a host", Printable(host)))?;
+            Ok(Source {
+                host: Some(host),
+                path: path.into(),
+            })
         }
-        None => Ok(Source { host: None, path: text.into() }),
+        None => Ok(Source {
+            host: None,
+            path: text.into(),
+        }),
     }
 }
 
 /// Returns the plan that corresponds to the lid files.
-pub(crate) fn adopted(sources: &[Source], guids: &[(String, Guid)], fabric: &Fabric, cap: u32) -> Result<Adopted, Failure> {
+pub(crate) fn adopted(
+    sources: &[Source],
+    guids: &[(String, Guid)],
+    fabric: &Fabric,
+    cap: u32,
+) -> Result<Adopted, Failure> {
     let mut lines = Vec::new();
     for Source { host, path } in sources {
         let bytes = cli::read(path, limits::HOST_FILE)?;
-        lines.extend(ldms::parse(&String::from_utf8_lossy(&bytes), &cli::name_of(path), host.as_ref())?);
+        lines.extend(ldms::parse(
+            &String::from_utf8_lossy(&bytes),
+            &cli::name_of(path),
+            host.as_ref(),
+        )?);
     }
     Ok(adopt::adopt(fabric, &lines, guids, cap)?)
 }
@@ -47,12 +63,23 @@ pub(crate) fn adopted(sources: &[Source], guids: &[(String, Guid)], fabric: &Fab
 /// among those that were written. An LDMS sampler that still reads such a file queries ports that
 /// another sampler queries now.
 pub(crate) fn outdated(output: &Path, written: &[&Path]) -> Vec<PathBuf> {
-    let (Some(prefix), false) = (output.file_name().and_then(|name| name.to_str()), cli::is_dash(output)) else { return Vec::new() };
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let Ok(entries) = fs::read_dir(folder.unwrap_or_else(|| Path::new("."))) else { return Vec::new() };
+    let (Some(prefix), false) = (
+        output.file_name().and_then(|name| name.to_str()),
+        cli::is_dash(output),
+    ) else {
+        return Vec::new();
+    };
+    let folder = output
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let Ok(entries) = fs::read_dir(folder.unwrap_or_else(|| Path::new("."))) else {
+        return Vec::new();
+    };
     let is_outdated = |name: &str| {
         let path = folder.map_or_else(|| name.into(), |folder| folder.join(name));
-        let is_lid_file = name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".conf"));
+        let is_lid_file = name
+            .strip_prefix(prefix)
+            .is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".conf"));
         (is_lid_file && !written.contains(&&*path) && has_own_heading(&path)).then_some(path)
     };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -64,7 +91,9 @@ pub(crate) fn outdated(output: &Path, written: &[&Path]) -> Vec<PathBuf> {
 fn has_own_heading(path: &Path) -> bool {
     let mut start = Vec::new();
     // A FIFO would block its reader.
-    let read = path.is_file().then(|| File::open(path).and_then(|file| file.take(256).read_to_end(&mut start)));
+    let read = path
+        .is_file()
+        .then(|| File::open(path).and_then(|file| file.take(256).read_to_end(&mut start)));
     matches!(read, Some(Ok(_))) && ldms::is_own(&String::from_utf8_lossy(&start))
 }
 
@@ -72,7 +101,10 @@ fn has_own_heading(path: &Path) -> bool {
 /// `ldms-ibnet-sampler-gen` names them. If the output is standard output, all files are
 /// concatenated.
 pub(crate) fn files(plan: &Plan, fabric: &Fabric, output: &Path) -> Vec<(PathBuf, String)> {
-    let texts = plan.shares.iter().map(|share| (share, ldms::lid_file(fabric, share)));
+    let texts = plan
+        .shares
+        .iter()
+        .map(|share| (share, ldms::lid_file(fabric, share)));
     if cli::is_dash(output) {
         let together: String = texts.map(|(_, text)| text).collect();
         return vec![(output.to_owned(), together)];
@@ -83,5 +115,7 @@ pub(crate) fn files(plan: &Plan, fabric: &Fabric, output: &Path) -> Vec<(PathBuf
         path.push(format!(".{}.conf", host.replace('/', "_")));
         PathBuf::from(path)
     };
-    texts.map(|(share, text)| (named(&share.host.name), text)).collect()
+    texts
+        .map(|(share, text)| (named(&share.host.name), text))
+        .collect()
 }

@@ -43,7 +43,11 @@ mod suggest;
 /// Assigns every linked port of an InfiniBand fabric to exactly one nearby sampler
 #[derive(Debug, Parser)]
 #[command(name = "ibnet-gen", version, after_help = EXAMPLES)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -191,14 +195,25 @@ enum Failure {
     #[diagnostic(forward(error))]
     InSubnet { net: String, error: PlanError },
     #[error("cannot plan {net}: no sampler has a port in this subnet")]
-    #[diagnostic(help("only hosts of this subnet can sample it: add a host of it to the samplers, or omit the file"))]
+    #[diagnostic(help(
+        "only hosts of this subnet can sample it: add a host of it to the samplers, or omit the file"
+    ))]
     NoSampler { net: String },
     #[error("cannot use {argument}: there are {subnets} subnets, not one")]
-    #[diagnostic(help("give the net files of one subnet, and run the program once for each subnet"))]
-    OneSubnet { argument: &'static str, subnets: usize },
+    #[diagnostic(help(
+        "give the net files of one subnet, and run the program once for each subnet"
+    ))]
+    OneSubnet {
+        argument: &'static str,
+        subnets: usize,
+    },
     #[error("cannot use {}: it is given for {first} and for {second}", path.display())]
     #[diagnostic(help("give each its own file"))]
-    SameFile { path: PathBuf, first: &'static str, second: &'static str },
+    SameFile {
+        path: PathBuf,
+        first: &'static str,
+        second: &'static str,
+    },
 }
 
 fn main() -> ExitCode {
@@ -226,12 +241,15 @@ impl Failure {
     fn exit_code(&self) -> u8 {
         use HostsError::{Empty, Syntax, TooMany, Twice};
         match self {
-            Self::Hosts(Empty { origin } | Syntax { origin, .. } | TooMany { origin, .. } | Twice { origin, .. })
-                if *origin == Origin::Argument =>
-            {
-                2
-            }
-            Self::OneRole | Self::OnlyAssignments | Self::Distribution(DistributionError::Address { .. }) => 2,
+            Self::Hosts(
+                Empty { origin }
+                | Syntax { origin, .. }
+                | TooMany { origin, .. }
+                | Twice { origin, .. },
+            ) if *origin == Origin::Argument => 2,
+            Self::OneRole
+            | Self::OnlyAssignments
+            | Self::Distribution(DistributionError::Address { .. }) => 2,
             _ => 1,
         }
     }
@@ -251,7 +269,11 @@ struct Subnet {
 fn run(args: &Args) -> Result<(), Failure> {
     // The output may replace the previous plan, because that plan has already been read. So
     // --previous is checked only here.
-    let previous = args.options.previous.iter().map(|path| ("--previous", &**path, Use::Read));
+    let previous = args
+        .options
+        .previous
+        .iter()
+        .map(|path| ("--previous", &**path, Use::Read));
     files::check(&args.files().into_iter().chain(previous).collect::<Vec<_>>())?;
     if args.format == Format::Ldms && args.options.redundancy > 1 {
         return Err(Failure::OneRole);
@@ -259,46 +281,110 @@ fn run(args: &Args) -> Result<(), Failure> {
     if args.format == Format::Ldms && args.publish.is_set() {
         return Err(Failure::OnlyAssignments);
     }
-    let files =
-        args.net.iter().map(|path| Ok((cli::name_of(path), cli::read(path, limits::NET_FILE)?))).collect::<Result<Vec<_>, InputError>>()?;
+    let files = args
+        .net
+        .iter()
+        .map(|path| Ok((cli::name_of(path), cli::read(path, limits::NET_FILE)?)))
+        .collect::<Result<Vec<_>, InputError>>()?;
     let subnets = args.planned(args.read(&files)?)?;
-    let header = Header { sources: files.iter().map(|(name, bytes)| (name.clone(), sha256_hex(bytes))).collect(), command: command() };
+    let header = Header {
+        sources: files
+            .iter()
+            .map(|(name, bytes)| (name.clone(), sha256_hex(bytes)))
+            .collect(),
+        command: command(),
+    };
 
     let output = args.output();
     let mut plans = match args.format {
         Format::Toml => vec![(output.to_owned(), assignments(&subnets).to_toml(&header))],
-        Format::Ldms => subnets.iter().flat_map(|subnet| ldms::files(&subnet.plan, &subnet.net.fabric, &subnet.path(output))).collect(),
+        Format::Ldms => subnets
+            .iter()
+            .flat_map(|subnet| ldms::files(&subnet.plan, &subnet.net.fabric, &subnet.path(output)))
+            .collect(),
     };
     // Without -o, a published plan is written to no file.
-    let published = plans.first().map(|(_, text)| text.clone()).filter(|_| args.publish.is_set());
+    let published = plans
+        .first()
+        .map(|(_, text)| text.clone())
+        .filter(|_| args.publish.is_set());
     if published.is_some() && args.output.is_none() {
         plans.clear();
     }
-    let pictures: Vec<_> = args.graph.iter().flat_map(|path| subnets.iter().map(|of| (of.picture_path(path), of.picture()))).collect();
-    let written = plans.iter().map(|(path, _)| ("--output", &**path, Use::Write));
-    let written = written.chain(pictures.iter().map(|(path, _)| ("--graph", &**path, Use::Write)));
-    files::check(&args.inputs().into_iter().chain(args.reports()).chain(written).collect::<Vec<_>>())?;
-    let report = |detail| subnets.iter().map(|of| of.report(detail)).collect::<Vec<_>>().join("\n");
-    let full_report = args.report.as_deref().map(|path| match ends_in(path, "json") {
-        true => (path.to_owned(), json::to_json(subnets.iter().map(|of| &of.facts), &header.sources, &header.command)),
-        false => (path.to_owned(), report(Detail::Full)),
-    });
+    let pictures: Vec<_> = args
+        .graph
+        .iter()
+        .flat_map(|path| {
+            subnets
+                .iter()
+                .map(|of| (of.picture_path(path), of.picture()))
+        })
+        .collect();
+    let written = plans
+        .iter()
+        .map(|(path, _)| ("--output", &**path, Use::Write));
+    let written = written.chain(
+        pictures
+            .iter()
+            .map(|(path, _)| ("--graph", &**path, Use::Write)),
+    );
+    files::check(
+        &args
+            .inputs()
+            .into_iter()
+            .chain(args.reports())
+            .chain(written)
+            .collect::<Vec<_>>(),
+    )?;
+    let report = |detail| {
+        subnets
+            .iter()
+            .map(|of| of.report(detail))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let full_report = args
+        .report
+        .as_deref()
+        .map(|path| match ends_in(path, "json") {
+            true => (
+                path.to_owned(),
+                json::to_json(
+                    subnets.iter().map(|of| &of.facts),
+                    &header.sources,
+                    &header.command,
+                ),
+            ),
+            false => (path.to_owned(), report(Detail::Full)),
+        });
     // Files are staged first, because that can fail. The plan is the last file to be replaced.
     let all = full_report.iter().chain(&pictures).chain(&plans);
-    let staged: Vec<_> = all.map(|(path, text)| Staged::new(path, text.as_bytes())).collect::<Result<_, _>>()?;
+    let staged: Vec<_> = all
+        .map(|(path, text)| Staged::new(path, text.as_bytes()))
+        .collect::<Result<_, _>>()?;
     cli::note(&report(Detail::Brief));
     // If the server does not take the plan, no file is replaced.
     published.map_or(Ok(()), |text| args.publish.publish(&text))?;
     staged.into_iter().try_for_each(Staged::commit)?;
     if let Some((first, _)) = plans.first().filter(|(path, _)| !cli::is_dash(path)) {
-        let more = if plans.len() > 1 { format!(" and {} more", plans.len() - 1) } else { String::new() };
-        cli::note(&format!("written   {}{more}\n", Printable(&first.display().to_string())));
+        let more = if plans.len() > 1 {
+            format!(" and {} more", plans.len() - 1)
+        } else {
+            String::new()
+        };
+        cli::note(&format!(
+            "written   {}{more}\n",
+            Printable(&first.display().to_string())
+        ));
     }
     if args.format == Format::Ldms {
         let written: Vec<&Path> = plans.iter().map(|(path, _)| &**path).collect();
         for path in ldms::outdated(output, &written) {
             let name = path.display().to_string();
-            cli::note(&format!("outdated  {}: not in this plan, remove it or its ports are queried twice\n", Printable(&name)));
+            cli::note(&format!(
+                "outdated  {}: not in this plan, remove it or its ports are queried twice\n",
+                Printable(&name)
+            ));
         }
     }
     Ok(())
@@ -309,7 +395,11 @@ fn assignments(subnets: &[Subnet]) -> Assignments {
     let of = |subnet: &Subnet| partition::assignments_of(&subnet.plan, &subnet.net.fabric);
     match subnets {
         [only] => of(only),
-        several => partition::assignments_of_subnets(several.iter().map(|subnet| (subnet.name.clone().unwrap_or_default(), of(subnet)))),
+        several => partition::assignments_of_subnets(
+            several
+                .iter()
+                .map(|subnet| (subnet.name.clone().unwrap_or_default(), of(subnet))),
+        ),
     }
 }
 
@@ -317,7 +407,9 @@ impl Subnet {
     /// Returns the path of an output for this subnet alone.
     fn path(&self, path: &Path) -> PathBuf {
         match &self.name {
-            Some(subnet) if !cli::is_dash(path) => PathBuf::from(format!("{}.{}", path.display(), subnet.replace('/', "_"))),
+            Some(subnet) if !cli::is_dash(path) => {
+                PathBuf::from(format!("{}.{}", path.display(), subnet.replace('/', "_")))
+            }
             _ => path.to_owned(),
         }
     }
@@ -326,7 +418,11 @@ impl Subnet {
     fn picture_path(&self, path: &Path) -> PathBuf {
         let extension = path.extension().unwrap_or_default();
         match &self.name {
-            Some(_) => PathBuf::from(format!("{}.{}", self.path(&path.with_extension("")).display(), extension.display())),
+            Some(_) => PathBuf::from(format!(
+                "{}.{}",
+                self.path(&path.with_extension("")).display(),
+                extension.display()
+            )),
             None => path.to_owned(),
         }
     }
@@ -336,8 +432,19 @@ impl Subnet {
     }
 
     fn report(&self, detail: Detail) -> String {
-        let sections = Sections { plan: &self.plan, max_lines: detail.lines() };
-        format!("{}{sections}{}", Report { name: &self.net.name(), facts: &self.facts, detail }, self.repairs)
+        let sections = Sections {
+            plan: &self.plan,
+            max_lines: detail.lines(),
+        };
+        format!(
+            "{}{sections}{}",
+            Report {
+                name: &self.net.name(),
+                facts: &self.facts,
+                detail
+            },
+            self.repairs
+        )
     }
 }
 
@@ -346,7 +453,10 @@ impl Samplers {
         match (&self.samplers, &self.samplers_file) {
             (_, Some(path)) => {
                 let bytes = cli::read(path, limits::HOST_FILE)?;
-                Ok(hosts::parse_file(&String::from_utf8_lossy(&bytes), &cli::name_of(path))?)
+                Ok(hosts::parse_file(
+                    &String::from_utf8_lossy(&bytes),
+                    &cli::name_of(path),
+                )?)
             }
             (list, None) => Ok(hosts::parse_list(list.as_deref().unwrap_or_default())?),
         }
@@ -358,10 +468,12 @@ impl Args {
     fn read(&self, files: &[(String, Vec<u8>)]) -> Result<Vec<NetFile>, Failure> {
         let mut nets = net_file::parse_all(files)?;
         if self.sample_sharp {
-            nets.iter_mut().for_each(|net| net.fabric.sample_aggregation_nodes());
+            nets.iter_mut()
+                .for_each(|net| net.fabric.sample_aggregation_nodes());
         }
         if let Some(path) = &self.node_name_map {
-            NameMap::parse(&cli::read(path, limits::HOST_FILE)?, &cli::name_of(path))?.apply(&mut nets);
+            NameMap::parse(&cli::read(path, limits::HOST_FILE)?, &cli::name_of(path))?
+                .apply(&mut nets);
         }
         Ok(nets)
     }
@@ -369,7 +481,16 @@ impl Args {
     /// Makes the plan of each subnet.
     fn planned(&self, nets: Vec<NetFile>) -> Result<Vec<Subnet>, Failure> {
         let count = nets.len();
-        let in_subnet = |net: &NetFile, error| if count == 1 { Failure::Plan(error) } else { Failure::InSubnet { net: net.name(), error } };
+        let in_subnet = |net: &NetFile, error| {
+            if count == 1 {
+                Failure::Plan(error)
+            } else {
+                Failure::InSubnet {
+                    net: net.name(),
+                    error,
+                }
+            }
+        };
         // If there are no links, no sampler is found either. So this error is reported first,
         // because it is clearer.
         for net in &nets {
@@ -385,22 +506,55 @@ impl Args {
                 if samplers.is_empty() {
                     return Err(Failure::NoSampler { net: net.name() });
                 }
-                let previous = previous.as_ref().map(|previous| partition::previous_of(previous, (count > 1).then_some(name)));
+                let previous = previous
+                    .as_ref()
+                    .map(|previous| partition::previous_of(previous, (count > 1).then_some(name)));
                 let options = self.options.options(weights.as_ref(), previous.as_ref());
-                let plan = partition::plan_with(&Request { fabric: &net.fabric, samplers, cap: self.cap }, &options);
+                let plan = partition::plan_with(
+                    &Request {
+                        fabric: &net.fabric,
+                        samplers,
+                        cap: self.cap,
+                    },
+                    &options,
+                );
                 plans.push((plan.map_err(|error| in_subnet(net, error))?, String::new()));
             }
         } else {
-            let [net] = &nets[..] else { return Err(Failure::OneSubnet { argument: "--from-ldms", subnets: count }) };
-            let adopted = ldms::adopted(&self.samplers.from_ldms, &self.sampler_guid, &net.fabric, self.cap)?;
+            let [net] = &nets[..] else {
+                return Err(Failure::OneSubnet {
+                    argument: "--from-ldms",
+                    subnets: count,
+                });
+            };
+            let adopted = ldms::adopted(
+                &self.samplers.from_ldms,
+                &self.sampler_guid,
+                &net.fabric,
+                self.cap,
+            )?;
             plans.push((adopted.plan, adopted.repairs.to_string()));
         }
         let planned = |((net, (plan, repairs)), name): ((NetFile, (Plan, String)), String)| {
             let name = (count > 1).then_some(name);
-            let facts = Facts { subnet: name.clone(), ..Facts::of(&net, &plan) };
-            Subnet { name, facts, net, plan, repairs }
+            let facts = Facts {
+                subnet: name.clone(),
+                ..Facts::of(&net, &plan)
+            };
+            Subnet {
+                name,
+                facts,
+                net,
+                plan,
+                repairs,
+            }
         };
-        Ok(nets.into_iter().zip(plans).zip(names).map(planned).collect())
+        Ok(nets
+            .into_iter()
+            .zip(plans)
+            .zip(names)
+            .map(planned)
+            .collect())
     }
 
     /// Returns the path of the plan.
@@ -411,21 +565,53 @@ impl Args {
     /// Returns all files of the arguments except the output. In the format of LDMS, the output is
     /// many files.
     fn files(&self) -> Vec<Named<'_>> {
-        let graph = self.graph.iter().map(|path| ("--graph", &**path, Use::Write));
-        self.inputs().into_iter().chain(self.reports()).chain(graph).collect()
+        let graph = self
+            .graph
+            .iter()
+            .map(|path| ("--graph", &**path, Use::Write));
+        self.inputs()
+            .into_iter()
+            .chain(self.reports())
+            .chain(graph)
+            .collect()
     }
 
     fn inputs(&self) -> Vec<Named<'_>> {
-        let mut files: Vec<Named<'_>> = self.net.iter().map(|path| (NET, &**path, Use::Read)).collect();
-        files.extend(self.node_name_map.iter().map(|path| ("--node-name-map", &**path, Use::Read)));
-        files.extend(self.samplers.samplers_file.iter().map(|path| ("--samplers-file", &**path, Use::Read)));
-        files.extend(self.options.weights.iter().map(|path| ("--weights", &**path, Use::Read)));
-        files.extend(self.samplers.from_ldms.iter().map(|source| ("--from-ldms", &*source.path, Use::Read)));
+        let mut files: Vec<Named<'_>> = self
+            .net
+            .iter()
+            .map(|path| (NET, &**path, Use::Read))
+            .collect();
+        files.extend(
+            self.node_name_map
+                .iter()
+                .map(|path| ("--node-name-map", &**path, Use::Read)),
+        );
+        files.extend(
+            self.samplers
+                .samplers_file
+                .iter()
+                .map(|path| ("--samplers-file", &**path, Use::Read)),
+        );
+        files.extend(
+            self.options
+                .weights
+                .iter()
+                .map(|path| ("--weights", &**path, Use::Read)),
+        );
+        files.extend(
+            self.samplers
+                .from_ldms
+                .iter()
+                .map(|source| ("--from-ldms", &*source.path, Use::Read)),
+        );
         files
     }
 
     fn reports(&self) -> impl Iterator<Item = Named<'_>> {
-        self.report.iter().map(|path| ("--report", &**path, Use::Write))
+        self.report
+            .iter()
+            .map(|path| ("--report", &**path, Use::Write))
     }
 }
 
@@ -437,35 +623,67 @@ const DEFAULT_CAP: u32 = 150;
 /// Returns the names of the subnets in the plan: the stem of their first file, or its full name if
 /// two stems are equal.
 fn subnet_names(nets: &[NetFile]) -> Vec<String> {
-    let stem = |name: &str| Path::new(name).file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let stem = |name: &str| {
+        Path::new(name).file_stem().map_or_else(
+            || name.to_owned(),
+            |stem| stem.to_string_lossy().into_owned(),
+        )
+    };
     let names: Vec<_> = nets.iter().map(NetFile::first_name).collect();
     let short: BTreeSet<_> = names.iter().map(|name| stem(name)).collect();
-    if short.len() == names.len() { names.into_iter().map(stem).collect() } else { names.into_iter().map(str::to_owned).collect() }
+    if short.len() == names.len() {
+        names.into_iter().map(stem).collect()
+    } else {
+        names.into_iter().map(str::to_owned).collect()
+    }
 }
 
 /// Parses the path of a picture.
 fn drawing(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    if ends_in(&path, "svg") { Ok(path) } else { Err("the name must end in .svg".to_owned()) }
+    if ends_in(&path, "svg") {
+        Ok(path)
+    } else {
+        Err("the name must end in .svg".to_owned())
+    }
 }
 
 fn ends_in(path: &Path, extension: &str) -> bool {
-    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+    path.extension()
+        .is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
 fn host_and_guid(text: &str) -> Result<(String, Guid), String> {
-    let (host, guid) = text.split_once('=').ok_or("expected HOST=0x and 16 hexadecimal digits")?;
-    Ok((host.to_owned(), guid.parse().map_err(|error: ibnet::types::ParseError| error.to_string())?))
+    let (host, guid) = text
+        .split_once('=')
+        .ok_or("expected HOST=0x and 16 hexadecimal digits")?;
+    Ok((
+        host.to_owned(),
+        guid.parse()
+            .map_err(|error: ibnet::types::ParseError| error.to_string())?,
+    ))
 }
 
 /// Returns a word quoted for a shell.
 fn quoted(text: &str) -> String {
-    let plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c));
-    if plain { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    let plain = !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c));
+    if plain {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 /// Returns the command line, quoted for a shell.
 fn command() -> String {
-    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
-    std::iter::once("ibnet-gen".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    let words = std::env::args_os()
+        .skip(1)
+        .map(|word| quoted(&word.to_string_lossy()));
+    std::iter::once("ibnet-gen".to_owned())
+        .chain(words)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -36,11 +36,25 @@ impl PlanArgs {
 
     /// Returns the previous assignments, if there are any.
     pub(crate) fn previous(&self) -> Result<Option<Assignments>, Failure> {
-        Ok(self.previous.as_deref().map(Assignments::read).transpose()?.map(|loaded| loaded.assignments))
+        Ok(self
+            .previous
+            .as_deref()
+            .map(Assignments::read)
+            .transpose()?
+            .map(|loaded| loaded.assignments))
     }
 
-    pub(crate) fn options<'a>(&self, weights: Option<&'a Weights>, previous: Option<&'a Previous>) -> PlanOptions<'a> {
-        PlanOptions { optimize: !self.no_optimize, redundant: self.redundancy == 2, weights, previous }
+    pub(crate) fn options<'a>(
+        &self,
+        weights: Option<&'a Weights>,
+        previous: Option<&'a Previous>,
+    ) -> PlanOptions<'a> {
+        PlanOptions {
+            optimize: !self.no_optimize,
+            redundant: self.redundancy == 2,
+            weights,
+            previous,
+        }
     }
 }
 
@@ -51,6 +65,8 @@ pub(crate) fn weights(paths: &[PathBuf], fabrics: &[&Fabric]) -> Result<Option<W
         weights.add(cli::open(path)?, &cli::name_of(path))?;
     }
     let weights = Some(weights).filter(|_| !paths.is_empty());
-    weights.as_ref().map_or(Ok(()), |weights| weights.check(fabrics))?;
+    weights
+        .as_ref()
+        .map_or(Ok(()), |weights| weights.check(fabrics))?;
     Ok(weights)
 }

@@ -72,8 +72,16 @@ impl PublishArgs {
 
     /// Publishes the plan, if a server is given.
     pub(crate) fn publish(&self, text: &str) -> Result<(), Failure> {
-        let Some(address) = &self.publish else { return Ok(()) };
-        publish(address, self.publish_config.as_deref(), self.publish_in.unwrap_or(LEAD), text, "the plan")
+        let Some(address) = &self.publish else {
+            return Ok(());
+        };
+        publish(
+            address,
+            self.publish_config.as_deref(),
+            self.publish_in.unwrap_or(LEAD),
+            text,
+            "the plan",
+        )
     }
 }
 
@@ -83,25 +91,59 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let octets = cli::read(&args.plan, limits::PLAN)?;
     // The file is checked, and its text is UTF-8.
     Assignments::parse_file(&octets, &name)?;
-    publish(&args.to, args.config.as_deref(), args.lead, &String::from_utf8_lossy(&octets), &name)
+    publish(
+        &args.to,
+        args.config.as_deref(),
+        args.lead,
+        &String::from_utf8_lossy(&octets),
+        &name,
+    )
 }
 
 /// Publishes a valid plan with the time of its first slot.
-fn publish(address: &str, config: Option<&Path>, lead: Duration, text: &str, name: &str) -> Result<(), Failure> {
-    let invalid =
-        || DistributionError::Address { found: NatsOptions { server: address.to_owned(), ..NatsOptions::default() }.shown_server() };
+fn publish(
+    address: &str,
+    config: Option<&Path>,
+    lead: Duration,
+    text: &str,
+    name: &str,
+) -> Result<(), Failure> {
+    let invalid = || DistributionError::Address {
+        found: NatsOptions {
+            server: address.to_owned(),
+            ..NatsOptions::default()
+        }
+        .shown_server(),
+    };
     let store = PlanStore::parse(address).ok_or_else(invalid)?;
-    let access = config.map(config::Raw::read).transpose()?.unwrap_or_default().plan_server.check()?;
-    let store = PlanStore { server: NatsOptions { server: store.server.server, ..access }, ..store };
+    let access = config
+        .map(config::Raw::read)
+        .transpose()?
+        .unwrap_or_default()
+        .plan_server
+        .check()?;
+    let store = PlanStore {
+        server: NatsOptions {
+            server: store.server.server,
+            ..access
+        },
+        ..store
+    };
     let at = now().saturating_add(lead);
     let at = Duration::from_secs(at.as_secs() + u64::from(at.subsec_nanos() > 0));
     let at_ns = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
     let text = with_time(text, at_ns);
     if Assignments::parse(&text, name)?.at != Some(at_ns) {
-        return Err(DistributionError::NoPlaceForTime { name: name.to_owned() }.into());
+        return Err(DistributionError::NoPlaceForTime {
+            name: name.to_owned(),
+        }
+        .into());
     }
     let revision = store_plan(&store, &text)?;
-    cli::note(&format!("published {store} revision {revision}, first slot at {}\n", humantime::format_rfc3339(UNIX_EPOCH + at)));
+    cli::note(&format!(
+        "published {store} revision {revision}, first slot at {}\n",
+        humantime::format_rfc3339(UNIX_EPOCH + at)
+    ));
     Ok(())
 }
 
@@ -112,16 +154,25 @@ fn store_plan(store: &PlanStore, text: &str) -> Result<u64, DistributionError> {
 
 #[cfg(not(feature = "nats"))]
 fn store_plan(store: &PlanStore, _text: &str) -> Result<u64, DistributionError> {
-    Err(DistributionError::NoNats { store: store.to_string() })
+    Err(DistributionError::NoNats {
+        store: store.to_string(),
+    })
 }
 
 /// Returns the time since 1970.
-#[expect(clippy::disallowed_methods, reason = "the first slot is at a time from now")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the first slot is at a time from now"
+)]
 fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
 }
 
 fn lead(text: &str) -> Result<Duration, String> {
-    let lead = humantime::parse_duration(text).ok().filter(|lead| *lead <= LONGEST_LEAD);
+    let lead = humantime::parse_duration(text)
+        .ok()
+        .filter(|lead| *lead <= LONGEST_LEAD);
     lead.ok_or_else(|| "expected a time from 0s to 1h, such as 10s".to_owned())
 }

@@ -70,17 +70,42 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let bytes = cli::read(&args.net, limits::NET_FILE)?;
     let net = net_file::parse(&bytes, &name)?;
     let sweep = args.cost.sweep()?;
-    let among = args.among.as_deref().map(|list| among(list, &net.fabric)).transpose()?;
+    let among = args
+        .among
+        .as_deref()
+        .map(|list| among(list, &net.fabric))
+        .transpose()?;
     let weights = plan_options::weights(&args.weights, &[&net.fabric])?;
     let cap = args.cap.unwrap_or_else(|| sweep.default_cap(&net.fabric));
-    let options = SuggestOptions { cap, count: args.count.map(|count| count as usize), among };
+    let options = SuggestOptions {
+        cap,
+        count: args.count.map(|count| count as usize),
+        among,
+    };
     let suggested = suggest::suggest(&net.fabric, &options)?;
     let cost = sweep.cost_of(&net.fabric, &suggested.plan, weights.as_ref());
-    let facts = Facts { cost: Some(cost.clone()), ..Facts::of(&net, &suggested.plan) };
-    let text = |detail| format!("{}{}", Report { name: &name, facts: &facts, detail }, explained(&suggested, &cost, args));
+    let facts = Facts {
+        cost: Some(cost.clone()),
+        ..Facts::of(&net, &suggested.plan)
+    };
+    let text = |detail| {
+        format!(
+            "{}{}",
+            Report {
+                name: &name,
+                facts: &facts,
+                detail
+            },
+            explained(&suggested, &cost, args)
+        )
+    };
     if let Some(path) = &args.report {
         let report = match crate::ends_in(path, "json") {
-            true => json::to_json([&facts], &[(name.clone(), sha256_hex(&bytes))], &crate::command()),
+            true => json::to_json(
+                [&facts],
+                &[(name.clone(), sha256_hex(&bytes))],
+                &crate::command(),
+            ),
             false => text(Detail::Full),
         };
         Staged::new(path, report.as_bytes())?.commit()?;
@@ -98,11 +123,26 @@ fn among(list: &str, fabric: &Fabric) -> Result<BTreeSet<String>, Failure> {
 
 /// Returns the explanation of a suggestion and the next command.
 fn explained(suggested: &Suggested, cost: &PlanCost, args: &Args) -> String {
-    let Suggested { list, at_least, plan, switches, unnamable } = suggested;
+    let Suggested {
+        list,
+        at_least,
+        plan,
+        switches,
+        unnamable,
+    } = suggested;
     let (samplers, cap) = (plan.shares.len(), plan.cap);
-    let mut text = format!("\nsamplers  {samplers} with a cap of {cap} ports (lower bound {at_least})\n");
+    let mut text =
+        format!("\nsamplers  {samplers} with a cap of {cap} ports (lower bound {at_least})\n");
     // Writing to a String does not fail.
-    let _ = write!(text, "{}", Described { cost, plan, switches });
+    let _ = write!(
+        text,
+        "{}",
+        Described {
+            cost,
+            plan,
+            switches
+        }
+    );
     if args.cap.is_none() && cap < DEFAULT_CAP {
         let _ = writeln!(
             text,
@@ -112,7 +152,10 @@ fn explained(suggested: &Suggested, cost: &PlanCost, args: &Args) -> String {
     }
     let _ = writeln!(text, "failure   {}", of_a_failure(cost));
     let is_free = args.cap.is_none() && args.count.is_none() && args.among.is_none();
-    if let Some(pairs) = cost.fewest_hosts_in_pairs().filter(|pairs| is_free && (*pairs as usize) < samplers) {
+    if let Some(pairs) = cost
+        .fewest_hosts_in_pairs()
+        .filter(|pairs| is_free && (*pairs as usize) < samplers)
+    {
         let _ = writeln!(
             text,
             "choice    prefer {pairs} hosts that run no jobs, on different leaf switches: with --cap {} --redundancy 2, the failure of one loses no port; else the {samplers} hosts above",
@@ -120,12 +163,28 @@ fn explained(suggested: &Suggested, cost: &PlanCost, args: &Args) -> String {
         );
     }
     if *unnamable > 0 {
-        let _ = writeln!(text, "note      skipped host names: {unnamable} (shared by several hosts, or not possible in a host list)");
+        let _ = writeln!(
+            text,
+            "note      skipped host names: {unnamable} (shared by several hosts, or not possible in a host list)"
+        );
     }
-    let net = if cli::is_dash(&args.net) { Path::new("FILE") } else { &args.net };
-    let cap = if cap == DEFAULT_CAP { String::new() } else { format!(" --cap {cap}") };
+    let net = if cli::is_dash(&args.net) {
+        Path::new("FILE")
+    } else {
+        &args.net
+    };
+    let cap = if cap == DEFAULT_CAP {
+        String::new()
+    } else {
+        format!(" --cap {cap}")
+    };
     let net = quoted(&net.to_string_lossy());
-    let _ = writeln!(text, "next      ibnet-gen --net {}{cap} --samplers {} -o plan.toml", Printable(&net), quoted(list));
+    let _ = writeln!(
+        text,
+        "next      ibnet-gen --net {}{cap} --samplers {} -o plan.toml",
+        Printable(&net),
+        quoted(list)
+    );
     text
 }
 
@@ -141,8 +200,18 @@ fn of_a_failure(cost: &PlanCost) -> String {
 
 impl Args {
     fn files(&self) -> Vec<Named<'_>> {
-        let weights = self.weights.iter().map(|path| ("--weights", &**path, Use::Read));
-        let report = self.report.iter().map(|path| ("--report", &**path, Use::Write));
-        [("--net", &*self.net, Use::Read)].into_iter().chain(weights).chain(report).collect()
+        let weights = self
+            .weights
+            .iter()
+            .map(|path| ("--weights", &**path, Use::Read));
+        let report = self
+            .report
+            .iter()
+            .map(|path| ("--report", &**path, Use::Write));
+        [("--net", &*self.net, Use::Read)]
+            .into_iter()
+            .chain(weights)
+            .chain(report)
+            .collect()
     }
 }

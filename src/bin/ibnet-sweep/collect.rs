@@ -78,7 +78,9 @@ Examples:
 The open file has the suffix .part. SIGTERM closes it.";
 
 fn every(text: &str) -> Result<Duration, &'static str> {
-    let time = humantime::parse_duration(text).ok().filter(|time| *time >= Duration::from_secs(1));
+    let time = humantime::parse_duration(text)
+        .ok()
+        .filter(|time| *time >= Duration::from_secs(1));
     time.ok_or("a time of 1s or more, such as 10m or 1h")
 }
 
@@ -86,7 +88,9 @@ impl Args {
     /// Uses the configuration file that is given before the command. Returns false if there are
     /// other flags before it.
     pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
-        let Some(config) = before.only_config() else { return false };
+        let Some(config) = before.only_config() else {
+            return false;
+        };
         let is_twice = config.is_some() && self.config.is_some();
         self.config = self.config.take().or(config);
         !is_twice
@@ -94,19 +98,31 @@ impl Args {
 
     /// Returns the server with its credentials.
     fn server(&self) -> Result<NatsOptions, Failure> {
-        let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+        let mut raw = self
+            .config
+            .as_deref()
+            .map(Raw::read)
+            .transpose()?
+            .unwrap_or_default();
         // Only the outputs are used. The net file that is set here is never read.
         raw.assignments.clear();
         raw.sampler.clear();
         raw.net = "-".to_owned();
-        let configured = raw.check()?.outputs.into_iter().find_map(|output| match output.to {
-            Destination::Nats(options) => Some(options),
-            _ => None,
-        });
+        let configured = raw
+            .check()?
+            .outputs
+            .into_iter()
+            .find_map(|output| match output.to {
+                Destination::Nats(options) => Some(options),
+                _ => None,
+            });
         match &self.from {
             None => configured.ok_or(Failure::NoSource),
             Some(from) if from.starts_with("nats://") || from.starts_with("tls://") => {
-                Ok(NatsOptions { server: from.clone(), ..configured.unwrap_or_default() })
+                Ok(NatsOptions {
+                    server: from.clone(),
+                    ..configured.unwrap_or_default()
+                })
             }
             Some(from) => Err(Failure::WrongSource { from: from.clone() }),
         }
@@ -116,13 +132,23 @@ impl Args {
 /// Collects until a signal arrives, or until the stream is empty.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let options = args.server()?;
-    let folder = |source| Failure::Folder { folder: args.output.display().to_string(), source };
+    let folder = |source| Failure::Folder {
+        folder: args.output.display().to_string(),
+        source,
+    };
     let mut files = Files::open(&args.output, args.every).map_err(folder)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(OutputError::Runtime)?;
     let result = runtime.block_on(async {
         let mut signals = Signals::new().map_err(OutputError::Runtime)?;
         let client = output::connect_nats(&options).await?;
-        let source = |reason| Failure::Source { from: options.shown_server(), reason, help: HELP };
+        let source = |reason| Failure::Source {
+            from: options.shown_server(),
+            reason,
+            help: HELP,
+        };
         let consumer = consumer(&client, args).await.map_err(source)?;
         tokio::select! {
             signal = signals.next() => {
@@ -134,14 +160,24 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     });
     runtime.shutdown_background();
     let closed = files.close().map_err(folder);
-    cli::note(&format!("{} records in {}\n", files.records(), args.output.display()));
+    cli::note(&format!(
+        "{} records in {}\n",
+        files.records(),
+        args.output.display()
+    ));
     result.and(closed)
 }
 
 async fn consumer(client: &Client, args: &Args) -> Result<PullConsumer, String> {
     let jetstream = ContextBuilder::new().timeout(TIMEOUT).build(client.clone());
-    let name = jetstream.stream_by_subject(args.subject.clone()).await.map_err(|error| error.to_string())?;
-    let stream = jetstream.get_stream(name).await.map_err(|error| error.to_string())?;
+    let name = jetstream
+        .stream_by_subject(args.subject.clone())
+        .await
+        .map_err(|error| error.to_string())?;
+    let stream = jetstream
+        .get_stream(name)
+        .await
+        .map_err(|error| error.to_string())?;
     let config = ConsumerConfig {
         durable_name: Some(args.consumer.clone()),
         filter_subject: args.subject.clone(),
@@ -151,11 +187,19 @@ async fn consumer(client: &Client, args: &Args) -> Result<PullConsumer, String> 
         max_ack_pending: 2 * MESSAGES as i64,
         ..ConsumerConfig::default()
     };
-    stream.get_or_create_consumer(&args.consumer, config).await.map_err(|error| error.to_string())
+    stream
+        .get_or_create_consumer(&args.consumer, config)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// Writes messages. Returns an error only if the disk does not accept the records.
-async fn collect(client: &Client, mut consumer: PullConsumer, args: &Args, files: &mut Files) -> std::io::Result<()> {
+async fn collect(
+    client: &Client,
+    mut consumer: PullConsumer,
+    args: &Args,
+    files: &mut Files,
+) -> std::io::Result<()> {
     let mut is_failing = false;
     loop {
         files.close_if_due()?;
@@ -232,12 +276,20 @@ async fn next(consumer: &mut PullConsumer) -> Result<Next, String> {
         return Ok(Next::Messages(messages));
     }
     let info = consumer.info().await.map_err(|error| error.to_string())?;
-    Ok(if info.num_pending == 0 && info.num_ack_pending == 0 { Next::Empty } else { Next::Nothing })
+    Ok(if info.num_pending == 0 && info.num_ack_pending == 0 {
+        Next::Empty
+    } else {
+        Next::Nothing
+    })
 }
 
 /// Returns the next messages. Waits for at most [`WAIT`].
 async fn batch(consumer: &PullConsumer) -> Result<Vec<Message>, String> {
-    let batch = consumer.batch().max_messages(MESSAGES).max_bytes(OCTETS).expires(WAIT);
+    let batch = consumer
+        .batch()
+        .max_messages(MESSAGES)
+        .max_bytes(OCTETS)
+        .expires(WAIT);
     let mut messages = batch.messages().await.map_err(|error| error.to_string())?;
     let mut all = Vec::new();
     while let Some(message) = messages.next().await {

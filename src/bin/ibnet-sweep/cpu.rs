@@ -10,7 +10,9 @@ use super::failure::Failure;
 
 /// Checks that a thread can run on a CPU. The check uses a separate thread.
 pub(super) fn check_cpu(cpu: usize) -> Result<(), Failure> {
-    let pinned = thread::spawn(move || pin(cpu)).join().map_err(|_| Failure::Crashed)?;
+    let pinned = thread::spawn(move || pin(cpu))
+        .join()
+        .map_err(|_| Failure::Crashed)?;
     pinned.map_err(|source| Failure::Pin { cpu, source })
 }
 

@@ -29,7 +29,9 @@ pub(super) enum Failure {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Distribution(std::sync::Arc<DistributionError>),
-    #[error("cannot wait for the time of this plan ({at}): another plan or another reload came before it")]
+    #[error(
+        "cannot wait for the time of this plan ({at}): another plan or another reload came before it"
+    )]
     #[diagnostic(help("none: the newest plan is read now"))]
     Superseded { at: String },
     #[error(transparent)]
@@ -50,10 +52,16 @@ pub(super) enum Failure {
     Umad(#[from] ibnet::mad::transport::umad::UmadError),
     #[cfg(not(feature = "umad"))]
     #[error("cannot sweep a real fabric: this ibnet-sweep was built without InfiniBand")]
-    #[diagnostic(help("build it with the feature `umad` (a default feature), or use --simulate FILE"))]
+    #[diagnostic(help(
+        "build it with the feature `umad` (a default feature), or use --simulate FILE"
+    ))]
     NoUmad,
-    #[error("cannot use ca: the assignments give this host ports of several subnets, and an HCA port reaches one subnet")]
-    #[diagnostic(help("omit --ca: the assignments give an HCA for each subnet; or sweep one subnet with --sampler: {known}"))]
+    #[error(
+        "cannot use ca: the assignments give this host ports of several subnets, and an HCA port reaches one subnet"
+    )]
+    #[diagnostic(help(
+        "omit --ca: the assignments give an HCA for each subnet; or sweep one subnet with --sampler: {known}"
+    ))]
     SeveralSubnets { known: String },
     #[error("cannot sweep {net}: the file has no linked port")]
     #[diagnostic(help("run `ibnetdiscover -p` on a host whose link is up"))]
@@ -64,20 +72,32 @@ pub(super) enum Failure {
     #[error("cannot simulate the scenario {scenario}: {net} has too few hosts")]
     #[diagnostic(help("use a net file with three hosts or more, or the scenario jobs"))]
     FabricTooSmall { scenario: &'static str, net: String },
-    #[error("cannot name a file after the sampler: its name is not a valid file name (found `{}`)", Printable(host))]
-    #[diagnostic(help("write all samplers into one file with -o FILE; the records name their sampler"))]
+    #[error(
+        "cannot name a file after the sampler: its name is not a valid file name (found `{}`)",
+        Printable(host)
+    )]
+    #[diagnostic(help(
+        "write all samplers into one file with -o FILE; the records name their sampler"
+    ))]
     SamplerFileName { host: String },
     #[error("cannot create the folder {folder}")]
-    #[diagnostic(help("give a folder in a directory with write permission, or a file with -o FILE"))]
+    #[diagnostic(help(
+        "give a folder in a directory with write permission, or a file with -o FILE"
+    ))]
     Folder {
         folder: String,
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot combine the outputs: some are folders with a file for each sampler, others are not")]
+    #[error(
+        "cannot combine the outputs: some are folders with a file for each sampler, others are not"
+    )]
     #[diagnostic(help("with --sampler all give either folders only (\"DIR/\"), or no folder"))]
     MixedOutputs,
-    #[error("cannot add the sampler `{}` while sweeping: its file is not open", Printable(host))]
+    #[error(
+        "cannot add the sampler `{}` while sweeping: its file is not open",
+        Printable(host)
+    )]
     #[diagnostic(help("start ibnet-sweep again"))]
     NewSampler { host: String },
     #[error("cannot query LID {lid}: it does not answer")]
@@ -99,9 +119,17 @@ pub(super) enum Failure {
     #[diagnostic(help(
         "check that the device has this LID (`ibnetdiscover`) and this port; a device that requires an M_Key does not answer subnet management packets"
     ))]
-    NoPortInfo { lid: Lid, port: PortNum, reason: NoAnswer },
-    #[error("cannot make a record of LID {lid}: the device does not answer NodeInfo, so its GUID is unknown")]
-    #[diagnostic(help("omit --json to see the counters; a device that requires an M_Key does not answer subnet management packets"))]
+    NoPortInfo {
+        lid: Lid,
+        port: PortNum,
+        reason: NoAnswer,
+    },
+    #[error(
+        "cannot make a record of LID {lid}: the device does not answer NodeInfo, so its GUID is unknown"
+    )]
+    #[diagnostic(help(
+        "omit --json to see the counters; a device that requires an M_Key does not answer subnet management packets"
+    ))]
     NoGuid { lid: Lid },
     #[error("cannot continue: the connection to the fabric was lost")]
     #[diagnostic(help("check that the HCA is present (`ibstat`), and run the command again"))]
@@ -109,11 +137,19 @@ pub(super) enum Failure {
     #[error("cannot continue the sweep: the connection to the fabric was lost")]
     #[diagnostic(help("check that the HCA is present (`ibstat`), and start ibnet-sweep again"))]
     WorkerFailed(#[source] TransportError),
-    #[error("cannot write the records of the last slot: a worker did not stop within {time} after the signal")]
-    #[diagnostic(help("the kernel did not accept a MAD: look for errors of the HCA in `dmesg`; `drain` sets this time"))]
+    #[error(
+        "cannot write the records of the last slot: a worker did not stop within {time} after the signal"
+    )]
+    #[diagnostic(help(
+        "the kernel did not accept a MAD: look for errors of the HCA in `dmesg`; `drain` sets this time"
+    ))]
     WorkerHangs { time: String },
-    #[error("ended by a second signal before a worker closed its slot; the records of that slot are missing")]
-    #[diagnostic(help("send one signal only: the workers and the outputs then have the time `drain`"))]
+    #[error(
+        "ended by a second signal before a worker closed its slot; the records of that slot are missing"
+    )]
+    #[diagnostic(help(
+        "send one signal only: the workers and the outputs then have the time `drain`"
+    ))]
     SecondSignal,
     #[error("cannot write to standard output")]
     #[diagnostic(help("check that the file system it is redirected to has free space"))]
@@ -130,7 +166,9 @@ pub(super) enum Failure {
     #[diagnostic(help("report it with the messages above"))]
     Crashed,
     #[error("cannot use cpus: a thread cannot run on CPU {cpu}")]
-    #[diagnostic(help("give CPUs that this process may use (`nproc` counts them, `taskset -p $$` lists them), or none"))]
+    #[diagnostic(help(
+        "give CPUs that this process may use (`nproc` counts them, `taskset -p $$` lists them), or none"
+    ))]
     Pin {
         cpu: usize,
         #[source]
@@ -140,18 +178,31 @@ pub(super) enum Failure {
     #[diagnostic(help("start ibnet-sweep again: systemctl restart ibnet-sweep"))]
     NeedsRestart { key: String },
     #[error("cannot read the state of the samplers: no source is given")]
-    #[diagnostic(help("give --from nats://HOST:4222 or --from http://HOST:8080 (ibnet-hub), or a configuration with a NATS output"))]
+    #[diagnostic(help(
+        "give --from nats://HOST:4222 or --from http://HOST:8080 (ibnet-hub), or a configuration with a NATS output"
+    ))]
     NoSource,
     #[error("cannot read from {from}: this ibnet-sweep was built without NATS")]
     #[cfg(not(feature = "nats"))]
-    #[diagnostic(help("build it with the feature `nats`, or give --from http://HOST:8080 (ibnet-hub)"))]
+    #[diagnostic(help(
+        "build it with the feature `nats`, or give --from http://HOST:8080 (ibnet-hub)"
+    ))]
     NoNats { from: String },
-    #[error("cannot use --from: expected nats://, tls:// or http:// (found {})", Printable(from))]
-    #[diagnostic(help("give --from nats://HOST:4222 for a NATS server, or --from http://HOST:8080 for ibnet-hub"))]
+    #[error(
+        "cannot use --from: expected nats://, tls:// or http:// (found {})",
+        Printable(from)
+    )]
+    #[diagnostic(help(
+        "give --from nats://HOST:4222 for a NATS server, or --from http://HOST:8080 for ibnet-hub"
+    ))]
     WrongSource { from: String },
     #[error("cannot read from {from}: {}", Printable(reason))]
     #[diagnostic(help("{help}"))]
-    Source { from: String, reason: String, help: &'static str },
+    Source {
+        from: String,
+        reason: String,
+        help: &'static str,
+    },
     #[error("cannot start the threads of the program")]
     Threads(#[source] std::io::Error),
 }
@@ -160,7 +211,11 @@ impl Failure {
     /// Returns the exit code.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Dropped { .. } | Self::WorkerFailed(_) | Self::WorkerHangs { .. } | Self::SecondSignal | Self::Crashed => INCOMPLETE,
+            Self::Dropped { .. }
+            | Self::WorkerFailed(_)
+            | Self::WorkerHangs { .. }
+            | Self::SecondSignal
+            | Self::Crashed => INCOMPLETE,
             _ => WRONG_INPUT,
         }
     }

@@ -95,7 +95,11 @@ impl Flags {
             ("pkey", self.pkey.is_some()),
             ("output", self.output.is_some()),
         ];
-        flags.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect()
+        flags
+            .into_iter()
+            .filter(|(_, is_given)| *is_given)
+            .map(|(key, _)| key)
+            .collect()
     }
 
     /// Adds the flags of `before`. Returns false if both have the same flag.
@@ -120,9 +124,18 @@ impl Flags {
             (&mut self.pkey, &before.pkey),
             (&mut self.output, &before.output),
         ];
-        let texts = texts.map(|(own, before)| merge(own, before)).into_iter().all(|is_once| is_once);
-        let lists = [merge(&mut self.groups, &before.groups), merge(&mut self.ca, &before.ca)];
-        let others = [merge(&mut self.config, &before.config), merge(&mut self.window, &before.window)];
+        let texts = texts
+            .map(|(own, before)| merge(own, before))
+            .into_iter()
+            .all(|is_once| is_once);
+        let lists = [
+            merge(&mut self.groups, &before.groups),
+            merge(&mut self.ca, &before.ca),
+        ];
+        let others = [
+            merge(&mut self.config, &before.config),
+            merge(&mut self.window, &before.window),
+        ];
         texts && lists.into_iter().chain(others).all(|is_once| is_once)
     }
 
@@ -133,7 +146,10 @@ impl Flags {
 
     /// Uses the configuration file `path` if it exists and no flag gives another input.
     pub(super) fn use_default_config(&mut self, path: &Path) {
-        let has_input = self.config.is_some() || self.assignments.is_some() || self.net.is_some() || self.simulate.is_some();
+        let has_input = self.config.is_some()
+            || self.assignments.is_some()
+            || self.net.is_some()
+            || self.simulate.is_some();
         if !has_input && path.exists() {
             self.config = Some(path.to_owned());
         }
@@ -146,13 +162,27 @@ impl Flags {
 
     /// Reads the configuration file, if there is one.
     pub(super) fn read(&self, reader: &mut Reader) -> Result<Option<ConfigFile>, ConfigError> {
-        let Some(path) = &self.config else { return Ok(None) };
-        let octets = reader.read(path, limits::CONFIG).map_err(|source| FileError::Io { path: path.clone(), source })?;
-        Ok(Some(ConfigFile { path: path.clone(), text: config::text(&octets, path)?.to_owned() }))
+        let Some(path) = &self.config else {
+            return Ok(None);
+        };
+        let octets = reader
+            .read(path, limits::CONFIG)
+            .map_err(|source| FileError::Io {
+                path: path.clone(),
+                source,
+            })?;
+        Ok(Some(ConfigFile {
+            path: path.clone(),
+            text: config::text(&octets, path)?.to_owned(),
+        }))
     }
 
     /// Checks the configuration.
-    pub(super) fn check(&self, raw: &Raw, file: Option<&ConfigFile>) -> Result<Config, ConfigError> {
+    pub(super) fn check(
+        &self,
+        raw: &Raw,
+        file: Option<&ConfigFile>,
+    ) -> Result<Config, ConfigError> {
         raw.check().map_err(|error| match (&error, file) {
             (ConfigError::Value { key, .. }, _) if self.given().contains(key) => error,
             (_, Some(file)) => error.placed(&file.path, &file.text),
@@ -173,12 +203,20 @@ impl Flags {
         let raw = self.raw(file.as_ref())?;
         if let Err(ConfigError::NothingToSweep) = self.check(&raw, file.as_ref()) {
             // A net file is set here only to check all other keys.
-            self.check(&Raw { net: "-".to_owned(), ..raw.clone() }, file.as_ref())?;
+            self.check(
+                &Raw {
+                    net: "-".to_owned(),
+                    ..raw.clone()
+                },
+                file.as_ref(),
+            )?;
             cli::note("note: no key gives the ports to sweep\n");
         } else {
             self.check(&raw, file.as_ref())?;
         }
-        let file = file.as_ref().map(|file| (&*file.text, file.path.display().to_string()));
+        let file = file
+            .as_ref()
+            .map(|file| (&*file.text, file.path.display().to_string()));
         let file = file.as_ref().map(|(text, name)| (*text, name.as_str()));
         cli::print(config::show(&raw, file, &self.given()).as_bytes()).map_err(Failure::Stdout)
     }
@@ -186,13 +224,28 @@ impl Flags {
     /// Returns an error if an output would append records to a file that the program reads: the
     /// plan, the configuration, a password, a certificate or a key. Hard links are the same file.
     pub(super) fn check_output(&self, config: &Config) -> Result<(), Failure> {
-        let identity = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
-        let inputs: Vec<_> = self.inputs(config).into_iter().map(|(input, path)| (input, identity(path))).collect();
+        let identity = |path: &Path| {
+            std::fs::metadata(path)
+                .ok()
+                .map(|found| (found.dev(), found.ino()))
+        };
+        let inputs: Vec<_> = self
+            .inputs(config)
+            .into_iter()
+            .map(|(input, path)| (input, identity(path)))
+            .collect();
         for output in &config.outputs {
-            let Destination::File(FileOptions { path: output, .. }) = &output.to else { continue };
-            let Some(found) = identity(output) else { continue };
+            let Destination::File(FileOptions { path: output, .. }) = &output.to else {
+                continue;
+            };
+            let Some(found) = identity(output) else {
+                continue;
+            };
             if let Some((input, _)) = inputs.iter().find(|(_, input)| *input == Some(found)) {
-                return Err(Failure::OverInput { output: output.display().to_string(), input });
+                return Err(Failure::OverInput {
+                    output: output.display().to_string(),
+                    input,
+                });
             }
         }
         Ok(())
@@ -203,13 +256,30 @@ impl Flags {
         let mut inputs = match &config.plan {
             Source::Net(path) => vec![("net file", path)],
             Source::Assignments(path) => vec![("assignments file", path)],
-            Source::Published(store) => store.copy.iter().map(|path| ("copy of the assignments", path)).collect(),
+            Source::Published(store) => store
+                .copy
+                .iter()
+                .map(|path| ("copy of the assignments", path))
+                .collect(),
         };
-        inputs.extend(config.simulation.as_ref().map(|simulation| ("simulated net file", &simulation.net)));
+        inputs.extend(
+            config
+                .simulation
+                .as_ref()
+                .map(|simulation| ("simulated net file", &simulation.net)),
+        );
         inputs.extend(self.config.as_ref().map(|path| ("configuration", path)));
         if let Some(metrics) = &config.metrics {
-            inputs.extend(metrics.password_file.as_ref().map(|path| ("password file of the metrics", path)));
-            let (certificate, key) = (metrics.tls.as_ref().map(|tls| &tls.0), metrics.tls.as_ref().map(|tls| &tls.1));
+            inputs.extend(
+                metrics
+                    .password_file
+                    .as_ref()
+                    .map(|path| ("password file of the metrics", path)),
+            );
+            let (certificate, key) = (
+                metrics.tls.as_ref().map(|tls| &tls.0),
+                metrics.tls.as_ref().map(|tls| &tls.1),
+            );
             inputs.extend(certificate.map(|path| ("certificate of the metrics", path)));
             inputs.extend(key.map(|path| ("key of the metrics", path)));
         }
@@ -221,18 +291,38 @@ impl Flags {
             Source::Published(store) => Some(&store.server),
             _ => None,
         };
-        for NatsOptions { password_file, credentials, ca_file, certificate, .. } in of_outputs.chain(of_plan) {
-            inputs.extend(password_file.as_ref().map(|path| ("password file of NATS", path)));
-            inputs.extend(credentials.as_ref().map(|path| ("credentials file of NATS", path)));
+        for NatsOptions {
+            password_file,
+            credentials,
+            ca_file,
+            certificate,
+            ..
+        } in of_outputs.chain(of_plan)
+        {
+            inputs.extend(
+                password_file
+                    .as_ref()
+                    .map(|path| ("password file of NATS", path)),
+            );
+            inputs.extend(
+                credentials
+                    .as_ref()
+                    .map(|path| ("credentials file of NATS", path)),
+            );
             inputs.extend(ca_file.as_ref().map(|path| ("CA file of NATS", path)));
-            inputs.extend(certificate.iter().flat_map(|(certificate, key)| [("certificate of NATS", certificate), ("key of NATS", key)]));
+            inputs.extend(certificate.iter().flat_map(|(certificate, key)| {
+                [("certificate of NATS", certificate), ("key of NATS", key)]
+            }));
         }
         inputs
     }
 
     /// Returns the configuration of the file with the flags applied.
     pub(super) fn raw(&self, file: Option<&ConfigFile>) -> Result<Raw, ConfigError> {
-        let mut raw = file.map(|file| Raw::parse(&file.text, &file.path)).transpose()?.unwrap_or_default();
+        let mut raw = file
+            .map(|file| Raw::parse(&file.text, &file.path))
+            .transpose()?
+            .unwrap_or_default();
         let texts = [
             (&self.assignments, &mut raw.assignments),
             (&self.sampler, &mut raw.sampler),
@@ -281,7 +371,9 @@ mod tests {
     }
 
     fn flags(args: &[&str]) -> Flags {
-        Program::try_parse_from([&["x"], args].concat()).map(|program| program.flags).expect("valid")
+        Program::try_parse_from([&["x"], args].concat())
+            .map(|program| program.flags)
+            .expect("valid")
     }
 
     #[test]
@@ -291,7 +383,13 @@ mod tests {
         assert_eq!(own.given(), ["interval", "window", "ca"]);
         assert_eq!(own.config, Some("a".into()));
         assert!(!own.merge(&flags(&["--window", "5"])));
-        assert_eq!((flags(&[]).only_config(), flags(&["--sl", "1"]).only_config()), (Some(None), None));
+        assert_eq!(
+            (
+                flags(&[]).only_config(),
+                flags(&["--sl", "1"]).only_config()
+            ),
+            (Some(None), None)
+        );
     }
 
     #[test]
@@ -302,7 +400,10 @@ mod tests {
             flags.use_default_config(path);
             flags.config
         };
-        assert_eq!(used(&["--interval", "2s"], file.path()), Some(file.path().to_owned()));
+        assert_eq!(
+            used(&["--interval", "2s"], file.path()),
+            Some(file.path().to_owned())
+        );
         assert_eq!(used(&[], Path::new("/nonexistent/ibnet.toml")), None);
         for args in [["--net", "a"], ["--assignments", "a"], ["--simulate", "a"]] {
             assert_eq!(used(&args, file.path()), None);

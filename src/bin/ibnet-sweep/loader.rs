@@ -34,7 +34,11 @@ pub(super) enum LoadEvent<T> {
     /// The present states of the inputs.
     Looked(Vec<Stamped>),
     /// The end of a reload.
-    Loaded { number: u64, read: Vec<Stamped>, result: Box<Result<Loaded<T>, Failure>> },
+    Loaded {
+        number: u64,
+        read: Vec<Stamped>,
+        result: Box<Result<Loaded<T>, Failure>>,
+    },
 }
 
 /// Everything that a reload has read and opened.
@@ -83,8 +87,23 @@ pub(super) struct Loader<T> {
 
 impl<T: Send + 'static> Loader<T> {
     /// Creates a loader. `read` are the files that were read at the start.
-    pub(super) fn new(flags: Flags, prepare: Prepare<T>, read: Vec<Stamped>, events: UnboundedSender<LoadEvent<T>>) -> Self {
-        Self { flags, prepare, watch: Watch::new(read), events, looks: None, pending: None, is_requested: false, next: 0, hanging: 0 }
+    pub(super) fn new(
+        flags: Flags,
+        prepare: Prepare<T>,
+        read: Vec<Stamped>,
+        events: UnboundedSender<LoadEvent<T>>,
+    ) -> Self {
+        Self {
+            flags,
+            prepare,
+            watch: Watch::new(read),
+            events,
+            looks: None,
+            pending: None,
+            is_requested: false,
+            next: 0,
+            hanging: 0,
+        }
     }
 
     /// Requests the states of the files. Does nothing while an earlier request is not answered.
@@ -135,13 +154,31 @@ impl<T: Send + 'static> Loader<T> {
         self.is_requested = false;
         self.watch.begin();
         let stage = reader.stage.clone();
-        let (flags, prepare, events) = (self.flags.clone(), Prepare::clone(&self.prepare), self.events.clone());
+        let (flags, prepare, events) = (
+            self.flags.clone(),
+            Prepare::clone(&self.prepare),
+            self.events.clone(),
+        );
         let load = move || {
-            let mut report = Report { number, reader, result: Err(Failure::Crashed), events };
+            let mut report = Report {
+                number,
+                reader,
+                result: Err(Failure::Crashed),
+                events,
+            };
             report.result = load(&flags, &prepare, &running, &mut report.reader);
         };
-        thread::Builder::new().name("reload".to_owned()).spawn(load).map_err(Failure::Threads)?;
-        self.pending = Some(Pending { number, started: Instant::now(), stage, hangs: false, is_requested_again: false });
+        thread::Builder::new()
+            .name("reload".to_owned())
+            .spawn(load)
+            .map_err(Failure::Threads)?;
+        self.pending = Some(Pending {
+            number,
+            started: Instant::now(),
+            stage,
+            hangs: false,
+            is_requested_again: false,
+        });
         Ok(())
     }
 
@@ -152,7 +189,11 @@ impl<T: Send + 'static> Loader<T> {
         read: Vec<Stamped>,
         result: Result<Loaded<T>, Failure>,
     ) -> Option<Result<Loaded<T>, Failure>> {
-        if self.pending.as_ref().is_none_or(|pending| pending.number != number) {
+        if self
+            .pending
+            .as_ref()
+            .is_none_or(|pending| pending.number != number)
+        {
             self.hanging = self.hanging.saturating_sub(1);
             drop_elsewhere(result);
             return None;
@@ -164,13 +205,21 @@ impl<T: Send + 'static> Loader<T> {
 
     /// Returns the operation of a reload that hangs, once for each reload.
     pub(super) fn report_hanging(&mut self) -> Option<String> {
-        let pending = self.pending.as_mut().filter(|pending| pending.started.elapsed() >= PATIENCE)?;
+        let pending = self
+            .pending
+            .as_mut()
+            .filter(|pending| pending.started.elapsed() >= PATIENCE)?;
         (!std::mem::replace(&mut pending.hangs, true)).then(|| pending.stage.get())
     }
 }
 
 /// Reads the files, and opens the HCA ports of the workers whose setup is new.
-fn load<T>(flags: &Flags, prepare: &Prepare<T>, running: &Running, reader: &mut Reader) -> Result<Loaded<T>, Failure> {
+fn load<T>(
+    flags: &Flags,
+    prepare: &Prepare<T>,
+    running: &Running,
+    reader: &mut Reader,
+) -> Result<Loaded<T>, Failure> {
     let mut setup = Setup::load(flags, reader)?;
     setup.check_change_from(&running.raw)?;
     // A new plan may omit this host. But a new name of the sampler must be in the plan.
@@ -179,10 +228,17 @@ fn load<T>(flags: &Flags, prepare: &Prepare<T>, running: &Running, reader: &mut 
     }
     let (mut same, mut new) = (Vec::new(), Vec::new());
     for worker in setup.workers(|settings| settings) {
-        match running.workers.iter().find(|(_, other)| other.is_same_as(&worker)) {
+        match running
+            .workers
+            .iter()
+            .find(|(_, other)| other.is_same_as(&worker))
+        {
             Some((number, _)) => same.push((*number, worker)),
             None => {
-                reader.stage.set(format!("opening the HCA port of {}", worker.settings().sampler));
+                reader.stage.set(format!(
+                    "opening the HCA port of {}",
+                    worker.settings().sampler
+                ));
                 worker.cpu().map_or(Ok(()), check_cpu)?;
                 let make_driver = worker.prepare(&setup.config, prepare)?;
                 new.push((worker, make_driver));
@@ -206,12 +262,18 @@ impl<T> Drop for Report<T> {
         let result = std::mem::replace(&mut self.result, Err(Failure::Crashed));
         let read = std::mem::take(&mut self.reader).into_read();
         // The receiver lives as long as the program.
-        let _ = self.events.send(LoadEvent::Loaded { number: self.number, read, result: Box::new(result) });
+        let _ = self.events.send(LoadEvent::Loaded {
+            number: self.number,
+            read,
+            result: Box::new(result),
+        });
     }
 }
 
 /// Starts the thread that looks at files.
-fn start_looking<T: Send + 'static>(events: UnboundedSender<LoadEvent<T>>) -> std::io::Result<SyncSender<Vec<Input>>> {
+fn start_looking<T: Send + 'static>(
+    events: UnboundedSender<LoadEvent<T>>,
+) -> std::io::Result<SyncSender<Vec<Input>>> {
     let (requests, received) = mpsc::sync_channel::<Vec<Input>>(1);
     let look = move || {
         for inputs in received {
@@ -226,5 +288,7 @@ fn start_looking<T: Send + 'static>(events: UnboundedSender<LoadEvent<T>>) -> st
 /// Drops a value on a thread of its own, because the closing of an HCA port can block.
 pub(super) fn drop_elsewhere<V: Send + 'static>(value: V) {
     // If no thread can be started, the value is dropped here.
-    let _ = thread::Builder::new().name("close".to_owned()).spawn(move || drop(value));
+    let _ = thread::Builder::new()
+        .name("close".to_owned())
+        .spawn(move || drop(value));
 }

@@ -113,7 +113,9 @@ impl Args {
         let conflict = |text: &str| Err(Self::command().error(ErrorKind::ArgumentConflict, text));
         let is_sweep = self.sweeps.is_some() || self.once || self.summary || self.print_config;
         if self.command.is_some() && is_sweep {
-            return conflict("a command cannot be used with --sweeps, --once, --summary or --print-config");
+            return conflict(
+                "a command cannot be used with --sweeps, --once, --summary or --print-config",
+            );
         }
         let is_valid = match &mut self.command {
             None => {
@@ -129,7 +131,9 @@ impl Args {
             Some(Command::Collect(collect)) => collect.take_flags(&self.flags),
         };
         if !is_valid {
-            return conflict("a flag before a command is also given after it, or is no flag of the command");
+            return conflict(
+                "a flag before a command is also given after it, or is no flag of the command",
+            );
         }
         Ok(self)
     }
@@ -182,7 +186,10 @@ Exit codes:
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let args = match cli::arguments().and_then(|args: Args| args.with_flags_of_command().map_err(|error| cli::wrong_arguments(&error))) {
+    let args = match cli::arguments().and_then(|args: Args| {
+        args.with_flags_of_command()
+            .map_err(|error| cli::wrong_arguments(&error))
+    }) {
         Ok(args) => args,
         Err(code) => return code,
     };
@@ -216,7 +223,11 @@ fn work(args: &Args) -> u8 {
         Some(Command::Query(args)) => args.gave(&failure),
         Some(Command::Verify(args)) => args.gave(&failure),
     };
-    if is_argument { USAGE } else { failure.exit_code() }
+    if is_argument {
+        USAGE
+    } else {
+        failure.exit_code()
+    }
 }
 
 /// Ends the process. All work is done, but threads may still use libibumad.
@@ -236,7 +247,9 @@ fn end(code: u8) -> ExitCode {
         umad::end_process(code.into());
     };
     // If the thread cannot be started, only the exit handlers of ibsim may hang.
-    let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(end);
+    let _ = std::thread::Builder::new()
+        .name("exit".to_owned())
+        .spawn(end);
     umad::wait_until_closed(LONGEST);
     ExitCode::from(code)
 }
@@ -266,15 +279,34 @@ fn run(args: &Args) -> Result<(), Failure> {
         let once = args.once;
         let prepare = move |config: &Config, share: &Share, settings| {
             let (ca, ca_port) = simulation::hca_name(&share.ca);
-            let (plan, settings) = (SweepPlan::new(&share.block), DriverSettings { ca, ca_port, ..settings });
+            let (plan, settings) = (
+                SweepPlan::new(&share.block),
+                DriverSettings {
+                    ca,
+                    ca_port,
+                    ..settings
+                },
+            );
             let transport = SimTransport::new(Arc::clone(&fabric)).of_host(&share.block.host);
             let traps = (config.traps && !once).then(|| Arc::clone(&fabric));
             Ok(Box::new(move |outlet| {
-                let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
+                let driver = Driver::new(
+                    plan,
+                    settings,
+                    transport,
+                    SystemClock::start(),
+                    outlet,
+                    cli::random_seed(),
+                );
                 let Some(fabric) = traps else { return driver };
                 driver.with_traps(cli::random_seed(), move || {
                     let transport = SimTransport::for_reports(Arc::clone(&fabric));
-                    Ok(Opened { transport, hca: None, pkey_index: 0, pkey_table: Vec::new() })
+                    Ok(Opened {
+                        transport,
+                        hca: None,
+                        pkey_index: 0,
+                        pkey_table: Vec::new(),
+                    })
                 })
             }) as MakeDriver<_>)
         };
@@ -286,17 +318,37 @@ fn run(args: &Args) -> Result<(), Failure> {
         let prepare = move |config: &Config, share: &Share, mut settings: DriverSettings| {
             let (port, pkey_index) = workers::hca_port(config, &share.ca)?;
             let transport = UmadTransport::open(&port)?;
-            (settings.ca, settings.ca_port, settings.engine.pkey_index) = (port.ca.clone(), port.port, pkey_index);
+            (settings.ca, settings.ca_port, settings.engine.pkey_index) =
+                (port.ca.clone(), port.port, pkey_index);
             settings.engine.pkey_table.clone_from(&port.pkeys);
             let (plan, pkey) = (SweepPlan::new(&share.block), config.pkey);
             let traps = config.traps && !once;
             Ok(Box::new(move |outlet| {
-                let driver = Driver::new(plan, settings, transport, SystemClock::start(), outlet, cli::random_seed());
+                let driver = Driver::new(
+                    plan,
+                    settings,
+                    transport,
+                    SystemClock::start(),
+                    outlet,
+                    cli::random_seed(),
+                );
                 // If there is only one slot, a lost connection is an error. Then the sweep does not
                 // wait until the connection is back.
-                let driver =
-                    if traps { driver.with_traps(cli::random_seed(), workers::open_for_reports(port.clone(), pkey)) } else { driver };
-                if once { driver } else { driver.reconnecting(workers::reopen(port, pkey)).watching(workers::watch_devices) }
+                let driver = if traps {
+                    driver.with_traps(
+                        cli::random_seed(),
+                        workers::open_for_reports(port.clone(), pkey),
+                    )
+                } else {
+                    driver
+                };
+                if once {
+                    driver
+                } else {
+                    driver
+                        .reconnecting(workers::reopen(port, pkey))
+                        .watching(workers::watch_devices)
+                }
             }) as MakeDriver<_>)
         };
         sweep(args, setup, read, Arc::new(prepare))
@@ -307,20 +359,43 @@ fn run(args: &Args) -> Result<(), Failure> {
 
 /// Sweeps with all workers. The slots go to the outputs. With `--once`, one slot is printed as a
 /// table.
-fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, read: Vec<Stamped>, prepare: Prepare<T>) -> Result<(), Failure> {
-    let (aligned, sweeps) = if args.once { (false, Some(1)) } else { (true, args.sweeps) };
-    let workers = setup.workers(|settings| DriverSettings { aligned, sweeps, ..settings });
+fn sweep<T: Transport + Send + 'static>(
+    args: &Args,
+    setup: Setup,
+    read: Vec<Stamped>,
+    prepare: Prepare<T>,
+) -> Result<(), Failure> {
+    let (aligned, sweeps) = if args.once {
+        (false, Some(1))
+    } else {
+        (true, args.sweeps)
+    };
+    let workers = setup.workers(|settings| DriverSettings {
+        aligned,
+        sweeps,
+        ..settings
+    });
     let slots = args.sweeps.map(|sweeps| sweeps * workers.len() as u64);
-    let prepared = workers.into_iter().map(|worker| Ok((worker.prepare(&setup.config, &prepare)?, worker)));
+    let prepared = workers
+        .into_iter()
+        .map(|worker| Ok((worker.prepare(&setup.config, &prepare)?, worker)));
     let prepared: Vec<_> = prepared.collect::<Result<_, Failure>>()?;
     let service = Service::new()?;
     let start = |streams: &Streams, observers: &MakeObservers| {
         let worker = |(make_driver, setup): (MakeDriver<T>, _)| {
             let setup: reload::WorkerSetup = setup;
             let outlet = streams.outlet(&setup.settings().sampler)?;
-            Ok(NewWorker { make_driver, outlet, setup, observers: observers() })
+            Ok(NewWorker {
+                make_driver,
+                outlet,
+                setup,
+                observers: observers(),
+            })
         };
-        prepared.into_iter().map(worker).collect::<Result<Vec<_>, Failure>>()
+        prepared
+            .into_iter()
+            .map(worker)
+            .collect::<Result<Vec<_>, Failure>>()
     };
     let config = &setup.config;
     if args.once {
@@ -335,8 +410,14 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, read: Vec<Sta
     let metrics = metrics::serve(config, setup.work.peers.clone())?;
     let (streams, writers) = Streams::open(&config.outputs, &setup.work.hosts())?;
     // A progress bar is not drawn if records go to the same terminal.
-    let is_bar_alone = config.outputs.iter().all(|output| output.to != Destination::Stdout) || !std::io::stdout().is_terminal();
-    let bar = slots.filter(|_| is_bar_alone).map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
+    let is_bar_alone = config
+        .outputs
+        .iter()
+        .all(|output| output.to != Destination::Stdout)
+        || !std::io::stdout().is_terminal();
+    let bar = slots
+        .filter(|_| is_bar_alone)
+        .map_or_else(Progress::hidden, |slots| Progress::new(slots, "slots"));
     let (summary, summarize) = shared_observer(Summary::add);
     let observers = observers(metrics.clone(), args.summary.then_some(summarize));
     let workers = start(&streams, &observers)?;
@@ -346,23 +427,40 @@ fn sweep<T: Transport + Send + 'static>(args: &Args, setup: Setup, read: Vec<Sta
         flags: args.flags.clone(),
         prepare,
         read,
-        running: Applied { raw: setup.raw, streams, metrics, observers },
+        running: Applied {
+            raw: setup.raw,
+            streams,
+            metrics,
+            observers,
+        },
     });
     let result = service.run(workers, writers, &bar, reload, drain);
     if args.summary {
-        cli::note(&summary.lock().unwrap_or_else(PoisonError::into_inner).to_string());
+        cli::note(
+            &summary
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .to_string(),
+        );
     }
     result
 }
 
 /// Returns a value that collects the slots of all workers. Also returns the observers that add
 /// slots to this value.
-fn shared_observer<V: Default + Send + 'static>(add: fn(&mut V, SlotReport<'_>)) -> (Arc<Mutex<V>>, MakeObservers) {
+fn shared_observer<V: Default + Send + 'static>(
+    add: fn(&mut V, SlotReport<'_>),
+) -> (Arc<Mutex<V>>, MakeObservers) {
     let value = Arc::new(Mutex::new(V::default()));
     let shared = Arc::clone(&value);
     let make = move || {
         let value = Arc::clone(&shared);
-        let observe = move |report: SlotReport<'_>| add(&mut value.lock().unwrap_or_else(PoisonError::into_inner), report);
+        let observe = move |report: SlotReport<'_>| {
+            add(
+                &mut value.lock().unwrap_or_else(PoisonError::into_inner),
+                report,
+            )
+        };
         vec![Box::new(observe) as Observer]
     };
     (value, Box::new(make))

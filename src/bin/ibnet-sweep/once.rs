@@ -39,7 +39,8 @@ struct Row {
 impl OneSlot {
     /// Adds the slot of one worker.
     pub(super) fn add(&mut self, report: SlotReport<'_>) {
-        self.rows.extend(report.ports().map(|port| Row::new(&port, report)));
+        self.rows
+            .extend(report.ports().map(|port| Row::new(&port, report)));
         self.ok += report.stats.count(Status::Ok);
         self.mads += report.stats.mads_sent;
         self.longest = self.longest.max(report.stats.ended - report.stats.started);
@@ -48,14 +49,20 @@ impl OneSlot {
     /// Returns the table. It has one row for each port, sorted by node and port, and a line with
     /// the sums.
     pub(super) fn show(mut self) -> String {
-        self.rows.sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
+        self.rows
+            .sort_by(|a, b| (&a.node, a.guid, a.port).cmp(&(&b.node, b.guid, b.port)));
         let mut table = table::new();
-        table.set_header(["node", "port", "peer", "port", "link", "status", "xmit", "rcv", "wait", "errors"]);
-        let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+        table.set_header([
+            "node", "port", "peer", "port", "link", "status", "xmit", "rcv", "wait", "errors",
+        ]);
+        let number =
+            |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         let data = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), octets);
         for row in &self.rows {
-            let (peer, peer_port) =
-                row.peer.as_ref().map_or_else(|| ("-".to_owned(), "-".to_owned()), |(name, port)| (short(name), port.to_string()));
+            let (peer, peer_port) = row.peer.as_ref().map_or_else(
+                || ("-".to_owned(), "-".to_owned()),
+                |(name, port)| (short(name), port.to_string()),
+            );
             table.add_row([
                 short(&row.node),
                 row.port.to_string(),
@@ -69,7 +76,12 @@ impl OneSlot {
                 number(row.errors),
             ]);
         }
-        let Self { rows, ok, mads, longest } = self;
+        let Self {
+            rows,
+            ok,
+            mads,
+            longest,
+        } = self;
         let (ports, millis) = (rows.len(), longest.as_secs_f64() * 1e3);
         format!(
             "{}\n\n{ok} of {ports} ports ok, {mads} MADs in {millis:.2} ms; counters are totals, wait is PortXmitWait in ticks\n",
@@ -82,12 +94,16 @@ impl Row {
     fn new(port: &PortReport<'_>, report: SlotReport<'_>) -> Self {
         let (mut xmit, mut rcv, mut wait, mut errors) = (None, None, None, None);
         for (field, raws) in port.reading.counters(report.columns) {
-            let Some(value) = raws.first().map(|raw| field.value(*raw)) else { continue };
+            let Some(value) = raws.first().map(|raw| field.value(*raw)) else {
+                continue;
+            };
             match field.json {
                 "port_xmit_data_bytes" => xmit = Some(value),
                 "port_rcv_data_bytes" => rcv = Some(value),
                 "port_xmit_wait_ticks" => wait = Some(value),
-                name if summed_error_counters().any(|summed| summed == name) => errors = Some(value.saturating_add(errors.unwrap_or(0))),
+                name if summed_error_counters().any(|summed| summed == name) => {
+                    errors = Some(value.saturating_add(errors.unwrap_or(0)))
+                }
                 _ => {}
             }
         }
@@ -96,7 +112,10 @@ impl Row {
             node: identity.node.clone(),
             guid: identity.guid,
             port: identity.port,
-            peer: identity.peer.as_ref().map(|(_, port, name)| (name.clone(), *port)),
+            peer: identity
+                .peer
+                .as_ref()
+                .map(|(_, port, name)| (name.clone(), *port)),
             link: identity.link.to_string(),
             status: port.sample.status.as_str(),
             xmit,
@@ -111,7 +130,11 @@ impl Row {
 fn short(text: &str) -> String {
     const WIDTH: usize = 18;
     let text = Printable(text).to_string();
-    if text.chars().count() <= WIDTH { text } else { text.chars().take(WIDTH - 1).chain(['…']).collect() }
+    if text.chars().count() <= WIDTH {
+        text
+    } else {
+        text.chars().take(WIDTH - 1).chain(['…']).collect()
+    }
 }
 
 /// Returns octets with a decimal unit and at least three digits.
@@ -122,7 +145,11 @@ fn octets(value: u64) -> String {
         scaled /= 1000.0;
         unit += 1;
     }
-    if unit == 0 { format!("{value} B") } else { format!("{scaled:.2} {}", units[unit]) }
+    if unit == 0 {
+        format!("{value} B")
+    } else {
+        format!("{scaled:.2} {}", units[unit])
+    }
 }
 
 #[cfg(test)]
@@ -148,19 +175,34 @@ mod tests {
     }
 
     fn shown(rows: Vec<Row>) -> String {
-        OneSlot { rows, ..OneSlot::default() }.show()
+        OneSlot {
+            rows,
+            ..OneSlot::default()
+        }
+        .show()
     }
 
     #[test]
     fn octets_have_a_unit() {
-        assert_eq!([0, 999, 1000, 123_456_789, u64::MAX].map(octets), ["0 B", "999 B", "1.00 kB", "123.46 MB", "18.45 EB"]);
+        assert_eq!(
+            [0, 999, 1000, 123_456_789, u64::MAX].map(octets),
+            ["0 B", "999 B", "1.00 kB", "123.46 MB", "18.45 EB"]
+        );
     }
 
     #[test]
     fn rows_are_sorted_by_node_and_missing_counters_are_dashes() {
         let text = shown(vec![row("b", "x", "4xEDR"), row("a", "y", "4xHDR")]);
-        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(rows[1], ["a", "1", "y", "1", "4xHDR", "ok", "1", "B", "999", "B", "-", "0"]);
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            rows[1],
+            [
+                "a", "1", "y", "1", "4xHDR", "ok", "1", "B", "999", "B", "-", "0"
+            ]
+        );
         assert_eq!(rows[2][0], "b");
     }
 

@@ -82,18 +82,26 @@ fn number(text: &str) -> Option<u64> {
 }
 
 fn lid(text: &str) -> Result<Lid, &'static str> {
-    let lid = number(text).and_then(|number| u16::try_from(number).ok()).map(Lid).filter(|lid| lid.is_unicast());
+    let lid = number(text)
+        .and_then(|number| u16::try_from(number).ok())
+        .map(Lid)
+        .filter(|lid| lid.is_unicast());
     lid.ok_or("a LID is a number from 1 to 49151, or 0x and hexadecimal digits")
 }
 
 fn port(text: &str) -> Result<PortNum, &'static str> {
-    let port = number(text).and_then(|number| u8::try_from(number).ok()).filter(|port| *port < u8::MAX);
+    let port = number(text)
+        .and_then(|number| u8::try_from(number).ok())
+        .filter(|port| *port < u8::MAX);
     port.map(PortNum).ok_or("a port is a number from 0 to 254")
 }
 
 fn timeout(text: &str) -> Result<Duration, &'static str> {
     let allowed = Duration::from_millis(1)..=Duration::from_secs(60);
-    humantime::parse_duration(text).ok().filter(|time| allowed.contains(time)).ok_or("a duration from 1ms to 60s, such as 500ms")
+    humantime::parse_duration(text)
+        .ok()
+        .filter(|time| allowed.contains(time))
+        .ok_or("a duration from 1ms to 60s, such as 500ms")
 }
 
 /// Interval from which the slot number of the record is computed. It is the default of a sweep.
@@ -101,7 +109,13 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = args.config()?;
-    let address = |pkey_index, pkey_table| Address { lid: args.lid, sl: config.engine.sl, pkey_index, pkey_table, timeout: args.timeout };
+    let address = |pkey_index, pkey_table| Address {
+        lid: args.lid,
+        sl: config.engine.sl,
+        pkey_index,
+        pkey_table,
+        timeout: args.timeout,
+    };
     if let Some(fabric) = simulation::build(&config)? {
         return args.query(&config, address(0, Vec::new()), SimTransport::new(fabric));
     }
@@ -109,7 +123,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     {
         // One HCA port is sufficient for one query. If several are configured, the first one is
         // used.
-        let (port, pkey_index) = workers::hca_port(&config, &config.cas.first().cloned().unwrap_or_default())?;
+        let (port, pkey_index) =
+            workers::hca_port(&config, &config.cas.first().cloned().unwrap_or_default())?;
         let transport = ibnet::mad::transport::umad::UmadTransport::open(&port)?;
         args.query(&config, address(pkey_index, port.pkeys), transport)
     }
@@ -121,7 +136,9 @@ impl Args {
     /// Takes the configuration file from the flags before the command. Returns false if there are
     /// other flags, or if it is given twice.
     pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
-        let Some(config) = before.only_config() else { return false };
+        let Some(config) = before.only_config() else {
+            return false;
+        };
         let is_twice = config.is_some() && self.config.is_some();
         self.config = self.config.take().or(config);
         !is_twice
@@ -129,8 +146,16 @@ impl Args {
 
     /// Returns the configuration with the flags applied.
     fn config(&self) -> Result<Config, ConfigError> {
-        let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
-        for (flag, key) in [(&self.simulate, &mut raw.simulate), (&self.pkey, &mut raw.pkey)] {
+        let mut raw = self
+            .config
+            .as_deref()
+            .map(Raw::read)
+            .transpose()?
+            .unwrap_or_default();
+        for (flag, key) in [
+            (&self.simulate, &mut raw.simulate),
+            (&self.pkey, &mut raw.pkey),
+        ] {
             if let Some(flag) = flag {
                 key.clone_from(flag);
             }
@@ -153,7 +178,9 @@ impl Args {
 
     /// Returns whether the invalid value of this failure came from a flag.
     pub(super) fn gave(&self, failure: &Failure) -> bool {
-        let Failure::Config(ConfigError::Value { key, .. }) = failure else { return false };
+        let Failure::Config(ConfigError::Value { key, .. }) = failure else {
+            return false;
+        };
         match *key {
             "groups" => self.groups.is_some(),
             "ca" => self.ca.is_some(),
@@ -163,20 +190,33 @@ impl Args {
         }
     }
 
-    fn query<T: Transport>(&self, config: &Config, address: Address, transport: T) -> Result<(), Failure> {
+    fn query<T: Transport>(
+        &self,
+        config: &Config,
+        address: Address,
+        transport: T,
+    ) -> Result<(), Failure> {
         let path_sl = config.engine.path_sl;
         let sl = address.sl;
-        let mut client = DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed());
+        let mut client =
+            DeviceClient::new(transport, SystemClock::start(), address, cli::random_seed());
         if self.portinfo {
             let (lid, port) = (self.lid, self.port);
             let text = query::port_info(lid, port, &mut client).map_err(Failure::TransportLost)?;
             let text = text.map_err(|reason| Failure::NoPortInfo { lid, port, reason })?;
             return cli::print(text.as_bytes()).map_err(Failure::Stdout);
         }
-        let question = PortQuery { lid: self.lid, port: self.port, groups: config.engine.groups.clone(), record: self.json };
+        let question = PortQuery {
+            lid: self.lid,
+            port: self.port,
+            groups: config.engine.groups.clone(),
+            record: self.json,
+        };
         let answers = query::run(question, &mut client).map_err(Failure::TransportLost)?;
         if path_sl {
-            cli::note(&format!("note: sl: the path record is not queried for a single port; service level {sl} is used\n"));
+            cli::note(&format!(
+                "note: sl: the path record is not queried for a single port; service level {sl} is used\n"
+            ));
         }
         if !answers.has_answers() {
             return Err(self.no_answer(&answers));
@@ -184,7 +224,9 @@ impl Args {
         report_missing(&answers);
         let shown = if self.json {
             let ts = client.wall(answers.at());
-            answers.record(ts, ts / INTERVAL_NS, &cli::short_host_name()).ok_or(Failure::NoGuid { lid: self.lid })?
+            answers
+                .record(ts, ts / INTERVAL_NS, &cli::short_host_name())
+                .ok_or(Failure::NoGuid { lid: self.lid })?
         } else {
             answers.text().into_bytes()
         };
@@ -211,6 +253,8 @@ fn report_missing(answers: &QueryResult) {
         cli::note(&format!("note: {group}: {missing}\n"));
     }
     if answers.is_fec_unknown() {
-        cli::note("note: extended_speeds: PortInfoExtended does not give the FEC of the port, so the counters of its lanes are left out\n");
+        cli::note(
+            "note: extended_speeds: PortInfoExtended does not give the FEC of the port, so the counters of its lanes are left out\n",
+        );
     }
 }

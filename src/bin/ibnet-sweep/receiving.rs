@@ -32,7 +32,9 @@ impl ReceivedPlan {
 
     /// Keeps a plan that is in use as the copy on the disk.
     pub(super) fn keep_copy(&self) {
-        let (Some(path), None) = (&self.copy, &self.problem) else { return };
+        let (Some(path), None) = (&self.copy, &self.problem) else {
+            return;
+        };
         if let Err(error) = copy::write(path, &self.octets) {
             tracing::warn!(
                 copy = %Printable(&path.display().to_string()), %error,
@@ -69,8 +71,12 @@ mod connected {
     impl Receiving {
         /// Starts to watch a plan, and waits for the first attempt to read it.
         pub(in super::super) fn start(store: &PlanStore) -> Result<Self, Failure> {
-            let receiver = Receiver::start(store.clone(), wall_clock()).map_err(Failure::Threads)?;
-            Ok(Self(Arc::new(Inner { receiver, copy_sha256: OnceLock::new() })))
+            let receiver =
+                Receiver::start(store.clone(), wall_clock()).map_err(Failure::Threads)?;
+            Ok(Self(Arc::new(Inner {
+                receiver,
+                copy_sha256: OnceLock::new(),
+            })))
         }
 
         pub(in super::super) fn store(&self) -> &PlanStore {
@@ -83,7 +89,11 @@ mod connected {
 
         /// Returns the SHA-256 of the newest plan, or of the copy while no plan was received.
         pub(in super::super) fn sha256(&self) -> Option<String> {
-            self.0.receiver.newest().map(|plan| plan.sha256).or_else(|| self.0.copy_sha256.get().cloned())
+            self.0
+                .receiver
+                .newest()
+                .map(|plan| plan.sha256)
+                .or_else(|| self.0.copy_sha256.get().cloned())
         }
 
         pub(in super::super) fn newest(&self) -> Result<ReceivedPlan, Failure> {
@@ -101,24 +111,46 @@ mod connected {
         /// If there is no copy, returns the reason why no plan was received.
         pub(in super::super) fn copy(&self) -> Result<ReceivedPlan, Failure> {
             let problem = self.problem();
-            let Some(path) = copy_path(self.store()) else { return Err(Failure::Distribution(problem)) };
-            let Ok(octets) = limits::read_file(&path, limits::PLAN) else { return Err(Failure::Distribution(problem)) };
+            let Some(path) = copy_path(self.store()) else {
+                return Err(Failure::Distribution(problem));
+            };
+            let Ok(octets) = limits::read_file(&path, limits::PLAN) else {
+                return Err(Failure::Distribution(problem));
+            };
             let name = path.display().to_string();
             tracing::warn!(copy = %Printable(&name), error = %Printable(&problem.to_string()), "the plan is the copy, as long as the server is unreachable");
-            let plan = ReceivedPlan { octets: octets.into(), name, problem: Some(problem.to_string()), copy: Some(path) };
+            let plan = ReceivedPlan {
+                octets: octets.into(),
+                name,
+                problem: Some(problem.to_string()),
+                copy: Some(path),
+            };
             self.0.copy_sha256.get_or_init(|| plan.sha256());
             Ok(plan)
         }
 
         fn received(&self, plan: Option<Published>) -> Result<ReceivedPlan, Failure> {
-            let Published { octets, revision, .. } = plan.ok_or_else(|| Failure::Distribution(self.problem()))?;
-            let (name, copy) = (format!("{} revision {revision}", self.store()), copy_path(self.store()));
-            Ok(ReceivedPlan { octets, name, problem: None, copy })
+            let Published {
+                octets, revision, ..
+            } = plan.ok_or_else(|| Failure::Distribution(self.problem()))?;
+            let (name, copy) = (
+                format!("{} revision {revision}", self.store()),
+                copy_path(self.store()),
+            );
+            Ok(ReceivedPlan {
+                octets,
+                name,
+                problem: None,
+                copy,
+            })
         }
 
         fn problem(&self) -> Arc<DistributionError> {
             let silent = || {
-                let (server, reason) = (self.store().server.shown_server(), "the server does not answer".to_owned());
+                let (server, reason) = (
+                    self.store().server.shown_server(),
+                    "the server does not answer".to_owned(),
+                );
                 Arc::new(DistributionError::Connect { server, reason })
             };
             self.0.receiver.problem().unwrap_or_else(silent)
@@ -130,7 +162,10 @@ mod connected {
     fn copy_path(store: &PlanStore) -> Option<PathBuf> {
         let of_service = || {
             let folders = std::env::var("STATE_DIRECTORY").ok()?;
-            let first = folders.split(':').next().filter(|folder| !folder.is_empty())?;
+            let first = folders
+                .split(':')
+                .next()
+                .filter(|folder| !folder.is_empty())?;
             Some(PathBuf::from(first).join("plan.toml"))
         };
         store.copy.clone().or_else(of_service)
@@ -154,7 +189,9 @@ mod without_nats {
 
     impl Receiving {
         pub(in super::super) fn start(store: &PlanStore) -> Result<Self, Failure> {
-            Ok(Self { store: Arc::new(store.clone()) })
+            Ok(Self {
+                store: Arc::new(store.clone()),
+            })
         }
 
         pub(in super::super) fn store(&self) -> &PlanStore {
@@ -170,7 +207,9 @@ mod without_nats {
         }
 
         pub(in super::super) fn newest(&self) -> Result<ReceivedPlan, Failure> {
-            Err(Failure::Distribution(Arc::new(DistributionError::NoNats { store: self.store.to_string() })))
+            Err(Failure::Distribution(Arc::new(DistributionError::NoNats {
+                store: self.store.to_string(),
+            })))
         }
 
         pub(in super::super) fn first(&self) -> Result<ReceivedPlan, Failure> {

@@ -17,7 +17,8 @@ use super::workers::{Share, Work};
 pub(super) type MakeDriver<T> = Box<dyn FnOnce(Outlet) -> Driver<T> + Send>;
 
 /// Opens the transport of a worker. The driver of the worker is made later.
-pub(super) type Prepare<T> = Arc<dyn Fn(&Config, &Share, DriverSettings) -> Result<MakeDriver<T>, Failure> + Send + Sync>;
+pub(super) type Prepare<T> =
+    Arc<dyn Fn(&Config, &Share, DriverSettings) -> Result<MakeDriver<T>, Failure> + Send + Sync>;
 
 /// The configuration and the plan, as they were read.
 pub(super) struct Setup {
@@ -70,7 +71,10 @@ impl Setup {
     }
 
     /// Returns the setup of each worker. `change` adjusts the settings of its driver.
-    pub(super) fn workers(&self, change: impl Fn(DriverSettings) -> DriverSettings) -> Vec<WorkerSetup> {
+    pub(super) fn workers(
+        &self,
+        change: impl Fn(DriverSettings) -> DriverSettings,
+    ) -> Vec<WorkerSetup> {
         let Config { cpus, pkey, .. } = &self.config;
         // Several workers share a CPU if there are fewer CPUs than workers.
         let cpu = |place: usize| (!cpus.is_empty()).then(|| cpus[place % cpus.len()]);
@@ -89,7 +93,8 @@ impl Setup {
     pub(super) fn check_change_from(&self, old: &Raw) -> Result<(), Failure> {
         let table = |raw: &Raw| toml::Table::try_from(raw).unwrap_or_default();
         let (old, new) = (table(old), table(&self.raw));
-        let differs = |key: &&String| !CHANGEABLE.contains(&key.as_str()) && old.get(*key) != new.get(*key);
+        let differs =
+            |key: &&String| !CHANGEABLE.contains(&key.as_str()) && old.get(*key) != new.get(*key);
         match old.keys().chain(new.keys()).find(differs) {
             Some(key) => Err(Failure::NeedsRestart { key: key.clone() }),
             None => Ok(()),
@@ -105,7 +110,13 @@ impl WorkerSetup {
     /// Returns whether the slots of both setups have the same numbers, and both change at the same
     /// slot.
     fn has_slots_of(&self, other: &Self) -> bool {
-        let of = |setup: &Self| (setup.settings.interval, setup.settings.offset, setup.settings.is_secondary);
+        let of = |setup: &Self| {
+            (
+                setup.settings.interval,
+                setup.settings.offset,
+                setup.settings.is_secondary,
+            )
+        };
         of(self) == of(other)
     }
 
@@ -121,7 +132,10 @@ impl WorkerSetup {
 
     /// Returns the index of the worker whose slots the new worker continues. This is the worker of
     /// the same HCA port, or else the first worker whose slots have the same numbers.
-    pub(super) fn predecessor<'a>(&self, replaced: impl Iterator<Item = &'a Self> + Clone) -> Option<usize> {
+    pub(super) fn predecessor<'a>(
+        &self,
+        replaced: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Option<usize> {
         let mut same_port = replaced.clone();
         let mut same_slots = replaced;
         let same_port = same_port.position(|old| old.has_slots_of(self) && old.has_port_of(self));
@@ -139,15 +153,24 @@ impl WorkerSetup {
     }
 
     /// Opens the transport.
-    pub(super) fn prepare<T>(&self, config: &Config, prepare: &Prepare<T>) -> Result<MakeDriver<T>, Failure> {
+    pub(super) fn prepare<T>(
+        &self,
+        config: &Config,
+        prepare: &Prepare<T>,
+    ) -> Result<MakeDriver<T>, Failure> {
         prepare(config, &self.share, self.settings.clone())
     }
 
     /// Returns whether both setups describe the same worker. Other parts of the assignments file
     /// may differ.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
-        let without_sha256 =
-            |setup: &Self| Self { settings: DriverSettings { assignments_sha256: None, ..setup.settings.clone() }, ..setup.clone() };
+        let without_sha256 = |setup: &Self| Self {
+            settings: DriverSettings {
+                assignments_sha256: None,
+                ..setup.settings.clone()
+            },
+            ..setup.clone()
+        };
         without_sha256(self) == without_sha256(other)
     }
 }
@@ -185,8 +208,16 @@ mod tests {
             assignments_sha256: None,
             engine: engine::Config::default(),
         };
-        let ca = HcaName { ca: Some(ca.to_owned()), port: None };
-        WorkerSetup { share: Share { block, ca }, settings, cpu: None, pkey: 0xffff }
+        let ca = HcaName {
+            ca: Some(ca.to_owned()),
+            port: None,
+        };
+        WorkerSetup {
+            share: Share { block, ca },
+            settings,
+            cpu: None,
+            pkey: 0xffff,
+        }
     }
 
     #[test]
@@ -204,6 +235,10 @@ mod tests {
         assert_eq!(place(worker("a", None, "mlx5_1", 1)), Some(1));
         // A new HCA port continues the slots of another one.
         assert_eq!(place(worker("c", None, "mlx5_0", 1)), Some(0));
-        assert_eq!(place(worker("b", None, "mlx5_0", 2)), None, "its slots have other numbers");
+        assert_eq!(
+            place(worker("b", None, "mlx5_0", 2)),
+            None,
+            "its slots have other numbers"
+        );
     }
 }

@@ -74,14 +74,21 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 fn json_schema(fields: &[Field], name: &str) -> String {
     let of = |field: &Field| match field.kind {
-        Kind::Unsigned(bits) => json!({ "type": ["integer", "null"], "minimum": 0, "maximum": u64::MAX >> (64 - bits) }),
+        Kind::Unsigned(bits) => {
+            json!({ "type": ["integer", "null"], "minimum": 0, "maximum": u64::MAX >> (64 - bits) })
+        }
         Kind::Signed => json!({ "type": ["integer", "null"] }),
         Kind::Float => json!({ "type": ["number", "null"] }),
         Kind::Text => json!({ "type": ["string", "null"] }),
-        Kind::Integers => json!({ "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": u64::MAX } }),
+        Kind::Integers => {
+            json!({ "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": u64::MAX } })
+        }
         Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
     };
-    let mut properties: Map<String, Value> = fields.iter().map(|field| (field.name.to_owned(), of(field))).collect();
+    let mut properties: Map<String, Value> = fields
+        .iter()
+        .map(|field| (field.name.to_owned(), of(field)))
+        .collect();
     properties.insert("type".to_owned(), json!({ "const": name }));
     let document = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

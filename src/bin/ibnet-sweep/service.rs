@@ -48,8 +48,13 @@ impl Service {
     /// Starts to catch signals. Call it before the first record is written, because a reader of the
     /// records may send a signal after the first one.
     pub(super) fn new() -> Result<Self, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Threads)?;
-        let signals = runtime.block_on(async { cli::Signals::new() }).map_err(Failure::Threads)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::Threads)?;
+        let signals = runtime
+            .block_on(async { cli::Signals::new() })
+            .map_err(Failure::Threads)?;
         Ok(Self { runtime, signals })
     }
 
@@ -70,12 +75,23 @@ impl Service {
     ) -> Result<(), Failure> {
         let outputs = Outputs::start(writers)?;
         // Without a reload SIGHUP ends the program, as it does by default.
-        let hangups = || if reload.is_some() { cli::Hangups::new() } else { Ok(cli::Hangups::none()) };
-        let mut hangups = self.runtime.block_on(async { hangups() }).map_err(Failure::Threads)?;
+        let hangups = || {
+            if reload.is_some() {
+                cli::Hangups::new()
+            } else {
+                Ok(cli::Hangups::none())
+            }
+        };
+        let mut hangups = self
+            .runtime
+            .block_on(async { hangups() })
+            .map_err(Failure::Threads)?;
         let (events, mut received) = unbounded_channel();
         let (loads, mut loaded) = unbounded_channel();
         let mut supervisor = Supervisor::new(events, loads, bar.clone(), reload);
-        workers.into_iter().try_for_each(|worker| supervisor.start(worker))?;
+        workers
+            .into_iter()
+            .try_for_each(|worker| supervisor.start(worker))?;
         self.runtime.block_on(async {
             let mut look = Instant::now() + LOOK_EVERY;
             let stop = loop {
@@ -123,7 +139,11 @@ impl Service {
             };
             let closed = closed(stop, again, supervisor.has_ended(), time_of_workers);
             let result = supervisor.finish();
-            let finished = if again { outputs.finish().await } else { outputs.drain(stop, end, drain, &mut self.signals).await };
+            let finished = if again {
+                outputs.finish().await
+            } else {
+                outputs.drain(stop, end, drain, &mut self.signals).await
+            };
             let written = report(finished);
             // One error is returned. The other one is logged.
             match (result.and(closed), written) {
@@ -172,7 +192,11 @@ impl Outputs {
             }
         };
         let running = Running::start(writers, on_end).map_err(Failure::Threads)?;
-        Ok(Self { running, reader_gone, ended })
+        Ok(Self {
+            running,
+            reader_gone,
+            ended,
+        })
     }
 
     /// Waits until all outputs have written their records, and returns their results.
@@ -180,12 +204,21 @@ impl Outputs {
     /// After a signal the wait ends with the drain time, or at the next signal. At a normal end,
     /// files and standard output have no deadline until a signal comes. Sockets and NATS have the
     /// drain time, counted from `end`.
-    async fn drain(self, stop: Stop, end: Instant, drain: Duration, signals: &mut cli::Signals) -> Vec<Finished> {
+    async fn drain(
+        self,
+        stop: Stop,
+        end: Instant,
+        drain: Duration,
+        signals: &mut cli::Signals,
+    ) -> Vec<Finished> {
         // The deadline of all outputs.
         let mut deadline = (stop != Stop::Ended).then_some(end + drain);
         let mut waits_for_remote = true;
         let mut has_signal = stop == Stop::Signal;
-        while !self.running.has_ended(|kind| waits_for_remote || is_local(kind)) {
+        while !self
+            .running
+            .has_ended(|kind| waits_for_remote || is_local(kind))
+        {
             tokio::select! {
                 () = self.ended.notified() => {}
                 () = sleep_until(deadline.unwrap_or(end)), if deadline.is_some() => break,
@@ -209,7 +242,9 @@ impl Outputs {
     /// Ends all outputs and returns their results.
     async fn finish(self) -> Vec<Finished> {
         let running = self.running;
-        tokio::task::spawn_blocking(move || running.finish(Duration::ZERO)).await.unwrap_or_default()
+        tokio::task::spawn_blocking(move || running.finish(Duration::ZERO))
+            .await
+            .unwrap_or_default()
     }
 }
 
@@ -220,7 +255,9 @@ fn closed(stop: Stop, again: bool, has_ended: bool, time: Duration) -> Result<()
         _ if has_ended => Ok(()),
         Stop::Ended | Stop::ReaderGone => Ok(()),
         Stop::Signal if again => Err(Failure::SecondSignal),
-        Stop::Signal => Err(Failure::WorkerHangs { time: humantime::format_duration(time).to_string() }),
+        Stop::Signal => Err(Failure::WorkerHangs {
+            time: humantime::format_duration(time).to_string(),
+        }),
     }
 }
 
@@ -234,10 +271,20 @@ fn is_local(kind: Kind) -> bool {
 /// records.
 fn report(finished: Vec<Finished>) -> Result<(), Failure> {
     let has_lost = |finished: &&Finished| finished.dropped > 0 && finished.end != End::ReaderGone;
-    for Finished { name, kind, dropped, error, .. } in finished.iter().filter(has_lost) {
+    for Finished {
+        name,
+        kind,
+        dropped,
+        error,
+        ..
+    } in finished.iter().filter(has_lost)
+    {
         tracing::warn!(output = ?name, %kind, dropped, error, "records were not written");
     }
-    let failed: Vec<_> = finished.iter().filter(|finished| finished.is_failure()).collect();
+    let failed: Vec<_> = finished
+        .iter()
+        .filter(|finished| finished.is_failure())
+        .collect();
     if failed.iter().any(|finished| finished.end == End::Crashed) {
         return Err(Failure::Crashed);
     }
@@ -249,7 +296,10 @@ fn report(finished: Vec<Finished>) -> Result<(), Failure> {
         None => finished.name.clone(),
     };
     let names = failed.iter().map(shown).collect::<Vec<_>>().join(", ");
-    Err(Failure::Dropped { dropped: failed.iter().map(|finished| finished.dropped).sum(), names })
+    Err(Failure::Dropped {
+        dropped: failed.iter().map(|finished| finished.dropped).sum(),
+        names,
+    })
 }
 
 #[cfg(test)]
@@ -258,10 +308,22 @@ mod tests {
 
     #[test]
     fn open_slot_is_an_error_with_its_own_cause_after_a_signal_only() {
-        let closed = |stop, again, has_ended| closed(stop, again, has_ended, Duration::from_secs(4));
-        assert!(matches!(closed(Stop::Signal, true, false), Err(Failure::SecondSignal)));
-        assert!(matches!(closed(Stop::Signal, false, false), Err(Failure::WorkerHangs { time }) if time == "4s"));
-        assert!([false, true].into_iter().all(|again| closed(Stop::ReaderGone, again, false).is_ok()));
-        assert!(closed(Stop::Signal, true, true).is_ok() && closed(Stop::Ended, false, true).is_ok());
+        let closed =
+            |stop, again, has_ended| closed(stop, again, has_ended, Duration::from_secs(4));
+        assert!(matches!(
+            closed(Stop::Signal, true, false),
+            Err(Failure::SecondSignal)
+        ));
+        assert!(
+            matches!(closed(Stop::Signal, false, false), Err(Failure::WorkerHangs { time }) if time == "4s")
+        );
+        assert!(
+            [false, true]
+                .into_iter()
+                .all(|again| closed(Stop::ReaderGone, again, false).is_ok())
+        );
+        assert!(
+            closed(Stop::Signal, true, true).is_ok() && closed(Stop::Ended, false, true).is_ok()
+        );
     }
 }

@@ -17,12 +17,16 @@ pub(super) type SharedFabric = Arc<Mutex<SimFabric>>;
 
 /// Builds the simulated fabric of a configuration. Returns `None` if the fabric is a real one.
 pub(super) fn build(config: &Config) -> Result<Option<SharedFabric>, Failure> {
-    let Some(simulation) = &config.simulation else { return Ok(None) };
+    let Some(simulation) = &config.simulation else {
+        return Ok(None);
+    };
     let fabric = read_net(&simulation.net)?.fabric;
     let traffic = traffic(&fabric, simulation)?;
     let mut simulated = SimFabric::with_traffic(fabric, simulation.options(), traffic);
     let net = || simulation.net.display().to_string();
-    let dead = simulation.dead_devices(simulated.fabric()).map_err(|name| Failure::NoSuchDevice { name, net: net() })?;
+    let dead = simulation
+        .dead_devices(simulated.fabric())
+        .map_err(|name| Failure::NoSuchDevice { name, net: net() })?;
     dead.into_iter().for_each(|id| simulated.set_dead(id, true));
     Ok(Some(Arc::new(Mutex::new(simulated))))
 }
@@ -48,12 +52,20 @@ fn traffic(fabric: &Fabric, simulation: &Simulation) -> Result<Traffic, Failure>
             "simulated storm"
         );
     }
-    let too_small = || Failure::FabricTooSmall { scenario: simulation.scenario.as_str(), net: simulation.net.display().to_string() };
-    simulation.traffic(fabric, incast.as_ref(), storms.as_deref()).ok_or_else(too_small)
+    let too_small = || Failure::FabricTooSmall {
+        scenario: simulation.scenario.as_str(),
+        net: simulation.net.display().to_string(),
+    };
+    simulation
+        .traffic(fabric, incast.as_ref(), storms.as_deref())
+        .ok_or_else(too_small)
 }
 
 /// Returns the name that an HCA port of the simulated fabric has in the records. It is the
 /// configured name, or else `sim` with port 1.
 pub(super) fn hca_name(ca: &HcaName) -> (String, PortNum) {
-    (ca.ca.clone().unwrap_or_else(|| "sim".to_owned()), ca.port.unwrap_or(PortNum(1)))
+    (
+        ca.ca.clone().unwrap_or_else(|| "sim".to_owned()),
+        ca.port.unwrap_or(PortNum(1)),
+    )
 }

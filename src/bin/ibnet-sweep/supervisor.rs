@@ -81,7 +81,10 @@ pub(super) enum WorkerEvent {
     /// The worker has ended a slot.
     Slot { worker: u64 },
     /// The thread has ended.
-    Ended { worker: u64, result: Result<(), Failure> },
+    Ended {
+        worker: u64,
+        result: Result<(), Failure>,
+    },
 }
 
 /// A running worker.
@@ -145,9 +148,26 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         bar: Progress,
         reload: Option<Reload<T>>,
     ) -> Self {
-        let reload = reload.map(|Reload { flags, prepare, read, running }| (Loader::new(flags, prepare, read, loads), running));
+        let reload = reload.map(
+            |Reload {
+                 flags,
+                 prepare,
+                 read,
+                 running,
+             }| (Loader::new(flags, prepare, read, loads), running),
+        );
         let manager = Manager::new();
-        Self { workers: Vec::new(), next: 0, events, bar, result: Ok(()), manager, reload, change: None, waiting: None }
+        Self {
+            workers: Vec::new(),
+            next: 0,
+            events,
+            bar,
+            result: Ok(()),
+            manager,
+            reload,
+            change: None,
+            waiting: None,
+        }
     }
 
     /// Returns whether all workers have ended, and none will be started.
@@ -160,8 +180,18 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         self.spawn(worker, Control::default(), Phase::Sweeping)
     }
 
-    fn spawn(&mut self, worker: NewWorker<T>, control: Control, phase: Phase) -> Result<(), Failure> {
-        let NewWorker { make_driver, outlet, setup, mut observers } = worker;
+    fn spawn(
+        &mut self,
+        worker: NewWorker<T>,
+        control: Control,
+        phase: Phase,
+    ) -> Result<(), Failure> {
+        let NewWorker {
+            make_driver,
+            outlet,
+            setup,
+            mut observers,
+        } = worker;
         let (number, control) = (self.next, Arc::new(control));
         self.next += 1;
         self.manager.expect_slots_every(setup.settings().interval);
@@ -169,21 +199,43 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             let events = self.events.clone();
             control.on_ready(move || drop(events.send(WorkerEvent::Ready)));
         }
-        let (cpu, bar, events, of_thread) = (setup.cpu(), self.bar.clone(), self.events.clone(), Arc::clone(&control));
+        let (cpu, bar, events, of_thread) = (
+            setup.cpu(),
+            self.bar.clone(),
+            self.events.clone(),
+            Arc::clone(&control),
+        );
         spawn_thread(format!("mads-{number}"), move || {
-            let mut end = EndReport { worker: number, events: events.clone(), result: Err(Failure::Crashed) };
+            let mut end = EndReport {
+                worker: number,
+                events: events.clone(),
+                result: Err(Failure::Crashed),
+            };
             // The driver starts a thread of its own, which must not inherit the CPU of this one.
             let driver = make_driver(outlet);
-            let pinned = cpu.map_or(Ok(()), |cpu| pin(cpu).map_err(|source| Failure::Pin { cpu, source }));
+            let pinned = cpu.map_or(Ok(()), |cpu| {
+                pin(cpu).map_err(|source| Failure::Pin { cpu, source })
+            });
             let observe = |report: SlotReport<'_>| {
                 observers.iter_mut().for_each(|observer| observer(report));
                 bar.advance();
                 // The receiver lives as long as the program.
                 let _ = events.send(WorkerEvent::Slot { worker: number });
             };
-            end.result = pinned.and_then(|()| driver.run(&of_thread, observe).map_err(Failure::WorkerFailed));
+            end.result = pinned.and_then(|()| {
+                driver
+                    .run(&of_thread, observe)
+                    .map_err(Failure::WorkerFailed)
+            });
         })?;
-        self.workers.push(Worker { number, setup, control, slots: 0, is_alive: false, phase });
+        self.workers.push(Worker {
+            number,
+            setup,
+            control,
+            slots: 0,
+            is_alive: false,
+            phase,
+        });
         Ok(())
     }
 
@@ -203,8 +255,15 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             self.switch_over();
         }
         let sweeps = |worker: &&Worker| matches!(worker.phase, Phase::Sweeping | Phase::Replaced);
-        if self.workers.iter().filter(sweeps).all(|worker| worker.is_alive) {
-            self.workers.iter_mut().for_each(|worker| worker.is_alive = false);
+        if self
+            .workers
+            .iter()
+            .filter(sweeps)
+            .all(|worker| worker.is_alive)
+        {
+            self.workers
+                .iter_mut()
+                .for_each(|worker| worker.is_alive = false);
             self.manager.alive();
         }
         self.report_ready();
@@ -213,7 +272,13 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
     /// Removes a worker that has ended. If the worker failed, all other workers are stopped, unless
     /// the failed worker was still preparing.
     fn remove(&mut self, number: u64, result: Result<(), Failure>) {
-        let Some(place) = self.workers.iter().position(|worker| worker.number == number) else { return };
+        let Some(place) = self
+            .workers
+            .iter()
+            .position(|worker| worker.number == number)
+        else {
+            return;
+        };
         let ended = self.workers.remove(place);
         match result {
             Ok(()) => {}
@@ -228,25 +293,37 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
 
     /// Starts a look at the files, and reports a reload that hangs. Call it once a second.
     pub(super) fn check_files(&mut self) {
-        if !self.workers.iter().any(|worker| matches!(worker.phase, Phase::Sweeping | Phase::Replaced)) {
+        if !self
+            .workers
+            .iter()
+            .any(|worker| matches!(worker.phase, Phase::Sweeping | Phase::Replaced))
+        {
             // No slot ends, but the program is alive.
             self.manager.alive();
         }
         if self.change.is_some() {
             self.switch_over();
         }
-        let Some((loader, _)) = &mut self.reload else { return };
+        let Some((loader, _)) = &mut self.reload else {
+            return;
+        };
         loader.look();
         if let Some(operation) = loader.report_hanging() {
             let detail = format!("hangs, all goes on as before: {operation} has not ended");
             self.report(&detail);
-            self.manager.ready(&format!("{}; a reload hangs: {}", self.status(), Printable(&operation)));
+            self.manager.ready(&format!(
+                "{}; a reload hangs: {}",
+                self.status(),
+                Printable(&operation)
+            ));
         }
     }
 
     /// Handles the result of a thread that looks at files or reads them.
     pub(super) fn handle_load(&mut self, event: LoadEvent<T>) {
-        let Some((loader, _)) = &mut self.reload else { return };
+        let Some((loader, _)) = &mut self.reload else {
+            return;
+        };
         match event {
             LoadEvent::Looked(now) => {
                 if loader.must_start(now) {
@@ -258,8 +335,14 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                     }
                 }
             }
-            LoadEvent::Loaded { number, read, result } => {
-                let Some(result) = loader.take(number, read, *result) else { return };
+            LoadEvent::Loaded {
+                number,
+                read,
+                result,
+            } => {
+                let Some(result) = loader.take(number, read, *result) else {
+                    return;
+                };
                 // The status of a reload that hung is replaced.
                 self.manager.reloading();
                 match result.and_then(|loaded| self.replace_workers(loaded)) {
@@ -272,44 +355,72 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
 
     /// Returns whether workers are being replaced.
     fn is_changing(&self) -> bool {
-        self.change.is_some() || self.workers.iter().any(|worker| worker.phase != Phase::Sweeping)
+        self.change.is_some()
+            || self
+                .workers
+                .iter()
+                .any(|worker| worker.phase != Phase::Sweeping)
     }
 
     /// Returns the time of the first slot of a plan that waits for it.
     fn waits_until(&self) -> Option<u64> {
         let border = wall_clock().saturating_add(nanos(SET_BORDER));
-        self.change.as_ref().map(|change| change.at).filter(|at| *at > border)
+        self.change
+            .as_ref()
+            .map(|change| change.at)
+            .filter(|at| *at > border)
     }
 
     /// Reads the files again. If a reload is under way, the files are read again after it.
     pub(super) fn reload(&mut self, reason: &str) {
         let is_changing = self.is_changing();
-        let Some((loader, _)) = &mut self.reload else { return };
+        let Some((loader, _)) = &mut self.reload else {
+            return;
+        };
         if !is_changing && !loader.is_pending() {
             return self.start_reload(reason);
         }
-        tracing::info!(reason, "a reload is under way, the files are read again after it");
+        tracing::info!(
+            reason,
+            "a reload is under way, the files are read again after it"
+        );
         if let Some(operation) = loader.start_again() {
-            self.report(&format!("requested again, but the last one hangs: {operation} has not ended"));
+            self.report(&format!(
+                "requested again, but the last one hangs: {operation} has not ended"
+            ));
         }
     }
 
     /// Starts a thread that reads the files and opens the HCA ports of new workers.
     fn start_reload(&mut self, reason: &str) {
-        let Some((loader, applied)) = &mut self.reload else { return };
+        let Some((loader, applied)) = &mut self.reload else {
+            return;
+        };
         tracing::info!(reason, "reading configuration and assignments again");
         self.manager.reloading();
-        let workers = self.workers.iter().map(|worker| (worker.number, worker.setup.clone())).collect();
-        if let Err(failure) = loader.start(Running { raw: applied.raw.clone(), workers }) {
+        let workers = self
+            .workers
+            .iter()
+            .map(|worker| (worker.number, worker.setup.clone()))
+            .collect();
+        if let Err(failure) = loader.start(Running {
+            raw: applied.raw.clone(),
+            workers,
+        }) {
             self.reject_reload(&failure);
         }
     }
 
     /// Starts the workers whose setup is new, beside those that they replace.
     fn replace_workers(&mut self, loaded: Loaded<T>) -> Result<(), Failure> {
-        let Some((_, applied)) = &mut self.reload else { return Ok(()) };
+        let Some((_, applied)) = &mut self.reload else {
+            return Ok(());
+        };
         let Loaded { setup, same, new } = loaded;
-        let outlets: Result<Vec<_>, _> = new.iter().map(|(worker, _)| applied.streams.outlet(&worker.settings().sampler)).collect();
+        let outlets: Result<Vec<_>, _> = new
+            .iter()
+            .map(|(worker, _)| applied.streams.outlet(&worker.settings().sampler))
+            .collect();
         let outlets = match outlets {
             Ok(outlets) => outlets,
             Err(failure) => {
@@ -317,14 +428,30 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 return Err(failure);
             }
         };
-        let ports: u32 = same.iter().map(|(_, worker)| worker.ports()).chain(new.iter().map(|(worker, _)| worker.ports())).sum();
-        let sha256 = setup.work.sha256().map(|sha256| format!(", assignments with SHA-256 {sha256}")).unwrap_or_default();
-        let mut detail =
-            format!("taken: {ports} ports{sha256}; HCA ports that go on as before: {}, that begin anew: {}", same.len(), new.len());
+        let ports: u32 = same
+            .iter()
+            .map(|(_, worker)| worker.ports())
+            .chain(new.iter().map(|(worker, _)| worker.ports()))
+            .sum();
+        let sha256 = setup
+            .work
+            .sha256()
+            .map(|sha256| format!(", assignments with SHA-256 {sha256}"))
+            .unwrap_or_default();
+        let mut detail = format!(
+            "taken: {ports} ports{sha256}; HCA ports that go on as before: {}, that begin anew: {}",
+            same.len(),
+            new.len()
+        );
         if same.is_empty() && new.is_empty() {
-            let reason = setup.work.absent.as_ref().map_or_else(|| "the assignments have no sampler".to_owned(), ToString::to_string);
+            let reason = setup.work.absent.as_ref().map_or_else(
+                || "the assignments have no sampler".to_owned(),
+                ToString::to_string,
+            );
             detail = format!("stopped, waiting for assignments that name this sampler: {reason}");
-            self.waiting = Some(format!("waiting for assignments that name this sampler: {reason}"));
+            self.waiting = Some(format!(
+                "waiting for assignments that name this sampler: {reason}"
+            ));
         }
         for worker in &mut self.workers {
             if !same.iter().any(|(number, _)| *number == worker.number) {
@@ -332,13 +459,35 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             }
         }
         let at = setup.work.at.unwrap_or(0);
-        self.change = Some(Change { detail, at, is_announced: false, same, peers: setup.work.peers });
+        self.change = Some(Change {
+            detail,
+            at,
+            is_announced: false,
+            same,
+            peers: setup.work.peers,
+        });
         let observers: Vec<_> = new.iter().map(|_| (applied.observers)()).collect();
-        for (((worker, make_driver), outlet), observers) in new.into_iter().zip(outlets).zip(observers) {
-            let replaced = self.workers.iter().filter(|worker| worker.phase == Phase::Replaced);
+        for (((worker, make_driver), outlet), observers) in
+            new.into_iter().zip(outlets).zip(observers)
+        {
+            let replaced = self
+                .workers
+                .iter()
+                .filter(|worker| worker.phase == Phase::Replaced);
             let place = worker.predecessor(replaced.clone().map(|worker| &worker.setup));
-            let predecessor = place.and_then(|place| replaced.clone().nth(place)).map(|worker| Arc::clone(&worker.control));
-            self.spawn(NewWorker { make_driver, outlet, setup: worker, observers }, Control::held(predecessor), Phase::Preparing)?;
+            let predecessor = place
+                .and_then(|place| replaced.clone().nth(place))
+                .map(|worker| Arc::clone(&worker.control));
+            self.spawn(
+                NewWorker {
+                    make_driver,
+                    outlet,
+                    setup: worker,
+                    observers,
+                },
+                Control::held(predecessor),
+                Phase::Preparing,
+            )?;
         }
         if let Some((_, applied)) = &mut self.reload {
             applied.raw = setup.raw;
@@ -350,30 +499,59 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
     /// the new workers at one slot border.
     fn switch_over(&mut self) {
         let has_phase = |phase| move |worker: &&Worker| worker.phase == phase;
-        if !self.workers.iter().filter(has_phase(Phase::Preparing)).all(|worker| worker.control.is_ready()) {
+        if !self
+            .workers
+            .iter()
+            .filter(has_phase(Phase::Preparing))
+            .all(|worker| worker.control.is_ready())
+        {
             return;
         }
         if let Some(at) = self.waits_until() {
             return self.announce(at);
         }
-        let Some(Change { detail, at, same, peers, .. }) = self.change.take() else { return };
+        let Some(Change {
+            detail,
+            at,
+            same,
+            peers,
+            ..
+        }) = self.change.take()
+        else {
+            return;
+        };
         let now = wall_clock();
         let late = Duration::from_nanos(now.saturating_sub(at));
         let detail = cut(match at {
             0 => detail,
             at if late.is_zero() => format!("{detail}; first slot at {}", utc(at)),
-            at => format!("{detail}; {:.1} s after the time of its first slot, {}", late.as_secs_f64(), utc(at)),
+            at => format!(
+                "{detail}; {:.1} s after the time of its first slot, {}",
+                late.as_secs_f64(),
+                utc(at)
+            ),
         });
         // A worker that may leave ends at once if its slot has ended. So it gets the event before.
-        let all_leave = self.workers.iter().all(|worker| worker.phase == Phase::Replaced);
+        let all_leave = self
+            .workers
+            .iter()
+            .all(|worker| worker.phase == Phase::Replaced);
         if all_leave {
             self.notify_reload(0, &detail);
         }
-        let first = self.workers.iter().find(has_phase(Phase::Replaced)).or_else(|| self.workers.iter().find(has_phase(Phase::Preparing)));
-        let interval = first.or_else(|| self.workers.first()).map(|worker| worker.setup.settings().interval).unwrap_or_default();
+        let first = self
+            .workers
+            .iter()
+            .find(has_phase(Phase::Replaced))
+            .or_else(|| self.workers.iter().find(has_phase(Phase::Preparing)));
+        let interval = first
+            .or_else(|| self.workers.first())
+            .map(|worker| worker.setup.settings().interval)
+            .unwrap_or_default();
         // A slot of a worker with an offset has the number of the slot that starts at the border.
         let numbers = Schedule::new(interval, Duration::ZERO);
-        let border = numbers.start(numbers.at_or_after(at.max(now.saturating_add(nanos(CHANGE_AHEAD)))));
+        let border =
+            numbers.start(numbers.at_or_after(at.max(now.saturating_add(nanos(CHANGE_AHEAD)))));
         for worker in &mut self.workers {
             let slot = worker.setup.settings().first_slot_of_change(border);
             match worker.phase {
@@ -390,7 +568,11 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
                 Phase::Leaving => {}
             }
         }
-        if let Some(metrics) = self.reload.as_ref().and_then(|(_, applied)| applied.metrics.as_ref()) {
+        if let Some(metrics) = self
+            .reload
+            .as_ref()
+            .and_then(|(_, applied)| applied.metrics.as_ref())
+        {
             metrics.set_peers(peers);
         }
         tracing::info!(detail = Printable(&detail).to_string(), "reload");
@@ -402,10 +584,16 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
 
     /// Reports that a plan waits for the time of its first slot.
     fn announce(&mut self, at: u64) {
-        let Some(change) = self.change.as_mut().filter(|change| !change.is_announced) else { return };
+        let Some(change) = self.change.as_mut().filter(|change| !change.is_announced) else {
+            return;
+        };
         change.is_announced = true;
-        tracing::info!(first_slot = utc(at), "a new plan is ready and waits for its first slot");
-        self.manager.ready(&format!("{}; a new plan from {}", self.status(), utc(at)));
+        tracing::info!(
+            first_slot = utc(at),
+            "a new plan is ready and waits for its first slot"
+        );
+        self.manager
+            .ready(&format!("{}; a new plan from {}", self.status(), utc(at)));
     }
 
     /// Ends the new workers, keeps the old workers, and reports the reason.
@@ -418,7 +606,10 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
             }
         }
         self.change = None;
-        self.report(&format!("refused, all goes on as before: {}", failure.one_line()));
+        self.report(&format!(
+            "refused, all goes on as before: {}",
+            failure.one_line()
+        ));
         self.report_ready();
     }
 
@@ -433,15 +624,26 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
     /// border (in nanoseconds since 1970). If none continues, the first one writes it before it ends.
     fn notify_reload(&self, border: u64, detail: &str) {
         let continues = |worker: &&Worker| worker.phase == Phase::Sweeping;
-        if let Some(first) = self.workers.iter().find(continues).or_else(|| self.workers.first()) {
-            first.control.notify_before(first.setup.settings().first_slot_of_change(border), Notice::Reload(detail.to_owned()));
+        if let Some(first) = self
+            .workers
+            .iter()
+            .find(continues)
+            .or_else(|| self.workers.first())
+        {
+            first.control.notify_before(
+                first.setup.settings().first_slot_of_change(border),
+                Notice::Reload(detail.to_owned()),
+            );
         }
     }
 
     /// Reports to the service manager if all workers sweep, or if the program waits for another
     /// plan.
     fn report_ready(&mut self) {
-        let is_loading = self.reload.as_ref().is_some_and(|(loader, _)| loader.is_pending());
+        let is_loading = self
+            .reload
+            .as_ref()
+            .is_some_and(|(loader, _)| loader.is_pending());
         let has_swept = |worker: &Worker| worker.phase == Phase::Sweeping && worker.slots > 0;
         if !is_loading && !self.has_ended() && self.workers.iter().all(has_swept) {
             self.manager.ready(&self.status());
@@ -456,7 +658,10 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
         let ports: u32 = self.workers.iter().map(|worker| worker.setup.ports()).sum();
         let plural = if self.workers.len() == 1 { "" } else { "s" };
-        format!("{ports} ports in each slot, by {} HCA port{plural}", self.workers.len())
+        format!(
+            "{ports} ports in each slot, by {} HCA port{plural}",
+            self.workers.len()
+        )
     }
 
     /// Stops all workers. Each worker finishes its current slot first.
@@ -476,10 +681,13 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
 impl Worker {
     /// Takes the setup of another plan that is the same for this worker, from this slot on.
     fn go_on(&mut self, slot: u64, same: &[(u64, WorkerSetup)]) {
-        let Some((_, setup)) = same.iter().find(|(number, _)| *number == self.number) else { return };
+        let Some((_, setup)) = same.iter().find(|(number, _)| *number == self.number) else {
+            return;
+        };
         let sha256 = setup.settings().assignments_sha256.clone();
         if sha256 != self.setup.settings().assignments_sha256 {
-            self.control.notify_before(slot, Notice::Assignments(sha256));
+            self.control
+                .notify_before(slot, Notice::Assignments(sha256));
         }
         self.setup = setup.clone();
     }
@@ -495,14 +703,20 @@ struct EndReport {
 impl Drop for EndReport {
     fn drop(&mut self) {
         let result = std::mem::replace(&mut self.result, Ok(()));
-        let _ = self.events.send(WorkerEvent::Ended { worker: self.worker, result });
+        let _ = self.events.send(WorkerEvent::Ended {
+            worker: self.worker,
+            result,
+        });
     }
 }
 
 /// Shortens a detail to at most [`MAX_DETAIL`] octets.
 fn cut(mut detail: String) -> String {
     if detail.len() > MAX_DETAIL {
-        let end = (0..=MAX_DETAIL).rev().find(|end| detail.is_char_boundary(*end)).unwrap_or(0);
+        let end = (0..=MAX_DETAIL)
+            .rev()
+            .find(|end| detail.is_char_boundary(*end))
+            .unwrap_or(0);
         detail.truncate(end);
         detail.push('\u{2026}');
     }
@@ -519,5 +733,9 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 fn spawn_thread(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    thread::Builder::new().name(name).spawn(work).map(|_| ()).map_err(Failure::Threads)
+    thread::Builder::new()
+        .name(name)
+        .spawn(work)
+        .map(|_| ())
+        .map_err(Failure::Threads)
 }

@@ -19,7 +19,10 @@ pub(super) struct Manager {
 
 impl Manager {
     pub(super) fn new() -> Self {
-        Self { has_watchdog: sd_notify::watchdog_enabled().is_some(), is_ready: false }
+        Self {
+            has_watchdog: sd_notify::watchdog_enabled().is_some(),
+            is_ready: false,
+        }
     }
 
     /// Extends the watchdog time if slots of this interval need more.
@@ -50,14 +53,21 @@ impl Manager {
         if std::mem::take(&mut self.is_ready) {
             // systemd 253 and later requires the time.
             let when = NotifyState::monotonic_usec_now().unwrap_or(NotifyState::MonotonicUsec(0));
-            notify(&[NotifyState::Reloading, when, NotifyState::Status("reloading")]);
+            notify(&[
+                NotifyState::Reloading,
+                when,
+                NotifyState::Status("reloading"),
+            ]);
         }
     }
 
     /// Reports that the program stops.
     pub(super) fn stopping(&mut self) {
         self.is_ready = true;
-        notify(&[NotifyState::Stopping, NotifyState::Status("closing the current slot")]);
+        notify(&[
+            NotifyState::Stopping,
+            NotifyState::Status("closing the current slot"),
+        ]);
     }
 }
 

@@ -40,7 +40,12 @@ pub(super) type Stamped = (Input, Option<Stamp>);
 
 impl From<&Metadata> for Stamp {
     fn from(of: &Metadata) -> Self {
-        Self::File { device: of.dev(), inode: of.ino(), changed: (of.mtime(), of.mtime_nsec()), size: of.size() }
+        Self::File {
+            device: of.dev(),
+            inode: of.ino(),
+            changed: (of.mtime(), of.mtime_nsec()),
+            size: of.size(),
+        }
     }
 }
 
@@ -64,7 +69,10 @@ impl Stage {
     }
 
     pub(super) fn get(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -83,14 +91,22 @@ pub(super) struct Reader {
 impl Reader {
     /// Returns a reader for a reload. `receiving` is the connection of the sweep that runs.
     pub(super) fn for_reload(receiving: Option<Receiving>) -> Self {
-        Self { receiving, ..Self::default() }
+        Self {
+            receiving,
+            ..Self::default()
+        }
     }
 
     /// Reads a published plan: the newest one. At a start, or at another address than before, reads
     /// the newest one whose time has come.
     pub(super) fn read_published(&mut self, store: &PlanStore) -> Result<ReceivedPlan, Failure> {
-        self.stage.set(format!("connecting to {}", store.server.shown_server()));
-        let known = self.receiving.as_ref().filter(|receiving| receiving.store() == store).cloned();
+        self.stage
+            .set(format!("connecting to {}", store.server.shown_server()));
+        let known = self
+            .receiving
+            .as_ref()
+            .filter(|receiving| receiving.store() == store)
+            .cloned();
         let (receiving, plan) = match known {
             Some(receiving) => (receiving.clone(), receiving.newest()),
             None => {
@@ -99,7 +115,10 @@ impl Reader {
             }
         };
         let plan = plan.or_else(|_| receiving.copy());
-        let stamp = plan.as_ref().ok().map(|plan| Stamp::Published(plan.sha256()));
+        let stamp = plan
+            .as_ref()
+            .ok()
+            .map(|plan| Stamp::Published(plan.sha256()));
         self.keep(Input::Published(receiving), stamp);
         plan
     }
@@ -109,7 +128,10 @@ impl Reader {
         self.stage.set(format!("reading {}", path.display()));
         self.keep(Input::File(path.to_owned()), None);
         let file = File::open(path)?;
-        self.keep(Input::File(path.to_owned()), Some(Stamp::from(&file.metadata()?)));
+        self.keep(
+            Input::File(path.to_owned()),
+            Some(Stamp::from(&file.metadata()?)),
+        );
         limits::read(file, longest)
     }
 
@@ -130,7 +152,10 @@ pub(super) fn look(inputs: Vec<Input>) -> Vec<Stamped> {
         Input::File(path) => fs::metadata(path).ok().as_ref().map(Stamp::from),
         Input::Published(receiving) => receiving.sha256().map(Stamp::Published),
     };
-    inputs.into_iter().map(|input| (input.clone(), stamp(&input))).collect()
+    inputs
+        .into_iter()
+        .map(|input| (input.clone(), stamp(&input)))
+        .collect()
 }
 
 /// Compares the present states of inputs with those that were read.
@@ -142,7 +167,10 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(read: Vec<Stamped>) -> Self {
-        Self { seen: read.clone(), read }
+        Self {
+            seen: read.clone(),
+            read,
+        }
     }
 
     pub(super) fn inputs(&self) -> Vec<Input> {
@@ -161,7 +189,11 @@ impl Watch {
     /// last call. So files are not read while they are still being written.
     pub(super) fn is_changed(&mut self, now: Vec<Stamped>) -> bool {
         // The result of a look that began before the list of inputs changed.
-        if now.iter().map(|(input, _)| input).ne(self.read.iter().map(|(input, _)| input)) {
+        if now
+            .iter()
+            .map(|(input, _)| input)
+            .ne(self.read.iter().map(|(input, _)| input))
+        {
             return false;
         }
         let is_stable = now == self.seen;
@@ -180,7 +212,12 @@ impl Watch {
     pub(super) fn end(&mut self, read: Vec<Stamped>, all: bool) {
         let mut inputs = read;
         if !all {
-            let others: Vec<_> = self.read.iter().filter(|(input, _)| !inputs.iter().any(|(other, _)| other == input)).cloned().collect();
+            let others: Vec<_> = self
+                .read
+                .iter()
+                .filter(|(input, _)| !inputs.iter().any(|(other, _)| other == input))
+                .cloned()
+                .collect();
             inputs.extend(others);
         }
         *self = Self::new(inputs);
@@ -214,21 +251,33 @@ mod tests {
         assert!(!is_changed(&mut watch), "it may be incomplete");
         fs::write(&path, "123").expect("written");
         assert!(!is_changed(&mut watch), "it changed again");
-        assert!(is_changed(&mut watch) && is_changed(&mut watch), "until it is read");
+        assert!(
+            is_changed(&mut watch) && is_changed(&mut watch),
+            "until it is read"
+        );
         watch.begin();
         assert!(!is_changed(&mut watch));
         fs::remove_file(&path).expect("removed");
-        assert!(!is_changed(&mut watch) && is_changed(&mut watch), "a removed file is a change");
+        assert!(
+            !is_changed(&mut watch) && is_changed(&mut watch),
+            "a removed file is a change"
+        );
     }
 
     #[test]
     fn file_that_is_replaced_after_its_reading_is_a_change() {
         let (folder, path, mut watch) = watched("1");
         // The same name, size and time of change: only the inode differs.
-        let modified = fs::metadata(&path).and_then(|file| file.modified()).expect("a time");
+        let modified = fs::metadata(&path)
+            .and_then(|file| file.modified())
+            .expect("a time");
         let other = folder.path().join("other");
         fs::write(&other, "2").expect("written");
-        File::options().write(true).open(&other).and_then(|file| file.set_modified(modified)).expect("the time is set");
+        File::options()
+            .write(true)
+            .open(&other)
+            .and_then(|file| file.set_modified(modified))
+            .expect("the time is set");
         fs::rename(&other, &path).expect("renamed");
         assert!(!is_changed(&mut watch), "it may be incomplete");
         assert!(is_changed(&mut watch));
@@ -241,17 +290,29 @@ mod tests {
         let mut reader = Reader::default();
         assert!(reader.read(&missing, 100).is_err());
         watch.end(reader.into_read(), false);
-        assert_eq!(watch.inputs(), [Input::File(missing.clone()), Input::File(path)]);
+        assert_eq!(
+            watch.inputs(),
+            [Input::File(missing.clone()), Input::File(path)]
+        );
         assert!(!is_changed(&mut watch));
         fs::write(&missing, "x").expect("written");
-        assert!(!is_changed(&mut watch) && is_changed(&mut watch), "the file exists now");
+        assert!(
+            !is_changed(&mut watch) && is_changed(&mut watch),
+            "the file exists now"
+        );
     }
 
     #[test]
     fn file_above_the_limit_is_refused() {
         let (_folder, path, _) = watched(&"x".repeat(100));
         assert!(Reader::default().read(&path, 99).is_err());
-        assert!(Reader::default().read(Path::new("/dev/zero"), 1 << 20).expect_err("endless").to_string().contains("1 MiB"));
+        assert!(
+            Reader::default()
+                .read(Path::new("/dev/zero"), 1 << 20)
+                .expect_err("endless")
+                .to_string()
+                .contains("1 MiB")
+        );
     }
 
     #[test]

@@ -65,33 +65,62 @@ impl Work {
         match &config.plan {
             Source::Assignments(path) => {
                 let read = reader.read(path, limits::PLAN);
-                let octets = read.map_err(|source| AssignmentsError::Io { path: path.clone(), source })?;
+                let octets = read.map_err(|source| AssignmentsError::Io {
+                    path: path.clone(),
+                    source,
+                })?;
                 Self::of_assignments(&octets, &path.display().to_string(), config, &host)
             }
             Source::Published(store) => {
                 let plan = reader.read_published(store)?;
                 let work = Self::of_assignments(&plan.octets, &plan.name, config, &host)?;
-                Ok(Self { published: Some(plan), ..work })
+                Ok(Self {
+                    published: Some(plan),
+                    ..work
+                })
             }
             Source::Net(path) => {
-                let octets = reader.read(path, limits::NET_FILE).map_err(|source| NetFileError::Io { path: path.clone(), source })?;
+                let octets =
+                    reader
+                        .read(path, limits::NET_FILE)
+                        .map_err(|source| NetFileError::Io {
+                            path: path.clone(),
+                            source,
+                        })?;
                 let net = net_file::parse(&octets, &path.display().to_string())?;
                 log_faulty_lines(&net, path);
                 let (sampler, left_out) = ibnet::partition::whole_fabric(&net.fabric, &host);
                 if !left_out.is_empty() {
-                    tracing::info!(devices = left_out.len(), "routers, aggregation nodes and devices without a LID are not swept");
+                    tracing::info!(
+                        devices = left_out.len(),
+                        "routers, aggregation nodes and devices without a LID are not swept"
+                    );
                 }
                 if sampler.port_count == 0 {
-                    return Err(Failure::NothingLinked { net: path.display().to_string() });
+                    return Err(Failure::NothingLinked {
+                        net: path.display().to_string(),
+                    });
                 }
                 let peers = metrics::peers(std::slice::from_ref(&sampler));
-                Ok(Self { blocks: vec![sampler], sha256: None, peers, absent: None, at: None, published: None })
+                Ok(Self {
+                    blocks: vec![sampler],
+                    sha256: None,
+                    peers,
+                    absent: None,
+                    at: None,
+                    published: None,
+                })
             }
         }
     }
 
     /// Parses an assignments file, and takes the blocks of this sampler.
-    fn of_assignments(octets: &[u8], name: &str, config: &Config, host: &str) -> Result<Self, Failure> {
+    fn of_assignments(
+        octets: &[u8],
+        name: &str,
+        config: &Config,
+        host: &str,
+    ) -> Result<Self, Failure> {
         let loaded = Assignments::parse_file(octets, name)?;
         let samplers = &loaded.assignments.samplers;
         let found = match config.is_for_all_samplers() {
@@ -104,7 +133,14 @@ impl Work {
         };
         check_subnets(&blocks, config)?;
         let (peers, at) = (metrics::peers(samplers), loaded.assignments.at);
-        Ok(Self { blocks, sha256: Some(loaded.sha256), peers, absent, at, published: None })
+        Ok(Self {
+            blocks,
+            sha256: Some(loaded.sha256),
+            peers,
+            absent,
+            at,
+            published: None,
+        })
     }
 
     /// Returns the published plan.
@@ -152,9 +188,18 @@ impl Work {
     ///
     /// The HCA ports of the configuration take precedence over those of the assignments file.
     pub(super) fn shares(&self, config: &Config) -> Vec<Share> {
-        let share = |block, ca: &HcaName| Share { block, ca: ca.clone() };
+        let share = |block, ca: &HcaName| Share {
+            block,
+            ca: ca.clone(),
+        };
         let of_block = |block: &Sampler| match &config.cas[..] {
-            [] => vec![share(block.clone(), &HcaName { ca: block.ca.clone(), port: block.ca_port })],
+            [] => vec![share(
+                block.clone(),
+                &HcaName {
+                    ca: block.ca.clone(),
+                    port: block.ca_port,
+                },
+            )],
             [one] => vec![share(block.clone(), one)],
             // An HCA port without devices gets no worker. A block without ports keeps the worker of
             // the first HCA port.
@@ -191,8 +236,16 @@ fn check_subnets(blocks: &[Sampler], config: &Config) -> Result<(), Failure> {
     if config.cas.is_empty() || is_one_subnet {
         return Ok(());
     }
-    let name = |block: &Sampler| format!("{}@{}", block.host, block.subnet.as_deref().unwrap_or_default());
-    Err(Failure::SeveralSubnets { known: blocks.iter().map(name).collect::<Vec<_>>().join(", ") })
+    let name = |block: &Sampler| {
+        format!(
+            "{}@{}",
+            block.host,
+            block.subnet.as_deref().unwrap_or_default()
+        )
+    };
+    Err(Failure::SeveralSubnets {
+        known: blocks.iter().map(name).collect::<Vec<_>>().join(", "),
+    })
 }
 
 /// Reads a net file, and logs the number of faulty lines of each kind.
@@ -220,7 +273,10 @@ fn log_faulty_lines(net: &NetFile, path: &Path) {
 pub(super) fn hca_port(config: &Config, ca: &HcaName) -> Result<(HcaPort, u16), Failure> {
     let port = ports::find(ca)?;
     if config.pkey & 0x8000 == 0 {
-        tracing::warn!(pkey = format!("{:#06x}", config.pkey), "the P_Key is that of a limited member, only full members answer");
+        tracing::warn!(
+            pkey = format!("{:#06x}", config.pkey),
+            "the P_Key is that of a limited member, only full members answer"
+        );
     }
     if port.sm_lid.0 == 0 {
         tracing::warn!(%port, "no subnet manager is known at this port, packets may not reach their LIDs");
@@ -232,24 +288,43 @@ pub(super) fn hca_port(config: &Config, ca: &HcaName) -> Result<(HcaPort, u16), 
 /// Returns a function that opens the same port again. It returns an error while the port is not
 /// active or lacks the P_Key.
 #[cfg(feature = "umad")]
-pub(super) fn reopen(port: HcaPort, pkey: u16) -> impl Fn() -> Result<Opened<UmadTransport>, OpenError> + Clone + Send + 'static {
+pub(super) fn reopen(
+    port: HcaPort,
+    pkey: u16,
+) -> impl Fn() -> Result<Opened<UmadTransport>, OpenError> + Clone + Send + 'static {
     let others = ports::other_guids(&port);
     move || {
         let port = ports::find_again(&port, &others)?;
         let (pkey_index, transport) = (port.pkey_index(pkey)?, UmadTransport::open(&port)?);
-        Ok(Opened { transport, hca: Some((port.ca, port.port)), pkey_index, pkey_table: port.pkeys })
+        Ok(Opened {
+            transport,
+            hca: Some((port.ca, port.port)),
+            pkey_index,
+            pkey_table: port.pkeys,
+        })
     }
 }
 
 /// Returns a function that opens a port for the reports of the subnet manager, with a device of its
 /// own. It returns an error while the port is not active, or while another program receives them.
 #[cfg(feature = "umad")]
-pub(super) fn open_for_reports(port: HcaPort, pkey: u16) -> impl FnMut() -> Result<Opened<UmadTransport>, OpenError> + Send + 'static {
+pub(super) fn open_for_reports(
+    port: HcaPort,
+    pkey: u16,
+) -> impl FnMut() -> Result<Opened<UmadTransport>, OpenError> + Send + 'static {
     let others = ports::other_guids(&port);
     move || {
         let port = ports::find_again(&port, &others)?;
-        let (pkey_index, transport) = (port.pkey_index(pkey)?, UmadTransport::open_for_reports(&port)?);
-        Ok(Opened { transport, hca: None, pkey_index, pkey_table: Vec::new() })
+        let (pkey_index, transport) = (
+            port.pkey_index(pkey)?,
+            UmadTransport::open_for_reports(&port)?,
+        );
+        Ok(Opened {
+            transport,
+            hca: None,
+            pkey_index,
+            pkey_table: Vec::new(),
+        })
     }
 }
 

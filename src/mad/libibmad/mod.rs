@@ -96,7 +96,12 @@ impl FieldReader {
     }
 
     fn new(field: &'static Field, index: u8, name: &str, base: Base) -> Option<Self> {
-        Some(Self { field, index, number: FieldNumber::by_name(name)?, base })
+        Some(Self {
+            field,
+            index,
+            number: FieldNumber::by_name(name)?,
+            base,
+        })
     }
 
     /// Reads the value. For a GID it reads the lower 64 bits.
@@ -115,10 +120,20 @@ pub fn field_readers(attribute: &'static Attribute) -> Vec<FieldReader> {
         let mut cells = line.split('\t').skip(1);
         Some((cells.next()?, cells.next()?, cells.next()?))
     });
-    let names: Vec<(&str, &str)> = rows.filter(|(name, ..)| *name == attribute.name).map(|(_, theirs, ours)| (ours, theirs)).collect();
-    let values = attribute.fields.iter().flat_map(|field| (0..field.len).map(move |index| (field, index)));
+    let names: Vec<(&str, &str)> = rows
+        .filter(|(name, ..)| *name == attribute.name)
+        .map(|(_, theirs, ours)| (ours, theirs))
+        .collect();
+    let values = attribute
+        .fields
+        .iter()
+        .flat_map(|field| (0..field.len).map(move |index| (field, index)));
     let reader = |(field, index): (&'static Field, u8)| {
-        let ours = if field.len > 1 { format!("{}{index}", field.name) } else { field.name.to_owned() };
+        let ours = if field.len > 1 {
+            format!("{}{index}", field.name)
+        } else {
+            field.name.to_owned()
+        };
         let (_, theirs) = names.iter().find(|(name, _)| *name == ours)?;
         FieldReader::new(field, index, theirs, Base::Management)
     };
@@ -164,7 +179,9 @@ pub fn management_readers(attribute: u16) -> Vec<FieldReader> {
         _ => &[],
     };
     let reader = |field: &'static Field| {
-        let (_, theirs) = MANAGEMENT_NAMES.iter().find(|(ours, _)| *ours == field.name)?;
+        let (_, theirs) = MANAGEMENT_NAMES
+            .iter()
+            .find(|(ours, _)| *ours == field.name)?;
         FieldReader::of_management(field, theirs)
     };
     fields.iter().filter_map(reader).collect()
@@ -172,8 +189,10 @@ pub fn management_readers(attribute: u16) -> Vec<FieldReader> {
 
 /// Returns a reader for the LID and one for the service level of a PathRecord.
 pub fn path_readers() -> Vec<FieldReader> {
-    let readers =
-        [FieldReader::of_administration(&PATH_DLID, "IB_SA_PR_DLID_F"), FieldReader::of_administration(&PATH_SL, "IB_SA_PR_SL_F")];
+    let readers = [
+        FieldReader::of_administration(&PATH_DLID, "IB_SA_PR_DLID_F"),
+        FieldReader::of_administration(&PATH_SL, "IB_SA_PR_SL_F"),
+    ];
     readers.into_iter().flatten().collect()
 }
 
@@ -185,6 +204,10 @@ static PATH_SL: Field = Field::new("SL", "sl", 364, 4);
 /// Decodes all fields of a reply that carries this attribute, in the order of the wire.
 pub fn decode(reply: &Mad, attribute: &'static Attribute) -> Vec<FieldValue> {
     let reply = Reply::new(reply);
-    let value = |reader: FieldReader| FieldValue { field: reader.field, index: reader.index, value: reader.read(&reply) };
+    let value = |reader: FieldReader| FieldValue {
+        field: reader.field,
+        index: reader.index,
+        value: reader.read(&reply),
+    };
     field_readers(attribute).into_iter().map(value).collect()
 }

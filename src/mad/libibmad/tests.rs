@@ -10,13 +10,22 @@ use crate::mad::{MAD_LEN, port_info, sa, sm_info, smp};
 use crate::types::{Guid, Tid};
 
 fn attributes() -> impl Iterator<Item = &'static Attribute> {
-    let views = Group::ALL.into_iter().flat_map(|group| [Some(group.attribute()), group.other_view()]).flatten();
+    let views = Group::ALL
+        .into_iter()
+        .flat_map(|group| [Some(group.attribute()), group.other_view()])
+        .flatten();
     views.chain([&CLASS_PORT_INFO])
 }
 
 /// A reader for each value of performance management, with its attribute.
 static READERS: LazyLock<Vec<(&Attribute, FieldReader)>> = LazyLock::new(|| {
-    attributes().flat_map(|attribute| field_readers(attribute).into_iter().map(move |reader| (attribute, reader))).collect()
+    attributes()
+        .flat_map(|attribute| {
+            field_readers(attribute)
+                .into_iter()
+                .map(move |reader| (attribute, reader))
+        })
+        .collect()
 });
 
 proptest! {
@@ -36,7 +45,10 @@ proptest! {
 
 #[test]
 fn libibmad_has_every_field_but_the_opcode_of_three_attributes() {
-    let declared: usize = attributes().flat_map(|attribute| attribute.fields).map(|field| usize::from(field.len)).sum();
+    let declared: usize = attributes()
+        .flat_map(|attribute| attribute.fields)
+        .map(|field| usize::from(field.len))
+        .sum();
     assert_eq!((declared - READERS.len(), READERS.len() > 300), (3, true));
 }
 
@@ -45,9 +57,15 @@ fn libibmad_reads_qp1_dropped_where_vl15_dropped_is() {
     let mut mad = [0; MAD_LEN];
     data_mut(&mut mad)[20..24].copy_from_slice(&[0x0a, 0x0b, 0x12, 0x34]);
     let values = decode(&mad, Group::Base.attribute());
-    let value = values.iter().find(|value| value.field.name == "QP1Dropped").expect("libibmad has the field");
+    let value = values
+        .iter()
+        .find(|value| value.field.name == "QP1Dropped")
+        .expect("libibmad has the field");
     assert_eq!(value.field.raw(data(&mad), 0), 0x0a0b);
-    assert_eq!(value.value, 0x1234, "libibmad was corrected: remove the exception above");
+    assert_eq!(
+        value.value, 0x1234,
+        "libibmad was corrected: remove the exception above"
+    );
 }
 
 #[test]
@@ -57,14 +75,25 @@ fn unknown_name_has_no_reader() {
 
 #[test]
 fn libibmad_has_every_field_of_subnet_management_but_one() {
-    let declared = smp::NODE_INFO_FIELDS.len() + smp::PORT_INFO_FIELDS.len() + 1 + sm_info::SM_INFO_FIELDS.len();
+    let declared = smp::NODE_INFO_FIELDS.len()
+        + smp::PORT_INFO_FIELDS.len()
+        + 1
+        + sm_info::SM_INFO_FIELDS.len();
     let readers = MANAGEMENT_READERS.iter().map(Vec::len).sum::<usize>();
     assert_eq!(declared - readers, 1, "LinkSpeedExtActive2");
 }
 
 /// A reader for each field of NodeInfo, PortInfo, PortInfoExtended and SMInfo that this crate reads.
-static MANAGEMENT_READERS: LazyLock<Vec<Vec<FieldReader>>> =
-    LazyLock::new(|| [smp::NODE_INFO, smp::PORT_INFO, smp::PORT_INFO_EXTENDED, sm_info::SM_INFO].map(management_readers).into());
+static MANAGEMENT_READERS: LazyLock<Vec<Vec<FieldReader>>> = LazyLock::new(|| {
+    [
+        smp::NODE_INFO,
+        smp::PORT_INFO,
+        smp::PORT_INFO_EXTENDED,
+        sm_info::SM_INFO,
+    ]
+    .map(management_readers)
+    .into()
+});
 
 /// The fields of PathRecord that this crate writes or reads.
 static DGID: Field = Field::new("DGID", "dgid", 64, 128);

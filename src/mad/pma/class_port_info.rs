@@ -123,7 +123,11 @@ impl Capabilities {
 
     /// Parses both masks of the attribute. OptionMask is in another attribute, PortSamplesControl.
     pub fn parse(data: &Data) -> Self {
-        Self { mask: CAPABILITY_MASK.raw(data, 0) as u16, mask2: CAPABILITY_MASK2.raw(data, 0) as u32, option_mask: None }
+        Self {
+            mask: CAPABILITY_MASK.raw(data, 0) as u16,
+            mask2: CAPABILITY_MASK2.raw(data, 0) as u32,
+            option_mask: None,
+        }
     }
 
     /// Writes the masks into the attribute.
@@ -138,13 +142,17 @@ impl Capabilities {
     pub const fn have(&self, needs: Needs) -> bool {
         match needs {
             Needs::Nothing => true,
-            Needs::ExtendedWidth => self.mask & (Self::EXTENDED_WIDTH | Self::EXTENDED_WIDTH_NO_IETF) != 0,
+            Needs::ExtendedWidth => {
+                self.mask & (Self::EXTENDED_WIDTH | Self::EXTENDED_WIDTH_NO_IETF) != 0
+            }
             Needs::ExtendedWidthUnicast => self.mask & Self::EXTENDED_WIDTH != 0,
             Needs::XmitWait => self.mask & Self::XMIT_WAIT != 0,
             Needs::Qp1Dropped => self.mask & Self::QP1_DROPPED != 0,
             Needs::ExtendedErrors => self.mask2 & Self::ADDITIONAL_EXTENDED != 0,
             Needs::Option(bit) => self.option(bit),
-            Needs::ExtendedSpeeds => self.option(Self::EXTENDED_SPEEDS) || self.mask & Self::RS_FEC != 0,
+            Needs::ExtendedSpeeds => {
+                self.option(Self::EXTENDED_SPEEDS) || self.mask & Self::RS_FEC != 0
+            }
             Needs::OtherFec => true,
             Needs::RsFec => self.mask & Self::RS_FEC != 0,
         }
@@ -170,8 +178,17 @@ mod tests {
         // PortXmitWait, and RespTimeVal 18.
         data[..8].copy_from_slice(&[1, 1, 0x13, 0x00, 0, 0, 0, 18]);
         let capabilities = Capabilities::parse(&data);
-        assert_eq!(capabilities, Capabilities { mask: 0x1300, mask2: 0, option_mask: None });
-        assert!(capabilities.have(Needs::ExtendedWidthUnicast) && capabilities.have(Needs::XmitWait));
+        assert_eq!(
+            capabilities,
+            Capabilities {
+                mask: 0x1300,
+                mask2: 0,
+                option_mask: None
+            }
+        );
+        assert!(
+            capabilities.have(Needs::ExtendedWidthUnicast) && capabilities.have(Needs::XmitWait)
+        );
         assert!(!capabilities.have(Needs::Qp1Dropped) && !capabilities.have(Needs::ExtendedErrors));
         // Bit 1 of CapabilityMask2 is 0x40 of octet 7.
         data[7] = 0x40 | 18;
@@ -181,7 +198,11 @@ mod tests {
     #[test]
     fn emit_is_the_inverse_of_parse_and_keeps_other_bits() {
         let mut data = [0xa5; DATA_LEN];
-        let capabilities = Capabilities { mask: 0x9201, mask2: 0x0012_3456, option_mask: None };
+        let capabilities = Capabilities {
+            mask: 0x9201,
+            mask2: 0x0012_3456,
+            option_mask: None,
+        };
         capabilities.emit(&mut data);
         assert_eq!(Capabilities::parse(&data), capabilities);
         assert_eq!((data[1], data[7] & 0x1f, data[8]), (0xa5, 0x05, 0xa5));
@@ -190,8 +211,16 @@ mod tests {
     #[test]
     fn redirect_is_parsed_from_its_octets() {
         let mut data = [0; DATA_LEN];
-        data[25..40].copy_from_slice(&[0x3f, 0, 0, 0x01, 0x02, 0x80, 0x01, 0xee, 0, 0, 5, 0x80, 1, 0, 0]);
-        let redirect = Redirect { lid: Lid(0x0102), qp: 5, qkey: 0x8001_0000, sl: 3, pkey: 0x8001 };
+        data[25..40].copy_from_slice(&[
+            0x3f, 0, 0, 0x01, 0x02, 0x80, 0x01, 0xee, 0, 0, 5, 0x80, 1, 0, 0,
+        ]);
+        let redirect = Redirect {
+            lid: Lid(0x0102),
+            qp: 5,
+            qkey: 0x8001_0000,
+            sl: 3,
+            pkey: 0x8001,
+        };
         assert_eq!(Redirect::parse(&data), Some(redirect));
         let mut written = [0; DATA_LEN];
         redirect.emit(&mut written);

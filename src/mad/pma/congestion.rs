@@ -18,7 +18,10 @@ pub static SW_PORT_VL_CONGESTION: Attribute = Attribute {
     fields: &[
         PORT_SELECT,
         COUNTER_SELECT,
-        Field::new("SWPortVLCongestion", "sw_port_vl_congestion", 32, 16).array(16).counts(Unit::Packets).needs(Needs::Option(48)),
+        Field::new("SWPortVLCongestion", "sw_port_vl_congestion", 32, 16)
+            .array(16)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(48)),
     ],
 };
 
@@ -31,8 +34,12 @@ pub static PORT_RCV_CON_CTRL: Attribute = Attribute {
     fields: &[
         PORT_SELECT,
         COUNTER_SELECT,
-        Field::new("PortPktRcvFECN", "port_pkt_rcv_fecn", 32, 32).counts(Unit::Packets).needs(Needs::Option(49)),
-        Field::new("PortPktRcvBECN", "port_pkt_rcv_becn", 64, 32).counts(Unit::Packets).needs(Needs::Option(50)),
+        Field::new("PortPktRcvFECN", "port_pkt_rcv_fecn", 32, 32)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(49)),
+        Field::new("PortPktRcvBECN", "port_pkt_rcv_becn", 64, 32)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(50)),
     ],
 };
 
@@ -45,7 +52,10 @@ pub static PORT_SL_RCV_FECN: Attribute = Attribute {
     fields: &[
         PORT_SELECT,
         COUNTER_SELECT,
-        Field::new("PortSLRcvFECN", "port_sl_rcv_fecn", 32, 32).array(16).counts(Unit::Packets).needs(Needs::Option(51)),
+        Field::new("PortSLRcvFECN", "port_sl_rcv_fecn", 32, 32)
+            .array(16)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(51)),
     ],
 };
 
@@ -58,7 +68,10 @@ pub static PORT_SL_RCV_BECN: Attribute = Attribute {
     fields: &[
         PORT_SELECT,
         COUNTER_SELECT,
-        Field::new("PortSLRcvBECN", "port_sl_rcv_becn", 32, 32).array(16).counts(Unit::Packets).needs(Needs::Option(52)),
+        Field::new("PortSLRcvBECN", "port_sl_rcv_becn", 32, 32)
+            .array(16)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(52)),
     ],
 };
 
@@ -71,7 +84,9 @@ pub static PORT_XMIT_CON_CTRL: Attribute = Attribute {
     fields: &[
         PORT_SELECT,
         COUNTER_SELECT,
-        Field::new("PortXmitTimeCong", "port_xmit_time_cong", 32, 32).counts(Unit::Unknown).needs(Needs::Option(53)),
+        Field::new("PortXmitTimeCong", "port_xmit_time_cong", 32, 32)
+            .counts(Unit::Unknown)
+            .needs(Needs::Option(53)),
     ],
 };
 
@@ -85,7 +100,10 @@ pub static PORT_VL_XMIT_TIME_CONG: Attribute = Attribute {
     fields: &[
         PORT_SELECT,
         COUNTER_SELECT,
-        Field::new("PortVLXmitTimeCong", "port_vl_xmit_time_cong", 32, 32).array(15).counts(Unit::Unknown).needs(Needs::Option(54)),
+        Field::new("PortVLXmitTimeCong", "port_vl_xmit_time_cong", 32, 32)
+            .array(15)
+            .counts(Unit::Unknown)
+            .needs(Needs::Option(54)),
     ],
 };
 
@@ -100,16 +118,36 @@ mod tests {
     #[test]
     fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
-        (0..).zip(&mut data).for_each(|(place, octet)| *octet = place);
+        (0..)
+            .zip(&mut data)
+            .for_each(|(place, octet)| *octet = place);
         let values = |attribute: &Attribute| -> Vec<u64> {
-            attribute.counters().flat_map(|field| (0..field.len).map(|index| field.raw(&data, index))).collect()
+            attribute
+                .counters()
+                .flat_map(|field| (0..field.len).map(|index| field.raw(&data, index)))
+                .collect()
         };
-        assert_eq!((values(&SW_PORT_VL_CONGESTION)[0], values(&SW_PORT_VL_CONGESTION)[15]), (0x0405, 0x2223));
+        assert_eq!(
+            (
+                values(&SW_PORT_VL_CONGESTION)[0],
+                values(&SW_PORT_VL_CONGESTION)[15]
+            ),
+            (0x0405, 0x2223)
+        );
         assert_eq!(values(&PORT_RCV_CON_CTRL), [0x0405_0607, 0x0809_0a0b]);
         for attribute in [&PORT_SL_RCV_FECN, &PORT_SL_RCV_BECN] {
-            assert_eq!((values(attribute)[0], values(attribute)[15]), (0x0405_0607, 0x4041_4243));
+            assert_eq!(
+                (values(attribute)[0], values(attribute)[15]),
+                (0x0405_0607, 0x4041_4243)
+            );
         }
         assert_eq!(values(&PORT_XMIT_CON_CTRL), [0x0405_0607]);
-        assert_eq!((values(&PORT_VL_XMIT_TIME_CONG).len(), values(&PORT_VL_XMIT_TIME_CONG)[14]), (15, 0x3c3d_3e3f));
+        assert_eq!(
+            (
+                values(&PORT_VL_XMIT_TIME_CONG).len(),
+                values(&PORT_VL_XMIT_TIME_CONG)[14]
+            ),
+            (15, 0x3c3d_3e3f)
+        );
     }
 }

@@ -13,12 +13,39 @@ pub static PORT_RCV_ERROR_DETAILS: Attribute = Attribute {
     fields: &[
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
-        Field::new("PortLocalPhysicalErrors", "port_local_physical_errors", 32, 16).counts(Unit::Packets).needs(Needs::Option(6)),
-        Field::new("PortMalformedPktErrors", "port_malformed_packet_errors", 48, 16).counts(Unit::Packets).needs(Needs::Option(7)),
-        Field::new("PortBufferOverrunErrors", "port_buffer_overrun_errors", 64, 16).counts(Unit::Packets).needs(Needs::Option(8)),
-        Field::new("PortDLIDMappingErrors", "port_dlid_mapping_errors", 80, 16).counts(Unit::Packets).needs(Needs::Option(9)),
-        Field::new("PortVLMappingErrors", "port_vl_mapping_errors", 96, 16).counts(Unit::Packets).needs(Needs::Option(10)),
-        Field::new("PortLoopingErrors", "port_looping_errors", 112, 16).counts(Unit::Packets).needs(Needs::Option(11)),
+        Field::new(
+            "PortLocalPhysicalErrors",
+            "port_local_physical_errors",
+            32,
+            16,
+        )
+        .counts(Unit::Packets)
+        .needs(Needs::Option(6)),
+        Field::new(
+            "PortMalformedPktErrors",
+            "port_malformed_packet_errors",
+            48,
+            16,
+        )
+        .counts(Unit::Packets)
+        .needs(Needs::Option(7)),
+        Field::new(
+            "PortBufferOverrunErrors",
+            "port_buffer_overrun_errors",
+            64,
+            16,
+        )
+        .counts(Unit::Packets)
+        .needs(Needs::Option(8)),
+        Field::new("PortDLIDMappingErrors", "port_dlid_mapping_errors", 80, 16)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(9)),
+        Field::new("PortVLMappingErrors", "port_vl_mapping_errors", 96, 16)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(10)),
+        Field::new("PortLoopingErrors", "port_looping_errors", 112, 16)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(11)),
     ],
 };
 
@@ -31,12 +58,33 @@ pub static PORT_XMIT_DISCARD_DETAILS: Attribute = Attribute {
     fields: &[
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
-        Field::new("PortInactiveDiscards", "port_inactive_discards", 32, 16).counts(Unit::Packets).needs(Needs::Option(12)),
-        Field::new("PortNeighborMTUDiscards", "port_neighbor_mtu_discards", 48, 16).counts(Unit::Packets).needs(Needs::Option(13)),
-        Field::new("PortSwLifetimeLimitDiscards", "port_sw_lifetime_limit_discards", 64, 16).counts(Unit::Packets).needs(Needs::Option(14)),
-        Field::new("PortSwHOQLifetimeLimitDiscards", "port_sw_hoq_lifetime_limit_discards", 80, 16)
+        Field::new("PortInactiveDiscards", "port_inactive_discards", 32, 16)
             .counts(Unit::Packets)
-            .needs(Needs::Option(15)),
+            .needs(Needs::Option(12)),
+        Field::new(
+            "PortNeighborMTUDiscards",
+            "port_neighbor_mtu_discards",
+            48,
+            16,
+        )
+        .counts(Unit::Packets)
+        .needs(Needs::Option(13)),
+        Field::new(
+            "PortSwLifetimeLimitDiscards",
+            "port_sw_lifetime_limit_discards",
+            64,
+            16,
+        )
+        .counts(Unit::Packets)
+        .needs(Needs::Option(14)),
+        Field::new(
+            "PortSwHOQLifetimeLimitDiscards",
+            "port_sw_hoq_lifetime_limit_discards",
+            80,
+            16,
+        )
+        .counts(Unit::Packets)
+        .needs(Needs::Option(15)),
     ],
 };
 
@@ -49,7 +97,12 @@ mod tests {
     fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         data[4..16].copy_from_slice(&[0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0xff, 0xff]);
-        let values = |attribute: &Attribute| attribute.counters().map(|field| field.raw(&data, 0)).collect::<Vec<_>>();
+        let values = |attribute: &Attribute| {
+            attribute
+                .counters()
+                .map(|field| field.raw(&data, 0))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(values(&PORT_RCV_ERROR_DETAILS), [1, 2, 3, 4, 5, 0xffff]);
         assert_eq!(values(&PORT_XMIT_DISCARD_DETAILS), [1, 2, 3, 4]);
     }

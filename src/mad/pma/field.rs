@@ -134,8 +134,21 @@ impl Attribute {
 
 impl Field {
     /// Creates a field that is not in records.
-    pub(crate) const fn new(name: &'static str, json: &'static str, first_bit: u16, width: u8) -> Self {
-        Self { name, json, first_bit, width, len: 1, unit: None, needs: Needs::Nothing }
+    pub(crate) const fn new(
+        name: &'static str,
+        json: &'static str,
+        first_bit: u16,
+        width: u8,
+    ) -> Self {
+        Self {
+            name,
+            json,
+            first_bit,
+            width,
+            len: 1,
+            unit: None,
+            needs: Needs::Nothing,
+        }
     }
 
     /// Makes the field an array of adjacent values, one for each SL, VL or lane.
@@ -164,7 +177,11 @@ impl Field {
     /// Returns the largest value of this width (all bits one). A counter of fewer than 64 bits
     /// stops at this value.
     pub const fn all_ones(&self) -> u64 {
-        if self.width < 64 { u64::MAX >> (64 - self.width) } else { u64::MAX }
+        if self.width < 64 {
+            u64::MAX >> (64 - self.width)
+        } else {
+            u64::MAX
+        }
     }
 
     /// Returns whether the field is a counter. A counter only grows, until it is cleared.
@@ -189,12 +206,20 @@ impl Field {
         let (octet, shift) = self.place(index);
         match (self.width, shift) {
             (8, 0) => u64::from(data[octet]),
-            (16, 0) => data[octet..].first_chunk().map_or(0, |octets| u16::from_be_bytes(*octets).into()),
-            (32, 0) => data[octet..].first_chunk().map_or(0, |octets| u32::from_be_bytes(*octets).into()),
-            (64, 0) => data[octet..].first_chunk().map_or(0, |octets| u64::from_be_bytes(*octets)),
+            (16, 0) => data[octet..]
+                .first_chunk()
+                .map_or(0, |octets| u16::from_be_bytes(*octets).into()),
+            (32, 0) => data[octet..]
+                .first_chunk()
+                .map_or(0, |octets| u32::from_be_bytes(*octets).into()),
+            (64, 0) => data[octet..]
+                .first_chunk()
+                .map_or(0, |octets| u64::from_be_bytes(*octets)),
             _ => {
                 let bits = shift + usize::from(self.width);
-                let window = data[octet..octet + bits.div_ceil(8)].iter().fold(0u128, |value, octet| value << 8 | u128::from(*octet));
+                let window = data[octet..octet + bits.div_ceil(8)]
+                    .iter()
+                    .fold(0u128, |value, octet| value << 8 | u128::from(*octet));
                 (window >> (bits.next_multiple_of(8) - bits)) as u64 & self.all_ones()
             }
         }
@@ -210,7 +235,9 @@ impl Field {
         let bits = shift + usize::from(self.width);
         let octets = &mut data[octet..octet + bits.div_ceil(8)];
         let below = bits.next_multiple_of(8) - bits;
-        let window = octets.iter().fold(0u128, |value, octet| value << 8 | u128::from(*octet));
+        let window = octets
+            .iter()
+            .fold(0u128, |value, octet| value << 8 | u128::from(*octet));
         let mask = u128::from(self.all_ones()) << below;
         let window = window & !mask | u128::from(value.min(self.all_ones())) << below;
         for (octet, place) in octets.iter_mut().rev().zip(0..) {

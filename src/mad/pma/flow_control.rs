@@ -18,8 +18,12 @@ pub static PORT_OP_RCV_COUNTERS: Attribute = Attribute {
         Field::new("OpCode", "opcode", 0, 8),
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
-        Field::new("PortOpRcvPkts", "port_op_rcv_pkts", 32, 32).counts(Unit::Packets).needs(Needs::Option(16)),
-        Field::new("PortOpRcvData", "port_op_rcv_data", 64, 32).counts(Unit::Unknown).needs(Needs::Option(17)),
+        Field::new("PortOpRcvPkts", "port_op_rcv_pkts", 32, 32)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(16)),
+        Field::new("PortOpRcvData", "port_op_rcv_data", 64, 32)
+            .counts(Unit::Unknown)
+            .needs(Needs::Option(17)),
     ],
 };
 
@@ -32,8 +36,12 @@ pub static PORT_FLOW_CTL_COUNTERS: Attribute = Attribute {
     fields: &[
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
-        Field::new("PortXmitFlowPkts", "port_xmit_flow_pkts", 32, 32).counts(Unit::Packets).needs(Needs::Option(18)),
-        Field::new("PortRcvFlowPkts", "port_rcv_flow_pkts", 64, 32).counts(Unit::Packets).needs(Needs::Option(19)),
+        Field::new("PortXmitFlowPkts", "port_xmit_flow_pkts", 32, 32)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(18)),
+        Field::new("PortRcvFlowPkts", "port_rcv_flow_pkts", 64, 32)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(19)),
     ],
 };
 
@@ -46,9 +54,19 @@ mod tests {
     fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         data[..12].copy_from_slice(&[6, 1, 0xff, 0xff, 0, 0, 1, 2, 0xff, 0xff, 0xff, 0xff]);
-        let values = |attribute: &Attribute| attribute.counters().map(|field| field.raw(&data, 0)).collect::<Vec<_>>();
+        let values = |attribute: &Attribute| {
+            attribute
+                .counters()
+                .map(|field| field.raw(&data, 0))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(values(&PORT_OP_RCV_COUNTERS), [0x0102, 0xffff_ffff]);
         assert_eq!(values(&PORT_FLOW_CTL_COUNTERS), [0x0102, 0xffff_ffff]);
-        assert_eq!(PORT_OP_RCV_COUNTERS.field("OpCode").map(|field| field.raw(&data, 0)), Some(6));
+        assert_eq!(
+            PORT_OP_RCV_COUNTERS
+                .field("OpCode")
+                .map(|field| field.raw(&data, 0)),
+            Some(6)
+        );
     }
 }

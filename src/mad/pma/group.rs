@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 use super::{
-    Attribute, Capabilities, Field, congestion, error_details, extended_speeds, flow_control, port_counters, port_counters_extended,
-    sampling, sl_data, vl_counters,
+    Attribute, Capabilities, Field, congestion, error_details, extended_speeds, flow_control,
+    port_counters, port_counters_extended, sampling, sl_data, vl_counters,
 };
 use crate::types::{NodeKind, ParseError};
 
@@ -124,7 +124,9 @@ impl Group {
     pub fn fields(self) -> impl Iterator<Item = &'static Field> {
         let first = self.attribute();
         let others = self.other_view().into_iter().flat_map(Attribute::counters);
-        first.counters().chain(others.filter(|field| first.field(field.name).is_none()))
+        first
+            .counters()
+            .chain(others.filter(|field| first.field(field.name).is_none()))
     }
 
     /// Returns whether an agent with these capabilities has the attribute and at least one field of
@@ -138,17 +140,25 @@ impl Group {
     /// Returns the 64-bit version of a counter, and its group.
     pub fn wider(self, field: &Field) -> Option<(Self, &'static Field)> {
         let wide = Self::Extended;
-        let counter = wide.attribute().counters().find(|counter| counter.json == field.json)?;
+        let counter = wide
+            .attribute()
+            .counters()
+            .find(|counter| counter.json == field.json)?;
         (self != wide).then_some((wide, counter))
     }
 
     /// Returns whether this group is not needed. This is the case if an agent with these
     /// capabilities has each counter of this group, with more bits, in another one of `groups`.
     pub fn is_superseded(self, groups: &[Self], capabilities: Capabilities) -> bool {
-        let mut counters = self.attribute().counters().filter(|field| capabilities.have(field.needs));
+        let mut counters = self
+            .attribute()
+            .counters()
+            .filter(|field| capabilities.have(field.needs));
         counters.all(|field| {
             let wider = self.wider(field).filter(|(wide, _)| groups.contains(wide));
-            wider.is_some_and(|(wide, counter)| capabilities.have(wide.attribute().needs) && capabilities.have(counter.needs))
+            wider.is_some_and(|(wide, counter)| {
+                capabilities.have(wide.attribute().needs) && capabilities.have(counter.needs)
+            })
         })
     }
 
@@ -182,7 +192,8 @@ impl Group {
 impl Group {
     /// Returns the field of the records with the number of slots since the last reading of the group.
     pub fn slots_field(self) -> &'static str {
-        static FIELDS: LazyLock<[String; Group::ALL.len()]> = LazyLock::new(|| Group::ALL.map(|group| format!("{group}_slots")));
+        static FIELDS: LazyLock<[String; Group::ALL.len()]> =
+            LazyLock::new(|| Group::ALL.map(|group| format!("{group}_slots")));
         &FIELDS[self as usize]
     }
 }
@@ -215,17 +226,27 @@ mod tests {
 
     #[test]
     fn names_are_those_of_perfquery() {
-        let refusal = "vlopdat".parse::<Group>().expect_err("no such group").to_string();
+        let refusal = "vlopdat"
+            .parse::<Group>()
+            .expect_err("no such group")
+            .to_string();
         for group in Group::ALL {
             assert_eq!(group.to_string().parse(), Ok(group));
-            assert!(refusal.contains(group.as_str()), "{group} is not in: {refusal}");
+            assert!(
+                refusal.contains(group.as_str()),
+                "{group} is not in: {refusal}"
+            );
         }
     }
 
     #[test]
     fn names_in_records_are_unique_except_in_base_and_extended() {
-        let mut names: Vec<&str> =
-            Group::ALL.into_iter().filter(|group| *group != Group::Base).flat_map(Group::fields).map(|f| f.json).collect();
+        let mut names: Vec<&str> = Group::ALL
+            .into_iter()
+            .filter(|group| *group != Group::Base)
+            .flat_map(Group::fields)
+            .map(|f| f.json)
+            .collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
@@ -234,14 +255,30 @@ mod tests {
 
     #[test]
     fn group_without_its_option_mask_bit_is_not_supported() {
-        let capabilities = |option_mask| Capabilities { mask: 0x1600, mask2: 0, option_mask };
-        let supported = |group: Group, option_mask| group.is_supported(NodeKind::Switch, capabilities(option_mask));
-        assert!(supported(Group::RcvErr, None) && supported(Group::RcvErr, Some(1 << 11)) && !supported(Group::RcvErr, Some(1 << 12)));
+        let capabilities = |option_mask| Capabilities {
+            mask: 0x1600,
+            mask2: 0,
+            option_mask,
+        };
+        let supported = |group: Group, option_mask| {
+            group.is_supported(NodeKind::Switch, capabilities(option_mask))
+        };
+        assert!(
+            supported(Group::RcvErr, None)
+                && supported(Group::RcvErr, Some(1 << 11))
+                && !supported(Group::RcvErr, Some(1 << 12))
+        );
         assert!(supported(Group::RcvSl, Some(1 << 56)) && !supported(Group::RcvSl, Some(1 << 55)));
-        assert!(supported(Group::ExtendedSpeeds, Some(1 << 28)) && !supported(Group::ExtendedSpeeds, Some(0)));
+        assert!(
+            supported(Group::ExtendedSpeeds, Some(1 << 28))
+                && !supported(Group::ExtendedSpeeds, Some(0))
+        );
         for mandatory in [Group::Base, Group::Extended, Group::SmplCtl] {
             assert!(supported(mandatory, Some(0)), "{mandatory}");
         }
-        assert!(!Group::SwPortVlCong.is_supported(NodeKind::Hca, capabilities(None)) && supported(Group::SwPortVlCong, None));
+        assert!(
+            !Group::SwPortVlCong.is_supported(NodeKind::Hca, capabilities(None))
+                && supported(Group::SwPortVlCong, None)
+        );
     }
 }

@@ -96,7 +96,9 @@ impl Query {
     /// Returns the PortSelect of a reply if it is not the port of the request.
     pub(super) fn other_port(&self, mad: &Mad) -> Option<u8> {
         let port = mad[DATA_OFFSET + PORT_SELECT_OCTET];
-        self.port.is_some_and(|requested| requested.0 != port).then_some(port)
+        self.port
+            .is_some_and(|requested| requested.0 != port)
+            .then_some(port)
     }
 }
 
@@ -107,12 +109,14 @@ const PORT_SELECT_OCTET: usize = 1;
 
 /// Returns the octets of the attribute of a MAD.
 pub fn data(mad: &Mad) -> &Data {
-    mad.last_chunk().expect("a MAD is longer than its data area")
+    mad.last_chunk()
+        .expect("a MAD is longer than its data area")
 }
 
 /// Returns the octets of the attribute of a MAD for writing.
 pub fn data_mut(mad: &mut Mad) -> &mut Data {
-    mad.last_chunk_mut().expect("a MAD is longer than its data area")
+    mad.last_chunk_mut()
+        .expect("a MAD is longer than its data area")
 }
 
 #[cfg(test)]
@@ -123,7 +127,10 @@ mod tests {
 
     /// Returns every declared attribute once.
     fn attributes() -> impl Iterator<Item = &'static Attribute> {
-        let views = Group::ALL.into_iter().flat_map(|group| [Some(group.attribute()), group.other_view()]).flatten();
+        let views = Group::ALL
+            .into_iter()
+            .flat_map(|group| [Some(group.attribute()), group.other_view()])
+            .flatten();
         views.chain([&CLASS_PORT_INFO])
     }
 
@@ -133,13 +140,26 @@ mod tests {
     /// Returns the rows of `pma-fields.tsv` for an attribute, in the order of the wire.
     fn rows(attribute: &Attribute) -> Vec<Row> {
         let table = include_str!("../../../tests/data/pma-fields.tsv");
-        let cells = table.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
+        let cells = table
+            .lines()
+            .skip(1)
+            .map(|line| line.split('\t').collect::<Vec<_>>());
         let mut rows: Vec<Row> = cells
-            .filter(|row| row[0].eq_ignore_ascii_case(&format!("{:#06x}", attribute.id)) && row[1] == attribute.name)
+            .filter(|row| {
+                row[0].eq_ignore_ascii_case(&format!("{:#06x}", attribute.id))
+                    && row[1] == attribute.name
+            })
             .map(|row| {
                 let number = |cell: &str| cell.parse().unwrap_or_else(|_| panic!("{row:?}"));
                 let index = (!row[7].is_empty()).then(|| number(row[7]) as u8);
-                (row[3].to_owned(), number(row[4]) as u16, number(row[5]) as u8, row[6], index, number(row[8]))
+                (
+                    row[3].to_owned(),
+                    number(row[4]) as u16,
+                    number(row[5]) as u8,
+                    row[6],
+                    index,
+                    number(row[8]),
+                )
             })
             .collect();
         rows.sort_by_key(|row| row.1);
@@ -150,19 +170,41 @@ mod tests {
     fn every_field_has_the_measured_position() {
         for attribute in attributes() {
             let mut expected = rows(attribute);
-            assert!(!expected.is_empty(), "{} has no row in the reference", attribute.name);
+            assert!(
+                !expected.is_empty(),
+                "{} has no row in the reference",
+                attribute.name
+            );
             // The third of the fifteen fields has the same name as a field of other attributes. The
             // table mixes up these fields.
             if attribute.id == PORT_SAMPLES_CONTROL.id {
-                let row = expected.iter_mut().find(|row| row.0 == "CounterSelect2").expect("it has fifteen codes");
+                let row = expected
+                    .iter_mut()
+                    .find(|row| row.0 == "CounterSelect2")
+                    .expect("it has fifteen codes");
                 (row.3, row.4) = ("counter_select", Some(2));
             }
             let one = |field: &Field, index: u8| {
-                let name = if field.len > 1 { format!("{}{index}", field.name) } else { field.name.to_owned() };
+                let name = if field.len > 1 {
+                    format!("{}{index}", field.name)
+                } else {
+                    field.name.to_owned()
+                };
                 let first_bit = field.first_bit + u16::from(index) * u16::from(field.width);
-                (name, first_bit, field.width, field.json, (field.len > 1).then_some(index), field.factor())
+                (
+                    name,
+                    first_bit,
+                    field.width,
+                    field.json,
+                    (field.len > 1).then_some(index),
+                    field.factor(),
+                )
             };
-            let declared: Vec<Row> = attribute.fields.iter().flat_map(|field| (0..field.len).map(move |index| one(field, index))).collect();
+            let declared: Vec<Row> = attribute
+                .fields
+                .iter()
+                .flat_map(|field| (0..field.len).map(move |index| one(field, index)))
+                .collect();
             assert_eq!(declared, expected, "{}", attribute.name);
         }
     }
@@ -171,17 +213,31 @@ mod tests {
     fn every_attribute_with_counters_has_a_group() {
         let table = include_str!("../../../tests/data/pma-fields.tsv");
         // PortSamplesResult has no group, because ibnet starts no samples.
-        let known = |name: &str| name.starts_with("PortSamplesResult") || attributes().any(|attribute| attribute.name == name);
-        let unknown: Vec<_> = table.lines().skip(1).filter_map(|row| row.split('\t').nth(1)).filter(|name| !known(name)).collect();
+        let known = |name: &str| {
+            name.starts_with("PortSamplesResult")
+                || attributes().any(|attribute| attribute.name == name)
+        };
+        let unknown: Vec<_> = table
+            .lines()
+            .skip(1)
+            .filter_map(|row| row.split('\t').nth(1))
+            .filter(|name| !known(name))
+            .collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     }
 
     #[test]
     fn request_overwrites_the_whole_buffer() {
         let mut mad = [0xa5; MAD_LEN];
-        Query { attribute: 0x1d, port: Some(PortNum(7)) }.emit(Tid(0x0102_0304), &mut mad);
+        Query {
+            attribute: 0x1d,
+            port: Some(PortNum(7)),
+        }
+        .emit(Tid(0x0102_0304), &mut mad);
         let mut expected = [0; MAD_LEN];
-        expected[..24].copy_from_slice(&[1, 4, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x1d, 0, 0, 0, 0, 0, 0]);
+        expected[..24].copy_from_slice(&[
+            1, 4, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x1d, 0, 0, 0, 0, 0, 0,
+        ]);
         expected[65] = 7;
         assert_eq!(mad, expected);
     }

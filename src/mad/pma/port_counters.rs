@@ -21,24 +21,70 @@ pub static PORT_COUNTERS: Attribute = Attribute {
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
         Field::new("SymbolErrorCounter", "symbol_error_counter", 32, 16).counts(Unit::Events),
-        Field::new("LinkErrorRecoveryCounter", "link_error_recovery_counter", 48, 8).counts(Unit::Events),
+        Field::new(
+            "LinkErrorRecoveryCounter",
+            "link_error_recovery_counter",
+            48,
+            8,
+        )
+        .counts(Unit::Events),
         Field::new("LinkDownedCounter", "link_downed_counter", 56, 8).counts(Unit::Events),
         Field::new("PortRcvErrors", "port_rcv_errors", 64, 16).counts(Unit::Packets),
-        Field::new("PortRcvRemotePhysicalErrors", "port_rcv_remote_physical_errors", 80, 16).counts(Unit::Packets),
-        Field::new("PortRcvSwitchRelayErrors", "port_rcv_switch_relay_errors", 96, 16).counts(Unit::Packets),
+        Field::new(
+            "PortRcvRemotePhysicalErrors",
+            "port_rcv_remote_physical_errors",
+            80,
+            16,
+        )
+        .counts(Unit::Packets),
+        Field::new(
+            "PortRcvSwitchRelayErrors",
+            "port_rcv_switch_relay_errors",
+            96,
+            16,
+        )
+        .counts(Unit::Packets),
         Field::new("PortXmitDiscards", "port_xmit_discards", 112, 16).counts(Unit::Packets),
-        Field::new("PortXmitConstraintErrors", "port_xmit_constraint_errors", 128, 8).counts(Unit::Packets),
-        Field::new("PortRcvConstraintErrors", "port_rcv_constraint_errors", 136, 8).counts(Unit::Packets),
+        Field::new(
+            "PortXmitConstraintErrors",
+            "port_xmit_constraint_errors",
+            128,
+            8,
+        )
+        .counts(Unit::Packets),
+        Field::new(
+            "PortRcvConstraintErrors",
+            "port_rcv_constraint_errors",
+            136,
+            8,
+        )
+        .counts(Unit::Packets),
         Field::new("CounterSelect2", "counter_select2", 144, 8),
-        Field::new("LocalLinkIntegrityErrors", "local_link_integrity_errors", 152, 4).counts(Unit::Events),
-        Field::new("ExcessiveBufferOverrunErrors", "excessive_buffer_overrun_errors", 156, 4).counts(Unit::Events),
-        Field::new("QP1Dropped", "qp1_dropped", 160, 16).counts(Unit::Packets).needs(Needs::Qp1Dropped),
+        Field::new(
+            "LocalLinkIntegrityErrors",
+            "local_link_integrity_errors",
+            152,
+            4,
+        )
+        .counts(Unit::Events),
+        Field::new(
+            "ExcessiveBufferOverrunErrors",
+            "excessive_buffer_overrun_errors",
+            156,
+            4,
+        )
+        .counts(Unit::Events),
+        Field::new("QP1Dropped", "qp1_dropped", 160, 16)
+            .counts(Unit::Packets)
+            .needs(Needs::Qp1Dropped),
         Field::new("VL15Dropped", "vl15_dropped", 176, 16).counts(Unit::Packets),
         Field::new("PortXmitData", "port_xmit_data_bytes", 192, 32).counts(Unit::Words),
         Field::new("PortRcvData", "port_rcv_data_bytes", 224, 32).counts(Unit::Words),
         Field::new("PortXmitPkts", "port_xmit_pkts", 256, 32).counts(Unit::Packets),
         Field::new("PortRcvPkts", "port_rcv_pkts", 288, 32).counts(Unit::Packets),
-        Field::new("PortXmitWait", "port_xmit_wait_ticks", 320, 32).counts(Unit::Ticks).needs(Needs::XmitWait),
+        Field::new("PortXmitWait", "port_xmit_wait_ticks", 320, 32)
+            .counts(Unit::Ticks)
+            .needs(Needs::XmitWait),
     ],
 };
 
@@ -51,16 +97,40 @@ mod tests {
     fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         data[4..44].copy_from_slice(&[
-            0x01, 0x02, 3, 4, 0x00, 0x05, 0x00, 0x06, 0x00, 0x07, 0x00, 0x08, 9, 10, 0, 0xbc, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13,
-            0x14, 0, 0, 0, 0x15, 0, 0, 0, 0x16, 0, 0, 0, 0x17, 0xff, 0xff, 0xff, 0xff,
+            0x01, 0x02, 3, 4, 0x00, 0x05, 0x00, 0x06, 0x00, 0x07, 0x00, 0x08, 9, 10, 0, 0xbc, 0x0d,
+            0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13, 0x14, 0, 0, 0, 0x15, 0, 0, 0, 0x16, 0, 0, 0, 0x17,
+            0xff, 0xff, 0xff, 0xff,
         ]);
-        let value = |name| PORT_COUNTERS.field(name).map(|field| field.value(field.raw(&data, 0))).expect("declared");
+        let value = |name| {
+            PORT_COUNTERS
+                .field(name)
+                .map(|field| field.value(field.raw(&data, 0)))
+                .expect("declared")
+        };
         assert_eq!(value("SymbolErrorCounter"), 0x0102);
-        assert_eq!((value("LinkErrorRecoveryCounter"), value("LinkDownedCounter")), (3, 4));
-        assert_eq!((value("LocalLinkIntegrityErrors"), value("ExcessiveBufferOverrunErrors")), (0xb, 0xc));
-        assert_eq!((value("QP1Dropped"), value("VL15Dropped")), (0x0d0e, 0x0f10));
+        assert_eq!(
+            (
+                value("LinkErrorRecoveryCounter"),
+                value("LinkDownedCounter")
+            ),
+            (3, 4)
+        );
+        assert_eq!(
+            (
+                value("LocalLinkIntegrityErrors"),
+                value("ExcessiveBufferOverrunErrors")
+            ),
+            (0xb, 0xc)
+        );
+        assert_eq!(
+            (value("QP1Dropped"), value("VL15Dropped")),
+            (0x0d0e, 0x0f10)
+        );
         // Field::value converts words to octets.
-        assert_eq!((value("PortXmitData"), value("PortRcvData")), (0x1112_1314 * 4, 0x15 * 4));
+        assert_eq!(
+            (value("PortXmitData"), value("PortRcvData")),
+            (0x1112_1314 * 4, 0x15 * 4)
+        );
         let wait = PORT_COUNTERS.field("PortXmitWait").expect("declared");
         assert!(wait.is_saturated(wait.raw(&data, 0)));
     }

@@ -21,28 +21,95 @@ pub static PORT_COUNTERS_EXTENDED: Attribute = Attribute {
         Field::new("PortRcvData", "port_rcv_data_bytes", 128, 64).counts(Unit::Words),
         Field::new("PortXmitPkts", "port_xmit_pkts", 192, 64).counts(Unit::Packets),
         Field::new("PortRcvPkts", "port_rcv_pkts", 256, 64).counts(Unit::Packets),
-        Field::new("PortUnicastXmitPkts", "port_unicast_xmit_pkts", 320, 64).counts(Unit::Packets).needs(Needs::ExtendedWidthUnicast),
-        Field::new("PortUnicastRcvPkts", "port_unicast_rcv_pkts", 384, 64).counts(Unit::Packets).needs(Needs::ExtendedWidthUnicast),
-        Field::new("PortMulticastXmitPkts", "port_multicast_xmit_pkts", 448, 64).counts(Unit::Packets).needs(Needs::ExtendedWidthUnicast),
-        Field::new("PortMulticastRcvPkts", "port_multicast_rcv_pkts", 512, 64).counts(Unit::Packets).needs(Needs::ExtendedWidthUnicast),
-        Field::new("SymbolErrorCounter", "symbol_error_counter", 576, 64).counts(Unit::Events).needs(Needs::ExtendedErrors),
-        Field::new("LinkErrorRecoveryCounter", "link_error_recovery_counter", 640, 64).counts(Unit::Events).needs(Needs::ExtendedErrors),
-        Field::new("LinkDownedCounter", "link_downed_counter", 704, 64).counts(Unit::Events).needs(Needs::ExtendedErrors),
-        Field::new("PortRcvErrors", "port_rcv_errors", 768, 64).counts(Unit::Packets).needs(Needs::ExtendedErrors),
-        Field::new("PortRcvRemotePhysicalErrors", "port_rcv_remote_physical_errors", 832, 64)
+        Field::new("PortUnicastXmitPkts", "port_unicast_xmit_pkts", 320, 64)
             .counts(Unit::Packets)
-            .needs(Needs::ExtendedErrors),
-        Field::new("PortRcvSwitchRelayErrors", "port_rcv_switch_relay_errors", 896, 64).counts(Unit::Packets).needs(Needs::ExtendedErrors),
-        Field::new("PortXmitDiscards", "port_xmit_discards", 960, 64).counts(Unit::Packets).needs(Needs::ExtendedErrors),
-        Field::new("PortXmitConstraintErrors", "port_xmit_constraint_errors", 1024, 64).counts(Unit::Packets).needs(Needs::ExtendedErrors),
-        Field::new("PortRcvConstraintErrors", "port_rcv_constraint_errors", 1088, 64).counts(Unit::Packets).needs(Needs::ExtendedErrors),
-        Field::new("LocalLinkIntegrityErrors", "local_link_integrity_errors", 1152, 64).counts(Unit::Events).needs(Needs::ExtendedErrors),
-        Field::new("ExcessiveBufferOverrunErrors", "excessive_buffer_overrun_errors", 1216, 64)
+            .needs(Needs::ExtendedWidthUnicast),
+        Field::new("PortUnicastRcvPkts", "port_unicast_rcv_pkts", 384, 64)
+            .counts(Unit::Packets)
+            .needs(Needs::ExtendedWidthUnicast),
+        Field::new("PortMulticastXmitPkts", "port_multicast_xmit_pkts", 448, 64)
+            .counts(Unit::Packets)
+            .needs(Needs::ExtendedWidthUnicast),
+        Field::new("PortMulticastRcvPkts", "port_multicast_rcv_pkts", 512, 64)
+            .counts(Unit::Packets)
+            .needs(Needs::ExtendedWidthUnicast),
+        Field::new("SymbolErrorCounter", "symbol_error_counter", 576, 64)
             .counts(Unit::Events)
             .needs(Needs::ExtendedErrors),
-        Field::new("VL15Dropped", "vl15_dropped", 1280, 64).counts(Unit::Packets).needs(Needs::ExtendedErrors),
-        Field::new("PortXmitWait", "port_xmit_wait_ticks", 1344, 64).counts(Unit::Ticks).needs(Needs::ExtendedErrors),
-        Field::new("QP1Dropped", "qp1_dropped", 1408, 64).counts(Unit::Packets).needs(Needs::ExtendedErrors),
+        Field::new(
+            "LinkErrorRecoveryCounter",
+            "link_error_recovery_counter",
+            640,
+            64,
+        )
+        .counts(Unit::Events)
+        .needs(Needs::ExtendedErrors),
+        Field::new("LinkDownedCounter", "link_downed_counter", 704, 64)
+            .counts(Unit::Events)
+            .needs(Needs::ExtendedErrors),
+        Field::new("PortRcvErrors", "port_rcv_errors", 768, 64)
+            .counts(Unit::Packets)
+            .needs(Needs::ExtendedErrors),
+        Field::new(
+            "PortRcvRemotePhysicalErrors",
+            "port_rcv_remote_physical_errors",
+            832,
+            64,
+        )
+        .counts(Unit::Packets)
+        .needs(Needs::ExtendedErrors),
+        Field::new(
+            "PortRcvSwitchRelayErrors",
+            "port_rcv_switch_relay_errors",
+            896,
+            64,
+        )
+        .counts(Unit::Packets)
+        .needs(Needs::ExtendedErrors),
+        Field::new("PortXmitDiscards", "port_xmit_discards", 960, 64)
+            .counts(Unit::Packets)
+            .needs(Needs::ExtendedErrors),
+        Field::new(
+            "PortXmitConstraintErrors",
+            "port_xmit_constraint_errors",
+            1024,
+            64,
+        )
+        .counts(Unit::Packets)
+        .needs(Needs::ExtendedErrors),
+        Field::new(
+            "PortRcvConstraintErrors",
+            "port_rcv_constraint_errors",
+            1088,
+            64,
+        )
+        .counts(Unit::Packets)
+        .needs(Needs::ExtendedErrors),
+        Field::new(
+            "LocalLinkIntegrityErrors",
+            "local_link_integrity_errors",
+            1152,
+            64,
+        )
+        .counts(Unit::Events)
+        .needs(Needs::ExtendedErrors),
+        Field::new(
+            "ExcessiveBufferOverrunErrors",
+            "excessive_buffer_overrun_errors",
+            1216,
+            64,
+        )
+        .counts(Unit::Events)
+        .needs(Needs::ExtendedErrors),
+        Field::new("VL15Dropped", "vl15_dropped", 1280, 64)
+            .counts(Unit::Packets)
+            .needs(Needs::ExtendedErrors),
+        Field::new("PortXmitWait", "port_xmit_wait_ticks", 1344, 64)
+            .counts(Unit::Ticks)
+            .needs(Needs::ExtendedErrors),
+        Field::new("QP1Dropped", "qp1_dropped", 1408, 64)
+            .counts(Unit::Packets)
+            .needs(Needs::ExtendedErrors),
     ],
 };
 
@@ -62,12 +129,17 @@ mod tests {
         assert_eq!(value("PortXmitData"), 0x0000_0004_0000_0008);
         assert_eq!(value("SymbolErrorCounter"), 7);
         assert_eq!(value("QP1Dropped"), u64::MAX);
-        assert!(!field("QP1Dropped").is_saturated(u64::MAX), "whether 64-bit counters stop is not known, nor does it matter");
+        assert!(
+            !field("QP1Dropped").is_saturated(u64::MAX),
+            "whether 64-bit counters stop is not known, nor does it matter"
+        );
     }
 
     #[test]
     fn conversion_to_octets_stops_at_64_bits() {
-        let field = PORT_COUNTERS_EXTENDED.field("PortXmitData").expect("declared");
+        let field = PORT_COUNTERS_EXTENDED
+            .field("PortXmitData")
+            .expect("declared");
         assert_eq!(field.value(u64::MAX), u64::MAX);
     }
 }

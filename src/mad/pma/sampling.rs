@@ -31,7 +31,9 @@ pub static PORT_SAMPLES_CONTROL: Attribute = Attribute {
         Field::new("SampleStart", "sample_start", 224, 32).setting(),
         Field::new("SampleInterval", "sample_interval", 256, 32).setting(),
         Field::new("Tag", "tag", 288, 16).setting(),
-        Field::new("CounterSelect", "counter_select", 304, 16).array(15).setting(),
+        Field::new("CounterSelect", "counter_select", 304, 16)
+            .array(15)
+            .setting(),
         Field::new("SamplesOnlyOptionMask", "samples_only_option_mask", 576, 64).setting(),
     ],
 };
@@ -51,7 +53,10 @@ pub struct Sampling {
 impl Sampling {
     /// Parses the attribute.
     pub fn parse(data: &Data) -> Self {
-        Self { tick: TICK.raw(data, 0) as u8, option_mask: OPTION_MASK.raw(data, 0) }
+        Self {
+            tick: TICK.raw(data, 0) as u8,
+            option_mask: OPTION_MASK.raw(data, 0),
+        }
     }
 
     /// Writes the fields into the attribute.
@@ -70,25 +75,62 @@ mod tests {
     fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         // Octets 0 to 19, then CounterSelect0 and 14, then the last mask.
-        data[..20].copy_from_slice(&[9, 1, 31, 0xfc, 0xff, 0x12, 0x34, 0x56, 0xff, 0xfe, 3, 0xfd, 1, 0x81, 0, 0, 0, 0x8f, 0xff, 0xfe]);
+        data[..20].copy_from_slice(&[
+            9, 1, 31, 0xfc, 0xff, 0x12, 0x34, 0x56, 0xff, 0xfe, 3, 0xfd, 1, 0x81, 0, 0, 0, 0x8f,
+            0xff, 0xfe,
+        ]);
         data[38..40].copy_from_slice(&[0x40, 0x05]);
         data[66..68].copy_from_slice(&[0x40, 0x16]);
         data[72..80].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8]);
-        let raw = |name, index| PORT_SAMPLES_CONTROL.field(name).map(|field| field.raw(&data, index)).expect("declared");
-        assert_eq!((raw("OpCode", 0), raw("Tick", 0), raw("CounterWidth", 0)), (9, 31, 4));
-        assert_eq!((raw("CounterMask0", 0), raw("CounterMasks1to9", 0), raw("CounterMasks10to14", 0)), (7, 0x712_3456, 0x7ffe));
+        let raw = |name, index| {
+            PORT_SAMPLES_CONTROL
+                .field(name)
+                .map(|field| field.raw(&data, index))
+                .expect("declared")
+        };
+        assert_eq!(
+            (raw("OpCode", 0), raw("Tick", 0), raw("CounterWidth", 0)),
+            (9, 31, 4)
+        );
+        assert_eq!(
+            (
+                raw("CounterMask0", 0),
+                raw("CounterMasks1to9", 0),
+                raw("CounterMasks10to14", 0)
+            ),
+            (7, 0x712_3456, 0x7ffe)
+        );
         assert_eq!((raw("SampleMechanisms", 0), raw("SampleStatus", 0)), (3, 1));
-        assert_eq!((raw("CounterSelect", 0), raw("CounterSelect", 1), raw("CounterSelect", 14)), (0x4005, 0, 0x4016));
+        assert_eq!(
+            (
+                raw("CounterSelect", 0),
+                raw("CounterSelect", 1),
+                raw("CounterSelect", 14)
+            ),
+            (0x4005, 0, 0x4016)
+        );
         assert_eq!(raw("SamplesOnlyOptionMask", 0), 0x0102_0304_0506_0708);
-        assert_eq!(Sampling::parse(&data), Sampling { tick: 31, option_mask: 0x0181_0000_008f_fffe });
+        assert_eq!(
+            Sampling::parse(&data),
+            Sampling {
+                tick: 31,
+                option_mask: 0x0181_0000_008f_fffe
+            }
+        );
     }
 
     #[test]
     fn emit_is_the_inverse_of_parse_and_keeps_other_bits() {
         let mut data = [0xa5; DATA_LEN];
-        let sampling = Sampling { tick: 7, option_mask: 1 << 55 | 6 };
+        let sampling = Sampling {
+            tick: 7,
+            option_mask: 1 << 55 | 6,
+        };
         sampling.emit(&mut data);
         assert_eq!(Sampling::parse(&data), sampling);
-        assert_eq!((data[1], data[3], data[11], data[20]), (0xa5, 0xa5, 0xa5, 0xa5));
+        assert_eq!(
+            (data[1], data[3], data[11], data[20]),
+            (0xa5, 0xa5, 0xa5, 0xa5)
+        );
     }
 }

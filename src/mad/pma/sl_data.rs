@@ -15,7 +15,10 @@ pub static PORT_XMIT_DATA_SL: Attribute = Attribute {
     fields: &[
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
-        Field::new("XmtDataSL", "port_xmit_data_sl_bytes", 32, 32).array(16).counts(Unit::Words).needs(Needs::Option(55)),
+        Field::new("XmtDataSL", "port_xmit_data_sl_bytes", 32, 32)
+            .array(16)
+            .counts(Unit::Words)
+            .needs(Needs::Option(55)),
     ],
 };
 
@@ -28,7 +31,10 @@ pub static PORT_RCV_DATA_SL: Attribute = Attribute {
     fields: &[
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
-        Field::new("RcvDataSL", "port_rcv_data_sl_bytes", 32, 32).array(16).counts(Unit::Words).needs(Needs::Option(56)),
+        Field::new("RcvDataSL", "port_rcv_data_sl_bytes", 32, 32)
+            .array(16)
+            .counts(Unit::Words)
+            .needs(Needs::Option(56)),
     ],
 };
 

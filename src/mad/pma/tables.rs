@@ -11,9 +11,21 @@ pub fn markdown() -> String {
 
 fn table(group: Group) -> String {
     let attribute = group.attribute();
-    let everything = Capabilities { mask: u16::MAX, mask2: u32::MAX, option_mask: None };
-    let only = if group.is_supported(NodeKind::Hca, everything) { "" } else { "; switches only" };
-    let requires = if attribute.needs == Needs::Nothing { String::new() } else { format!("; {}", attribute.needs) };
+    let everything = Capabilities {
+        mask: u16::MAX,
+        mask2: u32::MAX,
+        option_mask: None,
+    };
+    let only = if group.is_supported(NodeKind::Hca, everything) {
+        ""
+    } else {
+        "; switches only"
+    };
+    let requires = if attribute.needs == Needs::Nothing {
+        String::new()
+    } else {
+        format!("; {}", attribute.needs)
+    };
     let rows: String = group.fields().map(row).collect();
     format!(
         "\n### `{group}`\n\n{}, attribute {:#06x} (IBA vol. 1, {}){requires}{only}.\n\n\
@@ -24,14 +36,30 @@ fn table(group: Group) -> String {
 
 fn row(field: &Field) -> String {
     let unit = field.unit.map(|unit| unit.to_string()).unwrap_or_default();
-    let full = if field.is_saturated(field.all_ones()) { field.value(field.all_ones()).to_string() } else { "-".to_owned() };
-    let requires = if field.needs == Needs::Nothing { "-".to_owned() } else { field.needs.to_string() };
-    format!("| `{}` | {} | {} | {unit} | {} | {full} | {requires} |\n", field.json, values(field), field.name, field.width)
+    let full = if field.is_saturated(field.all_ones()) {
+        field.value(field.all_ones()).to_string()
+    } else {
+        "-".to_owned()
+    };
+    let requires = if field.needs == Needs::Nothing {
+        "-".to_owned()
+    } else {
+        field.needs.to_string()
+    };
+    format!(
+        "| `{}` | {} | {} | {unit} | {} | {full} | {requires} |\n",
+        field.json,
+        values(field),
+        field.name,
+        field.width
+    )
 }
 
 /// Describes the number of values of a field and their index, which is part of the field's name.
 fn values(field: &Field) -> String {
-    let by = ["sl", "vl", "lane"].into_iter().find(|word| field.json.split('_').any(|part| part == *word));
+    let by = ["sl", "vl", "lane"]
+        .into_iter()
+        .find(|word| field.json.split('_').any(|part| part == *word));
     match (field.len, by) {
         (1, _) => "1".to_owned(),
         (len, Some("lane")) => format!("{len}, by lane"),
@@ -51,6 +79,9 @@ mod tests {
             row_of(Group::XmtSl, "XmtDataSL"),
             "| `port_xmit_data_sl_bytes` | 16, by SL | XmtDataSL | octets | 32 | 17179869180 | OptionMask bit 55 |\n"
         );
-        assert_eq!(row_of(Group::Extended, "PortXmitPkts"), "| `port_xmit_pkts` | 1 | PortXmitPkts | packets | 64 | - | - |\n");
+        assert_eq!(
+            row_of(Group::Extended, "PortXmitPkts"),
+            "| `port_xmit_pkts` | 1 | PortXmitPkts | packets | 64 | - | - |\n"
+        );
     }
 }

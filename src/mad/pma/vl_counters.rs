@@ -18,7 +18,10 @@ pub static PORT_VL_OP_PACKETS: Attribute = Attribute {
         Field::new("OpCode", "opcode", 0, 8),
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
-        Field::new("PortVLOpPackets", "port_vl_op_packets", 32, 16).array(16).counts(Unit::Packets).needs(Needs::Option(20)),
+        Field::new("PortVLOpPackets", "port_vl_op_packets", 32, 16)
+            .array(16)
+            .counts(Unit::Packets)
+            .needs(Needs::Option(20)),
     ],
 };
 
@@ -34,7 +37,10 @@ pub static PORT_VL_OP_DATA: Attribute = Attribute {
         Field::new("OpCode", "opcode", 0, 8),
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
-        Field::new("PortVLOpData", "port_vl_op_data", 32, 32).array(16).counts(Unit::Unknown).needs(Needs::Option(21)),
+        Field::new("PortVLOpData", "port_vl_op_data", 32, 32)
+            .array(16)
+            .counts(Unit::Unknown)
+            .needs(Needs::Option(21)),
     ],
 };
 
@@ -48,10 +54,15 @@ pub static PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS: Attribute = Attribute {
     fields: &[
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
-        Field::new("PortVLXmitFlowCtlUpdateErrors", "port_vl_xmit_flow_ctl_update_errors", 32, 2)
-            .array(16)
-            .counts(Unit::Events)
-            .needs(Needs::Option(22)),
+        Field::new(
+            "PortVLXmitFlowCtlUpdateErrors",
+            "port_vl_xmit_flow_ctl_update_errors",
+            32,
+            2,
+        )
+        .array(16)
+        .counts(Unit::Events)
+        .needs(Needs::Option(22)),
     ],
 };
 
@@ -64,7 +75,10 @@ pub static PORT_VL_XMIT_WAIT_COUNTERS: Attribute = Attribute {
     fields: &[
         Field::new("PortSelect", "port_select", 8, 8),
         Field::new("CounterSelect", "counter_select", 16, 16),
-        Field::new("PortVLXmitWait", "port_vl_xmit_wait_ticks", 32, 16).array(16).counts(Unit::Ticks).needs(Needs::Option(23)),
+        Field::new("PortVLXmitWait", "port_vl_xmit_wait_ticks", 32, 16)
+            .array(16)
+            .counts(Unit::Ticks)
+            .needs(Needs::Option(23)),
     ],
 };
 
@@ -74,21 +88,32 @@ mod tests {
     use crate::mad::pma::DATA_LEN;
 
     fn values(attribute: &Attribute, data: &[u8; DATA_LEN]) -> Vec<u64> {
-        attribute.counters().flat_map(|field| (0..field.len).map(|index| field.raw(data, index))).collect()
+        attribute
+            .counters()
+            .flat_map(|field| (0..field.len).map(|index| field.raw(data, index)))
+            .collect()
     }
 
     #[test]
     fn fields_are_decoded_from_their_octets() {
         let mut data = [0; DATA_LEN];
         // Each octet holds its own position.
-        (0..).zip(&mut data).for_each(|(place, octet)| *octet = place);
+        (0..)
+            .zip(&mut data)
+            .for_each(|(place, octet)| *octet = place);
         let words: Vec<u64> = (0..16).map(|vl| (4 + 2 * vl) << 8 | (5 + 2 * vl)).collect();
         assert_eq!(values(&PORT_VL_OP_PACKETS, &data), words);
         assert_eq!(values(&PORT_VL_XMIT_WAIT_COUNTERS, &data), words);
-        assert_eq!(values(&PORT_VL_OP_DATA, &data)[..2], [0x0405_0607, 0x0809_0a0b]);
+        assert_eq!(
+            values(&PORT_VL_OP_DATA, &data)[..2],
+            [0x0405_0607, 0x0809_0a0b]
+        );
         assert_eq!(values(&PORT_VL_OP_DATA, &data)[15], 0x4041_4243);
         // 0x04 is 00 01 00 00: VL 1 has the value 1.
-        assert_eq!(values(&PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS, &data), [0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 1, 2, 0, 0, 1, 3].map(|n: u64| n));
+        assert_eq!(
+            values(&PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS, &data),
+            [0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 1, 2, 0, 0, 1, 3].map(|n: u64| n)
+        );
     }
 
     #[test]

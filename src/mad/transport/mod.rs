@@ -47,7 +47,12 @@ pub trait Transport {
     ///
     /// # Errors
     /// Fails if the transport is lost.
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError>;
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<Option<Completion>, TransportError>;
 
     /// Returns a reader of the LID of the port and of the LID of its subnet manager.
     ///
@@ -74,14 +79,19 @@ pub enum TransportError {
         class: u8,
     },
     /// The port that sends is not active. MADs would be accepted, but would reach no device.
-    #[error("the HCA port is not active: its cable or its switch has failed, or no subnet manager has activated it")]
+    #[error(
+        "the HCA port is not active: its cable or its switch has failed, or no subnet manager has activated it"
+    )]
     PortDown,
 }
 
 impl TransportError {
     /// Returns the error of a call that failed with `errno`.
     pub fn new(call: &'static str, errno: i32) -> Self {
-        Self::Call { call, source: io::Error::from_raw_os_error(errno) }
+        Self::Call {
+            call,
+            source: io::Error::from_raw_os_error(errno),
+        }
     }
 
     /// Returns the error of a call that failed with `source`.
@@ -106,8 +116,17 @@ impl TransportError {
     /// a loss. `ENOTCONN` comes only from the preloaded library of ibsim, after the simulator has
     /// ended.
     pub fn is_lost(&self) -> bool {
-        const LOST: [Errno; 7] = [Errno::IO, Errno::NXIO, Errno::BADF, Errno::NODEV, Errno::PIPE, Errno::NOTCONN, Errno::NETDOWN];
-        LOST.iter().any(|errno| errno.raw_os_error() == self.errno())
+        const LOST: [Errno; 7] = [
+            Errno::IO,
+            Errno::NXIO,
+            Errno::BADF,
+            Errno::NODEV,
+            Errno::PIPE,
+            Errno::NOTCONN,
+            Errno::NETDOWN,
+        ];
+        LOST.iter()
+            .any(|errno| errno.raw_os_error() == self.errno())
     }
 
     /// Returns the outcome that the engine gets for a MAD that was not sent.

@@ -56,7 +56,9 @@ impl Session {
     /// Starts a client, whose tasks run in `runtime`.
     pub(super) fn open(options: &NatsOptions, runtime: &Runtime) -> Result<Self, OutputError> {
         let server = options.shown_server();
-        let invalid = || OutputError::NatsServer { server: server.clone() };
+        let invalid = || OutputError::NatsServer {
+            server: server.clone(),
+        };
         let addresses = addresses(options)?;
         let connection = Arc::new(Connection::default());
         let connect = connect_options(options, &connection)?;
@@ -65,11 +67,18 @@ impl Session {
             invalid()
         })?;
         let guard = runtime.enter();
-        let context =
-            ContextBuilder::new().timeout(ACK_TIMEOUT).ack_timeout(ACK_TIMEOUT).max_ack_inflight(4 * WINDOW).backpressure_on_inflight(true);
+        let context = ContextBuilder::new()
+            .timeout(ACK_TIMEOUT)
+            .ack_timeout(ACK_TIMEOUT)
+            .max_ack_inflight(4 * WINDOW)
+            .backpressure_on_inflight(true);
         let context = context.build(client.clone());
         drop(guard);
-        Ok(Self { client, context, connection })
+        Ok(Self {
+            client,
+            context,
+            connection,
+        })
     }
 
     /// Returns whether the tasks of the client have ended, for example by a panic.
@@ -87,22 +96,40 @@ impl Session {
 /// within 15 seconds.
 pub async fn connect(options: &NatsOptions) -> Result<Client, OutputError> {
     let addresses = addresses(options)?;
-    let connect = authentication(options)?.name("ibnet").ping_interval(PING).connection_timeout(CONNECT_TIMEOUT);
+    let connect = authentication(options)?
+        .name("ibnet")
+        .ping_interval(PING)
+        .connection_timeout(CONNECT_TIMEOUT);
     connect
         .connect(addresses)
         .await
-        .map_err(|error| OutputError::NatsConnect { server: options.shown_server(), reason: Printable(&error.to_string()).to_string() })
+        .map_err(|error| OutputError::NatsConnect {
+            server: options.shown_server(),
+            reason: Printable(&error.to_string()).to_string(),
+        })
 }
 
 fn addresses(options: &NatsOptions) -> Result<Vec<ServerAddr>, OutputError> {
-    let addresses = options.server.split(',').map(|address| address.trim().parse()).collect::<Result<_, _>>();
-    addresses.map_err(|_| OutputError::NatsServer { server: options.shown_server() })
+    let addresses = options
+        .server
+        .split(',')
+        .map(|address| address.trim().parse())
+        .collect::<Result<_, _>>();
+    addresses.map_err(|_| OutputError::NatsServer {
+        server: options.shown_server(),
+    })
 }
 
 /// Returns the options for TLS and for the identity of the client.
 fn authentication(options: &NatsOptions) -> Result<ConnectOptions, OutputError> {
-    let failed = |path: &Path, source| OutputError::NatsFile { path: path.to_owned(), server: options.shown_server(), source };
-    let readable = |path: &Path| limits::read_text(path, limits::SECRET).map_err(|source| failed(path, source));
+    let failed = |path: &Path, source| OutputError::NatsFile {
+        path: path.to_owned(),
+        server: options.shown_server(),
+        source,
+    };
+    let readable = |path: &Path| {
+        limits::read_text(path, limits::SECRET).map_err(|source| failed(path, source))
+    };
     let mut connect = ConnectOptions::new();
     if let Some(path) = &options.password_file {
         let secret = secret::read(path).map_err(|source| failed(path, source))?;
@@ -112,7 +139,9 @@ fn authentication(options: &NatsOptions) -> Result<ConnectOptions, OutputError> 
         };
     }
     if let Some(path) = &options.credentials {
-        connect = connect.credentials(&readable(path)?).map_err(|source| failed(path, source))?;
+        connect = connect
+            .credentials(&readable(path)?)
+            .map_err(|source| failed(path, source))?;
     }
     if let Some(path) = &options.ca_file {
         readable(path)?;
@@ -131,7 +160,10 @@ fn authentication(options: &NatsOptions) -> Result<ConnectOptions, OutputError> 
 }
 
 /// Returns the options of a client that connects again without limit and reports its state.
-fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Result<ConnectOptions, OutputError> {
+fn connect_options(
+    options: &NatsOptions,
+    connection: &Arc<Connection>,
+) -> Result<ConnectOptions, OutputError> {
     let connect = authentication(options)?;
     let (server, connection) = (options.shown_server(), Arc::clone(connection));
     Ok(connect
@@ -139,7 +171,10 @@ fn connect_options(options: &NatsOptions, connection: &Arc<Connection>) -> Resul
         .retry_on_initial_connect()
         .ping_interval(PING)
         .reconnect_delay_callback(|attempts| {
-            LONGEST_PAUSE.min(FIRST_PAUSE * 2u32.saturating_pow(u32::try_from(attempts).unwrap_or(u32::MAX).min(8)))
+            LONGEST_PAUSE.min(
+                FIRST_PAUSE
+                    * 2u32.saturating_pow(u32::try_from(attempts).unwrap_or(u32::MAX).min(8)),
+            )
         })
         .event_callback(move |event| {
             connection.take(&server, &event);
@@ -158,14 +193,18 @@ impl Connection {
                 tracing::info!(output = ?server, "connected");
                 self.connected.notify_one();
             }
-            Event::Disconnected => tracing::warn!(output = ?server, "disconnected, buffering records"),
+            Event::Disconnected => {
+                tracing::warn!(output = ?server, "disconnected, buffering records")
+            }
             Event::ServerError(_) | Event::ClientError(_) => {
                 let before = self.error().replace(text.clone());
                 if before.as_ref() != Some(&text) {
                     tracing::warn!(output = ?server, error = %text, "the server reported an error");
                 }
             }
-            _ => tracing::debug!(output = ?server, event = %text, "state of the connection changed"),
+            _ => {
+                tracing::debug!(output = ?server, event = %text, "state of the connection changed")
+            }
         }
     }
 

@@ -55,7 +55,11 @@ pub(super) struct Origin {
 
 impl Names {
     /// Makes a message from each record.
-    pub(super) fn lines<'a>(&mut self, sampler: &str, records: impl Iterator<Item = (&'a [u8], Type)>) -> Vec<Pending> {
+    pub(super) fn lines<'a>(
+        &mut self,
+        sampler: &str,
+        records: impl Iterator<Item = (&'a [u8], Type)>,
+    ) -> Vec<Pending> {
         let message = |(text, kind): (&[u8], Type)| {
             let id = format!("{:016x}-{}", self.nonce, self.next);
             self.next += 1;
@@ -77,9 +81,17 @@ impl Names {
     pub(super) fn batches(&mut self, origin: &Origin, text: &Bytes) -> Vec<Pending> {
         let subject = subject::subject(&self.fabric, &origin.sampler, Word::Batch);
         let message = |piece: &[u8]| {
-            let id = format!("{}-{}-{}-{:016x}.{}", origin.boot_id, origin.pid, origin.slot, self.nonce, self.next);
+            let id = format!(
+                "{}-{}-{}-{:016x}.{}",
+                origin.boot_id, origin.pid, origin.slot, self.nonce, self.next
+            );
             self.next += 1;
-            Pending { subject: subject.clone(), id, text: text.slice_ref(piece), lines: count(piece) }
+            Pending {
+                subject: subject.clone(),
+                id,
+                text: text.slice_ref(piece),
+                lines: count(piece),
+            }
         };
         pieces(text, LARGEST).map(message).collect()
     }
@@ -201,13 +213,20 @@ mod tests {
     use super::*;
 
     fn names() -> Names {
-        Names { fabric: "stria".to_owned(), nonce: 0xab, next: 0 }
+        Names {
+            fabric: "stria".to_owned(),
+            nonce: 0xab,
+            next: 0,
+        }
     }
 
     #[test]
     fn pieces_are_whole_lines_of_at_most_the_size() {
-        let of =
-            |text: &'static str, most| pieces(text.as_bytes(), most).map(|piece| str::from_utf8(piece).expect("text")).collect::<Vec<_>>();
+        let of = |text: &'static str, most| {
+            pieces(text.as_bytes(), most)
+                .map(|piece| str::from_utf8(piece).expect("text"))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(of("a\nbb\nccc\n", 5), ["a\nbb\n", "ccc\n"]);
         assert_eq!(of("a\nbb\nccc\n", 100), ["a\nbb\nccc\n"]);
         assert_eq!(of("a\nbb\nccc\n", 1), ["a\n", "bb\n", "ccc\n"]);
@@ -218,14 +237,41 @@ mod tests {
 
     #[test]
     fn batch_has_all_lines_in_order_and_identifiers_of_its_slot() {
-        let text: String = (0..2000).map(|line| format!("{line} {}\n", "x".repeat(600))).collect();
-        let origin = Origin { sampler: "a.b".to_owned(), boot_id: "boot".to_owned(), pid: 7, slot: 12 };
+        let text: String = (0..2000)
+            .map(|line| format!("{line} {}\n", "x".repeat(600)))
+            .collect();
+        let origin = Origin {
+            sampler: "a.b".to_owned(),
+            boot_id: "boot".to_owned(),
+            pid: 7,
+            slot: 12,
+        };
         let messages = names().batches(&origin, &text.clone().into());
-        assert_eq!(messages.iter().map(|message| &message.text[..]).collect::<Vec<_>>().concat(), text.as_bytes());
-        assert_eq!(messages.iter().map(|message| message.lines).sum::<u64>(), 2000);
-        assert!(messages.iter().all(|message| message.text.len() <= LARGEST && message.subject == "ibnet.stria.a_b.batch"));
+        assert_eq!(
+            messages
+                .iter()
+                .map(|message| &message.text[..])
+                .collect::<Vec<_>>()
+                .concat(),
+            text.as_bytes()
+        );
+        assert_eq!(
+            messages.iter().map(|message| message.lines).sum::<u64>(),
+            2000
+        );
+        assert!(
+            messages.iter().all(|message| message.text.len() <= LARGEST
+                && message.subject == "ibnet.stria.a_b.batch")
+        );
         let ids: Vec<_> = messages.iter().map(|message| message.id.as_str()).collect();
-        assert_eq!(ids, ["boot-7-12-00000000000000ab.0", "boot-7-12-00000000000000ab.1", "boot-7-12-00000000000000ab.2"]);
+        assert_eq!(
+            ids,
+            [
+                "boot-7-12-00000000000000ab.0",
+                "boot-7-12-00000000000000ab.1",
+                "boot-7-12-00000000000000ab.2"
+            ]
+        );
     }
 
     #[test]
@@ -234,8 +280,14 @@ mod tests {
         let message = names().batches(&Origin::default(), &text.into()).remove(0);
         assert_eq!(message.split(HEADERS + 14), None);
         let parts = message.split(HEADERS + 9).expect("too long");
-        let texts: Vec<_> = parts.iter().map(|part| (String::from_utf8_lossy(&part.text).into_owned(), part.lines)).collect();
-        assert_eq!(texts, [("one\ntwo\n".to_owned(), 2), ("three\n".to_owned(), 1)]);
+        let texts: Vec<_> = parts
+            .iter()
+            .map(|part| (String::from_utf8_lossy(&part.text).into_owned(), part.lines))
+            .collect();
+        assert_eq!(
+            texts,
+            [("one\ntwo\n".to_owned(), 2), ("three\n".to_owned(), 1)]
+        );
         assert!(parts[1].id == format!("{}.1", message.id) && parts[1].subject == message.subject);
         assert_eq!(parts[1].split(0), None, "a single record cannot be split");
     }
@@ -244,8 +296,14 @@ mod tests {
     fn message_of_one_record_has_its_type_in_the_subject() {
         let records = [(&b"{}"[..], Type::Port), (b"[]", Type::Sweep)];
         let messages = names().lines("node1", records.into_iter());
-        let found: Vec<_> = messages.iter().map(|message| (message.subject.as_str(), message.id.as_str(), message.lines)).collect();
-        let expected = [("ibnet.stria.node1.port", "00000000000000ab-0", 1), ("ibnet.stria.node1.sweep", "00000000000000ab-1", 1)];
+        let found: Vec<_> = messages
+            .iter()
+            .map(|message| (message.subject.as_str(), message.id.as_str(), message.lines))
+            .collect();
+        let expected = [
+            ("ibnet.stria.node1.port", "00000000000000ab-0", 1),
+            ("ibnet.stria.node1.sweep", "00000000000000ab-1", 1),
+        ];
         assert_eq!(found, expected);
     }
 }

@@ -80,7 +80,9 @@ impl Publisher {
         loop {
             self.fill(inbox);
             if self.pending.is_empty() {
-                let Some(message) = inbox.next().await else { return Ending::Complete };
+                let Some(message) = inbox.next().await else {
+                    return Ending::Complete;
+                };
                 self.take(&message, inbox);
                 continue;
             }
@@ -123,7 +125,11 @@ impl Publisher {
 
     /// Returns the number of records that are only in memory.
     pub(super) fn unacknowledged(&self) -> u64 {
-        let pending = if self.is_spooling() { 0 } else { self.pending.lines() };
+        let pending = if self.is_spooling() {
+            0
+        } else {
+            self.pending.lines()
+        };
         pending + self.unspooled.lines() + self.stream.unreported()
     }
 
@@ -192,7 +198,9 @@ impl Publisher {
     /// Makes the messages of the server from a message of the queue.
     fn messages(&mut self, message: &Message) -> Vec<Pending> {
         let source = match message {
-            Message::Start(source, _) | Message::Lines(source, ..) | Message::Gone(source) => *source,
+            Message::Start(source, _) | Message::Lines(source, ..) | Message::Gone(source) => {
+                *source
+            }
             Message::End => return Vec::new(),
         };
         // The origin is copied, because the stream removes it when the source ends.
@@ -210,14 +218,18 @@ impl Publisher {
             Message::Gone(_) | Message::End => {}
         }
         let lines = match self.batching {
-            Batching::Line => self.names.lines(&self.origin.sampler, self.stream.records()),
+            Batching::Line => self
+                .names
+                .lines(&self.origin.sampler, self.stream.records()),
             Batching::Slot => Vec::new(),
         };
         // The messages are kept until they are acknowledged, so no record is dropped here.
         self.stream.wrote(usize::MAX);
         match self.batching {
             Batching::Line => lines,
-            Batching::Slot => self.names.batches(&self.origin, &self.stream.take_text().into()),
+            Batching::Slot => self
+                .names
+                .batches(&self.origin, &self.stream.take_text().into()),
         }
     }
 
@@ -241,7 +253,9 @@ impl Publisher {
 
     /// Writes the messages that the disk did not accept.
     fn write_unspooled(&mut self) {
-        let Some(spool) = self.spool.as_mut().filter(|_| !self.unspooled.is_empty()) else { return };
+        let Some(spool) = self.spool.as_mut().filter(|_| !self.unspooled.is_empty()) else {
+            return;
+        };
         let (dropped, result) = spool.append(&mut self.unspooled);
         self.lose(dropped);
         self.log_spool(result);
@@ -270,14 +284,23 @@ impl Publisher {
         let mut has_waited = false;
         while self.session.client.connection_state() != State::Connected {
             // At a start, the first attempt to connect has not ended yet.
-            let error = self.session.connection.error().clone().or_else(|| has_waited.then(|| NOT_CONNECTED.to_owned()));
+            let error = self
+                .session
+                .connection
+                .error()
+                .clone()
+                .or_else(|| has_waited.then(|| NOT_CONNECTED.to_owned()));
             error.inspect(|error| self.log_failure(error, inbox));
             self.spill();
             self.write_unspooled();
             let connection = std::sync::Arc::clone(&self.session.connection);
             // The timeout is needed because the client drops events if its queue of events is full.
             let mut is_connected = false;
-            let wait = async { is_connected = tokio::time::timeout(LONGEST_PAUSE, connection.connected.notified()).await.is_ok() };
+            let wait = async {
+                is_connected = tokio::time::timeout(LONGEST_PAUSE, connection.connected.notified())
+                    .await
+                    .is_ok()
+            };
             self.absorb(inbox, wait).await;
             has_waited = true;
             if !is_connected && self.session.has_ended().await {
@@ -305,14 +328,19 @@ impl Publisher {
                     Err(failed) => error = Some(failed),
                 }
             }
-            let Some(acknowledgement) = in_flight.pop_front() else { return error };
+            let Some(acknowledgement) = in_flight.pop_front() else {
+                return error;
+            };
             let result = match &error {
                 None => acknowledgement.await,
                 // After an error, only what has arrived counts.
-                Some(_) => match tokio::time::timeout(Duration::ZERO, acknowledgement.into_future()).await {
-                    Ok(result) => result,
-                    Err(_) => return error,
-                },
+                Some(_) => {
+                    match tokio::time::timeout(Duration::ZERO, acknowledgement.into_future()).await
+                    {
+                        Ok(result) => result,
+                        Err(_) => return error,
+                    }
+                }
             };
             match result {
                 Ok(_) => {
@@ -326,16 +354,18 @@ impl Publisher {
                 Err(failed) => {
                     let subject = self.pending.get(0).map_or("", |message| &message.subject);
                     return match failed.kind() {
-                        PublishErrorKind::StreamNotFound if self.creates && !self.log.has_created => {
+                        PublishErrorKind::StreamNotFound
+                            if self.creates && !self.log.has_created =>
+                        {
                             self.log.has_created = true;
                             let created = remote_stream::create(&self.session.context).await;
                             created
                                 .map(|()| tracing::info!(output = ?self.server, stream = remote_stream::NAME, "created the stream"))
                                 .err()
                         }
-                        PublishErrorKind::StreamNotFound => {
-                            Some(format!("no stream has the subject {subject}: add a stream, or set `create = true` in this [[output]]"))
-                        }
+                        PublishErrorKind::StreamNotFound => Some(format!(
+                            "no stream has the subject {subject}: add a stream, or set `create = true` in this [[output]]"
+                        )),
                         PublishErrorKind::TimedOut => Some("no acknowledgement".to_owned()),
                         _ => Some(failed.to_string()),
                     };
@@ -350,12 +380,16 @@ impl Publisher {
 
     /// Sends a pending message.
     async fn send(&mut self, place: usize) -> Result<PublishAckFuture, String> {
-        let Some(message) = self.pending.get(place) else { return Err("no message".to_owned()) };
+        let Some(message) = self.pending.get(place) else {
+            return Err("no message".to_owned());
+        };
         let message = match message.split(self.session.client.max_payload()) {
             None => message,
             Some(parts) => {
                 self.pending.replace(place, parts);
-                let Some(message) = self.pending.get(place) else { return Err("no message".to_owned()) };
+                let Some(message) = self.pending.get(place) else {
+                    return Err("no message".to_owned());
+                };
                 message
             }
         };
@@ -363,11 +397,18 @@ impl Publisher {
         let payload = match &mut self.compressor {
             Some(compressor) => {
                 publish = publish.header("Content-Encoding", "zstd");
-                compressor.compress(&message.text).map_err(|error| error.to_string())?.into()
+                compressor
+                    .compress(&message.text)
+                    .map_err(|error| error.to_string())?
+                    .into()
             }
             None => message.text.clone(),
         };
-        let sent = self.session.context.send_publish(message.subject.clone(), publish.payload(payload)).await;
+        let sent = self
+            .session
+            .context
+            .send_publish(message.subject.clone(), publish.payload(payload))
+            .await;
         sent.map_err(|failed| failed.to_string())
     }
 
@@ -375,7 +416,10 @@ impl Publisher {
     pub(super) fn log_replacement(&mut self, ending: Ending) {
         let error = match ending {
             Ending::Complete => return,
-            Ending::OversizedFrame => format!("the server sent more than {} MiB without a complete message", MAX_FRAME >> 20),
+            Ending::OversizedFrame => format!(
+                "the server sent more than {} MiB without a complete message",
+                MAX_FRAME >> 20
+            ),
             Ending::ClientStopped => "the client cannot process a message of the server".to_owned(),
         };
         if self.log.replaced.replace(ending) != Some(ending) {

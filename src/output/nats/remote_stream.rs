@@ -31,7 +31,11 @@ pub(super) async fn create(context: &Context) -> Result<(), String> {
         duplicate_window: Duration::from_secs(600),
         ..Config::default()
     };
-    context.create_stream(config).await.map(drop).map_err(|error| format!("cannot create the stream {NAME}: {error}"))
+    context
+        .create_stream(config)
+        .await
+        .map(drop)
+        .map_err(|error| format!("cannot create the stream {NAME}: {error}"))
 }
 
 /// Tests the connection to a server, and that streams have all subjects of a sampler. Publishes
@@ -48,10 +52,20 @@ pub(in super::super) fn test(options: &NatsOptions, sampler: &str) -> Result<Tes
 
 async fn find(options: &NatsOptions, sampler: &str) -> Result<Tested, OutputError> {
     let server = options.shown_server();
-    let context = ContextBuilder::new().timeout(TIMEOUT).build(connect(options).await?);
+    let context = ContextBuilder::new()
+        .timeout(TIMEOUT)
+        .build(connect(options).await?);
     let words = match options.batching {
         Batching::Slot => vec![Word::Batch],
-        Batching::Line => [Type::Start, Type::Port, Type::Sweep, Type::Histogram, Type::Event].map(Word::Record).into(),
+        Batching::Line => [
+            Type::Start,
+            Type::Port,
+            Type::Sweep,
+            Type::Histogram,
+            Type::Event,
+        ]
+        .map(Word::Record)
+        .into(),
     };
     let mut streams = Vec::new();
     for word in words {
@@ -59,9 +73,13 @@ async fn find(options: &NatsOptions, sampler: &str) -> Result<Tested, OutputErro
         match context.stream_by_subject(&subject).await {
             Ok(stream) => streams.push(Printable(&stream).to_string()),
             Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound && options.create => {
-                return Ok(Tested::good(format!("{server}: no stream has the subject {subject}; the sweep creates the stream {NAME}")));
+                return Ok(Tested::good(format!(
+                    "{server}: no stream has the subject {subject}; the sweep creates the stream {NAME}"
+                )));
             }
-            Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound => return Err(OutputError::NatsStream { server, subject }),
+            Err(error) if error.kind() == GetStreamByNameErrorKind::NotFound => {
+                return Err(OutputError::NatsStream { server, subject });
+            }
             // A user that may only publish gets no reply.
             Err(error) => {
                 let reason = Printable(&error.to_string()).to_string();
@@ -76,5 +94,8 @@ async fn find(options: &NatsOptions, sampler: &str) -> Result<Tested, OutputErro
         }
     }
     streams.dedup();
-    Ok(Tested::good(format!("{server}: the stream {} stores the records of {sampler}", streams.join(", "))))
+    Ok(Tested::good(format!(
+        "{server}: the stream {} stores the records of {sampler}",
+        streams.join(", ")
+    )))
 }

@@ -88,12 +88,22 @@ impl Spool {
     /// folder.
     pub(super) fn open(options: &SpoolOptions) -> io::Result<Self> {
         let folder = options.folder.clone();
-        DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(&folder)?;
-        let lock = File::options().write(true).create(true).truncate(false).mode(FILE_MODE).open(folder.join("lock"))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(FOLDER_MODE)
+            .create(&folder)?;
+        let lock = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(FILE_MODE)
+            .open(folder.join("lock"))?;
         lock::exclusive(&lock)?;
         let compressor = frames::compressor(LEVEL)?;
         let position = read_position(&folder);
-        let mut names: Vec<_> = fs::read_dir(&folder)?.filter_map(|entry| named(&entry.ok()?.path())).collect();
+        let mut names: Vec<_> = fs::read_dir(&folder)?
+            .filter_map(|entry| named(&entry.ok()?.path()))
+            .collect();
         names.sort();
         let mut segments = VecDeque::new();
         for (number, lines, path) in names {
@@ -102,16 +112,36 @@ impl Spool {
                 continue;
             }
             let mut segment = match lines {
-                Some(lines) => Segment { number, octets: fs::metadata(&path)?.len(), path, lines, ..Segment::default() },
+                Some(lines) => Segment {
+                    number,
+                    octets: fs::metadata(&path)?.len(),
+                    path,
+                    lines,
+                    ..Segment::default()
+                },
                 None => recover(number, &path)?,
             };
             if number == position.0 {
-                (segment.read, segment.read_lines) = (position.1.min(segment.octets), position.2.min(segment.lines));
+                (segment.read, segment.read_lines) = (
+                    position.1.min(segment.octets),
+                    position.2.min(segment.lines),
+                );
             }
             segments.push_back(segment);
         }
-        let next = segments.back().map_or(position.0, |last| last.number.max(position.0)) + 1;
-        let mut spool = Self { folder, most: options.most, segments, writer: None, next, compressor, _lock: lock };
+        let next = segments
+            .back()
+            .map_or(position.0, |last| last.number.max(position.0))
+            + 1;
+        let mut spool = Self {
+            folder,
+            most: options.most,
+            segments,
+            writer: None,
+            next,
+            compressor,
+            _lock: lock,
+        };
         spool.acknowledge();
         Ok(spool)
     }
@@ -123,7 +153,10 @@ impl Spool {
 
     /// Returns the number of records that were not read.
     pub(super) fn lines(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.lines - segment.read_lines).sum()
+        self.segments
+            .iter()
+            .map(|segment| segment.lines - segment.read_lines)
+            .sum()
     }
 
     /// Removes the oldest segments until a frame of this size fits. Returns the number of their
@@ -166,7 +199,11 @@ impl Spool {
     /// cannot be read.
     pub(super) fn read(&mut self, most: usize) -> (Vec<Pending>, u64) {
         let (mut messages, mut lost, mut octets) = (Vec::new(), 0, 0);
-        for segment in self.segments.iter_mut().filter(|segment| segment.read < segment.octets) {
+        for segment in self
+            .segments
+            .iter_mut()
+            .filter(|segment| segment.read < segment.octets)
+        {
             while segment.read < segment.octets && octets < most {
                 let new = segment.read_some(most - octets);
                 octets += new.iter().map(|message| message.text.len()).sum::<usize>();
@@ -185,7 +222,10 @@ impl Spool {
 
     /// Removes everything that was read: the server has it.
     pub(super) fn acknowledge(&mut self) {
-        while self.segments.front().is_some_and(|first| first.read >= first.octets)
+        while self
+            .segments
+            .front()
+            .is_some_and(|first| first.read >= first.octets)
             && let Some(first) = self.segments.pop_front()
         {
             if self.segments.is_empty() {
@@ -194,11 +234,15 @@ impl Spool {
             remove(&first.path);
         }
         if let Some(first) = self.segments.front().filter(|first| first.read > 0) {
-            let position = format!("{:020} {:020} {:020}", first.number, first.read, first.read_lines);
+            let position = format!(
+                "{:020} {:020} {:020}",
+                first.number, first.read, first.read_lines
+            );
             // The second copy shows damage of the first one. After a failure, the messages are sent
             // again with the same identifiers.
             let position = format!("{position} {position}\n");
-            let written = open(&self.folder.join("position")).and_then(|file| file.write_all_at(position.as_bytes(), 0));
+            let written = open(&self.folder.join("position"))
+                .and_then(|file| file.write_all_at(position.as_bytes(), 0));
             if let Err(error) = written {
                 tracing::warn!(folder = %self.folder.display(), %error, "cannot write the position of the spool");
             }
@@ -215,7 +259,11 @@ impl Spool {
 
     /// Appends a frame to the last segment, or to a new segment.
     fn write(&mut self, frame: &[u8], lines: u64) -> io::Result<()> {
-        if self.segments.back().is_some_and(|last| last.octets + frame.len() as u64 > self.segment_size()) {
+        if self
+            .segments
+            .back()
+            .is_some_and(|last| last.octets + frame.len() as u64 > self.segment_size())
+        {
             self.close();
         }
         let (file, last) = match (&self.writer, self.segments.back_mut()) {
@@ -223,15 +271,23 @@ impl Spool {
             _ => {
                 let path = self.folder.join(format!("{:020}.zst", self.next));
                 let file = self.writer.insert(open(&path)?);
-                self.segments.push_back(Segment { number: self.next, path, ..Segment::default() });
+                self.segments.push_back(Segment {
+                    number: self.next,
+                    path,
+                    ..Segment::default()
+                });
                 self.next += 1;
-                let Some(last) = self.segments.back_mut() else { return Ok(()) };
+                let Some(last) = self.segments.back_mut() else {
+                    return Ok(());
+                };
                 (&*file, last)
             }
         };
         let written = file.write_all_at(frame, last.octets);
         match &written {
-            Ok(()) => (last.octets, last.lines) = (last.octets + frame.len() as u64, last.lines + lines),
+            Ok(()) => {
+                (last.octets, last.lines) = (last.octets + frame.len() as u64, last.lines + lines)
+            }
             // A file without a frame is removed.
             Err(_) if last.octets == 0 => {
                 remove(&last.path);
@@ -246,12 +302,21 @@ impl Spool {
 
     /// Ends the last segment: gives it a name with its number of records.
     fn close(&mut self) {
-        let (Some(file), Some(last)) = (self.writer.take(), self.segments.back_mut()) else { return };
-        let path = self.folder.join(format!("{:020}-{}.zst", last.number, last.lines));
+        let (Some(file), Some(last)) = (self.writer.take(), self.segments.back_mut()) else {
+            return;
+        };
+        let path = self
+            .folder
+            .join(format!("{:020}-{}.zst", last.number, last.lines));
         // Without its new name, the next process counts the records of the segment.
-        match file.sync_data().and_then(|()| fs::rename(&last.path, &path)) {
+        match file
+            .sync_data()
+            .and_then(|()| fs::rename(&last.path, &path))
+        {
             Ok(()) => last.path = path,
-            Err(error) => tracing::warn!(path = %last.path.display(), %error, "cannot close a segment of the spool"),
+            Err(error) => {
+                tracing::warn!(path = %last.path.display(), %error, "cannot close a segment of the spool")
+            }
         }
     }
 }
@@ -265,7 +330,8 @@ impl Segment {
         while messages.is_empty() && self.read < self.octets {
             let octets = size.min(self.octets - self.read);
             let mut chunk = vec![0; octets as usize];
-            let read = File::open(&self.path).and_then(|file| file.read_exact_at(&mut chunk, self.read));
+            let read =
+                File::open(&self.path).and_then(|file| file.read_exact_at(&mut chunk, self.read));
             if let Err(error) = read {
                 tracing::warn!(path = %self.path.display(), %error, "cannot read a segment of the spool, dropping its records");
                 self.read = self.octets;
@@ -277,7 +343,10 @@ impl Segment {
                 && let Some(frame) = decode(&rest[..length])
             {
                 self.read_lines += frame.iter().map(|message| message.lines).sum::<u64>();
-                text += frame.iter().map(|message| message.text.len()).sum::<usize>();
+                text += frame
+                    .iter()
+                    .map(|message| message.text.len())
+                    .sum::<usize>();
                 messages.extend(frame);
                 (rest, self.read) = (&rest[length..], self.read + length as u64);
             }
@@ -294,13 +363,24 @@ impl Segment {
 
 /// Tests whether the folder of a spool can be used, without the lock of the process that uses it.
 pub(super) fn test(options: &SpoolOptions) -> Result<(), OutputError> {
-    let above = options.folder.ancestors().find(|above| test::folder(above).exists());
-    let failed = |source| OutputError::Spool { folder: options.folder.clone(), source };
+    let above = options
+        .folder
+        .ancestors()
+        .find(|above| test::folder(above).exists());
+    let failed = |source| OutputError::Spool {
+        folder: options.folder.clone(),
+        source,
+    };
     test::writable(test::folder(above.unwrap_or_else(|| Path::new("")))).map_err(failed)
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    File::options().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
+    File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(FILE_MODE)
+        .open(path)
 }
 
 fn remove(path: &Path) {
@@ -323,12 +403,19 @@ fn named(path: &Path) -> Option<(u64, Option<u64>, PathBuf)> {
 /// whole frame. A damaged frame before others stays: the reader names and skips it.
 fn recover(number: u64, path: &Path) -> io::Result<Segment> {
     let octets = fs::read(path)?;
-    let mut segment = Segment { number, path: path.to_owned(), ..Segment::default() };
+    let mut segment = Segment {
+        number,
+        path: path.to_owned(),
+        ..Segment::default()
+    };
     let mut at = 0;
     while at < octets.len() {
         let rest = &octets[at..];
-        let whole = frames::length(rest).and_then(|length| Some((length, decode(&rest[..length])?)));
-        at += whole.as_ref().map_or_else(|| frames::next(rest), |(length, _)| *length);
+        let whole =
+            frames::length(rest).and_then(|length| Some((length, decode(&rest[..length])?)));
+        at += whole
+            .as_ref()
+            .map_or_else(|| frames::next(rest), |(length, _)| *length);
         if let Some((_, messages)) = whole {
             segment.lines += messages.iter().map(|message| message.lines).sum::<u64>();
             segment.octets = at as u64;
@@ -337,7 +424,10 @@ fn recover(number: u64, path: &Path) -> io::Result<Segment> {
     let behind = octets.len() as u64 - segment.octets;
     if behind > 0 {
         tracing::warn!(path = %path.display(), octets = behind, "removed an incomplete slot at the end of the spool");
-        File::options().write(true).open(path)?.set_len(segment.octets)?;
+        File::options()
+            .write(true)
+            .open(path)?
+            .set_len(segment.octets)?;
     }
     Ok(segment)
 }
@@ -365,7 +455,11 @@ fn read_position(folder: &Path) -> (u64, u64, u64) {
 
 /// Parses a position and its copy. `None` if they are damaged. An earlier version wrote no copy.
 fn position(octets: &[u8]) -> Option<(u64, u64, u64)> {
-    let words: Vec<&str> = str::from_utf8(octets).ok()?.strip_suffix('\n')?.split(' ').collect();
+    let words: Vec<&str> = str::from_utf8(octets)
+        .ok()?
+        .strip_suffix('\n')?
+        .split(' ')
+        .collect();
     let (first, copy) = words.split_at_checked(3)?;
     let is_valid = octets.len() == 63 && copy.is_empty() || first == copy;
     let number = |word: usize| first[word].parse().ok();
@@ -377,7 +471,16 @@ fn position(octets: &[u8]) -> Option<(u64, u64, u64)> {
 fn encode(messages: &Waiting) -> (Vec<u8>, usize, u64) {
     let (mut plain, mut count, mut lines) = (Vec::new(), 0, 0);
     for message in messages.iter() {
-        plain.extend_from_slice(format!("{} {} {} {}\n", message.subject, message.id, message.lines, message.text.len()).as_bytes());
+        plain.extend_from_slice(
+            format!(
+                "{} {} {} {}\n",
+                message.subject,
+                message.id,
+                message.lines,
+                message.text.len()
+            )
+            .as_bytes(),
+        );
         plain.extend_from_slice(&message.text);
         plain.push(b'\n');
         (count, lines) = (count + 1, lines + message.lines);
@@ -390,7 +493,10 @@ fn encode(messages: &Waiting) -> (Vec<u8>, usize, u64) {
 
 /// Decodes a frame. Returns `None` if it is damaged.
 fn decode(frame: &[u8]) -> Option<Vec<Pending>> {
-    let size = zstd_safe::get_frame_content_size(frame).ok().flatten().filter(|size| *size <= LARGEST_FRAME)?;
+    let size = zstd_safe::get_frame_content_size(frame)
+        .ok()
+        .flatten()
+        .filter(|size| *size <= LARGEST_FRAME)?;
     let plain = zstd::bulk::decompress(frame, usize::try_from(size).ok()?).ok()?;
     let mut rest = plain.as_slice();
     let mut messages = Vec::new();
@@ -398,9 +504,17 @@ fn decode(frame: &[u8]) -> Option<Vec<Pending>> {
         let (head, text) = rest.split_at_checked(memchr::memchr(b'\n', rest)? + 1)?;
         let mut words = str::from_utf8(head).ok()?.split_whitespace();
         let (subject, id) = (words.next()?.to_owned(), words.next()?.to_owned());
-        let (lines, octets) = (words.next()?.parse().ok()?, words.next()?.parse::<usize>().ok()?);
+        let (lines, octets) = (
+            words.next()?.parse().ok()?,
+            words.next()?.parse::<usize>().ok()?,
+        );
         let (text, others) = text.split_at_checked(octets)?;
-        messages.push(Pending { subject, id, text: Bytes::copy_from_slice(text), lines });
+        messages.push(Pending {
+            subject,
+            id,
+            text: Bytes::copy_from_slice(text),
+            lines,
+        });
         rest = others.strip_prefix(b"\n")?;
     }
     Some(messages)

@@ -102,10 +102,25 @@ pub fn lid_file(fabric: &Fabric, share: &Share) -> String {
     for planned in &share.devices {
         let device = fabric.device(planned.id);
         let ports: Vec<_> = device.linked().map(|(port, _)| port.num).collect();
-        let all = device.kind == NodeKind::Switch && ports.iter().zip(1..).all(|(port, number)| port.0 == number);
-        let list = if all { "*".to_owned() } else { ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(",") };
+        let all = device.kind == NodeKind::Switch
+            && ports.iter().zip(1..).all(|(port, number)| port.0 == number);
+        let list = if all {
+            "*".to_owned()
+        } else {
+            ports
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
         let _ = writeln!(text, "# {} {}", device.kind, Printable(&device.name));
-        let _ = writeln!(text, "{} {} {} {list}", device.lid, device.guid, ports.len());
+        let _ = writeln!(
+            text,
+            "{} {} {} {list}",
+            device.lid,
+            device.guid,
+            ports.len()
+        );
     }
     text
 }
@@ -120,9 +135,16 @@ pub fn is_own(text: &str) -> bool {
 ///
 /// # Errors
 /// Returns an error if a line is not valid, or the host is unknown.
-pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Vec<LidLine>, LidFileError> {
+pub fn parse(
+    text: &str,
+    name: &str,
+    sampler: Option<&SamplerSpec>,
+) -> Result<Vec<LidLine>, LidFileError> {
     let is_own = is_own(text);
-    let origin = |line| Origin::Line { name: name.to_owned(), line };
+    let origin = |line| Origin::Line {
+        name: name.to_owned(),
+        line,
+    };
     let mut current = match (sampler, heading(text)) {
         (Some(sampler), _) => Some(sampler.clone()),
         (None, Some(host)) => Some(one_host(host, origin(1))?),
@@ -131,17 +153,41 @@ pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Ve
     };
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        if let Some(host) = line.strip_prefix(SAMPLER).filter(|_| is_own && sampler.is_none()) {
+        if let Some(host) = line
+            .strip_prefix(SAMPLER)
+            .filter(|_| is_own && sampler.is_none())
+        {
             current = Some(one_host(host, origin(number))?);
         } else if !line.trim().is_empty() && !line.trim_start().starts_with('#') {
-            let found = entry(line).map_err(|problem| LidFileError::Syntax { name: name.to_owned(), line: number, problem })?;
+            let found = entry(line).map_err(|problem| LidFileError::Syntax {
+                name: name.to_owned(),
+                line: number,
+                problem,
+            })?;
             if let Some((lid, guid, ports)) = found {
-                let Some(sampler) = current.clone() else { return Err(LidFileError::UnknownHost { name: name.to_owned() }) };
-                lines.push(LidLine { sampler, name: name.to_owned(), line: number, lid, guid, ports });
+                let Some(sampler) = current.clone() else {
+                    return Err(LidFileError::UnknownHost {
+                        name: name.to_owned(),
+                    });
+                };
+                lines.push(LidLine {
+                    sampler,
+                    name: name.to_owned(),
+                    line: number,
+                    lid,
+                    guid,
+                    ports,
+                });
             }
         }
     }
-    if lines.is_empty() { Err(LidFileError::Empty { name: name.to_owned() }) } else { Ok(lines) }
+    if lines.is_empty() {
+        Err(LidFileError::Empty {
+            name: name.to_owned(),
+        })
+    } else {
+        Ok(lines)
+    }
 }
 
 /// Parses one host, with the HCA that sends if it is named.
@@ -150,7 +196,12 @@ pub fn parse(text: &str, name: &str, sampler: Option<&SamplerSpec>) -> Result<Ve
 /// Returns an error if the text is not a host, or several hosts.
 pub fn one_host(host: &str, origin: Origin) -> Result<SamplerSpec, HostsError> {
     let one = |mut all: Vec<SamplerSpec>| if all.len() == 1 { all.pop() } else { None };
-    let several = HostsError::Syntax { origin: origin.clone(), part: host.to_owned(), column: 1, problem: "expected one host" };
+    let several = HostsError::Syntax {
+        origin: origin.clone(),
+        part: host.to_owned(),
+        column: 1,
+        problem: "expected one host",
+    };
     let spec = one(hosts::parse_list(host)?).ok_or(several)?;
     Ok(SamplerSpec { origin, ..spec })
 }
@@ -159,7 +210,10 @@ pub fn one_host(host: &str, origin: Origin) -> Result<SamplerSpec, HostsError> {
 /// description.
 fn heading(text: &str) -> Option<&str> {
     let first = text.lines().next()?;
-    LDMS_HEADINGS.iter().find_map(|heading| first.strip_prefix(heading)).and_then(|name| name.split_whitespace().next())
+    LDMS_HEADINGS
+        .iter()
+        .find_map(|heading| first.strip_prefix(heading))
+        .and_then(|name| name.split_whitespace().next())
 }
 
 /// Returns the host of `PREFIX.HOST.conf`.
@@ -171,36 +225,61 @@ fn host_in_name(name: &str) -> Option<&str> {
 /// Parses LID, GUID and ports of a line. Returns `None` if its number of ports is 0.
 fn entry(line: &str) -> Result<Option<(Lid, Guid, Vec<PortNum>)>, String> {
     let (lid, rest) = number(line, 10).ok_or("the line does not start with a LID")?;
-    let lid = u16::try_from(lid).map(Lid).ok().filter(|lid| lid.is_unicast()).ok_or_else(|| format!("{lid} is not a unicast LID"))?;
+    let lid = u16::try_from(lid)
+        .map(Lid)
+        .ok()
+        .filter(|lid| lid.is_unicast())
+        .ok_or_else(|| format!("{lid} is not a unicast LID"))?;
     let hex = rest.trim_start();
-    let digits = hex.strip_prefix("0x").or_else(|| hex.strip_prefix("0X")).unwrap_or(hex);
-    let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
-    let guid = u64::from_str_radix(&digits[..end], 16).map(Guid).map_err(|_| "there is no GUID after the LID".to_owned())?;
-    let (announced, rest) = number(&digits[end..], 10).ok_or("there is no number of ports after the GUID")?;
+    let digits = hex
+        .strip_prefix("0x")
+        .or_else(|| hex.strip_prefix("0X"))
+        .unwrap_or(hex);
+    let end = digits
+        .find(|c: char| !c.is_ascii_hexdigit())
+        .unwrap_or(digits.len());
+    let guid = u64::from_str_radix(&digits[..end], 16)
+        .map(Guid)
+        .map_err(|_| "there is no GUID after the LID".to_owned())?;
+    let (announced, rest) =
+        number(&digits[end..], 10).ok_or("there is no number of ports after the GUID")?;
     if announced < 1 {
         return Ok(None);
     }
     if announced > MAX_PORTS {
-        return Err(format!("{announced} ports are more than a device can have ({MAX_PORTS})"));
+        return Err(format!(
+            "{announced} ports are more than a device can have ({MAX_PORTS})"
+        ));
     }
     let mut ports = Vec::new();
-    for word in rest.split([',', '\t']).filter(|word| !word.trim().is_empty()) {
+    for word in rest
+        .split([',', '\t'])
+        .filter(|word| !word.trim().is_empty())
+    {
         if word.contains('*') {
             if !ports.is_empty() {
                 return Err("`*` follows port numbers".to_owned());
             }
-            ports = (1..=announced).filter_map(|port| u8::try_from(port).ok().map(PortNum)).collect();
+            ports = (1..=announced)
+                .filter_map(|port| u8::try_from(port).ok().map(PortNum))
+                .collect();
             break;
         }
         // Text after the number is ignored, as in LDMS.
-        let port = number(word, 10).and_then(|(port, _)| u8::try_from(port).ok()).filter(|port| (1..=254).contains(port));
-        ports.push(PortNum(port.ok_or_else(|| format!("`{}` is not a port number", Printable(word.trim())))?));
+        let port = number(word, 10)
+            .and_then(|(port, _)| u8::try_from(port).ok())
+            .filter(|port| (1..=254).contains(port));
+        ports.push(PortNum(port.ok_or_else(|| {
+            format!("`{}` is not a port number", Printable(word.trim()))
+        })?));
     }
     let counted = ports.len();
     if counted == announced as usize {
         Ok(Some((lid, guid, ports)))
     } else {
-        Err(format!("the line has {counted} ports, but its number of ports is {announced}"))
+        Err(format!(
+            "the line has {counted} ports, but its number of ports is {announced}"
+        ))
     }
 }
 
@@ -209,8 +288,13 @@ fn entry(line: &str) -> Result<Option<(Lid, Guid, Vec<PortNum>)>, String> {
 fn number(text: &str, radix: u32) -> Option<(i64, &str)> {
     let text = text.trim_start();
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let end = text.len() - unsigned.trim_start_matches(|c: char| c.is_digit(radix)).len();
-    i64::from_str_radix(&text[..end], radix).ok().map(|number| (number, &text[end..]))
+    let end = text.len()
+        - unsigned
+            .trim_start_matches(|c: char| c.is_digit(radix))
+            .len();
+    i64::from_str_radix(&text[..end], radix)
+        .ok()
+        .map(|number| (number, &text[end..]))
 }
 
 #[cfg(test)]
@@ -222,7 +306,8 @@ mod tests {
     use crate::topology::{ports_report, synthetic};
 
     fn ports(line: &str) -> Result<Option<Vec<u8>>, String> {
-        entry(line).map(|found| found.map(|(_, _, ports)| ports.iter().map(|port| port.0).collect()))
+        entry(line)
+            .map(|found| found.map(|(_, _, ports)| ports.iter().map(|port| port.0).collect()))
     }
 
     #[test]
@@ -245,54 +330,126 @@ mod tests {
             ("0 0x200006 1 1", "0 is not a unicast LID"),
             ("65535 0x200006 1 1", "65535 is not a unicast LID"),
             ("4 0x200006", "there is no number of ports after the GUID"),
-            ("4 0x200006 3 1 2 3", "the line has 1 ports, but its number of ports is 3"),
-            ("4 0x200006 5 5-9", "the line has 1 ports, but its number of ports is 5"),
-            ("4 0x200006 1 1,2", "the line has 2 ports, but its number of ports is 1"),
+            (
+                "4 0x200006 3 1 2 3",
+                "the line has 1 ports, but its number of ports is 3",
+            ),
+            (
+                "4 0x200006 5 5-9",
+                "the line has 1 ports, but its number of ports is 5",
+            ),
+            (
+                "4 0x200006 1 1,2",
+                "the line has 2 ports, but its number of ports is 1",
+            ),
             ("4 0x200006 2 1,*", "`*` follows port numbers"),
             ("4 0x200006 1 0", "`0` is not a port number"),
-            ("4 0x200006 2000000000 *", "2000000000 ports are more than a device can have (254)"),
+            (
+                "4 0x200006 2000000000 *",
+                "2000000000 ports are more than a device can have (254)",
+            ),
         ] {
             assert_eq!(ports(line), Err(expected.to_owned()), "{line}");
         }
     }
 
     fn hosts_of(text: &str, name: &str) -> Result<Vec<String>, LidFileError> {
-        Ok(parse(text, name, None)?.into_iter().map(|line| line.sampler.host).collect())
+        Ok(parse(text, name, None)?
+            .into_iter()
+            .map(|line| line.sampler.host)
+            .collect())
     }
 
     #[test]
     fn host_is_found_in_the_heading_or_the_file_name() {
         let ldms = "# sampled switches for admin1 qib0\n4 0x200006 1 1\n# sampled HCAs for admin1 qib0\n17 0x100001 1 1\n";
         assert_eq!(hosts_of(ldms, "x").unwrap(), ["admin1", "admin1"]);
-        assert_eq!(hosts_of("4 0x200006 1 1\n", "/etc/ldms/ib.sampler.oss1.conf").unwrap(), ["oss1"]);
-        assert!(matches!(hosts_of("4 0x200006 1 1\n", "lids (1)"), Err(LidFileError::UnknownHost { .. })));
-        let own = format!("{OWN_HEADING}\n{SAMPLER}a:mlx5_0:1\n4 0x200006 1 1\n{SAMPLER}b\n17 0x100001 1 1\n");
+        assert_eq!(
+            hosts_of("4 0x200006 1 1\n", "/etc/ldms/ib.sampler.oss1.conf").unwrap(),
+            ["oss1"]
+        );
+        assert!(matches!(
+            hosts_of("4 0x200006 1 1\n", "lids (1)"),
+            Err(LidFileError::UnknownHost { .. })
+        ));
+        let own = format!(
+            "{OWN_HEADING}\n{SAMPLER}a:mlx5_0:1\n4 0x200006 1 1\n{SAMPLER}b\n17 0x100001 1 1\n"
+        );
         assert_eq!(hosts_of(&own, "x.c.conf").unwrap(), ["a", "b"]);
         let given = one_host("c:mlx5_1", Origin::Argument).unwrap();
-        assert!(parse(&own, "x", Some(&given)).unwrap().iter().all(|line| line.sampler == given));
+        assert!(
+            parse(&own, "x", Some(&given))
+                .unwrap()
+                .iter()
+                .all(|line| line.sampler == given)
+        );
         // In other files such a comment has no effect, because it may come from a node description.
-        assert_eq!(hosts_of("# sampler evil\n4 0x200006 1 1\n", "x.oss1.conf").unwrap(), ["oss1"]);
-        assert!(matches!(hosts_of("# nothing\n\n", "x.oss1.conf"), Err(LidFileError::Empty { .. })));
+        assert_eq!(
+            hosts_of("# sampler evil\n4 0x200006 1 1\n", "x.oss1.conf").unwrap(),
+            ["oss1"]
+        );
+        assert!(matches!(
+            hosts_of("# nothing\n\n", "x.oss1.conf"),
+            Err(LidFileError::Empty { .. })
+        ));
         let error = hosts_of("\n4 0x200006 1 1\n4 0x2 x\n", "x.oss1.conf").unwrap_err();
-        assert_eq!(error.to_string(), "cannot read x.oss1.conf:3: there is no number of ports after the GUID");
+        assert_eq!(
+            error.to_string(),
+            "cannot read x.oss1.conf:3: there is no number of ports after the GUID"
+        );
     }
 
     #[test]
     fn written_file_parses_to_the_same_ports() {
         let hostile = "# sampler evil\u{1b}[2J";
-        let text = synthetic::stria().ports_report().replace("'leaf12'", &format!("'{hostile}'"));
-        let fabric = ports_report::parse(text.as_bytes(), "net.p").unwrap().fabric;
-        let samplers = hosts::locate(&hosts::parse_list("node[00001-00008],admin1:mlx5_0:2").unwrap(), &[], &fabric).unwrap();
-        let plan = plan(&Request { fabric: &fabric, samplers, cap: 150 }).unwrap();
+        let text = synthetic::stria()
+            .ports_report()
+            .replace("'leaf12'", &format!("'{hostile}'"));
+        let fabric = ports_report::parse(text.as_bytes(), "net.p")
+            .unwrap()
+            .fabric;
+        let samplers = hosts::locate(
+            &hosts::parse_list("node[00001-00008],admin1:mlx5_0:2").unwrap(),
+            &[],
+            &fabric,
+        )
+        .unwrap();
+        let plan = plan(&Request {
+            fabric: &fabric,
+            samplers,
+            cap: 150,
+        })
+        .unwrap();
         for share in &plan.shares {
             let text = lid_file(&fabric, share);
-            assert!(text.lines().all(|line| !line.is_empty()) && !text.contains('\u{1b}'), "LDMS rejects a file with an empty line");
+            assert!(
+                text.lines().all(|line| !line.is_empty()) && !text.contains('\u{1b}'),
+                "LDMS rejects a file with an empty line"
+            );
             let lines = parse(&text, "x", None).unwrap();
-            assert!(lines.iter().all(|line| (&line.sampler.host, line.sampler.ca_port) == (&share.host.name, share.host.ca_port)));
-            let read: Vec<_> = lines.iter().flat_map(|line| line.ports.iter().map(|port| (line.lid, line.guid, *port))).collect();
-            let given: Vec<_> = share.devices.iter().map(|planned| fabric.device(planned.id)).collect();
-            let given: Vec<_> =
-                given.iter().flat_map(|device| device.linked().map(|(port, _)| (device.lid, device.guid, port.num))).collect();
+            assert!(
+                lines
+                    .iter()
+                    .all(|line| (&line.sampler.host, line.sampler.ca_port)
+                        == (&share.host.name, share.host.ca_port))
+            );
+            let read: Vec<_> = lines
+                .iter()
+                .flat_map(|line| line.ports.iter().map(|port| (line.lid, line.guid, *port)))
+                .collect();
+            let given: Vec<_> = share
+                .devices
+                .iter()
+                .map(|planned| fabric.device(planned.id))
+                .collect();
+            let given: Vec<_> = given
+                .iter()
+                .flat_map(|device| {
+                    device
+                        .linked()
+                        .map(|(port, _)| (device.lid, device.guid, port.num))
+                })
+                .collect();
             assert_eq!(read, given);
         }
     }

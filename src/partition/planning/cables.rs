@@ -67,7 +67,11 @@ impl Cables {
     /// Adds a cable. The order of its ends does not matter.
     pub fn add(&mut self, one: End, other: End) {
         let key = |end: &End| (end.guid, end.port);
-        let ends = if key(&one) <= key(&other) { [one, other] } else { [other, one] };
+        let ends = if key(&one) <= key(&other) {
+            [one, other]
+        } else {
+            [other, one]
+        };
         self.0.insert((key(&ends[0]), key(&ends[1])), ends);
     }
 
@@ -76,8 +80,19 @@ impl Cables {
         let mut cables = Self::default();
         for device in devices.map(|id| fabric.device(id)) {
             for (port, peer) in device.linked() {
-                let end = End { guid: device.guid, port: port.num, name: device.name.clone() };
-                cables.add(end, End { guid: peer.guid, port: peer.port, name: peer.name.clone() });
+                let end = End {
+                    guid: device.guid,
+                    port: port.num,
+                    name: device.name.clone(),
+                };
+                cables.add(
+                    end,
+                    End {
+                        guid: peer.guid,
+                        port: peer.port,
+                        name: peer.name.clone(),
+                    },
+                );
             }
         }
         cables
@@ -85,18 +100,30 @@ impl Cables {
 
     /// Returns the devices at the ends of the cables, with their names.
     fn devices(&self) -> BTreeMap<Guid, &str> {
-        self.0.values().flatten().map(|end| (end.guid, &*end.name)).collect()
+        self.0
+            .values()
+            .flatten()
+            .map(|end| (end.guid, &*end.name))
+            .collect()
     }
 
     /// Returns the cables that `other` does not have.
     fn without(&self, other: &Self) -> Vec<[End; 2]> {
-        self.0.iter().filter(|(key, _)| !other.0.contains_key(key)).map(|(_, ends)| ends.clone()).collect()
+        self.0
+            .iter()
+            .filter(|(key, _)| !other.0.contains_key(key))
+            .map(|(_, ends)| ends.clone())
+            .collect()
     }
 }
 
 /// Returns the differences between the cables of the previous plan and those of `devices`, the
 /// devices of this plan. If the previous plan states no cables, there are none.
-pub(super) fn changes(fabric: &Fabric, previous: &Cables, devices: impl Iterator<Item = DeviceId>) -> TopologyChanges {
+pub(super) fn changes(
+    fabric: &Fabric,
+    previous: &Cables,
+    devices: impl Iterator<Item = DeviceId>,
+) -> TopologyChanges {
     if previous.0.is_empty() {
         return TopologyChanges::default();
     }
@@ -104,7 +131,11 @@ pub(super) fn changes(fabric: &Fabric, previous: &Cables, devices: impl Iterator
     let (before_devices, now_devices) = (previous.devices(), now.devices());
     let only_in = |these: &BTreeMap<Guid, &str>, others: &BTreeMap<Guid, &str>| {
         let only = these.iter().filter(|(guid, _)| !others.contains_key(guid));
-        only.map(|(guid, name)| ChangedDevice { guid: *guid, name: (*name).to_owned() }).collect()
+        only.map(|(guid, name)| ChangedDevice {
+            guid: *guid,
+            name: (*name).to_owned(),
+        })
+        .collect()
     };
     let (mut new_cables, mut lost_cables) = (now.without(previous), previous.without(&now));
     let moved_cables = take_moved(&mut lost_cables, &mut new_cables);
@@ -127,10 +158,20 @@ fn take_moved(lost: &mut Vec<[End; 2]>, new: &mut Vec<[End; 2]>) -> Vec<MovedCab
     let (mut moved, mut used) = (Vec::new(), BTreeSet::new());
     lost.retain(|ends| {
         for (end, from) in [(&ends[0], &ends[1]), (&ends[1], &ends[0])] {
-            let Some(index) = by_port.get(&key(end)).copied().filter(|index| !used.contains(index)) else { continue };
+            let Some(index) = by_port
+                .get(&key(end))
+                .copied()
+                .filter(|index| !used.contains(index))
+            else {
+                continue;
+            };
             let [one, other] = &new[index];
             let to = if key(one) == key(end) { other } else { one };
-            moved.push(MovedCable { end: end.clone(), from: from.clone(), to: to.clone() });
+            moved.push(MovedCable {
+                end: end.clone(),
+                from: from.clone(),
+                to: to.clone(),
+            });
             used.insert(index);
             return false;
         }
@@ -149,19 +190,45 @@ mod tests {
     use super::*;
 
     fn end(guid: u64, port: u8) -> End {
-        End { guid: Guid(guid), port: PortNum(port), name: format!("device{guid}") }
+        End {
+            guid: Guid(guid),
+            port: PortNum(port),
+            name: format!("device{guid}"),
+        }
     }
 
     #[test]
     fn cable_with_one_common_port_is_moved() {
-        let mut lost = vec![[end(1, 1), end(9, 1)], [end(2, 1), end(9, 2)], [end(3, 1), end(9, 3)]];
-        let mut new = vec![[end(1, 1), end(9, 7)], [end(4, 1), end(9, 2)], [end(5, 1), end(9, 8)]];
+        let mut lost = vec![
+            [end(1, 1), end(9, 1)],
+            [end(2, 1), end(9, 2)],
+            [end(3, 1), end(9, 3)],
+        ];
+        let mut new = vec![
+            [end(1, 1), end(9, 7)],
+            [end(4, 1), end(9, 2)],
+            [end(5, 1), end(9, 8)],
+        ];
         let moved = take_moved(&mut lost, &mut new);
         assert_eq!(
             moved,
-            [MovedCable { end: end(1, 1), from: end(9, 1), to: end(9, 7) }, MovedCable { end: end(9, 2), from: end(2, 1), to: end(4, 1) },]
+            [
+                MovedCable {
+                    end: end(1, 1),
+                    from: end(9, 1),
+                    to: end(9, 7)
+                },
+                MovedCable {
+                    end: end(9, 2),
+                    from: end(2, 1),
+                    to: end(4, 1)
+                },
+            ]
         );
-        assert_eq!((lost, new), (vec![[end(3, 1), end(9, 3)]], vec![[end(5, 1), end(9, 8)]]));
+        assert_eq!(
+            (lost, new),
+            (vec![[end(3, 1), end(9, 3)]], vec![[end(5, 1), end(9, 8)]])
+        );
     }
 
     #[test]

@@ -18,7 +18,9 @@ use crate::types::{NodeKind, Printable};
 pub enum PlanError {
     /// The fabric has no port to sample.
     #[error("cannot make a plan: the net file has no linked port{}", except(*left_out))]
-    #[diagnostic(help("run `ibnetdiscover -p` while the fabric is up; in its output a linked port has ` - ` and a peer"))]
+    #[diagnostic(help(
+        "run `ibnetdiscover -p` while the fabric is up; in its output a linked port has ` - ` and a peer"
+    ))]
     NothingToSample {
         /// Number of linked ports that are left out.
         left_out: u32,
@@ -80,13 +82,21 @@ pub struct Suggestion {
 
 impl fmt::Display for Suggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (on {})", Printable(&self.host), Printable(&self.switch))
+        write!(
+            f,
+            "{} (on {})",
+            Printable(&self.host),
+            Printable(&self.switch)
+        )
     }
 }
 
 impl PlanError {
     pub(super) fn no_secondary(task: &Task<'_>, owners: &Owners, unpaired: &Unpaired) -> Self {
-        let of_host = task.ids().zip(owners).filter(|(_, owner)| **owner == Some(unpaired.sampler));
+        let of_host = task
+            .ids()
+            .zip(owners)
+            .filter(|(_, owner)| **owner == Some(unpaired.sampler));
         Self::NoSecondary {
             host: task.samplers[unpaired.sampler].name.clone(),
             ports: of_host.map(|(id, _)| task.port_count(id)).sum(),
@@ -112,50 +122,100 @@ impl PlanError {
 
 /// Returns up to `max` leaf switches without a sampler. Switches with most ports come first.
 fn suggestions(task: &Task<'_>, max: usize) -> Vec<Suggestion> {
-    let mut free: Vec<_> = task.leaves().filter(|leaf| task.attached(*leaf).next().is_none()).collect();
+    let mut free: Vec<_> = task
+        .leaves()
+        .filter(|leaf| task.attached(*leaf).next().is_none())
+        .collect();
     free.sort_by_key(|leaf| (std::cmp::Reverse(task.weight(*leaf)), *leaf));
     // Each host is suggested at most once, even if it is connected to several leaf switches. A host
     // that is already a sampler is not suggested.
-    let mut taken: BTreeSet<&str> = task.samplers.iter().map(|host| &*host.name).chain([""]).collect();
+    let mut taken: BTreeSet<&str> = task
+        .samplers
+        .iter()
+        .map(|host| &*host.name)
+        .chain([""])
+        .collect();
     let mut suggestion = |leaf| {
-        let on_leaf = task.graph.neighbours(leaf).iter().map(|id| task.fabric.device(*id));
-        let hcas = on_leaf.filter(|device| device.kind == NodeKind::Hca && Reason::of(task.fabric, device).is_none());
-        let hosts = hcas.filter(|device| !task.fabric.is_aggregation_node(device)).map(Device::host);
+        let on_leaf = task
+            .graph
+            .neighbours(leaf)
+            .iter()
+            .map(|id| task.fabric.device(*id));
+        let hcas = on_leaf.filter(|device| {
+            device.kind == NodeKind::Hca && Reason::of(task.fabric, device).is_none()
+        });
+        let hosts = hcas
+            .filter(|device| !task.fabric.is_aggregation_node(device))
+            .map(Device::host);
         let host = hosts.filter(|host| !taken.contains(host)).min()?;
         taken.insert(host);
-        Some(Suggestion { switch: task.fabric.device(leaf).name.clone(), host: host.to_owned() })
+        Some(Suggestion {
+            switch: task.fabric.device(leaf).name.clone(),
+            host: host.to_owned(),
+        })
     };
-    free.into_iter().filter_map(&mut suggestion).take(max).collect()
+    free.into_iter()
+        .filter_map(&mut suggestion)
+        .take(max)
+        .collect()
 }
 
 /// Returns `1 sampler` or `2 samplers`.
 pub(crate) fn counted(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+    if number == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{number} {what}s")
+    }
 }
 
 fn candidates(permitted: usize, samplers: usize) -> String {
     match permitted {
         0 => "all samplers are on the same leaf switch".to_owned(),
-        _ => format!("{permitted} of {samplers} samplers are on other leaf switches and have no capacity"),
+        _ => format!(
+            "{permitted} of {samplers} samplers are on other leaf switches and have no capacity"
+        ),
     }
 }
 
 fn except(left_out: u32) -> String {
-    if left_out == 0 { String::new() } else { format!(" except {left_out} of routers, aggregation nodes and devices without a LID") }
+    if left_out == 0 {
+        String::new()
+    } else {
+        format!(" except {left_out} of routers, aggregation nodes and devices without a LID")
+    }
 }
 
 fn places(suggested: &[Suggestion], missing: usize) -> String {
     const MAX_PLACES: usize = 5;
-    let some: Vec<_> = suggested.iter().take(MAX_PLACES).map(ToString::to_string).collect();
+    let some: Vec<_> = suggested
+        .iter()
+        .take(MAX_PLACES)
+        .map(ToString::to_string)
+        .collect();
     match some.is_empty() {
-        true => format!("add {} on any leaf switch: each has one already", counted(missing, "sampler")),
+        true => format!(
+            "add {} on any leaf switch: each has one already",
+            counted(missing, "sampler")
+        ),
         false => {
-            let more = if missing > some.len() { format!(" and {} more", missing - some.len()) } else { String::new() };
-            format!("add {}, best on leaf switches without one: {}{more}", counted(missing, "sampler"), some.join(", "))
+            let more = if missing > some.len() {
+                format!(" and {} more", missing - some.len())
+            } else {
+                String::new()
+            };
+            format!(
+                "add {}, best on leaf switches without one: {}{more}",
+                counted(missing, "sampler"),
+                some.join(", ")
+            )
         }
     }
 }
 
 fn caps(enough: u32, samplers: usize) -> String {
-    format!(";\nor raise the cap: `--cap {enough}` is enough for {}", counted(samplers, "sampler"))
+    format!(
+        ";\nor raise the cap: `--cap {enough}` is enough for {}",
+        counted(samplers, "sampler")
+    )
 }

@@ -37,7 +37,10 @@ pub mod weights;
 
 use error::PlanError;
 use hosts::Host;
-use plan::{Figures, LeftOut, LoadUnit, Measured, Plan, PlanOptions, PlannedDevice, Request, Share, left_out};
+use plan::{
+    Figures, LeftOut, LoadUnit, Measured, Plan, PlanOptions, PlannedDevice, Request, Share,
+    left_out,
+};
 use task::{Owners, Task};
 
 /// Makes a plan with the default options: first by the rules, then improved by the search.
@@ -55,7 +58,11 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
 /// # Errors
 /// Returns the errors of [`plan()`]. With redundancy it also returns [`PlanError::NoSecondary`].
 pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Plan, PlanError> {
-    let Request { fabric, samplers, cap } = request;
+    let Request {
+        fabric,
+        samplers,
+        cap,
+    } = request;
     let left_out = something_to_sample(fabric)?;
     let graph = Graph::new(fabric);
     let task = Task::new(fabric, &graph, samplers, *cap, options.weights);
@@ -63,11 +70,19 @@ pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Pla
     if needed > samplers.len() {
         return Err(PlanError::too_few(&task, needed));
     }
-    let Primary { owners, packed, moved_more, by_rules } = primary(&task, options);
-    let before = options.previous.map(|previous| previous::owners(&task, &previous.secondary));
+    let Primary {
+        owners,
+        packed,
+        moved_more,
+        by_rules,
+    } = primary(&task, options);
+    let before = options
+        .previous
+        .map(|previous| previous::owners(&task, &previous.secondary));
     let second = options.redundant.then(|| {
         let before = before.unwrap_or_else(|| vec![None; task.devices()]);
-        secondary::second(&task, &owners, &before).map_err(|unpaired| PlanError::no_secondary(&task, &owners, &unpaired))
+        secondary::second(&task, &owners, &before)
+            .map_err(|unpaired| PlanError::no_secondary(&task, &owners, &unpaired))
     });
     let second = second.transpose()?;
     let mut plan = plan_of(&task, &owners, left_out);
@@ -78,10 +93,18 @@ pub fn plan_with(request: &Request<'_>, options: &PlanOptions<'_>) -> Result<Pla
     (plan.packed, plan.by_rules) = (packed, by_rules);
     if let Some(weights) = options.weights {
         plan.unit = LoadUnit::Nanoseconds;
-        let sampled = task.switches().chain(task.hcas()).map(|id| fabric.device(id));
-        plan.measured = Some(Measured { devices: weights.measured(sampled), bad: weights.bad.clone() });
+        let sampled = task
+            .switches()
+            .chain(task.hcas())
+            .map(|id| fabric.device(id));
+        plan.measured = Some(Measured {
+            devices: weights.measured(sampled),
+            bad: weights.bad.clone(),
+        });
     }
-    plan.changes = options.previous.map(|previous| previous::changes(fabric, previous, &plan.shares, &plan.secondary, moved_more));
+    plan.changes = options.previous.map(|previous| {
+        previous::changes(fabric, previous, &plan.shares, &plan.secondary, moved_more)
+    });
     plan.prove(fabric)?;
     Ok(plan)
 }
@@ -114,14 +137,21 @@ struct Primary {
 
 fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
     let nothing = vec![None; task.devices()];
-    let kept = options.previous.map_or_else(|| nothing.clone(), |previous| previous::kept(task, &previous.primary));
+    let kept = options.previous.map_or_else(
+        || nothing.clone(),
+        |previous| previous::kept(task, &previous.primary),
+    );
     // If all kept devices stay, the capacity may be too small for the other devices. Then the plan
     // keeps only the samplers' own devices. If the capacity is still too small, the plan keeps no
     // device.
     let all = rules::by_the_rules(task, &kept).map(|owners| (owners, kept.clone()));
     let moved_more = options.previous.is_some() && all.is_none();
-    let less =
-        || options.previous.map(|_| previous::own_only(task, &kept)).and_then(|kept| Some((rules::by_the_rules(task, &kept)?, kept)));
+    let less = || {
+        options
+            .previous
+            .map(|_| previous::own_only(task, &kept))
+            .and_then(|kept| Some((rules::by_the_rules(task, &kept)?, kept)))
+    };
     let none = || rules::by_the_rules(task, &nothing).map(|owners| (owners, nothing.clone()));
     let by_the_rules = all.or_else(less).or_else(none);
     let packed = by_the_rules.is_none();
@@ -130,14 +160,20 @@ fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
         let before = previous::owners(task, &previous.primary);
         search::restore(task, &mut owners, &kept, &before);
         // The search must not move a device that has its previous sampler.
-        let stays = |(owner, before): (&Option<usize>, Option<usize>)| before.filter(|_| *owner == before);
+        let stays =
+            |(owner, before): (&Option<usize>, Option<usize>)| before.filter(|_| *owner == before);
         kept = owners.iter().zip(before).map(stays).collect();
     }
     let by_rules = options.optimize.then(|| search::figures(task, &owners));
     if options.optimize {
         search::improve(task, &mut owners, &kept);
     }
-    Primary { owners, packed, moved_more, by_rules }
+    Primary {
+        owners,
+        packed,
+        moved_more,
+        by_rules,
+    }
 }
 
 /// Returns the devices that are left out. Checks that there are other devices to sample.
@@ -147,16 +183,32 @@ fn primary(task: &Task<'_>, options: &PlanOptions<'_>) -> Primary {
 pub fn something_to_sample(fabric: &Fabric) -> Result<Vec<LeftOut>, PlanError> {
     let left_out = left_out(fabric);
     let ports = left_out.iter().map(|device| device.ports).sum();
-    if fabric.linked_ports() > ports as usize { Ok(left_out) } else { Err(PlanError::NothingToSample { left_out: ports }) }
+    if fabric.linked_ports() > ports as usize {
+        Ok(left_out)
+    } else {
+        Err(PlanError::NothingToSample { left_out: ports })
+    }
 }
 
 fn shares_of(task: &Task<'_>, owners: &Owners) -> Vec<Share> {
-    let share = |host: &Host| Share { host: host.clone(), devices: Vec::new(), ports: 0, load: 0 };
+    let share = |host: &Host| Share {
+        host: host.clone(),
+        devices: Vec::new(),
+        ports: 0,
+        load: 0,
+    };
     let mut shares: Vec<_> = task.samplers.iter().map(share).collect();
-    for (id, owner) in task.ids().zip(owners).filter_map(|(id, owner)| owner.map(|owner| (id, owner))) {
+    for (id, owner) in task
+        .ids()
+        .zip(owners)
+        .filter_map(|(id, owner)| owner.map(|owner| (id, owner)))
+    {
         let hops = task.hops(owner, id);
         let share = &mut shares[owner];
-        share.devices.push(PlannedDevice { id, hops: (hops != UNREACHABLE).then_some(hops) });
+        share.devices.push(PlannedDevice {
+            id,
+            hops: (hops != UNREACHABLE).then_some(hops),
+        });
         share.ports += task.port_count(id);
         share.load += task.cost(id);
     }
@@ -171,7 +223,11 @@ fn sharing_a_leaf(task: &Task<'_>, first: &Owners, second: &Owners) -> u32 {
             *pairs.entry((*first, *second)).or_default() += task.port_count(id);
         }
     }
-    pairs.into_iter().filter(|((first, second), _)| secondary::share_a_leaf(task, *first, *second)).map(|(_, ports)| ports).sum()
+    pairs
+        .into_iter()
+        .filter(|((first, second), _)| secondary::share_a_leaf(task, *first, *second))
+        .map(|(_, ports)| ports)
+        .sum()
 }
 
 #[cfg(test)]

@@ -34,7 +34,12 @@ pub struct PlanOptions<'a> {
 
 impl Default for PlanOptions<'_> {
     fn default() -> Self {
-        Self { optimize: true, redundant: false, weights: None, previous: None }
+        Self {
+            optimize: true,
+            redundant: false,
+            weights: None,
+            previous: None,
+        }
     }
 }
 
@@ -187,7 +192,16 @@ pub fn left_out(fabric: &Fabric) -> Vec<LeftOut> {
         let (first, _) = device.linked().next()?;
         let reason = Reason::of(fabric, device)?;
         let (ports, line, file) = (device.linked_ports() as u32, first.line, first.file);
-        Some(LeftOut { guid: device.guid, lid: device.lid, kind: device.kind, name: device.name.clone(), ports, line, file, reason })
+        Some(LeftOut {
+            guid: device.guid,
+            lid: device.lid,
+            kind: device.kind,
+            name: device.name.clone(),
+            ports,
+            line,
+            file,
+            reason,
+        })
     };
     fabric.devices().iter().filter_map(left_out).collect()
 }

@@ -27,10 +27,18 @@ use crate::types::{Guid, PortNum};
 
 /// Returns the previous sampler of each device, if its host is still a sampler.
 pub(super) fn owners(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
-    let samplers: BTreeMap<&str, usize> = task.samplers.iter().enumerate().map(|(index, host)| (&*host.name, index)).collect();
+    let samplers: BTreeMap<&str, usize> = task
+        .samplers
+        .iter()
+        .enumerate()
+        .map(|(index, host)| (&*host.name, index))
+        .collect();
     let of = |device: DeviceId| {
         let sampled = task.fabric.device(device);
-        let host = sampled.linked().find_map(|(port, _)| ports.get(&(sampled.guid, port.num))).filter(|_| task.port_count(device) > 0);
+        let host = sampled
+            .linked()
+            .find_map(|(port, _)| ports.get(&(sampled.guid, port.num)))
+            .filter(|_| task.port_count(device) > 0);
         host.and_then(|(host, _)| samplers.get(host.as_str()).copied())
     };
     task.ids().map(of).collect()
@@ -38,15 +46,30 @@ pub(super) fn owners(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
 
 /// Returns the devices that stay, with their samplers.
 pub(super) fn kept(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
-    let mut keeping = Keeping { task, owners: owners(task, ports), load: vec![0; task.samplers.len()] };
-    keeping.task.ids().zip(&keeping.owners).for_each(|(device, owner)| {
-        if let Some(sampler) = owner {
-            keeping.load[*sampler] += task.port_count(device);
-        }
-    });
+    let mut keeping = Keeping {
+        task,
+        owners: owners(task, ports),
+        load: vec![0; task.samplers.len()],
+    };
+    keeping
+        .task
+        .ids()
+        .zip(&keeping.owners)
+        .for_each(|(device, owner)| {
+            if let Some(sampler) = owner {
+                keeping.load[*sampler] += task.port_count(device);
+            }
+        });
     let hosts: BTreeSet<&str> = ports.values().map(|(host, _)| &**host).collect();
-    for (sampler, host) in task.samplers.iter().enumerate().filter(|(_, host)| !hosts.contains(&*host.name)) {
-        host.own.iter().for_each(|hca| keeping.claim(sampler, &[*hca]));
+    for (sampler, host) in task
+        .samplers
+        .iter()
+        .enumerate()
+        .filter(|(_, host)| !hosts.contains(&*host.name))
+    {
+        host.own
+            .iter()
+            .for_each(|hca| keeping.claim(sampler, &[*hca]));
     }
     for switch in task.switches() {
         keeping.claim_switch(switch, &hosts);
@@ -62,9 +85,14 @@ pub(super) fn kept(task: &Task<'_>, ports: &PreviousPorts) -> Owners {
 pub(super) fn own_only(task: &Task<'_>, kept: &Owners) -> Owners {
     let is_own = |device: DeviceId, sampler: usize| {
         let switch = task.switch_of(device).unwrap_or(device);
-        task.own(device) == Some(sampler) || kept[switch.0 as usize] == Some(sampler) && task.attached(switch).any(|at| at == sampler)
+        task.own(device) == Some(sampler)
+            || kept[switch.0 as usize] == Some(sampler)
+                && task.attached(switch).any(|at| at == sampler)
     };
-    task.ids().zip(kept).map(|(device, owner)| owner.filter(|sampler| is_own(device, *sampler))).collect()
+    task.ids()
+        .zip(kept)
+        .map(|(device, owner)| owner.filter(|sampler| is_own(device, *sampler)))
+        .collect()
 }
 
 struct Keeping<'a> {
@@ -76,9 +104,14 @@ struct Keeping<'a> {
 impl Keeping<'_> {
     /// Assigns devices to a sampler if it has enough capacity.
     fn claim(&mut self, sampler: usize, devices: &[DeviceId]) {
-        let ports: u32 = devices.iter().map(|device| self.task.port_count(*device)).sum();
+        let ports: u32 = devices
+            .iter()
+            .map(|device| self.task.port_count(*device))
+            .sum();
         if ports > 0 && self.load[sampler] + ports <= self.task.cap {
-            devices.iter().for_each(|device| self.assign(*device, Some(sampler)));
+            devices
+                .iter()
+                .for_each(|device| self.assign(*device, Some(sampler)));
         }
     }
 
@@ -88,7 +121,10 @@ impl Keeping<'_> {
         let task = self.task;
         let was_sampler = |sampler: usize| previous.contains(&*task.samplers[sampler].name);
         let with_owner = self.followers(switch);
-        let of_new = task.attached(switch).filter(|sampler| !was_sampler(*sampler)).min_by_key(|sampler| self.load[*sampler]);
+        let of_new = task
+            .attached(switch)
+            .filter(|sampler| !was_sampler(*sampler))
+            .min_by_key(|sampler| self.load[*sampler]);
         if let Some(sampler) = of_new.filter(|_| !task.attached(switch).any(was_sampler)) {
             let whole = [&[switch], &with_owner[..]].concat();
             self.claim(sampler, &whole);
@@ -98,13 +134,20 @@ impl Keeping<'_> {
     /// Takes devices from a sampler above the cap.
     fn relieve(&mut self, sampler: usize) {
         let task = self.task;
-        let mut held: Vec<_> = task.ids().filter(|id| self.owners[id.0 as usize] == Some(sampler)).collect();
+        let mut held: Vec<_> = task
+            .ids()
+            .filter(|id| self.owners[id.0 as usize] == Some(sampler))
+            .collect();
         let is_alone = matches!(held[..], [only] if task.is_switch(only));
         if self.load[sampler] <= task.cap || is_alone {
             return;
         }
         // A switch with more ports than the cap needs a sampler without other devices.
-        for switch in held.iter().copied().filter(|id| task.port_count(*id) > task.cap) {
+        for switch in held
+            .iter()
+            .copied()
+            .filter(|id| task.port_count(*id) > task.cap)
+        {
             self.assign(switch, None);
         }
         let separated: BTreeSet<_> = task.separated(&self.owners).collect();
@@ -115,13 +158,27 @@ impl Keeping<'_> {
         }
         held.retain(|id| task.is_switch(*id) && self.owners[id.0 as usize] == Some(sampler));
         for own in [false, true] {
-            let mut units: Vec<_> = held.iter().filter(|switch| task.attached(**switch).any(|other| other == sampler) == own).collect();
+            let mut units: Vec<_> = held
+                .iter()
+                .filter(|switch| task.attached(**switch).any(|other| other == sampler) == own)
+                .collect();
             while self.load[sampler] > task.cap && !units.is_empty() {
                 let excess = self.load[sampler] - task.cap;
                 let size = |switch: &DeviceId| {
-                    task.port_count(*switch) + self.followers(*switch).iter().map(|id| task.port_count(*id)).sum::<u32>()
+                    task.port_count(*switch)
+                        + self
+                            .followers(*switch)
+                            .iter()
+                            .map(|id| task.port_count(*id))
+                            .sum::<u32>()
                 };
-                units.sort_by_key(|switch| (size(switch) < excess, size(switch).abs_diff(excess), **switch));
+                units.sort_by_key(|switch| {
+                    (
+                        size(switch) < excess,
+                        size(switch).abs_diff(excess),
+                        **switch,
+                    )
+                });
                 let switch = *units.remove(0);
                 let followers = self.followers(switch);
                 // The HCA ports of the sampler's own switch leave the sampler before the switch
@@ -133,7 +190,10 @@ impl Keeping<'_> {
                         }
                     });
                 } else {
-                    followers.into_iter().chain([switch]).for_each(|id| self.assign(id, None));
+                    followers
+                        .into_iter()
+                        .chain([switch])
+                        .for_each(|id| self.assign(id, None));
                 }
             }
         }
@@ -149,7 +209,13 @@ impl Keeping<'_> {
                 && self.owners[hca.0 as usize] == owner
                 && self.task.own(*hca) != owner
         };
-        self.task.graph.neighbours(switch).iter().copied().filter(follows).collect()
+        self.task
+            .graph
+            .neighbours(switch)
+            .iter()
+            .copied()
+            .filter(follows)
+            .collect()
     }
 
     fn assign(&mut self, device: DeviceId, to: Option<usize>) {
@@ -164,24 +230,58 @@ impl Keeping<'_> {
 }
 
 /// Returns the differences between the previous plan and this one.
-pub(super) fn changes(fabric: &Fabric, previous: &Previous, shares: &[Share], secondary: &[Share], moved_more: bool) -> Changes {
-    let before: BTreeSet<&str> = previous.primary.values().chain(previous.secondary.values()).map(|(host, _)| &**host).collect();
+pub(super) fn changes(
+    fabric: &Fabric,
+    previous: &Previous,
+    shares: &[Share],
+    secondary: &[Share],
+    moved_more: bool,
+) -> Changes {
+    let before: BTreeSet<&str> = previous
+        .primary
+        .values()
+        .chain(previous.secondary.values())
+        .map(|(host, _)| &**host)
+        .collect();
     let now: BTreeSet<&str> = shares.iter().map(|share| &*share.host.name).collect();
     let names = |names: Vec<&&str>| names.into_iter().map(|name| (*name).to_owned()).collect();
-    let sampled: BTreeSet<_> = proof::port_assignments(fabric, shares).map(|assigned| (assigned.guid, assigned.port)).collect();
-    let name = |guid, port| fabric.find(guid, port).map(|id| &*fabric.device(id).name).unwrap_or_default();
-    let new = sampled.iter().filter(|key| !previous.primary.contains_key(key)).map(|(guid, port)| (*guid, *port, name(*guid, *port)));
-    let gone = previous.primary.iter().filter(|(key, _)| !sampled.contains(key));
+    let sampled: BTreeSet<_> = proof::port_assignments(fabric, shares)
+        .map(|assigned| (assigned.guid, assigned.port))
+        .collect();
+    let name = |guid, port| {
+        fabric
+            .find(guid, port)
+            .map(|id| &*fabric.device(id).name)
+            .unwrap_or_default()
+    };
+    let new = sampled
+        .iter()
+        .filter(|key| !previous.primary.contains_key(key))
+        .map(|(guid, port)| (*guid, *port, name(*guid, *port)));
+    let gone = previous
+        .primary
+        .iter()
+        .filter(|(key, _)| !sampled.contains(key));
     let gone = gone.map(|((guid, port), (_, name))| (*guid, *port, &**name));
     let moved = moved_devices(fabric, &previous.primary, shares);
-    let in_both = sampled.iter().filter(|key| previous.primary.contains_key(key)).count() as u32;
+    let in_both = sampled
+        .iter()
+        .filter(|key| previous.primary.contains_key(key))
+        .count() as u32;
     Changes {
         moved_more,
         new_samplers: names(now.difference(&before).collect()),
         gone_samplers: names(before.difference(&now).collect()),
         new_ports: by_device(new),
         gone_ports: by_device(gone),
-        topology: cables::changes(fabric, &previous.cables, shares.iter().flat_map(|share| &share.devices).map(|planned| planned.id)),
+        topology: cables::changes(
+            fabric,
+            &previous.cables,
+            shares
+                .iter()
+                .flat_map(|share| &share.devices)
+                .map(|planned| planned.id),
+        ),
         kept: in_both - moved.iter().map(|moved| moved.ports).sum::<u32>(),
         moved,
         moved_secondary: moved_devices(fabric, &previous.secondary, secondary),
@@ -191,12 +291,29 @@ pub(super) fn changes(fabric: &Fabric, previous: &Previous, shares: &[Share], se
 fn moved_devices(fabric: &Fabric, before: &PreviousPorts, shares: &[Share]) -> Vec<Moved> {
     let mut all = Vec::new();
     for share in shares {
-        for device in share.devices.iter().map(|planned| fabric.device(planned.id)) {
-            let previous = device.linked().filter_map(|(port, _)| before.get(&(device.guid, port.num))).map(|(host, _)| host);
+        for device in share
+            .devices
+            .iter()
+            .map(|planned| fabric.device(planned.id))
+        {
+            let previous = device
+                .linked()
+                .filter_map(|(port, _)| before.get(&(device.guid, port.num)))
+                .map(|(host, _)| host);
             let others: Vec<_> = previous.filter(|host| **host != share.host.name).collect();
             if let Some(from) = others.first() {
-                let (name, from, to) = (device.name.clone(), (*from).clone(), share.host.name.clone());
-                all.push(Moved { guid: device.guid, name, ports: others.len() as u32, from, to });
+                let (name, from, to) = (
+                    device.name.clone(),
+                    (*from).clone(),
+                    share.host.name.clone(),
+                );
+                all.push(Moved {
+                    guid: device.guid,
+                    name,
+                    ports: others.len() as u32,
+                    from,
+                    to,
+                });
             }
         }
     }
@@ -212,7 +329,11 @@ fn by_device<'a>(ports: impl Iterator<Item = (Guid, PortNum, &'a str)>) -> Vec<C
     for (guid, port, name) in ports {
         match devices.last_mut() {
             Some(last) if last.guid == guid => last.ports.push(port),
-            _ => devices.push(ChangedPorts { guid, name: name.to_owned(), ports: vec![port] }),
+            _ => devices.push(ChangedPorts {
+                guid,
+                name: name.to_owned(),
+                ports: vec![port],
+            }),
         }
     }
     devices

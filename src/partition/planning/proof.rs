@@ -70,7 +70,9 @@ pub enum ProofError {
         cap: u32,
     },
     /// The two samplers of a port are on one host, or are attached to the same leaf switch only.
-    #[error("cannot verify the plan: one switch disconnects both samplers of port {port} of {guid}")]
+    #[error(
+        "cannot verify the plan: one switch disconnects both samplers of port {port} of {guid}"
+    )]
     Together {
         /// Port GUID.
         guid: Guid,
@@ -81,7 +83,10 @@ pub enum ProofError {
 
 impl Plan {
     /// Returns every port of the primary role with the index of its sampler.
-    pub fn port_assignments<'a>(&'a self, fabric: &'a Fabric) -> impl Iterator<Item = PortAssignment> + 'a {
+    pub fn port_assignments<'a>(
+        &'a self,
+        fabric: &'a Fabric,
+    ) -> impl Iterator<Item = PortAssignment> + 'a {
         port_assignments(fabric, &self.shares)
     }
 
@@ -96,15 +101,32 @@ impl Plan {
         }
         prove(fabric, self.cap, port_assignments(fabric, &self.secondary))?;
         let hosts: Vec<_> = self.shares.iter().map(|share| share.host.clone()).collect();
-        prove_apart(fabric, &hosts, self.port_assignments(fabric), port_assignments(fabric, &self.secondary))
+        prove_apart(
+            fabric,
+            &hosts,
+            self.port_assignments(fabric),
+            port_assignments(fabric, &self.secondary),
+        )
     }
 }
 
 /// Returns every port of the shares with the index of its sampler.
-pub fn port_assignments<'a>(fabric: &'a Fabric, shares: &'a [Share]) -> impl Iterator<Item = PortAssignment> + 'a {
+pub fn port_assignments<'a>(
+    fabric: &'a Fabric,
+    shares: &'a [Share],
+) -> impl Iterator<Item = PortAssignment> + 'a {
     let of_share = move |(sampler, share): (usize, &'a Share)| {
-        let devices = share.devices.iter().map(move |planned| fabric.device(planned.id));
-        devices.flat_map(move |device| device.linked().map(move |(port, _)| PortAssignment { sampler, guid: device.guid, port: port.num }))
+        let devices = share
+            .devices
+            .iter()
+            .map(move |planned| fabric.device(planned.id));
+        devices.flat_map(move |device| {
+            device.linked().map(move |(port, _)| PortAssignment {
+                sampler,
+                guid: device.guid,
+                port: port.num,
+            })
+        })
     };
     shares.iter().enumerate().flat_map(of_share)
 }
@@ -121,12 +143,26 @@ pub fn prove_apart(
 ) -> Result<(), ProofError> {
     let leaf = |port: &DeviceId| {
         let (_, peer) = fabric.device(*port).linked().next()?;
-        fabric.find(peer.guid, peer.port).filter(|id| fabric.device(*id).kind == NodeKind::Switch)
+        fabric
+            .find(peer.guid, peer.port)
+            .filter(|id| fabric.device(*id).kind == NodeKind::Switch)
     };
-    let leaves: Vec<BTreeSet<_>> = hosts.iter().map(|host| host.sending.iter().filter_map(leaf).collect()).collect();
-    let seconds: BTreeMap<_, _> = secondary.map(|assigned| ((assigned.guid, assigned.port), assigned.sampler)).collect();
-    for PortAssignment { sampler, guid, port } in primary {
-        let second = *seconds.get(&(guid, port)).ok_or(ProofError::Missing { guid, port })?;
+    let leaves: Vec<BTreeSet<_>> = hosts
+        .iter()
+        .map(|host| host.sending.iter().filter_map(leaf).collect())
+        .collect();
+    let seconds: BTreeMap<_, _> = secondary
+        .map(|assigned| ((assigned.guid, assigned.port), assigned.sampler))
+        .collect();
+    for PortAssignment {
+        sampler,
+        guid,
+        port,
+    } in primary
+    {
+        let second = *seconds
+            .get(&(guid, port))
+            .ok_or(ProofError::Missing { guid, port })?;
         if sampler == second || leaves[sampler].len() == 1 && leaves[sampler] == leaves[second] {
             return Err(ProofError::Together { guid, port });
         }
@@ -138,10 +174,19 @@ pub fn prove_apart(
 ///
 /// # Errors
 /// Returns the first error of the plan.
-pub fn prove(fabric: &Fabric, cap: u32, assigned: impl Iterator<Item = PortAssignment>) -> Result<(), ProofError> {
+pub fn prove(
+    fabric: &Fabric,
+    cap: u32,
+    assigned: impl Iterator<Item = PortAssignment>,
+) -> Result<(), ProofError> {
     let mut owners: BTreeMap<(Guid, PortNum), usize> = BTreeMap::new();
     let mut loads: BTreeMap<usize, (u32, Guid, bool)> = BTreeMap::new();
-    for PortAssignment { sampler, guid, port } in assigned {
+    for PortAssignment {
+        sampler,
+        guid,
+        port,
+    } in assigned
+    {
         if owners.insert((guid, port), sampler).is_some() {
             return Err(ProofError::Twice { guid, port });
         }
@@ -149,10 +194,19 @@ pub fn prove(fabric: &Fabric, cap: u32, assigned: impl Iterator<Item = PortAssig
         *ports += 1;
         *alone &= *first == guid;
     }
-    for device in fabric.devices().iter().filter(|device| Reason::of(fabric, device).is_none()) {
+    for device in fabric
+        .devices()
+        .iter()
+        .filter(|device| Reason::of(fabric, device).is_none())
+    {
         let mut one = None;
         for (port, _) in device.linked() {
-            let owner = owners.remove(&(device.guid, port.num)).ok_or(ProofError::Missing { guid: device.guid, port: port.num })?;
+            let owner = owners
+                .remove(&(device.guid, port.num))
+                .ok_or(ProofError::Missing {
+                    guid: device.guid,
+                    port: port.num,
+                })?;
             if device.kind == NodeKind::Switch && *one.get_or_insert(owner) != owner {
                 return Err(ProofError::Split { guid: device.guid });
             }
@@ -162,8 +216,15 @@ pub fn prove(fabric: &Fabric, cap: u32, assigned: impl Iterator<Item = PortAssig
         return Err(ProofError::Foreign { guid, port });
     }
     // A switch may have more ports than the cap if it is the only device of its sampler.
-    let is_switch = |guid| fabric.find(guid, PortNum(1)).is_some_and(|id| fabric.device(id).kind == NodeKind::Switch);
-    match loads.into_values().find(|(ports, guid, alone)| *ports > cap && !(*alone && is_switch(*guid))) {
+    let is_switch = |guid| {
+        fabric
+            .find(guid, PortNum(1))
+            .is_some_and(|id| fabric.device(id).kind == NodeKind::Switch)
+    };
+    match loads
+        .into_values()
+        .find(|(ports, guid, alone)| *ports > cap && !(*alone && is_switch(*guid)))
+    {
         Some((ports, ..)) => Err(ProofError::OverCap { ports, cap }),
         None => Ok(()),
     }
@@ -176,14 +237,26 @@ mod tests {
     use crate::topology::synthetic::FatTree;
 
     fn fabric() -> Fabric {
-        let tree = FatTree { leaves: 2, hosts: 2, spines: 1, trunk: 1, radix: 4 };
-        ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("the format of this crate").fabric
+        let tree = FatTree {
+            leaves: 2,
+            hosts: 2,
+            spines: 1,
+            trunk: 1,
+            radix: 4,
+        };
+        ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree")
+            .expect("the format of this crate")
+            .fabric
     }
 
     /// Assigns every port to sampler 0.
     fn all(fabric: &Fabric) -> Vec<PortAssignment> {
         let of = |device: &crate::topology::Device| {
-            let assigned = |(port, _): (&crate::topology::Port, _)| PortAssignment { sampler: 0, guid: device.guid, port: port.num };
+            let assigned = |(port, _): (&crate::topology::Port, _)| PortAssignment {
+                sampler: 0,
+                guid: device.guid,
+                port: port.num,
+            };
             device.linked().map(assigned).collect::<Vec<_>>()
         };
         fabric.devices().iter().flat_map(of).collect()
@@ -200,12 +273,33 @@ mod tests {
         let fabric = fabric();
         let whole = all(&fabric);
         let PortAssignment { guid, port, .. } = whole[0];
-        let error = |assigned: Vec<PortAssignment>, cap| prove(&fabric, cap, assigned.into_iter()).unwrap_err();
-        assert_eq!(error(whole[1..].to_vec(), 12), ProofError::Missing { guid, port });
-        assert_eq!(error([&whole[..], &whole[..1]].concat(), 12), ProofError::Twice { guid, port });
-        let foreign = PortAssignment { sampler: 0, guid: Guid(7), port };
-        assert_eq!(error([&whole[..], &[foreign]].concat(), 13), ProofError::Foreign { guid: Guid(7), port });
-        assert_eq!(error(whole.clone(), 11), ProofError::OverCap { ports: 12, cap: 11 });
+        let error = |assigned: Vec<PortAssignment>, cap| {
+            prove(&fabric, cap, assigned.into_iter()).unwrap_err()
+        };
+        assert_eq!(
+            error(whole[1..].to_vec(), 12),
+            ProofError::Missing { guid, port }
+        );
+        assert_eq!(
+            error([&whole[..], &whole[..1]].concat(), 12),
+            ProofError::Twice { guid, port }
+        );
+        let foreign = PortAssignment {
+            sampler: 0,
+            guid: Guid(7),
+            port,
+        };
+        assert_eq!(
+            error([&whole[..], &[foreign]].concat(), 13),
+            ProofError::Foreign {
+                guid: Guid(7),
+                port
+            }
+        );
+        assert_eq!(
+            error(whole.clone(), 11),
+            ProofError::OverCap { ports: 12, cap: 11 }
+        );
         let mut split = whole.clone();
         let last = split.last_mut().unwrap();
         last.sampler = 1;
@@ -216,14 +310,29 @@ mod tests {
     #[test]
     fn only_a_single_switch_may_exceed_the_cap() {
         let fabric = fabric();
-        let index = |guid: Guid| fabric.devices().iter().position(|device| device.guid == guid).unwrap();
+        let index = |guid: Guid| {
+            fabric
+                .devices()
+                .iter()
+                .position(|device| device.guid == guid)
+                .unwrap()
+        };
         let mut assigned = all(&fabric);
-        assigned.iter_mut().for_each(|assigned| assigned.sampler = index(assigned.guid));
+        assigned
+            .iter_mut()
+            .for_each(|assigned| assigned.sampler = index(assigned.guid));
         // Each leaf has three ports and its own sampler.
         assert_eq!(prove(&fabric, 1, assigned.clone().into_iter()), Ok(()));
-        let leaf = assigned.iter().map(|assigned| assigned.sampler).max().unwrap();
+        let leaf = assigned
+            .iter()
+            .map(|assigned| assigned.sampler)
+            .max()
+            .unwrap();
         assigned[0].sampler = leaf;
-        assert!(matches!(prove(&fabric, 1, assigned.into_iter()), Err(ProofError::OverCap { .. })));
+        assert!(matches!(
+            prove(&fabric, 1, assigned.into_iter()),
+            Err(ProofError::OverCap { .. })
+        ));
     }
 
     #[test]
@@ -232,11 +341,27 @@ mod tests {
         let wanted = crate::partition::hosts::parse_list("node[00001-00003]").unwrap();
         // The first two hosts are on one leaf.
         let hosts = crate::partition::hosts::locate(&wanted, &[], &fabric).unwrap();
-        let by = |sampler| all(&fabric).into_iter().map(move |assigned| PortAssignment { sampler, ..assigned });
+        let by = |sampler| {
+            all(&fabric)
+                .into_iter()
+                .map(move |assigned| PortAssignment {
+                    sampler,
+                    ..assigned
+                })
+        };
         let PortAssignment { guid, port, .. } = all(&fabric)[0];
         assert_eq!(prove_apart(&fabric, &hosts, by(0), by(2)), Ok(()));
-        assert_eq!(prove_apart(&fabric, &hosts, by(0), by(1)), Err(ProofError::Together { guid, port }));
-        assert_eq!(prove_apart(&fabric, &hosts, by(2), by(2)), Err(ProofError::Together { guid, port }));
-        assert_eq!(prove_apart(&fabric, &hosts, by(0), by(2).skip(1)), Err(ProofError::Missing { guid, port }));
+        assert_eq!(
+            prove_apart(&fabric, &hosts, by(0), by(1)),
+            Err(ProofError::Together { guid, port })
+        );
+        assert_eq!(
+            prove_apart(&fabric, &hosts, by(2), by(2)),
+            Err(ProofError::Together { guid, port })
+        );
+        assert_eq!(
+            prove_apart(&fabric, &hosts, by(0), by(2).skip(1)),
+            Err(ProofError::Missing { guid, port })
+        );
     }
 }

@@ -17,24 +17,42 @@ use crate::types::{Guid, NodeKind};
 ///
 /// # Errors
 /// Returns an error if a sampler is in no subnet.
-pub fn locate(wanted: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabric]) -> Result<Vec<Vec<Host>>, HostsError> {
+pub fn locate(
+    wanted: &[SamplerSpec],
+    guids: &[(String, Guid)],
+    fabrics: &[&Fabric],
+) -> Result<Vec<Vec<Host>>, HostsError> {
     if let [fabric] = fabrics {
         return Ok(vec![hosts::locate(wanted, guids, fabric)?]);
     }
-    if let Some((host, _)) = guids.iter().find(|(host, _)| !wanted.iter().any(|wanted| wanted.host == *host)) {
+    if let Some((host, _)) = guids
+        .iter()
+        .find(|(host, _)| !wanted.iter().any(|wanted| wanted.host == *host))
+    {
         return Err(HostsError::GuidOfOther { host: host.clone() });
     }
     let mut found = vec![false; wanted.len()];
     let mut located = Vec::with_capacity(fabrics.len());
     for fabric in fabrics {
         let hcas = Hcas::new(fabric);
-        let here: Vec<_> = (0..wanted.len()).filter(|n| hcas.has(&wanted[*n], guids)).collect();
+        let here: Vec<_> = (0..wanted.len())
+            .filter(|n| hcas.has(&wanted[*n], guids))
+            .collect();
         here.iter().for_each(|n| found[*n] = true);
         let some: Vec<_> = here.iter().map(|n| wanted[*n].clone()).collect();
-        let of_some: Vec<_> = guids.iter().filter(|(host, _)| some.iter().any(|wanted| wanted.host == *host)).cloned().collect();
+        let of_some: Vec<_> = guids
+            .iter()
+            .filter(|(host, _)| some.iter().any(|wanted| wanted.host == *host))
+            .cloned()
+            .collect();
         located.push(hosts::locate(&some, &of_some, fabric)?);
     }
-    let missing: Vec<_> = wanted.iter().zip(&found).filter(|(_, found)| !**found).map(|(wanted, _)| wanted.clone()).collect();
+    let missing: Vec<_> = wanted
+        .iter()
+        .zip(&found)
+        .filter(|(_, found)| !**found)
+        .map(|(wanted, _)| wanted.clone())
+        .collect();
     if !missing.is_empty() {
         return Err(not_found(&missing, guids, fabrics));
     }
@@ -46,7 +64,10 @@ pub fn locate(wanted: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabr
             .flat_map(|(_, hosts)| hosts)
             .map(|host| host.name.clone())
             .collect();
-        for host in located[n].iter_mut().filter(|host| host.ca.is_none() && others.contains(&host.name)) {
+        for host in located[n]
+            .iter_mut()
+            .filter(|host| host.ca.is_none() && others.contains(&host.name))
+        {
             host.ca = hca_name(host, fabrics[n]);
         }
     }
@@ -61,7 +82,10 @@ struct Hcas<'a> {
 
 impl<'a> Hcas<'a> {
     fn new(fabric: &'a Fabric) -> Self {
-        let ports = fabric.devices().iter().filter(|device| device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device));
+        let ports = fabric
+            .devices()
+            .iter()
+            .filter(|device| device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device));
         let mut ports: Vec<_> = ports.collect();
         ports.sort_by_key(|device| device.host());
         Self { ports }
@@ -69,36 +93,75 @@ impl<'a> Hcas<'a> {
 
     /// Returns whether a sampler has a port in this subnet that may send.
     fn has(&self, wanted: &SamplerSpec, guids: &[(String, Guid)]) -> bool {
-        let has_port = |device: &Device| wanted.ca_port.is_none_or(|port| device.port(port).is_some());
+        let has_port = |device: &Device| {
+            wanted
+                .ca_port
+                .is_none_or(|port| device.port(port).is_some())
+        };
         if let Some((_, guid)) = guids.iter().find(|(host, _)| *host == wanted.host) {
-            return self.ports.iter().any(|device| device.guid == *guid && has_port(device));
+            return self
+                .ports
+                .iter()
+                .any(|device| device.guid == *guid && has_port(device));
         }
-        let first = self.ports.partition_point(|device| device.host() < &*wanted.host);
-        let mut of_host = self.ports[first..].iter().take_while(|device| device.host() == wanted.host);
-        of_host.any(|device| has_port(device) && wanted.ca.as_deref().is_none_or(|ca| second_word(device).is_none_or(|word| word == ca)))
+        let first = self
+            .ports
+            .partition_point(|device| device.host() < &*wanted.host);
+        let mut of_host = self.ports[first..]
+            .iter()
+            .take_while(|device| device.host() == wanted.host);
+        of_host.any(|device| {
+            has_port(device)
+                && wanted
+                    .ca
+                    .as_deref()
+                    .is_none_or(|ca| second_word(device).is_none_or(|word| word == ca))
+        })
     }
 }
 
 /// Returns the error for samplers that are in no subnet. Each subnet gives an error; this function
 /// returns the most helpful one.
 fn not_found(missing: &[SamplerSpec], guids: &[(String, Guid)], fabrics: &[&Fabric]) -> HostsError {
-    let of_missing: Vec<_> = guids.iter().filter(|(host, _)| missing.iter().any(|wanted| wanted.host == *host)).cloned().collect();
-    let errors = fabrics.iter().filter_map(|fabric| hosts::locate(missing, &of_missing, fabric).err());
+    let of_missing: Vec<_> = guids
+        .iter()
+        .filter(|(host, _)| missing.iter().any(|wanted| wanted.host == *host))
+        .cloned()
+        .collect();
+    let errors = fabrics
+        .iter()
+        .filter_map(|fabric| hosts::locate(missing, &of_missing, fabric).err());
     let helps = |error: &HostsError| match error {
         HostsError::UnknownCa { .. } => 2,
-        HostsError::Unknown { nearest: Some(_), .. } => 1,
+        HostsError::Unknown {
+            nearest: Some(_), ..
+        } => 1,
         _ => 0,
     };
-    let best = errors.reduce(|best, next| if helps(&next) > helps(&best) { next } else { best });
-    best.unwrap_or_else(|| HostsError::Empty { origin: missing[0].origin.clone() })
+    let best = errors.reduce(|best, next| {
+        if helps(&next) > helps(&best) {
+            next
+        } else {
+            best
+        }
+    });
+    best.unwrap_or_else(|| HostsError::Empty {
+        origin: missing[0].origin.clone(),
+    })
 }
 
 /// Returns the HCA name of a host in this fabric, such as `mlx5_0`. Returns `None` unless the node
 /// descriptions of all its ports have the same name.
 fn hca_name(host: &Host, fabric: &Fabric) -> Option<String> {
-    let mut words = host.sending.iter().map(|id| second_word(fabric.device(*id)));
+    let mut words = host
+        .sending
+        .iter()
+        .map(|id| second_word(fabric.device(*id)));
     let first = words.next()??;
-    let is_device = first.contains('_') && first.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_device = first.contains('_')
+        && first
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     (is_device && words.all(|word| word == Some(first))).then(|| first.to_owned())
 }
 
@@ -117,16 +180,24 @@ mod tests {
             let (guid, lid) = (base + n, 1 + n);
             format!("CA {lid:5}  1 {guid:#018x} 4x EDR - SW     1 {n:2} {base:#018x} ( '{name}' - 'leaf' )\n")
         });
-        ports_report::parse(lines.collect::<String>().as_bytes(), "net").unwrap().fabric
+        ports_report::parse(lines.collect::<String>().as_bytes(), "net")
+            .unwrap()
+            .fabric
     }
 
     /// A host and its HCA.
     type Found = (String, Option<String>);
 
     fn located(list: &str, guids: &[(String, Guid)]) -> Result<Vec<Vec<Found>>, HostsError> {
-        let (one, two) = (fabric(0x1000, &["a mlx5_0", "b HCA-1", "c mlx5_0"]), fabric(0x2000, &["a mlx5_1", "b HCA-2", "d mlx5_0"]));
+        let (one, two) = (
+            fabric(0x1000, &["a mlx5_0", "b HCA-1", "c mlx5_0"]),
+            fabric(0x2000, &["a mlx5_1", "b HCA-2", "d mlx5_0"]),
+        );
         let found = locate(&hosts::parse_list(list).unwrap(), guids, &[&one, &two])?;
-        Ok(found.into_iter().map(|hosts| hosts.into_iter().map(|host| (host.name, host.ca)).collect()).collect())
+        Ok(found
+            .into_iter()
+            .map(|hosts| hosts.into_iter().map(|host| (host.name, host.ca)).collect())
+            .collect())
     }
 
     fn host(name: &str, ca: Option<&str>) -> Found {
@@ -136,19 +207,41 @@ mod tests {
     #[test]
     fn host_samples_in_each_subnet_with_a_port() {
         let both = located("d,c,b,a", &[]).unwrap();
-        assert_eq!(both[0], [host("a", Some("mlx5_0")), host("b", None), host("c", None)]);
-        assert_eq!(both[1], [host("a", Some("mlx5_1")), host("b", None), host("d", None)]);
-        assert_eq!(located("a:mlx5_1,c", &[]).unwrap(), [vec![host("c", None)], vec![host("a", Some("mlx5_1"))]]);
+        assert_eq!(
+            both[0],
+            [host("a", Some("mlx5_0")), host("b", None), host("c", None)]
+        );
+        assert_eq!(
+            both[1],
+            [host("a", Some("mlx5_1")), host("b", None), host("d", None)]
+        );
+        assert_eq!(
+            located("a:mlx5_1,c", &[]).unwrap(),
+            [vec![host("c", None)], vec![host("a", Some("mlx5_1"))]]
+        );
         assert_eq!(located("c", &[]).unwrap()[1], []);
         let guid = [("mgmt".to_owned(), Guid(0x2003))];
-        assert_eq!(located("mgmt", &guid).unwrap(), [vec![], vec![host("mgmt", None)]]);
+        assert_eq!(
+            located("mgmt", &guid).unwrap(),
+            [vec![], vec![host("mgmt", None)]]
+        );
     }
 
     #[test]
     fn missing_sampler_has_the_most_helpful_error() {
-        assert!(matches!(located("a,x", &[]), Err(HostsError::Unknown { host, .. }) if host == "x"));
-        assert!(matches!(located("a:mlx5_7", &[]), Err(HostsError::UnknownCa { known, .. }) if known == "mlx5_0:1"));
-        assert!(matches!(located("a", &[("x".to_owned(), Guid(1))]), Err(HostsError::GuidOfOther { .. })));
-        assert!(matches!(located("a", &[("a".to_owned(), Guid(1))]), Err(HostsError::UnknownGuid { .. })));
+        assert!(
+            matches!(located("a,x", &[]), Err(HostsError::Unknown { host, .. }) if host == "x")
+        );
+        assert!(
+            matches!(located("a:mlx5_7", &[]), Err(HostsError::UnknownCa { known, .. }) if known == "mlx5_0:1")
+        );
+        assert!(matches!(
+            located("a", &[("x".to_owned(), Guid(1))]),
+            Err(HostsError::GuidOfOther { .. })
+        ));
+        assert!(matches!(
+            located("a", &[("a".to_owned(), Guid(1))]),
+            Err(HostsError::UnknownGuid { .. })
+        ));
     }
 }

@@ -45,20 +45,33 @@ use crate::topology::graph::UNREACHABLE;
 /// Assigns all devices by the rules. Devices in `kept` stay at their samplers. Returns `None` if no
 /// sampler has capacity for a switch.
 pub(super) fn by_the_rules(task: &Task<'_>, kept: &Owners) -> Option<Owners> {
-    let in_order = placed(task, kept, |placing| placing.higher_tiers().and_then(|()| placing.remaining_switches()));
+    let in_order = placed(task, kept, |placing| {
+        placing
+            .higher_tiers()
+            .and_then(|()| placing.remaining_switches())
+    });
     let best = match in_order {
         Some(placing) if placing.separated() == 0 => Some(placing),
         in_order => {
-            let leaves_first = placed(task, kept, |placing| placing.lowest_tiers().and_then(|()| placing.higher_tiers()));
+            let leaves_first = placed(task, kept, |placing| {
+                placing.lowest_tiers().and_then(|()| placing.higher_tiers())
+            });
             // If both results are equal, `min_by_key` returns the first: rule 3 before rule 4.
-            in_order.into_iter().chain(leaves_first).min_by_key(Placing::separated)
+            in_order
+                .into_iter()
+                .chain(leaves_first)
+                .min_by_key(Placing::separated)
         }
     };
     best.map(|placing| placing.owners)
 }
 
 /// Applies all rules. The caller selects the order of rules 3 and 4.
-fn placed<'a>(task: &'a Task<'a>, kept: &Owners, switches: impl FnOnce(&mut Placing<'a>) -> Option<()>) -> Option<Placing<'a>> {
+fn placed<'a>(
+    task: &'a Task<'a>,
+    kept: &Owners,
+    switches: impl FnOnce(&mut Placing<'a>) -> Option<()>,
+) -> Option<Placing<'a>> {
     let mut placing = Placing::new(task);
     placing.keep(kept);
     placing.oversized()?;
@@ -76,10 +89,16 @@ fn placed<'a>(task: &'a Task<'a>, kept: &Owners, switches: impl FnOnce(&mut Plac
 /// The caller ensures that there are as many samplers as [`Task::samplers_needed`] returns.
 pub(super) fn by_size(task: &Task<'_>) -> Owners {
     let mut placing = Placing::new(task);
-    placing.oversized().expect("samplers_needed counts one sampler for each oversized switch");
+    placing
+        .oversized()
+        .expect("samplers_needed counts one sampler for each oversized switch");
     for switch in placing.open_switches() {
-        let first = (0..task.samplers.len()).find(|sampler| placing.has_capacity(*sampler, task.port_count(switch)));
-        placing.assign(switch, first.expect("samplers_needed places the switches in the same order"));
+        let first = (0..task.samplers.len())
+            .find(|sampler| placing.has_capacity(*sampler, task.port_count(switch)));
+        placing.assign(
+            switch,
+            first.expect("samplers_needed places the switches in the same order"),
+        );
     }
     placing.own_hcas();
     placing.hcas();
@@ -106,7 +125,14 @@ impl<'a> Placing<'a> {
         let (samplers, devices) = (task.samplers.len(), task.devices());
         let zeros = vec![0; samplers];
         let (load, promised, expected) = (zeros.clone(), zeros, vec![0; samplers]);
-        Self { task, owners: vec![None; devices], load, promised, expected, followers: vec![(0, 0); devices] }
+        Self {
+            task,
+            owners: vec![None; devices],
+            load,
+            promised,
+            expected,
+            followers: vec![(0, 0); devices],
+        }
     }
 
     /// Assigns the kept devices to their samplers.
@@ -121,10 +147,20 @@ impl<'a> Placing<'a> {
     /// Assigns each switch with more ports than the cap to a sampler that gets no other device. If
     /// possible, the host of this sampler is attached to the switch.
     fn oversized(&mut self) -> Option<()> {
-        for switch in self.open_switches().into_iter().filter(|switch| self.task.port_count(*switch) > self.task.cap) {
-            let own = self.task.attached(switch).filter(|sampler| self.load[*sampler] == 0).min();
+        for switch in self
+            .open_switches()
+            .into_iter()
+            .filter(|switch| self.task.port_count(*switch) > self.task.cap)
+        {
+            let own = self
+                .task
+                .attached(switch)
+                .filter(|sampler| self.load[*sampler] == 0)
+                .min();
             let free = (0..self.load.len()).filter(|sampler| self.load[*sampler] == 0);
-            let nearest = own.or_else(|| free.min_by_key(|sampler| (self.task.hops(*sampler, switch), *sampler)))?;
+            let nearest = own.or_else(|| {
+                free.min_by_key(|sampler| (self.task.hops(*sampler, switch), *sampler))
+            })?;
             self.assign(switch, nearest);
         }
         Some(())
@@ -173,7 +209,11 @@ impl<'a> Placing<'a> {
             return Some(());
         }
         let tier = |switch: &DeviceId| self.task.tier(*switch);
-        let mut higher: Vec<_> = self.open_switches().into_iter().filter(|switch| tier(switch) >= 2).collect();
+        let mut higher: Vec<_> = self
+            .open_switches()
+            .into_iter()
+            .filter(|switch| tier(switch) >= 2)
+            .collect();
         higher.sort_by_key(tier);
         self.assign_to_least_loaded(higher)
     }
@@ -196,7 +236,11 @@ impl<'a> Placing<'a> {
     fn switches_by_nearness(&self) -> Vec<DeviceId> {
         let mut open = self.open_switches();
         if self.task.flat {
-            open.sort_by_cached_key(|switch| (0..self.load.len()).map(|sampler| self.task.hops(sampler, *switch)).min());
+            open.sort_by_cached_key(|switch| {
+                (0..self.load.len())
+                    .map(|sampler| self.task.hops(sampler, *switch))
+                    .min()
+            });
         }
         open
     }
@@ -214,33 +258,58 @@ impl<'a> Placing<'a> {
     /// first ones.
     fn hcas(&mut self) {
         for hca in self.open_hcas() {
-            let owner = self.task.switch_of(hca).and_then(|switch| self.owners[switch.0 as usize]);
-            if let Some(sampler) = owner.filter(|sampler| self.has_capacity(*sampler, self.task.port_count(hca))) {
+            let owner = self
+                .task
+                .switch_of(hca)
+                .and_then(|switch| self.owners[switch.0 as usize]);
+            if let Some(sampler) =
+                owner.filter(|sampler| self.has_capacity(*sampler, self.task.port_count(hca)))
+            {
                 self.assign(hca, sampler);
             }
         }
         for hca in self.open_hcas() {
             let ports = self.task.port_count(hca);
-            let with_room = (0..self.load.len()).filter(|sampler| self.has_capacity(*sampler, ports));
-            let nearest = with_room.min_by_key(|sampler| (self.task.hops(*sampler, hca), self.load[*sampler], *sampler));
-            self.assign(hca, nearest.expect("all ports fit in total, and an HCA port is one port"));
+            let with_room =
+                (0..self.load.len()).filter(|sampler| self.has_capacity(*sampler, ports));
+            let nearest = with_room.min_by_key(|sampler| {
+                (self.task.hops(*sampler, hca), self.load[*sampler], *sampler)
+            });
+            self.assign(
+                hca,
+                nearest.expect("all ports fit in total, and an HCA port is one port"),
+            );
         }
     }
 
     /// Returns the sampler for a switch. This is the least loaded sampler with capacity for the
     /// switch and its followers. If there is none, it is the least loaded one with capacity for the
     /// switch alone.
-    fn least_loaded(&self, switch: DeviceId, samplers: impl Iterator<Item = usize> + Clone) -> Option<usize> {
-        let (ports, (followers, _)) = (self.task.port_count(switch), self.followers[switch.0 as usize]);
+    fn least_loaded(
+        &self,
+        switch: DeviceId,
+        samplers: impl Iterator<Item = usize> + Clone,
+    ) -> Option<usize> {
+        let (ports, (followers, _)) = (
+            self.task.port_count(switch),
+            self.followers[switch.0 as usize],
+        );
         let key = |sampler: &usize| {
             let (hops, expected) = (self.task.hops(*sampler, switch), self.expected[*sampler]);
-            let nearness = if self.task.flat { (u64::from(hops), expected) } else { (expected, u64::from(hops)) };
+            let nearness = if self.task.flat {
+                (u64::from(hops), expected)
+            } else {
+                (expected, u64::from(hops))
+            };
             (hops == UNREACHABLE, nearness, *sampler)
         };
-        let for_both =
-            samplers.clone().filter(|sampler| self.promised[*sampler].max(self.load[*sampler]) + ports + followers <= self.task.cap);
+        let for_both = samplers.clone().filter(|sampler| {
+            self.promised[*sampler].max(self.load[*sampler]) + ports + followers <= self.task.cap
+        });
         let for_itself = samplers.filter(|sampler| self.has_capacity(*sampler, ports));
-        for_both.min_by_key(key).or_else(|| for_itself.min_by_key(key))
+        for_both
+            .min_by_key(key)
+            .or_else(|| for_itself.min_by_key(key))
     }
 
     fn separated(&self) -> usize {
@@ -252,7 +321,10 @@ impl<'a> Placing<'a> {
     }
 
     fn assign(&mut self, device: DeviceId, sampler: usize) {
-        let (ports, (followers, following)) = (self.task.port_count(device), self.followers[device.0 as usize]);
+        let (ports, (followers, following)) = (
+            self.task.port_count(device),
+            self.followers[device.0 as usize],
+        );
         self.owners[device.0 as usize] = Some(sampler);
         self.load[sampler] += ports;
         self.promised[sampler] += ports + followers;
@@ -266,8 +338,17 @@ impl<'a> Placing<'a> {
     /// Returns the unassigned switches. The switch with the most ports, including its followers,
     /// comes first.
     fn open_switches(&self) -> Vec<DeviceId> {
-        let mut open: Vec<_> = self.task.switches().filter(|switch| self.is_open(*switch)).collect();
-        open.sort_by_key(|switch| (Reverse(self.task.cost(*switch) + self.followers[switch.0 as usize].1), *switch));
+        let mut open: Vec<_> = self
+            .task
+            .switches()
+            .filter(|switch| self.is_open(*switch))
+            .collect();
+        open.sort_by_key(|switch| {
+            (
+                Reverse(self.task.cost(*switch) + self.followers[switch.0 as usize].1),
+                *switch,
+            )
+        });
         open
     }
 

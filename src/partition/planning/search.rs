@@ -51,11 +51,18 @@ pub(super) fn improve(task: &Task<'_>, owners: &mut Owners, kept: &Owners) {
 pub(super) fn figures(task: &Task<'_>, owners: &Owners) -> Figures {
     let mut loads = vec![0; task.samplers.len()];
     let mut hops = 0;
-    for (device, sampler) in task.ids().zip(owners).filter_map(|(device, owner)| owner.map(|owner| (device, owner))) {
+    for (device, sampler) in task
+        .ids()
+        .zip(owners)
+        .filter_map(|(device, owner)| owner.map(|owner| (device, owner)))
+    {
         loads[sampler] += task.cost(device);
         hops += u64::from(task.port_count(device)) * u64::from(task.hops(sampler, device));
     }
-    Figures { greatest: loads.into_iter().max().unwrap_or(0), hops }
+    Figures {
+        greatest: loads.into_iter().max().unwrap_or(0),
+        hops,
+    }
 }
 
 struct Search<'a> {
@@ -107,27 +114,53 @@ enum Change {
 impl<'a> Search<'a> {
     fn new(task: &'a Task<'a>, owners: Owners, kept: &'a Owners) -> Self {
         let (mut load, mut cost) = (vec![0; task.samplers.len()], vec![0; task.samplers.len()]);
-        for (device, sampler) in task.ids().zip(&owners).filter_map(|(device, owner)| owner.map(|owner| (device, owner))) {
+        for (device, sampler) in task
+            .ids()
+            .zip(&owners)
+            .filter_map(|(device, owner)| owner.map(|owner| (device, owner)))
+        {
             load[sampler] += task.port_count(device);
             cost[sampler] += task.cost(device);
         }
-        Self { task, kept, owners, load, cost, units: Vec::new(), of: vec![Vec::new(); task.samplers.len()] }
+        Self {
+            task,
+            kept,
+            owners,
+            load,
+            cost,
+            units: Vec::new(),
+            of: vec![Vec::new(); task.samplers.len()],
+        }
     }
 
     /// Performs step 1: reunites switches and their HCA ports.
     fn reunite(&mut self) {
         let task = self.task;
-        let separated: Vec<_> = task.separated(&self.owners).filter(|hca| self.is_free(*hca)).collect();
-        let misplaced = task.hcas().filter(|hca| task.own(*hca).is_some() && self.is_free(*hca)).collect::<Vec<_>>();
+        let separated: Vec<_> = task
+            .separated(&self.owners)
+            .filter(|hca| self.is_free(*hca))
+            .collect();
+        let misplaced = task
+            .hcas()
+            .filter(|hca| task.own(*hca).is_some() && self.is_free(*hca))
+            .collect::<Vec<_>>();
         for hca in misplaced {
             self.move_if_possible(hca, task.own(hca));
         }
         for hca in &separated {
-            let with_switch = task.switch_of(*hca).and_then(|switch| self.owners[switch.0 as usize]);
+            let with_switch = task
+                .switch_of(*hca)
+                .and_then(|switch| self.owners[switch.0 as usize]);
             self.move_if_possible(*hca, with_switch);
         }
-        let still: Vec<_> = task.separated(&self.owners).filter(|hca| self.is_free(*hca)).collect();
-        let mut switches: Vec<_> = still.iter().filter_map(|hca| task.switch_of(*hca)).collect();
+        let still: Vec<_> = task
+            .separated(&self.owners)
+            .filter(|hca| self.is_free(*hca))
+            .collect();
+        let mut switches: Vec<_> = still
+            .iter()
+            .filter_map(|hca| task.switch_of(*hca))
+            .collect();
         switches.sort_unstable();
         switches.dedup();
         for switch in switches {
@@ -146,22 +179,44 @@ impl<'a> Search<'a> {
     /// Moves a switch and all of its HCA ports to a sampler with enough capacity.
     fn move_with_hcas(&mut self, switch: DeviceId) {
         let task = self.task;
-        let Some((owner, scope)) = self.owner_of_free(switch) else { return };
+        let Some((owner, scope)) = self.owner_of_free(switch) else {
+            return;
+        };
         let follows = |hca: &DeviceId| {
             let owner = self.owners[hca.0 as usize];
-            task.switch_of(*hca) == Some(switch) && self.is_free(*hca) && owner.is_some() && task.own(*hca) != owner
+            task.switch_of(*hca) == Some(switch)
+                && self.is_free(*hca)
+                && owner.is_some()
+                && task.own(*hca) != owner
         };
-        let hcas = task.graph.neighbours(switch).iter().copied().filter(follows).filter(|hca| task.port_count(*hca) > 0);
+        let hcas = task
+            .graph
+            .neighbours(switch)
+            .iter()
+            .copied()
+            .filter(follows)
+            .filter(|hca| task.port_count(*hca) > 0);
         let all: Vec<_> = hcas.chain([switch]).collect();
         let ports: u32 = all.iter().map(|device| task.port_count(*device)).sum();
         let has_room = |sampler: &usize| {
-            let there = all.iter().filter(|device| self.owners[device.0 as usize] == Some(*sampler));
+            let there = all
+                .iter()
+                .filter(|device| self.owners[device.0 as usize] == Some(*sampler));
             let there: u32 = there.map(|device| task.port_count(*device)).sum();
             self.load[*sampler] - there + ports <= task.cap
         };
-        let with_room = (0..self.load.len()).filter(|sampler| self.is_allowed(switch, scope, *sampler)).filter(has_room);
-        if let Some(sampler) = with_room.min_by_key(|sampler| (*sampler != owner, self.cost[*sampler], task.hops(*sampler, switch))) {
-            all.into_iter().for_each(|device| self.hand_over(device, sampler));
+        let with_room = (0..self.load.len())
+            .filter(|sampler| self.is_allowed(switch, scope, *sampler))
+            .filter(has_room);
+        if let Some(sampler) = with_room.min_by_key(|sampler| {
+            (
+                *sampler != owner,
+                self.cost[*sampler],
+                task.hops(*sampler, switch),
+            )
+        }) {
+            all.into_iter()
+                .for_each(|device| self.hand_over(device, sampler));
         }
     }
 
@@ -171,19 +226,32 @@ impl<'a> Search<'a> {
 
     /// Returns the sampler and the scope of a switch that may move.
     fn owner_of_free(&self, switch: DeviceId) -> Option<(usize, Scope)> {
-        let owner = self.owners[switch.0 as usize].filter(|_| self.is_free(switch) && self.task.port_count(switch) <= self.task.cap)?;
+        let owner = self.owners[switch.0 as usize]
+            .filter(|_| self.is_free(switch) && self.task.port_count(switch) <= self.task.cap)?;
         let is_own = self.task.attached(switch).any(|sampler| sampler == owner);
-        Some((owner, if is_own { Scope::Attached } else { Scope::Anywhere }))
+        Some((
+            owner,
+            if is_own {
+                Scope::Attached
+            } else {
+                Scope::Anywhere
+            },
+        ))
     }
 
     fn find_units(&mut self) {
         let task = self.task;
         let mut followers = vec![Vec::new(); task.devices()];
         let mut alone = Vec::new();
-        for hca in task.hcas().filter(|hca| task.own(*hca).is_none_or(|own| self.owners[hca.0 as usize] != Some(own))) {
+        for hca in task.hcas().filter(|hca| {
+            task.own(*hca)
+                .is_none_or(|own| self.owners[hca.0 as usize] != Some(own))
+        }) {
             let owner = self.owners[hca.0 as usize];
             match task.switch_of(hca) {
-                Some(switch) if self.owners[switch.0 as usize] == owner => followers[switch.0 as usize].push(hca),
+                Some(switch) if self.owners[switch.0 as usize] == owner => {
+                    followers[switch.0 as usize].push(hca)
+                }
                 _ if self.is_free(hca) => alone.push(hca),
                 _ => {}
             }
@@ -205,13 +273,25 @@ impl<'a> Search<'a> {
 
     fn add_unit(&mut self, id: DeviceId, followers: Vec<DeviceId>, owner: usize, scope: Scope) {
         let task = self.task;
-        let ports = followers.iter().map(|hca| task.port_count(*hca)).sum::<u32>();
+        let ports = followers
+            .iter()
+            .map(|hca| task.port_count(*hca))
+            .sum::<u32>();
         let cost = followers.iter().map(|hca| task.cost(*hca)).sum::<u64>();
-        let has_one_neighbour = |hca: &DeviceId| task.own(*hca).is_none() && task.graph.neighbours(*hca).len() == 1;
+        let has_one_neighbour =
+            |hca: &DeviceId| task.own(*hca).is_none() && task.graph.neighbours(*hca).len() == 1;
         let single_homed = followers.iter().all(has_one_neighbour).then_some(ports);
         let (ports, cost) = (ports + task.port_count(id), cost + task.cost(id));
         self.of[owner].push(self.units.len());
-        self.units.push(Unit { id, followers, owner, ports, cost, single_homed, scope });
+        self.units.push(Unit {
+            id,
+            followers,
+            owner,
+            ports,
+            cost,
+            single_homed,
+            scope,
+        });
     }
 
     fn return_to(&mut self, before: &Owners) {
@@ -219,16 +299,25 @@ impl<'a> Search<'a> {
         let mut done = false;
         while !std::mem::replace(&mut done, true) {
             for unit in 0..self.units.len() {
-                let is_possible = |to: &usize| *to != self.units[unit].owner && self.targets(unit).any(|target| target == *to);
-                let Some(to) = was(self, unit).filter(is_possible) else { continue };
+                let is_possible = |to: &usize| {
+                    *to != self.units[unit].owner && self.targets(unit).any(|target| target == *to)
+                };
+                let Some(to) = was(self, unit).filter(is_possible) else {
+                    continue;
+                };
                 let from = self.units[unit].owner;
                 let has_returned = |other: usize| was(self, other) == Some(to);
                 let would_return = |other: usize| was(self, other) == Some(from);
                 let change = match self.load[to] + self.units[unit].ports <= self.task.cap {
                     true => Some(Change::Move { unit, to }),
                     false => {
-                        let others = self.of[to].iter().copied().filter(|other| !has_returned(*other) && self.can_swap(unit, *other));
-                        others.min_by_key(|other| (!would_return(*other), *other)).map(|other| Change::Swap { unit, other })
+                        let others = self.of[to]
+                            .iter()
+                            .copied()
+                            .filter(|other| !has_returned(*other) && self.can_swap(unit, *other));
+                        others
+                            .min_by_key(|other| (!would_return(*other), *other))
+                            .map(|other| Change::Swap { unit, other })
                     }
                 };
                 if let Some(change) = change {
@@ -242,13 +331,18 @@ impl<'a> Search<'a> {
     /// Performs step 2: reduces the largest load.
     fn reduce_load(&mut self) {
         let mut remaining = MAX_CHANGES * self.load.len();
-        let bound = self.task.lower_bound(self.task.separated(&self.owners).next().is_none());
+        let bound = self
+            .task
+            .lower_bound(self.task.separated(&self.owners).next().is_none());
         while let Some(level) = self.greatest().filter(|level| *level > bound) {
             let mut undo = Vec::new();
             let done = loop {
-                let highest = (0..self.cost.len()).find(|sampler| self.cost[*sampler] >= level && self.takes_part(*sampler));
+                let highest = (0..self.cost.len())
+                    .find(|sampler| self.cost[*sampler] >= level && self.takes_part(*sampler));
                 let Some(sampler) = highest else { break true };
-                let Some(change) = self.relief(sampler, level).filter(|_| remaining > 0) else { break false };
+                let Some(change) = self.relief(sampler, level).filter(|_| remaining > 0) else {
+                    break false;
+                };
                 remaining -= 1;
                 undo.push(self.apply(change));
             };
@@ -263,7 +357,10 @@ impl<'a> Search<'a> {
 
     /// Returns the largest load of a sampler that takes part.
     fn greatest(&self) -> Option<u64> {
-        (0..self.cost.len()).filter(|sampler| self.takes_part(*sampler)).map(|sampler| self.cost[sampler]).max()
+        (0..self.cost.len())
+            .filter(|sampler| self.takes_part(*sampler))
+            .map(|sampler| self.cost[sampler])
+            .max()
     }
 
     /// Returns whether a sampler takes part in the search. A sampler above the cap does not take
@@ -278,14 +375,24 @@ impl<'a> Search<'a> {
     /// fewest hops is best.
     fn relief(&self, from: usize, level: u64) -> Option<Change> {
         let mut best = Best::default();
-        for &unit in self.of[from].iter().filter(|unit| self.units[**unit].cost > 0) {
+        for &unit in self.of[from]
+            .iter()
+            .filter(|unit| self.units[**unit].cost > 0)
+        {
             let Unit { ports, cost, .. } = self.units[unit];
             for to in self.targets(unit) {
                 let (here, there) = (self.cost[from] - cost, self.cost[to] + cost);
                 if there < level && self.load[to] + ports <= self.task.cap {
-                    best.offer(here.max(there), || self.more_hops(unit, to), Change::Move { unit, to });
+                    best.offer(
+                        here.max(there),
+                        || self.more_hops(unit, to),
+                        Change::Move { unit, to },
+                    );
                 }
-                for &other in self.of[to].iter().filter(|other| self.units[**other].cost < cost) {
+                for &other in self.of[to]
+                    .iter()
+                    .filter(|other| self.units[**other].cost < cost)
+                {
                     let (here, there) = self.costs_after_swap(unit, other);
                     if here.max(there) < level && self.can_swap(unit, other) {
                         let more_hops = || self.more_hops(unit, to) + self.more_hops(other, from);
@@ -316,20 +423,33 @@ impl<'a> Search<'a> {
 
     /// Returns the change that moves a unit and saves most hops.
     fn nearer(&self, unit: usize, level: u64) -> Option<Change> {
-        let Unit { id, owner: from, ports, cost, single_homed, .. } = self.units[unit];
+        let Unit {
+            id,
+            owner: from,
+            ports,
+            cost,
+            single_homed,
+            ..
+        } = self.units[unit];
         let mut best = (0, None);
         let (here, now) = (self.task.hops(from, id), self.hops(unit, from));
         // If all followers have only this switch, the hops of the unit are smaller only where the
         // switch has fewer hops.
         let is_nearer = |to: usize| single_homed.is_none() || self.task.hops(to, id) < here;
-        for to in (0..self.load.len()).filter(|to| is_nearer(*to)).filter(|to| self.is_target(unit, *to)) {
+        for to in (0..self.load.len())
+            .filter(|to| is_nearer(*to))
+            .filter(|to| self.is_target(unit, *to))
+        {
             // A swap that saves hops brings at least one of both units nearer. The search finds
             // this swap when it examines the unit that comes nearer.
             let more_hops = self.hops(unit, to) - now;
             if more_hops >= 0 {
                 continue;
             }
-            if more_hops < best.0 && self.load[to] + ports <= self.task.cap && self.cost[to] + cost <= level {
+            if more_hops < best.0
+                && self.load[to] + ports <= self.task.cap
+                && self.cost[to] + cost <= level
+            {
                 best = (more_hops, Some(Change::Move { unit, to }));
             }
             for &other in &self.of[to] {
@@ -351,12 +471,15 @@ impl<'a> Search<'a> {
     }
 
     fn is_target(&self, unit: usize, to: usize) -> bool {
-        let Unit { id, owner, scope, .. } = self.units[unit];
+        let Unit {
+            id, owner, scope, ..
+        } = self.units[unit];
         to != owner && self.is_allowed(id, scope, to)
     }
 
     fn is_allowed(&self, device: DeviceId, scope: Scope, to: usize) -> bool {
-        let in_scope = scope == Scope::Anywhere || self.task.attached(device).any(|sampler| sampler == to);
+        let in_scope =
+            scope == Scope::Anywhere || self.task.attached(device).any(|sampler| sampler == to);
         in_scope && self.takes_part(to) && self.task.hops(to, device) != UNREACHABLE
     }
 
@@ -364,14 +487,21 @@ impl<'a> Search<'a> {
     /// checked that the first one may move to the sampler of the other.
     fn can_swap(&self, unit: usize, other: usize) -> bool {
         let (one, two) = (&self.units[unit], &self.units[other]);
-        let fits = |sampler: usize, leaving: u32, arriving: u32| self.load[sampler] - leaving + arriving <= self.task.cap;
-        fits(one.owner, one.ports, two.ports) && fits(two.owner, two.ports, one.ports) && self.is_allowed(two.id, two.scope, one.owner)
+        let fits = |sampler: usize, leaving: u32, arriving: u32| {
+            self.load[sampler] - leaving + arriving <= self.task.cap
+        };
+        fits(one.owner, one.ports, two.ports)
+            && fits(two.owner, two.ports, one.ports)
+            && self.is_allowed(two.id, two.scope, one.owner)
     }
 
     /// Returns the costs of both samplers after a swap.
     fn costs_after_swap(&self, unit: usize, other: usize) -> (u64, u64) {
         let (one, two) = (&self.units[unit], &self.units[other]);
-        (self.cost[one.owner] - one.cost + two.cost, self.cost[two.owner] - two.cost + one.cost)
+        (
+            self.cost[one.owner] - one.cost + two.cost,
+            self.cost[two.owner] - two.cost + one.cost,
+        )
     }
 
     /// Returns how many hops more all ports of a unit have together at another sampler. The number
@@ -382,12 +512,22 @@ impl<'a> Search<'a> {
 
     /// Returns the sum of the hops of all ports of a unit at a sampler.
     fn hops(&self, unit: usize, sampler: usize) -> i64 {
-        let Unit { id, ref followers, single_homed, .. } = self.units[unit];
+        let Unit {
+            id,
+            ref followers,
+            single_homed,
+            ..
+        } = self.units[unit];
         let hops = self.task.hops(sampler, id);
         let own = i64::from(self.task.port_count(id)) * i64::from(hops);
         own + match single_homed {
             Some(ports) => i64::from(ports) * i64::from(hops.saturating_add(1)),
-            None => followers.iter().map(|id| i64::from(self.task.port_count(*id)) * i64::from(self.task.hops(sampler, *id))).sum(),
+            None => followers
+                .iter()
+                .map(|id| {
+                    i64::from(self.task.port_count(*id)) * i64::from(self.task.hops(sampler, *id))
+                })
+                .sum(),
         }
     }
 
@@ -411,7 +551,13 @@ impl<'a> Search<'a> {
     fn move_unit(&mut self, unit: usize, to: usize) {
         let from = std::mem::replace(&mut self.units[unit].owner, to);
         let followers = std::mem::take(&mut self.units[unit].followers);
-        followers.iter().chain([&self.units[unit].id]).copied().collect::<Vec<_>>().into_iter().for_each(|id| self.hand_over(id, to));
+        followers
+            .iter()
+            .chain([&self.units[unit].id])
+            .copied()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|id| self.hand_over(id, to));
         self.units[unit].followers = followers;
         self.of[from].retain(|other| *other != unit);
         let at = self.of[to].partition_point(|other| *other < unit);

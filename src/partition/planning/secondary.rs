@@ -34,15 +34,23 @@ pub(super) struct Unpaired {
 
 /// Returns the second sampler of each device, given the first samplers and the previous second
 /// ones.
-pub(super) fn second(task: &Task<'_>, owners: &Owners, before: &Owners) -> Result<Owners, Unpaired> {
+pub(super) fn second(
+    task: &Task<'_>,
+    owners: &Owners,
+    before: &Owners,
+) -> Result<Owners, Unpaired> {
     let permitted = Permitted::new(task);
     let samplers = task.samplers.len();
-    let without_any = (0..samplers).find(|sampler| owners.contains(&Some(*sampler)) && permitted.count(*sampler) == 0);
+    let without_any = (0..samplers)
+        .find(|sampler| owners.contains(&Some(*sampler)) && permitted.count(*sampler) == 0);
     if let Some(sampler) = without_any {
         return Err(permitted.unpaired(task, owners, sampler));
     }
     match Pairing::new(task, &permitted, owners, before).found() {
-        Some(second_of) => Ok(owners.iter().map(|owner| owner.map(|first| second_of[first])).collect()),
+        Some(second_of) => Ok(owners
+            .iter()
+            .map(|owner| owner.map(|first| second_of[first]))
+            .collect()),
         None => one_by_one(task, &permitted, owners, before),
     }
 }
@@ -54,7 +62,11 @@ pub(super) fn share_a_leaf(task: &Task<'_>, one: usize, two: usize) -> bool {
 }
 
 fn leaves(task: &Task<'_>, sampler: usize) -> BTreeSet<DeviceId> {
-    task.samplers[sampler].sending.iter().filter_map(|port| task.switch_of(*port)).collect()
+    task.samplers[sampler]
+        .sending
+        .iter()
+        .filter_map(|port| task.switch_of(*port))
+        .collect()
 }
 
 /// The permitted pairs of first and second sampler.
@@ -65,14 +77,23 @@ struct Permitted {
 
 impl Permitted {
     fn new(task: &Task<'_>) -> Self {
-        let all: Vec<_> = (0..task.samplers.len()).map(|sampler| leaves(task, sampler)).collect();
+        let all: Vec<_> = (0..task.samplers.len())
+            .map(|sampler| leaves(task, sampler))
+            .collect();
         let row = |one: usize| -> Vec<bool> {
             let apart = |two: usize| one != two && all[one].is_disjoint(&all[two]);
-            let not_cut_off = |two: usize| one != two && !(all[one].len() == 1 && all[one] == all[two]);
+            let not_cut_off =
+                |two: usize| one != two && !(all[one].len() == 1 && all[one] == all[two]);
             let row: Vec<_> = (0..all.len()).map(apart).collect();
-            if row.contains(&true) { row } else { (0..all.len()).map(not_cut_off).collect() }
+            if row.contains(&true) {
+                row
+            } else {
+                (0..all.len()).map(not_cut_off).collect()
+            }
         };
-        Self { table: (0..all.len()).map(row).collect() }
+        Self {
+            table: (0..all.len()).map(row).collect(),
+        }
     }
 
     fn allows(&self, first: usize, second: usize) -> bool {
@@ -87,11 +108,23 @@ impl Permitted {
     /// second samplers.
     fn unpaired(&self, task: &Task<'_>, owners: &Owners, sampler: usize) -> Unpaired {
         let permitted = self.count(sampler);
-        let beside = task.ids().zip(owners).filter(|(_, owner)| owner.is_some_and(|owner| !self.table[sampler][owner]));
-        let ports: u64 = beside.map(|(device, _)| u64::from(task.port_count(device))).sum();
+        let beside = task
+            .ids()
+            .zip(owners)
+            .filter(|(_, owner)| owner.is_some_and(|owner| !self.table[sampler][owner]));
+        let ports: u64 = beside
+            .map(|(device, _)| u64::from(task.port_count(device)))
+            .sum();
         let cap = u64::from(task.cap);
-        let missing = ports.saturating_sub(permitted as u64 * cap).div_ceil(cap).max(1);
-        Unpaired { sampler, permitted, missing: missing as usize }
+        let missing = ports
+            .saturating_sub(permitted as u64 * cap)
+            .div_ceil(cap)
+            .max(1);
+        Unpaired {
+            sampler,
+            permitted,
+            missing: missing as usize,
+        }
     }
 }
 
@@ -114,25 +147,40 @@ impl<'a> Pairing<'a> {
     fn new(task: &Task<'_>, permitted: &'a Permitted, owners: &Owners, before: &Owners) -> Self {
         let samplers = task.samplers.len();
         let mut held = vec![Vec::new(); samplers];
-        for (device, sampler) in task.ids().zip(owners).filter_map(|(device, owner)| owner.map(|owner| (device, owner))) {
+        for (device, sampler) in task
+            .ids()
+            .zip(owners)
+            .filter_map(|(device, owner)| owner.map(|owner| (device, owner)))
+        {
             held[sampler].push(device);
         }
         let price = |devices: &[DeviceId], second: usize| {
             devices.iter().fold((0, 0), |(changed, hops), device| {
                 let ports = u64::from(task.port_count(*device));
                 let changes = before[device.0 as usize].is_some_and(|before| before != second);
-                (changed + if changes { ports } else { 0 }, hops + ports * u64::from(task.hops(second, *device)))
+                (
+                    changed + if changes { ports } else { 0 },
+                    hops + ports * u64::from(task.hops(second, *device)),
+                )
             })
         };
-        let row = |devices: &Vec<DeviceId>| (0..samplers).map(|second| price(devices, second)).collect();
+        let row =
+            |devices: &Vec<DeviceId>| (0..samplers).map(|second| price(devices, second)).collect();
         let prices = held.par_iter().map(row).collect();
-        Self { permitted, prices, second_of: vec![None; samplers], first_of: vec![None; samplers] }
+        Self {
+            permitted,
+            prices,
+            second_of: vec![None; samplers],
+            first_of: vec![None; samplers],
+        }
     }
 
     /// Returns the second sampler of each sampler, or `None` if no pairing exists.
     fn found(mut self) -> Option<Vec<usize>> {
         for first in 0..self.second_of.len() {
-            let free = (0..self.second_of.len()).filter(|second| self.first_of[*second].is_none() && self.permitted.allows(first, *second));
+            let free = (0..self.second_of.len()).filter(|second| {
+                self.first_of[*second].is_none() && self.permitted.allows(first, *second)
+            });
             match free.min_by_key(|second| self.prices[first][*second]) {
                 Some(second) => self.pair(first, second),
                 None => self.augment(first)?,
@@ -153,7 +201,9 @@ impl<'a> Pairing<'a> {
         let mut came_from = vec![None; self.second_of.len()];
         let mut queue = VecDeque::from([first]);
         while let Some(one) = queue.pop_front() {
-            for second in (0..self.second_of.len()).filter(|second| self.permitted.allows(one, *second)) {
+            for second in
+                (0..self.second_of.len()).filter(|second| self.permitted.allows(one, *second))
+            {
                 if came_from[second].is_some() {
                     continue;
                 }
@@ -184,11 +234,17 @@ impl<'a> Pairing<'a> {
             let mut done = true;
             for one in 0..self.second_of.len() {
                 for two in one + 1..self.second_of.len() {
-                    let (Some(first), Some(second)) = (self.second_of[one], self.second_of[two]) else { continue };
+                    let (Some(first), Some(second)) = (self.second_of[one], self.second_of[two])
+                    else {
+                        continue;
+                    };
                     let sum = |a: Price, b: Price| (a.0 + b.0, a.1 + b.1);
                     let now = sum(self.prices[one][first], self.prices[two][second]);
                     let then = sum(self.prices[one][second], self.prices[two][first]);
-                    if then < now && self.permitted.allows(one, second) && self.permitted.allows(two, first) {
+                    if then < now
+                        && self.permitted.allows(one, second)
+                        && self.permitted.allows(two, first)
+                    {
                         self.pair(one, second);
                         self.pair(two, first);
                         done = false;
@@ -205,23 +261,46 @@ impl<'a> Pairing<'a> {
 /// Assigns second samplers device by device. A switch goes to the permitted sampler with enough
 /// capacity and the smallest load. An HCA port goes to the second sampler of its switch, or else to
 /// the nearest permitted sampler.
-fn one_by_one(task: &Task<'_>, permitted: &Permitted, owners: &Owners, before: &Owners) -> Result<Owners, Unpaired> {
+fn one_by_one(
+    task: &Task<'_>,
+    permitted: &Permitted,
+    owners: &Owners,
+    before: &Owners,
+) -> Result<Owners, Unpaired> {
     let mut seconds: Owners = vec![None; task.devices()];
     let mut load = vec![0_u32; task.samplers.len()];
     let mut switches: Vec<_> = task.switches().collect();
     switches.sort_by_key(|switch| (std::cmp::Reverse(task.weight(*switch)), *switch));
     for device in switches.into_iter().chain(task.hcas()) {
-        let Some(first) = owners[device.0 as usize] else { continue };
+        let Some(first) = owners[device.0 as usize] else {
+            continue;
+        };
         let ports = task.port_count(device);
-        let has_room = |second: &usize| load[*second] + ports <= task.cap || ports > task.cap && load[*second] == 0;
-        let with_switch = task.switch_of(device).and_then(|switch| seconds[switch.0 as usize]);
+        let has_room = |second: &usize| {
+            load[*second] + ports <= task.cap || ports > task.cap && load[*second] == 0
+        };
+        let with_switch = task
+            .switch_of(device)
+            .and_then(|switch| seconds[switch.0 as usize]);
         let key = |second: &usize| {
             let (load, hops) = (load[*second], u32::from(task.hops(*second, device)));
-            let order = if task.is_switch(device) { (load, hops) } else { (hops, load) };
+            let order = if task.is_switch(device) {
+                (load, hops)
+            } else {
+                (hops, load)
+            };
             let leaves_switch = with_switch.is_some_and(|with| with != *second);
-            (leaves_switch, before[device.0 as usize].is_some_and(|before| before != *second), order, *second)
+            (
+                leaves_switch,
+                before[device.0 as usize].is_some_and(|before| before != *second),
+                order,
+                *second,
+            )
         };
-        let second = (0..load.len()).filter(|second| permitted.allows(first, *second)).filter(has_room).min_by_key(key);
+        let second = (0..load.len())
+            .filter(|second| permitted.allows(first, *second))
+            .filter(has_room)
+            .min_by_key(key);
         let second = second.ok_or_else(|| permitted.unpaired(task, owners, first))?;
         load[second] += ports;
         seconds[device.0 as usize] = Some(second);

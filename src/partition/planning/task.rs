@@ -36,8 +36,20 @@ pub(crate) struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    pub(crate) fn new(fabric: &'a Fabric, graph: &'a Graph, samplers: &'a [Host], cap: u32, weights: Option<&Weights>) -> Self {
-        let ports = |device: &Device| if Reason::of(fabric, device).is_none() { device.linked_ports() as u32 } else { 0 };
+    pub(crate) fn new(
+        fabric: &'a Fabric,
+        graph: &'a Graph,
+        samplers: &'a [Host],
+        cap: u32,
+        weights: Option<&Weights>,
+    ) -> Self {
+        let ports = |device: &Device| {
+            if Reason::of(fabric, device).is_none() {
+                device.linked_ports() as u32
+            } else {
+                0
+            }
+        };
         let ports: Vec<_> = fabric.devices().iter().map(ports).collect();
         let (mut attached, mut own) = (vec![Vec::new(); ports.len()], vec![None; ports.len()]);
         for (sampler, host) in samplers.iter().enumerate() {
@@ -63,7 +75,10 @@ impl<'a> Task<'a> {
             flat: is_flat(graph, &tiers),
             distances: graph.distances(samplers.iter().map(|host| host.sending.iter().copied())),
             tiers,
-            costs: weights.map_or_else(|| ports.iter().map(|ports| u64::from(*ports)).collect(), |weights| weights.costs(fabric, &ports)),
+            costs: weights.map_or_else(
+                || ports.iter().map(|ports| u64::from(*ports)).collect(),
+                |weights| weights.costs(fabric, &ports),
+            ),
             ports,
             attached,
             switches: fabric.iter().map(switch_of).collect(),
@@ -98,7 +113,8 @@ impl<'a> Task<'a> {
     }
 
     fn of_kind(&self, kind: NodeKind) -> impl Iterator<Item = DeviceId> + '_ {
-        self.ids().filter(move |id| self.port_count(*id) > 0 && self.fabric.device(*id).kind == kind)
+        self.ids()
+            .filter(move |id| self.port_count(*id) > 0 && self.fabric.device(*id).kind == kind)
     }
 
     /// Returns whether a device is a switch to sample.
@@ -139,11 +155,18 @@ impl<'a> Task<'a> {
 
     /// Returns the HCA ports whose sampler is not the sampler of their switch. Ports of a sampler
     /// host do not count if the sampler of this host queries them.
-    pub(crate) fn separated<'o>(&'o self, owners: &'o Owners) -> impl Iterator<Item = DeviceId> + 'o {
+    pub(crate) fn separated<'o>(
+        &'o self,
+        owners: &'o Owners,
+    ) -> impl Iterator<Item = DeviceId> + 'o {
         let owner = |device: DeviceId| owners[device.0 as usize];
         let is_separated = move |hca: &DeviceId| {
             let is_own = self.own(*hca).is_some_and(|own| owner(*hca) == Some(own));
-            !is_own && self.switch_of(*hca).and_then(owner).is_some_and(|with| owner(*hca) != Some(with))
+            !is_own
+                && self
+                    .switch_of(*hca)
+                    .and_then(owner)
+                    .is_some_and(|with| owner(*hca) != Some(with))
         };
         self.hcas().filter(is_separated)
     }
@@ -156,7 +179,11 @@ impl<'a> Task<'a> {
     /// Returns the number of ports of a switch, plus the number of HCA ports that are connected to
     /// it.
     pub(crate) fn weight(&self, switch: DeviceId) -> u32 {
-        let hcas = self.graph.neighbours(switch).iter().filter(|id| self.fabric.device(**id).kind == NodeKind::Hca);
+        let hcas = self
+            .graph
+            .neighbours(switch)
+            .iter()
+            .filter(|id| self.fabric.device(**id).kind == NodeKind::Hca);
         self.port_count(switch) + hcas.map(|hca| self.port_count(*hca)).sum::<u32>()
     }
 
@@ -167,7 +194,10 @@ impl<'a> Task<'a> {
 
     /// Returns a number of samplers that is always sufficient for the placement by size.
     pub(crate) fn samplers_needed(&self, cap: u32) -> usize {
-        let mut sizes: Vec<_> = self.switches().map(|switch| self.port_count(switch)).collect();
+        let mut sizes: Vec<_> = self
+            .switches()
+            .map(|switch| self.port_count(switch))
+            .collect();
         sizes.sort_unstable_by_key(|size| Reverse(*size));
         let oversized = sizes.partition_point(|size| *size > cap);
         let mut loads: Vec<u32> = Vec::new();
@@ -187,7 +217,11 @@ impl<'a> Task<'a> {
         let (mut too_low, mut enough) = (self.cap, self.all_ports());
         while too_low + 1 < enough {
             let middle = too_low + (enough - too_low) / 2;
-            if self.samplers_needed(middle) <= samplers { enough = middle } else { too_low = middle }
+            if self.samplers_needed(middle) <= samplers {
+                enough = middle
+            } else {
+                too_low = middle
+            }
         }
         enough
     }
@@ -203,13 +237,23 @@ impl<'a> Task<'a> {
         let mut sizes = self.costs.clone();
         for hca in self.hcas() {
             let size = std::mem::take(&mut sizes[hca.0 as usize]);
-            if let Some(switch) = self.switch_of(hca).filter(|_| with_hcas && self.own(hca).is_none()) {
+            if let Some(switch) = self
+                .switch_of(hca)
+                .filter(|_| with_hcas && self.own(hca).is_none())
+            {
                 sizes[switch.0 as usize] += size;
             }
         }
-        let mut sizes: Vec<_> = self.switches().map(|switch| sizes[switch.0 as usize]).collect();
+        let mut sizes: Vec<_> = self
+            .switches()
+            .map(|switch| sizes[switch.0 as usize])
+            .collect();
         sizes.sort_unstable_by_key(|size| Reverse(*size));
-        let crowded = |k: usize| sizes.get(k * samplers).map(|_| sizes[k * (samplers - 1)..=k * samplers].iter().sum());
+        let crowded = |k: usize| {
+            sizes
+                .get(k * samplers)
+                .map(|_| sizes[k * (samplers - 1)..=k * samplers].iter().sum())
+        };
         (0..).map_while(crowded).max().unwrap_or(0).max(mean)
     }
 }

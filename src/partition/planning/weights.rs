@@ -55,7 +55,11 @@ pub enum WeightsError {
         source: io::Error,
     },
     /// The file has no service time.
-    #[error("cannot use {}: no measured service time (lines read: {lines}){}", Printable(name), first(bad))]
+    #[error(
+        "cannot use {}: no measured service time (lines read: {lines}){}",
+        Printable(name),
+        first(bad)
+    )]
     #[diagnostic(help(
         "give the records of ibnet-sweep of more than a minute, or until it was stopped: it writes service times in records of type `histogram`, kind `service`"
     ))]
@@ -77,7 +81,9 @@ pub enum WeightsError {
         line: u64,
     },
     /// The file describes another fabric.
-    #[error("cannot use --weights: no measured device is in the net file (measured devices: {measured})")]
+    #[error(
+        "cannot use --weights: no measured device is in the net file (measured devices: {measured})"
+    )]
     #[diagnostic(help("give records of this fabric"))]
     Foreign {
         /// Number of measured devices.
@@ -106,24 +112,49 @@ impl Weights {
             match limits::read_line(&mut file, &mut text) {
                 Ok(false) => break,
                 Ok(true) => line += 1,
-                Err(source) => return Err(WeightsError::Io { name: name.to_owned(), source }),
+                Err(source) => {
+                    return Err(WeightsError::Io {
+                        name: name.to_owned(),
+                        source,
+                    });
+                }
             }
             match service_time(text.trim_ascii()) {
                 Ok(None) => {}
-                Ok(Some((guid, ..))) if self.measured.len() >= MAX_DEVICES && !self.measured.contains_key(&guid) => {
-                    return Err(WeightsError::TooMany { name: name.to_owned(), line });
+                Ok(Some((guid, ..)))
+                    if self.measured.len() >= MAX_DEVICES && !self.measured.contains_key(&guid) =>
+                {
+                    return Err(WeightsError::TooMany {
+                        name: name.to_owned(),
+                        line,
+                    });
                 }
                 Ok(Some((guid, mean, count))) => {
                     found += 1;
                     let (sum, all) = self.measured.entry(guid).or_default();
-                    (*sum, *all) = (*sum + u128::from(mean) * u128::from(count), all.saturating_add(count));
+                    (*sum, *all) = (
+                        *sum + u128::from(mean) * u128::from(count),
+                        all.saturating_add(count),
+                    );
                 }
-                Err(why) if self.bad.len() < MAX_BAD_LINES => self.bad.push(BadLine { name: name.to_owned(), line, why }),
+                Err(why) if self.bad.len() < MAX_BAD_LINES => self.bad.push(BadLine {
+                    name: name.to_owned(),
+                    line,
+                    why,
+                }),
                 Err(_) => {}
             }
         }
         let bad = || self.bad.get(bad_before).cloned();
-        if found > 0 { Ok(()) } else { Err(WeightsError::Nothing { name: name.to_owned(), lines: line, bad: bad() }) }
+        if found > 0 {
+            Ok(())
+        } else {
+            Err(WeightsError::Nothing {
+                name: name.to_owned(),
+                lines: line,
+                bad: bad(),
+            })
+        }
     }
 
     /// Checks that a device of these subnets was measured.
@@ -131,34 +162,65 @@ impl Weights {
     /// # Errors
     /// Returns [`WeightsError::Foreign`] if no device was measured.
     pub fn check(&self, fabrics: &[&Fabric]) -> Result<(), WeightsError> {
-        let any = fabrics.iter().flat_map(|fabric| fabric.devices()).any(|device| self.mean_ns(device.guid).is_some());
-        if any { Ok(()) } else { Err(WeightsError::Foreign { measured: self.measured.len() }) }
+        let any = fabrics
+            .iter()
+            .flat_map(|fabric| fabric.devices())
+            .any(|device| self.mean_ns(device.guid).is_some());
+        if any {
+            Ok(())
+        } else {
+            Err(WeightsError::Foreign {
+                measured: self.measured.len(),
+            })
+        }
     }
 
     /// Returns the mean service time of a device in nanoseconds, if it was measured.
     pub fn mean_ns(&self, guid: Guid) -> Option<u64> {
-        self.measured.get(&guid).map(|(sum, count)| (sum / u128::from(*count)) as u64)
+        self.measured
+            .get(&guid)
+            .map(|(sum, count)| (sum / u128::from(*count)) as u64)
     }
 
     /// Returns how many of these devices were measured.
     pub(super) fn measured<'a>(&self, devices: impl Iterator<Item = &'a Device>) -> usize {
-        devices.filter(|device| self.mean_ns(device.guid).is_some()).count()
+        devices
+            .filter(|device| self.mean_ns(device.guid).is_some())
+            .count()
     }
 
     /// Returns the cost of each device in nanoseconds. `ports` has the number of ports to query of
     /// each device.
     pub(super) fn costs(&self, fabric: &Fabric, ports: &[u32]) -> Vec<u64> {
         let median = |is_switch: bool| {
-            let of_kind = fabric.devices().iter().filter(|device| (device.kind == NodeKind::Switch) == is_switch);
-            let mut means: Vec<_> = of_kind.filter_map(|device| self.mean_ns(device.guid)).collect();
+            let of_kind = fabric
+                .devices()
+                .iter()
+                .filter(|device| (device.kind == NodeKind::Switch) == is_switch);
+            let mut means: Vec<_> = of_kind
+                .filter_map(|device| self.mean_ns(device.guid))
+                .collect();
             means.sort_unstable();
             means.get(means.len() / 2).copied()
         };
         let (switch, other) = (median(true), median(false));
         let (switch, other) = (switch.or(other).unwrap_or(1), other.or(switch).unwrap_or(1));
-        let assumed = |kind| if kind == NodeKind::Switch { switch } else { other };
+        let assumed = |kind| {
+            if kind == NodeKind::Switch {
+                switch
+            } else {
+                other
+            }
+        };
         let devices = fabric.devices().iter().zip(ports);
-        devices.map(|(device, ports)| u64::from(*ports) * self.mean_ns(device.guid).unwrap_or_else(|| assumed(device.kind))).collect()
+        devices
+            .map(|(device, ports)| {
+                u64::from(*ports)
+                    * self
+                        .mean_ns(device.guid)
+                        .unwrap_or_else(|| assumed(device.kind))
+            })
+            .collect()
     }
 }
 
@@ -171,21 +233,36 @@ fn service_time(line: &[u8]) -> Result<Option<(Guid, u64, u64)>, String> {
     if line.is_empty() {
         return Ok(None);
     }
-    let Some(Type::Histogram) = Head::of(line).map_err(|error| error.to_string())?.kind else { return Ok(None) };
+    let Some(Type::Histogram) = Head::of(line).map_err(|error| error.to_string())?.kind else {
+        return Ok(None);
+    };
     let record = Record::parse(line, Type::Histogram).map_err(|error| error.to_string())?;
-    let Record::Histogram(record) = record else { return Ok(None) };
+    let Record::Histogram(record) = record else {
+        return Ok(None);
+    };
     if record.kind != "service" {
         return Ok(None);
     }
     let guid = record.guid.ok_or("a service time has no guid")?;
     match (record.mean_ns, record.count) {
         (Some(mean @ 1..=MAX_MEAN_NS), count @ 1..) => Ok(Some((guid, mean, count))),
-        (mean, _) => Err(format!("expected mean_ns from 1 to {MAX_MEAN_NS} and a count, found {}", mean.unwrap_or(0))),
+        (mean, _) => Err(format!(
+            "expected mean_ns from 1 to {MAX_MEAN_NS} and a count, found {}",
+            mean.unwrap_or(0)
+        )),
     }
 }
 
 fn first(bad: &Option<BadLine>) -> String {
-    bad.as_ref().map(|bad| format!("; the first line that is not a record is {}: {}", bad.line, Printable(&bad.why))).unwrap_or_default()
+    bad.as_ref()
+        .map(|bad| {
+            format!(
+                "; the first line that is not a record is {}: {}",
+                bad.line,
+                Printable(&bad.why)
+            )
+        })
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -208,7 +285,10 @@ mod tests {
     fn means_are_weighted_by_their_counts() {
         let mut weights = read(&(line(1, 100, 3) + &line(2, 7, 1))).unwrap();
         weights.add(line(1, 200, 1).as_bytes(), "more").unwrap();
-        assert_eq!([1, 2, 3].map(|guid| weights.mean_ns(Guid(guid))), [Some(125), Some(7), None]);
+        assert_eq!(
+            [1, 2, 3].map(|guid| weights.mean_ns(Guid(guid))),
+            [Some(125), Some(7), None]
+        );
     }
 
     #[test]
@@ -226,22 +306,44 @@ mod tests {
         ]
         .concat();
         let weights = read(&text).unwrap();
-        assert_eq!((weights.mean_ns(Guid(1)), weights.mean_ns(Guid(2))), (Some(100), None));
-        assert_eq!(weights.bad.iter().map(|bad| bad.line).collect::<Vec<_>>(), [4, 5, 6, 7, 9, 10]);
+        assert_eq!(
+            (weights.mean_ns(Guid(1)), weights.mean_ns(Guid(2))),
+            (Some(100), None)
+        );
+        assert_eq!(
+            weights.bad.iter().map(|bad| bad.line).collect::<Vec<_>>(),
+            [4, 5, 6, 7, 9, 10]
+        );
     }
 
     #[test]
     fn devices_beyond_the_limit_are_refused() {
-        let text: String = (1..=MAX_DEVICES as u64 + 1).map(|guid| line(guid, 5, 1)).collect();
+        let text: String = (1..=MAX_DEVICES as u64 + 1)
+            .map(|guid| line(guid, 5, 1))
+            .collect();
         let error = read(&text).unwrap_err();
-        assert!(matches!(error, WeightsError::TooMany { line: 100_001, .. }), "{error}");
+        assert!(
+            matches!(error, WeightsError::TooMany { line: 100_001, .. }),
+            "{error}"
+        );
     }
 
     #[test]
     fn long_line_is_bad_and_the_next_line_is_read() {
-        let text = format!("{{\"type\":\"histogram\",\"x\":\"{}\"}}\n{}", "x".repeat(2 * limits::LINE), line(1, 100, 1));
+        let text = format!(
+            "{{\"type\":\"histogram\",\"x\":\"{}\"}}\n{}",
+            "x".repeat(2 * limits::LINE),
+            line(1, 100, 1)
+        );
         let weights = read(&text).unwrap();
-        assert_eq!((weights.mean_ns(Guid(1)), weights.bad.len(), weights.bad[0].line), (Some(100), 1, 1));
+        assert_eq!(
+            (
+                weights.mean_ns(Guid(1)),
+                weights.bad.len(),
+                weights.bad[0].line
+            ),
+            (Some(100), 1, 1)
+        );
     }
 
     #[test]
@@ -253,14 +355,37 @@ mod tests {
             ),
             "{error}"
         );
-        assert!(matches!(read(""), Err(WeightsError::Nothing { lines: 0, bad: None, .. })));
+        assert!(matches!(
+            read(""),
+            Err(WeightsError::Nothing {
+                lines: 0,
+                bad: None,
+                ..
+            })
+        ));
     }
 
     #[test]
     fn devices_without_measurement_cost_the_median_of_their_kind() {
-        let net = crate::topology::synthetic::FatTree { leaves: 2, hosts: 2, spines: 1, trunk: 1, radix: 4 };
-        let fabric = crate::topology::ports_report::parse(net.blueprint().ports_report().as_bytes(), "tree").unwrap().fabric;
-        let of = |kind| fabric.devices().iter().filter(move |device| device.kind == kind).map(|device| device.guid.0).collect::<Vec<_>>();
+        let net = crate::topology::synthetic::FatTree {
+            leaves: 2,
+            hosts: 2,
+            spines: 1,
+            trunk: 1,
+            radix: 4,
+        };
+        let fabric =
+            crate::topology::ports_report::parse(net.blueprint().ports_report().as_bytes(), "tree")
+                .unwrap()
+                .fabric;
+        let of = |kind| {
+            fabric
+                .devices()
+                .iter()
+                .filter(move |device| device.kind == kind)
+                .map(|device| device.guid.0)
+                .collect::<Vec<_>>()
+        };
         let (switches, hosts) = (of(NodeKind::Switch), of(NodeKind::Hca));
         let ports = vec![2; fabric.devices().len()];
         let costs = |text: &str| read(text).unwrap().costs(&fabric, &ports);
@@ -268,6 +393,9 @@ mod tests {
         let text = line(switches[0], 50, 1) + &line(switches[1], 70, 1) + &line(hosts[0], 30, 1);
         assert_eq!(costs(&text), [60, 60, 60, 60, 100, 140, 140]);
         assert_eq!(costs(&line(hosts[3], 30, 1)), [60; 7]);
-        assert!(matches!(read(&line(99, 1, 1)).unwrap().check(&[&fabric]), Err(WeightsError::Foreign { measured: 1 })));
+        assert!(matches!(
+            read(&line(99, 1, 1)).unwrap().check(&[&fabric]),
+            Err(WeightsError::Foreign { measured: 1 })
+        ));
     }
 }

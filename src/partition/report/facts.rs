@@ -240,13 +240,19 @@ pub struct SwitchFacts {
 
 /// Returns the name of the file of a line.
 fn name_of(net: &NetFile, place: LinePosition) -> String {
-    net.names.get(usize::from(place.file)).cloned().unwrap_or_default()
+    net.names
+        .get(usize::from(place.file))
+        .cloned()
+        .unwrap_or_default()
 }
 
 impl Facts {
     /// Returns the facts of a plan.
     pub fn of(net: &NetFile, plan: &Plan) -> Self {
-        let view = View { fabric: &net.fabric, plan };
+        let view = View {
+            fabric: &net.fabric,
+            plan,
+        };
         Self {
             subnet: None,
             cap_ports: plan.cap,
@@ -259,7 +265,10 @@ impl Facts {
             measured: view.measured(),
             changes: plan.changes.clone(),
             cost: None,
-            samplers: (0..).zip(&plan.shares).map(|(index, share)| view.sampler(index, share)).collect(),
+            samplers: (0..)
+                .zip(&plan.shares)
+                .map(|(index, share)| view.sampler(index, share))
+                .collect(),
         }
     }
 }
@@ -274,14 +283,28 @@ impl ReadFacts {
             loses_a_port: remark.kind.loses_a_port(),
             text: remark.text.clone(),
         };
-        let NetFile { port_lines, linked_lines, remarks, notes, .. } = net;
-        Self { port_lines: *port_lines, linked_lines: *linked_lines, remarks: remarks.iter().map(remark).collect(), notes: notes.clone() }
+        let NetFile {
+            port_lines,
+            linked_lines,
+            remarks,
+            notes,
+            ..
+        } = net;
+        Self {
+            port_lines: *port_lines,
+            linked_lines: *linked_lines,
+            remarks: remarks.iter().map(remark).collect(),
+            notes: notes.clone(),
+        }
     }
 }
 
 impl LeftOutFacts {
     fn of(net: &NetFile, plan: &Plan) -> Self {
-        let place = |out: &partition::LeftOut| LinePosition { file: out.file, line: out.line };
+        let place = |out: &partition::LeftOut| LinePosition {
+            file: out.file,
+            line: out.line,
+        };
         let device = |out: &partition::LeftOut| LeftOutDevice {
             reason: out.reason,
             file: name_of(net, place(out)),
@@ -294,7 +317,10 @@ impl LeftOutFacts {
             ports: out.ports,
         };
         let devices: Vec<_> = plan.left_out.iter().map(device).collect();
-        Self { ports: devices.iter().map(|device| device.ports).sum(), devices }
+        Self {
+            ports: devices.iter().map(|device| device.ports).sum(),
+            devices,
+        }
     }
 }
 
@@ -307,7 +333,11 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     fn assigned(self) -> AssignedFacts {
-        let of_kind = |kind| self.planned().filter(|planned| self.device(planned).kind == kind).count();
+        let of_kind = |kind| {
+            self.planned()
+                .filter(|planned| self.device(planned).kind == kind)
+                .count()
+        };
         AssignedFacts {
             ports: self.plan.shares.iter().map(|share| share.ports).sum(),
             switches: of_kind(NodeKind::Switch),
@@ -317,10 +347,21 @@ impl<'a> View<'a> {
 
     fn balance(self) -> Balance {
         let loads = self.plan.shares.iter().map(|share| share.ports);
-        let (all, samplers) = (loads.clone().sum::<u32>(), self.plan.shares.len().max(1) as u32);
+        let (all, samplers) = (
+            loads.clone().sum::<u32>(),
+            self.plan.shares.len().max(1) as u32,
+        );
         let greatest_ports = loads.clone().max().unwrap_or(0);
-        let largest = self.planned().map(|planned| self.device(planned).linked_ports() as u32).max().unwrap_or(0);
-        let whole = if self.plan.unit == LoadUnit::Ports { self.plan.lower_bound as u32 } else { 0 };
+        let largest = self
+            .planned()
+            .map(|planned| self.device(planned).linked_ports() as u32)
+            .max()
+            .unwrap_or(0);
+        let whole = if self.plan.unit == LoadUnit::Ports {
+            self.plan.lower_bound as u32
+        } else {
+            0
+        };
         let lower_bound_ports = all.div_ceil(samplers).max(largest).max(whole);
         let (mean_hops, greatest_hops) = self.hops(self.planned());
         Balance {
@@ -337,11 +378,20 @@ impl<'a> View<'a> {
     fn second(self) -> Option<SecondFacts> {
         let ports = self.plan.secondary.iter().map(|share| share.ports);
         let (least_ports, greatest_ports) = (ports.clone().min()?, ports.max()?);
-        Some(SecondFacts { least_ports, greatest_ports, sharing_a_leaf_ports: self.plan.sharing_a_leaf })
+        Some(SecondFacts {
+            least_ports,
+            greatest_ports,
+            sharing_a_leaf_ports: self.plan.sharing_a_leaf,
+        })
     }
 
     fn measured(self) -> Option<MeasuredFacts> {
-        let Plan { measured, figures, lower_bound, .. } = self.plan;
+        let Plan {
+            measured,
+            figures,
+            lower_bound,
+            ..
+        } = self.plan;
         let partition::Measured { devices, bad } = measured.as_ref()?;
         Some(MeasuredFacts {
             devices: *devices,
@@ -353,10 +403,14 @@ impl<'a> View<'a> {
 
     fn sampler(self, index: usize, share: &Share) -> SamplerFacts {
         let (mean_hops, greatest_hops) = self.hops(share.devices.iter());
-        let (switches, others): (Vec<&PlannedDevice>, Vec<&PlannedDevice>) =
-            share.devices.iter().partition(|planned| self.device(planned).kind == NodeKind::Switch);
+        let (switches, others): (Vec<&PlannedDevice>, Vec<&PlannedDevice>) = share
+            .devices
+            .iter()
+            .partition(|planned| self.device(planned).kind == NodeKind::Switch);
         let switch = |planned: &&PlannedDevice| {
-            let Device { guid, lid, name, .. } = self.device(planned);
+            let Device {
+                guid, lid, name, ..
+            } = self.device(planned);
             SwitchFacts {
                 guid: *guid,
                 lid: *lid,
@@ -382,12 +436,19 @@ impl<'a> View<'a> {
 
     /// Returns the mean number of hops over the ports, and the largest number of hops. Devices
     /// without a known path do not count.
-    fn hops<'b>(self, planned: impl Iterator<Item = &'b PlannedDevice>) -> (Option<f64>, Option<u16>) {
+    fn hops<'b>(
+        self,
+        planned: impl Iterator<Item = &'b PlannedDevice>,
+    ) -> (Option<f64>, Option<u16>) {
         let (mut sum, mut ports, mut greatest) = (0, 0, None);
         for planned in planned {
             if let Some(hops) = planned.hops {
                 let of_device = self.device(planned).linked_ports() as u64;
-                (sum, ports, greatest) = (sum + u64::from(hops) * of_device, ports + of_device, greatest.max(Some(hops)));
+                (sum, ports, greatest) = (
+                    sum + u64::from(hops) * of_device,
+                    ports + of_device,
+                    greatest.max(Some(hops)),
+                );
             }
         }
         ((ports > 0).then(|| sum as f64 / ports as f64), greatest)
@@ -396,21 +457,45 @@ impl<'a> View<'a> {
     fn compromises(self) -> Compromises {
         let owners = self.owners();
         let owner = |device: DeviceId| owners[device.0 as usize];
-        let elsewhere = self.own_switches().into_iter().filter(|(sampler, switch)| owner(*switch) != Some(*sampler));
+        let elsewhere = self
+            .own_switches()
+            .into_iter()
+            .filter(|(sampler, switch)| owner(*switch) != Some(*sampler));
         Compromises {
             packed: self.plan.packed,
             oversized: self.oversized(),
             own_switches_elsewhere: elsewhere.count(),
-            parted_adapter_ports: self.followers().filter(|(hca, switch)| owner(*hca) != owner(*switch)).count(),
-            devices_without_way: self.planned().filter(|planned| planned.hops.is_none()).count(),
-            idle_samplers: self.plan.shares.iter().filter(|share| share.ports == 0).count(),
+            parted_adapter_ports: self
+                .followers()
+                .filter(|(hca, switch)| owner(*hca) != owner(*switch))
+                .count(),
+            devices_without_way: self
+                .planned()
+                .filter(|planned| planned.hops.is_none())
+                .count(),
+            idle_samplers: self
+                .plan
+                .shares
+                .iter()
+                .filter(|share| share.ports == 0)
+                .count(),
         }
     }
 
     fn oversized(self) -> Vec<Oversized> {
         let cap = self.plan.cap;
-        let of_share = move |share: &'a Share| share.devices.iter().map(move |planned| (share, self.device(planned)));
-        let over = self.plan.shares.iter().flat_map(of_share).filter(|(_, device)| device.linked_ports() as u32 > cap);
+        let of_share = move |share: &'a Share| {
+            share
+                .devices
+                .iter()
+                .map(move |planned| (share, self.device(planned)))
+        };
+        let over = self
+            .plan
+            .shares
+            .iter()
+            .flat_map(of_share)
+            .filter(|(_, device)| device.linked_ports() as u32 > cap);
         over.map(|(share, device)| Oversized {
             guid: device.guid,
             name: device.name.clone(),
@@ -432,7 +517,10 @@ impl<'a> View<'a> {
     fn owners(self) -> Vec<Option<usize>> {
         let mut owners = vec![None; self.fabric.devices().len()];
         for (sampler, share) in self.plan.shares.iter().enumerate() {
-            share.devices.iter().for_each(|planned| owners[planned.id.0 as usize] = Some(sampler));
+            share
+                .devices
+                .iter()
+                .for_each(|planned| owners[planned.id.0 as usize] = Some(sampler));
         }
         owners
     }
@@ -442,20 +530,41 @@ impl<'a> View<'a> {
     fn own_switches(self) -> Vec<(usize, DeviceId)> {
         let mut pairs: Vec<(DeviceId, usize)> = Vec::new();
         for (sampler, share) in self.plan.shares.iter().enumerate() {
-            pairs.extend(share.host.sending.iter().filter_map(|port| self.switch_of(*port)).map(|switch| (switch, sampler)));
+            pairs.extend(
+                share
+                    .host
+                    .sending
+                    .iter()
+                    .filter_map(|port| self.switch_of(*port))
+                    .map(|switch| (switch, sampler)),
+            );
         }
         pairs.sort_unstable();
         pairs.dedup();
-        pairs.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() == 1).map(|group| (group[0].1, group[0].0)).collect()
+        pairs
+            .chunk_by(|a, b| a.0 == b.0)
+            .filter(|group| group.len() == 1)
+            .map(|group| (group[0].1, group[0].0))
+            .collect()
     }
 
     /// Returns the pairs of a sampled HCA port and its sampled switch. Ports of sampler hosts are
     /// left out.
     fn followers(self) -> impl Iterator<Item = (DeviceId, DeviceId)> {
-        let mut own: Vec<_> = self.plan.shares.iter().flat_map(|share| &share.host.own).copied().collect();
+        let mut own: Vec<_> = self
+            .plan
+            .shares
+            .iter()
+            .flat_map(|share| &share.host.own)
+            .copied()
+            .collect();
         own.sort_unstable();
-        let hcas = self.fabric.iter().filter(move |(_, device)| device.kind == NodeKind::Hca && Reason::of(self.fabric, device).is_none());
-        let others = hcas.map(|(id, _)| id).filter(move |id| own.binary_search(id).is_err());
+        let hcas = self.fabric.iter().filter(move |(_, device)| {
+            device.kind == NodeKind::Hca && Reason::of(self.fabric, device).is_none()
+        });
+        let others = hcas
+            .map(|(id, _)| id)
+            .filter(move |id| own.binary_search(id).is_err());
         others.filter_map(move |id| self.switch_of(id).map(|switch| (id, switch)))
     }
 
@@ -463,7 +572,8 @@ impl<'a> View<'a> {
         let (_, peer) = self.fabric.device(hca).linked().next()?;
         let switch = self.fabric.find(peer.guid, peer.port)?;
         let device = self.fabric.device(switch);
-        (device.kind == NodeKind::Switch && Reason::of(self.fabric, device).is_none()).then_some(switch)
+        (device.kind == NodeKind::Switch && Reason::of(self.fabric, device).is_none())
+            .then_some(switch)
     }
 }
 
@@ -475,22 +585,70 @@ pub(super) mod tests {
 
     pub(in super::super) fn of(text: &str, samplers: &str, cap: u32) -> (Facts, Plan) {
         let net = ports_report::parse(text.as_bytes(), "net.p").unwrap();
-        let samplers = hosts::locate(&hosts::parse_list(samplers).unwrap(), &[], &net.fabric).unwrap();
-        let plan = plan(&Request { fabric: &net.fabric, samplers, cap }).unwrap();
+        let samplers =
+            hosts::locate(&hosts::parse_list(samplers).unwrap(), &[], &net.fabric).unwrap();
+        let plan = plan(&Request {
+            fabric: &net.fabric,
+            samplers,
+            cap,
+        })
+        .unwrap();
         (Facts::of(&net, &plan), plan)
     }
 
     #[test]
     fn totals_are_the_sums_of_the_samplers() {
-        let (facts, plan) = of(&synthetic::stria().ports_report(), "node[00001,00025,00049,00073,00097,00121],admin1,oss1", 150);
-        assert_eq!(facts.samplers.iter().map(|sampler| sampler.ports).sum::<u32>(), facts.assigned.ports);
-        assert_eq!(facts.samplers.iter().map(|sampler| sampler.switches.len()).sum::<usize>(), facts.assigned.switches);
-        assert_eq!(facts.samplers.iter().map(|sampler| sampler.adapter_ports).sum::<usize>(), facts.assigned.adapter_ports);
-        let Balance { greatest_ports, lower_bound_ports, above_lower_bound_ports, mean_ports, .. } = facts.balance;
-        assert_eq!((lower_bound_ports, mean_ports), (121, 121.0), "968 ports, 8 samplers");
-        assert_eq!(greatest_ports, plan.shares.iter().map(|share| share.ports).max().unwrap());
+        let (facts, plan) = of(
+            &synthetic::stria().ports_report(),
+            "node[00001,00025,00049,00073,00097,00121],admin1,oss1",
+            150,
+        );
+        assert_eq!(
+            facts
+                .samplers
+                .iter()
+                .map(|sampler| sampler.ports)
+                .sum::<u32>(),
+            facts.assigned.ports
+        );
+        assert_eq!(
+            facts
+                .samplers
+                .iter()
+                .map(|sampler| sampler.switches.len())
+                .sum::<usize>(),
+            facts.assigned.switches
+        );
+        assert_eq!(
+            facts
+                .samplers
+                .iter()
+                .map(|sampler| sampler.adapter_ports)
+                .sum::<usize>(),
+            facts.assigned.adapter_ports
+        );
+        let Balance {
+            greatest_ports,
+            lower_bound_ports,
+            above_lower_bound_ports,
+            mean_ports,
+            ..
+        } = facts.balance;
+        assert_eq!(
+            (lower_bound_ports, mean_ports),
+            (121, 121.0),
+            "968 ports, 8 samplers"
+        );
+        assert_eq!(
+            greatest_ports,
+            plan.shares.iter().map(|share| share.ports).max().unwrap()
+        );
         assert_eq!(above_lower_bound_ports, greatest_ports - 121);
-        let weighted: f64 = facts.samplers.iter().map(|sampler| sampler.mean_hops.unwrap() * f64::from(sampler.ports)).sum();
+        let weighted: f64 = facts
+            .samplers
+            .iter()
+            .map(|sampler| sampler.mean_hops.unwrap() * f64::from(sampler.ports))
+            .sum();
         assert!((weighted / 968.0 - facts.balance.mean_hops.unwrap()).abs() < 1e-9);
     }
 
@@ -502,18 +660,51 @@ pub(super) mod tests {
 
     #[test]
     fn facts_have_the_secondary_role_and_the_changes() {
-        let net = ports_report::parse(synthetic::stria().ports_report().as_bytes(), "net.p").unwrap();
-        let samplers =
-            hosts::locate(&hosts::parse_list("node[00001,00025,00049,00073,00097,00121],admin1,oss1").unwrap(), &[], &net.fabric).unwrap();
-        let request = Request { fabric: &net.fabric, samplers, cap: 150 };
-        let plan =
-            plan_with(&request, &PlanOptions { redundant: true, previous: Some(&Previous::default()), ..PlanOptions::default() }).unwrap();
+        let net =
+            ports_report::parse(synthetic::stria().ports_report().as_bytes(), "net.p").unwrap();
+        let samplers = hosts::locate(
+            &hosts::parse_list("node[00001,00025,00049,00073,00097,00121],admin1,oss1").unwrap(),
+            &[],
+            &net.fabric,
+        )
+        .unwrap();
+        let request = Request {
+            fabric: &net.fabric,
+            samplers,
+            cap: 150,
+        };
+        let plan = plan_with(
+            &request,
+            &PlanOptions {
+                redundant: true,
+                previous: Some(&Previous::default()),
+                ..PlanOptions::default()
+            },
+        )
+        .unwrap();
         let facts = Facts::of(&net, &plan);
-        assert_eq!(facts.samplers.iter().filter_map(|sampler| sampler.second_ports).sum::<u32>(), 968);
+        assert_eq!(
+            facts
+                .samplers
+                .iter()
+                .filter_map(|sampler| sampler.second_ports)
+                .sum::<u32>(),
+            968
+        );
         let second = facts.second.unwrap();
         assert!(second.least_ports <= 121 && (121..=150).contains(&second.greatest_ports));
         let new = facts.changes.unwrap().new_ports;
-        assert_eq!(new.iter().map(|device| device.ports.len()).sum::<usize>(), 968, "the previous plan was empty");
-        assert!(facts.measured.is_none() && facts.samplers.iter().all(|sampler| sampler.load_ns.is_none()));
+        assert_eq!(
+            new.iter().map(|device| device.ports.len()).sum::<usize>(),
+            968,
+            "the previous plan was empty"
+        );
+        assert!(
+            facts.measured.is_none()
+                && facts
+                    .samplers
+                    .iter()
+                    .all(|sampler| sampler.load_ns.is_none())
+        );
     }
 }

@@ -21,80 +21,182 @@ impl fmt::Display for Sections<'_> {
         self.weights(f)?;
         self.search(f)?;
         self.secondary(f)?;
-        self.plan.changes.as_ref().map_or(Ok(()), |changes| self.changes(f, changes))
+        self.plan
+            .changes
+            .as_ref()
+            .map_or(Ok(()), |changes| self.changes(f, changes))
     }
 }
 
 impl Sections<'_> {
     fn weights(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Measured { devices: measured, bad }) = &self.plan.measured else { return Ok(()) };
-        let devices = self.plan.shares.iter().map(|share| share.devices.len()).sum::<usize>();
-        writeln!(f, "weights   {measured} of {devices} devices were measured; the others count as the median of their kind")?;
+        let Some(Measured {
+            devices: measured,
+            bad,
+        }) = &self.plan.measured
+        else {
+            return Ok(());
+        };
+        let devices = self
+            .plan
+            .shares
+            .iter()
+            .map(|share| share.devices.len())
+            .sum::<usize>();
+        writeln!(
+            f,
+            "weights   {measured} of {devices} devices were measured; the others count as the median of their kind"
+        )?;
         if !bad.is_empty() {
-            writeln!(f, "          unreadable: {}", counted(bad.len(), "line", "lines"))?;
-            self.list(f, bad, |BadLine { name, line, why }| format!("{} line {line}: {}", Printable(name), Printable(why)))?;
+            writeln!(
+                f,
+                "          unreadable: {}",
+                counted(bad.len(), "line", "lines")
+            )?;
+            self.list(f, bad, |BadLine { name, line, why }| {
+                format!("{} line {line}: {}", Printable(name), Printable(why))
+            })?;
         }
         Ok(())
     }
 
     fn search(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { by_rules, figures: Figures { greatest, hops }, unit, lower_bound, .. } = self.plan;
+        let Plan {
+            by_rules,
+            figures: Figures { greatest, hops },
+            unit,
+            lower_bound,
+            ..
+        } = self.plan;
         let load = |load: u64| Load(load, *unit);
         // The table of the report already has the loads in ports.
         if *unit == LoadUnit::Nanoseconds {
-            writeln!(f, "load      largest: {} (lower bound {})", load(*greatest), load(*lower_bound))?;
-            self.list(f, &self.plan.shares, |share| format!("{}: {}", Printable(&share.host.name), load(share.load)))?;
+            writeln!(
+                f,
+                "load      largest: {} (lower bound {})",
+                load(*greatest),
+                load(*lower_bound)
+            )?;
+            self.list(f, &self.plan.shares, |share| {
+                format!("{}: {}", Printable(&share.host.name), load(share.load))
+            })?;
         }
         match by_rules {
             Some(rules) if rules.greatest > *greatest => {
-                writeln!(f, "search    largest load reduced from {} to {}", load(rules.greatest), load(*greatest))
+                writeln!(
+                    f,
+                    "search    largest load reduced from {} to {}",
+                    load(rules.greatest),
+                    load(*greatest)
+                )
             }
             Some(rules) if rules.hops > *hops => {
-                writeln!(f, "search    hops reduced by {} %", percent(rules.hops, *hops))
+                writeln!(
+                    f,
+                    "search    hops reduced by {} %",
+                    percent(rules.hops, *hops)
+                )
             }
             _ => Ok(()),
         }
     }
 
     fn secondary(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { secondary, sharing_a_leaf, cap, .. } = self.plan;
+        let Plan {
+            secondary,
+            sharing_a_leaf,
+            cap,
+            ..
+        } = self.plan;
         let ports = secondary.iter().map(|share| share.ports);
-        let (Some(least), Some(most)) = (ports.clone().min(), ports.max()) else { return Ok(()) };
-        writeln!(f, "second    each port has a second sampler on another leaf switch, half an interval later")?;
-        writeln!(f, "          {least} to {most} ports per sampler; the cap of {cap} holds for each of the two roles")?;
+        let (Some(least), Some(most)) = (ports.clone().min(), ports.max()) else {
+            return Ok(());
+        };
+        writeln!(
+            f,
+            "second    each port has a second sampler on another leaf switch, half an interval later"
+        )?;
+        writeln!(
+            f,
+            "          {least} to {most} ports per sampler; the cap of {cap} holds for each of the two roles"
+        )?;
         if *sharing_a_leaf > 0 {
             let ports = counted(*sharing_a_leaf as usize, "port has", "ports have");
-            writeln!(f, "          {ports} two samplers that share a leaf switch; each of the two also has another leaf switch")?;
+            writeln!(
+                f,
+                "          {ports} two samplers that share a leaf switch; each of the two also has another leaf switch"
+            )?;
         }
         Ok(())
     }
 
     fn changes(&self, f: &mut fmt::Formatter<'_>, changes: &Changes) -> fmt::Result {
         let moved: u32 = changes.moved.iter().map(|moved| moved.ports).sum();
-        let sum = |devices: &[ChangedPorts]| devices.iter().map(|device| device.ports.len()).sum::<usize>();
+        let sum = |devices: &[ChangedPorts]| {
+            devices
+                .iter()
+                .map(|device| device.ports.len())
+                .sum::<usize>()
+        };
         let (new, gone) = (sum(&changes.new_ports), sum(&changes.gone_ports));
-        writeln!(f, "changed   {} kept: {moved} moved, {new} new, {gone} gone", counted(changes.kept as usize, "port", "ports"))?;
+        writeln!(
+            f,
+            "changed   {} kept: {moved} moved, {new} new, {gone} gone",
+            counted(changes.kept as usize, "port", "ports")
+        )?;
         if changes.moved_more {
-            writeln!(f, "          more devices moved than the changes require: otherwise the others exceed the cap")?;
+            writeln!(
+                f,
+                "          more devices moved than the changes require: otherwise the others exceed the cap"
+            )?;
         }
-        for (what, names) in [("new samplers", &changes.new_samplers), ("gone samplers", &changes.gone_samplers)] {
+        for (what, names) in [
+            ("new samplers", &changes.new_samplers),
+            ("gone samplers", &changes.gone_samplers),
+        ] {
             if !names.is_empty() {
                 writeln!(f, "          {what}: {}", names.len())?;
                 self.list(f, names, |name| Printable(name).to_string())?;
             }
         }
-        for (what, devices) in [("moved", &changes.moved), ("moved in the secondary role", &changes.moved_secondary)] {
+        for (what, devices) in [
+            ("moved", &changes.moved),
+            ("moved in the secondary role", &changes.moved_secondary),
+        ] {
             if !devices.is_empty() {
-                writeln!(f, "          {what}: {}", counted(devices.len(), "device", "devices"))?;
-                self.list(f, devices, |Moved { guid, name, ports, from, to }| {
-                    let ports = counted(*ports as usize, "port", "ports");
-                    format!("{guid} `{}`, {ports}: {} to {}", Printable(name), Printable(from), Printable(to))
-                })?;
+                writeln!(
+                    f,
+                    "          {what}: {}",
+                    counted(devices.len(), "device", "devices")
+                )?;
+                self.list(
+                    f,
+                    devices,
+                    |Moved {
+                         guid,
+                         name,
+                         ports,
+                         from,
+                         to,
+                     }| {
+                        let ports = counted(*ports as usize, "port", "ports");
+                        format!(
+                            "{guid} `{}`, {ports}: {} to {}",
+                            Printable(name),
+                            Printable(from),
+                            Printable(to)
+                        )
+                    },
+                )?;
             }
         }
         for (what, devices) in [("new", &changes.new_ports), ("gone", &changes.gone_ports)] {
             if !devices.is_empty() {
-                writeln!(f, "          {what}: {}", counted(sum(devices), "port", "ports"))?;
+                writeln!(
+                    f,
+                    "          {what}: {}",
+                    counted(sum(devices), "port", "ports")
+                )?;
                 self.list(f, devices, |ChangedPorts { guid, name, ports }| {
                     let numbers: Vec<_> = ports.iter().map(ToString::to_string).collect();
                     format!("{guid} `{}`, port {}", Printable(name), numbers.join(" "))
@@ -107,29 +209,72 @@ impl Sections<'_> {
     /// Writes the devices and the cables that changed. One line has one device or cable.
     fn topology(&self, f: &mut fmt::Formatter<'_>, changes: &Changes) -> fmt::Result {
         let topology = &changes.topology;
-        for (what, devices) in [("new", &topology.new_devices), ("lost", &topology.lost_devices)] {
+        for (what, devices) in [
+            ("new", &topology.new_devices),
+            ("lost", &topology.lost_devices),
+        ] {
             if !devices.is_empty() {
-                writeln!(f, "          {what}: {}", counted(devices.len(), "device", "devices"))?;
-                self.list(f, devices, |ChangedDevice { guid, name }| format!("{what} device {guid} `{}`", Printable(name)))?;
+                writeln!(
+                    f,
+                    "          {what}: {}",
+                    counted(devices.len(), "device", "devices")
+                )?;
+                self.list(f, devices, |ChangedDevice { guid, name }| {
+                    format!("{what} device {guid} `{}`", Printable(name))
+                })?;
             }
         }
-        for (what, cables) in [("new", &topology.new_cables), ("lost", &topology.lost_cables)] {
+        for (what, cables) in [
+            ("new", &topology.new_cables),
+            ("lost", &topology.lost_cables),
+        ] {
             if !cables.is_empty() {
-                writeln!(f, "          {what}: {}", counted(cables.len(), "cable", "cables"))?;
-                self.list(f, cables, |[one, other]| format!("{what} cable {} to {}", end(one), end(other)))?;
+                writeln!(
+                    f,
+                    "          {what}: {}",
+                    counted(cables.len(), "cable", "cables")
+                )?;
+                self.list(f, cables, |[one, other]| {
+                    format!("{what} cable {} to {}", end(one), end(other))
+                })?;
             }
         }
         if !topology.moved_cables.is_empty() {
-            writeln!(f, "          moved: {}", counted(topology.moved_cables.len(), "cable", "cables"))?;
-            self.list(f, &topology.moved_cables, |MovedCable { end: fixed, from, to }| {
-                format!("moved cable of {}: from {} to {}", end(fixed), end(from), end(to))
-            })?;
+            writeln!(
+                f,
+                "          moved: {}",
+                counted(topology.moved_cables.len(), "cable", "cables")
+            )?;
+            self.list(
+                f,
+                &topology.moved_cables,
+                |MovedCable {
+                     end: fixed,
+                     from,
+                     to,
+                 }| {
+                    format!(
+                        "moved cable of {}: from {} to {}",
+                        end(fixed),
+                        end(from),
+                        end(to)
+                    )
+                },
+            )?;
         }
         Ok(())
     }
 
-    fn list<T>(&self, f: &mut fmt::Formatter<'_>, items: &[T], line: impl Fn(&T) -> String) -> fmt::Result {
-        items.iter().take(self.max_lines).try_for_each(|item| writeln!(f, "            {}", line(item)))?;
+    fn list<T>(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        items: &[T],
+        line: impl Fn(&T) -> String,
+    ) -> fmt::Result {
+        items
+            .iter()
+            .take(self.max_lines)
+            .try_for_each(|item| writeln!(f, "            {}", line(item)))?;
         match items.len().saturating_sub(self.max_lines) {
             0 => Ok(()),
             more => writeln!(f, "            and {more} more"),
@@ -157,7 +302,10 @@ impl fmt::Display for Load {
 
 /// Returns the reduction in percent, rounded to a tenth.
 fn percent(before: u64, now: u64) -> String {
-    format!("{:.1}", 100.0 * (before - now) as f64 / before.max(1) as f64)
+    format!(
+        "{:.1}",
+        100.0 * (before - now) as f64 / before.max(1) as f64
+    )
 }
 
 /// Returns a number with the counted noun in the singular or plural.

@@ -80,7 +80,11 @@ pub struct SuggestOptions {
 /// # Errors
 /// Returns an error if there is nothing to sample, or the hosts are too few for the cap.
 pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, SuggestError> {
-    let SuggestOptions { cap, count, ref among } = *options;
+    let SuggestOptions {
+        cap,
+        count,
+        ref among,
+    } = *options;
     something_to_sample(fabric)?;
     let at_least = fewest(fabric, cap);
     let candidates = Candidates::of(fabric, among.as_ref());
@@ -93,13 +97,30 @@ pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, S
         let parts: Vec<_> = picked.iter().map(|pick| pick.part.clone()).collect();
         let list = hosts::fold(&parts);
         let samplers = hosts::locate(&hosts::parse_list(&list)?, &[], fabric)?;
-        match plan(&Request { fabric, samplers, cap }) {
+        match plan(&Request {
+            fabric,
+            samplers,
+            cap,
+        }) {
             Ok(plan) => {
-                let leaf_of: BTreeMap<&str, DeviceId> = picked.iter().map(|pick| (&*pick.host, pick.leaf)).collect();
-                let switches = plan.shares.iter().map(|share| fabric.device(leaf_of[&*share.host.name]).name.clone()).collect();
-                return Ok(Suggested { list, at_least, plan, switches, unnamable: candidates.unnamable });
+                let leaf_of: BTreeMap<&str, DeviceId> =
+                    picked.iter().map(|pick| (&*pick.host, pick.leaf)).collect();
+                let switches = plan
+                    .shares
+                    .iter()
+                    .map(|share| fabric.device(leaf_of[&*share.host.name]).name.clone())
+                    .collect();
+                return Ok(Suggested {
+                    list,
+                    at_least,
+                    plan,
+                    switches,
+                    unnamable: candidates.unnamable,
+                });
             }
-            Err(PlanError::TooFewSamplers { missing, .. }) if count.is_none() => wanted += missing.max(1),
+            Err(PlanError::TooFewSamplers { missing, .. }) if count.is_none() => {
+                wanted += missing.max(1)
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -108,8 +129,13 @@ pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, S
 /// Returns a lower bound of the number of samplers. Each device with more ports than the cap needs
 /// its own sampler. All other ports together need their number divided by the cap.
 fn fewest(fabric: &Fabric, cap: u32) -> usize {
-    let sampled = fabric.devices().iter().filter(|device| Reason::of(fabric, device).is_none());
-    let (large, others): (Vec<u32>, Vec<u32>) = sampled.map(|device| device.linked_ports() as u32).partition(|ports| *ports > cap);
+    let sampled = fabric
+        .devices()
+        .iter()
+        .filter(|device| Reason::of(fabric, device).is_none());
+    let (large, others): (Vec<u32>, Vec<u32>) = sampled
+        .map(|device| device.linked_ports() as u32)
+        .partition(|ports| *ports > cap);
     large.len() + others.iter().sum::<u32>().div_ceil(cap) as usize
 }
 
@@ -152,22 +178,37 @@ impl Candidates {
         let graph = Graph::new(fabric);
         let sampled = |id: &DeviceId| Reason::of(fabric, fabric.device(*id)).is_none();
         let is_switch = |id: &DeviceId| fabric.device(*id).kind == NodeKind::Switch;
-        let leaf_of = |id: DeviceId| graph.neighbours(id).iter().copied().filter(is_switch).find(sampled).unwrap_or(id);
+        let leaf_of = |id: DeviceId| {
+            graph
+                .neighbours(id)
+                .iter()
+                .copied()
+                .filter(is_switch)
+                .find(sampled)
+                .unwrap_or(id)
+        };
         let ports = |id: DeviceId| fabric.device(id).linked_ports() as u64;
 
         let mut by_host: BTreeMap<&str, Vec<DeviceId>> = BTreeMap::new();
         let mut weights: BTreeMap<DeviceId, u64> = BTreeMap::new();
-        let hcas = fabric.iter().filter(|(id, device)| device.kind == NodeKind::Hca && device.linked_ports() > 0 && sampled(id));
+        let hcas = fabric.iter().filter(|(id, device)| {
+            device.kind == NodeKind::Hca && device.linked_ports() > 0 && sampled(id)
+        });
         for (id, device) in hcas {
             by_host.entry(device.host()).or_default().push(id);
             let leaf = leaf_of(id);
-            *weights.entry(leaf).or_insert_with(|| if leaf == id { 0 } else { ports(leaf) }) += ports(id);
+            *weights
+                .entry(leaf)
+                .or_insert_with(|| if leaf == id { 0 } else { ports(leaf) }) += ports(id);
         }
         let leaves: Vec<_> = weights.keys().copied().collect();
         let index_of = |leaf: DeviceId| leaves.binary_search(&leaf).unwrap_or_default();
         let mut hosts: Vec<Vec<Candidate>> = vec![Vec::new(); leaves.len()];
         let (mut count, mut unnamable) = (0, 0);
-        for (host, devices) in by_host.iter().filter(|(host, _)| among.is_none_or(|among| among.contains(**host))) {
+        for (host, devices) in by_host
+            .iter()
+            .filter(|(host, _)| among.is_none_or(|among| among.contains(**host)))
+        {
             if !is_namable(host, devices, fabric) {
                 unnamable += 1;
                 continue;
@@ -176,23 +217,43 @@ impl Candidates {
             let all: BTreeSet<_> = devices.iter().map(|id| index_of(leaf_of(*id))).collect();
             for leaf in all.iter().copied() {
                 let here = devices.iter().find(|id| index_of(leaf_of(**id)) == leaf);
-                let sends = here.and_then(|id| sender(fabric.device(*id))).filter(|_| devices.len() > 1);
+                let sends = here
+                    .and_then(|id| sender(fabric.device(*id)))
+                    .filter(|_| devices.len() > 1);
                 let (part, leaves) = match sends {
                     Some(sends) => (format!("{host}:{sends}"), vec![leaf]),
                     None => ((*host).to_owned(), all.iter().copied().collect()),
                 };
-                hosts[leaf].push(Candidate { host: (*host).to_owned(), part, leaves });
+                hosts[leaf].push(Candidate {
+                    host: (*host).to_owned(),
+                    part,
+                    leaves,
+                });
             }
         }
         // Hosts with one port come first, because they can send from this port only. After that,
         // hosts are sorted by number.
         let rails = |host: &str| by_host.get(host).map_or(0, Vec::len);
         for on_leaf in &mut hosts {
-            on_leaf.sort_by_key(|candidate| (rails(&candidate.host), candidate.host.len(), candidate.host.clone()));
+            on_leaf.sort_by_key(|candidate| {
+                (
+                    rails(&candidate.host),
+                    candidate.host.len(),
+                    candidate.host.clone(),
+                )
+            });
         }
         let (hops, farthest) = distances(&graph, &leaves);
         let weights = weights.into_values().collect();
-        Self { leaves, weights, hosts, hops, farthest, count, unnamable }
+        Self {
+            leaves,
+            weights,
+            hosts,
+            hops,
+            farthest,
+            count,
+            unnamable,
+        }
     }
 
     /// Picks up to `wanted` hosts.
@@ -212,21 +273,50 @@ impl Candidates {
                 }
             }
             let key = |leaf: &usize| {
-                let nearest = samplers[*leaf].iter().position(|count| *count > 0).unwrap_or(steps - 1);
+                let nearest = samplers[*leaf]
+                    .iter()
+                    .position(|count| *count > 0)
+                    .unwrap_or(steps - 1);
                 let sharing = samplers[*leaf][nearest] + 1;
-                let closer = if nearest == 0 { 0 } else { within[*leaf][nearest - 1] };
+                let closer = if nearest == 0 {
+                    0
+                } else {
+                    within[*leaf][nearest - 1]
+                };
                 // The share is in millionths of a port, because integers can be compared exactly.
-                (nearest, within[*leaf][nearest] * 1_000_000 / sharing, closer, self.weights[*leaf], Reverse(*leaf))
+                (
+                    nearest,
+                    within[*leaf][nearest] * 1_000_000 / sharing,
+                    closer,
+                    self.weights[*leaf],
+                    Reverse(*leaf),
+                )
             };
-            let Some(leaf) = (0..self.leaves.len()).filter(|leaf| next[*leaf].is_some()).max_by_key(key) else { break };
-            let Some(candidate) = next[leaf].take() else { break };
+            let Some(leaf) = (0..self.leaves.len())
+                .filter(|leaf| next[*leaf].is_some())
+                .max_by_key(key)
+            else {
+                break;
+            };
+            let Some(candidate) = next[leaf].take() else {
+                break;
+            };
             next[leaf] = left[leaf].next();
             taken.insert(&candidate.host);
             for (from, counts) in samplers.iter_mut().enumerate() {
-                let hops = candidate.leaves.iter().map(|to| self.hops[from][*to]).min().unwrap_or(self.farthest);
+                let hops = candidate
+                    .leaves
+                    .iter()
+                    .map(|to| self.hops[from][*to])
+                    .min()
+                    .unwrap_or(self.farthest);
                 counts[usize::from(hops)] += 1;
             }
-            picked.push(Pick { host: candidate.host.clone(), part: candidate.part.clone(), leaf: self.leaves[leaf] });
+            picked.push(Pick {
+                host: candidate.host.clone(),
+                part: candidate.part.clone(),
+                leaf: self.leaves[leaf],
+            });
         }
         picked
     }
@@ -236,23 +326,48 @@ impl Candidates {
     fn weights_within(&self) -> Vec<Vec<u64>> {
         let of_leaf = |hops: &Vec<u16>| {
             let mut within = vec![0; usize::from(self.farthest) + 2];
-            hops.iter().zip(&self.weights).for_each(|(hops, weight)| within[usize::from(*hops)] += weight);
+            hops.iter()
+                .zip(&self.weights)
+                .for_each(|(hops, weight)| within[usize::from(*hops)] += weight);
             let mut sum = 0;
             within.iter().map(|weight| (sum += weight, sum).1).collect()
         };
         self.hops.par_iter().map(of_leaf).collect()
     }
 
-    fn too_few(&self, fabric: &Fabric, cap: u32, wanted: usize, count: Option<usize>) -> SuggestError {
-        let enough = count.is_none().then(|| self.cap_for_all(fabric, cap)).flatten();
-        SuggestError::TooFewHosts { wanted, hosts: self.count, unnamable: self.unnamable, enough }
+    fn too_few(
+        &self,
+        fabric: &Fabric,
+        cap: u32,
+        wanted: usize,
+        count: Option<usize>,
+    ) -> SuggestError {
+        let enough = count
+            .is_none()
+            .then(|| self.cap_for_all(fabric, cap))
+            .flatten();
+        SuggestError::TooFewHosts {
+            wanted,
+            hosts: self.count,
+            unnamable: self.unnamable,
+            enough,
+        }
     }
 
     /// Returns the cap with which all hosts together are sufficient.
     fn cap_for_all(&self, fabric: &Fabric, cap: u32) -> Option<u32> {
-        let parts: Vec<_> = self.pick(self.count).into_iter().map(|pick| pick.part).collect();
-        let samplers = hosts::locate(&hosts::parse_list(&hosts::fold(&parts)).ok()?, &[], fabric).ok()?;
-        match plan(&Request { fabric, samplers, cap }) {
+        let parts: Vec<_> = self
+            .pick(self.count)
+            .into_iter()
+            .map(|pick| pick.part)
+            .collect();
+        let samplers =
+            hosts::locate(&hosts::parse_list(&hosts::fold(&parts)).ok()?, &[], fabric).ok()?;
+        match plan(&Request {
+            fabric,
+            samplers,
+            cap,
+        }) {
             Err(PlanError::TooFewSamplers { enough, .. }) => Some(enough),
             _ => None,
         }
@@ -267,16 +382,23 @@ fn distances(graph: &Graph, leaves: &[DeviceId]) -> (Vec<Vec<u16>>, u16) {
         leaves.iter().map(|other| hops[other.0 as usize]).collect()
     };
     let mut hops: Vec<_> = leaves.par_iter().map(from).collect();
-    let known = hops.iter().flatten().copied().filter(|hops| *hops != UNREACHABLE);
+    let known = hops
+        .iter()
+        .flatten()
+        .copied()
+        .filter(|hops| *hops != UNREACHABLE);
     let farthest = known.max().unwrap_or(0) + 1;
-    hops.iter_mut().flatten().for_each(|hops| *hops = (*hops).min(farthest));
+    hops.iter_mut()
+        .flatten()
+        .for_each(|hops| *hops = (*hops).min(farthest));
     (hops, farthest)
 }
 
 /// Returns whether this name selects exactly one host in a host list. Hosts without a configured
 /// node description share the name of their HCA model.
 fn is_namable(host: &str, devices: &[DeviceId], fabric: &Fabric) -> bool {
-    let alone = hosts::parse_list(host).is_ok_and(|list| matches!(&list[..], [only] if only.host == host && only.ca.is_none()));
+    let alone = hosts::parse_list(host)
+        .is_ok_and(|list| matches!(&list[..], [only] if only.host == host && only.ca.is_none()));
     let key = |id: &DeviceId| {
         let device = fabric.device(*id);
         (&*device.name, device.ports.first().map(|port| port.num))
@@ -290,7 +412,8 @@ fn is_namable(host: &str, devices: &[DeviceId], fabric: &Fabric) -> bool {
 fn sender(device: &Device) -> Option<String> {
     let mut words = device.name.split_whitespace().skip(1);
     let ca = words.next().filter(|_| words.next().is_none())?;
-    let is_device = ca.starts_with(|c: char| c.is_ascii_lowercase()) && ca.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let is_device = ca.starts_with(|c: char| c.is_ascii_lowercase())
+        && ca.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let port = device.ports.first().filter(|_| is_device)?;
     Some(format!("{ca}:{}", port.num))
 }
@@ -298,13 +421,21 @@ fn sender(device: &Device) -> Option<String> {
 fn other_names(unnamable: usize) -> String {
     match unnamable {
         0 => String::new(),
-        1 => "; 1 name was skipped, because several hosts share it or a host list cannot contain it".to_owned(),
-        _ => format!("; {unnamable} names were skipped, because several hosts share them or a host list cannot contain them"),
+        1 => {
+            "; 1 name was skipped, because several hosts share it or a host list cannot contain it"
+                .to_owned()
+        }
+        _ => format!(
+            "; {unnamable} names were skipped, because several hosts share them or a host list cannot contain them"
+        ),
     }
 }
 
 fn remedies(enough: Option<u32>, unnamable: usize) -> String {
-    let first = enough.map_or_else(|| "ask for fewer hosts".to_owned(), |cap| format!("raise the cap: `--cap {cap}` is enough"));
+    let first = enough.map_or_else(
+        || "ask for fewer hosts".to_owned(),
+        |cap| format!("raise the cap: `--cap {cap}` is enough"),
+    );
     let names = ";\nor give each host its own name in its node description (`rdma-ndd` does this)";
     first + if unnamable > 0 { names } else { "" }
 }
@@ -318,17 +449,30 @@ mod tests {
     use crate::topology::synthetic::{self, Blueprint, FatTree};
 
     fn suggest(fabric: &Fabric, cap: u32, count: Option<usize>) -> Result<Suggested, SuggestError> {
-        super::suggest(fabric, &SuggestOptions { cap, count, among: None })
+        super::suggest(
+            fabric,
+            &SuggestOptions {
+                cap,
+                count,
+                among: None,
+            },
+        )
     }
 
     fn read(blueprint: &Blueprint) -> Fabric {
-        ports_report::parse(blueprint.ports_report().as_bytes(), "net.p").unwrap().fabric
+        ports_report::parse(blueprint.ports_report().as_bytes(), "net.p")
+            .unwrap()
+            .fabric
     }
 
     /// Plans with a list, as an administrator who pastes it.
     fn pasted(fabric: &Fabric, list: &str, cap: u32) -> Result<Plan, PlanError> {
         let samplers = hosts::locate(&hosts::parse_list(list).unwrap(), &[], fabric).unwrap();
-        plan(&Request { fabric, samplers, cap })
+        plan(&Request {
+            fabric,
+            samplers,
+            cap,
+        })
     }
 
     #[test]
@@ -336,9 +480,20 @@ mod tests {
         let fabric = read(&synthetic::stria());
         let suggested = suggest(&fabric, 150, None).unwrap();
         assert_eq!((suggested.plan.shares.len(), suggested.at_least), (7, 7));
-        assert_eq!(suggested.list, "node[00001,00025,00049,00073,00097,00121,00145]");
-        assert_eq!(suggested.switches.iter().collect::<BTreeSet<_>>().len(), 7, "{:?}", suggested.switches);
-        assert_eq!(pasted(&fabric, &suggested.list, 150).unwrap(), suggested.plan);
+        assert_eq!(
+            suggested.list,
+            "node[00001,00025,00049,00073,00097,00121,00145]"
+        );
+        assert_eq!(
+            suggested.switches.iter().collect::<BTreeSet<_>>().len(),
+            7,
+            "{:?}",
+            suggested.switches
+        );
+        assert_eq!(
+            pasted(&fabric, &suggested.list, 150).unwrap(),
+            suggested.plan
+        );
     }
 
     #[test]
@@ -358,19 +513,56 @@ mod tests {
             "cannot place 968 ports: they do not fit on 6 samplers with at most 150 ports each; missing samplers: at least 1"
         );
         let error = suggest(&fabric, 150, Some(400)).unwrap_err().to_string();
-        assert_eq!(error, "cannot suggest 400 samplers: only 302 hosts to choose from");
+        assert_eq!(
+            error,
+            "cannot suggest 400 samplers: only 302 hosts to choose from"
+        );
     }
 
     #[test]
     fn only_permitted_hosts_are_suggested() {
         let fabric = read(&synthetic::stria());
-        let among = ["admin1", "admin2", "oss1", "oss2", "node00002", "node00026", "node00050"].map(str::to_owned);
-        let options = SuggestOptions { cap: 150, count: None, among: Some(among.into()) };
-        assert_eq!(super::suggest(&fabric, &options).unwrap().list, "node[00002,00026,00050],oss[1-2]:mlx5_0:1,admin[1-2]:mlx5_0:2");
-        let error = super::suggest(&fabric, &SuggestOptions { cap: 100, ..options.clone() }).unwrap_err();
-        assert_eq!(error.to_string(), "cannot suggest 10 samplers: only 7 hosts to choose from");
-        let SuggestError::TooFewHosts { enough: Some(cap), .. } = error else { panic!("{error}") };
-        assert!(super::suggest(&fabric, &SuggestOptions { cap, ..options }).is_ok(), "the named cap is enough");
+        let among = [
+            "admin1",
+            "admin2",
+            "oss1",
+            "oss2",
+            "node00002",
+            "node00026",
+            "node00050",
+        ]
+        .map(str::to_owned);
+        let options = SuggestOptions {
+            cap: 150,
+            count: None,
+            among: Some(among.into()),
+        };
+        assert_eq!(
+            super::suggest(&fabric, &options).unwrap().list,
+            "node[00002,00026,00050],oss[1-2]:mlx5_0:1,admin[1-2]:mlx5_0:2"
+        );
+        let error = super::suggest(
+            &fabric,
+            &SuggestOptions {
+                cap: 100,
+                ..options.clone()
+            },
+        )
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot suggest 10 samplers: only 7 hosts to choose from"
+        );
+        let SuggestError::TooFewHosts {
+            enough: Some(cap), ..
+        } = error
+        else {
+            panic!("{error}")
+        };
+        assert!(
+            super::suggest(&fabric, &SuggestOptions { cap, ..options }).is_ok(),
+            "the named cap is enough"
+        );
     }
 
     #[test]
@@ -384,13 +576,18 @@ mod tests {
         let counts: Vec<_> = of_pod.values().copied().collect();
         assert_eq!(counts.iter().sum::<usize>(), suggested.plan.shares.len());
         // There are six complete pods and one of half the size.
-        assert!(counts[..6].iter().all(|count| (7..=8).contains(count)) && (3..=4).contains(&counts[6]), "{counts:?}");
+        assert!(
+            counts[..6].iter().all(|count| (7..=8).contains(count)) && (3..=4).contains(&counts[6]),
+            "{counts:?}"
+        );
     }
 
     #[test]
     fn host_with_several_hcas_is_named_with_its_sending_port() {
         let mut net = Blueprint::new("NDR");
-        let leaves: Vec<_> = (0..4).map(|n| net.switch(&format!("leaf{n}"), 16)).collect();
+        let leaves: Vec<_> = (0..4)
+            .map(|n| net.switch(&format!("leaf{n}"), 16))
+            .collect();
         for host in 1..=8 {
             for (rail, leaf) in leaves.iter().enumerate() {
                 let hca = net.adapter(&format!("gpu{host} mlx5_{rail}"), 1);
@@ -398,7 +595,10 @@ mod tests {
             }
         }
         let suggested = suggest(&read(&net), 16, None).unwrap();
-        assert_eq!(suggested.list, "gpu1:mlx5_0:1,gpu2:mlx5_1:1,gpu3:mlx5_2:1,gpu4:mlx5_3:1");
+        assert_eq!(
+            suggested.list,
+            "gpu1:mlx5_0:1,gpu2:mlx5_1:1,gpu3:mlx5_2:1,gpu4:mlx5_3:1"
+        );
         assert_eq!(suggested.switches, ["leaf0", "leaf1", "leaf2", "leaf3"]);
     }
 
@@ -406,10 +606,14 @@ mod tests {
     fn shared_names_are_skipped() {
         let mut net = Blueprint::new("NDR");
         let leaf = net.switch("leaf", 16);
-        for (port, name) in
-            ["MT4129 ConnectX7   Mellanox Technologies", "MT4129 ConnectX7   Mellanox Technologies", "[0-99] x", "n1 mlx5_0"]
-                .iter()
-                .enumerate()
+        for (port, name) in [
+            "MT4129 ConnectX7   Mellanox Technologies",
+            "MT4129 ConnectX7   Mellanox Technologies",
+            "[0-99] x",
+            "n1 mlx5_0",
+        ]
+        .iter()
+        .enumerate()
         {
             let hca = net.adapter(name, 1);
             net.cable((hca, 1), (leaf, port + 1));
@@ -422,7 +626,13 @@ mod tests {
             error.to_string(),
             "cannot suggest 2 samplers: only 1 host to choose from; 2 names were skipped, because several hosts share them or a host list cannot contain them"
         );
-        assert!(error.help().unwrap().to_string().starts_with("raise the cap: `--cap 8` is enough"));
+        assert!(
+            error
+                .help()
+                .unwrap()
+                .to_string()
+                .starts_with("raise the cap: `--cap 8` is enough")
+        );
     }
 
     #[test]

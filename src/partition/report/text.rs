@@ -6,7 +6,10 @@ use std::fmt;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
-use super::facts::{AssignedFacts, Balance, Facts, LeftOutDevice, LeftOutFacts, Oversized, ReadFacts, RemarkFacts, SamplerFacts};
+use super::facts::{
+    AssignedFacts, Balance, Facts, LeftOutDevice, LeftOutFacts, Oversized, ReadFacts, RemarkFacts,
+    SamplerFacts,
+};
 use super::sections;
 use crate::partition::Reason;
 use crate::topology::RemarkKind;
@@ -62,38 +65,89 @@ impl fmt::Display for Report<'_> {
 
 impl Report<'_> {
     fn read(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ReadFacts { port_lines, linked_lines, remarks, notes } = &self.facts.read;
+        let ReadFacts {
+            port_lines,
+            linked_lines,
+            remarks,
+            notes,
+        } = &self.facts.read;
         let lines = counted(*port_lines, "port line");
-        writeln!(f, "read      {}: {lines}, {linked_lines} with a link", Printable(self.name))?;
+        writeln!(
+            f,
+            "read      {}: {lines}, {linked_lines} with a link",
+            Printable(self.name)
+        )?;
         for kind in RemarkKind::ALL {
-            let of_kind: Vec<_> = remarks.iter().filter(|remark| remark.kind == kind).collect();
+            let of_kind: Vec<_> = remarks
+                .iter()
+                .filter(|remark| remark.kind == kind)
+                .collect();
             if !of_kind.is_empty() {
                 let skipped = if kind.loses_a_port() { ", skipped" } else { "" };
-                writeln!(f, "          {}: {}{skipped}", kind.as_str(), counted(of_kind.len(), "line"))?;
-                self.list(f, &of_kind, |remark: &&RemarkFacts| format!("{}: {}", Printable(&remark.place), Printable(&remark.text)))?;
+                writeln!(
+                    f,
+                    "          {}: {}{skipped}",
+                    kind.as_str(),
+                    counted(of_kind.len(), "line")
+                )?;
+                self.list(f, &of_kind, |remark: &&RemarkFacts| {
+                    format!("{}: {}", Printable(&remark.place), Printable(&remark.text))
+                })?;
             }
         }
         self.list(f, notes, |note: &String| Printable(note).to_string())
     }
 
     fn assigned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AssignedFacts { ports, switches, adapter_ports } = self.facts.assigned;
-        let devices = format!("{} and {}", sections::counted(switches, "switch", "switches"), counted(adapter_ports, "HCA port"));
+        let AssignedFacts {
+            ports,
+            switches,
+            adapter_ports,
+        } = self.facts.assigned;
+        let devices = format!(
+            "{} and {}",
+            sections::counted(switches, "switch", "switches"),
+            counted(adapter_ports, "HCA port")
+        );
         let samplers = counted(self.facts.samplers.len(), "sampler");
-        writeln!(f, "assigned  {} of {devices} to {samplers} (cap {})", counted(ports as usize, "port"), self.facts.cap_ports)
+        writeln!(
+            f,
+            "assigned  {} of {devices} to {samplers} (cap {})",
+            counted(ports as usize, "port"),
+            self.facts.cap_ports
+        )
     }
 
     fn left_out(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LeftOutFacts { ports, devices } = &self.facts.left_out;
         writeln!(f, "left out  {}", counted(*ports as usize, "port"))?;
         for reason in Reason::ALL {
-            let of_reason: Vec<_> = devices.iter().filter(|device| device.reason == reason).collect();
+            let of_reason: Vec<_> = devices
+                .iter()
+                .filter(|device| device.reason == reason)
+                .collect();
             if !of_reason.is_empty() {
                 let ports = of_reason.iter().map(|device| device.ports as usize).sum();
-                writeln!(f, "          {}: {}", reason.as_str(), counted(ports, "port"))?;
+                writeln!(
+                    f,
+                    "          {}: {}",
+                    reason.as_str(),
+                    counted(ports, "port")
+                )?;
                 let line = |device: &&LeftOutDevice| {
-                    let LeftOutDevice { place, guid, name, ports, .. } = device;
-                    format!("{}: {guid} `{}`, {}", Printable(place), Printable(name), counted(*ports as usize, "port"))
+                    let LeftOutDevice {
+                        place,
+                        guid,
+                        name,
+                        ports,
+                        ..
+                    } = device;
+                    format!(
+                        "{}: {guid} `{}`, {}",
+                        Printable(place),
+                        Printable(name),
+                        counted(*ports as usize, "port")
+                    )
                 };
                 self.list(f, &of_reason, line)?;
             }
@@ -105,32 +159,82 @@ impl Report<'_> {
     fn notes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let facts = &self.facts.compromises;
         if facts.packed {
-            writeln!(f, "note      the cap is tight: switches were placed by size, not by distance")?;
+            writeln!(
+                f,
+                "note      the cap is tight: switches were placed by size, not by distance"
+            )?;
         }
         if !facts.oversized.is_empty() {
             let devices = sections::counted(facts.oversized.len(), "device has", "devices have");
-            writeln!(f, "note      {devices} more ports than the cap and a sampler to itself:")?;
-            self.list(f, &facts.oversized, |Oversized { guid, name, ports, host }| {
-                format!("{guid} `{}`, {ports} ports: {}", Printable(name), Printable(host))
-            })?;
+            writeln!(
+                f,
+                "note      {devices} more ports than the cap and a sampler to itself:"
+            )?;
+            self.list(
+                f,
+                &facts.oversized,
+                |Oversized {
+                     guid,
+                     name,
+                     ports,
+                     host,
+                 }| {
+                    format!(
+                        "{guid} `{}`, {ports} ports: {}",
+                        Printable(name),
+                        Printable(host)
+                    )
+                },
+            )?;
         }
-        let mut note = |number: usize, text: String| if number > 0 { writeln!(f, "note      {text}") } else { Ok(()) };
+        let mut note = |number: usize, text: String| {
+            if number > 0 {
+                writeln!(f, "note      {text}")
+            } else {
+                Ok(())
+            }
+        };
         let elsewhere = facts.own_switches_elsewhere;
         let switches = sections::counted(elsewhere, "switch is", "switches are");
-        note(elsewhere, format!("{switches} next to a sampler but assigned to another one"))?;
+        note(
+            elsewhere,
+            format!("{switches} next to a sampler but assigned to another one"),
+        )?;
         let separated = facts.parted_adapter_ports;
         let hcas = sections::counted(separated, "HCA port has", "HCA ports have");
-        note(separated, format!("{hcas} another sampler than their switch: the sampler of the switch reached the cap"))?;
+        note(
+            separated,
+            format!(
+                "{hcas} another sampler than their switch: the sampler of the switch reached the cap"
+            ),
+        )?;
         let unreachable = facts.devices_without_way;
         let devices = sections::counted(unreachable, "device has", "devices have");
-        note(unreachable, format!("{devices} no path to the sampler in the net file"))?;
+        note(
+            unreachable,
+            format!("{devices} no path to the sampler in the net file"),
+        )?;
         let idle = facts.idle_samplers;
-        note(idle, format!("{} no ports: fewer samplers are enough", sections::counted(idle, "sampler has", "samplers have")))
+        note(
+            idle,
+            format!(
+                "{} no ports: fewer samplers are enough",
+                sections::counted(idle, "sampler has", "samplers have")
+            ),
+        )
     }
 
     fn balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new();
-        table.load_preset(NOTHING).set_header(["sampler", "switches", "HCA ports", "ports", "of cap", "mean hops", "max hops"]);
+        table.load_preset(NOTHING).set_header([
+            "sampler",
+            "switches",
+            "HCA ports",
+            "ports",
+            "of cap",
+            "mean hops",
+            "max hops",
+        ]);
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -141,19 +245,44 @@ impl Report<'_> {
         writeln!(f, "\n{}", table.trim_fmt())?;
         let more = samplers.len().saturating_sub(self.detail.rows());
         if more > 0 {
-            writeln!(f, " and {}: --report FILE has all", counted(more, "more sampler"))?;
+            writeln!(
+                f,
+                " and {}: --report FILE has all",
+                counted(more, "more sampler")
+            )?;
         }
-        let Balance { least_ports, greatest_ports, mean_ports, lower_bound_ports, mean_hops, greatest_hops, .. } = self.facts.balance;
-        writeln!(f, "\nbalance   {least_ports} to {greatest_ports} ports per sampler, mean {mean_ports:.1}")?;
+        let Balance {
+            least_ports,
+            greatest_ports,
+            mean_ports,
+            lower_bound_ports,
+            mean_hops,
+            greatest_hops,
+            ..
+        } = self.facts.balance;
+        writeln!(
+            f,
+            "\nbalance   {least_ports} to {greatest_ports} ports per sampler, mean {mean_ports:.1}"
+        )?;
         let largest = counted(greatest_ports as usize, "port");
-        writeln!(f, "          largest load: {largest} (lower bound {lower_bound_ports})")?;
+        writeln!(
+            f,
+            "          largest load: {largest} (lower bound {lower_bound_ports})"
+        )?;
         match (mean_hops, greatest_hops) {
-            (Some(mean), Some(greatest)) => writeln!(f, "hops      mean {mean:.2} per port, maximum {greatest}"),
+            (Some(mean), Some(greatest)) => {
+                writeln!(f, "hops      mean {mean:.2} per port, maximum {greatest}")
+            }
             _ => Ok(()),
         }
     }
 
-    fn list<T>(&self, f: &mut fmt::Formatter<'_>, items: &[T], line: impl Fn(&T) -> String) -> fmt::Result {
+    fn list<T>(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        items: &[T],
+        line: impl Fn(&T) -> String,
+    ) -> fmt::Result {
         for item in items.iter().take(self.detail.lines()) {
             writeln!(f, "            {}", line(item))?;
         }

@@ -61,7 +61,14 @@ enum MadOutcome {
 impl<T: Transport, C: Clock> DeviceClient<T, C> {
     /// Creates a client that has sent nothing yet. TIDs count up from the seed.
     pub fn new(transport: T, clock: C, address: Address, seed: u64) -> Self {
-        Self { transport, address, redirect: None, next_tid: seed as u32, wall: clock.read_wall(), clock }
+        Self {
+            transport,
+            address,
+            redirect: None,
+            next_tid: seed as u32,
+            wall: clock.read_wall(),
+            clock,
+        }
     }
 
     /// Sends the next requests to the device at another LID.
@@ -87,15 +94,33 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
     /// Returns the destination of a request, by the same rules as in a sweep. After a redirection it
     /// is the other agent.
     pub fn target(&self, query: &Query) -> Target {
-        let Address { lid, sl, pkey_index, timeout, ref pkey_table } = self.address;
+        let Address {
+            lid,
+            sl,
+            pkey_index,
+            timeout,
+            ref pkey_table,
+        } = self.address;
         let general = Target::general(lid, sl, pkey_index, timeout);
         match (query, self.redirect) {
             (Query::Smp(_) | Query::Directed(_), _) => Target::subnet_management(lid, timeout),
             (Query::Pma(_), Some(redirect)) => {
                 // If a redirection has queue pair 0, queue pair 1 is used.
-                let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };
-                let pkey_index = index_of_pkey(redirect.pkey, pkey_index, pkey_table).unwrap_or(pkey_index);
-                Target { lid: redirect.lid, qp, qkey: redirect.qkey, sl: redirect.sl, pkey_index, ..general }
+                let qp = if redirect.qp == 0 {
+                    general.qp
+                } else {
+                    redirect.qp
+                };
+                let pkey_index =
+                    index_of_pkey(redirect.pkey, pkey_index, pkey_table).unwrap_or(pkey_index);
+                Target {
+                    lid: redirect.lid,
+                    qp,
+                    qkey: redirect.qkey,
+                    sl: redirect.sl,
+                    pkey_index,
+                    ..general
+                }
             }
             _ => general,
         }
@@ -116,7 +141,10 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
         let mut reason = NoAnswer::Silent;
         loop {
             let now = self.clock.now();
-            let Some(completion) = self.transport.recv(mad, (deadline - now).min(C::PACING.longest_wait), now)? else {
+            let Some(completion) =
+                self.transport
+                    .recv(mad, (deadline - now).min(C::PACING.longest_wait), now)?
+            else {
                 // Replies that have arrived are read before the timeout is checked.
                 if now >= deadline {
                     return Ok(MadOutcome::NoAnswer(reason));
@@ -131,8 +159,14 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
             let (slid, len) = match completion.outcome {
                 Outcome::Reply { slid, len } => (slid, len),
                 Outcome::TimedOut => return Ok(MadOutcome::NoAnswer(reason)),
-                Outcome::SendFailed(errno) => return Ok(MadOutcome::NoAnswer(NoAnswer::NotSent(errno))),
-                Outcome::NoAgent => return Ok(MadOutcome::NoAnswer(NoAnswer::NotSent(Errno::OPNOTSUPP.raw_os_error()))),
+                Outcome::SendFailed(errno) => {
+                    return Ok(MadOutcome::NoAnswer(NoAnswer::NotSent(errno)));
+                }
+                Outcome::NoAgent => {
+                    return Ok(MadOutcome::NoAnswer(NoAnswer::NotSent(
+                        Errno::OPNOTSUPP.raw_os_error(),
+                    )));
+                }
             };
             if slid != target.lid {
                 continue;
@@ -141,10 +175,14 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
             match query.check(mad, len) {
                 Ok(()) => return Ok(MadOutcome::Answered(now, now - sent)),
                 // A busy agent gets the rest of the timeout before the next try.
-                Err(BadReply::Status(status @ MadStatus::BUSY)) => reason = NoAnswer::Refused(status),
+                Err(BadReply::Status(status @ MadStatus::BUSY)) => {
+                    reason = NoAnswer::Refused(status)
+                }
                 Err(BadReply::Status(status)) => {
                     let to = self.redirection(query, status, mad);
-                    return Ok(to.map_or(MadOutcome::Refused(status, now - sent), |to| MadOutcome::Redirected(to, now - sent)));
+                    return Ok(to.map_or(MadOutcome::Refused(status, now - sent), |to| {
+                        MadOutcome::Redirected(to, now - sent)
+                    }));
                 }
                 Err(bad) => reason = NoAnswer::BadReply(bad),
             }
@@ -154,7 +192,8 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
     /// Returns the agent to which a reply redirects. Returns `None` if this is not the first
     /// redirection.
     fn redirection(&self, query: &Query, status: MadStatus, mad: &Mad) -> Option<Redirect> {
-        let is_new = status.is_redirect() && matches!(query, Query::Pma(_)) && self.redirect.is_none();
+        let is_new =
+            status.is_redirect() && matches!(query, Query::Pma(_)) && self.redirect.is_none();
         Redirect::parse(pma::data(mad)).filter(|_| is_new)
     }
 }
@@ -164,7 +203,12 @@ impl<T: Transport, C: Clock> Client for DeviceClient<T, C> {
 
     fn request(&mut self, query: &Query) -> Result<Response, TransportError> {
         let mut mad: Mad = [0; MAD_LEN];
-        let mut response = Response { mads: 0, rtt: Duration::ZERO, rtt_min: None, answer: Err(NoAnswer::Silent) };
+        let mut response = Response {
+            mads: 0,
+            rtt: Duration::ZERO,
+            rtt_min: None,
+            answer: Err(NoAnswer::Silent),
+        };
         let mut tries = 0;
         while tries < TRIES {
             tries += 1;
@@ -208,7 +252,10 @@ mod tests {
     use crate::types::PortNum;
 
     const LID: Lid = Lid(7);
-    const QUERY: Query = Query::Pma(pma::Query { attribute: 0x12, port: Some(PortNum(1)) });
+    const QUERY: Query = Query::Pma(pma::Query {
+        attribute: 0x12,
+        port: Some(PortNum(1)),
+    });
 
     /// Function that returns the completions that follow a MAD.
     type Completions = fn(&Target, &Mad) -> Vec<(Completion, Mad)>;
@@ -223,16 +270,34 @@ mod tests {
     }
 
     impl Transport for Script {
-        fn send(&mut self, target: &Target, mad: &Mad, _now: Instant) -> Result<(), TransportError> {
+        fn send(
+            &mut self,
+            target: &Target,
+            mad: &Mad,
+            _now: Instant,
+        ) -> Result<(), TransportError> {
             if target.sl == 15 {
-                return Err(TransportError::new("umad_send", Errno::INVAL.raw_os_error()));
+                return Err(TransportError::new(
+                    "umad_send",
+                    Errno::INVAL.raw_os_error(),
+                ));
             }
             self.sent.push(*target);
-            self.ready.extend(self.script.pop_front().map(|completions| completions(target, mad)).unwrap_or_default());
+            self.ready.extend(
+                self.script
+                    .pop_front()
+                    .map(|completions| completions(target, mad))
+                    .unwrap_or_default(),
+            );
             Ok(())
         }
 
-        fn recv(&mut self, mad: &mut Mad, wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
+        fn recv(
+            &mut self,
+            mad: &mut Mad,
+            wait: Duration,
+            _now: Instant,
+        ) -> Result<Option<Completion>, TransportError> {
             let Some((completion, reply)) = self.ready.pop_front() else {
                 self.clock.sleep(wait);
                 return Ok(None);
@@ -249,23 +314,48 @@ mod tests {
     fn client(script: &[Completions]) -> DeviceClient<Script, VirtualClock> {
         let clock = VirtualClock::default();
         let script = script.iter().copied().collect();
-        let transport = Script { script, ready: VecDeque::new(), sent: Vec::new(), clock: clock.clone() };
-        let address = Address { lid: LID, sl: 0, pkey_index: 0, pkey_table: Vec::new(), timeout: Duration::from_millis(5) };
+        let transport = Script {
+            script,
+            ready: VecDeque::new(),
+            sent: Vec::new(),
+            clock: clock.clone(),
+        };
+        let address = Address {
+            lid: LID,
+            sl: 0,
+            pkey_index: 0,
+            pkey_table: Vec::new(),
+            timeout: Duration::from_millis(5),
+        };
         DeviceClient::new(transport, clock, address, u64::MAX)
     }
 
     /// Returns the reply of the device, with changes.
-    fn reply(target: &Target, request: &Mad, change: impl FnOnce(&mut Completion, &mut Mad)) -> (Completion, Mad) {
+    fn reply(
+        target: &Target,
+        request: &Mad,
+        change: impl FnOnce(&mut Completion, &mut Mad),
+    ) -> (Completion, Mad) {
         let mut mad = *request;
         mad[3] = METHOD_GET_RESP;
-        let mut completion = Completion { tid: Header::parse(request).tid, outcome: Outcome::Reply { slid: target.lid, len: MAD_LEN } };
+        let mut completion = Completion {
+            tid: Header::parse(request).tid,
+            outcome: Outcome::Reply {
+                slid: target.lid,
+                len: MAD_LEN,
+            },
+        };
         change(&mut completion, &mut mad);
         (completion, mad)
     }
 
     const GOOD: Completions = |target, mad| vec![reply(target, mad, |_, mad| mad[100] = 9)];
     const NOTHING: Completions = |_, _| Vec::new();
-    const TIMED_OUT: Completions = |target, mad| vec![reply(target, mad, |completion, _| completion.outcome = Outcome::TimedOut)];
+    const TIMED_OUT: Completions = |target, mad| {
+        vec![reply(target, mad, |completion, _| {
+            completion.outcome = Outcome::TimedOut
+        })]
+    };
 
     /// Sends one request, and returns its response and the targets of all MADs.
     fn request(script: &[Completions]) -> (Response, Vec<Target>) {
@@ -280,42 +370,74 @@ mod tests {
         let (_, data) = response.answer.expect("the third is answered");
         assert_eq!((data[100 - 64], response.mads, sent.len()), (9, 3, 3));
         let (response, sent) = request(&[NOTHING, TIMED_OUT, NOTHING, GOOD]);
-        assert_eq!((response.answer.err(), response.mads, sent.len()), (Some(NoAnswer::Silent), 3, 3));
+        assert_eq!(
+            (response.answer.err(), response.mads, sent.len()),
+            (Some(NoAnswer::Silent), 3, 3)
+        );
     }
 
     #[test]
     fn request_expires_after_its_timeout() {
         let mut client = client(&[]);
         client.request(&QUERY).expect("the transport is open");
-        assert_eq!(client.clock.now(), Instant::ZERO + TRIES * client.address.timeout);
+        assert_eq!(
+            client.clock.now(),
+            Instant::ZERO + TRIES * client.address.timeout
+        );
     }
 
     #[test]
     fn reply_to_another_mad_or_from_another_device_is_dropped() {
         let (response, _) = request(&[|target, mad| {
             vec![
-                reply(target, mad, |completion, _| completion.tid = Tid(completion.tid.0.wrapping_sub(1))),
-                reply(target, mad, |completion, _| completion.outcome = Outcome::Reply { slid: Lid(8), len: MAD_LEN }),
+                reply(target, mad, |completion, _| {
+                    completion.tid = Tid(completion.tid.0.wrapping_sub(1))
+                }),
+                reply(target, mad, |completion, _| {
+                    completion.outcome = Outcome::Reply {
+                        slid: Lid(8),
+                        len: MAD_LEN,
+                    }
+                }),
                 reply(target, mad, |_, mad| mad[100] = 9),
             ]
         }]);
-        assert_eq!((response.answer.map(|(_, data)| data[100 - 64]), response.mads), (Ok(9), 1));
+        assert_eq!(
+            (
+                response.answer.map(|(_, data)| data[100 - 64]),
+                response.mads
+            ),
+            (Ok(9), 1)
+        );
     }
 
     #[test]
     fn bad_reply_is_reported_if_no_good_one_follows() {
-        const OTHER_PORT: Completions = |target, mad| vec![reply(target, mad, |_, mad| mad[65] = 2)];
+        const OTHER_PORT: Completions =
+            |target, mad| vec![reply(target, mad, |_, mad| mad[65] = 2)];
         let (response, _) = request(&[OTHER_PORT, OTHER_PORT, OTHER_PORT]);
-        assert_eq!((response.answer.err(), response.mads), (Some(NoAnswer::BadReply(BadReply::PortSelect(2))), 3));
+        assert_eq!(
+            (response.answer.err(), response.mads),
+            (Some(NoAnswer::BadReply(BadReply::PortSelect(2))), 3)
+        );
         let (response, _) = request(&[OTHER_PORT, GOOD]);
         assert!(response.answer.is_ok());
     }
 
     #[test]
     fn refusal_is_final_unless_the_agent_is_busy() {
-        let (response, sent) = request(&[|target, mad| vec![reply(target, mad, |_, mad| mad[5] = 0x0c)], GOOD]);
-        assert_eq!((response.answer.err(), sent.len()), (Some(NoAnswer::Refused(MadStatus::UNSUPPORTED_ATTRIBUTE)), 1));
-        let (response, sent) = request(&[|target, mad| vec![reply(target, mad, |_, mad| mad[5] = 1)], GOOD]);
+        let (response, sent) = request(&[
+            |target, mad| vec![reply(target, mad, |_, mad| mad[5] = 0x0c)],
+            GOOD,
+        ]);
+        assert_eq!(
+            (response.answer.err(), sent.len()),
+            (Some(NoAnswer::Refused(MadStatus::UNSUPPORTED_ATTRIBUTE)), 1)
+        );
+        let (response, sent) = request(&[
+            |target, mad| vec![reply(target, mad, |_, mad| mad[5] = 1)],
+            GOOD,
+        ]);
         assert_eq!((response.answer.is_ok(), sent.len()), (true, 2));
     }
 
@@ -324,7 +446,14 @@ mod tests {
         const AWAY: Completions = |target, mad| {
             vec![reply(target, mad, |_, mad| {
                 mad[5] = 2;
-                Redirect { lid: Lid(9), qp: 0, qkey: QP1_QKEY, sl: 3, pkey: 0xffff }.emit(data_mut(mad));
+                Redirect {
+                    lid: Lid(9),
+                    qp: 0,
+                    qkey: QP1_QKEY,
+                    sl: 3,
+                    pkey: 0xffff,
+                }
+                .emit(data_mut(mad));
             })]
         };
         let mut client = client(&[AWAY, GOOD, GOOD, AWAY]);
@@ -333,12 +462,27 @@ mod tests {
             assert_eq!((response.answer.is_ok(), response.mads), (true, mads));
         }
         let response = client.request(&QUERY).expect("the transport is open");
-        assert_eq!(response.answer.err(), Some(NoAnswer::Refused(MadStatus::REDIRECT)), "a second redirection is not followed");
-        let lids: Vec<_> = client.transport.sent.iter().map(|target| (target.lid.0, target.qp, target.sl)).collect();
+        assert_eq!(
+            response.answer.err(),
+            Some(NoAnswer::Refused(MadStatus::REDIRECT)),
+            "a second redirection is not followed"
+        );
+        let lids: Vec<_> = client
+            .transport
+            .sent
+            .iter()
+            .map(|target| (target.lid.0, target.qp, target.sl))
+            .collect();
         assert_eq!(lids, [(7, 1, 0), (9, 1, 3), (9, 1, 3), (9, 1, 3)]);
         // Queries for the identity still go to the device itself.
-        let identity = Query::Smp(crate::mad::smp::Query { attribute: 0x11, port: PortNum(0) });
-        assert_eq!((client.target(&identity).lid, client.target(&identity).qp), (LID, 0));
+        let identity = Query::Smp(crate::mad::smp::Query {
+            attribute: 0x11,
+            port: PortNum(0),
+        });
+        assert_eq!(
+            (client.target(&identity).lid, client.target(&identity).qp),
+            (LID, 0)
+        );
     }
 
     #[test]
@@ -346,15 +490,31 @@ mod tests {
         const AWAY: Completions = |target, mad| {
             vec![reply(target, mad, |_, mad| {
                 mad[5] = 2;
-                Redirect { lid: Lid(9), qp: 0, qkey: QP1_QKEY, sl: 3, pkey: 0x0001 }.emit(data_mut(mad));
+                Redirect {
+                    lid: Lid(9),
+                    qp: 0,
+                    qkey: QP1_QKEY,
+                    sl: 3,
+                    pkey: 0x0001,
+                }
+                .emit(data_mut(mad));
             })]
         };
-        for (pkey_table, index) in [(vec![0xffff, 0x7fff, 0x8001], 2), (vec![0xffff, 0x7fff, 0x0001], 0), (Vec::new(), 0)] {
+        for (pkey_table, index) in [
+            (vec![0xffff, 0x7fff, 0x8001], 2),
+            (vec![0xffff, 0x7fff, 0x0001], 0),
+            (Vec::new(), 0),
+        ] {
             let mut client = client(&[AWAY, GOOD]);
             client.address.pkey_table = pkey_table;
             let response = client.request(&QUERY).expect("the transport is open");
             assert!(response.answer.is_ok());
-            let sent: Vec<_> = client.transport.sent.iter().map(|target| (target.lid.0, target.pkey_index)).collect();
+            let sent: Vec<_> = client
+                .transport
+                .sent
+                .iter()
+                .map(|target| (target.lid.0, target.pkey_index))
+                .collect();
             assert_eq!(sent, [(7, 0), (9, index)]);
         }
     }
@@ -364,6 +524,9 @@ mod tests {
         let mut client = client(&[]);
         client.address.sl = 15;
         let response = client.request(&QUERY).expect("the transport is open");
-        assert_eq!((response.answer.err(), response.mads), (Some(NoAnswer::NotSent(Errno::INVAL.raw_os_error())), 0));
+        assert_eq!(
+            (response.answer.err(), response.mads),
+            (Some(NoAnswer::NotSent(Errno::INVAL.raw_os_error())), 0)
+        );
     }
 }

@@ -53,7 +53,12 @@ pub trait Clock: Clone {
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
-    fn repeat<R: Send + 'static>(&self, name: &str, period: Duration, job: impl FnMut() -> R + Send + 'static) -> io::Result<Latest<R>>;
+    fn repeat<R: Send + 'static>(
+        &self,
+        name: &str,
+        period: Duration,
+        job: impl FnMut() -> R + Send + 'static,
+    ) -> io::Result<Latest<R>>;
 }
 
 /// Limits for the loop of the driver.
@@ -73,11 +78,20 @@ pub struct Pacing {
 impl Pacing {
     /// Sending and reading alternate. So a reply is read before a whole window is sent. And a free
     /// place in the window is used before all replies are read.
-    pub const REAL_TIME: Self = Self { sends: 8, replies: 1, replies_before_timeouts: 64, longest_wait: Duration::from_millis(20) };
+    pub const REAL_TIME: Self = Self {
+        sends: 8,
+        replies: 1,
+        replies_before_timeouts: 64,
+        longest_wait: Duration::from_millis(20),
+    };
 
     /// In virtual time, no time passes between sending and reading. So there are no limits.
-    pub const VIRTUAL_TIME: Self =
-        Self { sends: u32::MAX, replies: u32::MAX, replies_before_timeouts: u32::MAX, longest_wait: Duration::MAX };
+    pub const VIRTUAL_TIME: Self = Self {
+        sends: u32::MAX,
+        replies: u32::MAX,
+        replies_before_timeouts: u32::MAX,
+        longest_wait: Duration::MAX,
+    };
 }
 
 /// A reading of the wall clock, with the monotonic time of the reading.
@@ -94,7 +108,9 @@ impl WallTime {
     pub fn of(&self, instant: Instant) -> u64 {
         match instant.as_nanos().checked_sub(self.at.as_nanos()) {
             Some(after) => self.unix_ns.saturating_add(after),
-            None => self.unix_ns.saturating_sub(self.at.as_nanos() - instant.as_nanos()),
+            None => self
+                .unix_ns
+                .saturating_sub(self.at.as_nanos() - instant.as_nanos()),
         }
     }
 }
@@ -185,7 +201,9 @@ impl SystemClock {
     #[expect(clippy::disallowed_methods, reason = "clocks are read here")]
     pub fn start() -> Self {
         static ZERO: OnceLock<SystemInstant> = OnceLock::new();
-        Self { zero: *ZERO.get_or_init(SystemInstant::now) }
+        Self {
+            zero: *ZERO.get_or_init(SystemInstant::now),
+        }
     }
 }
 
@@ -204,8 +222,13 @@ impl Clock for SystemClock {
         // If the thread is interrupted between the readings, both clocks are read again.
         for _ in 0..READINGS {
             let before = self.now();
-            let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            reading = WallTime { at: self.now(), unix_ns: u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX) };
+            let since_1970 = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            reading = WallTime {
+                at: self.now(),
+                unix_ns: u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX),
+            };
             if reading.at - before < CLOSE_READINGS {
                 break;
             }
@@ -233,14 +256,16 @@ impl Clock for SystemClock {
     ) -> io::Result<BackgroundJob<R>> {
         let (sender, result) = sync_channel(1);
         let wake = RaiseOnDrop(Arc::clone(wake));
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // `_wake` is dropped after the sender, even in a panic. So when the driver wakes, it
-            // finds either the result or a closed channel.
-            let _wake = wake;
-            let sender = sender;
-            // An error means that the driver has ended.
-            let _ = sender.send(job());
-        })?;
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                // `_wake` is dropped after the sender, even in a panic. So when the driver wakes, it
+                // finds either the result or a closed channel.
+                let _wake = wake;
+                let sender = sender;
+                // An error means that the driver has ended.
+                let _ = sender.send(job());
+            })?;
         Ok(BackgroundJob::new(result, Instant::ZERO))
     }
 
@@ -252,12 +277,14 @@ impl Clock for SystemClock {
     ) -> io::Result<Latest<R>> {
         let mailbox = Arc::new(Mailbox::default());
         let shared = Arc::clone(&mailbox);
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
-            while shared.wait(period) {
-                let result = job();
-                shared.lock().latest = Some(result);
-            }
-        })?;
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                while shared.wait(period) {
+                    let result = job();
+                    shared.lock().latest = Some(result);
+                }
+            })?;
         let reader = Reader(mailbox);
         Ok(Box::new(move || match reader.0.state.try_lock() {
             Ok(mut state) => state.latest.take(),
@@ -289,7 +316,13 @@ struct MailboxState<R> {
 
 impl<R> Default for Mailbox<R> {
     fn default() -> Self {
-        Self { state: Mutex::new(MailboxState { latest: None, has_ended: false }), changed: Condvar::new() }
+        Self {
+            state: Mutex::new(MailboxState {
+                latest: None,
+                has_ended: false,
+            }),
+            changed: Condvar::new(),
+        }
     }
 }
 
@@ -300,7 +333,9 @@ impl<R> Mailbox<R> {
 
     /// Waits for this time. Returns false as soon as the reader is dropped.
     fn wait(&self, time: Duration) -> bool {
-        let waited = self.changed.wait_timeout_while(self.lock(), time, |state| !state.has_ended);
+        let waited = self
+            .changed
+            .wait_timeout_while(self.lock(), time, |state| !state.has_ended);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         !state.has_ended
     }
@@ -328,8 +363,14 @@ mod tests {
 
     #[test]
     fn wall_time_converts_instants_before_and_after_the_reading() {
-        let reading = WallTime { at: Instant::from_nanos(100), unix_ns: 1_000 };
-        assert_eq!([70, 100, 130].map(|nanos| reading.of(Instant::from_nanos(nanos))), [970, 1_000, 1_030]);
+        let reading = WallTime {
+            at: Instant::from_nanos(100),
+            unix_ns: 1_000,
+        };
+        assert_eq!(
+            [70, 100, 130].map(|nanos| reading.of(Instant::from_nanos(nanos))),
+            [970, 1_000, 1_030]
+        );
     }
 
     #[test]
@@ -344,9 +385,16 @@ mod tests {
             }
         };
         let (fine, coarse) = (read(37, 1), read(37, 40));
-        assert_eq!(least_cost(|| fine(&time, &readings)), Duration::from_nanos(25), "interruptions do not count");
+        assert_eq!(
+            least_cost(|| fine(&time, &readings)),
+            Duration::from_nanos(25),
+            "interruptions do not count"
+        );
         let cost = least_cost(|| coarse(&time, &readings)).as_nanos();
-        assert!((20..=30).contains(&cost), "{cost}: a clock with ticks of 40 ns");
+        assert!(
+            (20..=30).contains(&cost),
+            "{cost}: a clock with ticks of 40 ns"
+        );
     }
 
     #[test]
@@ -371,7 +419,9 @@ mod tests {
     #[test]
     fn panic_of_a_job_is_reported_and_wakes_the_driver() {
         let (clock, wake) = (SystemClock::start(), Arc::new(Wake::default()));
-        let mut job = clock.start("job", &wake, || panic!("on purpose")).expect("a thread");
+        let mut job = clock
+            .start("job", &wake, || panic!("on purpose"))
+            .expect("a thread");
         clock.wait(&wake, 0, Some(clock.now() + LIMIT));
         let progress: JobState<()> = job.poll(clock.now());
         assert!(matches!(progress, JobState::Panicked));
@@ -394,6 +444,10 @@ mod tests {
         let found = (0..).find_map(|_| latest()).expect("endless");
         assert_eq!(found, 7);
         drop(latest);
-        assert!(ended.recv_timeout(LIMIT).is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Disconnected));
+        assert!(
+            ended
+                .recv_timeout(LIMIT)
+                .is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Disconnected)
+        );
     }
 }

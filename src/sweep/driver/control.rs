@@ -75,8 +75,15 @@ impl Control {
     /// The driver reports the slots that `predecessor` missed at its end. The slots of both drivers
     /// must have the same numbers.
     pub fn held(predecessor: Option<Arc<Self>>) -> Self {
-        let state = State { first: FirstSlot::Held, predecessor, ..State::default() };
-        Self { state: Mutex::new(state), ..Self::default() }
+        let state = State {
+            first: FirstSlot::Held,
+            predecessor,
+            ..State::default()
+        };
+        Self {
+            state: Mutex::new(state),
+            ..Self::default()
+        }
     }
 
     /// Ends the driver. The driver sends no more MADs, waits for replies until the grace period
@@ -168,7 +175,9 @@ impl Control {
     /// Removes and returns the notices that are to be written before this slot.
     pub(super) fn take_notices(&self, slot: u64) -> Vec<Notice> {
         let mut state = self.lock();
-        let (due, later) = mem::take(&mut state.notices).into_iter().partition(|(first, _)| *first <= slot);
+        let (due, later) = mem::take(&mut state.notices)
+            .into_iter()
+            .partition(|(first, _)| *first <= slot);
         state.notices = later;
         let due: Vec<(u64, Notice)> = due;
         due.into_iter().map(|(_, notice)| notice).collect()
@@ -194,13 +203,22 @@ mod tests {
     fn held_driver_begins_on_request_and_expects_the_slot_after_its_predecessor() {
         let old = Arc::new(Control::default());
         let new = Control::held(Some(Arc::clone(&old)));
-        assert_eq!((old.first_slot(), new.first_slot()), (FirstSlot::Next, FirstSlot::Held));
+        assert_eq!(
+            (old.first_slot(), new.first_slot()),
+            (FirstSlot::Next, FirstSlot::Held)
+        );
         old.set_last_slot(41);
         old.leave_before(44);
         new.begin_with(44);
-        assert_eq!([41, 43, 44, 45].map(|slot| old.leaves_before(slot)), [false, false, true, true]);
+        assert_eq!(
+            [41, 43, 44, 45].map(|slot| old.leaves_before(slot)),
+            [false, false, true, true]
+        );
         // The predecessor did not run slots 42 and 43, although it had to.
-        assert_eq!((new.first_slot(), new.expected_slot(), new.expected_slot()), (FirstSlot::From(44), Some(42), None));
+        assert_eq!(
+            (new.first_slot(), new.expected_slot(), new.expected_slot()),
+            (FirstSlot::From(44), Some(42), None)
+        );
         let without_slots = Control::held(Some(Arc::new(Control::default())));
         assert_eq!(without_slots.expected_slot(), None);
     }
@@ -210,7 +228,10 @@ mod tests {
         let control = Control::default();
         control.notify(Notice::Reload("a".to_owned()));
         control.notify(Notice::Assignments(None));
-        assert_eq!(control.take_notices(7), [Notice::Reload("a".to_owned()), Notice::Assignments(None)]);
+        assert_eq!(
+            control.take_notices(7),
+            [Notice::Reload("a".to_owned()), Notice::Assignments(None)]
+        );
         assert_eq!(control.take_notices(7), []);
     }
 
@@ -243,10 +264,16 @@ mod tests {
             }
         };
         control.on_ready(call());
-        assert_eq!((calls.load(Ordering::Relaxed), control.is_ready()), (0, false));
+        assert_eq!(
+            (calls.load(Ordering::Relaxed), control.is_ready()),
+            (0, false)
+        );
         control.set_ready();
         control.set_ready();
-        assert_eq!((calls.load(Ordering::Relaxed), control.is_ready()), (1, true));
+        assert_eq!(
+            (calls.load(Ordering::Relaxed), control.is_ready()),
+            (1, true)
+        );
         control.on_ready(call());
         assert_eq!(calls.load(Ordering::Relaxed), 2);
     }

@@ -49,7 +49,11 @@ pub(crate) trait EngineLoop {
 
     /// Runs one slot that has started at `start`.
     fn run_slot(&mut self, start: Instant, interval: Duration) {
-        self.parts().engine.start_slot(start, ask_until(start, interval), close_at(start, interval));
+        self.parts().engine.start_slot(
+            start,
+            ask_until(start, interval),
+            close_at(start, interval),
+        );
         self.run();
     }
 
@@ -73,7 +77,9 @@ pub(crate) trait EngineLoop {
             while let Some(event) = self.parts().engine.poll_event() {
                 self.on_event(event);
             }
-            let Some(timeout) = self.parts().engine.poll_timeout() else { return };
+            let Some(timeout) = self.parts().engine.poll_timeout() else {
+                return;
+            };
             match self.request() {
                 LoopRequest::Close => {
                     self.parts().engine.close(now);
@@ -87,9 +93,17 @@ pub(crate) trait EngineLoop {
             }
 
             let has_time = sent < pacing.sends && replies < pacing.replies_before_timeouts;
-            let mut wait = if has_time { (timeout - now).min(pacing.longest_wait) } else { Duration::ZERO };
+            let mut wait = if has_time {
+                (timeout - now).min(pacing.longest_wait)
+            } else {
+                Duration::ZERO
+            };
             for _ in 0..pacing.replies {
-                let Parts { engine, transport, clock } = self.parts();
+                let Parts {
+                    engine,
+                    transport,
+                    clock,
+                } = self.parts();
                 let completion = match transport.recv(&mut mad, wait, now) {
                     Ok(completion) => completion,
                     Err(error) => {
@@ -119,14 +133,27 @@ pub(crate) trait EngineLoop {
         let mut sent = 0;
         let mut now = self.parts().clock.now();
         while sent < limit {
-            let Parts { engine, transport, clock } = self.parts();
-            let Some((target, tid)) = engine.poll_transmit(now, mad) else { break };
+            let Parts {
+                engine,
+                transport,
+                clock,
+            } = self.parts();
+            let Some((target, tid)) = engine.poll_transmit(now, mad) else {
+                break;
+            };
             tracing::trace!(%tid, lid = %target.lid, "send");
             let result = transport.send(&target, mad, now);
             sent += 1;
             if let Err(error) = result {
                 tracing::debug!(%error, lid = %target.lid, "not sent");
-                engine.handle_completion(&Completion { tid, outcome: error.outcome() }, mad, now);
+                engine.handle_completion(
+                    &Completion {
+                        tid,
+                        outcome: error.outcome(),
+                    },
+                    mad,
+                    now,
+                );
                 now = clock.now();
                 self.on_send_error(error);
             } else {

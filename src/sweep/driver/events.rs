@@ -18,31 +18,48 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     pub(super) fn take_event(&mut self, event: Event, slot: u64) {
         match event {
             Event::Port(port) => self.settled.push(port),
-            Event::GroupUnsupported { device, group } => self.unsupported.push((self.first_ports[device], group)),
+            Event::GroupUnsupported { device, group } => {
+                self.unsupported.push((self.first_ports[device], group))
+            }
             Event::Unreachable(device) => self.changed.push((self.first_ports[device], false)),
             Event::Reachable(device) => self.take_reachable(self.first_ports[device]),
             Event::WrongDevice { device, found } => self.report_wrong_device(slot, device, found),
             Event::RightDevice(device) => {
                 let port = self.first_ports[device];
                 self.log_identity(port, "the device is at its LID again");
-                self.write_event(slot, EventName::RightDevice, Some(port), "the device is at its LID again");
+                self.write_event(
+                    slot,
+                    EventName::RightDevice,
+                    Some(port),
+                    "the device is at its LID again",
+                );
             }
             Event::LidChange { device, from, to } => self.report_lid_change(slot, device, from, to),
             Event::Link(port) => self.take_link(slot, port),
             Event::Peer { port, found } => self.report_peer(slot, port, found),
-            Event::Redirected { device, to, unserved_pkey } => {
+            Event::Redirected {
+                device,
+                to,
+                unserved_pkey,
+            } => {
                 let port = self.first_ports[device];
                 tracing::info!(lid = %self.ports[port].lid, %to, "the device redirects queries for counters to another agent");
                 let mut detail = format!("its counters are asked of LID {to}");
                 if let Some(pkey) = unserved_pkey {
-                    detail += &format!("; its P_Key {pkey:#06x} matches none in the P_Key table of this port");
+                    detail += &format!(
+                        "; its P_Key {pkey:#06x} matches none in the P_Key table of this port"
+                    );
                 }
                 self.write_event(slot, EventName::Redirected, Some(port), &detail);
             }
             Event::KeyDemanded { device, key } => {
                 let detail = match key {
-                    Key::M => "NodeInfo is not answered: the device may demand an M_Key; its identity and its links cannot be checked",
-                    Key::Pm => "its agent gives no counters and can demand a PM_Key: it may want one",
+                    Key::M => {
+                        "NodeInfo is not answered: the device may demand an M_Key; its identity and its links cannot be checked"
+                    }
+                    Key::Pm => {
+                        "its agent gives no counters and can demand a PM_Key: it may want one"
+                    }
                 };
                 let port = self.first_ports[device];
                 self.log_identity(port, detail);
@@ -51,11 +68,24 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             Event::Window(Change { from, to }) => {
                 let detail = format!("from {from} to {to} MADs under way");
                 if to < from {
-                    tracing::info!(from, to, "window halved: devices that answer lose more MADs than usual");
+                    tracing::info!(
+                        from,
+                        to,
+                        "window halved: devices that answer lose more MADs than usual"
+                    );
                 } else {
                     tracing::info!(from, to, "window restored");
                 }
-                self.write_event(slot, if to < from { EventName::WindowHalved } else { EventName::WindowRestored }, None, &detail);
+                self.write_event(
+                    slot,
+                    if to < from {
+                        EventName::WindowHalved
+                    } else {
+                        EventName::WindowRestored
+                    },
+                    None,
+                    &detail,
+                );
             }
             Event::SubnetManager(manager) => self.report_manager(slot, manager),
             Event::SubnetManagerGone(manager) => self.report_manager_gone(slot, manager),
@@ -66,32 +96,58 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 
     /// Logs a message about the device of a port.
     fn log_identity(&self, port: usize, message: &str) {
-        let PortIdentity { node, guid, lid, .. } = &self.ports[port];
+        let PortIdentity {
+            node, guid, lid, ..
+        } = &self.ports[port];
         tracing::info!(node = %Printable(node), %guid, %lid, "{message}");
     }
 
     fn report_wrong_device(&mut self, slot: u64, device: usize, found: Guid) {
         let port = self.first_ports[device];
-        let PortIdentity { node, guid, lid, .. } = &self.ports[port];
+        let PortIdentity {
+            node, guid, lid, ..
+        } = &self.ports[port];
         tracing::warn!(node = %Printable(node), %guid, %lid, %found, "another device answers at this LID; its data is dropped");
         self.reset_readings(device);
-        self.write_event(slot, EventName::WrongDevice, Some(port), &format!("the device at this LID is {found}"));
+        self.write_event(
+            slot,
+            EventName::WrongDevice,
+            Some(port),
+            &format!("the device at this LID is {found}"),
+        );
     }
 
     /// Reports the device at the other end of a cable. The name of the device is known if the plan
     /// of this sampler has it.
     fn report_peer(&mut self, slot: u64, port: usize, found: Peer) {
-        let PortIdentity { node, port: num, peer, .. } = &self.ports[port];
+        let PortIdentity {
+            node,
+            port: num,
+            peer,
+            ..
+        } = &self.ports[port];
         let named = |(guid, port): Peer, name: Option<&str>| {
-            let name = name.map(|name| format!(" ({})", Printable(name))).unwrap_or_default();
+            let name = name
+                .map(|name| format!(" ({})", Printable(name)))
+                .unwrap_or_default();
             format!("{guid} port {port}{name}")
         };
-        let planned = peer.as_ref().map(|(guid, port, name)| ((*guid, *port), Some(name.as_str())));
-        let name = self.ports.iter().find(|port| port.guid == found.0).map(|port| port.node.as_str());
+        let planned = peer
+            .as_ref()
+            .map(|(guid, port, name)| ((*guid, *port), Some(name.as_str())));
+        let name = self
+            .ports
+            .iter()
+            .find(|port| port.guid == found.0)
+            .map(|port| port.node.as_str());
         let now = named(found, name);
         let detail = match planned {
-            Some((planned, _)) if planned == found => format!("the peer is that of the plan again: {now}"),
-            Some((planned, name)) => format!("the peer is {now}; the plan has {}", named(planned, name)),
+            Some((planned, _)) if planned == found => {
+                format!("the peer is that of the plan again: {now}")
+            }
+            Some((planned, name)) => {
+                format!("the peer is {now}; the plan has {}", named(planned, name))
+            }
             None => format!("the peer is {now}; the plan has none"),
         };
         tracing::warn!(node = %Printable(node), port = %num, "{detail}");
@@ -100,17 +156,26 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 
     fn report_lid_change(&mut self, slot: u64, device: usize, from: Lid, to: Lid) {
         let ports = self.ports_of(device);
-        self.ports[ports.clone()].iter_mut().for_each(|port| port.lid = to);
+        self.ports[ports.clone()]
+            .iter_mut()
+            .for_each(|port| port.lid = to);
         self.reset_readings(device);
         let PortIdentity { node, guid, .. } = &self.ports[ports.start];
         tracing::info!(node = %Printable(node), %guid, %from, %to, "the LID of the device changed");
-        self.write_event(slot, EventName::LidChange, Some(ports.start), &format!("from LID {from} to LID {to}"));
+        self.write_event(
+            slot,
+            EventName::LidChange,
+            Some(ports.start),
+            &format!("from LID {from} to LID {to}"),
+        );
     }
 
     /// Resets the readings of a device, so that no rate is computed from counters of two devices.
     fn reset_readings(&mut self, device: usize) {
         let ports = self.ports_of(device);
-        self.readings[ports].iter_mut().for_each(|reading| reading.clear());
+        self.readings[ports]
+            .iter_mut()
+            .for_each(|reading| reading.clear());
     }
 
     /// Returns the range of a device's ports.
@@ -121,10 +186,16 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 
     /// Updates the state of a link, its rate, MTU and VLs from PortInfo, and reports changes.
     fn take_link(&mut self, slot: u64, port: usize) {
-        let Some((info, mask)) = self.engine.link(port) else { return };
+        let Some((info, mask)) = self.engine.link(port) else {
+            return;
+        };
         let active = info.state == PortInfo::ACTIVE;
         if std::mem::replace(&mut self.links_up[port], active) != active {
-            let event = if active { EventName::LinkUp } else { EventName::LinkDown };
+            let event = if active {
+                EventName::LinkUp
+            } else {
+                EventName::LinkDown
+            };
             tracing::info!(node = %Printable(&self.ports[port].node), port = %self.ports[port].port, state = state_name(info.state), "{event}");
             self.write_event(slot, event, Some(port), state_name(info.state));
         }
@@ -137,10 +208,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         identity.link_source = LinkSource::Live;
         // In the interval that ends now, the link may have had either rate. The faster one is used
         // as its capacity.
-        self.readings[port].capacity_gbps = [now.data_gbps(), identity.link.data_gbps()].into_iter().flatten().reduce(f64::max);
+        self.readings[port].capacity_gbps = [now.data_gbps(), identity.link.data_gbps()]
+            .into_iter()
+            .flatten()
+            .reduce(f64::max);
         let before = std::mem::replace(&mut identity.link, now.clone());
         // A value that was unknown before has not changed.
-        let rate = (now != before && before.data_gbps().is_some()).then(|| format!("from {before} to {now}"));
+        let rate = (now != before && before.data_gbps().is_some())
+            .then(|| format!("from {before} to {now}"));
         let mtu = changed("MTU", &mut identity.mtu, info.mtu());
         let vls = changed("data VLs", &mut identity.vls, info.data_vls());
         let changes: Vec<String> = [rate, mtu, vls].into_iter().flatten().collect();
@@ -156,7 +231,12 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     pub(super) fn report_unsupported(&mut self, slot: u64) {
         let unsupported = std::mem::take(&mut self.unsupported);
         for (port, group) in &unsupported {
-            self.write_event(slot, EventName::GroupUnsupported, Some(*port), group.as_str());
+            self.write_event(
+                slot,
+                EventName::GroupUnsupported,
+                Some(*port),
+                group.as_str(),
+            );
         }
         match unsupported.len() {
             0 => {}
@@ -183,8 +263,15 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     pub(super) fn report_reachability_if_known(&mut self, slot: u64) {
         let stats = self.engine.stats();
         let has_replies = !stats.rtt.longest.is_zero();
-        self.silent_since = if has_replies { None } else { self.silent_since.or(Some(stats.started)) };
-        let is_located = self.latest_location.is_none() || self.silent_since.is_none_or(|since| self.located_at >= since);
+        self.silent_since = if has_replies {
+            None
+        } else {
+            self.silent_since.or(Some(stats.started))
+        };
+        let is_located = self.latest_location.is_none()
+            || self
+                .silent_since
+                .is_none_or(|since| self.located_at >= since);
         if is_located && !self.transport.is_lost() {
             self.report_reachability(slot);
         }
@@ -194,19 +281,35 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// one message for each if there are few, otherwise their number.
     pub(super) fn report_reachability(&mut self, slot: u64) {
         let changed = std::mem::take(&mut self.changed);
-        for (answers, event, detail) in
-            [(false, EventName::Unreachable, "no MAD of a whole slot was answered"), (true, EventName::Reachable, "answers again")]
-        {
-            let of_kind = || changed.iter().filter(|(_, now)| *now == answers).map(|(port, _)| *port);
+        for (answers, event, detail) in [
+            (
+                false,
+                EventName::Unreachable,
+                "no MAD of a whole slot was answered",
+            ),
+            (true, EventName::Reachable, "answers again"),
+        ] {
+            let of_kind = || {
+                changed
+                    .iter()
+                    .filter(|(_, now)| *now == answers)
+                    .map(|(port, _)| *port)
+            };
             for port in of_kind() {
                 self.write_event(slot, event, Some(port), detail);
             }
             match of_kind().count() {
                 0 => {}
-                1..=NAMED_IN_LOG => of_kind().map(|port| &self.ports[port]).for_each(|PortIdentity { node, guid, lid, .. }| {
-                    tracing::info!(node = %Printable(node), %guid, %lid, "{event}");
-                }),
-                devices => tracing::info!(devices, "devices are now {event}, see the {event} events"),
+                1..=NAMED_IN_LOG => of_kind().map(|port| &self.ports[port]).for_each(
+                    |PortIdentity {
+                         node, guid, lid, ..
+                     }| {
+                        tracing::info!(node = %Printable(node), %guid, %lid, "{event}");
+                    },
+                ),
+                devices => {
+                    tracing::info!(devices, "devices are now {event}, see the {event} events")
+                }
             }
         }
     }
@@ -245,11 +348,29 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// verified, because all LIDs may have changed.
     pub(super) fn poll_reconnect(&mut self, control: &Control, slot: u64) {
         let reconnected = self.transport.poll(self.clock.now(), control.wake());
-        let Some(Reconnected { after, hca, pkey_index, pkey_table, local }) = reconnected else { return };
+        let Some(Reconnected {
+            after,
+            hca,
+            pkey_index,
+            pkey_table,
+            local,
+        }) = reconnected
+        else {
+            return;
+        };
         self.engine.transport_restored(pkey_index, pkey_table);
         self.take_hca_name(hca);
-        let place = local.map(|local| format!("; this host is at LID {}, the subnet manager at LID {}", local.lid, local.sm_lid));
-        let detail = format!("after {:.1} s{}", after.as_secs_f64(), place.unwrap_or_default());
+        let place = local.map(|local| {
+            format!(
+                "; this host is at LID {}, the subnet manager at LID {}",
+                local.lid, local.sm_lid
+            )
+        });
+        let detail = format!(
+            "after {:.1} s{}",
+            after.as_secs_f64(),
+            place.unwrap_or_default()
+        );
         tracing::info!(seconds = after.as_secs_f64(), "transport open again");
         self.write_event(slot, EventName::UmadBack, None, &detail);
         if let Some(local) = local {
@@ -259,7 +380,11 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 
     /// Stores the name that the HCA has now. If the name is new, writes a new `start` record.
     fn take_hca_name(&mut self, hca: Option<(String, PortNum)>) {
-        let Some((ca, ca_port)) = hca.filter(|(ca, port)| (ca, *port) != (&self.settings.ca, self.settings.ca_port)) else { return };
+        let Some((ca, ca_port)) =
+            hca.filter(|(ca, port)| (ca, *port) != (&self.settings.ca, self.settings.ca_port))
+        else {
+            return;
+        };
         tracing::info!(from = %self.settings.ca, to = %ca, "the HCA has another name now");
         (self.settings.ca, self.settings.ca_port) = (ca, ca_port);
         if self.has_started {
@@ -283,7 +408,12 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let (mads, nothing_sent) = (stats.send_errors, stats.mads_sent == 0);
         if !std::mem::replace(&mut self.has_logged_send_errors, true) {
             tracing::warn!(mads, %error, "MADs could not be sent");
-            self.write_event(slot, EventName::SendError, None, &format!("{mads} MADs could not be sent: {error}"));
+            self.write_event(
+                slot,
+                EventName::SendError,
+                None,
+                &format!("{mads} MADs could not be sent: {error}"),
+            );
         }
         if nothing_sent {
             self.lose_transport(error, slot);
@@ -296,12 +426,23 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let is_short = skipped > 0 && !control.is_stopped();
         if is_short && is_news(&mut self.short_at, self.clock.now()) {
             let interval = self.settings.interval;
-            tracing::warn!(skipped, of, ?interval, "slot too short, ports skipped; raise the interval or the window");
+            tracing::warn!(
+                skipped,
+                of,
+                ?interval,
+                "slot too short, ports skipped; raise the interval or the window"
+            );
         }
     }
 
     /// Writes an `event` record. If `port` is given, the event is about this port or its device.
-    pub(super) fn write_event(&mut self, slot: u64, event: EventName, port: Option<usize>, detail: &str) {
+    pub(super) fn write_event(
+        &mut self,
+        slot: u64,
+        event: EventName,
+        port: Option<usize>,
+        detail: &str,
+    ) {
         let of = port.map(|port| &self.ports[port]);
         let device = of.map(|of| (of.guid, of.lid));
         // The event of a device has no port number.
@@ -311,10 +452,22 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 
     /// Writes an `event` record. `device` has the GUID and the LID of the device that the event
     /// concerns.
-    pub(super) fn push_event(&mut self, slot: u64, event: EventName, device: Option<(Guid, Lid)>, port: Option<PortNum>, detail: &str) {
+    pub(super) fn push_event(
+        &mut self,
+        slot: u64,
+        event: EventName,
+        device: Option<(Guid, Lid)>,
+        port: Option<PortNum>,
+        detail: &str,
+    ) {
         let (guid, lid) = (device.map(|(guid, _)| guid), device.map(|(_, lid)| lid));
         let ts = self.unix_now();
-        let DriverSettings { sampler, ca, ca_port, .. } = &self.settings;
+        let DriverSettings {
+            sampler,
+            ca,
+            ca_port,
+            ..
+        } = &self.settings;
         self.batch.push(
             Type::Event,
             &EventRecord {
@@ -336,12 +489,23 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 
 /// Keeps FDR10 of the net file, because PortInfo reports FDR10 as QDR.
 fn refined(now: LinkRate, before: &LinkRate) -> LinkRate {
-    if (&*now.speed, &*before.speed) == ("QDR", "FDR10") { LinkRate { speed: before.speed.clone(), ..now } } else { now }
+    if (&*now.speed, &*before.speed) == ("QDR", "FDR10") {
+        LinkRate {
+            speed: before.speed.clone(),
+            ..now
+        }
+    } else {
+        now
+    }
 }
 
 /// Stores a value of a link. Returns the detail of an event if the value was known and is another one
 /// now.
-fn changed<T: Copy + PartialEq + Display>(what: &str, known: &mut Option<T>, now: Option<T>) -> Option<String> {
+fn changed<T: Copy + PartialEq + Display>(
+    what: &str,
+    known: &mut Option<T>,
+    now: Option<T>,
+) -> Option<String> {
     let (before, now) = (std::mem::replace(known, now)?, now?);
     (now != before).then(|| format!("{what} from {before} to {now}"))
 }

@@ -6,7 +6,9 @@ use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, WallTime, nanos};
 use crate::mad::transport::Transport;
 use crate::output::Batch;
 use crate::record::reader::Type;
-use crate::record::{self, EventName, EventRecord, HistogramRecord, PortRecord, Start, SweepRecord};
+use crate::record::{
+    self, EventName, EventRecord, HistogramRecord, PortRecord, Start, SweepRecord,
+};
 use crate::sweep::sample::Status;
 use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
@@ -21,14 +23,19 @@ pub(super) struct HistogramPeriod {
 
 impl HistogramPeriod {
     pub(super) fn new(since: Instant) -> Self {
-        Self { since, rtt: RoundTrips::default(), sweep: stats::durations() }
+        Self {
+            since,
+            rtt: RoundTrips::default(),
+            sweep: stats::durations(),
+        }
     }
 }
 
 impl<T: Transport, C: Clock> Driver<T, C> {
     /// Writes a `start` record with this time to the outputs.
     pub(super) fn write_start(&mut self, at: WallTime) {
-        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let boot_id =
+            std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         self.outlet.start(Start {
             ts: at.unix_ns,
             slot: self.schedule.number(at.unix_ns),
@@ -41,7 +48,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             ca_port: self.settings.ca_port,
             role: self.settings.role().to_owned(),
             interval_ns: nanos(self.settings.interval),
-            groups: record::group_names(&self.settings.engine.groups).into_iter().map(str::to_owned).collect(),
+            groups: record::group_names(&self.settings.engine.groups)
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
             ports: self.ports.len(),
             mads_per_slot: Some(self.engine.mads_per_slot().round() as u64),
             assignments_sha256: self.settings.assignments_sha256.clone(),
@@ -89,18 +99,35 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let ts = self.wall.of(sample.at);
         let (identity, columns) = (&self.ports[port], &self.columns);
         let (sampler, is_secondary) = (self.settings.sampler.as_str(), self.settings.is_secondary);
-        let record = PortRecord { ts, slot, sampler, is_secondary, identity, sample: &sample, reading, columns };
+        let record = PortRecord {
+            ts,
+            slot,
+            sampler,
+            is_secondary,
+            identity,
+            sample: &sample,
+            reading,
+            columns,
+        };
         self.batch.push(Type::Port, &record);
         if reading.implausible {
             self.engine.verify(port);
-            self.write_event(slot, EventName::Implausible, Some(port), "more moved than the link carries: another port may have answered");
+            self.write_event(
+                slot,
+                EventName::Implausible,
+                Some(port),
+                "more moved than the link carries: another port may have answered",
+            );
             return;
         }
         if !reading.resets.is_empty() {
             // The counters may belong to another port.
             self.engine.verify(port);
-            let names: Vec<_> =
-                columns.iter().filter(|(index, _)| reading.resets.contains(index)).map(|(_, column)| column.field.json).collect();
+            let names: Vec<_> = columns
+                .iter()
+                .filter(|(index, _)| reading.resets.contains(index))
+                .map(|(_, column)| column.field.json)
+                .collect();
             let names = names.join(" ");
             self.write_event(slot, EventName::Reset, Some(port), &names);
         }
@@ -113,7 +140,15 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let rtt = stats.rtt.all();
         let quantile = |q| (!rtt.is_empty()).then(|| rtt.value_at_quantile(q));
         let count = |status| stats.count(status);
-        let by_status = [Status::Ok, Status::Late, Status::Timeout, Status::Unreachable, Status::Skipped, Status::Down].map(count);
+        let by_status = [
+            Status::Ok,
+            Status::Late,
+            Status::Timeout,
+            Status::Unreachable,
+            Status::Skipped,
+            Status::Down,
+        ]
+        .map(count);
         let record = SweepRecord {
             ts: self.unix_now(),
             slot,
@@ -153,7 +188,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         self.batch.sweep = Some((self.batch.bytes.len(), record));
         self.batch.lines += 1;
         self.histograms.rtt.add(&stats.rtt);
-        self.histograms.sweep.saturating_record(nanos(stats.duration()));
+        self.histograms
+            .sweep
+            .saturating_record(nanos(stats.duration()));
         if self.clock.now() - self.histograms.since >= HISTOGRAM_EVERY {
             self.write_histograms();
         }
@@ -184,7 +221,11 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             // Each output sets this text.
             detail: String::new(),
         };
-        self.outlet.offer(Batch { gap: Some(gap), ts, ..batch });
+        self.outlet.offer(Batch {
+            gap: Some(gap),
+            ts,
+            ..batch
+        });
     }
 
     /// Writes `histogram` records of round trips, of durations of sweeps, and of the service times
@@ -193,17 +234,39 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let (ts, slot) = (self.unix_now(), self.current_slot());
         let clock_ns = Some(nanos(self.clock.read_cost()));
         let HistogramPeriod { rtt, sweep, .. } = &self.histograms;
-        let of_all = [("rtt", Some("switch"), None, &rtt.switch), ("rtt", Some("hca"), None, &rtt.hca), ("sweep", None, None, sweep)];
+        let of_all = [
+            ("rtt", Some("switch"), None, &rtt.switch),
+            ("rtt", Some("hca"), None, &rtt.hca),
+            ("sweep", None, None, sweep),
+        ];
         let of_each = self.first_ports.iter().enumerate().map(|(device, port)| {
             let identity = &self.ports[*port];
-            let kind = if identity.kind == NodeKind::Switch { "switch" } else { "hca" };
-            ("service", Some(kind), Some(identity), self.engine.round_trips(device))
+            let kind = if identity.kind == NodeKind::Switch {
+                "switch"
+            } else {
+                "hca"
+            };
+            (
+                "service",
+                Some(kind),
+                Some(identity),
+                self.engine.round_trips(device),
+            )
         });
         for (kind, device_kind, device, histogram) in of_all.into_iter().chain(of_each) {
-            let Some(v2) = stats::encoded(histogram).filter(|_| !histogram.is_empty()) else { continue };
-            let (guid, lid) = (device.map(|device| device.guid), device.map(|device| device.lid));
+            let Some(v2) = stats::encoded(histogram).filter(|_| !histogram.is_empty()) else {
+                continue;
+            };
+            let (guid, lid) = (
+                device.map(|device| device.guid),
+                device.map(|device| device.lid),
+            );
             let hops = device.and_then(|device| device.hops);
-            let (sampler, count, mean_ns) = (self.settings.sampler.as_str(), histogram.len(), histogram.mean().round() as u64);
+            let (sampler, count, mean_ns) = (
+                self.settings.sampler.as_str(),
+                histogram.len(),
+                histogram.mean().round() as u64,
+            );
             let (ca, ca_port) = (self.settings.ca.as_str(), self.settings.ca_port);
             let record = HistogramRecord {
                 ts,

@@ -144,7 +144,8 @@ const QUIET: Duration = Duration::from_secs(60);
 /// Returns whether a fault at `now` is logged. `last` is the time of the fault before it, and becomes
 /// `now`.
 fn is_news(last: &mut Option<Instant>, now: Instant) -> bool {
-    last.replace(now).is_none_or(|last| now.saturating_since(last) >= QUIET)
+    last.replace(now)
+        .is_none_or(|last| now.saturating_since(last) >= QUIET)
 }
 
 /// Largest number of devices that are logged one by one. More devices are only counted.
@@ -210,13 +211,24 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     ///
     /// Reads the location of the sending port. This may block. Also starts a thread that reads the
     /// location again every second.
-    pub fn new(plan: SweepPlan, settings: DriverSettings, transport: T, clock: C, outlet: Outlet, seed: u64) -> Self
+    pub fn new(
+        plan: SweepPlan,
+        settings: DriverSettings,
+        transport: T,
+        clock: C,
+        outlet: Outlet,
+        seed: u64,
+    ) -> Self
     where
         C: Send + 'static,
     {
         let mut engine = Engine::new(&plan.devices, settings.engine.clone(), seed);
         if settings.engine.verify_peers {
-            engine.verify_peers(plan.ports.iter().map(|port| port.peer.as_ref().map(|(guid, port, _)| (*guid, *port))));
+            engine.verify_peers(
+                plan.ports
+                    .iter()
+                    .map(|port| port.peer.as_ref().map(|(guid, port, _)| (*guid, *port))),
+            );
         }
         let columns = Columns::new(&settings.engine.groups);
         let mut locator = transport.locator();
@@ -224,13 +236,25 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         // The thread is started here and not by the MAD thread, because it would inherit the CPU
         // affinity and priority of the MAD thread.
         let reading_clock = clock.clone();
-        let latest_location = clock.repeat("locate", LOCATE_EVERY, move || (reading_clock.now(), locator()));
-        let latest_location = latest_location.inspect_err(|error| tracing::warn!(%error, "cannot watch the LID of the port")).ok();
-        let first_ports = plan.devices.iter().scan(0, |next, device| Some(std::mem::replace(next, *next + device.ports.len()))).collect();
+        let latest_location = clock.repeat("locate", LOCATE_EVERY, move || {
+            (reading_clock.now(), locator())
+        });
+        let latest_location = latest_location
+            .inspect_err(|error| tracing::warn!(%error, "cannot watch the LID of the port"))
+            .ok();
+        let first_ports = plan
+            .devices
+            .iter()
+            .scan(0, |next, device| {
+                Some(std::mem::replace(next, *next + device.ports.len()))
+            })
+            .collect();
         Self {
             // Each reading is created and not cloned, because the clone of a vector has no spare
             // capacity.
-            readings: (0..plan.ports.len()).map(|_| Reading::new(&columns)).collect(),
+            readings: (0..plan.ports.len())
+                .map(|_| Reading::new(&columns))
+                .collect(),
             links_up: vec![true; plan.ports.len()],
             first_location,
             latest_location,
@@ -265,7 +289,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Makes the driver open a lost transport again with `open`. Without this call, the driver ends
     /// after the loss.
     #[must_use]
-    pub fn reconnecting(mut self, open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static) -> Self
+    pub fn reconnecting(
+        mut self,
+        open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static,
+    ) -> Self
     where
         T: Send + 'static,
         C: Send + 'static,
@@ -277,7 +304,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Makes the driver watch for devices while the transport is lost. `start` starts the watch.
     /// When a device has changed, the driver tries to open the transport at once.
     #[must_use]
-    pub fn watching(mut self, start: impl Fn(&Arc<Wake>) -> io::Result<Changes> + Send + 'static) -> Self {
+    pub fn watching(
+        mut self,
+        start: impl Fn(&Arc<Wake>) -> io::Result<Changes> + Send + 'static,
+    ) -> Self {
         self.transport.watch_by(start);
         self
     }
@@ -288,7 +318,11 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// # Errors
     /// Returns an error if the transport is lost and [`reconnecting`](Self::reconnecting) was not
     /// called. All records up to that time were handed to the outputs.
-    pub fn run(mut self, control: &Control, mut on_slot: impl FnMut(SlotReport<'_>)) -> Result<(), TransportError> {
+    pub fn run(
+        mut self,
+        control: &Control,
+        mut on_slot: impl FnMut(SlotReport<'_>),
+    ) -> Result<(), TransportError> {
         self.wall = self.clock.read_wall();
         let started = self.wall;
         self.discover(control);
@@ -301,7 +335,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         control.set_ready();
         let mut done = 0;
         while self.settings.sweeps.is_none_or(|sweeps| done < sweeps) {
-            let Some(next) = self.wait_for_slot(control) else { break };
+            let Some(next) = self.wait_for_slot(control) else {
+                break;
+            };
             if !self.has_started {
                 self.wall = self.clock.read_wall();
                 self.write_first_record(self.wall);
@@ -315,7 +351,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             let (slot, gap) = (next.number, self.schedule.begin(next));
             control.set_last_slot(slot);
             self.report_gap(slot, gap);
-            if self.settings.interval.mul_f64(gap.missed as f64) > LONG_GAP || gap.stepped.abs() > LONG_GAP.as_secs_f64() {
+            if self.settings.interval.mul_f64(gap.missed as f64) > LONG_GAP
+                || gap.stepped.abs() > LONG_GAP.as_secs_f64()
+            {
                 // The host may have been suspended, and may be in another subnet now.
                 self.engine.verify_all();
             }
@@ -354,8 +392,16 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Gives the engine the newest location, if another thread has read one since the transport was
     /// opened. A reading that began before the transport was opened may have an outdated LID.
     fn poll_location(&mut self, slot: u64) {
-        let Some((started, Some(local))) = self.latest_location.as_mut().and_then(|latest| latest()) else { return };
-        if self.transport.open_since().is_some_and(|since| started >= since) {
+        let Some((started, Some(local))) =
+            self.latest_location.as_mut().and_then(|latest| latest())
+        else {
+            return;
+        };
+        if self
+            .transport
+            .open_since()
+            .is_some_and(|since| started >= since)
+        {
             self.located_at = started;
             self.set_local(local, slot);
         }
@@ -371,8 +417,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             return self.lose_transport(TransportError::PortDown, slot);
         }
         if self.engine.set_local(local) {
-            let detail =
-                format!("this host is at LID {}, the subnet manager at LID {}: every device is asked who it is", local.lid, local.sm_lid);
+            let detail = format!(
+                "this host is at LID {}, the subnet manager at LID {}: every device is asked who it is",
+                local.lid, local.sm_lid
+            );
             tracing::info!(lid = %local.lid, sm_lid = %local.sm_lid, "LID of the port or of the subnet manager changed; verifying all devices");
             self.write_event(slot, EventName::LocalChange, None, &detail);
         }
@@ -384,14 +432,23 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         if let Some(local) = self.first_location {
             self.set_local(local, slot);
         }
-        Running { driver: self, control, slot }.run_discovery(DISCOVERY);
+        Running {
+            driver: self,
+            control,
+            slot,
+        }
+        .run_discovery(DISCOVERY);
         self.report_reachability_if_known(self.current_slot());
         self.report_unsupported(self.current_slot());
         // Histograms of service times must describe only slots, not the discovery.
         self.engine.reset_round_trips();
         let (devices, sl) = (self.engine.devices_without_path(), self.settings.engine.sl);
         if devices > 0 && !control.is_stopped() {
-            tracing::warn!(devices, sl, "no path record for some devices, using the configured service level");
+            tracing::warn!(
+                devices,
+                sl,
+                "no path record for some devices, using the configured service level"
+            );
         }
     }
 
@@ -402,7 +459,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             let seen = wake.count();
             self.wall = self.clock.read_wall();
             if !self.settings.aligned {
-                return Some(SlotStart { number: self.schedule.number(self.wall.unix_ns), start: self.wall.at });
+                return Some(SlotStart {
+                    number: self.schedule.number(self.wall.unix_ns),
+                    start: self.wall.at,
+                });
             }
             match control.first_slot() {
                 FirstSlot::Next => {}
@@ -419,7 +479,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             self.poll_location(slot.number);
             loop {
                 let seen = wake.count();
-                if control.is_stopped() || control.leaves_before(slot.number) || self.failure.is_some() {
+                if control.is_stopped()
+                    || control.leaves_before(slot.number)
+                    || self.failure.is_some()
+                {
                     return None;
                 }
                 self.poll_reconnect(control, slot.number);
@@ -430,7 +493,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     Verdict::Missed => break,
                     Verdict::Wait(wait) => {
                         let start = now + wait;
-                        let until = self.transport.next_poll(now).map_or(start, |poll| poll.min(start));
+                        let until = self
+                            .transport
+                            .next_poll(now)
+                            .map_or(start, |poll| poll.min(start));
                         self.clock.wait(wake, seen, Some(until));
                     }
                 }
@@ -448,22 +514,47 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             if is_news(&mut self.missed_at, self.clock.now()) {
                 tracing::warn!(missed, "slots could not start in time");
             }
-            self.write_event(slot, EventName::SlotMissed, None, &format!("{missed} slots could not start in time"));
+            self.write_event(
+                slot,
+                EventName::SlotMissed,
+                None,
+                &format!("{missed} slots could not start in time"),
+            );
         }
         if stepped != 0.0 {
             tracing::warn!(seconds = stepped, "the wall clock was set");
-            self.write_event(slot, EventName::ClockStep, None, &format!("the wall clock was set by about {stepped:+.3} s"));
+            self.write_event(
+                slot,
+                EventName::ClockStep,
+                None,
+                &format!("the wall clock was set by about {stepped:+.3} s"),
+            );
         }
     }
 
-    fn run_slot(&mut self, SlotStart { number: slot, start }: SlotStart, control: &Control) {
+    fn run_slot(
+        &mut self,
+        SlotStart {
+            number: slot,
+            start,
+        }: SlotStart,
+        control: &Control,
+    ) {
         // A send error of the discovery is discarded. If the cause persists, the error occurs again
         // in the slot.
         self.send_error = None;
         self.decode_time = Duration::ZERO;
         let interval = self.settings.interval;
         self.engine.number_next_slot(slot);
-        EngineLoop::run_slot(&mut Running { driver: self, control, slot }, start, interval);
+        EngineLoop::run_slot(
+            &mut Running {
+                driver: self,
+                control,
+                slot,
+            },
+            start,
+            interval,
+        );
     }
 
     /// Converts an instant to nanoseconds since 1970.
@@ -489,8 +580,17 @@ impl<T: Transport, C: Clock> EngineLoop for Running<'_, T, C> {
     type Clock = C;
 
     fn parts(&mut self) -> Parts<'_, Self::Transport, C> {
-        let Driver { engine, transport, clock, .. } = &mut *self.driver;
-        Parts { engine, transport, clock }
+        let Driver {
+            engine,
+            transport,
+            clock,
+            ..
+        } = &mut *self.driver;
+        Parts {
+            engine,
+            transport,
+            clock,
+        }
     }
 
     fn on_event(&mut self, event: Event) {
@@ -524,7 +624,10 @@ mod tests {
     fn fault_is_logged_again_after_a_minute_without_it() {
         let mut last = None;
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-        let logged: Vec<u64> = (0..100).chain([159, 218, 279]).filter(|second| is_news(&mut last, at(*second))).collect();
+        let logged: Vec<u64> = (0..100)
+            .chain([159, 218, 279])
+            .filter(|second| is_news(&mut last, at(*second)))
+            .collect();
         assert_eq!(logged, [0, 159, 279]);
     }
 }

@@ -87,8 +87,15 @@ pub(super) struct Reconnect<T, C> {
 }
 
 enum Connection<T> {
-    Open { transport: T, since: Instant },
-    Lost { errno: i32, since: Instant, attempt: AttemptState<T> },
+    Open {
+        transport: T,
+        since: Instant,
+    },
+    Lost {
+        errno: i32,
+        since: Instant,
+        attempt: AttemptState<T>,
+    },
 }
 
 enum AttemptState<T> {
@@ -111,13 +118,26 @@ pub(super) struct Reconnected {
 impl<T: Transport, C: Clock> Reconnect<T, C> {
     /// Creates a transport that is not opened again after a loss.
     pub(super) fn new(transport: T, clock: C) -> Self {
-        let connection = Connection::Open { transport, since: Instant::ZERO };
-        Self { connection, start_attempt: None, close: None, start_watch: None, changes: None, backoff: FIRST_BACKOFF, clock }
+        let connection = Connection::Open {
+            transport,
+            since: Instant::ZERO,
+        };
+        Self {
+            connection,
+            start_attempt: None,
+            close: None,
+            start_watch: None,
+            changes: None,
+            backoff: FIRST_BACKOFF,
+            clock,
+        }
     }
 
     /// Makes a lost transport be opened again with `open`.
-    pub(super) fn open_by(&mut self, open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static)
-    where
+    pub(super) fn open_by(
+        &mut self,
+        open: impl Fn() -> Result<Opened<T>, OpenError> + Clone + Send + 'static,
+    ) where
         T: Send + 'static,
         C: Send + 'static,
     {
@@ -126,7 +146,10 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
             let open = open.clone();
             clock.start("open", wake, move || {
                 let opened = open()?;
-                Ok(Located { local: opened.transport.locator()(), opened })
+                Ok(Located {
+                    local: opened.transport.locator()(),
+                    opened,
+                })
             })
         }));
         let clock = self.clock.clone();
@@ -140,7 +163,10 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
     }
 
     /// Makes this type watch for devices while the transport is lost. `start` starts the watch.
-    pub(super) fn watch_by(&mut self, start: impl Fn(&Arc<Wake>) -> io::Result<Changes> + Send + 'static) {
+    pub(super) fn watch_by(
+        &mut self,
+        start: impl Fn(&Arc<Wake>) -> io::Result<Changes> + Send + 'static,
+    ) {
         self.start_watch = Some(Box::new(start));
     }
 
@@ -165,7 +191,14 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
     /// Marks the transport as lost, with the errno that sends return until it is open again.
     pub(super) fn lose(&mut self, errno: i32, now: Instant) {
         let attempt = AttemptState::Due(now);
-        match std::mem::replace(&mut self.connection, Connection::Lost { errno, since: now, attempt }) {
+        match std::mem::replace(
+            &mut self.connection,
+            Connection::Lost {
+                errno,
+                since: now,
+                attempt,
+            },
+        ) {
             Connection::Open { transport, since } => {
                 if now - since >= LONGEST_BACKOFF {
                     self.backoff = FIRST_BACKOFF;
@@ -183,7 +216,11 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
     /// Raises `wake` when an attempt has ended.
     pub(super) fn poll(&mut self, now: Instant, wake: &Arc<Wake>) -> Option<Reconnected> {
         self.take_changes(now, wake);
-        let (Connection::Lost { since, attempt, .. }, Some(start)) = (&mut self.connection, &self.start_attempt) else { return None };
+        let (Connection::Lost { since, attempt, .. }, Some(start)) =
+            (&mut self.connection, &self.start_attempt)
+        else {
+            return None;
+        };
         if let AttemptState::Due(at) = attempt {
             if now < *at {
                 return None;
@@ -193,16 +230,36 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
                 Err(error) => return self.failed(&error.into(), now),
             }
         }
-        let AttemptState::Running(job) = attempt else { return None };
+        let AttemptState::Running(job) = attempt else {
+            return None;
+        };
         match job.poll(now) {
             JobState::Running => None,
             JobState::Panicked => self.failed(&"the attempt has panicked".into(), now),
             JobState::Done(Err(error)) => self.failed(&error, now),
-            JobState::Done(Ok(Located { opened: Opened { transport, hca, pkey_index, pkey_table }, local })) => {
+            JobState::Done(Ok(Located {
+                opened:
+                    Opened {
+                        transport,
+                        hca,
+                        pkey_index,
+                        pkey_table,
+                    },
+                local,
+            })) => {
                 let after = now - *since;
-                self.connection = Connection::Open { transport, since: now };
+                self.connection = Connection::Open {
+                    transport,
+                    since: now,
+                };
                 self.changes = None;
-                Some(Reconnected { after, hca, pkey_index, pkey_table, local })
+                Some(Reconnected {
+                    after,
+                    hca,
+                    pkey_index,
+                    pkey_table,
+                    local,
+                })
             }
         }
     }
@@ -211,8 +268,14 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
     /// call is needed before `wake` is raised, or if the transport is open.
     pub(super) fn next_poll(&mut self, now: Instant) -> Option<Instant> {
         match &mut self.connection {
-            Connection::Lost { attempt: AttemptState::Due(at), .. } if self.start_attempt.is_some() => Some(*at),
-            Connection::Lost { attempt: AttemptState::Running(job), .. } => Some(job.ready_at()).filter(|at| *at > now),
+            Connection::Lost {
+                attempt: AttemptState::Due(at),
+                ..
+            } if self.start_attempt.is_some() => Some(*at),
+            Connection::Lost {
+                attempt: AttemptState::Running(job),
+                ..
+            } => Some(job.ready_at()).filter(|at| *at > now),
             Connection::Open { .. } | Connection::Lost { .. } => None,
         }
     }
@@ -227,7 +290,9 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
     /// next attempt at once. If an attempt is running at this time, another one follows after 100
     /// ms.
     fn take_changes(&mut self, now: Instant, wake: &Arc<Wake>) {
-        let Connection::Lost { attempt, .. } = &mut self.connection else { return };
+        let Connection::Lost { attempt, .. } = &mut self.connection else {
+            return;
+        };
         if self.changes.is_none()
             && let Some(start) = self.start_watch.take()
         {
@@ -237,7 +302,9 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
                     self.start_watch = Some(start);
                 }
                 // The watch is not started again. Attempts continue without it.
-                Err(error) => tracing::warn!(%error, "cannot watch for devices, an HCA that comes back is found up to a second later"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot watch for devices, an HCA that comes back is found up to a second later")
+                }
             }
         }
         if self.changes.as_mut().is_some_and(|changed| changed()) {
@@ -266,7 +333,12 @@ impl<T: Transport, C: Clock> Transport for Reconnect<T, C> {
         }
     }
 
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
         match &mut self.connection {
             Connection::Open { transport, .. } => transport.recv(mad, wait, now),
             Connection::Lost { .. } => {
@@ -307,11 +379,21 @@ mod tests {
     }
 
     impl Transport for Counted {
-        fn send(&mut self, _target: &Target, _mad: &Mad, _now: Instant) -> Result<(), TransportError> {
+        fn send(
+            &mut self,
+            _target: &Target,
+            _mad: &Mad,
+            _now: Instant,
+        ) -> Result<(), TransportError> {
             Ok(())
         }
 
-        fn recv(&mut self, _mad: &mut Mad, _wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
+        fn recv(
+            &mut self,
+            _mad: &mut Mad,
+            _wait: Duration,
+            _now: Instant,
+        ) -> Result<Option<Completion>, TransportError> {
             Ok(None)
         }
 
@@ -340,9 +422,20 @@ mod tests {
                 if count.fetch_add(1, Ordering::Relaxed) + 1 < first_success {
                     return Err("not yet".into());
                 }
-                Ok(Opened { transport: Counted(Arc::clone(&counted)), hca: None, pkey_index: 3, pkey_table: Vec::new() })
+                Ok(Opened {
+                    transport: Counted(Arc::clone(&counted)),
+                    hca: None,
+                    pkey_index: 3,
+                    pkey_table: Vec::new(),
+                })
             });
-            Self { reconnect, clock, wake: Arc::default(), attempts, closed }
+            Self {
+                reconnect,
+                clock,
+                wake: Arc::default(),
+                attempts,
+                closed,
+            }
         }
 
         fn lose(&mut self) {
@@ -382,14 +475,21 @@ mod tests {
     #[test]
     fn next_poll_is_the_start_of_the_next_attempt() {
         let mut fixture = Fixture::new(2);
-        assert_eq!(fixture.reconnect.next_poll(fixture.clock.now()), None, "nothing is lost");
+        assert_eq!(
+            fixture.reconnect.next_poll(fixture.clock.now()),
+            None,
+            "nothing is lost"
+        );
         fixture.lose();
         let mut polls = Vec::new();
         while let Some(at) = fixture.reconnect.next_poll(fixture.clock.now()) {
             polls.push(at.as_nanos() / 1_000_000);
             fixture.poll_after(at - fixture.clock.now());
         }
-        assert_eq!((polls, fixture.reconnect.is_lost()), (vec![100, 300], false));
+        assert_eq!(
+            (polls, fixture.reconnect.is_lost()),
+            (vec![100, 300], false)
+        );
     }
 
     #[test]
@@ -399,7 +499,14 @@ mod tests {
         fixture.lose();
         assert!(fixture.poll_after(100 * MS).is_none());
         let reconnected = fixture.poll_after(200 * MS).expect("the second attempt");
-        assert_eq!((reconnected.after, reconnected.pkey_index, fixture.reconnect.is_lost()), (300 * MS, 3, false));
+        assert_eq!(
+            (
+                reconnected.after,
+                reconnected.pkey_index,
+                fixture.reconnect.is_lost()
+            ),
+            (300 * MS, 3, false)
+        );
         assert_eq!(fixture.closed(), 1);
     }
 
@@ -412,13 +519,20 @@ mod tests {
             }
             fixture.poll_after(MS);
         }
-        assert!((8..=12).contains(&fixture.attempts()), "{}", fixture.attempts());
+        assert!(
+            (8..=12).contains(&fixture.attempts()),
+            "{}",
+            fixture.attempts()
+        );
         while fixture.reconnect.is_lost() {
             fixture.poll_after(MS);
         }
         fixture.clock.sleep(LONGEST_BACKOFF);
         fixture.lose();
-        assert!(fixture.poll_after(FIRST_BACKOFF).is_some(), "the first attempt comes early again");
+        assert!(
+            fixture.poll_after(FIRST_BACKOFF).is_some(),
+            "the first attempt comes early again"
+        );
     }
 
     #[test]
@@ -430,7 +544,10 @@ mod tests {
             assert!(fixture.poll_after(MS).is_none());
         }
         assert_eq!(fixture.attempts(), 1);
-        assert!(fixture.poll_after(MS).is_some(), "100 ms until the attempt, and 60 s for it");
+        assert!(
+            fixture.poll_after(MS).is_some(),
+            "100 ms until the attempt, and 60 s for it"
+        );
     }
 
     #[test]
@@ -450,7 +567,13 @@ mod tests {
         // The device appears before udev has set its group, so the first attempt fails.
         changed.store(true, Ordering::Relaxed);
         assert!(fixture.poll_after(MS).is_none());
-        assert_eq!((fixture.attempts(), fixture.reconnect.next_poll(fixture.clock.now())), (1, Some(fixture.clock.now() + FIRST_BACKOFF)));
+        assert_eq!(
+            (
+                fixture.attempts(),
+                fixture.reconnect.next_poll(fixture.clock.now())
+            ),
+            (1, Some(fixture.clock.now() + FIRST_BACKOFF))
+        );
         changed.store(true, Ordering::Relaxed);
         assert!(fixture.poll_after(MS).is_none());
         assert_eq!(fixture.attempts(), 2, "its group has changed");
@@ -481,6 +604,10 @@ mod tests {
         assert!(reconnect.poll(due, &wake).is_none());
         clock.wait(&wake, 0, None);
         assert!(reconnect.poll(due, &wake).is_none());
-        assert_eq!(reconnect.next_poll(due), Some(due + 2 * FIRST_BACKOFF), "the next attempt");
+        assert_eq!(
+            reconnect.next_poll(due),
+            Some(due + 2 * FIRST_BACKOFF),
+            "the next attempt"
+        );
     }
 }

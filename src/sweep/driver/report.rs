@@ -65,18 +65,35 @@ impl<'a> SlotReport<'a> {
 
     /// Returns all ports, always in the same order.
     pub fn ports(self) -> impl ExactSizeIterator<Item = PortReport<'a>> {
-        let Self { identities, readings, engine, .. } = self;
-        identities.iter().zip(readings).enumerate().map(|(port, (identity, reading))| PortReport {
-            identity,
-            sample: engine.sample(port),
-            reading,
-            active: engine.link(port).map(|(info, _)| info.state == PortInfo::ACTIVE),
-        })
+        let Self {
+            identities,
+            readings,
+            engine,
+            ..
+        } = self;
+        identities
+            .iter()
+            .zip(readings)
+            .enumerate()
+            .map(|(port, (identity, reading))| PortReport {
+                identity,
+                sample: engine.sample(port),
+                reading,
+                active: engine
+                    .link(port)
+                    .map(|(info, _)| info.state == PortInfo::ACTIVE),
+            })
     }
 }
 
 impl<T: Transport, C: Clock> Driver<T, C> {
-    pub(super) fn report(&self, slot: u64, done: u64, missed: u64, lines_lost: u64) -> SlotReport<'_> {
+    pub(super) fn report(
+        &self,
+        slot: u64,
+        done: u64,
+        missed: u64,
+        lines_lost: u64,
+    ) -> SlotReport<'_> {
         SlotReport {
             slot,
             ts: self.unix_now(),

@@ -92,7 +92,10 @@ impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher
                     (failing_since, is_reported) = (None, false);
                     let since = self.clock.now();
                     if let Err(error) = self.watch(opened) {
-                        self.tell(format!("the connection is lost, it is opened again: {error}"), false);
+                        self.tell(
+                            format!("the connection is lost, it is opened again: {error}"),
+                            false,
+                        );
                     }
                     if self.clock.now() >= since + LASTED {
                         backoff = OPEN_AFTER;
@@ -100,7 +103,9 @@ impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher
                 }
                 Err(error) => {
                     let now = self.clock.now();
-                    if now >= *failing_since.get_or_insert(now) + REPORTED_AFTER && !std::mem::replace(&mut is_reported, true) {
+                    if now >= *failing_since.get_or_insert(now) + REPORTED_AFTER
+                        && !std::mem::replace(&mut is_reported, true)
+                    {
                         self.tell(format!("not possible: {error}"), false);
                     }
                 }
@@ -114,7 +119,14 @@ impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher
     }
 
     /// Subscribes, and receives reports until the stop.
-    fn watch(&mut self, Opened { mut transport, pkey_index, .. }: Opened<R>) -> Result<(), TransportError> {
+    fn watch(
+        &mut self,
+        Opened {
+            mut transport,
+            pkey_index,
+            ..
+        }: Opened<R>,
+    ) -> Result<(), TransportError> {
         let mut subscription = Subscription::new(pkey_index, self.seed);
         let mut locator = transport.locator();
         let mut located = None;
@@ -131,7 +143,13 @@ impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher
         Ok(())
     }
 
-    fn locate(&self, subscription: &mut Subscription, locator: &mut Locator, located: &mut Option<Instant>, now: Instant) {
+    fn locate(
+        &self,
+        subscription: &mut Subscription,
+        locator: &mut Locator,
+        located: &mut Option<Instant>,
+        now: Instant,
+    ) {
         if located.is_none_or(|at| now >= at + LOCATE_EVERY) {
             *located = Some(now);
             if let Some(local) = locator() {
@@ -141,7 +159,11 @@ impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher
     }
 
     /// Sends what is due, and receives at most one MAD.
-    fn turn(&self, subscription: &mut Subscription, transport: &mut R) -> Result<(), TransportError> {
+    fn turn(
+        &self,
+        subscription: &mut Subscription,
+        transport: &mut R,
+    ) -> Result<(), TransportError> {
         let mut mad: Mad = [0; MAD_LEN];
         let mut now = self.clock.now();
         while let Some(target) = subscription.poll_transmit(now, &mut mad) {
@@ -162,11 +184,23 @@ impl<C: Clock, R: Transport, O: FnMut() -> Result<Opened<R>, OpenError>> Watcher
         }
         if let Some(condition) = subscription.handle_timeout(now) {
             match condition {
-                Condition::Active(lid) => self.tell(format!("the subnet manager at LID {lid} forwards traps 128 and 144"), true),
+                Condition::Active(lid) => self.tell(
+                    format!("the subnet manager at LID {lid} forwards traps 128 and 144"),
+                    true,
+                ),
                 Condition::Refused(lid, status) => {
-                    self.tell(format!("the subnet manager at LID {lid} refused with status {}", sa::Status(status)), false);
+                    self.tell(
+                        format!(
+                            "the subnet manager at LID {lid} refused with status {}",
+                            sa::Status(status)
+                        ),
+                        false,
+                    );
                 }
-                Condition::Silent(lid) => self.tell(format!("the subnet manager at LID {lid} does not answer"), false),
+                Condition::Silent(lid) => self.tell(
+                    format!("the subnet manager at LID {lid} does not answer"),
+                    false,
+                ),
             }
         }
         Ok(())
@@ -185,15 +219,34 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     /// Subscribes to traps on a thread of its own. `open` opens the transport that receives the
     /// reports of the subnet manager. TIDs count up from the seed.
     #[must_use]
-    pub fn with_traps<R: Transport>(mut self, seed: u64, open: impl FnMut() -> Result<Opened<R>, OpenError> + Send + 'static) -> Self
+    pub fn with_traps<R: Transport>(
+        mut self,
+        seed: u64,
+        open: impl FnMut() -> Result<Opened<R>, OpenError> + Send + 'static,
+    ) -> Self
     where
         C: Send + 'static,
     {
         let (sender, news) = sync_channel(WAITING);
         let stop = Arc::<AtomicBool>::default();
-        let watcher = Watcher { open, clock: self.clock.clone(), seed, stop: Arc::clone(&stop), news: sender };
-        match thread::Builder::new().name("traps".to_owned()).spawn(move || watcher.run()) {
-            Ok(thread) => self.traps = Some(TrapWatch { stop, thread: Some(thread), news }),
+        let watcher = Watcher {
+            open,
+            clock: self.clock.clone(),
+            seed,
+            stop: Arc::clone(&stop),
+            news: sender,
+        };
+        match thread::Builder::new()
+            .name("traps".to_owned())
+            .spawn(move || watcher.run())
+        {
+            Ok(thread) => {
+                self.traps = Some(TrapWatch {
+                    stop,
+                    thread: Some(thread),
+                    news,
+                })
+            }
             Err(error) => tracing::warn!(%error, "cannot start the thread for traps"),
         }
         self
@@ -223,9 +276,15 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let mut named = 0;
         for Trap { number, lid } in changed {
             // Another sampler has the other devices.
-            let Some(device) = self.engine.read_links_at(lid) else { continue };
+            let Some(device) = self.engine.read_links_at(lid) else {
+                continue;
+            };
             named += 1;
-            let what = if number == LINK_STATE { "the state of a link has changed" } else { "the properties of a port have changed" };
+            let what = if number == LINK_STATE {
+                "the state of a link has changed"
+            } else {
+                "the properties of a port have changed"
+            };
             if named <= NAMED_IN_LOG {
                 log_trap(number, &lid, what);
             }

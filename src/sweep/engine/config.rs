@@ -96,15 +96,36 @@ mod tests {
 
     #[test]
     fn pkeys_match_by_partition_if_one_is_a_full_member_s() {
-        let config = |pkey_index, table: &[u16]| Config { pkey_index, pkey_table: table.to_vec(), ..Config::default() };
+        let config = |pkey_index, table: &[u16]| Config {
+            pkey_index,
+            pkey_table: table.to_vec(),
+            ..Config::default()
+        };
         let table = config(1, &[0x7fff, 0x8001, 0x0002, 0xffff]);
-        assert_eq!([0x8001, 0x0001].map(|pkey| table.index_of_pkey(pkey)), [Some(1); 2]);
-        assert_eq!(table.index_of_pkey(0xffff), Some(0), "a limited member can talk to a full member");
-        assert_eq!(table.index_of_pkey(0x7fff), Some(3), "two limited members cannot talk to each other");
-        assert_eq!((table.index_of_pkey(0x8002), table.index_of_pkey(0x0002)), (Some(2), None));
+        assert_eq!(
+            [0x8001, 0x0001].map(|pkey| table.index_of_pkey(pkey)),
+            [Some(1); 2]
+        );
+        assert_eq!(
+            table.index_of_pkey(0xffff),
+            Some(0),
+            "a limited member can talk to a full member"
+        );
+        assert_eq!(
+            table.index_of_pkey(0x7fff),
+            Some(3),
+            "two limited members cannot talk to each other"
+        );
+        assert_eq!(
+            (table.index_of_pkey(0x8002), table.index_of_pkey(0x0002)),
+            (Some(2), None)
+        );
         assert_eq!(table.index_of_pkey(0x8003), None);
         assert_eq!(table.index_of_pkey(0), Some(1), "no partition is named");
         let none = config(5, &[]);
-        assert_eq!([0xffff, 0x7fff, 0x8001].map(|pkey| none.index_of_pkey(pkey)), [Some(5), Some(5), None]);
+        assert_eq!(
+            [0xffff, 0x7fff, 0x8001].map(|pkey| none.index_of_pkey(pkey)),
+            [Some(5), Some(5), None]
+        );
     }
 }

@@ -28,8 +28,13 @@ impl Engine {
         // A device may ignore optional requests, for example SMPs without its M_Key. They count as
         // long as the device has answered nothing, but they do not suffice: a device is given up
         // only after a request that it must answer.
-        let must_answer = matches!(transaction.purpose, Purpose::Counters { .. } | Purpose::Capabilities);
-        let counts = must_answer || !device.reachability.has_answered() && !device.flight.one_before(self.config.silence);
+        let must_answer = matches!(
+            transaction.purpose,
+            Purpose::Counters { .. } | Purpose::Capabilities
+        );
+        let counts = must_answer
+            || !device.reachability.has_answered()
+                && !device.flight.one_before(self.config.silence);
         device.reachability.expire(must_answer);
         if device.flight.expire(counts, self.config.silence) {
             // The device goes to the end of the queue, so that other devices do not wait for a slow
@@ -60,7 +65,9 @@ impl Engine {
         if transaction.purpose == Purpose::SubnetManager {
             return self.manager_failed(index);
         }
-        let after = self.devices[index as usize].flight.end_grace(self.config.silence);
+        let after = self.devices[index as usize]
+            .flight
+            .end_grace(self.config.silence);
         self.unanswered(transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
             let progress = &mut self.ports[port as usize].slot;
@@ -112,14 +119,18 @@ impl Engine {
             Purpose::Identity => self.identity_failed(index, now),
             // A device that ignores one of these requests ignores all of them. So the others are
             // skipped, and do not delay the counters.
-            Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => device.links.reading = false,
+            Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => {
+                device.links.reading = false
+            }
             _ => {}
         }
     }
 
     /// Handles a request that was not sent.
     pub(super) fn not_sent(&mut self, tid: Tid, error: SendError, now: Instant) {
-        let Some(transaction) = self.inflight.remove(tid) else { return };
+        let Some(transaction) = self.inflight.remove(tid) else {
+            return;
+        };
         self.stats.mads_sent = self.stats.mads_sent.saturating_sub(1);
         match (transaction.query, error) {
             (Query::Smp(_), SendError::NoAgent) => self.do_without_smp(),
@@ -140,7 +151,9 @@ impl Engine {
         if transaction.purpose == Purpose::SubnetManager {
             return self.manager_not_asked(index);
         }
-        let may_go_on = self.devices[index as usize].flight.fail(transaction.expired);
+        let may_go_on = self.devices[index as usize]
+            .flight
+            .fail(transaction.expired);
         self.skip_groups(&transaction, now);
         if let Purpose::Counters { port, .. } = transaction.purpose {
             let progress = &mut self.ports[port as usize].slot;
@@ -173,7 +186,9 @@ impl Engine {
                 self.manager_not_asked(index);
                 continue;
             }
-            let may_go_on = self.devices[index as usize].flight.fail(transaction.expired);
+            let may_go_on = self.devices[index as usize]
+                .flight
+                .fail(transaction.expired);
             if !transaction.expired {
                 self.skip_groups(&transaction, now);
             }

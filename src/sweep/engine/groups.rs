@@ -111,7 +111,9 @@ impl<T: Copy> Learned<T> {
 
 /// Returns the mask of the groups that satisfy a condition.
 fn mask_of(groups: &[Group], condition: impl Fn(Group) -> bool) -> u32 {
-    (0..).zip(groups).fold(0, |bits, (place, group)| bits | u32::from(condition(*group)) << place)
+    (0..).zip(groups).fold(0, |bits, (place, group)| {
+        bits | u32::from(condition(*group)) << place
+    })
 }
 
 impl Groups {
@@ -120,9 +122,14 @@ impl Groups {
         Self::of(Swept {
             kind: NodeKind::Hca,
             count: groups.len() as u8,
-            optional: mask_of(groups, |group| !matches!(group, Group::Base | Group::Extended)),
+            optional: mask_of(groups, |group| {
+                !matches!(group, Group::Base | Group::Extended)
+            }),
             forced: mask_of(groups, |group| forced.contains(&group)),
-            extended: groups.iter().position(|group| *group == Group::Extended).map(|place| place as u8),
+            extended: groups
+                .iter()
+                .position(|group| *group == Group::Extended)
+                .map(|place| place as u8),
         })
     }
 
@@ -190,7 +197,9 @@ impl Groups {
     /// capabilities of the device are not known.
     pub(super) fn wait_in_base(&self) -> bool {
         let extended = self.swept.extended.is_some_and(|group| self.has(group));
-        let of_base = |known: Capabilities| known.have(Needs::XmitWait) && !(extended && known.have(Needs::ExtendedErrors));
+        let of_base = |known: Capabilities| {
+            known.have(Needs::XmitWait) && !(extended && known.have(Needs::ExtendedErrors))
+        };
         self.capabilities.known().is_none_or(of_base)
     }
 
@@ -205,9 +214,14 @@ impl Groups {
 
     /// Stores ClassPortInfo.
     pub(super) fn learn(&mut self, capabilities: Capabilities, groups: &[Group]) {
-        let capabilities = Capabilities { option_mask: self.option_mask, ..capabilities };
+        let capabilities = Capabilities {
+            option_mask: self.option_mask,
+            ..capabilities
+        };
         self.capabilities = Learned::Known(capabilities);
-        self.lacks = mask_of(groups, |group| !group.is_supported(self.swept.kind, capabilities));
+        self.lacks = mask_of(groups, |group| {
+            !group.is_supported(self.swept.kind, capabilities)
+        });
         self.superseded = mask_of(groups, |group| group.is_superseded(groups, capabilities));
     }
 
@@ -236,9 +250,11 @@ impl Groups {
     /// Returns whether a group is to be probed. Starts to probe the optional groups if
     /// PortSamplesControl was refused or never answered.
     pub(super) fn needs_probe(&mut self, group: u8) -> bool {
-        let no_mask = self.tick == Learned::Refused || self.tick == Learned::Unknown && self.sampling_tries == 0;
+        let no_mask = self.tick == Learned::Refused
+            || self.tick == Learned::Unknown && self.sampling_tries == 0;
         if no_mask && !std::mem::replace(&mut self.probing, true) {
-            let decided = self.lacks | self.refused | self.disabled | self.answered | self.swept.forced;
+            let decided =
+                self.lacks | self.refused | self.disabled | self.answered | self.swept.forced;
             self.probe = self.swept.optional & !decided;
         }
         self.probe & 1 << group != 0
@@ -247,7 +263,8 @@ impl Groups {
     /// Records a reply for a group.
     pub(super) fn take_answer(&mut self, group: u8) {
         let bit = 1 << group;
-        (self.answered, self.probe, self.disabled) = (self.answered | bit, self.probe & !bit, self.disabled & !bit);
+        (self.answered, self.probe, self.disabled) =
+            (self.answered | bit, self.probe & !bit, self.disabled & !bit);
         self.failed[usize::from(group)] = 0;
     }
 
@@ -255,7 +272,8 @@ impl Groups {
     pub(super) fn refuse(&mut self, group: u8) -> bool {
         let bit = 1 << group;
         let is_new = self.refused & bit == 0;
-        (self.refused, self.probe, self.disabled) = (self.refused | bit, self.probe & !bit, self.disabled & !bit);
+        (self.refused, self.probe, self.disabled) =
+            (self.refused | bit, self.probe & !bit, self.disabled & !bit);
         self.report(bit) && is_new
     }
 
@@ -276,13 +294,18 @@ impl Groups {
         if self.refused & bit != 0 {
             return false;
         }
-        let max_failed = if self.answered & bit != 0 { MAX_FAILED_ANSWERED } else { max_failed };
+        let max_failed = if self.answered & bit != 0 {
+            MAX_FAILED_ANSWERED
+        } else {
+            max_failed
+        };
         let failed = &mut self.failed[usize::from(group)];
         *failed = failed.saturating_add(1);
         if *failed < max_failed || !answers {
             return false;
         }
-        (self.disabled, self.probe, self.answered) = (self.disabled | bit, self.probe & !bit, self.answered & !bit);
+        (self.disabled, self.probe, self.answered) =
+            (self.disabled | bit, self.probe & !bit, self.answered & !bit);
         self.disabled_since[usize::from(group)] = now;
         self.report(bit)
     }
@@ -303,8 +326,11 @@ impl Groups {
         for (group, since) in self.disabled_since.iter_mut().enumerate() {
             let bit = 1 << group;
             let mandatory = self.swept.optional & bit == 0;
-            let claimed = self.option_mask.is_some() || mandatory && self.capabilities != Learned::Unknown;
-            if self.disabled & bit != 0 && now - *since >= if claimed { DISABLED_CLAIMED } else { DISABLED } {
+            let claimed =
+                self.option_mask.is_some() || mandatory && self.capabilities != Learned::Unknown;
+            if self.disabled & bit != 0
+                && now - *since >= if claimed { DISABLED_CLAIMED } else { DISABLED }
+            {
                 (*since, self.probe) = (now, self.probe | bit);
             }
         }

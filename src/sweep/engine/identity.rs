@@ -32,7 +32,8 @@ impl Engine {
     /// function returns true.
     pub fn set_local(&mut self, local: Local) -> bool {
         let before = std::mem::replace(&mut self.manager.local, local);
-        let moved = before != Local::default() && (before.lid, before.sm_lid) != (local.lid, local.sm_lid);
+        let moved =
+            before != Local::default() && (before.lid, before.sm_lid) != (local.lid, local.sm_lid);
         if moved {
             self.manager.reset_losses();
             self.subnet_managers.expire();
@@ -61,7 +62,10 @@ impl Engine {
     /// Verifies the device at a LID and reads its links in the next slot. Returns the index of the
     /// device, or `None` if no planned device is at this LID.
     pub fn read_links_at(&mut self, lid: Lid) -> Option<usize> {
-        let index = self.devices.iter().position(|device| device.path.lid == lid)?;
+        let index = self
+            .devices
+            .iter()
+            .position(|device| device.path.lid == lid)?;
         let device = &mut self.devices[index];
         device.identity.verify();
         device.links.expire();
@@ -71,8 +75,12 @@ impl Engine {
     /// Verifies the other devices that satisfy a condition in the next slot. Devices whose LID is
     /// known to be used by another device are left out, because they have their own schedule.
     pub(super) fn verify_others(&mut self, index: u32, condition: impl Fn(&Device) -> bool) {
-        let others = (0..).zip(&mut self.devices).filter(|(other, device)| *other != index && !device.identity.is_wrong());
-        others.filter(|(_, device)| condition(device)).for_each(|(_, device)| device.identity.verify());
+        let others = (0..)
+            .zip(&mut self.devices)
+            .filter(|(other, device)| *other != index && !device.identity.is_wrong());
+        others
+            .filter(|(_, device)| condition(device))
+            .for_each(|(_, device)| device.identity.verify());
     }
 
     /// Returns the LID at which a device was last known to be.
@@ -86,7 +94,14 @@ impl Engine {
     /// Returns the number of devices without a current path record, if the service level comes from
     /// path records. Otherwise returns 0.
     pub fn devices_without_path(&self) -> usize {
-        if self.config.path_sl { self.devices.iter().filter(|device| !device.path.has_sl()).count() } else { 0 }
+        if self.config.path_sl {
+            self.devices
+                .iter()
+                .filter(|device| !device.path.has_sl())
+                .count()
+        } else {
+            0
+        }
     }
 
     /// Returns the PortInfo of a port and the CapabilityMask that shows which of its speeds are
@@ -100,15 +115,22 @@ impl Engine {
         let Self { ports, devices, .. } = self;
         let link = ports[port].link?;
         let Device { kind, links, .. } = &devices[ports[port].device as usize];
-        let mask = if *kind == NodeKind::Switch { links.switch_mask? } else { link.capability_mask };
+        let mask = if *kind == NodeKind::Switch {
+            links.switch_mask?
+        } else {
+            link.capability_mask
+        };
         Some((link, mask))
     }
 
     /// Returns the time of a device's next periodic verification. The times of the devices are
     /// spread over the interval, even after all devices were verified at once.
     fn next_verification(&self, index: u32, now: Instant) -> Instant {
-        let every = u64::try_from(self.config.identity_every.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let offset = (u128::from(every) * u128::from(index) / self.devices.len().max(1) as u128) as u64;
+        let every = u64::try_from(self.config.identity_every.as_nanos())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        let offset =
+            (u128::from(every) * u128::from(index) / self.devices.len().max(1) as u128) as u64;
         let elapsed = (now.as_nanos() + every - offset) % every;
         now + Duration::from_nanos(every - elapsed)
     }
@@ -126,7 +148,9 @@ impl Engine {
         if due && !self.no_smp_agent {
             device.identity.query();
         }
-        if (device.identity.is_querying() || self.no_smp_agent && due) && device.identity.has_not_failed() {
+        if (device.identity.is_querying() || self.no_smp_agent && due)
+            && device.identity.has_not_failed()
+        {
             // This starts a new round of checks. Requests that failed in earlier rounds are tried
             // again.
             device.groups.retry_sampling();
@@ -141,7 +165,9 @@ impl Engine {
         } else {
             self.config.identity_every.min(PATH_INTERVAL)
         };
-        let wanted = device.identity.is_wrong() || was_silent || self.config.path_sl && !device.path.has_sl();
+        let wanted = device.identity.is_wrong()
+            || was_silent
+            || self.config.path_sl && !device.path.has_sl();
         if wanted && device.path.may_query(now) {
             device.path.wait_until(now + interval);
             self.query_path(index);
@@ -169,8 +195,15 @@ impl Engine {
     }
 
     /// Evaluates the reply to NodeInfo.
-    pub(super) fn take_identity(&mut self, index: u32, answer: Result<&Data, MadStatus>, now: Instant) {
-        let Ok(data) = answer else { return self.identity_failed(index, now) };
+    pub(super) fn take_identity(
+        &mut self,
+        index: u32,
+        answer: Result<&Data, MadStatus>,
+        now: Instant,
+    ) {
+        let Ok(data) = answer else {
+            return self.identity_failed(index, now);
+        };
         let info = NodeInfo::parse(data);
         let next = self.next_verification(index, now);
         let device = &mut self.devices[index as usize];
@@ -187,10 +220,19 @@ impl Engine {
         // The known capabilities and the redirection may belong to the other device.
         device.discard_learned();
         let again = now + WRONG_DEVICE_INTERVAL;
-        device.identity.answered(Identity::Wrong { found, unanswered: false }, again);
+        device.identity.answered(
+            Identity::Wrong {
+                found,
+                unanswered: false,
+            },
+            again,
+        );
         device.path.wait_until(again);
         if other_before != Some(found) {
-            self.events.push_back(Event::WrongDevice { device: index as usize, found });
+            self.events.push_back(Event::WrongDevice {
+                device: index as usize,
+                found,
+            });
             // If the other device is in the plan too, it has left its own LID.
             self.verify_others(index, |other| other.identity.expected == found);
         }
@@ -203,7 +245,11 @@ impl Engine {
         let path = &mut self.devices[index as usize].path;
         let (from, to) = (std::mem::replace(&mut path.known_lid, path.lid), path.lid);
         if from != to {
-            self.events.push_back(Event::LidChange { device: index as usize, from, to });
+            self.events.push_back(Event::LidChange {
+                device: index as usize,
+                from,
+                to,
+            });
         }
         from != to
     }
@@ -226,9 +272,13 @@ impl Engine {
         }
         let device = &mut self.devices[index as usize];
         // A device that answers other requests, but not NodeInfo, requires an M_Key.
-        let answers_others = device.reachability.has_answered() && device.groups.capabilities != Learned::Unknown;
+        let answers_others =
+            device.reachability.has_answered() && device.groups.capabilities != Learned::Unknown;
         if answers_others && device.keys.first(Key::M) {
-            self.events.push_back(Event::KeyDemanded { device: index as usize, key: Key::M });
+            self.events.push_back(Event::KeyDemanded {
+                device: index as usize,
+                key: Key::M,
+            });
         }
     }
 
@@ -239,8 +289,11 @@ impl Engine {
         let mask = PortInfo::parse(data).capability_mask;
         if links.switch_mask.replace(mask) != Some(mask) {
             // Links that were read before this mask become known now.
-            let complete = ports.clone().filter(|port| self.ports[*port as usize].link.is_some());
-            self.events.extend(complete.map(|port| Event::Link(port as usize)));
+            let complete = ports
+                .clone()
+                .filter(|port| self.ports[*port as usize].link.is_some());
+            self.events
+                .extend(complete.map(|port| Event::Link(port as usize)));
         }
     }
 

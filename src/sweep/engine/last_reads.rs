@@ -15,7 +15,11 @@ pub(super) struct LastReads {
 
 impl LastReads {
     pub(super) fn new(ports: usize, groups: usize) -> Self {
-        Self { slot: 0, groups, reads: vec![None; ports * groups] }
+        Self {
+            slot: 0,
+            groups,
+            reads: vec![None; ports * groups],
+        }
     }
 
     /// Returns the number of the current slot.
@@ -30,7 +34,8 @@ impl LastReads {
 
     /// Records a reply in the current slot.
     pub(super) fn record(&mut self, port: u32, group: u8, generation: u32) {
-        self.reads[port as usize * self.groups + usize::from(group)] = Some((self.slot, generation));
+        self.reads[port as usize * self.groups + usize::from(group)] =
+            Some((self.slot, generation));
     }
 
     /// Returns whether a group is due in the current slot. It is due if it has its turn, or if its
@@ -40,8 +45,14 @@ impl LastReads {
         if turns.is_in(self.slot, port) {
             return true;
         }
-        let Some((read, of)) = self.reads[port as usize * self.groups + usize::from(group)] else { return true };
+        let Some((read, of)) = self.reads[port as usize * self.groups + usize::from(group)] else {
+            return true;
+        };
         // Slot numbers decrease if the wall clock is set back.
-        of != generation || self.slot.checked_sub(read).is_none_or(|age| age >= u64::from(turns.every))
+        of != generation
+            || self
+                .slot
+                .checked_sub(read)
+                .is_none_or(|age| age >= u64::from(turns.every))
     }
 }

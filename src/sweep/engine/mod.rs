@@ -181,23 +181,47 @@ impl Engine {
         let groups = Groups::new(&config.groups, &config.force_groups);
         for (index, device) in plan.iter().enumerate() {
             let first = ports.len() as u32;
-            ports.extend(device.ports.iter().map(|num| PortState::new(index as u32, *num)));
-            devices.push(Device::new(device, first..ports.len() as u32, groups.of_kind(device.kind)));
+            ports.extend(
+                device
+                    .ports
+                    .iter()
+                    .map(|num| PortState::new(index as u32, *num)),
+            );
+            devices.push(Device::new(
+                device,
+                first..ports.len() as u32,
+                groups.of_kind(device.kind),
+            ));
         }
-        let answers = vec![Answer { at: None, data: [0; DATA_LEN] }; ports.len() * config.groups.len()];
+        let answers = vec![
+            Answer {
+                at: None,
+                data: [0; DATA_LEN]
+            };
+            ports.len() * config.groups.len()
+        ];
         // At most one transaction of each port is in its grace period. Each device has at most one
         // pending transaction and one check in addition. Each subnet manager has one.
         let capacity = ports.len() + 2 * devices.len() + config.window + MAX_MANAGERS;
-        let agents = Timeouts { timeout: config.timeout, grace: config.grace };
+        let agents = Timeouts {
+            timeout: config.timeout,
+            grace: config.grace,
+        };
         Self {
-            inflight: Inflight::new(seed as u32, (capacity, agents), (MAX_UNANSWERED, MANAGER_TIMEOUTS)),
+            inflight: Inflight::new(
+                seed as u32,
+                (capacity, agents),
+                (MAX_UNANSWERED, MANAGER_TIMEOUTS),
+            ),
             smp_limit: SmpLimit::new(config.grace),
             smps_wait: None,
             last_reads: LastReads::new(ports.len(), config.groups.len()),
             next_slot: 0,
             order: (0..devices.len() as u32).collect(),
             ready: VecDeque::with_capacity(2 * devices.len()),
-            events: VecDeque::with_capacity(2 * ports.len() + 4 * devices.len() + 2 * MAX_MANAGERS + 3),
+            events: VecDeque::with_capacity(
+                2 * ports.len() + 4 * devices.len() + 2 * MAX_MANAGERS + 3,
+            ),
             phase: Phase::Idle,
             stats: SlotStats::default(),
             unsettled: 0,
@@ -226,8 +250,17 @@ impl Engine {
     /// Panics if there is no such port.
     pub fn sample(&self, port: usize) -> Sample<'_> {
         let groups = self.config.groups.len();
-        let PortState { device, slot, rs_fec, .. } = &self.ports[port];
-        let Device { groups: has, identity, .. } = &self.devices[*device as usize];
+        let PortState {
+            device,
+            slot,
+            rs_fec,
+            ..
+        } = &self.ports[port];
+        let Device {
+            groups: has,
+            identity,
+            ..
+        } = &self.devices[*device as usize];
         let status = slot.status.unwrap_or(Status::Skipped);
         let answers = &self.answers[port * groups..(port + 1) * groups];
         Sample {
@@ -240,13 +273,26 @@ impl Engine {
             verified: identity.is_verified() && status != Status::WrongDevice,
             capabilities: has.capabilities.known(),
             rs_fec: *rs_fec,
-            tick: has.tick.known().and_then(|tick| Some(WaitTick { tick, of: TickOf::of(identity.info()?)? })),
+            tick: has.tick.known().and_then(|tick| {
+                Some(WaitTick {
+                    tick,
+                    of: TickOf::of(identity.info()?)?,
+                })
+            }),
             unsupported: has.unsupported(),
             forced: has.forced(),
             cadence: &self.config.cadence,
             circumstances: self.circumstances(port as u32),
             // If another device answered, its replies are not returned.
-            ..Sample::new(status, &self.config.groups, if status == Status::WrongDevice { &[] } else { answers })
+            ..Sample::new(
+                status,
+                &self.config.groups,
+                if status == Status::WrongDevice {
+                    &[]
+                } else {
+                    answers
+                },
+            )
         }
     }
 
@@ -261,7 +307,9 @@ impl Engine {
 
     /// Clears the round trips of all devices.
     pub fn reset_round_trips(&mut self) {
-        self.devices.iter_mut().for_each(|device| device.service.round_trips.reset());
+        self.devices
+            .iter_mut()
+            .for_each(|device| device.service.round_trips.reset());
     }
 
     /// Returns the totals of the slot.
@@ -290,7 +338,12 @@ impl Engine {
         self.close(now);
         self.last_reads.set_slot(self.next_slot);
         self.next_slot += 1;
-        self.phase = Phase::Slot { ask_until, close_at, requesting: true, final_wait: FinalWait::NotStarted };
+        self.phase = Phase::Slot {
+            ask_until,
+            close_at,
+            requesting: true,
+            final_wait: FinalWait::NotStarted,
+        };
         for port in &mut self.ports {
             port.slot = PortProgress::default();
         }
@@ -308,7 +361,9 @@ impl Engine {
     pub fn stop(&mut self, now: Instant, longest: Duration) {
         self.stop_requesting(now);
         self.ready.clear();
-        self.devices.iter_mut().for_each(|device| device.progress.passes = 0);
+        self.devices
+            .iter_mut()
+            .for_each(|device| device.progress.passes = 0);
         self.drop_path_queries(now);
         if let Phase::Slot { close_at, .. } | Phase::Discovery { close_at } = &mut self.phase {
             *close_at = (*close_at).min(now + self.config.grace.min(longest));
@@ -333,7 +388,8 @@ impl Engine {
             for port in 0..self.ports.len() as u32 {
                 let progress = &mut self.ports[port as usize].slot;
                 if progress.status.is_none() {
-                    (progress.all_sent, progress.lost, progress.open) = (true, progress.lost || progress.open > 0, 0);
+                    (progress.all_sent, progress.lost, progress.open) =
+                        (true, progress.lost || progress.open > 0, 0);
                     self.settle_if_complete(port, now);
                 }
             }
@@ -355,7 +411,9 @@ impl Engine {
                     self.given_up(&transaction, now);
                 }
             }
-            Outcome::SendFailed(errno) => self.not_sent(completion.tid, SendError::Errno(errno), now),
+            Outcome::SendFailed(errno) => {
+                self.not_sent(completion.tid, SendError::Errno(errno), now)
+            }
             Outcome::NoAgent => self.not_sent(completion.tid, SendError::NoAgent, now),
         }
         self.finish_if_settled(now);
@@ -371,8 +429,14 @@ impl Engine {
             self.given_up(&transaction, now);
         }
         match self.phase {
-            Phase::Slot { close_at, .. } | Phase::Discovery { close_at } if now >= close_at => self.close(now),
-            Phase::Slot { ask_until, requesting: true, .. } if now >= ask_until => self.stop_requesting(now),
+            Phase::Slot { close_at, .. } | Phase::Discovery { close_at } if now >= close_at => {
+                self.close(now)
+            }
+            Phase::Slot {
+                ask_until,
+                requesting: true,
+                ..
+            } if now >= ask_until => self.stop_requesting(now),
             _ => {}
         }
         self.finish_if_settled(now);
@@ -384,7 +448,11 @@ impl Engine {
     pub fn poll_transmit(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
         // After a stall of the process, the driver reads waiting replies before it calls
         // `handle_timeout`. So `ask_until` may have passed already, and is also checked here.
-        if let Phase::Slot { ask_until, requesting: true, .. } = self.phase
+        if let Phase::Slot {
+            ask_until,
+            requesting: true,
+            ..
+        } = self.phase
             && now >= ask_until
         {
             self.stop_requesting(now);
@@ -429,7 +497,15 @@ impl Engine {
             device.reachability.send();
             let generation = device.generation;
             self.stats.mads_sent += 1;
-            let transaction = Transaction { device: index, lid: target.lid, generation, query, purpose, sent: now, expired: false };
+            let transaction = Transaction {
+                device: index,
+                lid: target.lid,
+                generation,
+                query,
+                purpose,
+                sent: now,
+                expired: false,
+            };
             let tid = self.inflight.insert(transaction);
             if matches!(query, Query::Smp(_)) {
                 self.smp_limit.sent(tid, now);
@@ -452,7 +528,12 @@ impl Engine {
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Idle => return None,
-            Phase::Slot { ask_until, requesting: true, final_wait, .. } => match final_wait {
+            Phase::Slot {
+                ask_until,
+                requesting: true,
+                final_wait,
+                ..
+            } => match final_wait {
                 FinalWait::Until(until) => until.min(ask_until),
                 FinalWait::NotStarted | FinalWait::Over => ask_until,
             },
@@ -463,6 +544,13 @@ impl Engine {
         let waits = !self.ready.is_empty() && self.inflight.pending() < self.window.now();
         let paced = waits.then(|| self.smps_wait.unwrap_or_else(|| self.pace.next()));
         let retry = self.manager.next_retry();
-        Some(self.inflight.next_timeout().into_iter().chain(paced).chain(retry).fold(phase, Instant::min))
+        Some(
+            self.inflight
+                .next_timeout()
+                .into_iter()
+                .chain(paced)
+                .chain(retry)
+                .fold(phase, Instant::min),
+        )
     }
 }

@@ -28,7 +28,10 @@ use crate::types::{Lid, Tid};
 
 /// Timeouts of a query to the subnet manager. They are longer than those of an agent, because the
 /// subnet manager serves the whole fabric.
-pub(super) const MANAGER_TIMEOUTS: Timeouts = Timeouts { timeout: Duration::from_millis(250), grace: Duration::from_secs(1) };
+pub(super) const MANAGER_TIMEOUTS: Timeouts = Timeouts {
+    timeout: Duration::from_millis(250),
+    grace: Duration::from_secs(1),
+};
 
 /// Largest number of queries without a reply. It is also the number of lost queries in a row after
 /// which the subnet manager counts as silent.
@@ -90,7 +93,10 @@ impl Manager {
     /// Returns the time at which the next lost query is sent again. Returns `None` if there is
     /// none, or if it must first wait for another query.
     pub(super) fn next_retry(&self) -> Option<Instant> {
-        self.retries.front().filter(|_| self.may_send()).map(|(at, _)| *at)
+        self.retries
+            .front()
+            .filter(|_| self.may_send())
+            .map(|(at, _)| *at)
     }
 
     /// Removes and returns the device of the next query.
@@ -137,7 +143,8 @@ impl Manager {
 impl Engine {
     /// Starts a path query for a device, unless one is pending or no subnet manager is known.
     pub(super) fn query_path(&mut self, index: u32) {
-        if self.manager.local.sm_lid.is_unicast() && self.devices[index as usize].path.start_query() {
+        if self.manager.local.sm_lid.is_unicast() && self.devices[index as usize].path.start_query()
+        {
             self.manager.queue.push_back(index);
         }
     }
@@ -163,19 +170,43 @@ impl Engine {
 
     /// Writes the next query to the subnet manager into `mad` and returns its target and TID.
     pub(super) fn next_path_query(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
-        let Local { sm_lid, sm_sl, gid, .. } = self.manager.local;
+        let Local {
+            sm_lid, sm_sl, gid, ..
+        } = self.manager.local;
         if matches!(self.phase, Phase::Idle) {
             return None;
         }
         let device = self.manager.pop(now)?;
         (self.manager.waiting, self.manager.unanswered) = (true, self.manager.unanswered + 1);
-        let destination = Gid { prefix: gid.prefix, guid: self.devices[device as usize].identity.expected };
-        let query = Query::Sa(sa::Query { source: gid, destination });
+        let destination = Gid {
+            prefix: gid.prefix,
+            guid: self.devices[device as usize].identity.expected,
+        };
+        let query = Query::Sa(sa::Query {
+            source: gid,
+            destination,
+        });
         self.stats.mads_sent += 1;
-        let transaction = Transaction { device, lid: sm_lid, generation: 0, query, purpose: Purpose::Path, sent: now, expired: false };
+        let transaction = Transaction {
+            device,
+            lid: sm_lid,
+            generation: 0,
+            query,
+            purpose: Purpose::Path,
+            sent: now,
+            expired: false,
+        };
         let tid = self.inflight.insert(transaction);
         query.emit(tid, mad);
-        Some((Target::general(sm_lid, sm_sl, self.config.pkey_index, MANAGER_TIMEOUTS.grace), tid))
+        Some((
+            Target::general(
+                sm_lid,
+                sm_sl,
+                self.config.pkey_index,
+                MANAGER_TIMEOUTS.grace,
+            ),
+            tid,
+        ))
     }
 
     /// Handles the end of the grace period of a path query that was sent to this LID. The query or
@@ -194,7 +225,9 @@ impl Engine {
     /// Handles a query that was lost, or for which the subnet manager was busy. Sends the query
     /// again after a pause, or ends it after the third try.
     pub(super) fn path_query_failed(&mut self, index: u32, now: Instant) {
-        let Some(failed) = self.devices[index as usize].path.fail_query() else { return };
+        let Some(failed) = self.devices[index as usize].path.fail_query() else {
+            return;
+        };
         match BACKOFF.get(usize::from(failed) - 1) {
             Some(pause) => self.manager.retry(now + *pause, index),
             None => self.end_path_query(index, now),
@@ -224,7 +257,10 @@ impl Engine {
                     self.do_without_smp();
                 }
                 self.resume(index);
-            } else if let Identity::Wrong { unanswered: true, .. } = device.identity.identity {
+            } else if let Identity::Wrong {
+                unanswered: true, ..
+            } = device.identity.identity
+            {
                 // The other device has left the LID. The device that is now at the LID does not
                 // answer NodeInfo. The engine assumes that it is the planned device.
                 device.identity.identity = Identity::Unverified(None);

@@ -77,10 +77,13 @@ impl Engine {
     /// Ports of HCAs are not verified, because an HCA does not forward requests. The port of the
     /// switch at the other end is.
     pub fn verify_peers(&mut self, planned: impl IntoIterator<Item = Option<Peer>>) {
-        let is_switch = |port: usize| self.devices[self.ports[port].device as usize].kind == NodeKind::Switch;
+        let is_switch =
+            |port: usize| self.devices[self.ports[port].device as usize].kind == NodeKind::Switch;
         let states = planned.into_iter().take(self.ports.len()).enumerate();
-        let state =
-            |(port, planned): (usize, Option<Peer>)| PeerState { planned: planned.filter(|_| is_switch(port)), ..PeerState::default() };
+        let state = |(port, planned): (usize, Option<Peer>)| PeerState {
+            planned: planned.filter(|_| is_switch(port)),
+            ..PeerState::default()
+        };
         self.peers.ports = states.map(state).collect();
         self.peers.due = VecDeque::with_capacity(self.peers.ports.len());
     }
@@ -88,12 +91,17 @@ impl Engine {
     /// Starts a round at the start of a slot, if one is due.
     pub(super) fn start_peers(&mut self, now: Instant) {
         (self.peers.sent_in_slot, self.peers.in_flight) = (0, 0);
-        let is_due = self.peers.due.is_empty() && self.peers.next_round.is_none_or(|next| next <= now);
+        let is_due =
+            self.peers.due.is_empty() && self.peers.next_round.is_none_or(|next| next <= now);
         if !is_due || self.peers.ports.is_empty() || self.no_smp_agent {
             return;
         }
         self.peers.next_round = Some(now + self.config.identity_every);
-        let Self { peers: Peers { ports, due, .. }, ports: states, .. } = self;
+        let Self {
+            peers: Peers { ports, due, .. },
+            ports: states,
+            ..
+        } = self;
         for ((index, port), state) in (0_u32..).zip(ports).zip(states) {
             let is_down = state.link.is_some_and(|link| link.state == PortInfo::DOWN);
             if port.planned.is_none() || is_down {
@@ -115,8 +123,18 @@ impl Engine {
     /// Writes the next request for a peer into `mad`, and returns its target and TID. Returns `None`
     /// if no request may be sent now.
     pub(super) fn next_peer_query(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
-        let is_time = self.unsettled == 0 && matches!(self.phase, Phase::Slot { requesting: true, .. });
-        if !is_time || self.peers.in_flight >= IN_FLIGHT || self.inflight.pending() >= self.window.now() {
+        let is_time = self.unsettled == 0
+            && matches!(
+                self.phase,
+                Phase::Slot {
+                    requesting: true,
+                    ..
+                }
+            );
+        if !is_time
+            || self.peers.in_flight >= IN_FLIGHT
+            || self.inflight.pending() >= self.window.now()
+        {
             return None;
         }
         while self.has_peers_to_query() {
@@ -127,16 +145,30 @@ impl Engine {
                 return None;
             }
             let port = self.peers.due.pop_front()?;
-            let (index, num) = (self.ports[port as usize].device, self.ports[port as usize].num);
+            let (index, num) = (
+                self.ports[port as usize].device,
+                self.ports[port as usize].num,
+            );
             let device = &self.devices[index as usize];
             // The reply has a meaning only if the planned switch forwards the request.
             if !device.identity.is_verified() || device.reachability.was_silent() {
                 continue;
             }
             let target = Target::subnet_management(device.path.lid, self.config.grace);
-            let query = Query::Directed(directed::Query { source: self.manager.local.lid, port: num });
+            let query = Query::Directed(directed::Query {
+                source: self.manager.local.lid,
+                port: num,
+            });
             let (generation, purpose) = (device.generation, Purpose::Peer { port });
-            let transaction = Transaction { device: index, lid: target.lid, generation, query, purpose, sent: now, expired: false };
+            let transaction = Transaction {
+                device: index,
+                lid: target.lid,
+                generation,
+                query,
+                purpose,
+                sent: now,
+                expired: false,
+            };
             let tid = self.inflight.insert(transaction);
             self.pace.sent(now);
             self.smp_limit.sent(tid, now);
@@ -151,9 +183,16 @@ impl Engine {
     }
 
     /// Evaluates the reply of a peer.
-    pub(super) fn take_peer(&mut self, transaction: &Transaction, port: u32, answer: Result<&Data, MadStatus>) {
+    pub(super) fn take_peer(
+        &mut self,
+        transaction: &Transaction,
+        port: u32,
+        answer: Result<&Data, MadStatus>,
+    ) {
         self.peers.in_flight = self.peers.in_flight.saturating_sub(1);
-        let Some(state) = self.peers.ports.get_mut(port as usize) else { return };
+        let Some(state) = self.peers.ports.get_mut(port as usize) else {
+            return;
+        };
         let Ok(data) = answer else { return };
         if transaction.generation != self.devices[transaction.device as usize].generation {
             return;
@@ -163,7 +202,10 @@ impl Engine {
         let other = Some(found).filter(|found| Some(*found) != state.planned);
         state.failed = 0;
         if std::mem::replace(&mut state.other, other) != other {
-            self.events.push_back(Event::Peer { port: port as usize, found });
+            self.events.push_back(Event::Peer {
+                port: port as usize,
+                found,
+            });
         }
     }
 

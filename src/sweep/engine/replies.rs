@@ -16,7 +16,14 @@ use crate::types::{Lid, Tid};
 
 impl Engine {
     /// Checks a reply against its request and evaluates it.
-    pub(super) fn handle_reply(&mut self, tid: Tid, slid: Lid, mad: &Mad, len: usize, now: Instant) {
+    pub(super) fn handle_reply(
+        &mut self,
+        tid: Tid,
+        slid: Lid,
+        mad: &Mad,
+        len: usize,
+        now: Instant,
+    ) {
         let Some(transaction) = self.inflight.find(tid).copied() else {
             match self.inflight.past(tid) {
                 PastTid::Answered => self.stats.rejected.duplicate += 1,
@@ -55,7 +62,11 @@ impl Engine {
             if answer == Err(MadStatus::BUSY) {
                 return self.path_query_failed(transaction.device, now);
             }
-            self.take_path(transaction.device, answer.ok().map(|()| PathRecord::parse(mad)), now);
+            self.take_path(
+                transaction.device,
+                answer.ok().map(|()| PathRecord::parse(mad)),
+                now,
+            );
         } else {
             self.answered(&transaction, answer, mad, now);
         }
@@ -63,12 +74,20 @@ impl Engine {
 
     /// Evaluates a valid reply of a device: the attribute, or the status with which the agent
     /// refused the request.
-    fn answered(&mut self, transaction: &Transaction, answer: Result<(), MadStatus>, mad: &Mad, now: Instant) {
+    fn answered(
+        &mut self,
+        transaction: &Transaction,
+        answer: Result<(), MadStatus>,
+        mad: &Mad,
+        now: Instant,
+    ) {
         let index = transaction.device;
         let rtt = now - transaction.sent;
         let by_agent = matches!(transaction.query, Query::Pma(_));
         if by_agent {
-            self.stats.rtt.record(self.devices[index as usize].kind, rtt);
+            self.stats
+                .rtt
+                .record(self.devices[index as usize].kind, rtt);
         }
         self.stats.mads_late += u64::from(transaction.expired || rtt > self.config.timeout);
         self.stats.ended = self.stats.ended.max(now);
@@ -85,7 +104,9 @@ impl Engine {
         if by_agent {
             device.service.add(rtt);
         }
-        let redirected = by_agent && answer.is_err_and(MadStatus::is_redirect) && self.follow_redirect(transaction, mad);
+        let redirected = by_agent
+            && answer.is_err_and(MadStatus::is_redirect)
+            && self.follow_redirect(transaction, mad);
         let data = answer.map(|()| pma::data(mad));
         match transaction.purpose {
             // The request is now sent to another agent.
@@ -96,7 +117,9 @@ impl Engine {
                 }
             }
             _ if redirected => {}
-            Purpose::Counters { port, group } => self.take_counters(transaction, (port, group), data, rtt, now),
+            Purpose::Counters { port, group } => {
+                self.take_counters(transaction, (port, group), data, rtt, now)
+            }
             Purpose::Capabilities => self.take_capabilities(index, data),
             Purpose::Sampling => self.take_sampling(index, data),
             Purpose::Probe { group } => self.take_probe(index, group, data),
@@ -122,11 +145,21 @@ impl Engine {
         if device.path.redirect.is_some() {
             return false;
         }
-        let Some(redirect) = pma::class_port_info::Redirect::parse(pma::data(mad)) else { return false };
+        let Some(redirect) = pma::class_port_info::Redirect::parse(pma::data(mad)) else {
+            return false;
+        };
         device.path.redirect = Some(redirect);
         device.progress.repeat = Some((transaction.query, transaction.purpose));
-        let unserved_pkey = if self.config.index_of_pkey(redirect.pkey).is_some() { None } else { Some(redirect.pkey) };
-        self.events.push_back(Event::Redirected { device: transaction.device as usize, to: redirect.lid, unserved_pkey });
+        let unserved_pkey = if self.config.index_of_pkey(redirect.pkey).is_some() {
+            None
+        } else {
+            Some(redirect.pkey)
+        };
+        self.events.push_back(Event::Redirected {
+            device: transaction.device as usize,
+            to: redirect.lid,
+            unserved_pkey,
+        });
         true
     }
 
@@ -167,16 +200,24 @@ impl Engine {
     /// Reports a group as unsupported.
     pub(super) fn report_unsupported(&mut self, index: u32, group: u8) {
         let (device, group) = (index as usize, self.config.groups[usize::from(group)]);
-        self.events.push_back(Event::GroupUnsupported { device, group });
+        self.events
+            .push_back(Event::GroupUnsupported { device, group });
     }
 
     /// Reports that an agent probably requires a PM_Key. This is the case if its capabilities
     /// include such a key and it has answered no counters.
     pub(super) fn suspect_pm_key(&mut self, index: u32) {
         let device = &mut self.devices[index as usize];
-        let can_require = device.groups.capabilities.known().is_some_and(|known| known.mask2 & Capabilities::PM_KEY != 0);
+        let can_require = device
+            .groups
+            .capabilities
+            .known()
+            .is_some_and(|known| known.mask2 & Capabilities::PM_KEY != 0);
         if can_require && device.groups.has_no_answers() && device.keys.first(Key::Pm) {
-            self.events.push_back(Event::KeyDemanded { device: index as usize, key: Key::Pm });
+            self.events.push_back(Event::KeyDemanded {
+                device: index as usize,
+                key: Key::Pm,
+            });
         }
     }
 
@@ -197,14 +238,22 @@ impl Engine {
         progress.late |= transaction.expired || rtt > self.config.timeout;
         match answer {
             Ok(data) => {
-                self.devices[transaction.device as usize].groups.take_answer(group);
+                self.devices[transaction.device as usize]
+                    .groups
+                    .take_answer(group);
                 self.last_reads.record(port, group, transaction.generation);
                 let place = port as usize * self.config.groups.len() + usize::from(group);
-                self.answers[place] = Answer { at: Some(now), data: *data };
+                self.answers[place] = Answer {
+                    at: Some(now),
+                    data: *data,
+                };
             }
             // PortCounters are mandatory (IBA vol. 1, 16.1.3.5). So an agent that refuses them is
             // not ready yet.
-            Err(status) if status.is_unsupported() && self.config.groups[usize::from(group)] != Group::Base => {
+            Err(status)
+                if status.is_unsupported()
+                    && self.config.groups[usize::from(group)] != Group::Base =>
+            {
                 self.refuse(transaction.device, group);
             }
             Err(status) => {

@@ -15,7 +15,11 @@ impl Engine {
         self.stats.restart(now);
         for index in 0..self.devices.len() as u32 {
             let device = &mut self.devices[index as usize];
-            device.restart(&self.config.groups, &self.config.cadence, self.last_reads.slot());
+            device.restart(
+                &self.config.groups,
+                &self.config.cadence,
+                self.last_reads.slot(),
+            );
             device.progress.passes = passes;
             device.groups.retry_disabled(now);
             self.start_checks(index, now);
@@ -26,8 +30,16 @@ impl Engine {
         let devices = &self.devices;
         self.order.sort_unstable_by_key(|index| {
             let device = &devices[*index as usize];
-            let (was_silent, short_slots) = (device.reachability.was_silent(), device.progress.short_slots);
-            (was_silent, Reverse(short_slots), Reverse(device.service.work), *index)
+            let (was_silent, short_slots) = (
+                device.reachability.was_silent(),
+                device.progress.short_slots,
+            );
+            (
+                was_silent,
+                Reverse(short_slots),
+                Reverse(device.service.work),
+                *index,
+            )
         });
         self.ready.clear();
         self.ready.extend(&self.order);
@@ -47,19 +59,37 @@ impl Engine {
 
     /// Returns whether a slot still requests counters.
     pub(super) fn is_requesting(&self) -> bool {
-        matches!(self.phase, Phase::Slot { requesting: true, .. })
+        matches!(
+            self.phase,
+            Phase::Slot {
+                requesting: true,
+                ..
+            }
+        )
     }
 
     /// Stops requesting counters in this slot.
     pub(super) fn stop_requesting(&mut self, now: Instant) {
-        let Phase::Slot { requesting, .. } = &mut self.phase else { return };
+        let Phase::Slot { requesting, .. } = &mut self.phase else {
+            return;
+        };
         if !std::mem::take(requesting) {
             return;
         }
         self.ready.clear();
         for index in 0..self.devices.len() as u32 {
-            let silent = self.devices[index as usize].flight.is_silent(self.config.silence);
-            self.leave_ports(index, if silent { Status::Unreachable } else { Status::Skipped }, now);
+            let silent = self.devices[index as usize]
+                .flight
+                .is_silent(self.config.silence);
+            self.leave_ports(
+                index,
+                if silent {
+                    Status::Unreachable
+                } else {
+                    Status::Skipped
+                },
+                now,
+            );
         }
     }
 
@@ -99,16 +129,28 @@ impl Engine {
         self.ready.clear();
         for (index, device) in self.devices.iter_mut().enumerate() {
             if let Some(reachable) = device.reachability.finish(self.config.silence, in_slot) {
-                self.events.push_back(if reachable { Event::Reachable(index) } else { Event::Unreachable(index) });
+                self.events.push_back(if reachable {
+                    Event::Reachable(index)
+                } else {
+                    Event::Unreachable(index)
+                });
             }
         }
-        self.events.push_back(if in_slot { Event::SlotDone } else { Event::DiscoveryDone });
+        self.events.push_back(if in_slot {
+            Event::SlotDone
+        } else {
+            Event::DiscoveryDone
+        });
     }
 
     /// Adapts the window to the share of expired MADs. Devices that did not answer are not counted.
     fn adapt_window(&mut self) {
-        let losses = self.devices.iter().filter_map(|device| device.reachability.losses());
-        let (sent, expired) = losses.fold((0, 0), |sum, device| (sum.0 + device.0, sum.1 + device.1));
+        let losses = self
+            .devices
+            .iter()
+            .filter_map(|device| device.reachability.losses());
+        let (sent, expired) =
+            losses.fold((0, 0), |sum, device| (sum.0 + device.0, sum.1 + device.1));
         if let Some(change) = self.window.adapt(sent, expired) {
             self.events.push_back(Event::Window(change));
         }
@@ -120,13 +162,21 @@ impl Engine {
     fn still_waits(&mut self, now: Instant) -> bool {
         let has_peers = self.has_peers_to_query();
         let asks_manager = self.next_manager(now).is_some();
-        let Phase::Slot { requesting: true, final_wait, .. } = &mut self.phase else { return false };
+        let Phase::Slot {
+            requesting: true,
+            final_wait,
+            ..
+        } = &mut self.phase
+        else {
+            return false;
+        };
         *final_wait = match *final_wait {
             FinalWait::NotStarted => FinalWait::Until(now + self.config.grace),
             FinalWait::Until(until) if now < until => FinalWait::Until(until),
             FinalWait::Until(_) | FinalWait::Over => FinalWait::Over,
         };
-        let checks = asks_manager || has_peers || !self.ready.is_empty() || self.inflight.at_agents() > 0;
+        let checks =
+            asks_manager || has_peers || !self.ready.is_empty() || self.inflight.at_agents() > 0;
         checks || self.manager.is_busy() && *final_wait != FinalWait::Over
     }
 
@@ -134,7 +184,9 @@ impl Engine {
     /// repeated in every slot.
     fn give_up_checks(&mut self, now: Instant) {
         while let Some(transaction) = self.inflight.next_in_grace() {
-            if matches!(self.phase, Phase::Slot { .. }) && !matches!(transaction.purpose, Purpose::Counters { .. }) {
+            if matches!(self.phase, Phase::Slot { .. })
+                && !matches!(transaction.purpose, Purpose::Counters { .. })
+            {
                 self.unanswered(&transaction, now);
             }
         }

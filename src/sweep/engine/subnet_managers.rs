@@ -90,13 +90,22 @@ enum QueryProgress {
 
 impl Default for SubnetManagers {
     fn default() -> Self {
-        Self { entries: Vec::with_capacity(MAX_MANAGERS), due: Instant::ZERO, master: None, changes: 0 }
+        Self {
+            entries: Vec::with_capacity(MAX_MANAGERS),
+            due: Instant::ZERO,
+            master: None,
+            changes: 0,
+        }
     }
 }
 
 impl Entry {
     fn manager(&self) -> Option<SubnetManager> {
-        Some(SubnetManager { lid: self.lid, info: self.info?, is_answering: self.is_answering })
+        Some(SubnetManager {
+            lid: self.lid,
+            info: self.info?,
+            is_answering: self.is_answering,
+        })
     }
 }
 
@@ -115,7 +124,14 @@ impl SubnetManagers {
             entry.is_wanted = true;
         } else if self.entries.len() < MAX_MANAGERS {
             let progress = QueryProgress::Due;
-            self.entries.push(Entry { lid, info: None, is_answering: false, failed: 0, progress, is_wanted: true });
+            self.entries.push(Entry {
+                lid,
+                info: None,
+                is_answering: false,
+                failed: 0,
+                progress,
+                is_wanted: true,
+            });
         }
     }
 
@@ -125,11 +141,21 @@ impl SubnetManagers {
     /// The master at `local` counts. If there is none, the last known master stays the master as
     /// long as it answers as such.
     fn settle_master(&mut self, local: Lid) -> Option<(ManagerPort, ManagerPort)> {
-        let is_master = |entry: &&Entry| entry.is_answering && entry.info.is_some_and(|info| info.state == SmState::Master);
+        let is_master = |entry: &&Entry| {
+            entry.is_answering && entry.info.is_some_and(|info| info.state == SmState::Master)
+        };
         let masters = || self.entries.iter().filter(is_master);
-        let known = |entry: &&Entry| entry.info.map(|info| info.guid) == self.master.map(|master| master.guid);
-        let found = masters().find(|entry| entry.lid == local).or_else(|| masters().find(known)).or_else(|| masters().next())?;
-        let now = ManagerPort { guid: found.info?.guid, lid: found.lid };
+        let known = |entry: &&Entry| {
+            entry.info.map(|info| info.guid) == self.master.map(|master| master.guid)
+        };
+        let found = masters()
+            .find(|entry| entry.lid == local)
+            .or_else(|| masters().find(known))
+            .or_else(|| masters().next())?;
+        let now = ManagerPort {
+            guid: found.info?.guid,
+            lid: found.lid,
+        };
         let before = self.master.replace(now)?;
         if before.guid == now.guid {
             return None;
@@ -142,7 +168,10 @@ impl SubnetManagers {
 impl Engine {
     /// Iterates over the subnet managers that have answered.
     pub fn subnet_managers(&self) -> impl Iterator<Item = SubnetManager> {
-        self.subnet_managers.entries.iter().filter_map(Entry::manager)
+        self.subnet_managers
+            .entries
+            .iter()
+            .filter_map(Entry::manager)
     }
 
     /// Returns how often the master changed.
@@ -152,9 +181,20 @@ impl Engine {
 
     /// Starts a slot: starts a round if one is due.
     pub(super) fn start_manager_round(&mut self, now: Instant) {
-        let Some(every) = self.config.managers_every else { return };
-        let Self { subnet_managers: managers, devices, ports, .. } = self;
-        for entry in managers.entries.iter_mut().filter(|entry| entry.progress == QueryProgress::Sent) {
+        let Some(every) = self.config.managers_every else {
+            return;
+        };
+        let Self {
+            subnet_managers: managers,
+            devices,
+            ports,
+            ..
+        } = self;
+        for entry in managers
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.progress == QueryProgress::Sent)
+        {
             // The slot in which the query was sent was too short for its answer.
             entry.progress = QueryProgress::Due;
         }
@@ -162,49 +202,95 @@ impl Engine {
             return;
         }
         managers.due = now + every;
-        managers.entries.iter_mut().for_each(|entry| entry.is_wanted = false);
+        managers
+            .entries
+            .iter_mut()
+            .for_each(|entry| entry.is_wanted = false);
         managers.want(self.manager.local.sm_lid);
         for device in devices.iter().filter(|device| !device.identity.is_wrong()) {
             if device.kind == NodeKind::Switch {
-                if device.links.switch_mask.is_some_and(|mask| mask & IS_SM != 0) {
+                if device
+                    .links
+                    .switch_mask
+                    .is_some_and(|mask| mask & IS_SM != 0)
+                {
                     managers.want(device.path.lid);
                 }
                 continue;
             }
-            for link in device.ports.clone().filter_map(|port| ports[port as usize].link) {
+            for link in device
+                .ports
+                .clone()
+                .filter_map(|port| ports[port as usize].link)
+            {
                 managers.want(link.master_sm_lid);
                 if link.capability_mask & IS_SM != 0 {
                     managers.want(device.path.lid);
                 }
             }
         }
-        let gone = managers.entries.iter().filter(|entry| !entry.is_wanted).filter_map(Entry::manager);
+        let gone = managers
+            .entries
+            .iter()
+            .filter(|entry| !entry.is_wanted)
+            .filter_map(Entry::manager);
         self.events.extend(gone.map(Event::SubnetManagerGone));
         managers.entries.retain(|entry| entry.is_wanted);
-        managers.entries.iter_mut().for_each(|entry| entry.progress = QueryProgress::Due);
+        managers
+            .entries
+            .iter_mut()
+            .for_each(|entry| entry.progress = QueryProgress::Due);
     }
 
     /// Returns the entry that is queried next, if it may be queried now.
     pub(super) fn next_manager(&mut self, now: Instant) -> Option<usize> {
-        let is_idle = matches!(self.phase, Phase::Slot { requesting: true, .. }) && self.ready.is_empty() && !self.no_smp_agent;
+        let is_idle = matches!(
+            self.phase,
+            Phase::Slot {
+                requesting: true,
+                ..
+            }
+        ) && self.ready.is_empty()
+            && !self.no_smp_agent;
         let devices = &self.devices;
         // A planned device has at most one MAD in flight.
-        let is_free = |lid: Lid| devices.iter().all(|device| device.path.lid != lid || device.flight.is_free());
-        let is_next = |entry: &Entry| is_idle && entry.progress == QueryProgress::Due && is_free(entry.lid);
+        let is_free = |lid: Lid| {
+            devices
+                .iter()
+                .all(|device| device.path.lid != lid || device.flight.is_free())
+        };
+        let is_next =
+            |entry: &Entry| is_idle && entry.progress == QueryProgress::Due && is_free(entry.lid);
         let next = self.subnet_managers.entries.iter().position(is_next)?;
-        (self.inflight.pending() < self.window.now() && self.smp_limit.free_at(now).is_none()).then_some(next)
+        (self.inflight.pending() < self.window.now() && self.smp_limit.free_at(now).is_none())
+            .then_some(next)
     }
 
     /// Writes the next query for SMInfo into `mad` and returns its target and TID.
-    pub(super) fn next_manager_query(&mut self, now: Instant, mad: &mut Mad) -> Option<(Target, Tid)> {
+    pub(super) fn next_manager_query(
+        &mut self,
+        now: Instant,
+        mad: &mut Mad,
+    ) -> Option<(Target, Tid)> {
         let index = self.next_manager(now)?;
         let entry = &mut self.subnet_managers.entries[index];
         entry.progress = QueryProgress::Sent;
         let (lid, device) = (entry.lid, index as u32);
-        let query = Query::Smp(smp::Query { attribute: SM_INFO, port: PortNum(0) });
+        let query = Query::Smp(smp::Query {
+            attribute: SM_INFO,
+            port: PortNum(0),
+        });
         self.pace.sent(now);
         self.stats.mads_sent += 1;
-        let transaction = Transaction { device, lid, generation: 0, query, purpose: Purpose::SubnetManager, sent: now, expired: false };
+        let transaction = Transaction {
+            device,
+            lid,
+            generation: 0,
+            query,
+            purpose: Purpose::SubnetManager,
+            sent: now,
+            expired: false,
+        };
         let tid = self.inflight.insert(transaction);
         self.smp_limit.sent(tid, now);
         query.emit(tid, mad);
@@ -214,14 +300,20 @@ impl Engine {
     /// Evaluates the answer to a query for SMInfo. A port without a subnet manager refuses the
     /// query.
     pub(super) fn take_sm_info(&mut self, index: u32, answer: Result<&Data, MadStatus>) {
-        let Ok(data) = answer else { return self.manager_failed(index) };
-        let Some(entry) = self.subnet_managers.entries.get_mut(index as usize) else { return };
+        let Ok(data) = answer else {
+            return self.manager_failed(index);
+        };
+        let Some(entry) = self.subnet_managers.entries.get_mut(index as usize) else {
+            return;
+        };
         let info = SmInfo::parse(data);
         let essence = |info: SmInfo| (info.guid, info.priority, info.state);
         let is_new = !entry.is_answering || entry.info.map(essence) != Some(essence(info));
-        (entry.info, entry.is_answering, entry.failed, entry.progress) = (Some(info), true, 0, QueryProgress::Done);
+        (entry.info, entry.is_answering, entry.failed, entry.progress) =
+            (Some(info), true, 0, QueryProgress::Done);
         if is_new {
-            self.events.extend(entry.manager().map(Event::SubnetManager));
+            self.events
+                .extend(entry.manager().map(Event::SubnetManager));
         }
         self.settle_master();
     }
@@ -229,11 +321,18 @@ impl Engine {
     /// Counts a query for SMInfo without an answer. Sends it again, or marks the subnet manager as
     /// silent.
     pub(super) fn manager_failed(&mut self, index: u32) {
-        let Some(entry) = self.subnet_managers.entries.get_mut(index as usize) else { return };
+        let Some(entry) = self.subnet_managers.entries.get_mut(index as usize) else {
+            return;
+        };
         entry.failed = entry.failed.saturating_add(1);
-        entry.progress = if entry.failed < MAX_FAILED { QueryProgress::Due } else { QueryProgress::Done };
+        entry.progress = if entry.failed < MAX_FAILED {
+            QueryProgress::Due
+        } else {
+            QueryProgress::Done
+        };
         if entry.failed >= MAX_FAILED && std::mem::take(&mut entry.is_answering) {
-            self.events.extend(entry.manager().map(Event::SubnetManager));
+            self.events
+                .extend(entry.manager().map(Event::SubnetManager));
             self.subnet_managers.expire();
             self.settle_master();
         }
@@ -248,7 +347,10 @@ impl Engine {
     }
 
     fn settle_master(&mut self) {
-        if let Some((from, to)) = self.subnet_managers.settle_master(self.manager.local.sm_lid) {
+        if let Some((from, to)) = self
+            .subnet_managers
+            .settle_master(self.manager.local.sm_lid)
+        {
             self.events.push_back(Event::MasterChange { from, to });
         }
     }

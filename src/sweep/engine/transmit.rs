@@ -60,14 +60,34 @@ impl Engine {
     /// Returns the address to which a request goes.
     pub(super) fn target(&self, index: u32, query: &Query) -> Target {
         let (path, config) = (&self.devices[index as usize].path, &self.config);
-        let general = Target::general(path.lid, path.sl(config.sl), config.pkey_index, config.grace);
+        let general = Target::general(
+            path.lid,
+            path.sl(config.sl),
+            config.pkey_index,
+            config.grace,
+        );
         match (query, path.redirect) {
-            (Query::Smp(_) | Query::Directed(_), _) => Target::subnet_management(path.lid, config.grace),
+            (Query::Smp(_) | Query::Directed(_), _) => {
+                Target::subnet_management(path.lid, config.grace)
+            }
             (Query::Pma(_), Some(redirect)) => {
                 // If a redirection has queue pair 0, queue pair 1 is used.
-                let qp = if redirect.qp == 0 { general.qp } else { redirect.qp };
-                let pkey_index = config.index_of_pkey(redirect.pkey).unwrap_or(config.pkey_index);
-                Target { lid: redirect.lid, qp, qkey: redirect.qkey, sl: redirect.sl, pkey_index, ..general }
+                let qp = if redirect.qp == 0 {
+                    general.qp
+                } else {
+                    redirect.qp
+                };
+                let pkey_index = config
+                    .index_of_pkey(redirect.pkey)
+                    .unwrap_or(config.pkey_index);
+                Target {
+                    lid: redirect.lid,
+                    qp,
+                    qkey: redirect.qkey,
+                    sl: redirect.sl,
+                    pkey_index,
+                    ..general
+                }
             }
             _ => general,
         }
@@ -81,7 +101,10 @@ impl Engine {
             drop(due);
             if next.is_some() && self.reads_link(port) {
                 self.ports[port as usize].slot.link_read = true;
-                return Some((smp_query(smp::PORT_INFO, self.ports[port as usize].num), Purpose::Link { port }));
+                return Some((
+                    smp_query(smp::PORT_INFO, self.ports[port as usize].num),
+                    Purpose::Link { port },
+                ));
             }
             if next.is_none() && self.settle_idle(port, now) {
                 self.devices[index as usize].progress.next_port();
@@ -97,20 +120,28 @@ impl Engine {
                 self.end_port(index, now);
             }
             if let Some(group) = next {
-                return Some((self.group_query(group, port), Purpose::Counters { port, group }));
+                return Some((
+                    self.group_query(group, port),
+                    Purpose::Counters { port, group },
+                ));
             }
         }
         None
     }
 
     fn group_query(&self, group: u8, port: u32) -> Query {
-        pma_query(self.config.groups[usize::from(group)].attribute().id, Some(self.ports[port as usize].num))
+        pma_query(
+            self.config.groups[usize::from(group)].attribute().id,
+            Some(self.ports[port as usize].num),
+        )
     }
 
     /// Marks all requests of the device's current port as sent, and selects the next port.
     pub(super) fn end_port(&mut self, index: u32, now: Instant) {
         let device = &mut self.devices[index as usize];
-        let Some(port) = device.current_port() else { return };
+        let Some(port) = device.current_port() else {
+            return;
+        };
         device.progress.next_port();
         self.ports[port as usize].slot.all_sent = true;
         self.settle_if_complete(port, now);
@@ -144,7 +175,9 @@ impl Engine {
     /// Drops the request that is repeated after a redirection. Its port is settled with the replies
     /// that have been received so far.
     pub(super) fn drop_repeat(&mut self, index: u32, now: Instant) {
-        if let Some((_, Purpose::Counters { port, .. })) = self.devices[index as usize].progress.repeat.take() {
+        if let Some((_, Purpose::Counters { port, .. })) =
+            self.devices[index as usize].progress.repeat.take()
+        {
             let progress = &mut self.ports[port as usize].slot;
             progress.close_one();
             progress.cut_short = true;
@@ -157,9 +190,13 @@ impl Engine {
     pub(super) fn next_is_smp(&self, index: u32) -> bool {
         let device = &self.devices[index as usize];
         let (step, links) = (device.progress.step, LINKS + 2 * device.ports.len() as u32);
-        let is_checking = device.progress.passes > 0 && device.progress.repeat.is_none() && !self.no_smp_agent;
-        let counters_first = matches!(self.phase, Phase::Slot { .. }) && device.current_port().is_some();
-        is_checking && (device.identity.is_querying() && step <= IDENTITY || device.links.reading && step < links && !counters_first)
+        let is_checking =
+            device.progress.passes > 0 && device.progress.repeat.is_none() && !self.no_smp_agent;
+        let counters_first =
+            matches!(self.phase, Phase::Slot { .. }) && device.current_port().is_some();
+        is_checking
+            && (device.identity.is_querying() && step <= IDENTITY
+                || device.links.reading && step < links && !counters_first)
     }
 
     /// Returns the next check of a device that is due, and whose step is before `end_step`.
@@ -169,11 +206,14 @@ impl Engine {
             if device.progress.passes == 0 || device.progress.step >= end_step {
                 return None;
             }
-            let end = LINKS + 2 * (device.ports.end - device.ports.start) + self.config.groups.len() as u32;
+            let end = LINKS
+                + 2 * (device.ports.end - device.ports.start)
+                + self.config.groups.len() as u32;
             if device.progress.step >= end {
                 // The links of a switch cannot be interpreted without the mask of its port 0. So
                 // this mask is requested in every pass.
-                let mask_is_missing = device.kind == NodeKind::Switch && device.links.switch_mask.is_none();
+                let mask_is_missing =
+                    device.kind == NodeKind::Switch && device.links.switch_mask.is_none();
                 device.links.reading &= mask_is_missing && device.progress.passes > 1;
                 (device.progress.passes, device.progress.step) = (device.progress.passes - 1, 0);
                 continue;
@@ -194,8 +234,12 @@ impl Engine {
         // any answer, this also holds until the device answers, because another device may now have
         // the LID.
         let is_wrong = device.identity.is_wrong();
-        let was_silent = device.reachability.was_silent() && !device.reachability.has_answered() && !in_discovery;
-        if step != IDENTITY && (is_wrong || was_silent) || self.no_smp_agent && matches!(step, IDENTITY | SWITCH_MASK) {
+        let was_silent = device.reachability.was_silent()
+            && !device.reachability.has_answered()
+            && !in_discovery;
+        if step != IDENTITY && (is_wrong || was_silent)
+            || self.no_smp_agent && matches!(step, IDENTITY | SWITCH_MASK)
+        {
             return None;
         }
         match step {
@@ -203,18 +247,32 @@ impl Engine {
                 let unknown = device.groups.capabilities == Learned::Unknown;
                 unknown.then(|| (pma_query(CLASS_PORT_INFO.id, None), Purpose::Capabilities))
             }
-            IDENTITY => device.identity.is_querying().then(|| (smp_query(smp::NODE_INFO, PortNum(0)), Purpose::Identity)),
+            IDENTITY => device
+                .identity
+                .is_querying()
+                .then(|| (smp_query(smp::NODE_INFO, PortNum(0)), Purpose::Identity)),
             SAMPLING => {
                 let first = self.ports.get(device.ports.start as usize)?.num;
-                device.groups.take_sampling_try().then(|| (pma_query(PORT_SAMPLES_CONTROL.id, Some(first)), Purpose::Sampling))
+                device.groups.take_sampling_try().then(|| {
+                    (
+                        pma_query(PORT_SAMPLES_CONTROL.id, Some(first)),
+                        Purpose::Sampling,
+                    )
+                })
             }
             SWITCH_MASK => {
-                let is_missing = device.kind == NodeKind::Switch && device.links.switch_mask.is_none();
-                (device.links.reading && is_missing).then(|| (smp_query(smp::PORT_INFO, PortNum(0)), Purpose::SwitchMask))
+                let is_missing =
+                    device.kind == NodeKind::Switch && device.links.switch_mask.is_none();
+                (device.links.reading && is_missing)
+                    .then(|| (smp_query(smp::PORT_INFO, PortNum(0)), Purpose::SwitchMask))
             }
             _ => {
                 let first_probe = LINKS + 2 * device.ports.len() as u32;
-                if step < first_probe { self.link_check(index, step - LINKS) } else { self.probe(index, (step - first_probe) as u8) }
+                if step < first_probe {
+                    self.link_check(index, step - LINKS)
+                } else {
+                    self.probe(index, (step - first_probe) as u8)
+                }
             }
         }
     }
@@ -233,9 +291,18 @@ impl Engine {
             self.ports[port as usize].slot.link_read = true;
             return Some((smp_query(smp::PORT_INFO, num), Purpose::Link { port }));
         }
-        let has_two_views = device.groups.capabilities.known().is_some_and(|known| known.mask & Capabilities::RS_FEC != 0);
+        let has_two_views = device
+            .groups
+            .capabilities
+            .known()
+            .is_some_and(|known| known.mask & Capabilities::RS_FEC != 0);
         let wanted = has_two_views && self.config.groups.contains(&Group::ExtendedSpeeds);
-        wanted.then(|| (smp_query(smp::PORT_INFO_EXTENDED, num), Purpose::Fec { port }))
+        wanted.then(|| {
+            (
+                smp_query(smp::PORT_INFO_EXTENDED, num),
+                Purpose::Fec { port },
+            )
+        })
     }
 
     /// Returns the probe of a group, if the group has to be probed.

@@ -16,7 +16,10 @@ use super::counter::{Columns, Reading};
 use super::group_list::GroupList;
 use super::sample::{Answer, Sample, Status};
 use crate::mad::header::MadStatus;
-use crate::mad::pma::{self, CLASS_PORT_INFO, Capabilities, DATA_LEN, Data, Group, Needs, PORT_SAMPLES_CONTROL, Sampling};
+use crate::mad::pma::{
+    self, CLASS_PORT_INFO, Capabilities, DATA_LEN, Data, Group, Needs, PORT_SAMPLES_CONTROL,
+    Sampling,
+};
 use crate::mad::query::{BadReply, Query};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::record::{self, LinkSource, PortIdentity, PortRecord};
@@ -102,7 +105,9 @@ impl fmt::Display for Missing {
         let reason = match group {
             Group::SwPortVlCong => "it is no switch, or its OptionMask does not have the group",
             Group::ExtendedSpeeds => "neither its OptionMask nor its CapabilityMask has the group",
-            _ if group.attribute().needs != Needs::Nothing => "its CapabilityMask does not have the group",
+            _ if group.attribute().needs != Needs::Nothing => {
+                "its CapabilityMask does not have the group"
+            }
             _ => "its OptionMask does not have the group",
         };
         write!(f, "not supported by the device: {reason}")
@@ -151,21 +156,35 @@ pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C
         // requests.
         Err(reason @ (NoAnswer::Silent | NoAnswer::NotSent(_))) => {
             result.missing.fill(Some(Missing::NoAnswer(reason)));
-            result.info = client.request(&subnet(smp::NODE_INFO, PortNum(0)))?.node_info();
+            result.info = client
+                .request(&subnet(smp::NODE_INFO, PortNum(0)))?
+                .node_info();
             return Ok(result);
         }
         Err(_) => {}
     }
     if record || groups.contains(&Group::SwPortVlCong) {
-        result.info = client.request(&subnet(smp::NODE_INFO, PortNum(0)))?.node_info();
+        result.info = client
+            .request(&subnet(smp::NODE_INFO, PortNum(0)))?
+            .node_info();
     }
     if record && result.info.is_some() {
-        let description = client.request(&subnet(smp::NODE_DESCRIPTION, PortNum(0)))?.data();
-        result.name = description.map(|data| smp::node_description(&data)).unwrap_or_default();
+        let description = client
+            .request(&subnet(smp::NODE_DESCRIPTION, PortNum(0)))?
+            .data();
+        result.name = description
+            .map(|data| smp::node_description(&data))
+            .unwrap_or_default();
         if let Some(data) = client.request(&subnet(smp::PORT_INFO, port))?.data() {
             let link = PortInfo::parse(&data);
-            let mask = if result.is_switch() { client.request(&subnet(smp::PORT_INFO, PortNum(0)))?.data() } else { None };
-            let mask = mask.map_or(link.capability_mask, |data| PortInfo::parse(&data).capability_mask);
+            let mask = if result.is_switch() {
+                client.request(&subnet(smp::PORT_INFO, PortNum(0)))?.data()
+            } else {
+                None
+            };
+            let mask = mask.map_or(link.capability_mask, |data| {
+                PortInfo::parse(&data).capability_mask
+            });
             result.link = Some((link, mask));
         }
     }
@@ -181,7 +200,11 @@ pub fn run<C: Client>(query: PortQuery, client: &mut C) -> Result<QueryResult, C
             result.missing[place] = Some(Missing::Unsupported(group));
             continue;
         }
-        if group == Group::ExtendedSpeeds && result.capabilities.is_some_and(|known| known.have(Needs::RsFec)) {
+        if group == Group::ExtendedSpeeds
+            && result
+                .capabilities
+                .is_some_and(|known| known.have(Needs::RsFec))
+        {
             let extended = client.request(&subnet(smp::PORT_INFO_EXTENDED, port))?;
             result.rs_fec = extended.data().map(|data| smp::is_rs_fec(&data));
         }
@@ -218,7 +241,13 @@ impl QueryResult {
             name: String::new(),
             link: None,
             rs_fec: None,
-            counters: vec![Answer { at: None, data: [0; DATA_LEN] }; count],
+            counters: vec![
+                Answer {
+                    at: None,
+                    data: [0; DATA_LEN]
+                };
+                count
+            ],
             missing: vec![None; count],
             mads: 0,
             rtt: Duration::ZERO,
@@ -243,7 +272,9 @@ impl QueryResult {
     /// Returns whether the device reports that it does not have a group. A device of unknown type
     /// may be a switch.
     fn lacks(&self, group: Group) -> bool {
-        self.capabilities.is_some_and(|known| !group.is_supported(self.kind().unwrap_or(NodeKind::Switch), known))
+        self.capabilities.is_some_and(|known| {
+            !group.is_supported(self.kind().unwrap_or(NodeKind::Switch), known)
+        })
     }
 
     fn kind(&self) -> Option<NodeKind> {
@@ -267,21 +298,35 @@ impl QueryResult {
     }
 
     fn is_pma_silent(&self) -> bool {
-        let is_silent = |missing: &Option<Missing>| matches!(missing, Some(Missing::NoAnswer(NoAnswer::Silent)));
+        let is_silent = |missing: &Option<Missing>| {
+            matches!(missing, Some(Missing::NoAnswer(NoAnswer::Silent)))
+        };
         self.capabilities.is_none() && self.missing.iter().all(is_silent)
     }
 
     /// Iterates over the missing groups and the reason for each.
     pub fn missing(&self) -> impl Iterator<Item = (Group, Missing)> {
-        self.query.groups.iter().zip(&self.missing).filter_map(|(group, missing)| Some((*group, (*missing)?)))
+        self.query
+            .groups
+            .iter()
+            .zip(&self.missing)
+            .filter_map(|(group, missing)| Some((*group, (*missing)?)))
     }
 
     /// Returns whether the counters of lanes are not shown. Their meaning depends on the error
     /// correction of the port, which may be unknown.
     pub fn is_fec_unknown(&self) -> bool {
-        let place = self.query.groups.iter().position(|group| *group == Group::ExtendedSpeeds);
+        let place = self
+            .query
+            .groups
+            .iter()
+            .position(|group| *group == Group::ExtendedSpeeds);
         let answered = place.is_some_and(|place| self.counters[place].at.is_some());
-        answered && self.rs_fec.is_none() && self.capabilities.is_some_and(|known| known.have(Needs::RsFec))
+        answered
+            && self.rs_fec.is_none()
+            && self
+                .capabilities
+                .is_some_and(|known| known.have(Needs::RsFec))
     }
 
     /// Returns when the last group was answered.
@@ -291,10 +336,26 @@ impl QueryResult {
 
     /// Returns all groups that were answered, as `perfquery` prints them.
     pub fn text(&self) -> String {
-        let Self { query: PortQuery { lid, port, groups, .. }, capabilities, rs_fec, .. } = self;
-        let source = print::Source { lid: *lid, port: *port, capabilities: *capabilities, rs_fec: *rs_fec };
+        let Self {
+            query: PortQuery {
+                lid, port, groups, ..
+            },
+            capabilities,
+            rs_fec,
+            ..
+        } = self;
+        let source = print::Source {
+            lid: *lid,
+            port: *port,
+            capabilities: *capabilities,
+            rs_fec: *rs_fec,
+        };
         let mut text = String::new();
-        for (group, answer) in groups.iter().zip(&self.counters).filter(|(_, answer)| answer.at.is_some()) {
+        for (group, answer) in groups
+            .iter()
+            .zip(&self.counters)
+            .filter(|(_, answer)| answer.at.is_some())
+        {
             print::group(*group, &source, &answer.data, &mut text);
         }
         text
@@ -315,7 +376,10 @@ impl QueryResult {
             kind,
             hops: None,
             peer: None,
-            link: self.link.map_or_else(|| LinkRate::new("??", "???"), |(link, mask)| link.rate(mask)),
+            link: self.link.map_or_else(
+                || LinkRate::new("??", "???"),
+                |(link, mask)| link.rate(mask),
+            ),
             link_source: LinkSource::Live,
             mtu: self.link.and_then(|(link, _)| link.mtu()),
             vls: self.link.and_then(|(link, _)| link.data_vls()),
@@ -341,8 +405,17 @@ impl QueryResult {
 
     /// Iterates over the failed requests. Groups that the device does not have are not included.
     fn failures(&self) -> impl Iterator<Item = NoAnswer> {
-        let reason = |missing: &Option<Missing>| if let Some(Missing::NoAnswer(reason)) = missing { Some(*reason) } else { None };
-        self.missing.iter().filter_map(reason).filter(|reason| !is_unsupported(*reason))
+        let reason = |missing: &Option<Missing>| {
+            if let Some(Missing::NoAnswer(reason)) = missing {
+                Some(*reason)
+            } else {
+                None
+            }
+        };
+        self.missing
+            .iter()
+            .filter_map(reason)
+            .filter(|reason| !is_unsupported(*reason))
     }
 
     fn sample(&self, info: &NodeInfo) -> Sample<'_> {
@@ -358,13 +431,27 @@ impl QueryResult {
         } else {
             Status::Ok
         };
-        let status_of = |reason| if let NoAnswer::Refused(status) = reason { Some(status) } else { None };
-        let errno_of = |reason| if let NoAnswer::NotSent(errno) = reason { Some(errno) } else { None };
-        let unsupported = (0..).zip(&self.missing).filter(|(_, missing)| match missing {
-            Some(Missing::Unsupported(_)) => true,
-            Some(Missing::NoAnswer(reason)) => is_unsupported(*reason),
-            None => false,
-        });
+        let status_of = |reason| {
+            if let NoAnswer::Refused(status) = reason {
+                Some(status)
+            } else {
+                None
+            }
+        };
+        let errno_of = |reason| {
+            if let NoAnswer::NotSent(errno) = reason {
+                Some(errno)
+            } else {
+                None
+            }
+        };
+        let unsupported = (0..)
+            .zip(&self.missing)
+            .filter(|(_, missing)| match missing {
+                Some(Missing::Unsupported(_)) => true,
+                Some(Missing::NoAnswer(reason)) => is_unsupported(*reason),
+                None => false,
+            });
         Sample {
             rtt: self.rtt,
             rtt_min: self.rtt_min,
@@ -377,7 +464,12 @@ impl QueryResult {
             verified: self.is_switch() || info.local_port == self.query.port,
             capabilities: self.capabilities,
             rs_fec: self.rs_fec,
-            tick: self.sampling.and_then(|sampling| Some(WaitTick { tick: sampling.tick, of: TickOf::of(info)? })),
+            tick: self.sampling.and_then(|sampling| {
+                Some(WaitTick {
+                    tick: sampling.tick,
+                    of: TickOf::of(info)?,
+                })
+            }),
             unsupported: unsupported.fold(0, |bits, (place, _): (u32, _)| bits | 1 << place),
             ..Sample::new(status, &self.query.groups, &self.counters)
         }
@@ -386,7 +478,10 @@ impl QueryResult {
 
 /// Returns whether OptionMask has a bit for the group.
 fn is_in_option_mask(group: Group) -> bool {
-    group.attribute().needs == Needs::ExtendedSpeeds || group.fields().any(|field| matches!(field.needs, Needs::Option(_)))
+    group.attribute().needs == Needs::ExtendedSpeeds
+        || group
+            .fields()
+            .any(|field| matches!(field.needs, Needs::Option(_)))
 }
 
 /// Returns whether the agent reports that it does not have the attribute.

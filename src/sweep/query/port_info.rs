@@ -14,26 +14,49 @@ use crate::types::{Lid, NodeKind, PortNum};
 ///
 /// # Errors
 /// The outer error is that of a lost transport. The inner one is the reason for a missing answer.
-pub fn port_info<C: Client>(lid: Lid, port: PortNum, client: &mut C) -> Result<Result<String, NoAnswer>, C::Error> {
-    let mut ask = |attribute, port| Ok(client.request(&Query::Smp(smp::Query { attribute, port }))?.answer.map(|(_, data)| data));
+pub fn port_info<C: Client>(
+    lid: Lid,
+    port: PortNum,
+    client: &mut C,
+) -> Result<Result<String, NoAnswer>, C::Error> {
+    let mut ask = |attribute, port| {
+        Ok(client
+            .request(&Query::Smp(smp::Query { attribute, port }))?
+            .answer
+            .map(|(_, data)| data))
+    };
     let data = match ask(smp::PORT_INFO, port)? {
         Ok(data) => data,
         Err(reason) => return Ok(Err(reason)),
     };
     let info = PortInfo::parse(&data);
-    let kind = ask(smp::NODE_INFO, PortNum(0))?.ok().and_then(|data| NodeInfo::parse(&data).kind);
+    let kind = ask(smp::NODE_INFO, PortNum(0))?
+        .ok()
+        .and_then(|data| NodeInfo::parse(&data).kind);
     // On a switch, only the mask of port 0 is valid.
     let mask = match kind {
-        Some(NodeKind::Switch) => ask(smp::PORT_INFO, PortNum(0))?.map_or(0, |data| PortInfo::parse(&data).capability_mask),
+        Some(NodeKind::Switch) => ask(smp::PORT_INFO, PortNum(0))?
+            .map_or(0, |data| PortInfo::parse(&data).capability_mask),
         _ => info.capability_mask,
     };
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(text, "# Port info: Lid {lid} port {port}");
-    let link = if info.state == PortInfo::ACTIVE { info.rate(mask).to_string() } else { "not active".to_owned() };
+    let link = if info.state == PortInfo::ACTIVE {
+        info.rate(mask).to_string()
+    } else {
+        "not active".to_owned()
+    };
     let _ = writeln!(text, "{:.<33}{link}", "Link:");
-    for printed in PRINTED.iter().filter(|printed| !printed.is_of_extended_speeds() || mask & IS_EXTENDED_SPEEDS_SUPPORTED != 0) {
-        let _ = writeln!(text, "{:.<33}{}", format!("{}:", printed.field.name), printed.text(&data));
+    for printed in PRINTED.iter().filter(|printed| {
+        !printed.is_of_extended_speeds() || mask & IS_EXTENDED_SPEEDS_SUPPORTED != 0
+    }) {
+        let _ = writeln!(
+            text,
+            "{:.<33}{}",
+            format!("{}:", printed.field.name),
+            printed.text(&data)
+        );
     }
     Ok(Ok(text))
 }

@@ -64,7 +64,9 @@ impl VirtualClock {
         let mut pause = self.0.pause.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Pause { from, time, lossy }) = pause.take_if(|pause| pause.from <= now) {
             now = now.max(from + time);
-            self.0.lossy_pauses.fetch_add(u64::from(lossy), Ordering::Relaxed);
+            self.0
+                .lossy_pauses
+                .fetch_add(u64::from(lossy), Ordering::Relaxed);
         }
         self.0.now.store(now.as_nanos(), Ordering::Relaxed);
     }
@@ -88,7 +90,12 @@ impl Clock for VirtualClock {
 
     fn read_wall(&self) -> WallTime {
         let at = self.now();
-        WallTime { at, unix_ns: at.as_nanos().saturating_add_signed(self.0.wall_offset.load(Ordering::Relaxed)) }
+        WallTime {
+            at,
+            unix_ns: at
+                .as_nanos()
+                .saturating_add_signed(self.0.wall_offset.load(Ordering::Relaxed)),
+        }
     }
 
     fn read_cost(&self) -> Duration {
@@ -156,11 +163,21 @@ mod tests {
     #[test]
     fn pause_begins_where_the_clock_passes_its_start() {
         let clock = VirtualClock::default();
-        clock.pause(Pause { from: Instant::ZERO + 5 * SECOND, time: 10 * SECOND, lossy: true });
+        clock.pause(Pause {
+            from: Instant::ZERO + 5 * SECOND,
+            time: 10 * SECOND,
+            lossy: true,
+        });
         clock.sleep(4 * SECOND);
-        assert_eq!((clock.now(), clock.lossy_pauses()), (Instant::ZERO + 4 * SECOND, 0));
+        assert_eq!(
+            (clock.now(), clock.lossy_pauses()),
+            (Instant::ZERO + 4 * SECOND, 0)
+        );
         clock.sleep(2 * SECOND);
-        assert_eq!((clock.now(), clock.lossy_pauses()), (Instant::ZERO + 15 * SECOND, 1));
+        assert_eq!(
+            (clock.now(), clock.lossy_pauses()),
+            (Instant::ZERO + 15 * SECOND, 1)
+        );
         clock.sleep(SECOND);
         assert_eq!(clock.now(), Instant::ZERO + 16 * SECOND, "once only");
     }
@@ -170,9 +187,18 @@ mod tests {
         let clock = VirtualClock::default();
         clock.set_wall_offset(100);
         clock.advance_to(Instant::from_nanos(7));
-        assert_eq!(clock.read_wall(), WallTime { at: Instant::from_nanos(7), unix_ns: 107 });
+        assert_eq!(
+            clock.read_wall(),
+            WallTime {
+                at: Instant::from_nanos(7),
+                unix_ns: 107
+            }
+        );
         clock.set_wall_offset(-5);
-        assert_eq!((clock.read_wall().unix_ns, clock.now()), (2, Instant::from_nanos(7)));
+        assert_eq!(
+            (clock.read_wall().unix_ns, clock.now()),
+            (2, Instant::from_nanos(7))
+        );
     }
 
     #[test]
@@ -190,7 +216,9 @@ mod tests {
     fn job_ends_after_the_time_of_a_job() {
         let (clock, wake) = (VirtualClock::default(), Arc::new(Wake::default()));
         clock.set_job_time(SECOND);
-        let mut job = clock.start("job", &wake, || 7).expect("no thread is needed");
+        let mut job = clock
+            .start("job", &wake, || 7)
+            .expect("no thread is needed");
         assert!(matches!(job.poll(clock.now()), JobState::Running));
         clock.sleep(SECOND);
         assert!(matches!(job.poll(clock.now()), JobState::Done(7)));
@@ -206,10 +234,20 @@ mod tests {
                 count
             })
             .expect("no thread is needed");
-        let results: Vec<_> = (0..8).map(|_| (clock.sleep(SECOND / 2), latest()).1).collect();
-        assert_eq!(results, [None, Some(1), None, Some(2), None, Some(3), None, Some(4)]);
+        let results: Vec<_> = (0..8)
+            .map(|_| (clock.sleep(SECOND / 2), latest()).1)
+            .collect();
+        assert_eq!(
+            results,
+            [None, Some(1), None, Some(2), None, Some(3), None, Some(4)]
+        );
         clock.set_job_time(SECOND);
-        let results: Vec<_> = (0..8).map(|_| (clock.sleep(SECOND / 2), latest()).1).collect();
-        assert_eq!(results, [None, None, None, Some(5), None, None, None, Some(6)]);
+        let results: Vec<_> = (0..8)
+            .map(|_| (clock.sleep(SECOND / 2), latest()).1)
+            .collect();
+        assert_eq!(
+            results,
+            [None, None, None, Some(5), None, None, None, Some(6)]
+        );
     }
 }

@@ -39,18 +39,31 @@ pub struct VirtualSweep<T = VirtualTransport> {
 
 /// Returns a plan in which one sampler has all linked ports of a fabric.
 pub fn all_linked_ports(fabric: &Fabric) -> Vec<DevicePlan> {
-    let addressed = fabric.devices().iter().filter(|device| device.lid.is_unicast() && device.linked_ports() > 0);
+    let addressed = fabric
+        .devices()
+        .iter()
+        .filter(|device| device.lid.is_unicast() && device.linked_ports() > 0);
     addressed
         .map(|device| {
             let ports = device.linked().map(|(port, _)| port.num).collect();
-            DevicePlan { guid: device.guid, lid: device.lid, kind: device.kind, ports }
+            DevicePlan {
+                guid: device.guid,
+                lid: device.lid,
+                kind: device.kind,
+                ports,
+            }
         })
         .collect()
 }
 
 impl VirtualSweep {
     /// Returns a sampler of these devices at time zero.
-    pub fn new(fabric: Arc<Mutex<SimFabric>>, plan: &[DevicePlan], config: Config, seed: u64) -> Self {
+    pub fn new(
+        fabric: Arc<Mutex<SimFabric>>,
+        plan: &[DevicePlan],
+        config: Config,
+        seed: u64,
+    ) -> Self {
         let clock = VirtualClock::default();
         let transport = VirtualTransport::new(fabric, clock.clone(), seed);
         let local = transport.local();
@@ -73,8 +86,18 @@ impl VirtualSweep {
 impl<T: Transport> VirtualSweep<T> {
     /// Returns a sampler with this transport. The transport must move this clock in
     /// [`recv`](Transport::recv).
-    pub fn with_transport(transport: T, clock: VirtualClock, plan: &[DevicePlan], config: Config, seed: u64) -> Self {
-        Self { engine: Engine::new(plan, config, seed), transport, clock }
+    pub fn with_transport(
+        transport: T,
+        clock: VirtualClock,
+        plan: &[DevicePlan],
+        config: Config,
+        seed: u64,
+    ) -> Self {
+        Self {
+            engine: Engine::new(plan, config, seed),
+            transport,
+            clock,
+        }
     }
 
     /// Returns the current time.
@@ -100,7 +123,11 @@ impl<T: Transport> VirtualSweep<T> {
     /// Discovers all devices, and returns the events.
     pub fn discover(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
-        Running { sweep: self, on_event: |event| events.push(event) }.run_discovery(DISCOVERY);
+        Running {
+            sweep: self,
+            on_event: |event| events.push(event),
+        }
+        .run_discovery(DISCOVERY);
         events
     }
 
@@ -121,7 +148,14 @@ impl<T: Transport> VirtualSweep<T> {
 
     /// Runs a slot and hands each event to a function. Allocates nothing.
     pub fn run_slot(&mut self, start: Instant, interval: Duration, on_event: impl FnMut(Event)) {
-        EngineLoop::run_slot(&mut Running { sweep: self, on_event }, start, interval);
+        EngineLoop::run_slot(
+            &mut Running {
+                sweep: self,
+                on_event,
+            },
+            start,
+            interval,
+        );
     }
 }
 
@@ -136,8 +170,16 @@ impl<T: Transport, F: FnMut(Event)> EngineLoop for Running<'_, T, F> {
     type Clock = VirtualClock;
 
     fn parts(&mut self) -> Parts<'_, T, VirtualClock> {
-        let VirtualSweep { engine, transport, clock } = &mut *self.sweep;
-        Parts { engine, transport, clock }
+        let VirtualSweep {
+            engine,
+            transport,
+            clock,
+        } = &mut *self.sweep;
+        Parts {
+            engine,
+            transport,
+            clock,
+        }
     }
 
     fn on_event(&mut self, event: Event) {

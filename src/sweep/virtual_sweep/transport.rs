@@ -26,7 +26,12 @@ impl VirtualTransport {
     /// Returns a sender without faults. The seed determines which replies have faults.
     pub fn new(fabric: Arc<Mutex<SimFabric>>, clock: VirtualClock, seed: u64) -> Self {
         let client = Faulty::new(Client::new(Arc::clone(&fabric)), seed);
-        Self { fabric, client, lossy_pauses: clock.lossy_pauses(), clock }
+        Self {
+            fabric,
+            client,
+            lossy_pauses: clock.lossy_pauses(),
+            clock,
+        }
     }
 
     /// Returns the faults of replies. The caller can change them at any time.
@@ -55,15 +60,24 @@ impl Transport for VirtualTransport {
         Ok(())
     }
 
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
         self.apply_pauses();
         let until = now + wait;
-        self.clock.advance_to(self.client.next_due().map_or(until, |due| due.min(until)));
+        self.clock
+            .advance_to(self.client.next_due().map_or(until, |due| due.min(until)));
         self.apply_pauses();
-        Ok(self.client.take_due(self.clock.now()).map(|(completion, reply)| {
-            *mad = reply;
-            completion
-        }))
+        Ok(self
+            .client
+            .take_due(self.clock.now())
+            .map(|(completion, reply)| {
+                *mad = reply;
+                completion
+            }))
     }
 
     fn locator(&self) -> Locator {

@@ -68,13 +68,24 @@ fn listening_port(process: u32) -> Option<u16> {
     const LISTEN: &str = "0A";
     let files = fs::read_dir(format!("/proc/{process}/fd")).ok()?;
     let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-    let inodes: BTreeSet<String> =
-        links.filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())).collect();
+    let inodes: BTreeSet<String> = links
+        .filter_map(|link| {
+            Some(
+                link.to_str()?
+                    .strip_prefix("socket:[")?
+                    .strip_suffix(']')?
+                    .to_owned(),
+            )
+        })
+        .collect();
     let table = fs::read_to_string("/proc/net/tcp").ok()?;
     let port = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let is_own = fields.get(3) == Some(&LISTEN) && fields.get(9).is_some_and(|inode| inodes.contains(*inode));
-        is_own.then(|| u16::from_str_radix(fields[1].split_once(':')?.1, 16).ok()).flatten()
+        let is_own = fields.get(3) == Some(&LISTEN)
+            && fields.get(9).is_some_and(|inode| inodes.contains(*inode));
+        is_own
+            .then(|| u16::from_str_radix(fields[1].split_once(':')?.1, 16).ok())
+            .flatten()
     };
     table.lines().find_map(port)
 }
@@ -83,15 +94,30 @@ fn listening_port(process: u32) -> Option<u16> {
 fn sampler(dir: &Path, config: &str, lines: &str) -> (Running, SocketAddr) {
     let name = format!("{lines}.toml");
     // On a busy machine, replies are late. They count for most of the slot.
-    let all = format!("simulate = \"net.p\"\ninterval = \"1s\"\ntimeout = \"100ms\"\ngrace = \"900ms\"\noutput = \"{lines}\"\n{config}");
+    let all = format!(
+        "simulate = \"net.p\"\ninterval = \"1s\"\ntimeout = \"100ms\"\ngrace = \"900ms\"\noutput = \"{lines}\"\n{config}"
+    );
     fs::write(dir.join(&name), all).unwrap();
-    let mut child = Command::new(SWEEP).current_dir(dir).args(["-c", &name]).stderr(Stdio::piped()).spawn().unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut child = Command::new(SWEEP)
+        .current_dir(dir)
+        .args(["-c", &name])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
     let running = Running(child);
-    let address = log.find_map(|line| Some(line.split_once("serving metrics url=")?.1.to_owned())).expect("the address is logged");
+    let address = log
+        .find_map(|line| Some(line.split_once("serving metrics url=")?.1.to_owned()))
+        .expect("the address is logged");
     // A full pipe would block the sampler.
     thread::spawn(move || log.for_each(drop));
-    let address = address.split("://").nth(1).and_then(|rest| rest.strip_suffix("/metrics")).unwrap();
+    let address = address
+        .split("://")
+        .nth(1)
+        .and_then(|rest| rest.strip_suffix("/metrics"))
+        .unwrap();
     (running, address.parse().unwrap())
 }
 
@@ -108,10 +134,18 @@ impl Prometheus {
 
     /// Starts Prometheus with more arguments.
     pub(crate) fn start_with(program: &Path, dir: &Path, jobs: &str, more: &[&str]) -> Self {
-        fs::write(dir.join("prometheus.yml"), format!("global:\n  scrape_interval: 500ms\nscrape_configs:\n{jobs}")).unwrap();
+        fs::write(
+            dir.join("prometheus.yml"),
+            format!("global:\n  scrape_interval: 500ms\nscrape_configs:\n{jobs}"),
+        )
+        .unwrap();
         let child = Command::new(program)
             .current_dir(dir)
-            .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn"])
+            .args([
+                "--config.file=prometheus.yml",
+                "--storage.tsdb.path=data",
+                "--log.level=warn",
+            ])
             .arg("--web.listen-address=127.0.0.1:0")
             .args(more)
             .stdout(Stdio::null())
@@ -121,7 +155,10 @@ impl Prometheus {
         let mut running = Running(child);
         // Prometheus does not report the port of `:0`.
         let address = running.address();
-        Self { _running: running, address }
+        Self {
+            _running: running,
+            address,
+        }
     }
 
     /// Returns the response to a query; `None` if Prometheus does not accept connections yet.
@@ -129,7 +166,10 @@ impl Prometheus {
         let mut stream = TcpStream::connect(self.address).ok()?;
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let escaped: String = query.bytes().map(|octet| format!("%{octet:02x}")).collect();
-        let request = format!("GET /api/v1/query?query={escaped} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
+        let request = format!(
+            "GET /api/v1/query?query={escaped} HTTP/1.0\r\nHost: {}\r\n\r\n",
+            self.address
+        );
         stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -163,8 +203,18 @@ fn series(answer: &Value) -> Vec<(BTreeMap<String, String>, f64)> {
     let value = |value: &Value| value[1].as_str().unwrap().parse().unwrap();
     match answer["data"]["resultType"].as_str().unwrap() {
         "vector" => {
-            let one = |one: &Value| (serde_json::from_value(one["metric"].clone()).unwrap(), value(&one["value"]));
-            answer["data"]["result"].as_array().unwrap().iter().map(one).collect()
+            let one = |one: &Value| {
+                (
+                    serde_json::from_value(one["metric"].clone()).unwrap(),
+                    value(&one["value"]),
+                )
+            };
+            answer["data"]["result"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(one)
+                .collect()
         }
         "scalar" => vec![(BTreeMap::new(), value(&answer["data"]["result"]))],
         other => panic!("{other}"),
@@ -173,7 +223,9 @@ fn series(answer: &Value) -> Vec<(BTreeMap<String, String>, f64)> {
 
 #[test]
 fn prometheus_scrapes_samplers_and_answers_every_query_of_the_dashboards() {
-    let Some(program) = tools::prometheus() else { return };
+    let Some(program) = tools::prometheus() else {
+        return;
+    };
     let dir = tools::small();
     let write = |name: &str, text: &str| {
         fs::write(dir.path().join(name), text).unwrap();
@@ -184,45 +236,93 @@ fn prometheus_scrapes_samplers_and_answers_every_query_of_the_dashboards() {
     write("key.pem", &own.signing_key.serialize_pem());
     write("password", PASSWORD);
     let dead = "[simulated]\ndead = [\"node00002\", \"spine02\"]\n";
-    let (_plain, plain) =
-        sampler(dir.path(), &format!("ca = [\"mlx5_0\", \"mlx5_1\"]\n{dead}[metrics]\nlisten = \"127.0.0.1:0\""), "plain.jsonl");
+    let (_plain, plain) = sampler(
+        dir.path(),
+        &format!("ca = [\"mlx5_0\", \"mlx5_1\"]\n{dead}[metrics]\nlisten = \"127.0.0.1:0\""),
+        "plain.jsonl",
+    );
     let metrics = "[metrics]\nlisten = \"127.0.0.1:0\"\ntls_cert = \"cert.pem\"\ntls_key = \"key.pem\"\npassword_file = \"password\"";
     let (_closed, closed) = sampler(dir.path(), metrics, "closed.jsonl");
     let job = |name: &str, rest: &str, target: SocketAddr| {
-        format!("- job_name: {name}\n  static_configs: [{{targets: ['localhost:{}']}}]\n{rest}", target.port())
+        format!(
+            "- job_name: {name}\n  static_configs: [{{targets: ['localhost:{}']}}]\n{rest}",
+            target.port()
+        )
     };
     let tls = "  scheme: https\n  tls_config: {ca_file: cert.pem}\n";
     let jobs = [
         job("plain", "", plain),
-        job("token", &format!("{tls}  authorization: {{credentials_file: password}}\n"), closed),
-        job("user", &format!("{tls}  basic_auth: {{username: ibnet, password_file: password}}\n"), closed),
+        job(
+            "token",
+            &format!("{tls}  authorization: {{credentials_file: password}}\n"),
+            closed,
+        ),
+        job(
+            "user",
+            &format!("{tls}  basic_auth: {{username: ibnet, password_file: password}}\n"),
+            closed,
+        ),
         job("no_password", tls, closed),
-        job("clear", "  authorization: {credentials_file: password}\n", closed),
+        job(
+            "clear",
+            "  authorization: {credentials_file: password}\n",
+            closed,
+        ),
     ];
     let prometheus = Prometheus::start(&program, dir.path(), &jobs.concat());
 
-    for (job, up) in [("plain", 1.0), ("token", 1.0), ("user", 1.0), ("no_password", 0.0), ("clear", 0.0)] {
-        prometheus.wait(&format!("up{{job='{job}'}}"), |series| series.len() == 1 && series[0].1 == up);
+    for (job, up) in [
+        ("plain", 1.0),
+        ("token", 1.0),
+        ("user", 1.0),
+        ("no_password", 0.0),
+        ("clear", 0.0),
+    ] {
+        prometheus.wait(&format!("up{{job='{job}'}}"), |series| {
+            series.len() == 1 && series[0].1 == up
+        });
     }
     // 5 ports of each leaf and 2 of a spine; the other spine is dead, and so is one of six hosts.
-    let count = |query: &str, expected: f64| prometheus.wait(query, |series| series.len() == 1 && series[0].1 == expected);
-    count("count(infiniband_switch_port_transmit_data_bytes_total{job='plain'})", 12.0);
-    count("count(infiniband_hca_port_transmit_data_bytes_total{job='plain'})", 5.0);
-    count("count(infiniband_switch_port_transmit_data_bytes_total{job='token'})", 14.0);
+    let count = |query: &str, expected: f64| {
+        prometheus.wait(query, |series| series.len() == 1 && series[0].1 == expected)
+    };
+    count(
+        "count(infiniband_switch_port_transmit_data_bytes_total{job='plain'})",
+        12.0,
+    );
+    count(
+        "count(infiniband_hca_port_transmit_data_bytes_total{job='plain'})",
+        5.0,
+    );
+    count(
+        "count(infiniband_switch_port_transmit_data_bytes_total{job='token'})",
+        14.0,
+    );
     count("sum(ibnet_up{job='plain'})", 2.0);
     count("sum(infiniband_switch_up{job='plain'})", 3.0);
     // The join of the dashboards made for infiniband_exporter, whose metric names these are.
     let joined = "rate(infiniband_switch_port_transmit_data_bytes_total{job='token'}[30s]) * on(guid,port) \
                   group_left(switch,uplink,uplink_port) infiniband_switch_uplink_info{job='token'}";
-    let joined = prometheus.wait(joined, |series| series.len() == 14 && series.iter().any(|(_, rate)| *rate > 0.0));
-    assert!(joined.iter().all(|(labels, _)| ["switch", "uplink", "uplink_port"].iter().all(|label| !labels[*label].is_empty())));
+    let joined = prometheus.wait(joined, |series| {
+        series.len() == 14 && series.iter().any(|(_, rate)| *rate > 0.0)
+    });
+    assert!(joined.iter().all(|(labels, _)| {
+        ["switch", "uplink", "uplink_port"]
+            .iter()
+            .all(|label| !labels[*label].is_empty())
+    }));
 
     for dashboard in dashboards() {
         run_queries(&prometheus, &dashboard);
     }
     check_with_promtool(plain);
-    for metric in metrics_of_the_rules().into_iter().filter(|metric| metric != NOT_SIMULATED) {
-        prometheus.wait(&format!("count({metric}{{job='plain'}})"), |series| series.len() == 1);
+    for metric in metrics_of_the_rules()
+        .into_iter()
+        .filter(|metric| metric != NOT_SIMULATED)
+    {
+        prometheus.wait(&format!("count({metric}{{job='plain'}})"), |series| {
+            series.len() == 1
+        });
     }
     check_values_against_records(&prometheus, dir.path());
     let log = fs::read_to_string(dir.path().join("prometheus.log")).unwrap();
@@ -231,10 +331,14 @@ fn prometheus_scrapes_samplers_and_answers_every_query_of_the_dashboards() {
 
 /// Checks the metrics of a sampler with promtool, which must complain of nothing.
 fn check_with_promtool(sampler: SocketAddr) {
-    let Some(promtool) = tools::promtool() else { return };
+    let Some(promtool) = tools::promtool() else {
+        return;
+    };
     let mut stream = TcpStream::connect(sampler).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {sampler}\r\n\r\n").as_bytes()).unwrap();
+    stream
+        .write_all(format!("GET /metrics HTTP/1.0\r\nHost: {sampler}\r\n\r\n").as_bytes())
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (_, metrics) = answer.split_once("\r\n\r\n").unwrap();
@@ -246,18 +350,33 @@ fn check_with_promtool(sampler: SocketAddr) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(metrics.as_bytes())
+        .unwrap();
     let output = child.wait_with_output().unwrap();
     let complaints = [output.stdout, output.stderr].concat();
-    assert!(output.status.success() && complaints.is_empty(), "{}", String::from_utf8_lossy(&complaints));
+    assert!(
+        output.status.success() && complaints.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&complaints)
+    );
 }
 
 /// Returns all dashboards.
 fn dashboards() -> Vec<Value> {
-    let mut files: Vec<_> = fs::read_dir(DASHBOARDS).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(DASHBOARDS)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.sort();
     assert!(files.len() >= 5, "{files:?}");
-    files.iter().map(|file| serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()).collect()
+    files
+        .iter()
+        .map(|file| serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap())
+        .collect()
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
@@ -271,7 +390,10 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 /// Returns a query with the values of the dashboard's variables. Two jobs scrape the same process,
 /// so the sampler is selected by its job.
 fn substituted(query: &str, variables: &BTreeMap<String, String>) -> String {
-    let mut query = query.replace("$__rate_interval", "30s").replace("$__range", "60s").replace("instance=~\"$instance\"", ONE_JOB);
+    let mut query = query
+        .replace("$__rate_interval", "30s")
+        .replace("$__range", "60s")
+        .replace("instance=~\"$instance\"", ONE_JOB);
     for (name, value) in variables {
         query = query.replace(&format!("${name}"), value);
     }
@@ -296,13 +418,22 @@ fn variables(prometheus: &Prometheus, dashboard: &Value) -> BTreeMap<String, Str
             }
         };
         let series = prometheus.wait(expression, |series| !series.is_empty());
-        assert!(series.iter().all(|(labels, _)| !labels[label].is_empty()), "{expression} has no {label}");
+        assert!(
+            series.iter().all(|(labels, _)| !labels[label].is_empty()),
+            "{expression} has no {label}"
+        );
         let chosen = match function {
             "query_result" => {
                 let shown = group(variable, "text");
-                let is_chosen =
-                    |labels: &BTreeMap<String, String>| ["leaf01", "node00001"].iter().any(|name| labels[shown].starts_with(name));
-                series.iter().find(|(labels, _)| is_chosen(labels)).expect("the device is there")
+                let is_chosen = |labels: &BTreeMap<String, String>| {
+                    ["leaf01", "node00001"]
+                        .iter()
+                        .any(|name| labels[shown].starts_with(name))
+                };
+                series
+                    .iter()
+                    .find(|(labels, _)| is_chosen(labels))
+                    .expect("the device is there")
             }
             _ => &series[0],
         };
@@ -316,7 +447,10 @@ fn variables(prometheus: &Prometheus, dashboard: &Value) -> BTreeMap<String, Str
 fn group<'a>(variable: &'a Value, name: &str) -> &'a str {
     let regex = text(variable, "regex");
     let (before, _) = regex.split_once(&format!("=\"(?<{name}>")).expect(regex);
-    before.rsplit(|one: char| !one.is_ascii_alphanumeric() && one != '_').next().unwrap()
+    before
+        .rsplit(|one: char| !one.is_ascii_alphanumeric() && one != '_')
+        .next()
+        .unwrap()
 }
 
 /// Runs all queries of a dashboard. Checks that its data links find the labels that they use.
@@ -327,22 +461,49 @@ fn run_queries(prometheus: &Prometheus, dashboard: &Value) {
         let mut labels = BTreeSet::new();
         for target in list(panel, "targets") {
             let expression = substituted(text(target, "expr"), &variables);
-            let series = prometheus.wait(&expression, |series| series.iter().any(|(_, value)| value.is_finite()));
-            labels.extend(series.into_iter().flat_map(|(labels, _)| labels.into_keys()));
+            let series = prometheus.wait(&expression, |series| {
+                series.iter().any(|(_, value)| value.is_finite())
+            });
+            labels.extend(
+                series
+                    .into_iter()
+                    .flat_map(|(labels, _)| labels.into_keys()),
+            );
             queries += 1;
         }
         for link in list(&panel["fieldConfig"]["defaults"], "links") {
-            for used in text(link, "url").split("${__").skip(1).filter_map(|rest| rest.split_once('}')).map(|(used, _)| used) {
-                let Some(label) = used.strip_prefix("field.labels.").or_else(|| used.strip_prefix("data.fields.")) else {
+            for used in text(link, "url")
+                .split("${__")
+                .skip(1)
+                .filter_map(|rest| rest.split_once('}'))
+                .map(|(used, _)| used)
+            {
+                let Some(label) = used
+                    .strip_prefix("field.labels.")
+                    .or_else(|| used.strip_prefix("data.fields."))
+                else {
                     assert_eq!(used, "url_time_range");
                     continue;
                 };
-                assert!(labels.contains(label), "{}: {used} is not in {labels:?}", text(panel, "title"));
-                assert_eq!(used.starts_with("data."), panel["type"] == "table", "a row has fields, a curve has labels");
+                assert!(
+                    labels.contains(label),
+                    "{}: {used} is not in {labels:?}",
+                    text(panel, "title")
+                );
+                assert_eq!(
+                    used.starts_with("data."),
+                    panel["type"] == "table",
+                    "a row has fields, a curve has labels"
+                );
                 for transformation in list(panel, "transformations") {
                     let is_hidden = &transformation["options"]["excludeByName"][label] == true;
-                    let has_other_name = transformation["options"]["renameByName"][label].is_string();
-                    assert!(!is_hidden && !has_other_name, "{}: {label} is hidden or renamed", text(panel, "title"));
+                    let has_other_name =
+                        transformation["options"]["renameByName"][label].is_string();
+                    assert!(
+                        !is_hidden && !has_other_name,
+                        "{}: {label} is hidden or renamed",
+                        text(panel, "title")
+                    );
                 }
             }
         }
@@ -355,7 +516,15 @@ fn dashboards_are_consistent() {
     let dashboards = dashboards();
     let uids: BTreeMap<&str, BTreeSet<&str>> = dashboards
         .iter()
-        .map(|dashboard| (text(dashboard, "uid"), list(&dashboard["templating"], "list").iter().map(|one| text(one, "name")).collect()))
+        .map(|dashboard| {
+            (
+                text(dashboard, "uid"),
+                list(&dashboard["templating"], "list")
+                    .iter()
+                    .map(|one| text(one, "name"))
+                    .collect(),
+            )
+        })
         .collect();
     assert_eq!(uids.len(), dashboards.len(), "two dashboards have one UID");
     let mut reached = BTreeSet::new();
@@ -366,16 +535,31 @@ fn dashboards_are_consistent() {
             assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
             let of = |key: &str| panel["gridPos"][key].as_u64().unwrap();
             assert!(of("x") + of("w") <= 24, "{panel}");
-            for (x, y) in (of("x")..of("x") + of("w")).flat_map(|x| (of("y")..of("y") + of("h")).map(move |y| (x, y))) {
-                assert!(places.insert((x, y)), "panels of {} overlap: {}", dashboard["title"], panel["title"]);
+            for (x, y) in (of("x")..of("x") + of("w"))
+                .flat_map(|x| (of("y")..of("y") + of("h")).map(move |y| (x, y)))
+            {
+                assert!(
+                    places.insert((x, y)),
+                    "panels of {} overlap: {}",
+                    dashboard["title"],
+                    panel["title"]
+                );
             }
             for link in list(&panel["fieldConfig"]["defaults"], "links") {
                 let (path, query) = text(link, "url").split_once('?').unwrap();
                 let uid = path.strip_prefix("/d/").unwrap();
-                let known = uids.get(uid).unwrap_or_else(|| panic!("{uid} does not exist"));
+                let known = uids
+                    .get(uid)
+                    .unwrap_or_else(|| panic!("{uid} does not exist"));
                 reached.insert(uid);
-                for name in query.split('&').filter_map(|part| part.strip_prefix("var-")) {
-                    assert!(known.contains(name.split('=').next().unwrap()), "{uid} has no variable {name}");
+                for name in query
+                    .split('&')
+                    .filter_map(|part| part.strip_prefix("var-"))
+                {
+                    assert!(
+                        known.contains(name.split('=').next().unwrap()),
+                        "{uid} has no variable {name}"
+                    );
                 }
             }
         }
@@ -387,7 +571,8 @@ fn dashboards_are_consistent() {
 /// Returns the metrics of ibnet that the alert rules use.
 fn metrics_of_the_rules() -> BTreeSet<String> {
     let words = RULES.split(|one: char| !one.is_ascii_alphanumeric() && one != '_');
-    let metrics = words.filter(|word| word.starts_with("ibnet_") || word.starts_with("infiniband_"));
+    let metrics =
+        words.filter(|word| word.starts_with("ibnet_") || word.starts_with("infiniband_"));
     let metrics: BTreeSet<_> = metrics.map(str::to_owned).collect();
     assert!(metrics.len() > 10, "{metrics:?}");
     metrics
@@ -395,19 +580,35 @@ fn metrics_of_the_rules() -> BTreeSet<String> {
 
 #[test]
 fn alert_rules_fire_on_each_fault_and_on_no_healthy_fabric() {
-    let Some(promtool) = tools::promtool() else { return };
+    let Some(promtool) = tools::promtool() else {
+        return;
+    };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/prometheus");
     let run = |args: &[&str]| {
-        let output = Command::new(&promtool).current_dir(&folder).args(args).output().unwrap();
+        let output = Command::new(&promtool)
+            .current_dir(&folder)
+            .args(args)
+            .output()
+            .unwrap();
         let text = [output.stdout, output.stderr].concat();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&text)
+        );
     };
     run(&["check", "rules", "ibnet.rules.yml"]);
     run(&["test", "rules", "ibnet.rules.test.yml"]);
     // Each alert has a test.
     let tests = fs::read_to_string(folder.join("ibnet.rules.test.yml")).unwrap();
-    for alert in RULES.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")) {
-        assert!(tests.contains(&format!("alertname=\"{alert}\"")), "{alert} has no test");
+    for alert in RULES
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "))
+    {
+        assert!(
+            tests.contains(&format!("alertname=\"{alert}\"")),
+            "{alert} has no test"
+        );
     }
 }
 
@@ -418,8 +619,14 @@ fn check_values_against_records(prometheus: &Prometheus, dir: &Path) {
     let scraped = prometheus.wait(query, |series| series.len() == 12);
     let missing = || {
         let text = fs::read_to_string(dir.join("plain.jsonl")).unwrap();
-        let lines: Vec<_> = text.lines().filter_map(|text| strict::parse(text).ok()).collect();
-        scraped.iter().find(|(labels, value)| !is_recorded(&lines, labels, *value)).cloned()
+        let lines: Vec<_> = text
+            .lines()
+            .filter_map(|text| strict::parse(text).ok())
+            .collect();
+        scraped
+            .iter()
+            .find(|(labels, value)| !is_recorded(&lines, labels, *value))
+            .cloned()
     };
     let is_complete = (0..QUERIES).any(|_| {
         missing().is_none() || {
@@ -432,6 +639,16 @@ fn check_values_against_records(prometheus: &Prometheus, dir: &Path) {
 
 fn is_recorded(lines: &[Line], labels: &BTreeMap<String, String>, value: f64) -> bool {
     let of = |line: &&Line| matches!(line, Line::Port(port) if port.guid.to_string() == labels["guid"] && port.port.to_string() == labels["port"]);
-    let written = |line: &Line| if let Line::Port(port) = line { port.counter("port_xmit_data_bytes") } else { None };
-    lines.iter().filter(of).filter_map(written).any(|written| written as f64 == value)
+    let written = |line: &Line| {
+        if let Line::Port(port) = line {
+            port.counter("port_xmit_data_bytes")
+        } else {
+            None
+        }
+    };
+    lines
+        .iter()
+        .filter(of)
+        .filter_map(written)
+        .any(|written| written as f64 == value)
 }

@@ -8,7 +8,10 @@ use super::server::{Server, available, complete, file_and_server, same, slots};
 use crate::sampler::{Received, Sampler, wait_for};
 
 /// Removes the messages of a fabric and returns them.
-fn of_fabric(messages: &mut BTreeMap<String, Vec<String>>, fabric: &str) -> BTreeMap<String, Vec<String>> {
+fn of_fabric(
+    messages: &mut BTreeMap<String, Vec<String>>,
+    fabric: &str,
+) -> BTreeMap<String, Vec<String>> {
     let subject = format!("ibnet.{fabric}.node00001.batch");
     messages.remove_entry(&subject).into_iter().collect()
 }
@@ -61,8 +64,18 @@ fn batches_have_every_record_once() {
         let of_fabric = of_fabric(&mut messages, fabric);
         let texts: Vec<_> = of_fabric.values().flatten().cloned().collect();
         let sweeps = |text: &str| text.matches("{\"type\":\"sweep\"").count();
-        assert!(texts.len() > 40 && texts.iter().all(|text| sweeps(text) <= 1), "a message has one slot at most");
-        assert!(texts.iter().filter(|text| text.lines().count() > 20).count() > 20, "a slot is one message");
+        assert!(
+            texts.len() > 40 && texts.iter().all(|text| sweeps(text) <= 1),
+            "a message has one slot at most"
+        );
+        assert!(
+            texts
+                .iter()
+                .filter(|text| text.lines().count() > 20)
+                .count()
+                > 20,
+            "a slot is one message"
+        );
         assert_eq!(same(of_fabric, &file, 0).lost, 0);
     }
     assert!(messages.is_empty(), "{:?}", messages.keys());
@@ -84,6 +97,12 @@ fn batch_is_as_small_as_the_server_requires() {
     complete(&running.stop("TERM"));
     let messages = server.messages(ConnectOptions::new, "nats");
     let longest = messages.values().flatten().map(String::len).max();
-    assert!(longest.is_some_and(|octets| (4096..8192).contains(&octets)), "{longest:?}");
-    assert_eq!(same(messages, &Received::of(&sampler.read("lines")), 0).lost, 0);
+    assert!(
+        longest.is_some_and(|octets| (4096..8192).contains(&octets)),
+        "{longest:?}"
+    );
+    assert_eq!(
+        same(messages, &Received::of(&sampler.read("lines")), 0).lost,
+        0
+    );
 }

@@ -13,7 +13,11 @@ use crate::sampler::{Received, Sampler, wait_for};
 
 fn ibnet(sampler: &Sampler, server: &Server<'_>, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-    command.current_dir(sampler.folder()).arg(args[0]).args(["--from", &format!("nats://127.0.0.1:{}", server.port)]).args(&args[1..]);
+    command
+        .current_dir(sampler.folder())
+        .arg(args[0])
+        .args(["--from", &format!("nats://127.0.0.1:{}", server.port)])
+        .args(&args[1..]);
     command
 }
 
@@ -35,9 +39,17 @@ fn with_stream(test: impl Fn(&Sampler, &Server<'_>, &str)) {
 #[test]
 fn status_is_the_last_slot_of_each_sampler() {
     with_stream(|sampler, server, batch| {
-        let status = |args: &[&str]| ibnet(sampler, server, &[&["status"], args].concat()).output().unwrap();
+        let status = |args: &[&str]| {
+            ibnet(sampler, server, &[&["status"], args].concat())
+                .output()
+                .unwrap()
+        };
         let empty = status(&[]);
-        assert!(empty.status.code() == Some(3) && text(&empty).starts_with("no sampler"), "{}", text(&empty));
+        assert!(
+            empty.status.code() == Some(3) && text(&empty).starts_with("no sampler"),
+            "{}",
+            text(&empty)
+        );
         // With long timeouts, a busy machine has complete slots too.
         let outputs = file_and_server("500ms", server.port, batch);
         sampler.configure(&format!("timeout = \"500ms\"\ngrace = \"2s\"\n{outputs}"));
@@ -56,9 +68,19 @@ fn status_is_the_last_slot_of_each_sampler() {
             let found = status(&["--assignments", "plan.toml", "--json"]);
             assert_eq!(found.status.code(), Some(3), "{}", text(&found));
             let document: Value = serde_json::from_slice(&found.stdout).unwrap();
-            let states: Vec<_> =
-                (0..2).map(|row| (document["rows"][row]["sampler"].clone(), document["rows"][row]["state"].clone())).collect();
-            states == [("node00001".into(), "silent".into()), ("node00009".into(), "never_heard".into())]
+            let states: Vec<_> = (0..2)
+                .map(|row| {
+                    (
+                        document["rows"][row]["sampler"].clone(),
+                        document["rows"][row]["state"].clone(),
+                    )
+                })
+                .collect();
+            states
+                == [
+                    ("node00001".into(), "silent".into()),
+                    ("node00009".into(), "never_heard".into()),
+                ]
         });
     });
 }
@@ -68,32 +90,61 @@ fn status_is_the_last_slot_of_each_sampler() {
 #[test]
 fn status_names_a_killed_sampler_with_both_of_its_roles() {
     with_stream(|sampler, server, batch| {
-        let status = |args: &[&str]| ibnet(sampler, server, &[&["status"], args].concat()).output().unwrap();
+        let status = |args: &[&str]| {
+            ibnet(sampler, server, &[&["status"], args].concat())
+                .output()
+                .unwrap()
+        };
         let planned = Command::new(env!("CARGO_BIN_EXE_ibnet-gen"))
             .current_dir(sampler.folder())
-            .args(["--net", "net.p", "--samplers", "node00001,node00004", "--redundancy", "2", "-o", "plan.toml"])
+            .args([
+                "--net",
+                "net.p",
+                "--samplers",
+                "node00001,node00004",
+                "--redundancy",
+                "2",
+                "-o",
+                "plan.toml",
+            ])
             .output()
             .unwrap();
         assert!(planned.status.success(), "{}", text(&planned));
         // With long timeouts, a busy machine has complete slots too.
-        let server_only = format!("[[output]]\ntype = \"nats\"\nserver = \"nats://127.0.0.1:{}\"\n{batch}", server.port);
+        let server_only = format!(
+            "[[output]]\ntype = \"nats\"\nserver = \"nats://127.0.0.1:{}\"\n{batch}",
+            server.port
+        );
         sampler
             .configure(&format!("assignments = \"plan.toml\"\ninterval = \"500ms\"\ntimeout = \"500ms\"\ngrace = \"2s\"\n{server_only}"));
         let running = sampler.start_as("node00004");
         let killed = sampler.start();
         wait_for("both samplers in both roles", || {
             let found = status(&[]);
-            found.status.code() == Some(0) && text(&found).contains("2 samplers in 4 rows, 20 ports: 4 ok")
+            found.status.code() == Some(0)
+                && text(&found).contains("2 samplers in 4 rows, 20 ports: 4 ok")
         });
         killed.signal("KILL");
         // Without the plan, a role that was more than two intervals behind is not named. With it,
         // both are.
-        for (args, least) in [(&["--json"][..], 1), (&["--json", "--assignments", "plan.toml"], 2)] {
+        for (args, least) in [
+            (&["--json"][..], 1),
+            (&["--json", "--assignments", "plan.toml"], 2),
+        ] {
             wait_for("a silent sampler", || {
                 let document: Value = serde_json::from_slice(&status(args).stdout).unwrap();
-                let rows: Vec<_> = document["rows"].as_array().unwrap().iter().filter(|row| row["sampler"] == "node00001").collect();
-                let roles: BTreeSet<_> = rows.iter().filter_map(|row| row["role"].as_str()).collect();
-                assert!(roles.is_subset(&BTreeSet::from(["primary", "secondary"])), "{document}");
+                let rows: Vec<_> = document["rows"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter(|row| row["sampler"] == "node00001")
+                    .collect();
+                let roles: BTreeSet<_> =
+                    rows.iter().filter_map(|row| row["role"].as_str()).collect();
+                assert!(
+                    roles.is_subset(&BTreeSet::from(["primary", "secondary"])),
+                    "{document}"
+                );
                 roles.len() >= least && rows.iter().all(|row| row["state"] == "silent")
             });
         }
@@ -114,27 +165,53 @@ fn status_waits_for_a_loaded_server() {
     wait_for("messages", || server.count() > 3);
     running.stop("TERM");
     server.signal("STOP");
-    let child = ibnet(&sampler, &server, &["status"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = ibnet(&sampler, &server, &["status"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_secs(7));
     server.signal("CONT");
     let found = child.wait_with_output().unwrap();
-    assert!(found.status.code() == Some(3) && text(&found).contains("1 sampler, 20 ports: 1 silent"), "{}", text(&found));
+    assert!(
+        found.status.code() == Some(3) && text(&found).contains("1 sampler, 20 ports: 1 silent"),
+        "{}",
+        text(&found)
+    );
 }
 
 #[test]
 fn status_without_a_source_has_a_remedy() {
     let sampler = Sampler::new("output = \"lines\"");
     let run = |args: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_ibnet-sweep")).current_dir(sampler.folder()).arg("status").args(args).output().unwrap()
+        Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"))
+            .current_dir(sampler.folder())
+            .arg("status")
+            .args(args)
+            .output()
+            .unwrap()
     };
     for (args, expected) in [
         (&["-c", "ibnet.toml"][..], "no source is given"),
-        (&["--from", "ftp://host"], "expected nats://, tls:// or http://"),
-        (&["--from", "http://127.0.0.1:1"], "check that ibnet-hub runs there"),
-        (&["--from", "nats://127.0.0.1:1"], "cannot connect to the NATS server"),
+        (
+            &["--from", "ftp://host"],
+            "expected nats://, tls:// or http://",
+        ),
+        (
+            &["--from", "http://127.0.0.1:1"],
+            "check that ibnet-hub runs there",
+        ),
+        (
+            &["--from", "nats://127.0.0.1:1"],
+            "cannot connect to the NATS server",
+        ),
     ] {
         let found = run(args);
-        assert!(found.status.code() == Some(1) && text(&found).contains(expected), "{args:?}: {}", text(&found));
+        assert!(
+            found.status.code() == Some(1) && text(&found).contains(expected),
+            "{args:?}: {}",
+            text(&found)
+        );
     }
 }
 
@@ -145,13 +222,25 @@ fn collected_files_have_every_record() {
     let sampler = Sampler::new("");
     let server = Server::start(program, &sampler, "");
     server.add_stream(ConnectOptions::new, "nats");
-    sampler.configure(&file_and_server("20ms", server.port, "batch = \"slot\"\ncompress = true"));
+    sampler.configure(&file_and_server(
+        "20ms",
+        server.port,
+        "batch = \"slot\"\ncompress = true",
+    ));
     let running = sampler.start();
-    let collect = |args: &[&str]| ibnet(&sampler, &server, &[&["collect", "-o", "collected", "--every", "1s"], args].concat());
+    let collect = |args: &[&str]| {
+        ibnet(
+            &sampler,
+            &server,
+            &[&["collect", "-o", "collected", "--every", "1s"], args].concat(),
+        )
+    };
     for _ in 0..2 {
         let mut child = collect(&[]).stderr(Stdio::null()).spawn().unwrap();
         let before = fs::read_dir(sampler.path("collected")).map_or(0, Iterator::count);
-        wait_for("files", || fs::read_dir(sampler.path("collected")).map_or(0, Iterator::count) > before + 2);
+        wait_for("files", || {
+            fs::read_dir(sampler.path("collected")).map_or(0, Iterator::count) > before + 2
+        });
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -169,10 +258,18 @@ fn collected_files_have_every_record() {
             lines.extend(String::from_utf8(text).unwrap().lines().map(str::to_owned));
         }
     }
-    let (text, file) = (lines.into_iter().collect::<Vec<_>>().join("\n"), Received::of(&sampler.read("lines")));
+    let (text, file) = (
+        lines.into_iter().collect::<Vec<_>>().join("\n"),
+        Received::of(&sampler.read("lines")),
+    );
     let collected = Received::of(&text);
     assert_eq!(collected.starts.len(), 1);
-    assert!(collected.lines == file.lines, "{} of {}", collected.lines.len(), file.lines.len());
+    assert!(
+        collected.lines == file.lines,
+        "{} of {}",
+        collected.lines.len(),
+        file.lines.len()
+    );
 }
 
 /// A user deletes the consumer while the collector runs. The files have every record all the same.
@@ -184,15 +281,33 @@ fn deleted_consumer_is_created_again() {
     server.add_stream(ConnectOptions::new, "nats");
     sampler.configure(&file_and_server("50ms", server.port, "batch = \"slot\""));
     let running = sampler.start();
-    let mut collector = ibnet(&sampler, &server, &["collect", "-o", "collected", "--every", "1s"])
-        .stderr(fs::File::create(sampler.path("log")).unwrap())
-        .spawn()
-        .unwrap();
+    let mut collector = ibnet(
+        &sampler,
+        &server,
+        &["collect", "-o", "collected", "--every", "1s"],
+    )
+    .stderr(fs::File::create(sampler.path("log")).unwrap())
+    .spawn()
+    .unwrap();
     let collected = || {
-        let files = fs::read_dir(sampler.path("collected")).into_iter().flatten().map(|entry| entry.unwrap().path());
-        let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "zst"));
-        let text: Vec<u8> = files.flat_map(|path| zstd::stream::decode_all(&fs::read(path).unwrap()[..]).unwrap()).collect();
-        Received::of(&String::from_utf8(text).unwrap().lines().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("\n"))
+        let files = fs::read_dir(sampler.path("collected"))
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.unwrap().path());
+        let files =
+            files.filter(|path| path.extension().is_some_and(|extension| extension == "zst"));
+        let text: Vec<u8> = files
+            .flat_map(|path| zstd::stream::decode_all(&fs::read(path).unwrap()[..]).unwrap())
+            .collect();
+        Received::of(
+            &String::from_utf8(text)
+                .unwrap()
+                .lines()
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join("\n"),
+        )
     };
     wait_for("collected records", || !collected().lines.is_empty());
     server.delete_consumer("ibnet-collect");
@@ -202,7 +317,10 @@ fn deleted_consumer_is_created_again() {
     let file = Received::of(&sampler.read("lines"));
     wait_for("all records", || collected().lines == file.lines);
     let log = sampler.read("log");
-    assert!(log.contains("cannot read from the server") && log.contains("collecting again"), "{log}");
+    assert!(
+        log.contains("cannot read from the server") && log.contains("collecting again"),
+        "{log}"
+    );
     collector.kill().unwrap();
     collector.wait().unwrap();
 }

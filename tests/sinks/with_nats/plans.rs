@@ -47,19 +47,39 @@ struct Span {
 
 impl<'a> Fleet<'a> {
     fn new(folder: &'a Sampler, port: u16, access: &'a str) -> Self {
-        Self { folder, access, url: format!("nats://127.0.0.1:{port}"), running: Vec::new() }
+        Self {
+            folder,
+            access,
+            url: format!("nats://127.0.0.1:{port}"),
+            running: Vec::new(),
+        }
     }
 
     /// Runs `ibnet-gen` in the folder.
     fn generate(&self, args: &[&str]) -> Output {
         fs::write(self.folder.path("publish.toml"), self.access).unwrap();
-        Command::new(env!("CARGO_BIN_EXE_ibnet-gen")).current_dir(self.folder.folder()).args(args).output().unwrap()
+        Command::new(env!("CARGO_BIN_EXE_ibnet-gen"))
+            .current_dir(self.folder.folder())
+            .args(args)
+            .output()
+            .unwrap()
     }
 
     /// Makes and publishes a plan for all samplers, and starts one of them with it. Returns the
     /// plan and its hash.
     fn start_with_plan(&mut self, name: &'static str) -> (String, String) {
-        assert!(self.generate(&["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml"]).status.success());
+        assert!(
+            self.generate(&[
+                "--net",
+                "net.p",
+                "--samplers",
+                &SAMPLERS.join(","),
+                "-o",
+                "plan.toml"
+            ])
+            .status
+            .success()
+        );
         let plan = self.folder.read("plan.toml");
         let (sha256, _) = self.publish(&plan, "0s");
         self.start(name);
@@ -71,12 +91,28 @@ impl<'a> Fleet<'a> {
     #[track_caller]
     fn publish(&self, text: &str, lead: &str) -> (String, u64) {
         fs::write(self.folder.path("new.toml"), text).unwrap();
-        let run = self.generate(&["publish", "new.toml", "--to", &self.url, "--in", lead, "-c", "publish.toml"]);
+        let run = self.generate(&[
+            "publish",
+            "new.toml",
+            "--to",
+            &self.url,
+            "--in",
+            lead,
+            "-c",
+            "publish.toml",
+        ]);
         let note = String::from_utf8(run.stderr).unwrap();
-        assert!(run.status.success() && note.starts_with(&format!("published {}/ibnet/plan revision ", self.url)), "{note}");
+        assert!(
+            run.status.success()
+                && note.starts_with(&format!("published {}/ibnet/plan revision ", self.url)),
+            "{note}"
+        );
         let at = note.trim_end().rsplit(' ').next().unwrap();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        let cap = lines.iter().position(|line| line.starts_with("cap = ")).unwrap();
+        let cap = lines
+            .iter()
+            .position(|line| line.starts_with("cap = "))
+            .unwrap();
         lines.insert(cap + 1, format!("at = \"{at}\""));
         let timed = lines.join("\n") + "\n";
         let ns = Assignments::parse(&timed, "x").unwrap().at.unwrap();
@@ -93,18 +129,34 @@ impl<'a> Fleet<'a> {
         let state = self.folder.path(&format!("{name}.state"));
         fs::create_dir_all(&state).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-        command.current_dir(self.folder.folder()).env("STATE_DIRECTORY", state);
+        command
+            .current_dir(self.folder.folder())
+            .env("STATE_DIRECTORY", state);
         command
     }
 
     fn start(&mut self, name: &'static str) {
-        let log = fs::File::options().create(true).append(true).open(self.folder.path(&format!("{name}.log"))).unwrap();
-        let child = self.command(name).args(["-c", &format!("{name}.toml")]).stdin(Stdio::null()).stderr(log).spawn().unwrap();
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.folder.path(&format!("{name}.log")))
+            .unwrap();
+        let child = self
+            .command(name)
+            .args(["-c", &format!("{name}.toml")])
+            .stdin(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
         self.running.push((name, child));
     }
 
     fn stop(&mut self, name: &str) {
-        let at = self.running.iter().position(|(other, _)| *other == name).unwrap();
+        let at = self
+            .running
+            .iter()
+            .position(|(other, _)| *other == name)
+            .unwrap();
         let (_, mut child) = self.running.remove(at);
         signal(&child, "TERM");
         assert_eq!(child.wait().unwrap().code(), Some(0), "{}", self.log(name));
@@ -119,7 +171,11 @@ impl<'a> Fleet<'a> {
     fn lines(&self, name: &str, types: &[&str]) -> Vec<Line> {
         let text = self.folder.read_now(&format!("{name}.jsonl"));
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let has_type = |line: &&str| types.iter().any(|kind| line.starts_with(&format!("{{\"type\":\"{kind}\"")));
+        let has_type = |line: &&str| {
+            types
+                .iter()
+                .any(|kind| line.starts_with(&format!("{{\"type\":\"{kind}\"")))
+        };
         whole.lines().filter(has_type).map(record).collect()
     }
 
@@ -131,7 +187,12 @@ impl<'a> Fleet<'a> {
                 Line::Start(start) => plan = start.assignments_sha256.unwrap(),
                 Line::Sweep(sweep) => match spans.last_mut().filter(|span| span.sha256 == plan) {
                     Some(span) => span.last = sweep.slot,
-                    None => spans.push(Span { sha256: plan.clone(), first: sweep.slot, last: sweep.slot, missed: sweep.slots_missed }),
+                    None => spans.push(Span {
+                        sha256: plan.clone(),
+                        first: sweep.slot,
+                        last: sweep.slot,
+                        missed: sweep.slots_missed,
+                    }),
                 },
                 _ => {}
             }
@@ -143,14 +204,18 @@ impl<'a> Fleet<'a> {
     #[track_caller]
     fn wait_for_slots(&self, name: &str) {
         let before = self.spans(name).last().unwrap().last;
-        wait_for(&format!("slots of {name}"), || self.spans(name).last().unwrap().last > before + 2);
+        wait_for(&format!("slots of {name}"), || {
+            self.spans(name).last().unwrap().last > before + 2
+        });
     }
 
     /// Waits until a sampler has swept three slots of this plan.
     #[track_caller]
     fn wait_for_plan(&self, name: &str, sha256: &str) {
         wait_for(&format!("{name} with the plan {sha256}"), || {
-            self.spans(name).last().is_some_and(|span| span.sha256 == *sha256 && span.last >= span.first + 2)
+            self.spans(name)
+                .last()
+                .is_some_and(|span| span.sha256 == *sha256 && span.last >= span.first + 2)
         });
     }
 
@@ -159,22 +224,38 @@ impl<'a> Fleet<'a> {
             Line::Event(event) if event.event == "reload" => Some(event.detail),
             _ => None,
         };
-        self.lines(name, &["event"]).into_iter().filter_map(reload).collect()
+        self.lines(name, &["event"])
+            .into_iter()
+            .filter_map(reload)
+            .collect()
     }
 }
 
 /// Returns the number of the slot of this moment.
-#[expect(clippy::disallowed_methods, reason = "a plan has a time of the wall clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a plan has a time of the wall clock"
+)]
 fn slot_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 / INTERVAL
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_nanos() as u64
+        / INTERVAL
 }
 
 /// Returns a plan in which each sampler has the ports that the sampler before it had.
 fn rotated(plan: &str) -> String {
-    let marked =
-        SAMPLERS.iter().fold(plan.to_owned(), |text, name| text.replace(&format!("host = \"{name}\""), &format!("host = \"<{name}>\"")));
+    let marked = SAMPLERS.iter().fold(plan.to_owned(), |text, name| {
+        text.replace(
+            &format!("host = \"{name}\""),
+            &format!("host = \"<{name}>\""),
+        )
+    });
     let next = SAMPLERS.iter().zip(SAMPLERS.iter().cycle().skip(1));
-    next.fold(marked, |text, (name, next)| text.replace(&format!("<{name}>"), next))
+    next.fold(marked, |text, (name, next)| {
+        text.replace(&format!("<{name}>"), next)
+    })
 }
 
 /// A plan moves all ports, and another one moves none. All samplers change in the same slot. A
@@ -198,47 +279,88 @@ fn fleet_changes_to_a_published_plan_in_the_same_slot() {
         "--publish-in",
         "0s",
     ]);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
     let plan = folder.read("plan.toml");
-    assert!(!plan.contains("\nat = "), "the file is the plan without a time");
+    assert!(
+        !plan.contains("\nat = "),
+        "the file is the plan without a time"
+    );
     let (first, begin) = fleet.publish(&plan, "0s");
     // The time of a plan is a whole second. Before it, a sampler begins with the older plan.
     wait_for("the time of the plan", || slot_now() >= begin);
     for name in &SAMPLERS[..2] {
         fleet.start(name);
     }
-    SAMPLERS[..2].iter().for_each(|name| fleet.wait_for_plan(name, &first));
+    SAMPLERS[..2]
+        .iter()
+        .for_each(|name| fleet.wait_for_plan(name, &first));
 
     let (second, border) = fleet.publish(&rotated(&plan), "10s");
     // This sampler starts before the first slot of the new plan, so it runs the older one until then.
     fleet.start(SAMPLERS[2]);
-    SAMPLERS.iter().for_each(|name| fleet.wait_for_plan(name, &second));
-    let (third, last_border) = fleet.publish(&format!("{}# the same ports\n", rotated(&plan)), "10s");
-    SAMPLERS.iter().for_each(|name| fleet.wait_for_plan(name, &third));
+    SAMPLERS
+        .iter()
+        .for_each(|name| fleet.wait_for_plan(name, &second));
+    let (third, last_border) =
+        fleet.publish(&format!("{}# the same ports\n", rotated(&plan)), "10s");
+    SAMPLERS
+        .iter()
+        .for_each(|name| fleet.wait_for_plan(name, &third));
     let mut is_any_late = false;
     for name in SAMPLERS {
         let (spans, details) = (fleet.spans(name), fleet.details(name));
         let plans: Vec<_> = spans.iter().map(|span| span.sha256.as_str()).collect();
         // On a busy machine, the third sampler can start after the time of the second plan.
         let is_after = name == SAMPLERS[2] && spans[0].first >= border;
-        assert_eq!(plans, [&first, &second, &third][usize::from(is_after)..], "{name}: {}", fleet.log(name));
-        let borders = [border, last_border].into_iter().skip(usize::from(is_after));
+        assert_eq!(
+            plans,
+            [&first, &second, &third][usize::from(is_after)..],
+            "{name}: {}",
+            fleet.log(name)
+        );
+        let borders = [border, last_border]
+            .into_iter()
+            .skip(usize::from(is_after));
         for ((pair, border), detail) in spans.windows(2).zip(borders).zip(&details) {
             // A sampler that was not ready in time reports this.
             let is_late = detail.contains(" s after the time of its first slot");
             is_any_late |= is_late;
             assert!(is_late || detail.contains("; first slot at "), "{detail}");
-            assert!(is_late || pair[0].last < border && pair[1].first >= border, "{name}: {pair:?}, first slot {border}");
-            assert_eq!(pair[1].first - pair[0].last - 1, pair[1].missed, "{name}: each slot ran or is reported as missed");
+            assert!(
+                is_late || pair[0].last < border && pair[1].first >= border,
+                "{name}: {pair:?}, first slot {border}"
+            );
+            assert_eq!(
+                pair[1].first - pair[0].last - 1,
+                pair[1].missed,
+                "{name}: each slot ran or is reported as missed"
+            );
         }
         assert_eq!(details.len(), spans.len() - 1, "{details:?}");
     }
     // The last slot of the old plan and the first one of the new plan have each port once.
     for slot in [border - 1, border] {
         let is_of_slot = |line: &Line| matches!(line, Line::Port(port) if port.slot == slot);
-        let ports: Vec<_> = SAMPLERS.iter().flat_map(|name| fleet.lines(name, &["port"])).filter(is_of_slot).collect();
-        let is_missed = SAMPLERS.iter().any(|name| fleet.lines(name, &["port"]).iter().all(|line| !is_of_slot(line)));
-        assert!(ports.len() == 20 || is_missed || is_any_late, "{} ports in slot {slot}", ports.len());
+        let ports: Vec<_> = SAMPLERS
+            .iter()
+            .flat_map(|name| fleet.lines(name, &["port"]))
+            .filter(is_of_slot)
+            .collect();
+        let is_missed = SAMPLERS.iter().any(|name| {
+            fleet
+                .lines(name, &["port"])
+                .iter()
+                .all(|line| !is_of_slot(line))
+        });
+        assert!(
+            ports.len() == 20 || is_missed || is_any_late,
+            "{} ports in slot {slot}",
+            ports.len()
+        );
     }
     for name in SAMPLERS {
         fleet.stop(name);
@@ -267,7 +389,8 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     wait_for("a refused plan", || fleet.details(name).len() == 1);
     let refused = fleet.details(name).remove(0);
     assert!(
-        refused.starts_with("refused, all goes on as before: cannot read ") && refused.contains("/ibnet/plan revision 2:2: "),
+        refused.starts_with("refused, all goes on as before: cannot read ")
+            && refused.contains("/ibnet/plan revision 2:2: "),
         "{refused}"
     );
     fleet.stop(name);
@@ -276,30 +399,70 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     wait_for("a refused plan", || fleet.details(name).len() == 2);
 
     server.kill();
-    wait_for("a warning", || fleet.log(name).contains("no newer plan can be received, the last one stays in use"));
+    wait_for("a warning", || {
+        fleet
+            .log(name)
+            .contains("no newer plan can be received, the last one stays in use")
+    });
     fleet.wait_for_slots(name);
     fleet.stop(name);
     fleet.start(name);
-    wait_for("a start with the copy", || fleet.log(name).contains("the plan is the copy"));
+    wait_for("a start with the copy", || {
+        fleet.log(name).contains("the plan is the copy")
+    });
     fleet.wait_for_slots(name);
     assert!(fleet.spans(name).iter().all(|span| span.sha256 == first));
-    let check = fleet.command(name).args(["check", "-c", &format!("{name}.toml")]).output().unwrap();
+    let check = fleet
+        .command(name)
+        .args(["check", "-c", &format!("{name}.toml")])
+        .output()
+        .unwrap();
     let text = String::from_utf8(check.stdout).unwrap();
-    assert!(text.contains("plan server") && text.contains("cannot connect to the NATS server"), "{text}");
+    assert!(
+        text.contains("plan server") && text.contains("cannot connect to the NATS server"),
+        "{text}"
+    );
 
     server.start_again();
     server.add_stream(ConnectOptions::new, "nats");
     let (second, _) = fleet.publish(&rotated(&plan), "0s");
     fleet.wait_for_plan(name, &second);
-    wait_for("a message", || fleet.log(name).contains("plans can be received again"));
-    let check = fleet.command(name).args(["check", "-c", &format!("{name}.toml")]).output().unwrap();
+    wait_for("a message", || {
+        fleet.log(name).contains("plans can be received again")
+    });
+    let check = fleet
+        .command(name)
+        .args(["check", "-c", &format!("{name}.toml")])
+        .output()
+        .unwrap();
     let text = String::from_utf8(check.stdout).unwrap();
-    assert!(text.contains(&format!("{}/ibnet/plan revision 3: ", fleet.url)), "{text}");
+    assert!(
+        text.contains(&format!("{}/ibnet/plan revision 3: ", fleet.url)),
+        "{text}"
+    );
     fleet.stop(name);
-    assert_eq!(sha256_hex(&fs::read(folder.path(&format!("{name}.state/plan.toml"))).unwrap()), second);
-    let status = fleet.command(name).args(["status", "--from", &fleet.url, "-c", &format!("{name}.toml"), "--json"]).output().unwrap();
+    assert_eq!(
+        sha256_hex(&fs::read(folder.path(&format!("{name}.state/plan.toml"))).unwrap()),
+        second
+    );
+    let status = fleet
+        .command(name)
+        .args([
+            "status",
+            "--from",
+            &fleet.url,
+            "-c",
+            &format!("{name}.toml"),
+            "--json",
+        ])
+        .output()
+        .unwrap();
     let text = String::from_utf8(status.stdout).unwrap();
-    assert!(status.status.code() == Some(3) && text.contains(&format!("\"plan\":\"{}/ibnet/plan revision 3\"", fleet.url)), "{text}");
+    assert!(
+        status.status.code() == Some(3)
+            && text.contains(&format!("\"plan\":\"{}/ibnet/plan revision 3\"", fleet.url)),
+        "{text}"
+    );
     assert!(SAMPLERS.iter().all(|name| text.contains(name)), "{text}");
 }
 
@@ -357,7 +520,11 @@ fn start_reports_damaged_plans_and_uses_the_newest_valid_one() {
 fn wrong_password_is_an_error_with_a_remedy() {
     let Some(program) = available() else { return };
     let folder = Sampler::new("");
-    let server = Server::start(program, &folder, "authorization { user: ibnet, password: secret }");
+    let server = Server::start(
+        program,
+        &folder,
+        "authorization { user: ibnet, password: secret }",
+    );
     let access = "[plan_server]\nuser = \"ibnet\"\npassword_file = \"password\"\n";
     let mut fleet = Fleet::new(&folder, server.port, access);
     let password = |text: &str| {
@@ -365,23 +532,63 @@ fn wrong_password_is_an_error_with_a_remedy() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         fs::set_permissions(folder.path("password"), mode).unwrap();
     };
-    let connect = || ConnectOptions::new().user_and_password("ibnet".to_owned(), "secret".to_owned());
+    let connect =
+        || ConnectOptions::new().user_and_password("ibnet".to_owned(), "secret".to_owned());
     server.add_stream(connect, "nats");
     password("secret");
-    assert!(fleet.generate(&["--net", "net.p", "--samplers", &SAMPLERS.join(","), "-o", "plan.toml"]).status.success());
+    assert!(
+        fleet
+            .generate(&[
+                "--net",
+                "net.p",
+                "--samplers",
+                &SAMPLERS.join(","),
+                "-o",
+                "plan.toml"
+            ])
+            .status
+            .success()
+    );
     let name = SAMPLERS[0];
     let fail = |fleet: &Fleet<'_>, expected: &[&str]| {
-        let run = fleet.command(name).args(["-c", &format!("{name}.toml")]).output().unwrap();
+        let run = fleet
+            .command(name)
+            .args(["-c", &format!("{name}.toml")])
+            .output()
+            .unwrap();
         let text = String::from_utf8(run.stderr).unwrap();
-        assert!(run.status.code() == Some(1) && expected.iter().all(|word| text.contains(word)), "{text}");
+        assert!(
+            run.status.code() == Some(1) && expected.iter().all(|word| text.contains(word)),
+            "{text}"
+        );
     };
-    fail(&fleet, &["cannot read the plan nats://127.0.0.1", "ibnet-gen publish"]);
+    fail(
+        &fleet,
+        &["cannot read the plan nats://127.0.0.1", "ibnet-gen publish"],
+    );
     let (sha256, _) = fleet.publish(&folder.read("plan.toml"), "0s");
     password("wrong");
-    fail(&fleet, &["cannot connect to the NATS server nats://127.0.0.1", "authorization violation", "[plan_server]"]);
-    let run = fleet.generate(&["publish", "plan.toml", "--to", &fleet.url, "-c", "publish.toml"]);
+    fail(
+        &fleet,
+        &[
+            "cannot connect to the NATS server nats://127.0.0.1",
+            "authorization violation",
+            "[plan_server]",
+        ],
+    );
+    let run = fleet.generate(&[
+        "publish",
+        "plan.toml",
+        "--to",
+        &fleet.url,
+        "-c",
+        "publish.toml",
+    ]);
     let text = String::from_utf8(run.stderr).unwrap();
-    assert!(run.status.code() == Some(1) && text.contains("authorization violation"), "{text}");
+    assert!(
+        run.status.code() == Some(1) && text.contains("authorization violation"),
+        "{text}"
+    );
     password("secret");
     fleet.start(name);
     fleet.wait_for_plan(name, &sha256);
@@ -389,11 +596,25 @@ fn wrong_password_is_an_error_with_a_remedy() {
     // With a copy, a wrong password is only a warning.
     password("wrong");
     fleet.start(name);
-    wait_for("a start with the copy", || fleet.log(name).contains("the plan is the copy"));
+    wait_for("a start with the copy", || {
+        fleet.log(name).contains("the plan is the copy")
+    });
     fleet.wait_for_slots(name);
     fleet.wait_for_plan(name, &sha256);
     fleet.stop(name);
-    let run = fleet.generate(&["publish", "plan.toml", "--to", "nats://ibnet:secret@127.0.0.1", "-c", "publish.toml"]);
+    let run = fleet.generate(&[
+        "publish",
+        "plan.toml",
+        "--to",
+        "nats://ibnet:secret@127.0.0.1",
+        "-c",
+        "publish.toml",
+    ]);
     let text = String::from_utf8(run.stderr).unwrap();
-    assert!(run.status.code() == Some(2) && text.contains("expected nats://HOST:4222/BUCKET/KEY") && !text.contains("secret"), "{text}");
+    assert!(
+        run.status.code() == Some(2)
+            && text.contains("expected nats://HOST:4222/BUCKET/KEY")
+            && !text.contains("secret"),
+        "{text}"
+    );
 }

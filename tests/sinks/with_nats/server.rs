@@ -21,9 +21,14 @@ pub(crate) fn available() -> Option<PathBuf> {
     // `make tools` unpacks the server there.
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("out/tools");
     let folders = std::iter::once(ours).chain(std::env::split_paths(&path));
-    let found = folders.map(|folder| folder.join("nats-server")).find(|file| file.exists());
+    let found = folders
+        .map(|folder| folder.join("nats-server"))
+        .find(|file| file.exists());
     if found.is_none() {
-        assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "nats-server is not installed: run `make tools`");
+        assert!(
+            std::env::var_os("IBNET_REQUIRE_NATS").is_none(),
+            "nats-server is not installed: run `make tools`"
+        );
         notice("SKIPPED: nats-server is not installed; `make tools` fetches it");
     }
     found
@@ -70,18 +75,34 @@ impl<'a> Server<'a> {
     fn start_at(port: FreePort, program: PathBuf, sampler: &'a Sampler, config: &str) -> Self {
         let (folder, number) = (sampler.folder(), port.number());
         let child = Self::spawn(&program, folder, number, config);
-        Self { program, folder, port: number, _kept: port, config: config.to_owned(), child }
+        Self {
+            program,
+            folder,
+            port: number,
+            _kept: port,
+            config: config.to_owned(),
+            child,
+        }
     }
 
     fn spawn(program: &Path, folder: &Path, port: u16, config: &str) -> Child {
         let store = folder.join("store");
-        let text = format!("listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n{config}\n", store.display());
+        let text = format!(
+            "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n{config}\n",
+            store.display()
+        );
         fs::write(folder.join("nats.conf"), text).unwrap();
         Command::new(program)
             .args(["-js", "-c"])
             .arg(folder.join("nats.conf"))
             .stdout(Stdio::null())
-            .stderr(fs::File::options().create(true).append(true).open(folder.join("nats.log")).unwrap())
+            .stderr(
+                fs::File::options()
+                    .create(true)
+                    .append(true)
+                    .open(folder.join("nats.log"))
+                    .unwrap(),
+            )
             .spawn()
             .unwrap()
     }
@@ -101,14 +122,26 @@ impl<'a> Server<'a> {
     }
 
     /// Connects as soon as the server accepts, and calls `query`.
-    fn query<T>(&self, connect: impl Fn() -> ConnectOptions, scheme: &str, query: impl AsyncFn(async_nats::jetstream::Context) -> T) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    fn query<T>(
+        &self,
+        connect: impl Fn() -> ConnectOptions,
+        scheme: &str,
+        query: impl AsyncFn(async_nats::jetstream::Context) -> T,
+    ) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let address = format!("{scheme}://127.0.0.1:{}", self.port);
         let log = || fs::read_to_string(self.folder.join("nats.log")).unwrap_or_default();
         runtime.block_on(async {
             let (mut last, mut waited) = (None, Duration::ZERO);
             while waited < HANGS {
-                match connect().request_timeout(Some(HANGS)).connect(&address).await {
+                match connect()
+                    .request_timeout(Some(HANGS))
+                    .connect(&address)
+                    .await
+                {
                     Ok(client) => {
                         let mut jetstream = async_nats::jetstream::new(client);
                         jetstream.set_timeout(HANGS);
@@ -132,7 +165,11 @@ impl<'a> Server<'a> {
     }
 
     pub(crate) fn add_stream(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) {
-        let config = || Config { name: "IBNET".to_owned(), subjects: vec!["ibnet.>".to_owned()], ..Config::default() };
+        let config = || Config {
+            name: "IBNET".to_owned(),
+            subjects: vec!["ibnet.>".to_owned()],
+            ..Config::default()
+        };
         // JetStream may need a moment after the first connection.
         self.query(connect, scheme, async |jetstream| {
             let mut waited = Duration::ZERO;
@@ -145,24 +182,41 @@ impl<'a> Server<'a> {
     }
 
     pub(crate) fn remove_stream(&self) {
-        self.query(ConnectOptions::new, "nats", async |jetstream| jetstream.delete_stream("IBNET").await.unwrap());
+        self.query(ConnectOptions::new, "nats", async |jetstream| {
+            jetstream.delete_stream("IBNET").await.unwrap()
+        });
     }
 
     pub(crate) fn delete_consumer(&self, name: &str) {
         self.query(ConnectOptions::new, "nats", async |jetstream| {
-            jetstream.get_stream("IBNET").await.unwrap().delete_consumer(name).await.unwrap();
+            jetstream
+                .get_stream("IBNET")
+                .await
+                .unwrap()
+                .delete_consumer(name)
+                .await
+                .unwrap();
         });
     }
 
     /// Returns all messages of the stream by subject, decompressed and without their last line feed.
-    pub(crate) fn messages(&self, connect: impl Fn() -> ConnectOptions, scheme: &str) -> BTreeMap<String, Vec<String>> {
+    pub(crate) fn messages(
+        &self,
+        connect: impl Fn() -> ConnectOptions,
+        scheme: &str,
+    ) -> BTreeMap<String, Vec<String>> {
         self.query(connect, scheme, async |jetstream| {
             let mut stream = jetstream.get_stream("IBNET").await.unwrap();
             let state = stream.info().await.unwrap().state.clone();
             // Many requests at a time: each one waits for the server.
             let mut readers = JoinSet::new();
             for first in 0..READERS {
-                let (stream, numbers) = (stream.clone(), (state.first_sequence..=state.last_sequence).skip(first).step_by(READERS));
+                let (stream, numbers) = (
+                    stream.clone(),
+                    (state.first_sequence..=state.last_sequence)
+                        .skip(first)
+                        .step_by(READERS),
+                );
                 readers.spawn(async move {
                     let mut read = Vec::new();
                     for number in numbers {
@@ -175,21 +229,32 @@ impl<'a> Server<'a> {
             let mut messages: BTreeMap<_, Vec<_>> = BTreeMap::new();
             while let Some((_, message)) = all.pop_first() {
                 let mut text = message.payload.to_vec();
-                if message.headers.get("Content-Encoding").is_some_and(|encoding| encoding.as_str() == "zstd") {
+                if message
+                    .headers
+                    .get("Content-Encoding")
+                    .is_some_and(|encoding| encoding.as_str() == "zstd")
+                {
                     text = zstd::stream::decode_all(&text[..]).unwrap();
                 }
                 let text = String::from_utf8(text).unwrap();
-                messages.entry(message.subject.to_string()).or_default().push(text.trim_end_matches('\n').to_owned());
+                messages
+                    .entry(message.subject.to_string())
+                    .or_default()
+                    .push(text.trim_end_matches('\n').to_owned());
             }
             messages
         })
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.query(ConnectOptions::new, "nats", async |jetstream| match jetstream.get_stream("IBNET").await {
-            Ok(mut stream) => stream.info().await.map_or(0, |info| info.state.messages),
-            Err(_) => 0,
-        })
+        self.query(
+            ConnectOptions::new,
+            "nats",
+            async |jetstream| match jetstream.get_stream("IBNET").await {
+                Ok(mut stream) => stream.info().await.map_or(0, |info| info.state.messages),
+                Err(_) => 0,
+            },
+        )
     }
 }
 
@@ -201,7 +266,10 @@ impl Drop for Server<'_> {
 }
 
 pub(crate) fn slots(sampler: &Sampler) -> usize {
-    sampler.read_now("lines").matches("{\"type\":\"sweep\"").count()
+    sampler
+        .read_now("lines")
+        .matches("{\"type\":\"sweep\"")
+        .count()
 }
 
 /// Checks that the sampler ended without a loss: by its end, the server had acknowledged every
@@ -223,12 +291,25 @@ pub(crate) fn dropped_at_the_end(run: &Run, server: &Server<'_>) -> u64 {
 /// Checks that the messages are the records of the file, each once, except for those of which an
 /// event reports the loss, and for those dropped at the end.
 #[track_caller]
-pub(crate) fn same(messages: BTreeMap<String, Vec<String>>, file: &Received, dropped: u64) -> Received {
-    let text: String = messages.into_values().flatten().map(|line| line + "\n").collect();
+pub(crate) fn same(
+    messages: BTreeMap<String, Vec<String>>,
+    file: &Received,
+    dropped: u64,
+) -> Received {
+    let text: String = messages
+        .into_values()
+        .flatten()
+        .map(|line| line + "\n")
+        .collect();
     let received = Received::of(&text);
     assert!(received.starts.len() == 1 && received.lines.is_subset(&file.lines));
     let missing = (file.lines.len() - received.lines.len()) as u64;
-    assert_eq!(missing, received.lost + dropped, "{} and {dropped} reported", received.lost);
+    assert_eq!(
+        missing,
+        received.lost + dropped,
+        "{} and {dropped} reported",
+        received.lost
+    );
     received
 }
 
@@ -242,7 +323,11 @@ fn restarted_server_has_every_record_once() {
     let mut server = Server::start(program, &sampler, "");
     server.add_stream(ConnectOptions::new, "nats");
     server.kill();
-    sampler.configure(&file_and_server("50ms", server.port, "fabric = \"two words.*\""));
+    sampler.configure(&file_and_server(
+        "50ms",
+        server.port,
+        "fabric = \"two words.*\"",
+    ));
     let running = sampler.start();
     let more_slots = |count: usize| {
         let before = slots(&sampler);
@@ -275,11 +360,23 @@ fn restarted_server_has_every_record_once() {
     complete(&running.stop("TERM"));
     let messages = server.messages(ConnectOptions::new, "nats");
     let subjects: BTreeSet<_> = messages.keys().map(String::as_str).collect();
-    let expected = ["event", "histogram", "port", "start", "sweep"].map(|kind| format!("ibnet.two_words__.node00001.{kind}"));
-    assert!(subjects.iter().all(|subject| expected.iter().any(|one| one == subject)) && subjects.len() >= 4, "{subjects:?}");
+    let expected = ["event", "histogram", "port", "start", "sweep"]
+        .map(|kind| format!("ibnet.two_words__.node00001.{kind}"));
+    assert!(
+        subjects
+            .iter()
+            .all(|subject| expected.iter().any(|one| one == subject))
+            && subjects.len() >= 4,
+        "{subjects:?}"
+    );
     for (subject, texts) in &messages {
         let kind = subject.rsplit('.').next().unwrap();
-        assert!(texts.iter().all(|text| text.starts_with(&format!("{{\"type\":\"{kind}\","))), "{subject}");
+        assert!(
+            texts
+                .iter()
+                .all(|text| text.starts_with(&format!("{{\"type\":\"{kind}\","))),
+            "{subject}"
+        );
     }
     let received = same(messages, &Received::of(&sampler.read("lines")), 0);
     assert_eq!(received.lost, 0);
@@ -308,7 +405,10 @@ fn accept(listener: &TcpListener) -> Option<TcpStream> {
 /// Accepts one connection and sends `attack`. Then sends zeros until the client closes the
 /// connection, or until `most` octets are sent. Returns the number of octets.
 fn attack(listener: &TcpListener, attack: &[u8], most: u64) -> u64 {
-    let mut stream = std::iter::repeat_with(|| accept(listener)).flatten().next().unwrap();
+    let mut stream = std::iter::repeat_with(|| accept(listener))
+        .flatten()
+        .next()
+        .unwrap();
     let mut sent = 0;
     let zeros = vec![0; 1 << 20];
     if stream.write_all(attack).is_ok() {
@@ -330,17 +430,34 @@ fn hostile_server_neither_fills_the_memory_nor_stops_the_output() {
     let listener = TcpListener::bind(("127.0.0.1", port.number())).unwrap();
     let sampler = Sampler::new(&file_and_server("50ms", port.number(), ""));
     let running = sampler.start();
-    for message in ["MSG x 1 99999999999\r\n", "HMSG x 1 10 99999999999\r\n", "no line feed ", "MSG x 1 18446744073709551615\r\n"] {
+    for message in [
+        "MSG x 1 99999999999\r\n",
+        "HMSG x 1 10 99999999999\r\n",
+        "no line feed ",
+        "MSG x 1 18446744073709551615\r\n",
+    ] {
         let sent = attack(&listener, message.as_bytes(), MOST);
-        assert!(sent < MOST, "{message:?}: the client received {sent} octets");
+        assert!(
+            sent < MOST,
+            "{message:?}: the client received {sent} octets"
+        );
     }
     drop(listener);
     let mut server = Server::start_at(port, program, &sampler, "");
     server.add_stream(ConnectOptions::new, "nats");
     let run = running.stop("TERM");
-    assert!(run.stderr.contains("the server sent more than 16 MiB without a complete message"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("the server sent more than 16 MiB without a complete message"),
+        "{}",
+        run.stderr
+    );
     complete(&run);
-    let received = same(server.messages(ConnectOptions::new, "nats"), &Received::of(&sampler.read("lines")), 0);
+    let received = same(
+        server.messages(ConnectOptions::new, "nats"),
+        &Received::of(&sampler.read("lines")),
+        0,
+    );
     assert!(received.lines.len() > 20 && received.lost == 0);
     server.kill();
 }
@@ -362,7 +479,11 @@ fn records_beyond_the_buffer_are_reported_exactly() {
     let before = slots(&sampler);
     wait_for("slots", || slots(&sampler) > before + 3);
     let dropped = dropped_at_the_end(&running.stop("TERM"), &server);
-    let received = same(server.messages(ConnectOptions::new, "nats"), &Received::of(&sampler.read("lines")), dropped);
+    let received = same(
+        server.messages(ConnectOptions::new, "nats"),
+        &Received::of(&sampler.read("lines")),
+        dropped,
+    );
     assert!(received.lost > 0);
 }
 
@@ -387,10 +508,22 @@ fn stop_with_an_unreachable_server_reports_every_record() {
     let all = lines.lines.len() as u64 + run.unwritten("lines");
     // The `start` record counts too.
     let server = sampler.text_of("nats://127.0.0.1:PORT");
-    assert_eq!((run.code, run.unwritten(&server)), (4, all + 1), "{}", run.stderr);
+    assert_eq!(
+        (run.code, run.unwritten(&server)),
+        (4, all + 1),
+        "{}",
+        run.stderr
+    );
     let error = format!("error: cannot write all records to {server} (last error: ");
-    let dropped = format!("): {} records were dropped at the end\n", all + 1 + run.unwritten("lines"));
-    assert!(run.stderr.contains(&error) && run.stderr.contains(&dropped), "{}", run.stderr);
+    let dropped = format!(
+        "): {} records were dropped at the end\n",
+        all + 1 + run.unwritten("lines")
+    );
+    assert!(
+        run.stderr.contains(&error) && run.stderr.contains(&dropped),
+        "{}",
+        run.stderr
+    );
 }
 
 /// Makes a self-signed certificate for 127.0.0.1 and its key. Returns false without openssl.
@@ -411,11 +544,18 @@ fn server_with_tls_and_credentials_receives_every_record() {
     let Some(program) = available() else { return };
     let sampler = Sampler::new("");
     if !certificate(sampler.folder()) {
-        assert!(std::env::var_os("IBNET_REQUIRE_NATS").is_none(), "openssl is not installed: run `make tools`");
+        assert!(
+            std::env::var_os("IBNET_REQUIRE_NATS").is_none(),
+            "openssl is not installed: run `make tools`"
+        );
         return notice("SKIPPED: openssl is not installed; `make tools` fetches it");
     }
     let in_folder = |name: &str| sampler.path(name).display().to_string();
-    let (operator, account, user) = (nkeys::KeyPair::new_operator(), nkeys::KeyPair::new_account(), nkeys::KeyPair::new_user());
+    let (operator, account, user) = (
+        nkeys::KeyPair::new_operator(),
+        nkeys::KeyPair::new_account(),
+        nkeys::KeyPair::new_user(),
+    );
     let credentials = jwt::credentials(&account, &user);
     fs::write(sampler.path("user.creds"), &credentials).unwrap();
     let config = format!(
@@ -425,7 +565,12 @@ fn server_with_tls_and_credentials_receives_every_record() {
         jwt::server(&operator, &account)
     );
     let server = Server::start(program, &sampler, &config);
-    let connect = || ConnectOptions::new().credentials(&credentials).unwrap().add_root_certificates(sampler.path("cert.pem"));
+    let connect = || {
+        ConnectOptions::new()
+            .credentials(&credentials)
+            .unwrap()
+            .add_root_certificates(sampler.path("cert.pem"))
+    };
     server.add_stream(connect, "tls");
     let configure = |drain: &str, credentials: &str| {
         sampler.configure(&format!(
@@ -446,7 +591,11 @@ fn server_with_tls_and_credentials_receives_every_record() {
     let running = sampler.start();
     wait_for("slots", || slots(&sampler) > 5);
     complete(&running.stop("TERM"));
-    let received = same(server.messages(connect, "tls"), &Received::of(&sampler.read("lines")), 0);
+    let received = same(
+        server.messages(connect, "tls"),
+        &Received::of(&sampler.read("lines")),
+        0,
+    );
     assert!(received.lines.len() > 20 && received.lost == 0);
 
     // Without credentials the server rejects the connection, and the log has the reason.
@@ -486,12 +635,22 @@ mod jwt {
 
     /// Returns the server's configuration.
     pub(crate) fn server(operator: &KeyPair, account: &KeyPair) -> String {
-        let own = signed(operator, operator, "operator", &json!({"type": "operator", "version": 2}));
+        let own = signed(
+            operator,
+            operator,
+            "operator",
+            &json!({"type": "operator", "version": 2}),
+        );
         let system = KeyPair::new_account();
         let limits = json!({"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1,
             "mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1});
         let of = |account: &KeyPair, limits: &Value| {
-            signed(operator, account, "account", &json!({"type": "account", "version": 2, "limits": limits}))
+            signed(
+                operator,
+                account,
+                "account",
+                &json!({"type": "account", "version": 2, "limits": limits}),
+            )
         };
         let plain = json!({"subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1});
         format!(
@@ -506,7 +665,12 @@ mod jwt {
 
     /// Returns the credentials file of the user.
     pub(crate) fn credentials(account: &KeyPair, user: &KeyPair) -> String {
-        let jwt = signed(account, user, "sampler", &json!({"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1}));
+        let jwt = signed(
+            account,
+            user,
+            "sampler",
+            &json!({"type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1}),
+        );
         format!(
             "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n{}\n------END USER NKEY SEED------\n",
             user.seed().unwrap()

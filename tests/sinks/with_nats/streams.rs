@@ -9,7 +9,11 @@ use crate::sampler::{Received, Sampler, wait_for};
 
 fn check(sampler: &Sampler) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ibnet-sweep"));
-    let Output { status, stdout, .. } = command.current_dir(sampler.folder()).args(["check", "-c", "ibnet.toml"]).output().unwrap();
+    let Output { status, stdout, .. } = command
+        .current_dir(sampler.folder())
+        .args(["check", "-c", "ibnet.toml"])
+        .output()
+        .unwrap();
     (status.code(), String::from_utf8(stdout).unwrap())
 }
 
@@ -23,20 +27,36 @@ fn missing_stream_is_reported_by_check_and_in_the_log_and_at_the_end() {
     server.add_stream(ConnectOptions::new, "nats");
     server.remove_stream();
     let reason = "no stream has the subject ibnet.fabric.node00001.start";
-    sampler.configure(&format!("drain = \"100ms\"\n{}", file_and_server("50ms", server.port, "")));
+    sampler.configure(&format!(
+        "drain = \"100ms\"\n{}",
+        file_and_server("50ms", server.port, "")
+    ));
     let (code, text) = check(&sampler);
-    assert!(code == Some(1) && text.contains(reason) && text.contains("nats stream add IBNET"), "{text}");
-    assert!(text.contains("lines: does not exist and can be made") && !sampler.path("lines").exists(), "{text}");
+    assert!(
+        code == Some(1) && text.contains(reason) && text.contains("nats stream add IBNET"),
+        "{text}"
+    );
+    assert!(
+        text.contains("lines: does not exist and can be made") && !sampler.path("lines").exists(),
+        "{text}"
+    );
     server.kill();
     let (code, text) = check(&sampler);
-    assert!(code == Some(1) && text.contains("cannot connect to the NATS server"), "{text}");
+    assert!(
+        code == Some(1) && text.contains("cannot connect to the NATS server"),
+        "{text}"
+    );
     let running = sampler.start();
     running.wait_for_log("cannot publish, buffering records", 1);
     server.start_again();
     running.wait_for_log(reason, 1);
     let run = running.stop("TERM");
     let last = format!("(last error: {reason}");
-    assert!(run.code == 4 && run.stderr.contains(&last), "{}", run.stderr);
+    assert!(
+        run.code == 4 && run.stderr.contains(&last),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -50,8 +70,15 @@ fn missing_stream_is_created_if_this_is_configured() {
     let run = running.stop("TERM");
     complete(&run);
     assert!(run.stderr.contains("created the stream"), "{}", run.stderr);
-    let received = same(server.messages(ConnectOptions::new, "nats"), &Received::of(&sampler.read("lines")), 0);
+    let received = same(
+        server.messages(ConnectOptions::new, "nats"),
+        &Received::of(&sampler.read("lines")),
+        0,
+    );
     assert_eq!(received.lost, 0);
     let (code, text) = check(&sampler);
-    assert!(code == Some(0) && text.contains("the stream IBNET stores the records of node00001"), "{text}");
+    assert!(
+        code == Some(0) && text.contains("the stream IBNET stores the records of node00001"),
+        "{text}"
+    );
 }

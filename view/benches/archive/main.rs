@@ -13,7 +13,13 @@
 //! second part to a folder, and does nothing else. `--archive` measures reading with such a folder, and
 //! does nothing else. `--only` measures only the rows whose names contain the text. DuckDB has as many
 //! threads as ibnet.
-#![expect(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, reason = "a benchmark prints its results")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a benchmark prints its results"
+)]
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +34,9 @@ mod traffic;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let after = |name: &str| arguments.iter().skip_while(|word| *word != name).nth(1);
-    let number = |name: &str, default: u64| after(name).map_or(default, |word| word.parse().expect("a number"));
+    let number = |name: &str, default: u64| {
+        after(name).map_or(default, |word| word.parse().expect("a number"))
+    };
     let hours = number("--hours", 4);
     if let Some(folder) = after("--keep") {
         reading::write(Path::new(folder), hours);
@@ -38,15 +46,33 @@ fn main() {
     let only = after("--only").map_or("", String::as_str);
     if let Some(root) = after("--archive") {
         let root = fs::canonicalize(root).unwrap();
-        reading::run(&root, &Rows { folder: &root, only });
+        reading::run(
+            &root,
+            &Rows {
+                folder: &root,
+                only,
+            },
+        );
         return;
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("archive");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    packing::run(&Rows { folder: &folder, only }, number("--seconds", 300));
+    packing::run(
+        &Rows {
+            folder: &folder,
+            only,
+        },
+        number("--seconds", 300),
+    );
     let root = folder.join("archive");
     reading::write(&root, hours);
-    reading::run(&root, &Rows { folder: &folder, only });
+    reading::run(
+        &root,
+        &Rows {
+            folder: &folder,
+            only,
+        },
+    );
     fs::remove_dir_all(&folder).unwrap();
 }

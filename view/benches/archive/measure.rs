@@ -17,7 +17,10 @@ pub(crate) struct Times {
 
 impl Times {
     fn least(self, other: Self) -> Self {
-        Self { wall: self.wall.min(other.wall), cpu: self.cpu.min(other.cpu) }
+        Self {
+            wall: self.wall.min(other.wall),
+            cpu: self.cpu.min(other.cpu),
+        }
     }
 }
 
@@ -32,7 +35,9 @@ pub(crate) struct Rows<'a> {
 impl Rows<'_> {
     /// Prints the head of the table.
     pub(crate) fn head(&self) {
-        println!("| work | ibnet wall / CPU | DuckDB wall / CPU | DuckDB / ibnet wall / CPU | memory of ibnet |");
+        println!(
+            "| work | ibnet wall / CPU | DuckDB wall / CPU | DuckDB / ibnet wall / CPU | memory of ibnet |"
+        );
         println!("|---|---|---|---|---|");
     }
 
@@ -57,22 +62,36 @@ fn compare(name: &str, folder: &Path, query: &str, mut work: impl FnMut()) {
         let own = timed(&mut work);
         let theirs = duckdb(folder, query);
         least = Some(match least {
-            Some((before, duckdb)) => (before.least(own), duckdb.zip(theirs).map(|(a, b)| a.least(b))),
+            Some((before, duckdb)) => (
+                before.least(own),
+                duckdb.zip(theirs).map(|(a, b)| a.least(b)),
+            ),
             None => (own, theirs),
         });
     }
     let Some((own, duckdb)) = least else { return };
-    let of_duckdb = duckdb.map_or_else(|| "SKIPPED".to_owned(), |times| format!("{:.2} s / {:.2} s", times.wall, times.cpu));
+    let of_duckdb = duckdb.map_or_else(
+        || "SKIPPED".to_owned(),
+        |times| format!("{:.2} s / {:.2} s", times.wall, times.cpu),
+    );
     let ratio = duckdb.map_or_else(String::new, |times| format!("{:.1}", times.wall / own.wall));
     let cpu_ratio = duckdb.map_or_else(String::new, |times| format!("{:.1}", times.cpu / own.cpu));
-    println!("| {name} | {:.2} s / {:.2} s | {of_duckdb} | {ratio} / {cpu_ratio} | {} |", own.wall, own.cpu, most_memory());
+    println!(
+        "| {name} | {:.2} s / {:.2} s | {of_duckdb} | {ratio} / {cpu_ratio} | {} |",
+        own.wall,
+        own.cpu,
+        most_memory()
+    );
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn timed(work: &mut impl FnMut()) -> Times {
     let (start, cpu) = (Instant::now(), cpu_seconds());
     work();
-    Times { wall: start.elapsed().as_secs_f64(), cpu: cpu_seconds() - cpu }
+    Times {
+        wall: start.elapsed().as_secs_f64(),
+        cpu: cpu_seconds() - cpu,
+    }
 }
 
 /// Returns the CPU time of all threads of this process.
@@ -81,14 +100,26 @@ fn cpu_seconds() -> f64 {
     const TICKS: f64 = 100.0;
     let text = fs::read_to_string("/proc/self/stat").unwrap();
     // The name of the program, in parentheses, can have blanks.
-    let fields: Vec<&str> = text[text.rfind(')').unwrap()..].split_whitespace().collect();
-    [fields[12], fields[13]].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS
+    let fields: Vec<&str> = text[text.rfind(')').unwrap()..]
+        .split_whitespace()
+        .collect();
+    [fields[12], fields[13]]
+        .iter()
+        .map(|ticks| ticks.parse::<f64>().unwrap())
+        .sum::<f64>()
+        / TICKS
 }
 
 fn most_memory() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map_or("", str::trim);
-    most.trim_end_matches(" kB").parse::<f64>().map_or_else(|_| most.to_owned(), |kib| format!("{:.0} MiB", kib / 1024.0))
+    let most = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .map_or("", str::trim);
+    most.trim_end_matches(" kB").parse::<f64>().map_or_else(
+        |_| most.to_owned(),
+        |kib| format!("{:.0} MiB", kib / 1024.0),
+    )
 }
 
 /// Runs a query in DuckDB. Returns `None` without DuckDB.
@@ -104,15 +135,30 @@ print(time.time() - start, after.ru_utime + after.ru_stime - before.ru_utime - b
 ";
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/tools/python/bin/python");
     let threads = rayon::current_num_threads().to_string();
-    let output = match Command::new(python).current_dir(folder).args(["-c", PROGRAM, &threads, query]).output() {
+    let output = match Command::new(python)
+        .current_dir(folder)
+        .args(["-c", PROGRAM, &threads, query])
+        .output()
+    {
         Ok(output) => output,
         Err(error) => {
             eprintln!("SKIPPED: DuckDB, which `make tools` fetches: {error}");
             return None;
         }
     };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8(output.stdout).unwrap();
-    let (wall, cpu) = text.lines().last().and_then(|line| line.split_once(' ')).unwrap();
-    Some(Times { wall: wall.parse().unwrap(), cpu: cpu.parse().unwrap() })
+    let (wall, cpu) = text
+        .lines()
+        .last()
+        .and_then(|line| line.split_once(' '))
+        .unwrap();
+    Some(Times {
+        wall: wall.parse().unwrap(),
+        cpu: cpu.parse().unwrap(),
+    })
 }

@@ -16,7 +16,10 @@ use crate::measure::Rows;
 use crate::traffic::{FIRST_SLOT, PORTS, Traffic};
 
 pub(crate) fn run(table: &Rows<'_>, seconds: u64) {
-    let (folder, name) = (table.folder, format!("pack {} lines", seconds * PORTS as u64));
+    let (folder, name) = (
+        table.folder,
+        format!("pack {} lines", seconds * PORTS as u64),
+    );
     if !table.has(&name) {
         return;
     }
@@ -39,11 +42,17 @@ pub(crate) fn run(table: &Rows<'_>, seconds: u64) {
     let copied = fs::metadata(folder.join("duckdb.parquet")).map_or(0, |file| file.len());
     let sizes = sizes(&root);
     let all: u64 = sizes.iter().map(|(_, octets)| octets).sum();
-    println!("octets    {:.1} for each record, {:.1} in the file of DuckDB", per(all, rows), per(copied, rows));
+    println!(
+        "octets    {:.1} for each record, {:.1} in the file of DuckDB",
+        per(all, rows),
+        per(copied, rows)
+    );
     for (name, octets) in sizes.into_iter().filter(|(_, octets)| *octets * 2 > rows) {
         println!("          {name:28} {:6.2}", per(octets, rows));
     }
-    [lines, folder.join("duckdb.parquet")].iter().for_each(|file| drop(fs::remove_file(file)));
+    [lines, folder.join("duckdb.parquet")]
+        .iter()
+        .for_each(|file| drop(fs::remove_file(file)));
     fs::remove_dir_all(root).unwrap();
 }
 
@@ -71,22 +80,36 @@ fn pack(lines: &Path, root: &Path) -> Packed {
     let mut packer = Packer::new(root, PackOptions::default()).unwrap();
     let mut blocks = Blocks::open(lines).unwrap();
     loop {
-        let some: Vec<_> = (0..2 * rayon::current_num_threads()).map_while(|_| blocks.read().unwrap()).collect();
+        let some: Vec<_> = (0..2 * rayon::current_num_threads())
+            .map_while(|_| blocks.read().unwrap())
+            .collect();
         if some.is_empty() {
             break;
         }
-        let batches: Vec<Batch> = some.par_iter().map(|block| Batch::parse(&block.text)).collect();
-        batches.into_iter().for_each(|batch| packer.add(batch).unwrap());
+        let batches: Vec<Batch> = some
+            .par_iter()
+            .map(|block| Batch::parse(&block.text))
+            .collect();
+        batches
+            .into_iter()
+            .for_each(|batch| packer.add(batch).unwrap());
     }
     packer.finish(&|_, _| {}).unwrap()
 }
 
 /// Returns the compressed size of each column, the largest first.
 fn sizes(root: &Path) -> Vec<(&'static str, u64)> {
-    let files = Archive::open(root).unwrap().files(TableName::Ports).unwrap();
+    let files = Archive::open(root)
+        .unwrap()
+        .files(TableName::Ports)
+        .unwrap();
     let mut sizes: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
     for (_, path) in files {
-        ArchiveFile::open(&path).unwrap().sizes().into_iter().for_each(|(name, octets)| *sizes.entry(name).or_default() += octets);
+        ArchiveFile::open(&path)
+            .unwrap()
+            .sizes()
+            .into_iter()
+            .for_each(|(name, octets)| *sizes.entry(name).or_default() += octets);
     }
     let mut sizes: Vec<_> = sizes.into_iter().collect();
     sizes.sort_by_key(|(_, octets)| std::cmp::Reverse(*octets));

@@ -77,16 +77,37 @@ pub(crate) fn write(root: &Path, hours: u64) {
 /// Measures reading an archive of [`write`].
 pub(crate) fn run(root: &Path, table: &Rows<'_>) {
     let files = |table: TableName| Archive::open(root).unwrap().files(table).unwrap();
-    let size = |table: TableName| files(table).iter().map(|(_, path)| fs::metadata(path).unwrap().len()).sum::<u64>();
+    let size = |table: TableName| {
+        files(table)
+            .iter()
+            .map(|(_, path)| fs::metadata(path).unwrap().len())
+            .sum::<u64>()
+    };
     let hours = files(TableName::Ports).len() as u64;
     let rows = hours * HOUR * PORTS as u64;
     let [records, minutes] = [TableName::Ports, TableName::PortsMinute].map(size);
     println!();
-    println!("archive   {rows} records of {hours} hours, {:.2} GB, {:.1} octets each", records as f64 / 1e9, records as f64 / rows as f64);
-    println!("          one-minute means: {:.1} MB, {:.1} octets for each record", minutes as f64 / 1e6, minutes as f64 / rows as f64);
+    println!(
+        "archive   {rows} records of {hours} hours, {:.2} GB, {:.1} octets each",
+        records as f64 / 1e9,
+        records as f64 / rows as f64
+    );
+    println!(
+        "          one-minute means: {:.1} MB, {:.1} octets for each record",
+        minutes as f64 / 1e6,
+        minutes as f64 / rows as f64
+    );
     table.head();
     let ports = format!("read_parquet('{}/ports/**/*.parquet')", root.display());
-    let archive = Measured { root, hours, inputs: Inputs { files: vec![root.to_owned()], ..Inputs::default() }, ports };
+    let archive = Measured {
+        root,
+        hours,
+        inputs: Inputs {
+            files: vec![root.to_owned()],
+            ..Inputs::default()
+        },
+        ports,
+    };
     archive.heat_maps(table);
     archive.hour(table);
     archive.one_port(table);
@@ -103,40 +124,72 @@ struct Measured<'a> {
 
 impl Measured<'_> {
     fn heat_maps(&self, table: &Rows<'_>) {
-        let Self { root, hours, inputs, ports } = self;
+        let Self {
+            root,
+            hours,
+            inputs,
+            ports,
+        } = self;
         // The length of a column depends on all records.
         if !table.only.is_empty() && !table.only.contains("heat map") {
             return;
         }
-        let draw = |empty: HeatMap| input::read(inputs, &empty).unwrap().0.finish(RowKind::Port).unwrap();
+        let draw = |empty: HeatMap| {
+            input::read(inputs, &empty)
+                .unwrap()
+                .0
+                .finish(RowKind::Port)
+                .unwrap()
+        };
         // The columns of the picture, which depend on the length of the recording.
         let step_ns = draw(map("xmit_gbps", None)).step_ns;
         let by_step = |value: &str, time: &str, from: &str| {
-            let steps =
-                format!("SELECT guid, port, ts // {step_ns} AS step, sum({value} * {time}) / sum({time}) AS mean FROM {from} GROUP BY ALL");
+            let steps = format!(
+                "SELECT guid, port, ts // {step_ns} AS step, sum({value} * {time}) / sum({time}) AS mean FROM {from} GROUP BY ALL"
+            );
             format!("SELECT count(*), max(mean) FROM ({steps})")
         };
         let query = by_step("xmit_gbps", "dt_ns", ports);
-        table.compare(&format!("heat map of {hours} h, columns of {} s", step_ns / SECOND), &query, || {
-            let (heat, _) = input::read(inputs, &Records(map("xmit_gbps", None))).unwrap();
-            drop(heat.0.finish(RowKind::Port).unwrap());
-        });
-        let query = by_step("xmit_gbps", "dt_ns", &format!("read_parquet('{}/ports_1m/**/*.parquet')", root.display()));
+        table.compare(
+            &format!("heat map of {hours} h, columns of {} s", step_ns / SECOND),
+            &query,
+            || {
+                let (heat, _) = input::read(inputs, &Records(map("xmit_gbps", None))).unwrap();
+                drop(heat.0.finish(RowKind::Port).unwrap());
+            },
+        );
+        let query = by_step(
+            "xmit_gbps",
+            "dt_ns",
+            &format!("read_parquet('{}/ports_1m/**/*.parquet')", root.display()),
+        );
         if step_ns >= 60 * SECOND {
-            table.compare(&format!("heat map of {hours} h, one-minute means"), &query, || drop(draw(map("xmit_gbps", None))));
+            table.compare(
+                &format!("heat map of {hours} h, one-minute means"),
+                &query,
+                || drop(draw(map("xmit_gbps", None))),
+            );
         }
         let query = by_step("xmit_blocked", "dt_ns", ports);
-        table.compare(&format!("heat map of {hours} h, of the blocked share"), &query, || {
-            let (heat, _) = input::read(inputs, &Records(map("xmit_blocked", None))).unwrap();
-            drop(heat.0.finish(RowKind::Port).unwrap());
-        });
+        table.compare(
+            &format!("heat map of {hours} h, of the blocked share"),
+            &query,
+            || {
+                let (heat, _) = input::read(inputs, &Records(map("xmit_blocked", None))).unwrap();
+                drop(heat.0.finish(RowKind::Port).unwrap());
+            },
+        );
     }
 
     /// Evaluations of one hour.
     fn hour(&self, table: &Rows<'_>) {
         let Self { inputs, ports, .. } = self;
         let (from, to) = (FIRST_SLOT * SECOND, (FIRST_SLOT + HOUR) * SECOND);
-        let hour = Inputs { from: Some(from), to: Some(to), ..inputs.clone() };
+        let hour = Inputs {
+            from: Some(from),
+            to: Some(to),
+            ..inputs.clone()
+        };
         // As the job: mean and maximum of the five values of each port, over the hour and in steps of 8 s.
         let times = [
             ("xmit_gbps", "dt_ns"),
@@ -150,7 +203,9 @@ impl Measured<'_> {
                 format!("sum({value} * {time}) AS s{number}, sum({time}) AS t{number}, max({value}) AS m{number}")
             })
             .collect();
-        let means: Vec<String> = (0..times.len()).map(|number| format!("sum(s{number}) / sum(t{number}), max(m{number})")).collect();
+        let means: Vec<String> = (0..times.len())
+            .map(|number| format!("sum(s{number}) / sum(t{number}), max(m{number})"))
+            .collect();
         let query = format!(
             "WITH steps AS (SELECT guid, port, ts // {} AS step, {} FROM {ports} WHERE ts >= {from} AND ts < {to} GROUP BY ALL) \
              SELECT guid, port, {} FROM steps GROUP BY guid, port",
@@ -159,15 +214,28 @@ impl Measured<'_> {
             means.join(", ")
         );
         table.compare("job of 64 nodes, one hour", &query, || {
-            let ((ports, _), _) = input::read(&hour, &(Ports::for_jobs(600), Devices::default())).unwrap();
-            assert_eq!(Job::of(&ports.finish(), &Hosts::parse(JOB).unwrap()).nodes.len(), 64);
+            let ((ports, _), _) =
+                input::read(&hour, &(Ports::for_jobs(600), Devices::default())).unwrap();
+            assert_eq!(
+                Job::of(&ports.finish(), &Hosts::parse(JOB).unwrap())
+                    .nodes
+                    .len(),
+                64
+            );
         });
         // As `links`: means and maxima of the five values and increases of all counters of each port, and the
         // two ends of each link together.
-        let increases: Vec<String> = ERROR_COUNTERS.iter().map(|name| format!("max({name}) - min({name}) AS {name}")).collect();
+        let increases: Vec<String> = ERROR_COUNTERS
+            .iter()
+            .map(|name| format!("max({name}) - min({name}) AS {name}"))
+            .collect();
         let means: Vec<String> = times
             .iter()
-            .map(|(value, time)| format!("sum({value} * {time}) / sum({time}) AS {value}, max({value}) AS most_{value}"))
+            .map(|(value, time)| {
+                format!(
+                    "sum({value} * {time}) / sum({time}) AS {value}, max({value}) AS most_{value}"
+                )
+            })
             .collect();
         let within = format!("FROM {ports} WHERE ts >= {from} AND ts < {to} GROUP BY guid, port");
         let of_port = "guid, port, max(node) AS node, max(peer_guid) AS peer_guid, max(peer_port) AS peer_port, max(link) AS link";
@@ -183,17 +251,30 @@ impl Measured<'_> {
             assert_eq!(links::find(&ports.finish()).len(), PORTS);
         });
         // As `errors`: increases of all error counters of each port, and its records without an answer.
-        let query =
-            format!("SELECT {of_port}, {}, count(*) FILTER (status NOT IN ('ok', 'late')) AS silent {within}", increases.join(", "));
+        let query = format!(
+            "SELECT {of_port}, {}, count(*) FILTER (status NOT IN ('ok', 'late')) AS silent {within}",
+            increases.join(", ")
+        );
         table.compare("errors, one hour", &query, || {
-            let ((ports, devices), _) = input::read(&hour, &(Ports::for_errors(), Devices::default())).unwrap();
-            assert_eq!(Errors::find(&ports.finish(), &devices, &Thresholds::default(), None).ports, PORTS);
+            let ((ports, devices), _) =
+                input::read(&hour, &(Ports::for_errors(), Devices::default())).unwrap();
+            assert_eq!(
+                Errors::find(&ports.finish(), &devices, &Thresholds::default(), None).ports,
+                PORTS
+            );
         });
     }
 
     fn one_port(&self, table: &Rows<'_>) {
-        let Self { hours, inputs, ports, .. } = self;
-        let query = format!("SELECT count(*), sum(xmit_gbps) FROM {ports} WHERE guid = '0x0000000000200002' AND port = 3");
+        let Self {
+            hours,
+            inputs,
+            ports,
+            ..
+        } = self;
+        let query = format!(
+            "SELECT count(*), sum(xmit_gbps) FROM {ports} WHERE guid = '0x0000000000200002' AND port = 3"
+        );
         table.compare(&format!("one port, {hours} h"), &query, || {
             let (heat, _) = input::read(inputs, &Records(map("xmit_gbps", Some(HOST)))).unwrap();
             assert_eq!(heat.0.finish(RowKind::Port).unwrap().rows.len(), 1);
@@ -202,12 +283,18 @@ impl Measured<'_> {
 }
 
 fn map(metric: &str, hosts: Option<&str>) -> HeatMap {
-    HeatMap::new(vec![metric.parse().unwrap()], hosts.map(|hosts| Hosts::parse(hosts).unwrap()))
+    HeatMap::new(
+        vec![metric.parse().unwrap()],
+        hosts.map(|hosts| Hosts::parse(hosts).unwrap()),
+    )
 }
 
 /// Returns what the command `links` reads.
 fn of_links() -> (Ports, (Devices, Distributions)) {
-    (Ports::with_bins(0), (Devices::default(), Distributions::for_stat(Stat::Mean)))
+    (
+        Ports::with_bins(0),
+        (Devices::default(), Distributions::for_stat(Stat::Mean)),
+    )
 }
 
 /// A heat map that does not read the one-minute means.

@@ -83,7 +83,13 @@ const INTEGERS: [&str; 13] = [
 ];
 
 /// Names of the columns of [`Rows::floats`].
-const FLOATS: [&str; 5] = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization", "xmit_blocked"];
+const FLOATS: [&str; 5] = [
+    "xmit_gbps",
+    "rcv_gbps",
+    "xmit_utilization",
+    "rcv_utilization",
+    "xmit_blocked",
+];
 
 impl Traffic {
     pub(crate) fn new() -> Self {
@@ -108,9 +114,15 @@ impl Traffic {
     }
 
     /// Returns the records of some ports in the order of the archive.
-    pub(crate) fn by_port(&mut self, ports: std::ops::Range<usize>, slots: std::ops::Range<u64>) -> Table {
+    pub(crate) fn by_port(
+        &mut self,
+        ports: std::ops::Range<usize>,
+        slots: std::ops::Range<u64>,
+    ) -> Table {
         let mut rows = Rows::default();
-        self.0[ports].iter_mut().for_each(|port| slots.clone().for_each(|slot| port.add(slot, &mut rows)));
+        self.0[ports]
+            .iter_mut()
+            .for_each(|port| slots.clone().for_each(|slot| port.add(slot, &mut rows)));
         rows.table()
     }
 }
@@ -121,15 +133,29 @@ impl Port {
         if slot >= self.until {
             self.until = slot + random.u64(60..1200);
             let is_busy = !self.number.is_multiple_of(5) && random.u8(..10) > 0;
-            self.load = if is_busy { [0; 2].map(|_: u64| random.u64(FULL / 50..FULL)) } else { [0; 2] };
+            self.load = if is_busy {
+                [0; 2].map(|_: u64| random.u64(FULL / 50..FULL))
+            } else {
+                [0; 2]
+            };
         }
         // The reply of a port arrives at about the same time in each slot.
         let ts = slot * SECOND + self.number as u64 * 9000 + random.u64(..200_000);
         let dt_ns = ts - self.last.replace(ts).unwrap_or(ts - SECOND);
         // The load of a busy port varies by a tenth. Octets are counted in words of four.
-        let grown = self.load.map(|load| if load == 0 { 0 } else { (load - random.u64(..load / 10)) / 4 * 4 });
+        let grown = self.load.map(|load| {
+            if load == 0 {
+                0
+            } else {
+                (load - random.u64(..load / 10)) / 4 * 4
+            }
+        });
         let is_blocked = self.load[0] > FULL / 10 * 8;
-        let blocked_ns = if is_blocked { random.u64(..dt_ns / 2) } else { 0 };
+        let blocked_ns = if is_blocked {
+            random.u64(..dt_ns / 2)
+        } else {
+            0
+        };
         for ((octets, packets), grown) in self.octets.iter_mut().zip(&mut self.packets).zip(grown) {
             *octets += grown;
             *packets += grown / 2048 + if grown > 0 { random.u64(..50) } else { 0 };
@@ -157,32 +183,63 @@ impl Port {
         ];
         let blocked = (blocked_ns as f64 / dt_ns as f64 * 1e6).round() / 1e6;
         rows.ports.push(self.number);
-        rows.integers.iter_mut().zip(integers).for_each(|(column, value)| column.push(value));
-        rows.floats.iter_mut().zip([gbps[0], gbps[1], share[0], share[1], blocked]).for_each(|(column, value)| column.push(value));
+        rows.integers
+            .iter_mut()
+            .zip(integers)
+            .for_each(|(column, value)| column.push(value));
+        rows.floats
+            .iter_mut()
+            .zip([gbps[0], gbps[1], share[0], share[1], blocked])
+            .for_each(|(column, value)| column.push(value));
     }
 }
 
 impl Rows {
     fn table(self) -> Table {
-        let Self { ports, integers, floats } = self;
+        let Self {
+            ports,
+            integers,
+            floats,
+        } = self;
         let text = |name: &dyn Fn(usize) -> String| {
             let mut texts = Texts::default();
             let ids: Vec<u32> = (0..PORTS).map(|port| texts.intern(&name(port))).collect();
-            texts.ids = ports.iter().map(|port| ids[*port]).collect::<Vec<_>>().into();
+            texts.ids = ports
+                .iter()
+                .map(|port| ids[*port])
+                .collect::<Vec<_>>()
+                .into();
             Column::Text(texts)
         };
-        let same = |value| Column::Integer(Integers::Same { value: Some(value), rows: ports.len() });
+        let same = |value| {
+            Column::Integer(Integers::Same {
+                value: Some(value),
+                rows: ports.len(),
+            })
+        };
         let mut columns = vec![
-            ("sampler", text(&|port| format!("s{:02}", port / RADIX / OF_SAMPLER))),
-            ("guid", text(&|port| format!("0x{:016x}", 0x20_0000 + port / RADIX))),
+            (
+                "sampler",
+                text(&|port| format!("s{:02}", port / RADIX / OF_SAMPLER)),
+            ),
+            (
+                "guid",
+                text(&|port| format!("0x{:016x}", 0x20_0000 + port / RADIX)),
+            ),
             (
                 "lid",
-                Column::Integer(Integers::Each { values: ports.iter().map(|port| (port / RADIX + 1) as u64).collect(), present: None }),
+                Column::Integer(Integers::Each {
+                    values: ports.iter().map(|port| (port / RADIX + 1) as u64).collect(),
+                    present: None,
+                }),
             ),
             ("node", text(&|port| format!("leaf{:02}", port / RADIX))),
             ("kind", text(&|_| "switch".to_owned())),
             ("hops", same(1)),
-            ("peer_guid", text(&|port| format!("0x{:016x}", 0x10_0000 + port))),
+            (
+                "peer_guid",
+                text(&|port| format!("0x{:016x}", 0x10_0000 + port)),
+            ),
             ("peer_port", same(1)),
             ("peer", text(&|port| format!("node{port:05} mlx5_0"))),
             ("link", text(&|_| "4xEDR".to_owned())),
@@ -192,7 +249,12 @@ impl Rows {
             ("identity", text(&|_| "ok".to_owned())),
         ];
         columns.extend(ERRORS.map(|name| (name, same(0))));
-        columns.extend(INTEGERS.into_iter().zip(integers.map(|values| Column::Integer(Integers::Each { values, present: None }))));
+        columns.extend(INTEGERS.into_iter().zip(integers.map(|values| {
+            Column::Integer(Integers::Each {
+                values,
+                present: None,
+            })
+        })));
         columns.extend(FLOATS.into_iter().zip(floats.map(Column::Float)));
         Table::of(TableName::Ports, columns).expect("the columns are those of the table")
     }

@@ -12,10 +12,16 @@ pub fn marks(low: f64, high: f64, most: usize) -> Vec<f64> {
     }
     let rough = span / most.max(1) as f64;
     let decade = 10_f64.powf(rough.log10().floor());
-    let step =
-        [1.0, 2.0, 5.0, 10.0].map(|nice| nice * decade).into_iter().find(|step| *step >= rough * (1.0 - 1e-9)).unwrap_or(10.0 * decade);
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|nice| nice * decade)
+        .into_iter()
+        .find(|step| *step >= rough * (1.0 - 1e-9))
+        .unwrap_or(10.0 * decade);
     let first = (low / step - 1e-9).ceil();
-    (0..=most).map(|mark| (first + mark as f64) * step).take_while(|mark| *mark <= high + step * 1e-9).collect()
+    (0..=most)
+        .map(|mark| (first + mark as f64) * step)
+        .take_while(|mark| *mark <= high + step * 1e-9)
+        .collect()
 }
 
 /// Formats a number with few digits. Large numbers get an SI prefix.
@@ -36,7 +42,11 @@ pub fn number(value: f64) -> String {
         0.001.. => format!("{scaled:.4}"),
         _ => return format!("{scaled:.1e}"),
     };
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
+    };
     format!("{text}{prefix}")
 }
 
@@ -62,10 +72,22 @@ impl Scale {
             Unit::Gbps => &[(1e3, "Tb/s"), (1.0, "Gb/s"), (1e-3, "Mb/s"), (1e-6, "kb/s")],
             Unit::ShareOfLink | Unit::ShareOfTime => &[(0.01, "%")],
             Unit::Nanoseconds => &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")],
-            Unit::OctetsPerSecond => &[(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
+            Unit::OctetsPerSecond => &[
+                (1e12, "TB/s"),
+                (1e9, "GB/s"),
+                (1e6, "MB/s"),
+                (1e3, "kB/s"),
+                (1.0, "B/s"),
+            ],
             Unit::TicksPerSecond => &[(1.0, "ticks/s")],
             Unit::PerSecond => &[(1.0, "/s")],
-            Unit::Octets => &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+            Unit::Octets => &[
+                (1e12, "TB"),
+                (1e9, "GB"),
+                (1e6, "MB"),
+                (1e3, "kB"),
+                (1.0, "B"),
+            ],
             Unit::Number => &[(1.0, "")],
         };
         // Zero has the unit of the metric. A value that is only slightly below a unit, because of
@@ -73,16 +95,26 @@ impl Scale {
         let (size, unit) = if most == 0.0 {
             units.iter().find(|(size, _)| *size <= 1.0)
         } else {
-            units.iter().find(|(size, _)| most.abs() >= size * (1.0 - 1e-9)).or_else(|| units.last())
+            units
+                .iter()
+                .find(|(size, _)| most.abs() >= size * (1.0 - 1e-9))
+                .or_else(|| units.last())
         }
         .copied()
         .unwrap_or((1.0, ""));
-        Self { factor: 1.0 / size, unit }
+        Self {
+            factor: 1.0 / size,
+            unit,
+        }
     }
 
     /// Formats a value with its unit.
     pub fn format(&self, value: f64) -> String {
-        let space = if self.unit.is_empty() || self.unit.starts_with('/') { "" } else { " " };
+        let space = if self.unit.is_empty() || self.unit.starts_with('/') {
+            ""
+        } else {
+            " "
+        };
         format!("{}{space}{}", number(value * self.factor), self.unit)
     }
 }
@@ -96,12 +128,20 @@ pub fn quantity(value: f64, unit: Unit) -> String {
 pub fn colours(range: &ColorRange, unit: Unit) -> String {
     let (low, high) = (quantity(range.low, unit), quantity(range.high, unit));
     match range.origin {
-        Origin::Full if unit == Unit::ShareOfTime => format!("colours: 0 to all of the time ({high})"),
+        Origin::Full if unit == Unit::ShareOfTime => {
+            format!("colours: 0 to all of the time ({high})")
+        }
         Origin::Full => format!("colours: 0 to a full link ({high})"),
-        Origin::Largest if range.is_log => format!("colours: logarithmic from {low} to {high}; 0 has its own colour"),
+        Origin::Largest if range.is_log => {
+            format!("colours: logarithmic from {low} to {high}; 0 has its own colour")
+        }
         Origin::Largest => format!("colours: 0 to the largest value ({high})"),
-        Origin::MeanDeviation => format!("colours: 0 to mean + mean absolute deviation ({high}); larger values look alike"),
-        Origin::Percentile(percent) => format!("colours: 0 to percentile {percent} ({high}); larger values look alike"),
+        Origin::MeanDeviation => format!(
+            "colours: 0 to mean + mean absolute deviation ({high}); larger values look alike"
+        ),
+        Origin::Percentile(percent) => {
+            format!("colours: 0 to percentile {percent} ({high}); larger values look alike")
+        }
         Origin::Given => format!("colours: {low} to {high}, as given"),
     }
 }
@@ -111,14 +151,31 @@ pub fn color_marks(range: &ColorRange, unit: Unit, most: usize) -> Vec<(f64, Str
     if !range.is_log {
         let scale = Scale::of(unit, range.high);
         let marks = marks(range.low * scale.factor, range.high * scale.factor, most);
-        return marks.into_iter().map(|mark| (mark / scale.factor, format_mark(mark, scale.unit))).collect();
+        return marks
+            .into_iter()
+            .map(|mark| (mark / scale.factor, format_mark(mark, scale.unit)))
+            .collect();
     }
-    let (first, last) = (range.low.log10().ceil() as i32, range.high.log10().floor() as i32);
+    let (first, last) = (
+        range.low.log10().ceil() as i32,
+        range.high.log10().floor() as i32,
+    );
     let step = ((last - first) / most.max(1) as i32 + 1).max(1) as usize;
-    let decades: Vec<f64> = (first..=last).step_by(step).map(|decade| 10_f64.powi(decade)).collect();
+    let decades: Vec<f64> = (first..=last)
+        .step_by(step)
+        .map(|decade| 10_f64.powi(decade))
+        .collect();
     // If the range is shorter than a decade, the marks are its ends.
-    let marks = if decades.len() > 1 { decades } else { vec![range.low, range.high] };
-    [0.0].into_iter().chain(marks).map(|mark| (mark, quantity(mark, unit))).collect()
+    let marks = if decades.len() > 1 {
+        decades
+    } else {
+        vec![range.low, range.high]
+    };
+    [0.0]
+        .into_iter()
+        .chain(marks)
+        .map(|mark| (mark, quantity(mark, unit)))
+        .collect()
 }
 
 fn format_mark(mark: f64, unit: &'static str) -> String {
@@ -167,10 +224,19 @@ pub fn times(zone: &Zone, from: u64, to: u64, most: usize) -> Vec<(u64, String)>
         "%H:%M"
     };
     // The marks are at round local times, so the offset of the zone is added.
-    let offset = zone.zoned(from).map_or(0, |zoned| i128::from(zoned.offset().seconds()) * i128::from(SECOND));
-    let first = (i128::from(from) + offset).div_euclid(i128::from(step)) * i128::from(step) - offset;
-    let marks = (0..).map(|mark: i128| first + mark * i128::from(step)).take_while(|mark| *mark <= i128::from(to));
-    marks.filter_map(|mark| u64::try_from(mark).ok()).filter(|mark| *mark >= from).map(|mark| (mark, zone.format(mark, format))).collect()
+    let offset = zone.zoned(from).map_or(0, |zoned| {
+        i128::from(zoned.offset().seconds()) * i128::from(SECOND)
+    });
+    let first =
+        (i128::from(from) + offset).div_euclid(i128::from(step)) * i128::from(step) - offset;
+    let marks = (0..)
+        .map(|mark: i128| first + mark * i128::from(step))
+        .take_while(|mark| *mark <= i128::from(to));
+    marks
+        .filter_map(|mark| u64::try_from(mark).ok())
+        .filter(|mark| *mark >= from)
+        .map(|mark| (mark, zone.format(mark, format)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -187,9 +253,18 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([0.0, 0.5, 98.123, 1234.0, 25_000.0, 3.2e9].map(number), ["0", "0.5", "98.1", "1234", "25k", "3.2G"]);
-        assert_eq!([0.0042, 1e-7, 2e15].map(number), ["0.0042", "1.0e-7", "2.000e15"]);
-        assert_eq!([38_000.0, 1.5e6, 12.0].map(nanos), ["38 us", "1.5 ms", "12 ns"]);
+        assert_eq!(
+            [0.0, 0.5, 98.123, 1234.0, 25_000.0, 3.2e9].map(number),
+            ["0", "0.5", "98.1", "1234", "25k", "3.2G"]
+        );
+        assert_eq!(
+            [0.0042, 1e-7, 2e15].map(number),
+            ["0.0042", "1.0e-7", "2.000e15"]
+        );
+        assert_eq!(
+            [38_000.0, 1.5e6, 12.0].map(nanos),
+            ["38 us", "1.5 ms", "12 ns"]
+        );
     }
 
     #[test]
@@ -222,14 +297,39 @@ mod tests {
 
     #[test]
     fn colours_have_marks_and_a_description() {
-        let range = |low, high, is_log, origin| ColorRange { low, high, is_log, origin };
+        let range = |low, high, is_log, origin| ColorRange {
+            low,
+            high,
+            is_log,
+            origin,
+        };
         let link = range(0.0, 1.0, false, Origin::Full);
-        assert_eq!(colours(&link, Unit::ShareOfLink), "colours: 0 to a full link (100 %)");
-        let marks = |range, unit, most| color_marks(&range, unit, most).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
-        assert_eq!(marks(link, Unit::ShareOfLink, 5), ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]);
+        assert_eq!(
+            colours(&link, Unit::ShareOfLink),
+            "colours: 0 to a full link (100 %)"
+        );
+        let marks = |range, unit, most| {
+            color_marks(&range, unit, most)
+                .into_iter()
+                .map(|(_, text)| text)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            marks(link, Unit::ShareOfLink, 5),
+            ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]
+        );
         let errors = range(0.05, 3000.0, true, Origin::Largest);
-        assert_eq!(colours(&errors, Unit::PerSecond), "colours: logarithmic from 0.05/s to 3000/s; 0 has its own colour");
-        assert_eq!(marks(errors, Unit::PerSecond, 9), ["0/s", "0.1/s", "1/s", "10/s", "100/s", "1000/s"]);
-        assert_eq!(marks(range(2.0, 5.0, true, Origin::Largest), Unit::PerSecond, 9), ["0/s", "2/s", "5/s"]);
+        assert_eq!(
+            colours(&errors, Unit::PerSecond),
+            "colours: logarithmic from 0.05/s to 3000/s; 0 has its own colour"
+        );
+        assert_eq!(
+            marks(errors, Unit::PerSecond, 9),
+            ["0/s", "0.1/s", "1/s", "10/s", "100/s", "1000/s"]
+        );
+        assert_eq!(
+            marks(range(2.0, 5.0, true, Origin::Largest), Unit::PerSecond, 9),
+            ["0/s", "2/s", "5/s"]
+        );
     }
 }

@@ -4,7 +4,9 @@
 use std::convert::Infallible;
 
 use plotters::backend::BitMapBackend;
-use plotters_backend::{BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind};
+use plotters_backend::{
+    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
+};
 
 use super::font;
 
@@ -17,7 +19,9 @@ type Done = Result<(), DrawingErrorKind<Infallible>>;
 
 impl<'a> PixelBackend<'a> {
     pub(super) fn new(pixels: &'a mut [u8], size: (u32, u32)) -> Self {
-        Self { shapes: BitMapBackend::with_buffer(pixels, size) }
+        Self {
+            shapes: BitMapBackend::with_buffer(pixels, size),
+        }
     }
 }
 
@@ -45,11 +49,22 @@ impl DrawingBackend for PixelBackend<'_> {
         done(self.shapes.draw_pixel(point, color))
     }
 
-    fn draw_line<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S) -> Done {
+    fn draw_line<S: BackendStyle>(
+        &mut self,
+        from: BackendCoord,
+        to: BackendCoord,
+        style: &S,
+    ) -> Done {
         done(self.shapes.draw_line(from, to, style))
     }
 
-    fn draw_rect<S: BackendStyle>(&mut self, from: BackendCoord, to: BackendCoord, style: &S, fill: bool) -> Done {
+    fn draw_rect<S: BackendStyle>(
+        &mut self,
+        from: BackendCoord,
+        to: BackendCoord,
+        style: &S,
+        fill: bool,
+    ) -> Done {
         done(self.shapes.draw_rect(from, to, style, fill))
     }
 
@@ -60,13 +75,23 @@ impl DrawingBackend for PixelBackend<'_> {
             let (x, y) = (pos.0 + x, pos.1 + y);
             if (0..width as i32).contains(&x) && (0..height as i32).contains(&y) {
                 // Drawing into memory does not fail.
-                let _ = self.shapes.draw_pixel((x, y), BackendColor { alpha: color.alpha * covered, ..color });
+                let _ = self.shapes.draw_pixel(
+                    (x, y),
+                    BackendColor {
+                        alpha: color.alpha * covered,
+                        ..color
+                    },
+                );
             }
         });
         Ok(())
     }
 
-    fn estimate_text_size<T: BackendTextStyle>(&self, text: &str, style: &T) -> Result<(u32, u32), DrawingErrorKind<Infallible>> {
+    fn estimate_text_size<T: BackendTextStyle>(
+        &self,
+        text: &str,
+        style: &T,
+    ) -> Result<(u32, u32), DrawingErrorKind<Infallible>> {
         Ok(size_of(text, style.size()))
     }
 
@@ -77,11 +102,17 @@ impl DrawingBackend for PixelBackend<'_> {
 
 /// Returns width and height of a text in pixels.
 pub(super) fn size_of(text: &str, size: f64) -> (u32, u32) {
-    (font::width(text, size.round() as u32).ceil() as u32, size.ceil() as u32)
+    (
+        font::width(text, size.round() as u32).ceil() as u32,
+        size.ceil() as u32,
+    )
 }
 
 /// Encodes red, green and blue pixels as PNG.
-pub(super) fn encode((width, height): (u32, u32), pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
+pub(super) fn encode(
+    (width, height): (u32, u32),
+    pixels: &[u8],
+) -> Result<Vec<u8>, png::EncodingError> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);

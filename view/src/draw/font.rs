@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 use ab_glyph::{Font, FontRef, Glyph, GlyphId, PxScale, PxScaleFont, ScaleFont, point};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-static FONT: LazyLock<Option<FontRef<'static>>> = LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::regular()).ok());
+static FONT: LazyLock<Option<FontRef<'static>>> =
+    LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::regular()).ok());
 
 /// Height of a capital letter as a share of the line height.
 const CAPITAL: f32 = 0.626;
@@ -20,7 +21,8 @@ const ASCENT: f32 = 0.797;
 pub const LINE: f64 = 1.164;
 
 fn font(size: f64) -> Option<PxScaleFont<&'static FontRef<'static>>> {
-    FONT.as_ref().map(|font| font.as_scaled(PxScale::from(size as f32)))
+    FONT.as_ref()
+        .map(|font| font.as_scaled(PxScale::from(size as f32)))
 }
 
 /// Returns the width of a text in pixels.
@@ -31,7 +33,9 @@ pub fn width(text: &str, size: u32) -> f64 {
 /// Returns the glyphs of a text and its width. Positions are not rounded to pixels. Rounded
 /// positions make the spaces between letters uneven.
 fn layout(text: &str, size: f64) -> (Vec<Glyph>, f32) {
-    let Some(font) = font(size) else { return (Vec::new(), 0.0) };
+    let Some(font) = font(size) else {
+        return (Vec::new(), 0.0);
+    };
     let (mut at, mut before): (f32, Option<GlyphId>) = (0.0, None);
     let glyph = |c| {
         let mut glyph = font.scaled_glyph(c);
@@ -70,9 +74,17 @@ pub(super) fn rasterize(text: &str, size: f64, anchor: &Pos, mut pixel: impl FnM
     for mut glyph in glyphs {
         glyph.position.x += left;
         glyph.position.y = baseline;
-        let Some(outline) = font.outline_glyph(glyph) else { continue };
+        let Some(outline) = font.outline_glyph(glyph) else {
+            continue;
+        };
         let corner = outline.px_bounds().min;
-        outline.draw(|x, y, covered| pixel(corner.x as i32 + x as i32, corner.y as i32 + y as i32, f64::from(covered.clamp(0.0, 1.0))));
+        outline.draw(|x, y, covered| {
+            pixel(
+                corner.x as i32 + x as i32,
+                corner.y as i32 + y as i32,
+                f64::from(covered.clamp(0.0, 1.0)),
+            )
+        });
     }
 }
 
@@ -84,7 +96,10 @@ mod tests {
     fn width_grows_with_the_text_and_the_size() {
         assert_eq!(width("", 12), 0.0);
         assert!((width("node00001", 24) - 2.0 * width("node00001", 12)).abs() < 1e-3);
-        assert!((width("iiii", 12) - 4.0 * width("i", 12)).abs() < 1e-3 && width("W", 12) > 2.0 * width("i", 12));
+        assert!(
+            (width("iiii", 12) - 4.0 * width("i", 12)).abs() < 1e-3
+                && width("W", 12) > 2.0 * width("i", 12)
+        );
     }
 
     /// At all sizes, the distances between equal letters differ by less than a pixel.
@@ -92,18 +107,34 @@ mod tests {
     fn letters_have_even_distances() {
         for size in 9..=20 {
             let mut columns = vec![0.0; 200];
-            rasterize("llllllll", f64::from(size), &Pos::new(HPos::Left, VPos::Top), |x, _, covered| columns[x as usize] += covered);
+            rasterize(
+                "llllllll",
+                f64::from(size),
+                &Pos::new(HPos::Left, VPos::Top),
+                |x, _, covered| columns[x as usize] += covered,
+            );
             let whole: f64 = columns.iter().sum();
             let centre = |letter: usize| {
                 let advance = width("l", size);
-                let range = (letter as f64 * advance) as usize..((letter + 1) as f64 * advance).ceil() as usize;
+                let range = (letter as f64 * advance) as usize
+                    ..((letter + 1) as f64 * advance).ceil() as usize;
                 let sum: f64 = columns[range.clone()].iter().sum();
-                assert!((sum - whole / 8.0).abs() < whole / 8.0, "letter {letter}, size {size}");
+                assert!(
+                    (sum - whole / 8.0).abs() < whole / 8.0,
+                    "letter {letter}, size {size}"
+                );
                 range.map(|x| x as f64 * columns[x]).sum::<f64>() / sum
             };
-            let distances: Vec<f64> = (1..8).map(|letter| centre(letter) - centre(letter - 1)).collect();
+            let distances: Vec<f64> = (1..8)
+                .map(|letter| centre(letter) - centre(letter - 1))
+                .collect();
             let advance = width("l", size);
-            assert!(distances.iter().all(|distance| (distance - advance).abs() < 0.75), "size {size}: {distances:?} for {advance}");
+            assert!(
+                distances
+                    .iter()
+                    .all(|distance| (distance - advance).abs() < 0.75),
+                "size {size}: {distances:?} for {advance}"
+            );
         }
     }
 }

@@ -94,7 +94,10 @@ pub fn render(drawing: &impl Drawing, format: Format) -> Result<Vec<u8>, DrawErr
         Format::Png => {
             let mut pixels = vec![255; size.0 as usize * size.1 as usize * 3];
             let area = PixelBackend::new(&mut pixels, size).into_drawing_area();
-            drawing.draw(&area).and_then(|()| area.present()).map_err(failed)?;
+            drawing
+                .draw(&area)
+                .and_then(|()| area.present())
+                .map_err(failed)?;
             drop(area);
             bitmap::encode(size, &pixels).map_err(failed)
         }
@@ -102,7 +105,10 @@ pub fn render(drawing: &impl Drawing, format: Format) -> Result<Vec<u8>, DrawErr
             let mut canvas = Canvas::new();
             svg::open(&mut canvas, size, &drawing.title());
             let area = SvgBackend::new(&mut canvas, size).into_drawing_area();
-            drawing.draw(&area).and_then(|()| area.present()).map_err(failed)?;
+            drawing
+                .draw(&area)
+                .and_then(|()| area.present())
+                .map_err(failed)?;
             drop(area);
             canvas.close("svg");
             Ok(canvas.finish().into_bytes())
@@ -111,7 +117,9 @@ pub fn render(drawing: &impl Drawing, format: Format) -> Result<Vec<u8>, DrawErr
 }
 
 fn failed(error: impl std::fmt::Display) -> DrawError {
-    DrawError { why: error.to_string() }
+    DrawError {
+        why: error.to_string(),
+    }
 }
 
 /// Returns the font. A line of text is `size` pixels high. The height of a capital letter is 0.63
@@ -134,14 +142,23 @@ pub fn write<DB: DrawingBackend>(
     color: &RGBColor,
 ) -> Drawn<DB> {
     // A node description can have any characters.
-    area.draw_text(&Printable(text).to_string(), &font(size).color(color).pos(Pos::new(h, v)), at)
+    area.draw_text(
+        &Printable(text).to_string(),
+        &font(size).color(color).pos(Pos::new(h, v)),
+        at,
+    )
 }
 
 /// Draws a line of one pixel width.
 ///
 /// # Errors
 /// Returns the errors of the backend.
-pub fn line<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, from: (i32, i32), to: (i32, i32), color: &RGBColor) -> Drawn<DB> {
+pub fn line<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    from: (i32, i32),
+    to: (i32, i32),
+    color: &RGBColor,
+) -> Drawn<DB> {
     area.draw(&PathElement::new(vec![from, to], color))
 }
 
@@ -172,21 +189,36 @@ mod tests {
 
         fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
             write(area, HOSTILE, 14, (5, 5), (HPos::Left, VPos::Top), &BLACK)?;
-            image(area, &Image { at: (100, 10), size: (2, 1), rgb: vec![1, 2, 3, 4, 5, 6] })
+            image(
+                area,
+                &Image {
+                    at: (100, 10),
+                    size: (2, 1),
+                    rgb: vec![1, 2, 3, 4, 5, 6],
+                },
+            )
         }
     }
 
     #[test]
     fn names_are_escaped_in_svg() {
         let text = String::from_utf8(render(&Hostile, Format::Svg).unwrap()).unwrap();
-        assert!(text.contains("&lt;/text&gt;&lt;script&gt;") && !text.contains("<script"), "{text}");
-        assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{fffe}', '\0']), "{text:?}");
+        assert!(
+            text.contains("&lt;/text&gt;&lt;script&gt;") && !text.contains("<script"),
+            "{text}"
+        );
+        assert!(
+            !text.contains(['\u{1b}', '\u{202e}', '\u{fffe}', '\0']),
+            "{text:?}"
+        );
         let mut reader = quick_xml::Reader::from_str(&text);
         let mut images = 0;
         loop {
             match reader.read_event().unwrap() {
                 quick_xml::events::Event::Eof => break,
-                quick_xml::events::Event::Empty(element) => images += usize::from(element.name().as_ref() == "image"),
+                quick_xml::events::Event::Empty(element) => {
+                    images += usize::from(element.name().as_ref() == "image")
+                }
                 _ => {}
             }
         }
@@ -196,13 +228,18 @@ mod tests {
     #[test]
     fn png_has_text_and_images() {
         let file = render(&Hostile, Format::Png).unwrap();
-        let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(file))
+            .read_info()
+            .unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
         assert_eq!((info.width, info.height), (200, 50));
         let at = (10 * 200 + 100) * 3;
         assert_eq!(pixels[at..at + 6], [1, 2, 3, 4, 5, 6]);
-        let dark = pixels[..at].chunks(3).filter(|pixel| pixel[0] < 100).count();
+        let dark = pixels[..at]
+            .chunks(3)
+            .filter(|pixel| pixel[0] < 100)
+            .count();
         assert!(dark > 20, "a text of 18 letters has {dark} dark pixels");
     }
 
@@ -210,6 +247,9 @@ mod tests {
     fn extension_selects_the_format() {
         assert_eq!(Format::of(Path::new("a/b.PNG")), Some(Format::Png));
         assert_eq!(Format::of(Path::new("b.svg")), Some(Format::Svg));
-        assert_eq!((Format::of(Path::new("png")), Format::of(Path::new("a.pdf"))), (None, None));
+        assert_eq!(
+            (Format::of(Path::new("png")), Format::of(Path::new("a.pdf"))),
+            (None, None)
+        );
     }
 }

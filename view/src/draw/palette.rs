@@ -27,13 +27,26 @@ pub fn color(share: f64) -> Rgb {
     let position = (share.max(0.0) * last as f64).min(last as f64);
     let below = (position as usize).min(last - 1);
     let part = position - below as f64;
-    let mixed = |from: u8, to: u8| (f64::from(from) + part * (f64::from(to) - f64::from(from))).round() as u8;
+    let mixed = |from: u8, to: u8| {
+        (f64::from(from) + part * (f64::from(to) - f64::from(from))).round() as u8
+    };
     let (from, to) = (VIRIDIS[below], VIRIDIS[below + 1]);
-    (mixed(from.0, to.0), mixed(from.1, to.1), mixed(from.2, to.2))
+    (
+        mixed(from.0, to.0),
+        mixed(from.1, to.1),
+        mixed(from.2, to.2),
+    )
 }
 
 /// Colours of curves by Okabe and Ito (2008), without yellow and black.
-pub const LINES: [Rgb; 6] = [(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233)];
+pub const LINES: [Rgb; 6] = [
+    (0, 114, 178),
+    (213, 94, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (230, 159, 0),
+    (86, 180, 233),
+];
 
 #[cfg(test)]
 mod tests;

@@ -28,17 +28,29 @@ pub(super) struct Style {
 
 impl Style {
     /// A thick black line, for the sum of all groups.
-    pub(super) const ALL: Self = Self { color: BLACK, dash: &[], width: 2 };
+    pub(super) const ALL: Self = Self {
+        color: BLACK,
+        dash: &[],
+        width: 2,
+    };
 
     /// Returns one of [`STYLES`] styles. Neighbours differ in colour and in dash.
     pub(super) fn nth(index: usize) -> Self {
         let (r, g, b) = palette::LINES[index % palette::LINES.len()];
-        Self { color: RGBColor(r, g, b), dash: DASHES[index % DASHES.len()], width: 2 }
+        Self {
+            color: RGBColor(r, g, b),
+            dash: DASHES[index % DASHES.len()],
+            width: 2,
+        }
     }
 }
 
 /// Draws a curve.
-pub(super) fn curve<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, points: &[(i32, i32)], style: Style) -> Drawn<DB> {
+pub(super) fn curve<DB: DrawingBackend>(
+    area: &DrawingArea<DB, Shift>,
+    points: &[(i32, i32)],
+    style: Style,
+) -> Drawn<DB> {
     let stroke = style.color.stroke_width(style.width);
     for part in dashes(points, style.dash) {
         area.draw(&PathElement::new(part, stroke))?;
@@ -57,7 +69,12 @@ fn dashes(points: &[(i32, i32)], pattern: &[f64]) -> Vec<Vec<(i32, i32)>> {
     for pair in points.windows(2) {
         let [(x0, y0), (x1, y1)] = [pair[0], pair[1]].map(|(x, y)| (f64::from(x), f64::from(y)));
         let length = (x1 - x0).hypot(y1 - y0);
-        let at = |done: f64| ((x0 + (x1 - x0) * done / length).round() as i32, (y0 + (y1 - y0) * done / length).round() as i32);
+        let at = |done: f64| {
+            (
+                (x0 + (x1 - x0) * done / length).round() as i32,
+                (y0 + (y1 - y0) * done / length).round() as i32,
+            )
+        };
         let mut done = 0.0;
         while length - done > rest {
             done += rest;
@@ -98,9 +115,13 @@ impl Frame {
     /// Returns the pixel of a point. If a point is beyond an end of an axis, returns a pixel at
     /// this end.
     pub(super) fn pixel(&self, x: f64, y: f64) -> (i32, i32) {
-        let part = |share: f64, length: i32| (share.clamp(0.0, 1.0) * f64::from(length)).round() as i32;
+        let part =
+            |share: f64, length: i32| (share.clamp(0.0, 1.0) * f64::from(length)).round() as i32;
         let span = (self.x.1 - self.x.0).max(f64::MIN_POSITIVE);
-        (self.at.0 + part((x - self.x.0) / span, self.size.0), self.at.1 + self.size.1 - part(y / self.top, self.size.1))
+        (
+            self.at.0 + part((x - self.x.0) / span, self.size.0),
+            self.at.1 + self.size.1 - part(y / self.top, self.size.1),
+        )
     }
 
     /// Returns whether a position is between both ends of the horizontal axis.
@@ -120,21 +141,49 @@ impl Frame {
         for (value, text) in y_marks {
             let (_, y) = self.pixel(self.x.0, *value);
             draw::line(area, (left, y), (left + width, y), &FAINT)?;
-            draw::write(area, text, SMALL, (left - 6, y), (HPos::Right, VPos::Center), &BLACK)?;
+            draw::write(
+                area,
+                text,
+                SMALL,
+                (left - 6, y),
+                (HPos::Right, VPos::Center),
+                &BLACK,
+            )?;
         }
         for (value, text) in x_marks {
             let (x, _) = self.pixel(*value, 0.0);
             draw::line(area, (x, top), (x, top + height), &FAINT)?;
-            draw::write(area, text, SMALL, (x, top + height + 5), (HPos::Center, VPos::Top), &BLACK)?;
+            draw::write(
+                area,
+                text,
+                SMALL,
+                (x, top + height + 5),
+                (HPos::Center, VPos::Top),
+                &BLACK,
+            )?;
         }
-        area.draw(&Rectangle::new([(left, top), (left + width, top + height)], GREY))?;
-        draw::write(area, heading, 13, (left, top - 5), (HPos::Left, VPos::Bottom), &BLACK)
+        area.draw(&Rectangle::new(
+            [(left, top), (left + width, top + height)],
+            GREY,
+        ))?;
+        draw::write(
+            area,
+            heading,
+            13,
+            (left, top - 5),
+            (HPos::Left, VPos::Bottom),
+            &BLACK,
+        )
     }
 }
 
 /// Formats a duration for a mark. A duration of 0 has no unit.
 pub(super) fn duration(ns: f64) -> String {
-    if ns == 0.0 { "0".to_owned() } else { axis::nanos(ns) }
+    if ns == 0.0 {
+        "0".to_owned()
+    } else {
+        axis::nanos(ns)
+    }
 }
 
 /// Returns the marks of a logarithmic axis at round times. The ends are decimal logarithms of
@@ -148,7 +197,10 @@ pub(super) fn decades(from: f64, to: f64) -> Vec<(f64, String)> {
     };
     let decades = from.floor() as i32..=to.ceil() as i32;
     let all = decades.flat_map(|decade| steps.iter().map(move |step| step * 10_f64.powi(decade)));
-    all.map(|ns| (ns.log10(), ns)).filter(|(at, _)| (from..=to).contains(at)).map(|(at, ns)| (at, axis::nanos(ns))).collect()
+    all.map(|ns| (ns.log10(), ns))
+        .filter(|(at, _)| (from..=to).contains(at))
+        .map(|(at, ns)| (at, axis::nanos(ns)))
+        .collect()
 }
 
 /// Draws a sample of each style with its name, from `at` downwards.
@@ -164,12 +216,33 @@ pub(super) fn legend<DB: DrawingBackend>(
     for (name, style) in entries {
         curve(area, &[(x, y), (x + 30, y)], *style)?;
         let is_long = name.chars().count() > LONGEST;
-        let name: String = if is_long { name.chars().take(LONGEST - 3).chain("...".chars()).collect() } else { (*name).to_owned() };
-        draw::write(area, &name, SMALL, (x + 36, y), (HPos::Left, VPos::Center), &BLACK)?;
+        let name: String = if is_long {
+            name.chars()
+                .take(LONGEST - 3)
+                .chain("...".chars())
+                .collect()
+        } else {
+            (*name).to_owned()
+        };
+        draw::write(
+            area,
+            &name,
+            SMALL,
+            (x + 36, y),
+            (HPos::Left, VPos::Center),
+            &BLACK,
+        )?;
         y += ROW;
     }
     if more > 0 {
-        draw::write(area, &format!("and {more} more"), SMALL, (x + 36, y), (HPos::Left, VPos::Center), &GREY)?;
+        draw::write(
+            area,
+            &format!("and {more} more"),
+            SMALL,
+            (x + 36, y),
+            (HPos::Left, VPos::Center),
+            &GREY,
+        )?;
     }
     Ok(())
 }
@@ -184,21 +257,36 @@ mod tests {
             for other in 0..index {
                 assert_ne!(Style::nth(index), Style::nth(other), "{index} {other}");
             }
-            assert_ne!(Style::nth(index).dash, Style::nth(index + 1).dash, "neighbours differ without colours too");
+            assert_ne!(
+                Style::nth(index).dash,
+                Style::nth(index + 1).dash,
+                "neighbours differ without colours too"
+            );
         }
     }
 
     #[test]
     fn dashes_cover_a_line_with_gaps() {
         assert_eq!(dashes(&[(0, 0), (5, 0)], &[]), [[(0, 0), (5, 0)]]);
-        assert_eq!(dashes(&[(0, 0), (20, 0)], &[9.0, 4.0]), [[(0, 0), (9, 0)], [(13, 0), (20, 0)]]);
+        assert_eq!(
+            dashes(&[(0, 0), (20, 0)], &[9.0, 4.0]),
+            [[(0, 0), (9, 0)], [(13, 0), (20, 0)]]
+        );
         // A dash continues around a corner.
-        assert_eq!(dashes(&[(0, 0), (5, 0), (5, 10)], &[9.0, 4.0]), [vec![(0, 0), (5, 0), (5, 4)], vec![(5, 8), (5, 10)]]);
+        assert_eq!(
+            dashes(&[(0, 0), (5, 0), (5, 10)], &[9.0, 4.0]),
+            [vec![(0, 0), (5, 0), (5, 4)], vec![(5, 8), (5, 10)]]
+        );
     }
 
     #[test]
     fn points_beyond_the_axes_are_at_their_ends() {
-        let frame = Frame { at: (10, 20), size: (100, 50), x: (1.0, 2.0), top: 4.0 };
+        let frame = Frame {
+            at: (10, 20),
+            size: (100, 50),
+            x: (1.0, 2.0),
+            top: 4.0,
+        };
         assert_eq!(
             [(1.0, 0.0), (1.5, 2.0), (9.0, 9.0), (0.0, -1.0)].map(|(x, y)| frame.pixel(x, y)),
             [(10, 70), (60, 45), (110, 20), (10, 70)]

@@ -12,33 +12,75 @@ use crate::draw::palette;
 /// Returns the picture: for each group the traffic into and out of its hosts by switch port, the
 /// estimated senders, and the differences between its hosts.
 pub fn of_groups(groups: &[GroupTraffic], zone: &Zone) -> Timeline {
-    let (start_ns, step_ns, steps) = groups.first().map_or((0, 1, 0), |group| (group.start_ns, group.bin_ns, group.in_max_to_mean.len()));
+    let (start_ns, step_ns, steps) = groups.first().map_or((0, 1, 0), |group| {
+        (group.start_ns, group.bin_ns, group.in_max_to_mean.len())
+    });
     let names: Vec<&str> = groups.iter().map(|group| &*group.group).collect();
     let title = format!("Traffic of {}", names.join(", "));
     let known = |group: &GroupTraffic| Some(format!("{}: {}", group.group, group.known()?));
-    let note = groups.iter().filter_map(known).collect::<Vec<_>>().join("; ");
-    Timeline { title, note, start_ns, step_ns, steps, zone: zone.clone(), panels: groups.iter().flat_map(panels).collect() }
+    let note = groups
+        .iter()
+        .filter_map(known)
+        .collect::<Vec<_>>()
+        .join("; ");
+    Timeline {
+        title,
+        note,
+        start_ns,
+        step_ns,
+        steps,
+        zone: zone.clone(),
+        panels: groups.iter().flat_map(panels).collect(),
+    }
 }
 
 fn panels(traffic: &GroupTraffic) -> Vec<Panel> {
     let name = &traffic.group;
-    let stacked = |title: String, stacked| Panel { title, unit: Unit::Gbps, most: None, stacked, curves: Vec::new() };
+    let stacked = |title: String, stacked| Panel {
+        title,
+        unit: Unit::Gbps,
+        most: None,
+        stacked,
+        curves: Vec::new(),
+    };
     let sent = |sender: &&Sender| sender.estimate_bytes > 0.0;
     let senders = traffic
         .senders
         .iter()
         .filter(sent)
-        .map(|sender| (sender_name(sender), sender.estimate_gbps.iter().map(|gbps| Cell::from(*gbps)).collect()))
+        .map(|sender| {
+            (
+                sender_name(sender),
+                sender
+                    .estimate_gbps
+                    .iter()
+                    .map(|gbps| Cell::from(*gbps))
+                    .collect(),
+            )
+        })
         .collect();
     let imbalance = Series {
         name: "largest / mean".to_owned(),
         color: palette::LINES[0],
-        values: traffic.in_max_to_mean.iter().map(|most| Cell::from(*most)).collect(),
+        values: traffic
+            .in_max_to_mean
+            .iter()
+            .map(|most| Cell::from(*most))
+            .collect(),
     };
     vec![
-        stacked(format!("Traffic into {name}, by switch port"), by_port(&traffic.into)),
-        stacked(format!("Traffic out of {name}, by switch port"), by_port(&traffic.out)),
-        stacked(format!("Senders to {name} (estimate)"), largest(senders, "senders")),
+        stacked(
+            format!("Traffic into {name}, by switch port"),
+            by_port(&traffic.into),
+        ),
+        stacked(
+            format!("Traffic out of {name}, by switch port"),
+            by_port(&traffic.out),
+        ),
+        stacked(
+            format!("Senders to {name} (estimate)"),
+            largest(senders, "senders"),
+        ),
         Panel {
             title: format!("Received by the busiest host of {name}, as a multiple of the mean"),
             unit: Unit::Number,
@@ -69,13 +111,19 @@ mod tests {
 
     #[test]
     fn group_has_panels_for_both_directions_and_its_senders() {
-        let flows = fold(AllJobs::new(JobList::new(&[]), None), &job_lines(true)).flows().unwrap();
+        let flows = fold(AllJobs::new(JobList::new(&[]), None), &job_lines(true))
+            .flows()
+            .unwrap();
         let traffic = GroupTraffic::of(&"storage=N2".parse().unwrap(), &flows);
         let picture = of_groups(&[traffic], &Zone::utc());
         assert_eq!((picture.panels.len(), picture.steps), (4, 2));
         let svg = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
-        for text in [">Traffic into storage, by switch port<", ">leaf port 2 to N2<", ">Senders to storage (estimate)<", ">largest / mean<"]
-        {
+        for text in [
+            ">Traffic into storage, by switch port<",
+            ">leaf port 2 to N2<",
+            ">Senders to storage (estimate)<",
+            ">largest / mean<",
+        ] {
             assert!(svg.contains(text), "{text}: {svg}");
         }
     }

@@ -63,7 +63,9 @@ impl LatencyPicture {
         first.modes = report.modes.iter().map(|mode| mode.at).collect();
         first.curves = vec![all()];
         if !latencies.least.is_empty() {
-            first.curves.push(Curve::new(LEAST, &latencies.least, Style::nth(1)));
+            first
+                .curves
+                .push(Curve::new(LEAST, &latencies.least, Style::nth(1)));
         }
         let mut panels = vec![first];
         for by in [By::Kind, By::Hops, By::Sampler] {
@@ -71,7 +73,11 @@ impl LatencyPicture {
             if groups.len() > 1 {
                 let mut panel = Panel::new(&format!("by {by}"));
                 panel.curves = vec![all()];
-                panel.add(groups.iter().map(|group| (group.name.as_str(), &group.values)));
+                panel.add(
+                    groups
+                        .iter()
+                        .map(|group| (group.name.as_str(), &group.values)),
+                );
                 panels.push(panel);
             }
         }
@@ -82,15 +88,28 @@ impl LatencyPicture {
     /// kind has a row.
     pub fn compared(recordings: &[Recording], bins: Bins, when: &str) -> Self {
         let kinds = compare::groups(recordings, Some(By::Kind));
-        let groups = compare::groups(recordings, None).into_iter().chain(if kinds.len() > 1 { kinds } else { Vec::new() });
+        let groups = compare::groups(recordings, None)
+            .into_iter()
+            .chain(if kinds.len() > 1 { kinds } else { Vec::new() });
         let mut panels = Vec::new();
         for group in groups {
-            let mut panel = Panel::new(if group.by.is_some() { group.name } else { "all values" });
+            let mut panel = Panel::new(if group.by.is_some() {
+                group.name
+            } else {
+                "all values"
+            });
             let of_recordings = recordings.iter().zip(&group.values);
-            panel.add(of_recordings.filter_map(|(recording, values)| values.map(|values| (recording.name.as_str(), values))));
+            panel.add(of_recordings.filter_map(|(recording, values)| {
+                values.map(|values| (recording.name.as_str(), values))
+            }));
             panels.push(panel);
         }
-        Self::new("latency: round-trip times of MADs, compared", when, bins, panels)
+        Self::new(
+            "latency: round-trip times of MADs, compared",
+            when,
+            bins,
+            panels,
+        )
     }
 
     fn new(title: &str, when: &str, bins: Bins, panels: Vec<Panel>) -> Self {
@@ -98,9 +117,20 @@ impl LatencyPicture {
         const BEYOND: f64 = 0.5;
         /// Interquartile ranges from the third quartile to the end of a linear axis.
         const RANGES: u64 = 6;
-        let curves = || panels.iter().flat_map(|panel| &panel.curves).map(|curve| &curve.values);
+        let curves = || {
+            panels
+                .iter()
+                .flat_map(|panel| &panel.curves)
+                .map(|curve| &curve.values)
+        };
         // Groups with few values do not determine the axis.
-        let leading = || panels.iter().take(1).flat_map(|panel| &panel.curves).map(|curve| &curve.values);
+        let leading = || {
+            panels
+                .iter()
+                .take(1)
+                .flat_map(|panel| &panel.curves)
+                .map(|curve| &curve.values)
+        };
         let end = |values: &Distribution| {
             let most = values.percentile(100.0 - BEYOND);
             match bins {
@@ -111,22 +141,47 @@ impl LatencyPicture {
                 }
             }
         };
-        let least = curves().map(|values| values.percentile(BEYOND)).min().unwrap_or(1);
+        let least = curves()
+            .map(|values| values.percentile(BEYOND))
+            .min()
+            .unwrap_or(1);
         let most = leading().map(end).max().unwrap_or(1);
         let main = leading().next();
         let width = main.map_or(1.0, |values| bins.width(values));
         let (from, to) = (bins.position(least as f64), bins.position(most as f64));
-        let range = ((from / width).floor() * width, (to + width).max(from + 2.0 * width));
-        let beyond = main.map_or(0.0, |values| values.between(bins.value(range.1), f64::INFINITY) / values.count().max(1) as f64);
-        let beyond = if beyond > 0.0 { format!("; {:.1} % of the values are beyond the axis", 100.0 * beyond) } else { String::new() };
-        Self { title: title.to_owned(), subtitle: format!("{when}{beyond}"), bins, width, range, panels }
+        let range = (
+            (from / width).floor() * width,
+            (to + width).max(from + 2.0 * width),
+        );
+        let beyond = main.map_or(0.0, |values| {
+            values.between(bins.value(range.1), f64::INFINITY) / values.count().max(1) as f64
+        });
+        let beyond = if beyond > 0.0 {
+            format!(
+                "; {:.1} % of the values are beyond the axis",
+                100.0 * beyond
+            )
+        } else {
+            String::new()
+        };
+        Self {
+            title: title.to_owned(),
+            subtitle: format!("{when}{beyond}"),
+            bins,
+            width,
+            range,
+            panels,
+        }
     }
 
     /// Returns the marks of the time axis. They are at round times.
     fn marks(&self) -> Vec<(f64, String)> {
         let (from, to) = self.range;
         if let Bins::Fixed { .. } = self.bins {
-            return axis::marks(from, to, 6).into_iter().map(|us| (us, curves::duration(us * 1e3))).collect();
+            return axis::marks(from, to, 6)
+                .into_iter()
+                .map(|us| (us, curves::duration(us * 1e3)))
+                .collect();
         }
         curves::decades(from, to)
     }
@@ -134,52 +189,118 @@ impl LatencyPicture {
     fn density(&self, curve: &Curve, frame: &Frame) -> Vec<(i32, i32)> {
         let bins = self.bins.of(&curve.values, self.width);
         let mut points = Vec::new();
-        for bin in bins.iter().filter(|bin| self.bins.position(bin.to) > self.range.0 && self.bins.position(bin.from) < self.range.1) {
+        for bin in bins.iter().filter(|bin| {
+            self.bins.position(bin.to) > self.range.0 && self.bins.position(bin.from) < self.range.1
+        }) {
             let (from, to) = (self.bins.position(bin.from), self.bins.position(bin.to));
             if points.is_empty() {
                 points.push(frame.pixel(from, 0.0));
             }
             points.extend([frame.pixel(from, bin.density), frame.pixel(to, bin.density)]);
         }
-        if let Some(last) = bins.last().map(|bin| self.bins.position(bin.to)).filter(|last| *last < self.range.1) {
+        if let Some(last) = bins
+            .last()
+            .map(|bin| self.bins.position(bin.to))
+            .filter(|last| *last < self.range.1)
+        {
             points.push(frame.pixel(last, 0.0));
         }
         points
     }
 
     fn cumulative(&self, curve: &Curve, frame: &Frame) -> Vec<(i32, i32)> {
-        let all = curve.values.cumulative().into_iter().map(|(ns, share)| (self.bins.position(ns), share));
-        let mut points: Vec<_> = all.take_while(|(at, _)| *at <= self.range.1).map(|(at, share)| frame.pixel(at, share)).collect();
+        let all = curve
+            .values
+            .cumulative()
+            .into_iter()
+            .map(|(ns, share)| (self.bins.position(ns), share));
+        let mut points: Vec<_> = all
+            .take_while(|(at, _)| *at <= self.range.1)
+            .map(|(at, share)| frame.pixel(at, share))
+            .collect();
         // Several values can have the same pixel.
         points.dedup();
         points
     }
 
-    fn draw_panel<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: &Panel, top: i32) -> Drawn<DB> {
-        let densities = panel.curves.iter().flat_map(|curve| self.bins.of(&curve.values, self.width));
-        let highest = densities.map(|bin| bin.density).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    fn draw_panel<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        panel: &Panel,
+        top: i32,
+    ) -> Drawn<DB> {
+        let densities = panel
+            .curves
+            .iter()
+            .flat_map(|curve| self.bins.of(&curve.values, self.width));
+        let highest = densities
+            .map(|bin| bin.density)
+            .fold(0.0, f64::max)
+            .max(f64::MIN_POSITIVE);
         // The frame is higher than the highest bar, so they do not touch.
-        let frame = Frame { at: (LEFT, top), size: (PLOT, HEIGHT), x: self.range, top: 1.08 * highest };
-        let right = Frame { at: (LEFT + PLOT + BETWEEN, top), top: 1.0, ..frame.clone() };
+        let frame = Frame {
+            at: (LEFT, top),
+            size: (PLOT, HEIGHT),
+            x: self.range,
+            top: 1.08 * highest,
+        };
+        let right = Frame {
+            at: (LEFT + PLOT + BETWEEN, top),
+            top: 1.0,
+            ..frame.clone()
+        };
         let marks = self.marks();
-        let numbers = |high: f64| axis::marks(0.0, high, 5).into_iter().map(|mark| (mark, axis::number(mark))).collect::<Vec<_>>();
-        frame.draw(area, &format!("{}: density {}", panel.name, self.bins.unit()), &marks, &numbers(frame.top))?;
-        right.draw(area, &format!("{}: cumulative share", panel.name), &marks, &numbers(1.0))?;
+        let numbers = |high: f64| {
+            axis::marks(0.0, high, 5)
+                .into_iter()
+                .map(|mark| (mark, axis::number(mark)))
+                .collect::<Vec<_>>()
+        };
+        frame.draw(
+            area,
+            &format!("{}: density {}", panel.name, self.bins.unit()),
+            &marks,
+            &numbers(frame.top),
+        )?;
+        right.draw(
+            area,
+            &format!("{}: cumulative share", panel.name),
+            &marks,
+            &numbers(1.0),
+        )?;
         for curve in &panel.curves {
             curves::curve(area, &self.density(curve, &frame), curve.style)?;
             curves::curve(area, &self.cumulative(curve, &right), curve.style)?;
         }
-        for ns in panel.modes.iter().filter(|ns| frame.contains(self.bins.position(**ns))) {
+        for ns in panel
+            .modes
+            .iter()
+            .filter(|ns| frame.contains(self.bins.position(**ns)))
+        {
             let (x, _) = frame.pixel(self.bins.position(*ns), 0.0);
-            area.draw(&Polygon::new(vec![(x - 5, top), (x + 5, top), (x, top + 9)], BLACK.filled()))?;
+            area.draw(&Polygon::new(
+                vec![(x - 5, top), (x + 5, top), (x, top + 9)],
+                BLACK.filled(),
+            ))?;
         }
-        let entries: Vec<_> = panel.curves.iter().map(|curve| (curve.name.as_str(), curve.style)).collect();
+        let entries: Vec<_> = panel
+            .curves
+            .iter()
+            .map(|curve| (curve.name.as_str(), curve.style))
+            .collect();
         let legend = (LEFT + 2 * PLOT + BETWEEN + 16, top + 8);
         curves::legend(area, legend, &entries, panel.more)?;
         if panel.modes.len() > 1 {
             let modes: Vec<String> = panel.modes.iter().map(|ns| axis::nanos(*ns)).collect();
             let at = (legend.0, legend.1 + 17 * (entries.len() as i32 + 1));
-            draw::write(area, &format!("modes: {}", modes.join(", ")), curves::SMALL, at, (HPos::Left, VPos::Center), &BLACK)?;
+            draw::write(
+                area,
+                &format!("modes: {}", modes.join(", ")),
+                curves::SMALL,
+                at,
+                (HPos::Left, VPos::Center),
+                &BLACK,
+            )?;
         }
         Ok(())
     }
@@ -187,7 +308,12 @@ impl LatencyPicture {
 
 impl Panel {
     fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), curves: Vec::new(), more: 0, modes: Vec::new() }
+        Self {
+            name: name.to_owned(),
+            curves: Vec::new(),
+            more: 0,
+            modes: Vec::new(),
+        }
     }
 
     /// Adds a curve for each group with values. The number of curves is at most the number of
@@ -196,13 +322,19 @@ impl Panel {
         let groups: Vec<_> = groups.filter(|(_, values)| !values.is_empty()).collect();
         self.more = groups.len().saturating_sub(STYLES);
         let curves = groups.into_iter().take(STYLES).enumerate();
-        self.curves.extend(curves.map(|(index, (name, values))| Curve::new(name, values, Style::nth(index))));
+        self.curves.extend(
+            curves.map(|(index, (name, values))| Curve::new(name, values, Style::nth(index))),
+        );
     }
 }
 
 impl Curve {
     fn new(name: &str, values: &Distribution, style: Style) -> Self {
-        Self { name: name.to_owned(), values: values.clone(), style }
+        Self {
+            name: name.to_owned(),
+            values: values.clone(),
+            style,
+        }
     }
 }
 
@@ -218,8 +350,22 @@ impl Drawing for LatencyPicture {
 
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         area.fill(&WHITE)?;
-        draw::write(area, &self.title, 20, (12, 10), (HPos::Left, VPos::Top), &BLACK)?;
-        draw::write(area, &self.subtitle, 13, (12, 36), (HPos::Left, VPos::Top), &GREY)?;
+        draw::write(
+            area,
+            &self.title,
+            20,
+            (12, 10),
+            (HPos::Left, VPos::Top),
+            &BLACK,
+        )?;
+        draw::write(
+            area,
+            &self.subtitle,
+            13,
+            (12, 36),
+            (HPos::Left, VPos::Top),
+            &GREY,
+        )?;
         for (panel, row) in self.panels.iter().zip(0..) {
             self.draw_panel(area, panel, TOP + ROW * row)?;
         }
@@ -242,7 +388,11 @@ mod tests {
     fn latencies(sampler: &str) -> Latencies {
         let mut latency = Latency::default();
         for value in 0..400_u64 {
-            let (kind, ns) = if value % 2 == 0 { ("switch", 150_000) } else { ("hca", 65_000) };
+            let (kind, ns) = if value % 2 == 0 {
+                ("switch", 150_000)
+            } else {
+                ("hca", 65_000)
+            };
             let line = format!(
                 r#"{{"type":"port","ts":1,"slot":1,"sampler":"{sampler}","guid":"0x{:016x}","port":1,"lid":1,"node":"n","kind":"{kind}","hops":{},"status":"ok","rtt_ns":{},"mads":1}}"#,
                 value % 10 + 1,
@@ -257,13 +407,27 @@ mod tests {
     #[test]
     fn each_grouping_has_a_row_and_each_group_a_curve() {
         let latencies = latencies("</svg>&");
-        for bins in [Bins::Log, Bins::Fixed { width: Some(5_000.0) }] {
+        for bins in [
+            Bins::Log,
+            Bins::Fixed {
+                width: Some(5_000.0),
+            },
+        ] {
             let picture = LatencyPicture::of(&latencies, bins, "today (UTC)");
-            let names: Vec<_> = picture.panels.iter().map(|panel| (panel.name.as_str(), panel.curves.len())).collect();
+            let names: Vec<_> = picture
+                .panels
+                .iter()
+                .map(|panel| (panel.name.as_str(), panel.curves.len()))
+                .collect();
             assert_eq!(names, [("all values", 1), ("by kind", 3), ("by hops", 3)]);
             assert_eq!(picture.panels[0].modes.len(), 2);
             let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
-            assert!(text.contains(bins.unit()) && text.contains("today (UTC)") && text.contains("100 us"), "{text}");
+            assert!(
+                text.contains(bins.unit())
+                    && text.contains("today (UTC)")
+                    && text.contains("100 us"),
+                "{text}"
+            );
         }
     }
 
@@ -271,17 +435,34 @@ mod tests {
     fn highest_bar_does_not_touch_the_frame() {
         let picture = LatencyPicture::of(&latencies("s"), Bins::Log, "");
         for panel in &picture.panels {
-            let bins = panel.curves.iter().flat_map(|curve| Bins::Log.of(&curve.values, picture.width));
+            let bins = panel
+                .curves
+                .iter()
+                .flat_map(|curve| Bins::Log.of(&curve.values, picture.width));
             let highest = bins.map(|bin| bin.density).fold(0.0, f64::max);
-            let frame = Frame { at: (0, 0), size: (PLOT, HEIGHT), x: picture.range, top: 1.08 * highest };
-            let top = panel.curves.iter().flat_map(|curve| picture.density(curve, &frame)).map(|(_, y)| y).min().unwrap();
+            let frame = Frame {
+                at: (0, 0),
+                size: (PLOT, HEIGHT),
+                x: picture.range,
+                top: 1.08 * highest,
+            };
+            let top = panel
+                .curves
+                .iter()
+                .flat_map(|curve| picture.density(curve, &frame))
+                .map(|(_, y)| y)
+                .min()
+                .unwrap();
             assert!((10..30).contains(&top), "{top}");
         }
     }
 
     #[test]
     fn recordings_are_curves_of_the_same_plots() {
-        let recordings = ["</svg>&", "b"].map(|name| Recording { name: name.to_owned(), latencies: latencies("s") });
+        let recordings = ["</svg>&", "b"].map(|name| Recording {
+            name: name.to_owned(),
+            latencies: latencies("s"),
+        });
         let picture = LatencyPicture::compared(&recordings, Bins::Log, "");
         let mut names = String::new();
         for panel in &picture.panels {
@@ -289,7 +470,10 @@ mod tests {
         }
         assert_eq!(names, "all values 2;hca 2;switch 2;");
         let text = String::from_utf8(render(&picture, Format::Svg).unwrap()).unwrap();
-        assert!(text.contains("&lt;/svg&gt;&amp;") && text.matches("</svg>").count() == 1, "{text}");
+        assert!(
+            text.contains("&lt;/svg&gt;&amp;") && text.matches("</svg>").count() == 1,
+            "{text}"
+        );
         assert!(render(&picture, Format::Png).unwrap().len() > 1000);
     }
 }

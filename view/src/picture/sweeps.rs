@@ -52,11 +52,17 @@ impl SweepPicture {
     /// Lays out the durations over time, and below them the cumulative shares. `when` is the time
     /// range with the time zone.
     pub fn new(report: &SweepReport, zone: Zone, when: &str) -> Self {
-        let mut courses: Vec<_> = report.rows.iter().map(|row| report.name(row)).zip(report.courses.iter().cloned()).collect();
+        let mut courses: Vec<_> = report
+            .rows
+            .iter()
+            .map(|row| report.name(row))
+            .zip(report.courses.iter().cloned())
+            .collect();
         let more = courses.len().saturating_sub(STYLES);
         if more > 0 {
             // The samplers with the longest sweeps, in the order of their names.
-            courses.sort_by_key(|(_, course)| Reverse(course.steps().map(|(_, step)| step.max).max()));
+            courses
+                .sort_by_key(|(_, course)| Reverse(course.steps().map(|(_, step)| step.max).max()));
             courses.truncate(STYLES);
             courses.sort_by(|a, b| a.0.cmp(&b.0));
         }
@@ -64,10 +70,18 @@ impl SweepPicture {
         let times = || steps().map(|(ts, _)| ts);
         let longest = steps().map(|(_, step)| step.max).max().unwrap_or(1) as f64;
         let (from, to) = (times().min().unwrap_or(0), times().max().unwrap_or(1));
-        let parts = [("sweep", &report.sweep), ("decode", &report.decode), ("total", &report.total)];
-        let sweeps = parts.into_iter().enumerate().map(|(index, (name, values))| (name.to_owned(), values.clone(), Style::nth(index)));
+        let parts = [
+            ("sweep", &report.sweep),
+            ("decode", &report.decode),
+            ("total", &report.total),
+        ];
+        let sweeps = parts
+            .into_iter()
+            .enumerate()
+            .map(|(index, (name, values))| (name.to_owned(), values.clone(), Style::nth(index)));
         let kinds = report.compound.iter().enumerate();
-        let queries = kinds.map(|(index, (kind, values))| ((*kind).to_owned(), values.clone(), Style::nth(index)));
+        let queries = kinds
+            .map(|(index, (kind, values))| ((*kind).to_owned(), values.clone(), Style::nth(index)));
         Self {
             subtitle: format!("{when}; {} samplers", report.rows.len()),
             zone,
@@ -76,8 +90,14 @@ impl SweepPicture {
             span: (from, to.max(from + 1)),
             longest,
             panels: [
-                Panel { heading: "cumulative share of slots by duration", curves: sweeps.collect() },
-                Panel { heading: "cumulative share of compound queries by duration", curves: queries.collect() },
+                Panel {
+                    heading: "cumulative share of slots by duration",
+                    curves: sweeps.collect(),
+                },
+                Panel {
+                    heading: "cumulative share of compound queries by duration",
+                    curves: queries.collect(),
+                },
             ],
         }
     }
@@ -87,42 +107,101 @@ impl SweepPicture {
         // The unit is seconds since the start, because nanoseconds since 1970 lose digits in an
         // `f64`.
         let seconds = |ts: u64| ts.saturating_sub(from) as f64 / 1e9;
-        let frame = Frame { at: (LEFT, TOP), size: (2 * PLOT + BETWEEN, HEIGHT), x: (0.0, seconds(to)), top: 1.08 * self.longest };
-        let times: Vec<_> = axis::times(&self.zone, from, to, 8).into_iter().map(|(ts, text)| (seconds(ts), text)).collect();
-        let marks: Vec<_> = axis::marks(0.0, frame.top, 5).into_iter().map(|ns| (ns, curves::duration(ns))).collect();
-        let which = if self.more > 0 { "duration of sweeps by sampler: the longest ones" } else { "duration of sweeps by sampler" };
+        let frame = Frame {
+            at: (LEFT, TOP),
+            size: (2 * PLOT + BETWEEN, HEIGHT),
+            x: (0.0, seconds(to)),
+            top: 1.08 * self.longest,
+        };
+        let times: Vec<_> = axis::times(&self.zone, from, to, 8)
+            .into_iter()
+            .map(|(ts, text)| (seconds(ts), text))
+            .collect();
+        let marks: Vec<_> = axis::marks(0.0, frame.top, 5)
+            .into_iter()
+            .map(|ns| (ns, curves::duration(ns)))
+            .collect();
+        let which = if self.more > 0 {
+            "duration of sweeps by sampler: the longest ones"
+        } else {
+            "duration of sweeps by sampler"
+        };
         frame.draw(area, which, &times, &marks)?;
         for (index, (_, course)) in self.courses.iter().enumerate() {
-            let points: Vec<_> = course.steps().map(|(ts, step)| frame.pixel(seconds(ts), step.max as f64)).collect();
+            let points: Vec<_> = course
+                .steps()
+                .map(|(ts, step)| frame.pixel(seconds(ts), step.max as f64))
+                .collect();
             curves::curve(area, &points, Style::nth(index))?;
         }
-        let names: Vec<_> = self.courses.iter().enumerate().map(|(index, (name, _))| (name.as_str(), Style::nth(index))).collect();
-        curves::legend(area, (LEFT + 2 * PLOT + BETWEEN + 16, TOP + 8), &names, self.more)
+        let names: Vec<_> = self
+            .courses
+            .iter()
+            .enumerate()
+            .map(|(index, (name, _))| (name.as_str(), Style::nth(index)))
+            .collect();
+        curves::legend(
+            area,
+            (LEFT + 2 * PLOT + BETWEEN + 16, TOP + 8),
+            &names,
+            self.more,
+        )
     }
 }
 
 impl Panel {
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, left: i32) -> Drawn<DB> {
-        let least = self.curves.iter().map(|(_, values, _)| values.least()).min().unwrap_or(1);
-        let most = self.curves.iter().map(|(_, values, _)| values.greatest()).max().unwrap_or(1);
-        let (from, to) = (Bins::Log.position(least as f64) - 0.05, Bins::Log.position(most as f64) + 0.05);
-        let frame = Frame { at: (left, TOP + ROW), size: (PLOT, HEIGHT), x: (from, to), top: 1.0 };
-        let shares: Vec<_> = axis::marks(0.0, 1.0, 5).into_iter().map(|mark| (mark, axis::number(mark))).collect();
+        let least = self
+            .curves
+            .iter()
+            .map(|(_, values, _)| values.least())
+            .min()
+            .unwrap_or(1);
+        let most = self
+            .curves
+            .iter()
+            .map(|(_, values, _)| values.greatest())
+            .max()
+            .unwrap_or(1);
+        let (from, to) = (
+            Bins::Log.position(least as f64) - 0.05,
+            Bins::Log.position(most as f64) + 0.05,
+        );
+        let frame = Frame {
+            at: (left, TOP + ROW),
+            size: (PLOT, HEIGHT),
+            x: (from, to),
+            top: 1.0,
+        };
+        let shares: Vec<_> = axis::marks(0.0, 1.0, 5)
+            .into_iter()
+            .map(|mark| (mark, axis::number(mark)))
+            .collect();
         frame.draw(area, self.heading, &curves::decades(from, to), &shares)?;
         for (_, values, style) in &self.curves {
-            let mut points: Vec<_> =
-                values.cumulative().into_iter().map(|(ns, share)| frame.pixel(Bins::Log.position(ns), share)).collect();
+            let mut points: Vec<_> = values
+                .cumulative()
+                .into_iter()
+                .map(|(ns, share)| frame.pixel(Bins::Log.position(ns), share))
+                .collect();
             points.dedup();
             curves::curve(area, &points, *style)?;
         }
-        let names: Vec<_> = self.curves.iter().map(|(name, _, style)| (name.as_str(), *style)).collect();
+        let names: Vec<_> = self
+            .curves
+            .iter()
+            .map(|(name, _, style)| (name.as_str(), *style))
+            .collect();
         curves::legend(area, (left + PLOT + 16, TOP + ROW + 8), &names, 0)
     }
 }
 
 impl Drawing for SweepPicture {
     fn size(&self) -> (u32, u32) {
-        ((LEFT + 2 * PLOT + BETWEEN + LEGEND) as u32, (TOP + 2 * ROW) as u32)
+        (
+            (LEFT + 2 * PLOT + BETWEEN + LEGEND) as u32,
+            (TOP + 2 * ROW) as u32,
+        )
     }
 
     fn title(&self) -> String {
@@ -132,9 +211,21 @@ impl Drawing for SweepPicture {
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         area.fill(&WHITE)?;
         draw::write(area, TITLE, 20, (12, 10), (HPos::Left, VPos::Top), &BLACK)?;
-        draw::write(area, &self.subtitle, 13, (12, 36), (HPos::Left, VPos::Top), &GREY)?;
+        draw::write(
+            area,
+            &self.subtitle,
+            13,
+            (12, 36),
+            (HPos::Left, VPos::Top),
+            &GREY,
+        )?;
         self.draw_courses(area)?;
-        for (panel, left) in self.panels.iter().zip([LEFT, LEFT + PLOT + BETWEEN]).filter(|(panel, _)| !panel.curves.is_empty()) {
+        for (panel, left) in self
+            .panels
+            .iter()
+            .zip([LEFT, LEFT + PLOT + BETWEEN])
+            .filter(|(panel, _)| !panel.curves.is_empty())
+        {
             panel.draw(area, left)?;
         }
         Ok(())

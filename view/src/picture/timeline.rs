@@ -81,15 +81,30 @@ pub struct Timeline {
 /// Returns the series with the largest sums. All other series become one series. The order of the
 /// series does not change.
 pub(super) fn largest(series: Vec<(String, Vec<Cell>)>, what: &str) -> Vec<Series> {
-    let most = if series.len() > COLORS { COLORS - 1 } else { COLORS };
+    let most = if series.len() > COLORS {
+        COLORS - 1
+    } else {
+        COLORS
+    };
     let mut rest = series;
     let others = rest.split_off(most.min(rest.len()));
-    let mut shown: Vec<Series> =
-        rest.into_iter().zip(palette::LINES).map(|((name, values), color)| Series { name, color, values }).collect();
+    let mut shown: Vec<Series> = rest
+        .into_iter()
+        .zip(palette::LINES)
+        .map(|((name, values), color)| Series {
+            name,
+            color,
+            values,
+        })
+        .collect();
     if !others.is_empty() {
         let name = format!("{} other {what}", others.len());
         let values = cell::sum(0, others.into_iter().map(|(_, values)| values));
-        shown.push(Series { name, color: palette::LINES[COLORS - 1], values });
+        shown.push(Series {
+            name,
+            color: palette::LINES[COLORS - 1],
+            values,
+        });
     }
     shown
 }
@@ -104,18 +119,26 @@ impl Timeline {
         let last_start = self.end_ns().saturating_sub(self.step_ns);
         let first_end = self.start_ns.saturating_add(self.step_ns);
         let skip_last = self.steps > 1 && to.saturating_sub(last_start) < least_ns;
-        let skip_first = self.steps > 1 + usize::from(skip_last) && first_end.saturating_sub(from) < least_ns;
+        let skip_first =
+            self.steps > 1 + usize::from(skip_last) && first_end.saturating_sub(from) < least_ns;
         self.start_ns = if skip_first { first_end } else { self.start_ns };
         self.steps -= usize::from(skip_first) + usize::from(skip_last);
-        for series in self.panels.iter_mut().flat_map(|panel| panel.stacked.iter_mut().chain(&mut panel.curves)) {
-            series.values.drain(..usize::from(skip_first).min(series.values.len()));
+        for series in self
+            .panels
+            .iter_mut()
+            .flat_map(|panel| panel.stacked.iter_mut().chain(&mut panel.curves))
+        {
+            series
+                .values
+                .drain(..usize::from(skip_first).min(series.values.len()));
             series.values.truncate(self.steps);
         }
         self
     }
 
     fn end_ns(&self) -> u64 {
-        self.start_ns.saturating_add(self.step_ns.saturating_mul(self.steps as u64))
+        self.start_ns
+            .saturating_add(self.step_ns.saturating_mul(self.steps as u64))
     }
 
     fn top(panel: usize) -> i32 {
@@ -127,41 +150,106 @@ impl Timeline {
         LEFT + (f64::from(PLOT) * step as f64 / self.steps.max(1) as f64).round() as i32
     }
 
-    fn panel<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, panel: &Panel, top: i32) -> Drawn<DB> {
-        let sum = |step: usize| panel.stacked.iter().filter_map(|series| series.value(step)).sum::<f64>();
-        let values = panel.curves.iter().flat_map(|series| &series.values).filter_map(Cell::value);
+    fn panel<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        panel: &Panel,
+        top: i32,
+    ) -> Drawn<DB> {
+        let sum = |step: usize| {
+            panel
+                .stacked
+                .iter()
+                .filter_map(|series| series.value(step))
+                .sum::<f64>()
+        };
+        let values = panel
+            .curves
+            .iter()
+            .flat_map(|series| &series.values)
+            .filter_map(Cell::value);
         let largest = (0..self.steps).map(sum).chain(values).fold(0.0, f64::max);
         let scale = Scale::of(panel.unit, panel.most.unwrap_or(largest));
-        let high = panel.most.map_or_else(|| rounded_up(largest * scale.factor), |most| most * scale.factor);
-        let y = |value: f64| top + HEIGHT - (f64::from(HEIGHT) * (value * scale.factor / high).clamp(0.0, 1.0)).round() as i32;
-        draw::write(area, &panel.title, 13, (LEFT, top - 6), (HPos::Left, VPos::Bottom), &BLACK)?;
+        let high = panel.most.map_or_else(
+            || rounded_up(largest * scale.factor),
+            |most| most * scale.factor,
+        );
+        let y = |value: f64| {
+            top + HEIGHT
+                - (f64::from(HEIGHT) * (value * scale.factor / high).clamp(0.0, 1.0)).round() as i32
+        };
+        draw::write(
+            area,
+            &panel.title,
+            13,
+            (LEFT, top - 6),
+            (HPos::Left, VPos::Bottom),
+            &BLACK,
+        )?;
         for mark in axis::marks(0.0, high, 5) {
             let y = y(mark / scale.factor);
             draw::line(area, (LEFT, y), (LEFT + PLOT, y), &FAINT)?;
-            let text = Scale { factor: 1.0, ..scale }.format(mark);
-            draw::write(area, &text, SMALL, (LEFT - 8, y), (HPos::Right, VPos::Center), &BLACK)?;
+            let text = Scale {
+                factor: 1.0,
+                ..scale
+            }
+            .format(mark);
+            draw::write(
+                area,
+                &text,
+                SMALL,
+                (LEFT - 8, y),
+                (HPos::Right, VPos::Center),
+                &BLACK,
+            )?;
         }
         let all = || panel.stacked.iter().chain(&panel.curves);
         let has_value = |step: usize| all().any(|series| series.value(step).is_some());
-        let is_bound =
-            |step: usize| has_value(step) && all().any(|series| series.values.get(step).is_some_and(|cell| cell.covered() < 1.0));
-        let (gaps, bounds) = (runs(self.steps, |step| !has_value(step)), runs(self.steps, is_bound));
-        for (part, color) in gaps.iter().map(|part| (part, NO_VALUE)).chain(bounds.iter().map(|part| (part, MISSING))) {
-            let corners = [(self.x(part.start), top), (self.x(part.end) - 1, top + HEIGHT)];
+        let is_bound = |step: usize| {
+            has_value(step)
+                && all().any(|series| {
+                    series
+                        .values
+                        .get(step)
+                        .is_some_and(|cell| cell.covered() < 1.0)
+                })
+        };
+        let (gaps, bounds) = (
+            runs(self.steps, |step| !has_value(step)),
+            runs(self.steps, is_bound),
+        );
+        for (part, color) in gaps
+            .iter()
+            .map(|part| (part, NO_VALUE))
+            .chain(bounds.iter().map(|part| (part, MISSING)))
+        {
+            let corners = [
+                (self.x(part.start), top),
+                (self.x(part.end) - 1, top + HEIGHT),
+            ];
             area.draw(&Rectangle::new(corners, color.filled()))?;
         }
         for part in runs(self.steps, has_value) {
             let mut below = vec![0.0; part.len()];
             for series in &panel.stacked {
-                let above: Vec<f64> = part.clone().zip(&below).map(|(step, below)| below + series.value(step).unwrap_or(0.0)).collect();
+                let above: Vec<f64> = part
+                    .clone()
+                    .zip(&below)
+                    .map(|(step, below)| below + series.value(step).unwrap_or(0.0))
+                    .collect();
                 let edge = |heights: &[f64]| -> Vec<(i32, i32)> {
                     part.clone()
                         .zip(heights)
-                        .flat_map(|(step, height)| [(self.x(step), y(*height)), (self.x(step + 1), y(*height))])
+                        .flat_map(|(step, height)| {
+                            [(self.x(step), y(*height)), (self.x(step + 1), y(*height))]
+                        })
                         .collect()
                 };
                 if above != below {
-                    let outline: Vec<_> = edge(&above).into_iter().chain(edge(&below).into_iter().rev()).collect();
+                    let outline: Vec<_> = edge(&above)
+                        .into_iter()
+                        .chain(edge(&below).into_iter().rev())
+                        .collect();
                     area.draw(&Polygon::new(outline, rgb(series.color).filled()))?;
                 }
                 below = above;
@@ -169,14 +257,26 @@ impl Timeline {
         }
         for series in &panel.curves {
             for part in runs(self.steps, |step| series.value(step).is_some()) {
-                let points = part.filter_map(|step| series.value(step).map(|value| (step, y(value))));
-                let points: Vec<_> = points.flat_map(|(step, y)| [(self.x(step), y), (self.x(step + 1), y)]).collect();
+                let points =
+                    part.filter_map(|step| series.value(step).map(|value| (step, y(value))));
+                let points: Vec<_> = points
+                    .flat_map(|(step, y)| [(self.x(step), y), (self.x(step + 1), y)])
+                    .collect();
                 area.draw(&PathElement::new(points, rgb(series.color).stroke_width(2)))?;
             }
         }
-        area.draw(&Rectangle::new([(LEFT, top), (LEFT + PLOT, top + HEIGHT)], GREY))?;
-        let backgrounds = [("no value", NO_VALUE, gaps), ("values are missing", MISSING, bounds)];
-        let shown = backgrounds.into_iter().filter(|(.., parts)| !parts.is_empty()).map(|(name, color, _)| (name, color));
+        area.draw(&Rectangle::new(
+            [(LEFT, top), (LEFT + PLOT, top + HEIGHT)],
+            GREY,
+        ))?;
+        let backgrounds = [
+            ("no value", NO_VALUE, gaps),
+            ("values are missing", MISSING, bounds),
+        ];
+        let shown = backgrounds
+            .into_iter()
+            .filter(|(.., parts)| !parts.is_empty())
+            .map(|(name, color, _)| (name, color));
         self.legend(area, panel, top, shown)?;
         self.times(area, top + HEIGHT)
     }
@@ -194,14 +294,35 @@ impl Timeline {
         let mut y = top + 7;
         for series in panel.curves.iter().chain(panel.stacked.iter().rev()) {
             let is_curve = panel.curves.contains(series);
-            let corners = if is_curve { [(left, y - 1), (left + 14, y + 1)] } else { [(left, y - 6), (left + 14, y + 6)] };
+            let corners = if is_curve {
+                [(left, y - 1), (left + 14, y + 1)]
+            } else {
+                [(left, y - 6), (left + 14, y + 6)]
+            };
             area.draw(&Rectangle::new(corners, rgb(series.color).filled()))?;
-            draw::write(area, &fitting(&series.name, SMALL, PAGE - left - 26), SMALL, (left + 20, y), (HPos::Left, VPos::Center), &BLACK)?;
+            draw::write(
+                area,
+                &fitting(&series.name, SMALL, PAGE - left - 26),
+                SMALL,
+                (left + 20, y),
+                (HPos::Left, VPos::Center),
+                &BLACK,
+            )?;
             y += 18;
         }
         for (name, color) in backgrounds {
-            area.draw(&Rectangle::new([(left, y - 6), (left + 14, y + 6)], color.filled()))?;
-            draw::write(area, name, SMALL, (left + 20, y), (HPos::Left, VPos::Center), &BLACK)?;
+            area.draw(&Rectangle::new(
+                [(left, y - 6), (left + 14, y + 6)],
+                color.filled(),
+            ))?;
+            draw::write(
+                area,
+                name,
+                SMALL,
+                (left + 20, y),
+                (HPos::Left, VPos::Center),
+                &BLACK,
+            )?;
             y += 18;
         }
         Ok(())
@@ -209,10 +330,22 @@ impl Timeline {
 
     fn times<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, y: i32) -> Drawn<DB> {
         let span = (self.end_ns() - self.start_ns).max(1) as f64;
-        for (ns, text) in axis::times(&self.zone, self.start_ns, self.end_ns(), (PLOT / 90) as usize) {
+        for (ns, text) in axis::times(
+            &self.zone,
+            self.start_ns,
+            self.end_ns(),
+            (PLOT / 90) as usize,
+        ) {
             let x = LEFT + ((ns - self.start_ns) as f64 / span * f64::from(PLOT)).round() as i32;
             draw::line(area, (x, y), (x, y + 5), &GREY)?;
-            draw::write(area, &text, SMALL, (x, y + 8), (HPos::Center, VPos::Top), &BLACK)?;
+            draw::write(
+                area,
+                &text,
+                SMALL,
+                (x, y + 8),
+                (HPos::Center, VPos::Top),
+                &BLACK,
+            )?;
         }
         Ok(())
     }
@@ -224,8 +357,16 @@ fn fitting(name: &str, size: u32, width: i32) -> String {
     // No picture has space for more characters.
     const MOST: usize = 300;
     let fits = |text: &String| font::width(text, size) <= f64::from(width);
-    let most = Printable(name).to_string().chars().count().clamp(LEAST, MOST);
-    (LEAST..=most).rev().map(|most| shortened(name, most)).find(fits).unwrap_or_else(|| shortened(name, LEAST))
+    let most = Printable(name)
+        .to_string()
+        .chars()
+        .count()
+        .clamp(LEAST, MOST);
+    (LEAST..=most)
+        .rev()
+        .map(|most| shortened(name, most))
+        .find(fits)
+        .unwrap_or_else(|| shortened(name, LEAST))
 }
 
 const fn rgb((red, green, blue): palette::Rgb) -> RGBColor {
@@ -251,12 +392,17 @@ fn rounded_up(most: f64) -> f64 {
     }
     let ten = 10_f64.powf(most.log10().floor());
     let nice = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0].map(|times| times * ten);
-    nice.into_iter().find(|round| *round >= most * (1.0 - 1e-9)).unwrap_or(10.0 * ten)
+    nice.into_iter()
+        .find(|round| *round >= most * (1.0 - 1e-9))
+        .unwrap_or(10.0 * ten)
 }
 
 impl Drawing for Timeline {
     fn size(&self) -> (u32, u32) {
-        (PAGE as u32, (Self::top(self.panels.len()) - BETWEEN + BOTTOM) as u32)
+        (
+            PAGE as u32,
+            (Self::top(self.panels.len()) - BETWEEN + BOTTOM) as u32,
+        )
     }
 
     fn title(&self) -> String {
@@ -266,12 +412,40 @@ impl Drawing for Timeline {
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         area.fill(&WHITE)?;
         let day = |ns| self.zone.format(ns, "%Y-%m-%d %H:%M:%S");
-        let (zone, step) = (self.zone.name(self.start_ns), axis::nanos(self.step_ns as f64));
-        let subtitle = format!("{} to {} ({zone}), {step} per step", day(self.start_ns), day(self.end_ns()));
-        draw::write(area, &fitting(&self.title, 20, PAGE - 24), 20, (12, 8), (HPos::Left, VPos::Top), &BLACK)?;
-        draw::write(area, &subtitle, 13, (12, 34), (HPos::Left, VPos::Top), &GREY)?;
+        let (zone, step) = (
+            self.zone.name(self.start_ns),
+            axis::nanos(self.step_ns as f64),
+        );
+        let subtitle = format!(
+            "{} to {} ({zone}), {step} per step",
+            day(self.start_ns),
+            day(self.end_ns())
+        );
+        draw::write(
+            area,
+            &fitting(&self.title, 20, PAGE - 24),
+            20,
+            (12, 8),
+            (HPos::Left, VPos::Top),
+            &BLACK,
+        )?;
+        draw::write(
+            area,
+            &subtitle,
+            13,
+            (12, 34),
+            (HPos::Left, VPos::Top),
+            &GREY,
+        )?;
         if !self.note.is_empty() {
-            draw::write(area, &fitting(&self.note, 13, PAGE - 24), 13, (12, 52), (HPos::Left, VPos::Top), &GREY)?;
+            draw::write(
+                area,
+                &fitting(&self.note, 13, PAGE - 24),
+                13,
+                (12, 52),
+                (HPos::Left, VPos::Top),
+                &GREY,
+            )?;
         }
         for (number, panel) in self.panels.iter().enumerate() {
             self.panel(area, panel, Self::top(number))?;
@@ -287,16 +461,37 @@ mod tests {
 
     fn timeline() -> Timeline {
         let series = |name: &str, color, values: &[Option<f64>]| {
-            let values = values.iter().map(|value| value.map_or(Cell::NoRecord, Cell::Value)).collect();
-            Series { name: name.to_owned(), color, values }
+            let values = values
+                .iter()
+                .map(|value| value.map_or(Cell::NoRecord, Cell::Value))
+                .collect();
+            Series {
+                name: name.to_owned(),
+                color,
+                values,
+            }
         };
         let blue = palette::LINES[0];
         let stacked = vec![
             series("below", blue, &[Some(10.0), Some(20.0), None, Some(0.0)]),
-            series("above </text>\u{1b}\u{fffe}", palette::LINES[1], &[Some(10.0), Some(20.0), None, Some(40.0)]),
+            series(
+                "above </text>\u{1b}\u{fffe}",
+                palette::LINES[1],
+                &[Some(10.0), Some(20.0), None, Some(40.0)],
+            ),
         ];
-        let curves = vec![series("curve", (0, 0, 0), &[Some(30.0), None, None, Some(40.0)])];
-        let panel = Panel { title: "data".to_owned(), unit: Unit::Gbps, most: None, stacked, curves };
+        let curves = vec![series(
+            "curve",
+            (0, 0, 0),
+            &[Some(30.0), None, None, Some(40.0)],
+        )];
+        let panel = Panel {
+            title: "data".to_owned(),
+            unit: Unit::Gbps,
+            most: None,
+            stacked,
+            curves,
+        };
         let start_ns = 1_795_262_400_000_000_000;
         Timeline {
             title: "t".to_owned(),
@@ -312,7 +507,9 @@ mod tests {
     fn pixel(x: i32, y: i32) -> palette::Rgb {
         let picture = timeline();
         let file = render(&picture, Format::Png).unwrap();
-        let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(file))
+            .read_info()
+            .unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         reader.next_frame(&mut pixels).unwrap();
         let at = (y as usize * PAGE as usize + x as usize) * 3;
@@ -322,9 +519,17 @@ mod tests {
     #[test]
     fn stacked_values_are_drawn_to_scale_and_gaps_are_not_zero() {
         // The axis ends at 40 Gb/s: a quarter of the height is 10 Gb/s.
-        let at = |step: i32, gbps: i32| pixel(LEFT + PLOT / 8 + step * PLOT / 4, TOP + HEIGHT - HEIGHT * gbps / 40);
+        let at = |step: i32, gbps: i32| {
+            pixel(
+                LEFT + PLOT / 8 + step * PLOT / 4,
+                TOP + HEIGHT - HEIGHT * gbps / 40,
+            )
+        };
         let (below, above) = (palette::LINES[0], palette::LINES[1]);
-        assert_eq!([at(0, 5), at(0, 15), at(0, 25)], [below, above, (255, 255, 255)]);
+        assert_eq!(
+            [at(0, 5), at(0, 15), at(0, 25)],
+            [below, above, (255, 255, 255)]
+        );
         assert_eq!([at(1, 15), at(1, 35)], [below, above]);
         assert_eq!(at(2, 5), (NO_VALUE.0, NO_VALUE.1, NO_VALUE.2));
         assert_eq!([at(3, 2), at(3, 38)], [above, above]);
@@ -333,38 +538,79 @@ mod tests {
     #[test]
     fn picture_is_well_formed_with_hostile_names() {
         let text = String::from_utf8(render(&timeline(), Format::Svg).unwrap()).unwrap();
-        assert!(text.contains("above &lt;/text&gt;\\u{1b}\\u{fffe}") && text.contains(">12:00:00.500<"), "{text}");
+        assert!(
+            text.contains("above &lt;/text&gt;\\u{1b}\\u{fffe}") && text.contains(">12:00:00.500<"),
+            "{text}"
+        );
         let mut reader = quick_xml::Reader::from_str(&text);
         while reader.read_event().unwrap() != quick_xml::events::Event::Eof {}
-        assert_eq!((text.matches("<polygon").count(), text.matches("stroke-width=\"2\"").count()), (3, 2));
+        assert_eq!(
+            (
+                text.matches("<polygon").count(),
+                text.matches("stroke-width=\"2\"").count()
+            ),
+            (3, 2)
+        );
     }
 
     #[test]
     fn labels_of_the_time_axis_are_within_the_picture() {
-        for (steps, step_ns) in [(1, 1_000_000), (20, 1_000_000_000), (360, 10_000_000_000), (2000, 86_400_000_000_000)] {
-            let picture = Timeline { steps, step_ns, ..timeline() };
-            for (ns, text) in axis::times(&picture.zone, picture.start_ns, picture.end_ns(), (PLOT / 90) as usize) {
-                let x = f64::from(LEFT) + (ns - picture.start_ns) as f64 / (picture.end_ns() - picture.start_ns) as f64 * f64::from(PLOT);
+        for (steps, step_ns) in [
+            (1, 1_000_000),
+            (20, 1_000_000_000),
+            (360, 10_000_000_000),
+            (2000, 86_400_000_000_000),
+        ] {
+            let picture = Timeline {
+                steps,
+                step_ns,
+                ..timeline()
+            };
+            for (ns, text) in axis::times(
+                &picture.zone,
+                picture.start_ns,
+                picture.end_ns(),
+                (PLOT / 90) as usize,
+            ) {
+                let x = f64::from(LEFT)
+                    + (ns - picture.start_ns) as f64 / (picture.end_ns() - picture.start_ns) as f64
+                        * f64::from(PLOT);
                 let half = font::width(&text, SMALL) / 2.0;
                 assert!(x - half > 0.0 && x + half < f64::from(PAGE), "{text}");
-                assert!(2.0 * half < 90.0, "{text} is wider than the space between marks");
+                assert!(
+                    2.0 * half < 90.0,
+                    "{text} is wider than the space between marks"
+                );
             }
         }
     }
 
     #[test]
     fn small_series_are_joined() {
-        let series = (0..9).map(|number| (format!("s{number}"), vec![Cell::Value(f64::from(10 - number)), Cell::NoRecord])).collect();
+        let series = (0..9)
+            .map(|number| {
+                (
+                    format!("s{number}"),
+                    vec![Cell::Value(f64::from(10 - number)), Cell::NoRecord],
+                )
+            })
+            .collect();
         let shown = largest(series, "jobs");
         assert_eq!(shown.len(), COLORS);
         assert_eq!(
             (&*shown[COLORS - 1].name, &shown[COLORS - 1].values),
-            ("4 other jobs", &vec![Cell::Value(5.0 + 4.0 + 3.0 + 2.0), Cell::NoRecord])
+            (
+                "4 other jobs",
+                &vec![Cell::Value(5.0 + 4.0 + 3.0 + 2.0), Cell::NoRecord]
+            )
         );
     }
 
     #[test]
     fn scales_end_at_round_numbers() {
-        assert_eq!([0.0, 0.3, 3.0, 10.0, 24.0, 410.0].map(rounded_up), [1.0, 0.30000000000000004, 3.0, 10.0, 25.0, 500.0]);
+        assert_eq!(
+            [0.0, 0.3, 3.0, 10.0, 24.0, 410.0].map(rounded_up),
+            [1.0, 0.30000000000000004, 3.0, 10.0, 25.0, 500.0]
+        );
     }
 }

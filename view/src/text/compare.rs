@@ -12,8 +12,16 @@ use crate::draw::axis::nanos;
 /// Writes a table of all groups in each recording, then the `top` devices with the largest shifts.
 pub fn report(recordings: &[Recording], bins: Bins, top: usize) -> String {
     let mut table = table::new();
-    let columns = ["count", "mean", "sd", "skew", "kurtosis", "p1", "p50", "p90", "p99", "max", "shift", "", "distance"];
-    table.set_header(["round-trip time", "recording"].into_iter().chain(columns).chain(["modes"]));
+    let columns = [
+        "count", "mean", "sd", "skew", "kurtosis", "p1", "p50", "p90", "p99", "max", "shift", "",
+        "distance",
+    ];
+    table.set_header(
+        ["round-trip time", "recording"]
+            .into_iter()
+            .chain(columns)
+            .chain(["modes"]),
+    );
     for by in [None, Some(By::Kind), Some(By::Hops), Some(By::Sampler)] {
         for group in compare::groups(recordings, by) {
             add_group(&mut table, recordings, &group, bins);
@@ -29,24 +37,58 @@ pub fn report(recordings: &[Recording], bins: Bins, top: usize) -> String {
     );
     text += &devices(recordings, top);
     for Recording { name, latencies } in recordings {
-        text += &format!("\n{}:\n{}{}", Printable(name), latency::sources(latencies), latency::clocks(latencies));
+        text += &format!(
+            "\n{}:\n{}{}",
+            Printable(name),
+            latency::sources(latencies),
+            latency::clocks(latencies)
+        );
     }
-    let source = |recording: &Recording| (recording.latencies.source, recording.latencies.device_source);
-    if recordings.windows(2).any(|pair| source(&pair[0]) != source(&pair[1])) {
-        text += "\nSome recordings have no histogram records: single MADs are compared with means.\n";
+    let source = |recording: &Recording| {
+        (
+            recording.latencies.source,
+            recording.latencies.device_source,
+        )
+    };
+    if recordings
+        .windows(2)
+        .any(|pair| source(&pair[0]) != source(&pair[1]))
+    {
+        text +=
+            "\nSome recordings have no histogram records: single MADs are compared with means.\n";
     }
     text
 }
 
-fn add_group(table: &mut comfy_table::Table, recordings: &[Recording], group: &ComparedGroup<'_>, bins: Bins) {
-    let prefix = if group.by == Some(By::Sampler) { "from " } else { "" };
+fn add_group(
+    table: &mut comfy_table::Table,
+    recordings: &[Recording],
+    group: &ComparedGroup<'_>,
+    bins: Bins,
+) {
+    let prefix = if group.by == Some(By::Sampler) {
+        "from "
+    } else {
+        ""
+    };
     for (index, (recording, values)) in recordings.iter().zip(&group.values).enumerate() {
         let Some(values) = values else { continue };
         let row = LatencyRow::of(group.by, group.name, values, bins);
         let shift = if index > 0 { group.shift(index) } else { None };
-        let mut cells = vec![format!("{prefix}{}", Printable(group.name)), Printable(&recording.name).to_string(), row.count.to_string()];
-        cells.extend([nanos(row.mean_ns), nanos(row.sd_ns), format!("{:.2}", row.skew), format!("{:.1}", row.kurtosis)]);
-        cells.extend([row.p1_ns, row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns].map(|ns| nanos(ns as f64)));
+        let mut cells = vec![
+            format!("{prefix}{}", Printable(group.name)),
+            Printable(&recording.name).to_string(),
+            row.count.to_string(),
+        ];
+        cells.extend([
+            nanos(row.mean_ns),
+            nanos(row.sd_ns),
+            format!("{:.2}", row.skew),
+            format!("{:.1}", row.kurtosis),
+        ]);
+        cells.extend(
+            [row.p1_ns, row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns].map(|ns| nanos(ns as f64)),
+        );
         cells.extend(shifted(shift, row.p50_ns));
         cells.push(latency::list(&row.modes));
         table.add_row(cells);
@@ -55,11 +97,25 @@ fn add_group(table: &mut comfy_table::Table, recordings: &[Recording], group: &C
 
 /// Formats a shift, the shift as a share of the first median, and the distance.
 fn shifted(shift: Option<Shift>, median_ns: u64) -> [String; 3] {
-    let Some(Shift { median_ns: shift, distance }) = shift else { return Default::default() };
+    let Some(Shift {
+        median_ns: shift,
+        distance,
+    }) = shift
+    else {
+        return Default::default();
+    };
     let sign = if shift < 0.0 { "-" } else { "+" };
     let before = median_ns as f64 - shift;
-    let share = if before > 0.0 { format!("{:+.1} %", 100.0 * shift / before) } else { String::new() };
-    [format!("{sign}{}", nanos(shift.abs())), share, format!("{distance:.3}")]
+    let share = if before > 0.0 {
+        format!("{:+.1} %", 100.0 * shift / before)
+    } else {
+        String::new()
+    };
+    [
+        format!("{sign}{}", nanos(shift.abs())),
+        share,
+        format!("{distance:.3}"),
+    ]
 }
 
 fn devices(recordings: &[Recording], top: usize) -> String {
@@ -68,17 +124,35 @@ fn devices(recordings: &[Recording], top: usize) -> String {
         return String::new();
     }
     let mut table = table::new();
-    table.set_header(["device", "recording", "count", "p50", "shift", "", "distance"]);
+    table.set_header([
+        "device",
+        "recording",
+        "count",
+        "p50",
+        "shift",
+        "",
+        "distance",
+    ]);
     for device in ranked.iter().take(top) {
         for (index, (recording, values)) in recordings.iter().zip(&device.values).enumerate() {
             let Some(values) = values else { continue };
             let shift = if index > 0 { device.shift(index) } else { None };
             let median = values.percentile(50.0);
-            let name = [Printable(device.name).to_string(), Printable(&recording.name).to_string()];
-            let cells = name.into_iter().chain([values.count().to_string(), nanos(median as f64)]).chain(shifted(shift, median));
+            let name = [
+                Printable(device.name).to_string(),
+                Printable(&recording.name).to_string(),
+            ];
+            let cells = name
+                .into_iter()
+                .chain([values.count().to_string(), nanos(median as f64)])
+                .chain(shifted(shift, median));
             table.add_row(cells.collect::<Vec<_>>());
         }
     }
-    let heading = format!("\n{} of {} devices, by the shift of the median\n\n", top.min(ranked.len()), ranked.len());
+    let heading = format!(
+        "\n{} of {} devices, by the shift of the median\n\n",
+        top.min(ranked.len()),
+        ranked.len()
+    );
     heading + &table::to_text(table, &[2, 3, 4, 5, 6]) + "\n"
 }

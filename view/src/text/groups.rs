@@ -28,17 +28,35 @@ pub fn report(groups: &[GroupTraffic]) -> String {
 
 fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
     let name = Printable(&traffic.group);
-    writeln!(text, "{name}: {} with records", count(traffic.targets.len(), "host"))?;
+    writeln!(
+        text,
+        "{name}: {} with records",
+        count(traffic.targets.len(), "host")
+    )?;
     if !traffic.missing.is_empty() {
-        let names: Vec<_> = traffic.missing.iter().take(MOST).map(|name| Printable(name).to_string()).collect();
+        let names: Vec<_> = traffic
+            .missing
+            .iter()
+            .take(MOST)
+            .map(|name| Printable(name).to_string())
+            .collect();
         writeln!(text, "without records: {}", names.join(" "))?;
     }
-    for (what, bytes, imbalance) in
-        [("received", traffic.in_bytes, traffic.in_imbalance), ("sent", traffic.out_bytes, traffic.out_imbalance)]
-    {
+    for (what, bytes, imbalance) in [
+        ("received", traffic.in_bytes, traffic.in_imbalance),
+        ("sent", traffic.out_bytes, traffic.out_imbalance),
+    ] {
         write!(text, "{what:9} {}", octets(bytes))?;
-        if let Imbalance { max_to_mean: Some(most), variation: Some(variation), gini: Some(gini) } = imbalance {
-            write!(text, "; busiest host {most:.2} times the mean, coefficient of variation {variation:.2}, Gini {gini:.2}")?;
+        if let Imbalance {
+            max_to_mean: Some(most),
+            variation: Some(variation),
+            gini: Some(gini),
+        } = imbalance
+        {
+            write!(
+                text,
+                "; busiest host {most:.2} times the mean, coefficient of variation {variation:.2}, Gini {gini:.2}"
+            )?;
         }
         writeln!(text)?;
     }
@@ -47,7 +65,15 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
     }
     let seconds = |seconds: f64| format!("{seconds:.1} s");
     let mut hosts = table::new();
-    hosts.set_header(["host", "ports", "received", "peak Gb/s", "sent", "peak Gb/s", "known"]);
+    hosts.set_header([
+        "host",
+        "ports",
+        "received",
+        "peak Gb/s",
+        "sent",
+        "peak Gb/s",
+        "known",
+    ]);
     let peak = |gbps: Option<f64>| gbps.map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.1}"));
     for target in traffic.targets.iter().take(MOST) {
         hosts.add_row([
@@ -62,10 +88,22 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
     }
     writeln!(text, "\n{}", table::to_text(hosts, &[1, 2, 3, 4, 5, 6]))?;
     if traffic.targets.len() > MOST {
-        writeln!(text, "and {} more hosts that received less", traffic.targets.len() - MOST)?;
+        writeln!(
+            text,
+            "and {} more hosts that received less",
+            traffic.targets.len() - MOST
+        )?;
     }
     let mut senders = table::new();
-    senders.set_header(["sender", "sent to all", "least", "estimate", "most", "corr.", "known"]);
+    senders.set_header([
+        "sender",
+        "sent to all",
+        "least",
+        "estimate",
+        "most",
+        "corr.",
+        "known",
+    ]);
     for sender in traffic.senders.iter().take(MOST) {
         senders.add_row([
             Printable(&sender_name(sender)).to_string(),
@@ -73,13 +111,19 @@ fn write_group(text: &mut String, traffic: &GroupTraffic) -> fmt::Result {
             octets(sender.least_bytes),
             octets(sender.estimate_bytes),
             octets(sender.most_bytes),
-            sender.correlation.map_or_else(|| "-".to_owned(), |correlation| format!("{correlation:.2}")),
+            sender
+                .correlation
+                .map_or_else(|| "-".to_owned(), |correlation| format!("{correlation:.2}")),
             seconds(sender.covered_seconds),
         ]);
     }
     writeln!(text, "\n{}", table::to_text(senders, &[1, 2, 3, 4, 5, 6]))?;
     if traffic.senders.len() > MOST {
-        writeln!(text, "and {} more senders with smaller estimates", traffic.senders.len() - MOST)?;
+        writeln!(
+            text,
+            "and {} more senders with smaller estimates",
+            traffic.senders.len() - MOST
+        )?;
     }
     writeln!(text)
 }
@@ -93,8 +137,13 @@ mod tests {
 
     #[test]
     fn report_has_the_hosts_and_the_senders_with_their_bounds() {
-        let flows = fold(AllJobs::new(JobList::new(&[]), None), &job_lines(true)).flows().unwrap();
-        let text = report(&[GroupTraffic::of(&"storage=N2,oss9".parse().unwrap(), &flows)]);
+        let flows = fold(AllJobs::new(JobList::new(&[]), None), &job_lines(true))
+            .flows()
+            .unwrap();
+        let text = report(&[GroupTraffic::of(
+            &"storage=N2,oss9".parse().unwrap(),
+            &flows,
+        )]);
         // N2 received 12 Gb/s for two seconds, and sent 4 and 8.
         for part in [
             "storage: 1 host with records",

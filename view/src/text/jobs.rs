@@ -9,11 +9,25 @@ use super::table;
 /// Writes a table of runs, in their order.
 pub fn report(runs: &[JobRun], zone: &Zone) -> String {
     let mut table = table::new();
-    table.set_header(["job", "name", "user", "state", "start", "end", "hosts", "nodes"]);
-    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| zone.format(ns, "%Y-%m-%d %H:%M:%S"));
-    let text = |text: &str| if text.is_empty() { "-".to_owned() } else { Printable(text).to_string() };
+    table.set_header([
+        "job", "name", "user", "state", "start", "end", "hosts", "nodes",
+    ]);
+    let time = |ns: Option<u64>| {
+        ns.map_or_else(|| "-".to_owned(), |ns| zone.format(ns, "%Y-%m-%d %H:%M:%S"))
+    };
+    let text = |text: &str| {
+        if text.is_empty() {
+            "-".to_owned()
+        } else {
+            Printable(text).to_string()
+        }
+    };
     for run in runs {
-        let end = if run.to_is_lower_bound { format!("after {}", time(run.to)) } else { time(run.to) };
+        let end = if run.to_is_lower_bound {
+            format!("after {}", time(run.to))
+        } else {
+            time(run.to)
+        };
         table.add_row([
             text(&run.id),
             text(run.name.as_deref().unwrap_or_default()),

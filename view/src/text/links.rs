@@ -15,10 +15,30 @@ pub fn report(all: &[Link], order: LinkOrder, stat: Stat, top: usize) -> String 
         LinkOrder::Blocked => "blocked time",
         LinkOrder::Errors => "errors",
     };
-    let of_slots = if stat == Stat::Mean { String::new() } else { format!("; used and blocked: {stat} of all slots") };
-    let mut text = format!("{} of {}, by {name}{of_slots}\n\n", top.min(sorted.len()), count(sorted.len(), "link"));
+    let of_slots = if stat == Stat::Mean {
+        String::new()
+    } else {
+        format!("; used and blocked: {stat} of all slots")
+    };
+    let mut text = format!(
+        "{} of {}, by {name}{of_slots}\n\n",
+        top.min(sorted.len()),
+        count(sorted.len(), "link")
+    );
     let mut table = table::new();
-    table.set_header(["from", "to", "link", "Gb/s", "used", "peak", "blocked", "used back", "blocked back", "errors", ""]);
+    table.set_header([
+        "from",
+        "to",
+        "link",
+        "Gb/s",
+        "used",
+        "peak",
+        "blocked",
+        "used back",
+        "blocked back",
+        "errors",
+        "",
+    ]);
     sorted.iter().take(top).for_each(|link| {
         table.add_row(cells(&link.row(stat)));
     });
@@ -28,14 +48,25 @@ pub fn report(all: &[Link], order: LinkOrder, stat: Stat, top: usize) -> String 
 }
 
 fn cells(row: &LinkRow) -> [String; 11] {
-    let [used, peak, blocked, used_back, blocked_back] =
-        [row.xmit_utilization, row.xmit_utilization_peak, row.blocked, row.back_utilization, row.back_blocked].map(percent);
-    let flag = if row.ends_disagree { "ends disagree" } else { "" };
+    let [used, peak, blocked, used_back, blocked_back] = [
+        row.xmit_utilization,
+        row.xmit_utilization_peak,
+        row.blocked,
+        row.back_utilization,
+        row.back_blocked,
+    ]
+    .map(percent);
+    let flag = if row.ends_disagree {
+        "ends disagree"
+    } else {
+        ""
+    };
     [
         row.from.to_string(),
         row.to.to_string(),
         Printable(&row.link).to_string(),
-        row.xmit_gbps.map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.1}")),
+        row.xmit_gbps
+            .map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.1}")),
         used,
         peak,
         blocked,
@@ -50,18 +81,52 @@ fn disagreements(links: &[Link]) -> String {
     let disagree = links.iter().filter(|link| link.disagrees()).count();
     let compared = links.iter().filter(|link| link.compared.is_some()).count();
     if disagree == 0 {
-        return format!("\nBoth ends report the same traffic, within the tolerance, on {compared} of {}.\n", count(links.len(), "link"));
+        return format!(
+            "\nBoth ends report the same traffic, within the tolerance, on {compared} of {}.\n",
+            count(links.len(), "link")
+        );
     }
     let mut table = table::new();
-    table.set_header(["from", "to", "sent", "received", "difference", "tolerance", "seconds"]);
+    table.set_header([
+        "from",
+        "to",
+        "sent",
+        "received",
+        "difference",
+        "tolerance",
+        "seconds",
+    ]);
     let octets = |octets: u64| format!("{:.3} GB", octets as f64 / 1e9);
-    for DisagreementRow { from, to, sent_bytes, received_bytes, difference_bytes, tolerance_bytes, seconds } in
-        links.iter().flat_map(Link::disagreements)
+    for DisagreementRow {
+        from,
+        to,
+        sent_bytes,
+        received_bytes,
+        difference_bytes,
+        tolerance_bytes,
+        seconds,
+    } in links.iter().flat_map(Link::disagreements)
     {
-        let [sent, received, difference, tolerance] = [sent_bytes, received_bytes, difference_bytes, tolerance_bytes].map(octets);
-        table.add_row([from.to_string(), to.to_string(), sent, received, difference, tolerance, format!("{seconds:.0}")]);
+        let [sent, received, difference, tolerance] = [
+            sent_bytes,
+            received_bytes,
+            difference_bytes,
+            tolerance_bytes,
+        ]
+        .map(octets);
+        table.add_row([
+            from.to_string(),
+            to.to_string(),
+            sent,
+            received,
+            difference,
+            tolerance,
+            format!("{seconds:.0}"),
+        ]);
     }
-    let head = format!("\nLinks whose ends report different traffic: {disagree} of {compared} compared\n\n");
+    let head = format!(
+        "\nLinks whose ends report different traffic: {disagree} of {compared} compared\n\n"
+    );
     head + &table::to_text(table, &[2, 3, 4, 5, 6]) + "\n"
 }
 
@@ -89,10 +154,32 @@ mod tests {
                 ]
             };
             let moved = slot * 1_000_000_000;
-            lines.push(port(slot, (leaf, 1), "leaf", (host, 1, "n1 mlx5_0"), &data(moved, moved - lost * slot, 0.25, 0.0)));
-            lines.push(port(slot, (host, 1), "n1 mlx5_0", (leaf, 1, "leaf"), &data(moved, moved, 0.5, 0.125)));
-            let rest = [("rcv_utilization", 0.75.into()), ("rcv_gbps", 75.into()), ("xmit_blocked", serde_json::Value::Null)];
-            lines.push(port(slot, (leaf, 2), "leaf", (core, 9, "<core>\u{1b}"), &rest));
+            lines.push(port(
+                slot,
+                (leaf, 1),
+                "leaf",
+                (host, 1, "n1 mlx5_0"),
+                &data(moved, moved - lost * slot, 0.25, 0.0),
+            ));
+            lines.push(port(
+                slot,
+                (host, 1),
+                "n1 mlx5_0",
+                (leaf, 1, "leaf"),
+                &data(moved, moved, 0.5, 0.125),
+            ));
+            let rest = [
+                ("rcv_utilization", 0.75.into()),
+                ("rcv_gbps", 75.into()),
+                ("xmit_blocked", serde_json::Value::Null),
+            ];
+            lines.push(port(
+                slot,
+                (leaf, 2),
+                "leaf",
+                (core, 9, "<core>\u{1b}"),
+                &rest,
+            ));
         }
         links::find(&fold(Ports::with_bins(1), &lines).finish())
     }
@@ -102,10 +189,18 @@ mod tests {
         let links = links(0);
         let text = report(&links, LinkOrder::Utilization, Stat::Mean, 5);
         let rows: Vec<_> = text.lines().skip(3).take(2).collect();
-        assert!(rows[0].starts_with(r"<core>\u{1b} port 9  leaf port 2") && rows[0].contains("75.0 %"), "{text}");
+        assert!(
+            rows[0].starts_with(r"<core>\u{1b} port 9  leaf port 2") && rows[0].contains("75.0 %"),
+            "{text}"
+        );
         assert!(rows[1].starts_with("n1 mlx5_0 port 1"), "{text}");
         let text = report(&links, LinkOrder::Blocked, Stat::Mean, 1);
-        assert!(text.lines().nth(3).is_some_and(|row| row.starts_with("n1 mlx5_0 port 1") && row.contains("12.5 %")), "{text}");
+        assert!(
+            text.lines()
+                .nth(3)
+                .is_some_and(|row| row.starts_with("n1 mlx5_0 port 1") && row.contains("12.5 %")),
+            "{text}"
+        );
         assert!(text.starts_with("1 of 2 links, by blocked time\n"));
         assert!(text.ends_with("on 1 of 2 links.\n"), "{text}");
     }
@@ -115,9 +210,27 @@ mod tests {
         let links = links(100_000_000);
         assert!(links[0].disagrees() && !links[1].disagrees());
         let text = report(&links, LinkOrder::Errors, Stat::Peak, 1);
-        assert!(text.lines().nth(3).is_some_and(|row| row.ends_with("8  ends disagree")), "{text}");
+        assert!(
+            text.lines()
+                .nth(3)
+                .is_some_and(|row| row.ends_with("8  ends disagree")),
+            "{text}"
+        );
         let last = text.lines().last().unwrap();
-        let words: Vec<_> = last.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
-        assert_eq!(words[..5], ["n1 mlx5_0 port 1", "leaf port 1", "2.000 GB", "1.800 GB", "0.200 GB"]);
+        let words: Vec<_> = last
+            .split("  ")
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .collect();
+        assert_eq!(
+            words[..5],
+            [
+                "n1 mlx5_0 port 1",
+                "leaf port 1",
+                "2.000 GB",
+                "1.800 GB",
+                "0.200 GB"
+            ]
+        );
     }
 }

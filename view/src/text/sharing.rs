@@ -36,9 +36,29 @@ fn write_neighbours(text: &mut String, sharing: &Sharing) -> fmt::Result {
         return writeln!(text, "\nNo other job shared a link with this job.");
     }
     let mut table = table::new();
-    table.set_header(["shared links with", "links", "time", "roots", "at least", "estimate", "at most"]);
-    for Neighbour { job: id, links, seconds, roots, share } in sharing.neighbours.iter().take(MOST) {
-        let JobShare { least_if_apart_bytes, estimate_bytes, most_if_apart_bytes, .. } = share;
+    table.set_header([
+        "shared links with",
+        "links",
+        "time",
+        "roots",
+        "at least",
+        "estimate",
+        "at most",
+    ]);
+    for Neighbour {
+        job: id,
+        links,
+        seconds,
+        roots,
+        share,
+    } in sharing.neighbours.iter().take(MOST)
+    {
+        let JobShare {
+            least_if_apart_bytes,
+            estimate_bytes,
+            most_if_apart_bytes,
+            ..
+        } = share;
         table.add_row([
             job(id.as_deref()),
             links.to_string(),
@@ -58,7 +78,14 @@ fn write_roots(text: &mut String, sharing: &Sharing) -> fmt::Result {
         return writeln!(text, "\nNo congestion held up the hosts of this job.");
     }
     let mut table = table::new();
-    table.set_header(["held up by", "to", "cause", "time", "job waited", "traffic of"]);
+    table.set_header([
+        "held up by",
+        "to",
+        "cause",
+        "time",
+        "job waited",
+        "traffic of",
+    ]);
     for root in sharing.roots.iter().take(MOST) {
         let why = match root.why {
             RootCause::Full => "full",
@@ -66,9 +93,22 @@ fn write_roots(text: &mut String, sharing: &Sharing) -> fmt::Result {
             RootCause::Unreachable => "no answer",
             RootCause::Unclear => "unclear",
         };
-        let to = root.to.as_ref().map_or_else(String::new, ToString::to_string);
-        let (time, waited) = (format!("{:.0} s", root.seconds), format!("{:.1} s", root.job_blocked_seconds));
-        table.add_row([&*root.root.to_string(), &to, why, &time, &waited, &jobs(&root.jobs, root.bytes)]);
+        let to = root
+            .to
+            .as_ref()
+            .map_or_else(String::new, ToString::to_string);
+        let (time, waited) = (
+            format!("{:.0} s", root.seconds),
+            format!("{:.1} s", root.job_blocked_seconds),
+        );
+        table.add_row([
+            &*root.root.to_string(),
+            &to,
+            why,
+            &time,
+            &waited,
+            &jobs(&root.jobs, root.bytes),
+        ]);
     }
     writeln!(text, "\n{}", table::to_text(table, &[3, 4]))?;
     more(text, sharing.roots.len())
@@ -81,16 +121,30 @@ fn write_links(text: &mut String, sharing: &Sharing) -> fmt::Result {
     let mut table = table::new();
     table.set_header(["shared link", "to", "time", "used", "blocked", "traffic of"]);
     for link in sharing.links.iter().take(MOST) {
-        let (used, blocked) = (percent(Some(link.xmit_utilization)), percent(Some(link.blocked)));
+        let (used, blocked) = (
+            percent(Some(link.xmit_utilization)),
+            percent(Some(link.blocked)),
+        );
         let time = format!("{:.0} s", link.seconds);
-        table.add_row([&link.from.to_string(), &link.to.to_string(), &time, &used, &blocked, &jobs(&link.jobs, link.bytes)]);
+        table.add_row([
+            &link.from.to_string(),
+            &link.to.to_string(),
+            &time,
+            &used,
+            &blocked,
+            &jobs(&link.jobs, link.bytes),
+        ]);
     }
     writeln!(text, "\n{}", table::to_text(table, &[2, 3, 4]))?;
     more(text, sharing.links.len())
 }
 
 fn more(text: &mut String, count: usize) -> fmt::Result {
-    if count > MOST { writeln!(text, "and {} more (--format json)", count - MOST) } else { Ok(()) }
+    if count > MOST {
+        writeln!(text, "and {} more (--format json)", count - MOST)
+    } else {
+        Ok(())
+    }
 }
 
 /// Writes the shares of jobs on a link: the estimate, and the bounds in parentheses.
@@ -99,11 +153,24 @@ fn jobs(jobs: &[JobOnLink], all: f64) -> String {
         return "not known".to_owned();
     }
     let share = |one: &JobOnLink| {
-        let JobShare { least_if_apart_bytes, estimate_bytes, most_if_apart_bytes, .. } = one.share;
+        let JobShare {
+            least_if_apart_bytes,
+            estimate_bytes,
+            most_if_apart_bytes,
+            ..
+        } = one.share;
         let percent = |bytes: f64| format!("{:.0}", 100.0 * bytes / all);
-        let bounds = format!("{}-{} %", percent(least_if_apart_bytes), percent(most_if_apart_bytes));
+        let bounds = format!(
+            "{}-{} %",
+            percent(least_if_apart_bytes),
+            percent(most_if_apart_bytes)
+        );
         match estimate_bytes {
-            Some(bytes) => format!("{} {} % ({bounds})", job(one.job.as_deref()), percent(bytes)),
+            Some(bytes) => format!(
+                "{} {} % ({bounds})",
+                job(one.job.as_deref()),
+                percent(bytes)
+            ),
             None => format!("{} {bounds}", job(one.job.as_deref())),
         }
     };
@@ -117,7 +184,10 @@ fn jobs(jobs: &[JobOnLink], all: f64) -> String {
 fn write_method(text: &mut String, sharing: &Sharing) -> fmt::Result {
     let seconds = sharing.interval_ns as f64 / 1e9;
     if sharing.has_too_many_pairs {
-        writeln!(text, "\nThe routes were not used: too many pairs of hosts. Give a shorter time.")?;
+        writeln!(
+            text,
+            "\nThe routes were not used: too many pairs of hosts. Give a shorter time."
+        )?;
     }
     match sharing.method {
         Method::Routes => writeln!(
@@ -147,22 +217,42 @@ fn write_method(text: &mut String, sharing: &Sharing) -> fmt::Result {
 /// Writes a table of runs of a job. The first one is the run with which the others are compared.
 pub fn comparison(runs: &[(&JobRun, &Job, Option<&Sharing>)], zone: &Zone) -> String {
     let mut table = table::new();
-    table.set_header(["run", "start", "time", "nodes", "injected", "blocked", "ns/octet", "longest wait for", "largest neighbour"]);
+    table.set_header([
+        "run",
+        "start",
+        "time",
+        "nodes",
+        "injected",
+        "blocked",
+        "ns/octet",
+        "longest wait for",
+        "largest neighbour",
+    ]);
     for (run, traffic, sharing) in runs {
-        let sum = |value: fn(&ibnet_analysis::job::Node) -> f64| traffic.nodes.iter().map(value).sum::<f64>();
-        let time = run.from.zip(run.to).map(|(from, to)| to.saturating_sub(from) as f64 / 1e9);
+        let sum = |value: fn(&ibnet_analysis::job::Node) -> f64| {
+            traffic.nodes.iter().map(value).sum::<f64>()
+        };
+        let time = run
+            .from
+            .zip(run.to)
+            .map(|(from, to)| to.saturating_sub(from) as f64 / 1e9);
         let root = sharing.and_then(|sharing| sharing.roots.first());
         let root = root.map(|root| format!("{}, {:.1} s", root.root, root.job_blocked_seconds));
-        let neighbour = sharing.and_then(|sharing| sharing.neighbours.iter().find(|one| one.job.is_some()));
-        let neighbour = neighbour.map(|one| format!("{}, {} links", job(one.job.as_deref()), one.links));
+        let neighbour =
+            sharing.and_then(|sharing| sharing.neighbours.iter().find(|one| one.job.is_some()));
+        let neighbour =
+            neighbour.map(|one| format!("{}, {} links", job(one.job.as_deref()), one.links));
         table.add_row([
             Printable(&run.id).to_string(),
-            run.from.map_or_else(dash, |ns| zone.format(ns, "%Y-%m-%d %H:%M:%S")),
+            run.from
+                .map_or_else(dash, |ns| zone.format(ns, "%Y-%m-%d %H:%M:%S")),
             time.map_or_else(|| "running".to_owned(), |seconds| format!("{seconds:.0} s")),
             traffic.nodes.len().to_string(),
             octets(sum(|node| node.injected_bytes)),
             format!("{:.1} s", sum(|node| node.blocked_seconds)),
-            traffic.blocked_ns_per_byte.map_or_else(dash, |wait| format!("{wait:.4}")),
+            traffic
+                .blocked_ns_per_byte
+                .map_or_else(dash, |wait| format!("{wait:.4}")),
             root.unwrap_or_else(dash),
             neighbour.unwrap_or_else(dash),
         ]);

@@ -14,8 +14,21 @@ const MOST_SAMPLERS: usize = 100;
 pub fn report(report: &SweepReport) -> String {
     let mut text = samplers(report) + "\n\n";
     let mut table = table::new();
-    table.set_header(["all samplers", "slots", "min", "mean", "sd", "p50", "p99", "max"]);
-    for (name, values) in [("sweep", &report.sweep), ("decode", &report.decode), ("total", &report.total)] {
+    table.set_header([
+        "all samplers",
+        "slots",
+        "min",
+        "mean",
+        "sd",
+        "p50",
+        "p99",
+        "max",
+    ]);
+    for (name, values) in [
+        ("sweep", &report.sweep),
+        ("decode", &report.decode),
+        ("total", &report.total),
+    ] {
         table.add_row(duration(name, values));
     }
     text += &(table::to_text(table, &[1, 2, 3, 4, 5, 6, 7]) + "\n\n");
@@ -24,7 +37,16 @@ pub fn report(report: &SweepReport) -> String {
         return text + NOTE;
     }
     let mut table = table::new();
-    table.set_header(["compound query", "count", "min", "mean", "sd", "p50", "p99", "max"]);
+    table.set_header([
+        "compound query",
+        "count",
+        "min",
+        "mean",
+        "sd",
+        "p50",
+        "p99",
+        "max",
+    ]);
     let mut all = Distribution::default();
     for (kind, values) in &report.compound {
         all.merge(values);
@@ -34,7 +56,11 @@ pub fn report(report: &SweepReport) -> String {
         table.add_row(duration("all", &all));
     }
     text += &(table::to_text(table, &[1, 2, 3, 4, 5, 6, 7]) + "\n\n");
-    text + NOTE + &latency::timer_cost(report.clocks.values().copied(), "each MAD of the compound queries")
+    text + NOTE
+        + &latency::timer_cost(
+            report.clocks.values().copied(),
+            "each MAD of the compound queries",
+        )
 }
 
 const NOTE: &str = "\
@@ -45,23 +71,68 @@ Complete: share of the ports with an active link that answered, in the slots tha
 
 fn samplers(report: &SweepReport) -> String {
     let mut table = table::new();
-    let heads = ["sampler", "slots", "missed", "complete", "lost", "sweep min", "mean", "max", "sd"];
-    table.set_header(heads.into_iter().chain(["decode min", "mean", "max", "sd", "total min", "mean", "max", "sd"]));
+    let heads = [
+        "sampler",
+        "slots",
+        "missed",
+        "complete",
+        "lost",
+        "sweep min",
+        "mean",
+        "max",
+        "sd",
+    ];
+    table.set_header(heads.into_iter().chain([
+        "decode min",
+        "mean",
+        "max",
+        "sd",
+        "total min",
+        "mean",
+        "max",
+        "sd",
+    ]));
     for row in report.rows.iter().take(MOST_SAMPLERS) {
-        let mut cells = vec![Printable(&report.name(row)).to_string(), row.slots.to_string(), row.missed.to_string()];
+        let mut cells = vec![
+            Printable(&report.name(row)).to_string(),
+            row.slots.to_string(),
+            row.missed.to_string(),
+        ];
         cells.extend([percent(Some(row.complete)), row.lost.to_string()]);
-        for Summary { min, mean, max, sd, .. } in [row.duration_ns, row.decode_ns, row.total_ns] {
+        for Summary {
+            min, mean, max, sd, ..
+        } in [row.duration_ns, row.decode_ns, row.total_ns]
+        {
             cells.extend([nanos(min as f64), nanos(mean), nanos(max as f64), nanos(sd)]);
         }
         table.add_row(cells);
     }
     let text = table::to_text(table, &(1..17).collect::<Vec<_>>());
     let more = report.rows.len().saturating_sub(MOST_SAMPLERS);
-    if more > 0 { format!("{text}\nand {more} more samplers") } else { text }
+    if more > 0 {
+        format!("{text}\nand {more} more samplers")
+    } else {
+        text
+    }
 }
 
 fn duration(name: &str, values: &Distribution) -> Vec<String> {
-    let Summary { count, min, mean, max, sd } = Summary::of(values);
+    let Summary {
+        count,
+        min,
+        mean,
+        max,
+        sd,
+    } = Summary::of(values);
     let [p50, p99] = [50.0, 99.0].map(|percent| nanos(values.percentile(percent) as f64));
-    vec![name.to_owned(), count.to_string(), nanos(min as f64), nanos(mean), nanos(sd), p50, p99, nanos(max as f64)]
+    vec![
+        name.to_owned(),
+        count.to_string(),
+        nanos(min as f64),
+        nanos(mean),
+        nanos(sd),
+        p50,
+        p99,
+        nanos(max as f64),
+    ]
 }

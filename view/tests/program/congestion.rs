@@ -17,9 +17,18 @@ const SECONDS: u64 = 10;
 const START: u64 = 1_795_262_400;
 
 fn fabric() -> Fabric {
-    let tree = synthetic::FatTree { leaves: 4, hosts: 16, spines: 4, trunk: 1, radix: 24 };
+    let tree = synthetic::FatTree {
+        leaves: 4,
+        hosts: 16,
+        spines: 4,
+        trunk: 1,
+        radix: 24,
+    };
     // A hostile name of a host that is not part of the incast.
-    let text = tree.blueprint().ports_report().replace("node00030 mlx5_0", "node00030 </svg>\" <i>");
+    let text = tree
+        .blueprint()
+        .ports_report()
+        .replace("node00030 mlx5_0", "node00030 </svg>\" <i>");
     ports_report::parse(text.as_bytes(), "tree").unwrap().fabric
 }
 
@@ -27,7 +36,9 @@ fn fabric() -> Fabric {
 /// time writes them.
 fn lines(fabric: &Fabric, traffic: &Traffic) -> String {
     const CAPACITY: f64 = 12.5e9;
-    let sent = |id: DeviceId, port: PortNum, second: u64| traffic.sent(id, port, Instant::ZERO + Duration::from_secs(second));
+    let sent = |id: DeviceId, port: PortNum, second: u64| {
+        traffic.sent(id, port, Instant::ZERO + Duration::from_secs(second))
+    };
     let octets = |id, port, second| sent(id, port, second).packets * PACKET_OCTETS;
     let mut text = String::new();
     for second in 1..=SECONDS {
@@ -35,8 +46,11 @@ fn lines(fabric: &Fabric, traffic: &Traffic) -> String {
             for (port, peer) in device.linked() {
                 let there = fabric.find(peer.guid, peer.port).unwrap();
                 let out = (octets(id, port.num, second) - octets(id, port.num, second - 1)) as f64;
-                let back = (octets(there, peer.port, second) - octets(there, peer.port, second - 1)) as f64;
-                let blocked = (sent(id, port.num, second).waited - sent(id, port.num, second - 1).waited).as_secs_f64();
+                let back = (octets(there, peer.port, second) - octets(there, peer.port, second - 1))
+                    as f64;
+                let blocked = (sent(id, port.num, second).waited
+                    - sent(id, port.num, second - 1).waited)
+                    .as_secs_f64();
                 let line = json!({
                     "type": "port", "ts": (START + second) * 1_000_000_000, "slot": START + second, "sampler": "s", "guid": device.guid, "port": port.num,
                     "lid": device.lid, "node": device.name, "kind": device.kind, "hops": null, "peer_guid": peer.guid, "peer_port": peer.port,
@@ -66,10 +80,20 @@ impl Setup {
 
     fn with_start(start: Duration) -> Self {
         let fabric = fabric();
-        let incast = Incast::onto_last_server(&fabric, 32, Instant::ZERO + start, Duration::from_secs(4)).unwrap();
+        let incast =
+            Incast::onto_last_server(&fabric, 32, Instant::ZERO + start, Duration::from_secs(4))
+                .unwrap();
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("lines.jsonl"), lines(&fabric, &Traffic::incast(&fabric, 1, &incast))).unwrap();
-        Self { folder, fabric, incast }
+        fs::write(
+            folder.path().join("lines.jsonl"),
+            lines(&fabric, &Traffic::incast(&fabric, 1, &incast)),
+        )
+        .unwrap();
+        Self {
+            folder,
+            fabric,
+            incast,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -80,16 +104,31 @@ impl Setup {
     fn view(&self, args: &[&str]) -> String {
         let mut args: Vec<&str> = args.to_vec();
         args.insert(1, "lines.jsonl");
-        let output =
-            Command::cargo_bin("ibnet-view").unwrap().env("TZ", "UTC").current_dir(self.folder.path()).args(&args).output().unwrap();
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::cargo_bin("ibnet-view")
+            .unwrap()
+            .env("TZ", "UTC")
+            .current_dir(self.folder.path())
+            .args(&args)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// Returns the name of the switch port that leads to the server.
     fn root(&self) -> String {
         let (_, peer) = self.fabric.device(self.incast.to).linked().next().unwrap();
-        format!("{} port {}", self.fabric.device(self.fabric.find(peer.guid, peer.port).unwrap()).name, peer.port)
+        format!(
+            "{} port {}",
+            self.fabric
+                .device(self.fabric.find(peer.guid, peer.port).unwrap())
+                .name,
+            peer.port
+        )
     }
 }
 
@@ -117,30 +156,54 @@ fn tree_of_an_incast_has_its_root_and_its_victims() {
 fn incast_that_begins_within_a_second_is_one_tree() {
     for start in [3100, 3500, 3900] {
         let setup = Setup::with_start(Duration::from_millis(start));
-        let trees: Value = serde_json::from_str(&setup.view(&["links", "--tree", "--format", "json"])).unwrap();
+        let trees: Value =
+            serde_json::from_str(&setup.view(&["links", "--tree", "--format", "json"])).unwrap();
         let rows = trees["rows"].as_array().unwrap();
         let root = &rows[0]["root"];
         assert_eq!(
-            (rows.len(), format!("{} port {}", root["node"].as_str().unwrap(), root["port"])),
+            (
+                rows.len(),
+                format!("{} port {}", root["node"].as_str().unwrap(), root["port"])
+            ),
             (1, setup.root()),
             "{start}: {trees}"
         );
-        assert_eq!((&rows[0]["why"], &rows[0]["host_ports"]), (&"full".into(), &32.into()), "{start}");
+        assert_eq!(
+            (&rows[0]["why"], &rows[0]["host_ports"]),
+            (&"full".into(), &32.into()),
+            "{start}"
+        );
     }
 }
 
 #[test]
 fn root_has_the_largest_utilization_and_senders_the_longest_wait() {
     let setup = Setup::new();
-    let from_to = ["--from", "2026-11-21T12:00:04Z", "--to", "2026-11-21T12:00:08Z"];
+    let from_to = [
+        "--from",
+        "2026-11-21T12:00:04Z",
+        "--to",
+        "2026-11-21T12:00:08Z",
+    ];
     let first = |text: String| text.lines().nth(4).unwrap().to_owned();
     let busiest = first(setup.view(&[&["links", "--top", "1"][..], &from_to].concat()));
-    assert!(busiest.starts_with(&setup.root()) && busiest.contains("99.5 %"), "{busiest}");
+    assert!(
+        busiest.starts_with(&setup.root()) && busiest.contains("99.5 %"),
+        "{busiest}"
+    );
     let text = setup.view(&[&["links", "--top", "1", "--by", "blocked"][..], &from_to].concat());
     assert!(text.ends_with("on 80 of 80 links.\n"), "{text}");
     let waiting = first(text);
-    let senders: Vec<_> = setup.incast.from.iter().map(|id| &setup.fabric.device(*id).name).collect();
-    assert!(senders.iter().any(|name| waiting.starts_with(&***name)), "{waiting}");
+    let senders: Vec<_> = setup
+        .incast
+        .from
+        .iter()
+        .map(|id| &setup.fabric.device(*id).name)
+        .collect();
+    assert!(
+        senders.iter().any(|name| waiting.starts_with(&***name)),
+        "{waiting}"
+    );
 }
 
 #[test]
@@ -149,7 +212,13 @@ fn map_shows_the_root_and_escapes_names() {
     assert_eq!(setup.view(&["map", "-o", "map.svg", "--hosts"]), "");
     let svg = read(&setup.path("map.svg"));
     let port = setup.root().rsplit(' ').next().unwrap().to_owned();
-    assert_eq!((svg.matches(">root: ").count(), svg.matches(&format!(">root: {port}<")).count()), (1, 1));
+    assert_eq!(
+        (
+            svg.matches(">root: ").count(),
+            svg.matches(&format!(">root: {port}<")).count()
+        ),
+        (1, 1)
+    );
     assert!(svg.contains("node00030 &lt;/svg&gt;") && !svg.contains("<i>"));
     assert!(svg.contains("(UTC)"), "the time zone is shown");
 }
@@ -157,17 +226,52 @@ fn map_shows_the_root_and_escapes_names() {
 #[test]
 fn traffic_of_a_job_is_that_of_its_nodes() {
     let setup = Setup::new();
-    let hosts: Vec<_> = setup.incast.from.iter().map(|id| setup.fabric.device(*id).host().to_owned()).collect();
-    let jobs = format!("JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|{}\n", hosts.join(","));
+    let hosts: Vec<_> = setup
+        .incast
+        .from
+        .iter()
+        .map(|id| setup.fabric.device(*id).host().to_owned())
+        .collect();
+    let jobs = format!(
+        "JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|{}\n",
+        hosts.join(",")
+    );
     fs::write(setup.path("jobs"), jobs).unwrap();
-    let text = setup.view(&["job", "--slurm", "7", "--slurm-file", "jobs", "-o", "job.json"]);
-    assert!(text.contains("32 nodes with 32 ports on 4 leaf switches"), "{text}");
+    let text = setup.view(&[
+        "job",
+        "--slurm",
+        "7",
+        "--slurm-file",
+        "jobs",
+        "-o",
+        "job.json",
+    ]);
+    assert!(
+        text.contains("32 nodes with 32 ports on 4 leaf switches"),
+        "{text}"
+    );
     let job: Value = serde_json::from_str(&read(&setup.path("job.json"))).unwrap();
-    let sum = |name: &str| job["nodes"].as_array().unwrap().iter().map(|node| node[name].as_f64().unwrap()).sum::<f64>();
+    let sum = |name: &str| {
+        job["nodes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|node| node[name].as_f64().unwrap())
+            .sum::<f64>()
+    };
     let traffic = Traffic::incast(&setup.fabric, 1, &setup.incast);
     let end = Instant::ZERO + Duration::from_secs(SECONDS);
-    let sent: u64 = setup.incast.from.iter().map(|id| traffic.sent(*id, PortNum(1), end).packets * PACKET_OCTETS).sum();
-    assert!((sum("injected_bytes") / sent as f64 - 1.0).abs() < 1e-9, "{} {sent}", sum("injected_bytes"));
+    let sent: u64 = setup
+        .incast
+        .from
+        .iter()
+        .map(|id| traffic.sent(*id, PortNum(1), end).packets * PACKET_OCTETS)
+        .sum();
+    assert!(
+        (sum("injected_bytes") / sent as f64 - 1.0).abs() < 1e-9,
+        "{} {sent}",
+        sum("injected_bytes")
+    );
     let most = job["stays"]["most_bytes"].as_f64().unwrap();
     assert!(job["stays"]["least_bytes"].as_f64().unwrap() <= most && most <= sum("injected_bytes"));
     setup.view(&["job", "--nodes", &hosts[0], "-o", "job.svg"]);
@@ -180,10 +284,28 @@ fn errors_are_the_increases_of_counters() {
     let text = setup.view(&["errors"]);
     let device = setup.fabric.device(DeviceId(0));
     assert_eq!(device.kind, NodeKind::Hca);
-    assert!(text.contains("160 ports; ports with errors: 1; links with faults: 0"), "{text}");
-    let row = text.lines().find(|line| line.contains(&device.name)).unwrap();
-    assert!(row.split_whitespace().collect::<Vec<_>>().ends_with(&["port_rcv_errors", "9", "1.0/s", "10"]), "{text}");
-    assert!(setup.view(&["errors", "--threshold", "PortRcvErrors=9"]).contains("ports with errors within the thresholds: 1"));
+    assert!(
+        text.contains("160 ports; ports with errors: 1; links with faults: 0"),
+        "{text}"
+    );
+    let row = text
+        .lines()
+        .find(|line| line.contains(&device.name))
+        .unwrap();
+    assert!(
+        row.split_whitespace().collect::<Vec<_>>().ends_with(&[
+            "port_rcv_errors",
+            "9",
+            "1.0/s",
+            "10"
+        ]),
+        "{text}"
+    );
+    assert!(
+        setup
+            .view(&["errors", "--threshold", "PortRcvErrors=9"])
+            .contains("ports with errors within the thresholds: 1")
+    );
 }
 
 #[test]
@@ -191,26 +313,75 @@ fn wrong_arguments_are_reported() {
     let setup = Setup::new();
     fs::write(setup.path("jobs"), "JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:00|2026-11-21T12:01:00|n[1-\n").unwrap();
     for (args, code, reason) in [
-        (&["errors", "lines.jsonl", "--threshold", "x=1"][..], 2, "cannot set a threshold for `x`"),
+        (
+            &["errors", "lines.jsonl", "--threshold", "x=1"][..],
+            2,
+            "cannot set a threshold for `x`",
+        ),
         (&["job", "lines.jsonl", "--nodes", "n[1-"], 2, "n[1-"),
         (&["job", "lines.jsonl", "--slurm", "7"], 1, "--slurm-file"),
         (&["job", "lines.jsonl", "--all"], 1, "cannot run `sacct"),
-        (&["job", "lines.jsonl", "--nodes", "n1", "--routes", "jobs"], 2, "--routes"),
-        (&["job", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs", "--routes", "jobs"], 1, "cannot read routes from jobs"),
+        (
+            &["job", "lines.jsonl", "--nodes", "n1", "--routes", "jobs"],
+            2,
+            "--routes",
+        ),
+        (
+            &[
+                "job",
+                "lines.jsonl",
+                "--slurm",
+                "7",
+                "--slurm-file",
+                "jobs",
+                "--routes",
+                "jobs",
+            ],
+            1,
+            "cannot read routes from jobs",
+        ),
         (&["job", "lines.jsonl"], 2, "--nodes"),
         (
             &["job", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"],
             1,
             "cannot read the job at jobs:2: the list of nodes is malformed",
         ),
-        (&["links", "lines.jsonl", "--slurm", "7", "--slurm-file", "jobs"], 1, "jobs:2"),
-        (&["job", "lines.jsonl", "--all", "--slurm-file", "jobs"], 1, "jobs:2"),
-        (&["links", "lines.jsonl", "--tree", "--waits", "2"], 2, "from 0 to 1"),
-        (&["map", "nothing.jsonl", "-o", "map.svg"], 1, "nothing.jsonl"),
+        (
+            &[
+                "links",
+                "lines.jsonl",
+                "--slurm",
+                "7",
+                "--slurm-file",
+                "jobs",
+            ],
+            1,
+            "jobs:2",
+        ),
+        (
+            &["job", "lines.jsonl", "--all", "--slurm-file", "jobs"],
+            1,
+            "jobs:2",
+        ),
+        (
+            &["links", "lines.jsonl", "--tree", "--waits", "2"],
+            2,
+            "from 0 to 1",
+        ),
+        (
+            &["map", "nothing.jsonl", "-o", "map.svg"],
+            1,
+            "nothing.jsonl",
+        ),
     ] {
         // The commands of Slurm must not answer, also where they are installed.
         let mut command = Command::cargo_bin("ibnet-view").unwrap();
-        let output = command.current_dir(setup.folder.path()).env("PATH", "/nonexistent").args(args).output().unwrap();
+        let output = command
+            .current_dir(setup.folder.path())
+            .env("PATH", "/nonexistent")
+            .args(args)
+            .output()
+            .unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
         assert!(stderr.contains(reason), "{args:?}: {stderr}");

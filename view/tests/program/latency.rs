@@ -28,7 +28,11 @@ fn lines(late: u64) -> String {
         for device in 0..DEVICES {
             let seed = slot * DEVICES + device;
             let is_hca = !device.is_multiple_of(2);
-            let center = if is_hca != noise(seed).is_multiple_of(10) { 65_000 } else { 150_000 };
+            let center = if is_hca != noise(seed).is_multiple_of(10) {
+                65_000
+            } else {
+                150_000
+            };
             // A triangular distribution, 20 % wide.
             let spread = (noise(seed + 7_000_000) + noise(seed + 9_000_000)) * center / 5 / 0xffff;
             let ns = 25 + center * 8 / 10 + spread + if device == 7 { late } else { 0 };
@@ -66,42 +70,129 @@ fn json(run: &Run) -> serde_json::Value {
 fn modes_are_named_with_their_cause() {
     let dir = recorded();
     for bins in ["log", "fixed:5us"] {
-        let Run { code, stdout, stderr } = run(&dir, &["latency", "monday.jsonl", "--bins", bins, "-o", "latency.png"]);
+        let Run {
+            code,
+            stdout,
+            stderr,
+        } = run(
+            &dir,
+            &[
+                "latency",
+                "monday.jsonl",
+                "--bins",
+                bins,
+                "-o",
+                "latency.png",
+            ],
+        );
         assert_eq!(code, 0, "{stderr}");
-        let modes = stdout.lines().find(|line| line.starts_with("two modes: ")).unwrap_or_else(|| panic!("{stdout}"));
-        let shares: Vec<f64> = modes.split(['(', ';']).filter_map(|part| part.split(" %").next()?.trim().parse().ok()).collect();
-        let numbers: Vec<f64> = modes.split([' ', ',']).filter_map(|part| part.parse().ok()).collect();
-        assert!((60.0..70.0).contains(&numbers[0]) && modes.contains("% hca") && modes.contains("% switch"), "{modes}");
-        assert!(shares.iter().step_by(2).all(|share| (85.0..95.0).contains(share)), "{modes}");
-        assert!(stdout.contains("kind separates the modes best. Scores: kind 0."), "{stdout}");
-        assert!(stdout.contains("Least of each device: its shortest single round trip."), "{stdout}");
+        let modes = stdout
+            .lines()
+            .find(|line| line.starts_with("two modes: "))
+            .unwrap_or_else(|| panic!("{stdout}"));
+        let shares: Vec<f64> = modes
+            .split(['(', ';'])
+            .filter_map(|part| part.split(" %").next()?.trim().parse().ok())
+            .collect();
+        let numbers: Vec<f64> = modes
+            .split([' ', ','])
+            .filter_map(|part| part.parse().ok())
+            .collect();
+        assert!(
+            (60.0..70.0).contains(&numbers[0])
+                && modes.contains("% hca")
+                && modes.contains("% switch"),
+            "{modes}"
+        );
+        assert!(
+            shares
+                .iter()
+                .step_by(2)
+                .all(|share| (85.0..95.0).contains(share)),
+            "{modes}"
+        );
+        assert!(
+            stdout.contains("kind separates the modes best. Scores: kind 0."),
+            "{stdout}"
+        );
+        assert!(
+            stdout.contains("Least of each device: its shortest single round trip."),
+            "{stdout}"
+        );
     }
-    assert_eq!(run(&dir, &["latency", "monday.jsonl", "--bins", "fixed:0us"]).code, 2);
+    assert_eq!(
+        run(&dir, &["latency", "monday.jsonl", "--bins", "fixed:0us"]).code,
+        2
+    );
 }
 
 #[test]
 fn recordings_are_compared_and_devices_ranked() {
     let dir = recorded();
-    let args = ["latency", "tuesday.jsonl", "--name", "tue", "--compare", "mon=monday.jsonl", "--compare", "again=monday.jsonl"];
-    let Run { code, stdout, stderr } = run(&dir, &[&args[..], &["--top", "1", "-o", "compared.svg"]].concat());
+    let args = [
+        "latency",
+        "tuesday.jsonl",
+        "--name",
+        "tue",
+        "--compare",
+        "mon=monday.jsonl",
+        "--compare",
+        "again=monday.jsonl",
+    ];
+    let Run {
+        code,
+        stdout,
+        stderr,
+    } = run(
+        &dir,
+        &[&args[..], &["--top", "1", "-o", "compared.svg"]].concat(),
+    );
     assert_eq!(code, 0, "{stderr}");
-    let devices: Vec<_> = stdout.lines().filter(|line| line.starts_with('n')).collect();
-    assert!(devices.len() == 3 && devices.iter().all(|line| line.starts_with("n7 ")), "{stdout}");
+    let devices: Vec<_> = stdout
+        .lines()
+        .filter(|line| line.starts_with('n'))
+        .collect();
+    assert!(
+        devices.len() == 3 && devices.iter().all(|line| line.starts_with("n7 ")),
+        "{stdout}"
+    );
     let shift = ["tue", "100", "105", "us", "+40"];
     let cells: Vec<_> = devices[2].split_whitespace().skip(1).collect();
-    assert!(cells[..2] == shift[..2] && cells.contains(&"us"), "{cells:?}");
+    assert!(
+        cells[..2] == shift[..2] && cells.contains(&"us"),
+        "{cells:?}"
+    );
     let svg = fs::read_to_string(dir.path().join("compared.svg")).unwrap();
-    assert!(svg.contains("all values: cumulative share") && svg.contains(">again<"), "{svg}");
+    assert!(
+        svg.contains("all values: cumulative share") && svg.contains(">again<"),
+        "{svg}"
+    );
     let all = json(&run(&dir, &[&args[..], &["--format", "json"]].concat()));
     let rows = all["rows"].as_array().unwrap();
-    let n7 = rows.iter().find(|row| row["name"] == "n7" && row["recording"] == "tue").unwrap();
+    let n7 = rows
+        .iter()
+        .find(|row| row["name"] == "n7" && row["recording"] == "tue")
+        .unwrap();
     let shift = n7["shift_ns"].as_f64().unwrap();
     assert!((shift - 40_000.0).abs() < 400.0, "{n7}");
-    assert!(n7["distance"].as_f64().unwrap() > 0.8 && n7["by"] == "device", "{n7}");
-    let again = rows.iter().find(|row| row["name"] == "all" && row["recording"] == "again").unwrap();
-    assert_eq!((&again["shift_ns"], &again["distance"]), (&0.0.into(), &0.0.into()));
+    assert!(
+        n7["distance"].as_f64().unwrap() > 0.8 && n7["by"] == "device",
+        "{n7}"
+    );
+    let again = rows
+        .iter()
+        .find(|row| row["name"] == "all" && row["recording"] == "again")
+        .unwrap();
+    assert_eq!(
+        (&again["shift_ns"], &again["distance"]),
+        (&0.0.into(), &0.0.into())
+    );
     for wrong in ["=monday.jsonl", "mon="] {
-        assert_eq!(run(&dir, &["latency", "tuesday.jsonl", "--compare", wrong]).code, 2, "{wrong}");
+        assert_eq!(
+            run(&dir, &["latency", "tuesday.jsonl", "--compare", wrong]).code,
+            2,
+            "{wrong}"
+        );
     }
 }
 
@@ -110,20 +201,61 @@ fn sweeps_are_reported_as_text_json_and_csv() {
     let dir = recorded();
     let text = run(&dir, &["sweeps", "monday.jsonl", "-o", "sweeps.svg"]);
     assert_eq!(text.code, 0, "{}", text.stderr);
-    let sampler: Vec<_> = text.stdout.lines().find(|line| line.starts_with("s ")).unwrap().split_whitespace().collect();
-    assert_eq!(sampler[..15], ["s", "100", "0", "97.5", "%", "1", "4", "ms", "5", "ms", "6", "ms", "1", "ms", "500"], "{}", text.stdout);
-    assert!(fs::read_to_string(dir.path().join("sweeps.svg")).unwrap().contains("duration of sweeps by sampler"));
+    let sampler: Vec<_> = text
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("s "))
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert_eq!(
+        sampler[..15],
+        [
+            "s", "100", "0", "97.5", "%", "1", "4", "ms", "5", "ms", "6", "ms", "1", "ms", "500"
+        ],
+        "{}",
+        text.stdout
+    );
+    assert!(
+        fs::read_to_string(dir.path().join("sweeps.svg"))
+            .unwrap()
+            .contains("duration of sweeps by sampler")
+    );
     let found = json(&run(&dir, &["sweeps", "monday.jsonl", "--format", "json"]));
     assert_eq!(found["from_ns"].as_u64(), Some(SLOT * SECOND + 1_000_000));
     let row = &found["rows"][0];
-    assert_eq!((&row["sampler"], &row["slots"], &row["complete"], &row["lost"]), (&"s".into(), &100.into(), &0.975.into(), &1.into()));
+    assert_eq!(
+        (
+            &row["sampler"],
+            &row["slots"],
+            &row["complete"],
+            &row["lost"]
+        ),
+        (&"s".into(), &100.into(), &0.975.into(), &1.into())
+    );
     for (name, expected) in [("min", 4e6), ("mean", 5e6), ("max", 6e6), ("sd", 1e6)] {
-        assert!((row["duration_ns"][name].as_f64().unwrap() - expected).abs() < 1.0, "{name}: {row}");
+        assert!(
+            (row["duration_ns"][name].as_f64().unwrap() - expected).abs() < 1.0,
+            "{name}: {row}"
+        );
         let decode = if name == "sd" { 0.0 } else { 5e5 };
-        assert_eq!(row["decode_ns"][name].as_f64(), Some(decode), "{name}: {row}");
+        assert_eq!(
+            row["decode_ns"][name].as_f64(),
+            Some(decode),
+            "{name}: {row}"
+        );
     }
     let csv = run(&dir, &["sweeps", "monday.jsonl", "--format", "csv"]).stdout;
-    assert!(csv.starts_with("from_ns,to_ns,sampler,ca,ca_port,slots,missed,complete,lost,duration_ns_min,"), "{csv}");
+    assert!(
+        csv.starts_with(
+            "from_ns,to_ns,sampler,ca,ca_port,slots,missed,complete,lost,duration_ns_min,"
+        ),
+        "{csv}"
+    );
     let wrong = run(&dir, &["sweeps", "monday.jsonl", "-o", "sweeps.pdf"]);
-    assert!(wrong.code == 2 && wrong.stderr.contains("FILE.svg or FILE.png"), "{}", wrong.stderr);
+    assert!(
+        wrong.code == 2 && wrong.stderr.contains("FILE.svg or FILE.png"),
+        "{}",
+        wrong.stderr
+    );
 }

@@ -27,9 +27,20 @@ struct Run {
 /// Runs a command in a folder.
 fn run(folder: impl AsRef<Path>, args: &[&str]) -> Run {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ibnet-view"));
-    let output = command.current_dir(folder).env("TZ", "UTC").env("NO_COLOR", "1").args(args).timeout(HANGS).output().unwrap();
+    let output = command
+        .current_dir(folder)
+        .env("TZ", "UTC")
+        .env("NO_COLOR", "1")
+        .args(args)
+        .timeout(HANGS)
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Run {
+        code: output.status.code().unwrap(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
 }
 
 /// Runs a command on the file `lines.jsonl` of a folder; returns its exit code, its output and its
@@ -37,6 +48,10 @@ fn run(folder: impl AsRef<Path>, args: &[&str]) -> Run {
 fn on_lines(folder: &Path, args: &[&str]) -> (i32, String, String) {
     let mut all = args.to_vec();
     all.insert(1, "lines.jsonl");
-    let Run { code, stdout, stderr } = run(folder, &all);
+    let Run {
+        code,
+        stdout,
+        stderr,
+    } = run(folder, &all);
     (code, stdout, stderr)
 }

@@ -26,21 +26,37 @@ const START: u64 = 1_795_262_400;
 /// Two leaf switches with two hosts each, and a core switch. Host n11 sends more every second; the
 /// port of leaf1 to it has errors.
 fn lines() -> String {
-    let (leaf, core) = (|number: u64| (number, format!("leaf{number}")), (9, "core".to_owned()));
+    let (leaf, core) = (
+        |number: u64| (number, format!("leaf{number}")),
+        (9, "core".to_owned()),
+    );
     let mut links = Vec::new();
     for number in 1..=2 {
         for host in 1..=2 {
-            links.push(((leaf(number), host), ((0x100 * number + host, format!("n{number}{host} mlx5_0")), 1)));
+            links.push((
+                (leaf(number), host),
+                (
+                    (0x100 * number + host, format!("n{number}{host} mlx5_0")),
+                    1,
+                ),
+            ));
         }
         links.push(((leaf(number), 9), (core.clone(), number)));
     }
     let mut text = String::new();
     for second in 1..=SECONDS {
         for (one, other) in &links {
-            for (((guid, node), port), ((peer_guid, peer), peer_port)) in [(one, other), (other, one)] {
-                let is_dead = second >= DIES && (*guid == 2 || *guid == 0x201 || *guid == 0x202 || *guid == 0x102);
+            for (((guid, node), port), ((peer_guid, peer), peer_port)) in
+                [(one, other), (other, one)]
+            {
+                let is_dead = second >= DIES
+                    && (*guid == 2 || *guid == 0x201 || *guid == 0x202 || *guid == 0x102);
                 let status = if is_dead { "unreachable" } else { "ok" };
-                let used = if *guid == 0x101 { second as f64 / 10.0 } else { 0.0 };
+                let used = if *guid == 0x101 {
+                    second as f64 / 10.0
+                } else {
+                    0.0
+                };
                 let mut line = json!({
                     "type": "port", "ts": (START + second) * 1_000_000_000, "slot": START + second, "sampler": "s", "guid": format!("{guid:#018x}"),
                     "port": port, "lid": 1, "node": node, "kind": if *guid < 0x100 { "switch" } else { "hca" }, "hops": 1,
@@ -52,7 +68,9 @@ fn lines() -> String {
                         "dt_ns": 1_000_000_000, "xmit_gbps": used * 100.0, "rcv_gbps": 0.0, "xmit_utilization": used, "rcv_utilization": 0.0,
                         "xmit_blocked": used / 2.0, "symbol_error_counter": if (*guid, *port) == (1, 1) { second * 3 } else { 7 },
                     });
-                    line.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+                    line.as_object_mut()
+                        .unwrap()
+                        .extend(rest.as_object().unwrap().clone());
                 }
                 text += &format!("{line}\n");
             }
@@ -78,31 +96,80 @@ fn dead_switch_is_named_first_and_fails_the_check() {
     let folder = recorded();
     let (code, text, _) = run(folder.path(), &["errors", "--check"]);
     assert_eq!(code, 3, "{text}");
-    assert_eq!(text.lines().next(), Some("1 switch and 1 host port do not answer: leaf2 (2 devices behind it), n12 mlx5_0"));
-    assert!(text.contains("2026-11-21 12:00:03") && !text.contains("without a reply"), "{text}");
+    assert_eq!(
+        text.lines().next(),
+        Some("1 switch and 1 host port do not answer: leaf2 (2 devices behind it), n12 mlx5_0")
+    );
+    assert!(
+        text.contains("2026-11-21 12:00:03") && !text.contains("without a reply"),
+        "{text}"
+    );
     let errors = json(folder.path(), &["errors"]);
-    let rows: Vec<_> =
-        errors["rows"].as_array().unwrap().iter().map(|row| (row["what"].as_str().unwrap(), row["node"].as_str().unwrap())).collect();
-    assert_eq!(rows, [("unreachable", "leaf2"), ("unreachable", "n12 mlx5_0"), ("symbol_error_counter", "leaf1")]);
+    let rows: Vec<_> = errors["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["what"].as_str().unwrap(), row["node"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("unreachable", "leaf2"),
+            ("unreachable", "n12 mlx5_0"),
+            ("symbol_error_counter", "leaf1")
+        ]
+    );
     let (dead, counter) = (&errors["rows"][0], &errors["rows"][2]);
     assert_eq!(
         (&dead["since_ns"], &dead["port"], &dead["devices_behind"]),
-        (&((START + DIES) * 1_000_000_000).into(), &0.into(), &2.into())
+        (
+            &((START + DIES) * 1_000_000_000).into(),
+            &0.into(),
+            &2.into()
+        )
     );
-    assert_eq!((&counter["increase"], &counter["rate"], &counter["value"]), (&15.into(), &3.0.into(), &18.into()));
     assert_eq!(
-        (errors["from_ns"].as_u64().unwrap() / 1_000_000_000 - START, errors["to_ns"].as_u64().unwrap() / 1_000_000_000 - START).1,
+        (&counter["increase"], &counter["rate"], &counter["value"]),
+        (&15.into(), &3.0.into(), &18.into())
+    );
+    assert_eq!(
+        (
+            errors["from_ns"].as_u64().unwrap() / 1_000_000_000 - START,
+            errors["to_ns"].as_u64().unwrap() / 1_000_000_000 - START
+        )
+            .1,
         SECONDS
     );
-    let healthy = ["errors", "--check", "--to", "2026-11-21T12:00:02.5Z", "--threshold", "all=100"];
+    let healthy = [
+        "errors",
+        "--check",
+        "--to",
+        "2026-11-21T12:00:02.5Z",
+        "--threshold",
+        "all=100",
+    ];
     assert_eq!(run(folder.path(), &healthy).0, 0);
 }
 
 #[test]
 fn slurm_file_without_an_end_is_refused() {
     let folder = recorded();
-    let (code, _, message) = run(folder.path(), &["job", "--slurm", "1", "--slurm-file", "/dev/zero", "-o", "job.svg"]);
-    assert!(code == 1 && message.contains("it has more than 256 MiB"), "{code} {message}");
+    let (code, _, message) = run(
+        folder.path(),
+        &[
+            "job",
+            "--slurm",
+            "1",
+            "--slurm-file",
+            "/dev/zero",
+            "-o",
+            "job.svg",
+        ],
+    );
+    assert!(
+        code == 1 && message.contains("it has more than 256 MiB"),
+        "{code} {message}"
+    );
 }
 
 #[test]
@@ -110,15 +177,47 @@ fn table_and_json_have_the_same_links() {
     let folder = recorded();
     for (stat, used) in [("mean", "35.0 %"), ("peak", "60.0 %"), ("p50", "30.0 %")] {
         let (_, text, _) = run(folder.path(), &["links", "--stat", stat]);
-        let rows = json(folder.path(), &["links", "--stat", stat])["rows"].as_array().unwrap().clone();
-        assert_eq!((rows.len(), &rows[0]["stat"], &rows[0]["from"]["node"]), (6, &stat.into(), &"n11 mlx5_0".into()));
-        let table: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("from")).skip(1).take(rows.len()).collect();
+        let rows = json(folder.path(), &["links", "--stat", stat])["rows"]
+            .as_array()
+            .unwrap()
+            .clone();
+        assert_eq!(
+            (rows.len(), &rows[0]["stat"], &rows[0]["from"]["node"]),
+            (6, &stat.into(), &"n11 mlx5_0".into())
+        );
+        let table: Vec<&str> = text
+            .lines()
+            .skip_while(|line| !line.starts_with("from"))
+            .skip(1)
+            .take(rows.len())
+            .collect();
         for (line, row) in table.iter().zip(&rows) {
-            let port = |end: &str| format!("{} port {}", row[end]["node"].as_str().unwrap(), row[end]["port"]);
-            assert!(line.starts_with(&port("from")) && line.contains(&port("to")), "{line}: {row}");
-            let percent = |field: &str| row[field].as_f64().map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
-            let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
-            assert_eq!((cells[4], cells[6]), (&*percent("xmit_utilization"), &*percent("blocked")), "{line}: {row}");
+            let port = |end: &str| {
+                format!(
+                    "{} port {}",
+                    row[end]["node"].as_str().unwrap(),
+                    row[end]["port"]
+                )
+            };
+            assert!(
+                line.starts_with(&port("from")) && line.contains(&port("to")),
+                "{line}: {row}"
+            );
+            let percent = |field: &str| {
+                row[field]
+                    .as_f64()
+                    .map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
+            };
+            let cells: Vec<&str> = line
+                .split("  ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty())
+                .collect();
+            assert_eq!(
+                (cells[4], cells[6]),
+                (&*percent("xmit_utilization"), &*percent("blocked")),
+                "{line}: {row}"
+            );
         }
         assert!(table[0].contains(used), "{stat}: {}", table[0]);
     }
@@ -144,7 +243,16 @@ fn csv_has_the_values_of_json() {
                         &row[outer][inner]
                     }),
                 };
-                let shown = value.as_str().map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_owned);
+                let shown = value.as_str().map_or_else(
+                    || {
+                        if value.is_null() {
+                            String::new()
+                        } else {
+                            value.to_string()
+                        }
+                    },
+                    str::to_owned,
+                );
                 assert_eq!(cell, shown, "{command}: {column} of {row}");
             }
         }
@@ -155,24 +263,46 @@ fn csv_has_the_values_of_json() {
 fn csv_of_a_heat_map_has_a_line_for_each_cell() {
     let folder = recorded();
     for (by, rows) in [("port", 12), ("link", 6), ("switch", 3), ("host", 4)] {
-        let args = ["heatmap", "-m", "xmit_utilization,symbol_error_counter", "--by", by];
+        let args = [
+            "heatmap",
+            "-m",
+            "xmit_utilization,symbol_error_counter",
+            "--by",
+            by,
+        ];
         let document = json(folder.path(), &args);
         let (_, text, _) = run(folder.path(), &[&args[..], &["--format", "csv"]].concat());
-        assert_eq!(document["rows"].as_array().map(Vec::len), Some(2 * rows), "{by}");
+        assert_eq!(
+            document["rows"].as_array().map(Vec::len),
+            Some(2 * rows),
+            "{by}"
+        );
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let header = reader.headers().unwrap().clone();
         let mut lines = reader.records().map(Result::unwrap);
         for row in document["rows"].as_array().unwrap() {
-            assert_eq!((&row["by"], row["cells"].as_array().map(Vec::len)), (&by.into(), Some(SECONDS as usize)));
+            assert_eq!(
+                (&row["by"], row["cells"].as_array().map(Vec::len)),
+                (&by.into(), Some(SECONDS as usize))
+            );
             for cell in row["cells"].as_array().unwrap() {
                 for (column, shown) in header.iter().zip(&lines.next().unwrap()) {
-                    let value = match (column.strip_prefix("cells_"), column.strip_prefix("peer_")) {
+                    let value = match (column.strip_prefix("cells_"), column.strip_prefix("peer_"))
+                    {
                         (Some(field), _) => &cell[field],
                         (_, Some(field)) => &row["peer"][field],
                         _ => row.get(column).unwrap_or_else(|| &document[column]),
                     };
-                    let expected =
-                        value.as_str().map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_owned);
+                    let expected = value.as_str().map_or_else(
+                        || {
+                            if value.is_null() {
+                                String::new()
+                            } else {
+                                value.to_string()
+                            }
+                        },
+                        str::to_owned,
+                    );
                     assert_eq!(shown, expected, "{by}: {column} of {row}");
                 }
             }
@@ -184,20 +314,57 @@ fn csv_of_a_heat_map_has_a_line_for_each_cell() {
 #[test]
 fn heat_map_of_json_has_the_values_and_states_of_the_records() {
     let folder = recorded();
-    let document = json(folder.path(), &["heatmap", "-m", "xmit_utilization", "--by", "host"]);
+    let document = json(
+        folder.path(),
+        &["heatmap", "-m", "xmit_utilization", "--by", "host"],
+    );
     let cells = |node: &str| {
-        let row = document["rows"].as_array().unwrap().iter().find(|row| row["node"] == node).unwrap();
-        let state =
-            |cell: &Value| cell["value"].as_f64().map_or_else(|| cell["state"].as_str().unwrap().to_owned(), |value| value.to_string());
-        row["cells"].as_array().unwrap().iter().map(state).collect::<Vec<_>>()
+        let row = document["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["node"] == node)
+            .unwrap();
+        let state = |cell: &Value| {
+            cell["value"].as_f64().map_or_else(
+                || cell["state"].as_str().unwrap().to_owned(),
+                |value| value.to_string(),
+            )
+        };
+        row["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(state)
+            .collect::<Vec<_>>()
     };
     assert_eq!(cells("n11"), ["0.1", "0.2", "0.3", "0.4", "0.5", "0.6"]);
-    assert_eq!(cells("n12"), ["0", "0", "no_answer", "no_answer", "no_answer", "no_answer"]);
-    assert_eq!(document["rows"][0]["cells"][0]["start_ns"], START * 1_000_000_000);
-    let top = json(folder.path(), &["heatmap", "-m", "xmit_utilization", "--top", "1"]);
-    assert_eq!((top["rows"].as_array().map(Vec::len), &top["rows"][0]["node"]), (Some(1), &"n11 mlx5_0".into()));
-    let (code, _, _) = run(folder.path(), &["heatmap", "--format", "json", "-o", "heat.json"]);
-    let written: Value = serde_json::from_str(&fs::read_to_string(folder.path().join("heat.json")).unwrap()).unwrap();
+    assert_eq!(
+        cells("n12"),
+        ["0", "0", "no_answer", "no_answer", "no_answer", "no_answer"]
+    );
+    assert_eq!(
+        document["rows"][0]["cells"][0]["start_ns"],
+        START * 1_000_000_000
+    );
+    let top = json(
+        folder.path(),
+        &["heatmap", "-m", "xmit_utilization", "--top", "1"],
+    );
+    assert_eq!(
+        (
+            top["rows"].as_array().map(Vec::len),
+            &top["rows"][0]["node"]
+        ),
+        (Some(1), &"n11 mlx5_0".into())
+    );
+    let (code, _, _) = run(
+        folder.path(),
+        &["heatmap", "--format", "json", "-o", "heat.json"],
+    );
+    let written: Value =
+        serde_json::from_str(&fs::read_to_string(folder.path().join("heat.json")).unwrap())
+            .unwrap();
     assert!(code == 0 && written["rows"].as_array().map(Vec::len) == Some(12));
 }
 
@@ -206,20 +373,44 @@ fn hosts_and_jobs_select_links() {
     let folder = recorded();
     let nodes = |document: &Value| {
         let rows = document["rows"].as_array().unwrap().iter();
-        rows.map(|row| row["from"]["node"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+        rows.map(|row| row["from"]["node"].as_str().unwrap().to_owned())
+            .collect::<BTreeSet<_>>()
     };
-    assert_eq!(nodes(&json(folder.path(), &["links", "--nodes", "n11"])), BTreeSet::from(["n11 mlx5_0".to_owned()]));
-    fs::write(folder.path().join("jobs"), "JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:02|2026-11-21T12:00:04|n11\n")
-        .unwrap();
-    let job = json(folder.path(), &["links", "--slurm", "7", "--slurm-file", "jobs"]);
+    assert_eq!(
+        nodes(&json(folder.path(), &["links", "--nodes", "n11"])),
+        BTreeSet::from(["n11 mlx5_0".to_owned()])
+    );
+    fs::write(
+        folder.path().join("jobs"),
+        "JobID|State|Start|End|NodeList\n7|COMPLETED|2026-11-21T12:00:02|2026-11-21T12:00:04|n11\n",
+    )
+    .unwrap();
+    let job = json(
+        folder.path(),
+        &["links", "--slurm", "7", "--slurm-file", "jobs"],
+    );
     // Seconds 3 and 4: the records describe the time before them.
-    assert!((job["rows"][0]["xmit_utilization"].as_f64().unwrap() - 0.35).abs() < 1e-9, "{job}");
+    assert!(
+        (job["rows"][0]["xmit_utilization"].as_f64().unwrap() - 0.35).abs() < 1e-9,
+        "{job}"
+    );
     let (code, _, stderr) = run(folder.path(), &["links", "--nodes", "n99"]);
-    assert!(code == 1 && stderr.contains("no record of a port of n99"), "{stderr}");
+    assert!(
+        code == 1 && stderr.contains("no record of a port of n99"),
+        "{stderr}"
+    );
     let (code, _, stderr) = run(folder.path(), &["map", "--nodes", "n11", "-o", "map.svg"]);
-    assert!(code == 0 && stderr.contains("written   map.svg"), "{stderr}");
+    assert!(
+        code == 0 && stderr.contains("written   map.svg"),
+        "{stderr}"
+    );
     let svg = fs::read_to_string(folder.path().join("map.svg")).unwrap();
-    assert!(svg.contains(">no answer<") && svg.contains("do not answer: leaf2") && svg.contains("opacity=\"0.25\""), "{svg}");
+    assert!(
+        svg.contains(">no answer<")
+            && svg.contains("do not answer: leaf2")
+            && svg.contains("opacity=\"0.25\""),
+        "{svg}"
+    );
 }
 
 #[test]
@@ -227,16 +418,40 @@ fn hosts_select_faults() {
     let folder = recorded();
     let found = |nodes: &str| {
         let rows = json(folder.path(), &["errors", "--nodes", nodes])["rows"].clone();
-        let name = |row: &Value| format!("{} {}", row["node"].as_str().unwrap(), row["what"].as_str().unwrap());
-        rows.as_array().unwrap().iter().map(name).collect::<Vec<_>>()
+        let name = |row: &Value| {
+            format!(
+                "{} {}",
+                row["node"].as_str().unwrap(),
+                row["what"].as_str().unwrap()
+            )
+        };
+        rows.as_array()
+            .unwrap()
+            .iter()
+            .map(name)
+            .collect::<Vec<_>>()
     };
     assert_eq!(found("n11"), ["leaf1 symbol_error_counter"]);
-    assert_eq!(found("n21"), ["leaf2 unreachable"], "the host is behind the switch");
-    assert_eq!(found("core"), ["leaf2 unreachable"], "the switch is next to the dead one");
+    assert_eq!(
+        found("n21"),
+        ["leaf2 unreachable"],
+        "the host is behind the switch"
+    );
+    assert_eq!(
+        found("core"),
+        ["leaf2 unreachable"],
+        "the switch is next to the dead one"
+    );
     let (code, text, _) = run(folder.path(), &["errors", "--nodes", "core", "--check"]);
-    assert!(code == 3 && text.contains("4 ports; ports with errors: 0"), "{text}");
+    assert!(
+        code == 3 && text.contains("4 ports; ports with errors: 0"),
+        "{text}"
+    );
     let (code, _, stderr) = run(folder.path(), &["errors", "--nodes", "n99"]);
-    assert!(code == 1 && stderr.contains("no record of a port of n99"), "{stderr}");
+    assert!(
+        code == 1 && stderr.contains("no record of a port of n99"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -246,22 +461,53 @@ fn wrong_arguments_have_their_exit_code_and_a_remedy() {
         (&["links", "--top", "0"][..], 2, "from 1"),
         (&["links", "--stat", "p100"], 2, "such as p95"),
         (&["links", "--format", "xml"], 2, "--format"),
-        (&["links", "--format", "csv", "-o", "x.svg"], 2, "name of a picture"),
-        (&["links", "--format", "csv", "-o", "lines.jsonl"], 1, "also an input"),
+        (
+            &["links", "--format", "csv", "-o", "x.svg"],
+            2,
+            "name of a picture",
+        ),
+        (
+            &["links", "--format", "csv", "-o", "lines.jsonl"],
+            1,
+            "also an input",
+        ),
         (&["map", "-o", "map.png"], 2, ".svg"),
         (&["map"], 2, "--output"),
         (&["heatmap"], 2, "--output"),
         (&["heatmap", "--format", "text"], 2, "--output"),
-        (&["heatmap", "--format", "json", "-o", "x.png"], 2, "name of a picture"),
-        (&["heatmap", "--format", "json", "--terminal"], 2, "--terminal"),
+        (
+            &["heatmap", "--format", "json", "-o", "x.png"],
+            2,
+            "name of a picture",
+        ),
+        (
+            &["heatmap", "--format", "json", "--terminal"],
+            2,
+            "--terminal",
+        ),
         (&["latency", "-o", "x.gif"], 2, ".svg or .png"),
-        (&["errors", "--threshold", "RcvErr=1"], 2, "did you mean `port_rcv_errors`"),
-        (&["errors", "--threshold", "symbol_error_counter=x"], 2, "NAME=N"),
+        (
+            &["errors", "--threshold", "RcvErr=1"],
+            2,
+            "did you mean `port_rcv_errors`",
+        ),
+        (
+            &["errors", "--threshold", "symbol_error_counter=x"],
+            2,
+            "NAME=N",
+        ),
         (&["errors", "--from", "noon"], 2, "as a time"),
-        (&["errors", "--from", "2027-01-01"], 1, "the records are from 2026-11-21 12:00:0"),
+        (
+            &["errors", "--from", "2027-01-01"],
+            1,
+            "the records are from 2026-11-21 12:00:0",
+        ),
     ] {
         let (found, _, stderr) = run(folder.path(), args);
-        assert!(found == code && stderr.contains(reason), "{args:?}: {found} {stderr}");
+        assert!(
+            found == code && stderr.contains(reason),
+            "{args:?}: {found} {stderr}"
+        );
     }
     assert!(!folder.path().join("map.png").exists() && !folder.path().join("x.svg").exists());
 }
@@ -270,13 +516,28 @@ fn wrong_arguments_have_their_exit_code_and_a_remedy() {
 fn range_in_a_gap_names_the_gap() {
     let folder = recorded();
     let text = lines();
-    let is_kept = |line: &&str| !line.contains(&format!("\"slot\":{}", START + 3)) && !line.contains(&format!("\"slot\":{}", START + 4));
-    let gap: String = text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
+    let is_kept = |line: &&str| {
+        !line.contains(&format!("\"slot\":{}", START + 3))
+            && !line.contains(&format!("\"slot\":{}", START + 4))
+    };
+    let gap: String = text
+        .lines()
+        .filter(is_kept)
+        .map(|line| format!("{line}\n"))
+        .collect();
     fs::write(folder.path().join("lines.jsonl"), gap).unwrap();
     // Seconds of the records: 1, 2, 5 and 6. Each describes the second before it.
     let [from, to] = [3, 4].map(|second| (START + second).to_string());
-    for args in [&["links"][..], &["errors", "--check"], &["heatmap", "--format", "json"], &["latency"]] {
-        let (code, stdout, stderr) = run(folder.path(), &[args, &["--from", &from, "--to", &to]].concat());
+    for args in [
+        &["links"][..],
+        &["errors", "--check"],
+        &["heatmap", "--format", "json"],
+        &["latency"],
+    ] {
+        let (code, stdout, stderr) = run(
+            folder.path(),
+            &[args, &["--from", &from, "--to", &to]].concat(),
+        );
         assert_eq!((code, stdout), (1, String::new()), "{args:?}");
         for part in [
             "no record in the time range",
@@ -290,10 +551,25 @@ fn range_in_a_gap_names_the_gap() {
 
 /// The names in the first cells of the tables of a section, and of the lists of inner fields.
 fn documented() -> BTreeSet<String> {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/viewing.md")).unwrap();
-    let section = page.split("## Results for programs").nth(1).unwrap().split("\n## ").next().unwrap().to_owned();
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/viewing.md")).unwrap();
+    let section = page
+        .split("## Results for programs")
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap()
+        .to_owned();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
-    rows.flat_map(|row| row.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
+    rows.flat_map(|row| {
+        row.split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    })
+    .collect()
 }
 
 #[test]
@@ -301,7 +577,11 @@ fn every_field_is_documented() {
     let names = documented();
     fn is_documented(column: &str, names: &BTreeSet<String>) -> bool {
         let inner = |name: &String| column.strip_prefix(name.as_str())?.strip_prefix('_');
-        names.contains(column) || names.iter().filter_map(inner).any(|inner| is_documented(inner, names))
+        names.contains(column)
+            || names
+                .iter()
+                .filter_map(inner)
+                .any(|inner| is_documented(inner, names))
     }
     let all = [
         HeatRow::COLUMNS,
@@ -313,6 +593,10 @@ fn every_field_is_documented() {
         LatencyRow::COLUMNS,
         SweepRow::COLUMNS,
     ];
-    let missing: Vec<_> = all.concat().into_iter().filter(|column| !is_documented(column, &names)).collect();
+    let missing: Vec<_> = all
+        .concat()
+        .into_iter()
+        .filter(|column| !is_documented(column, &names))
+        .collect();
     assert_eq!(missing, [""; 0], "in docs/viewing.md");
 }

@@ -38,13 +38,20 @@ pub struct PortFlow {
 impl Flows {
     /// Returns the octets of a data rate in all bins in which it is known.
     pub fn octets(&self, gbps: impl IntoIterator<Item = Option<f64>>) -> f64 {
-        gbps.into_iter().zip(&self.seconds).filter_map(|(gbps, seconds)| Some(gbps? * seconds * 1e9 / 8.0)).sum()
+        gbps.into_iter()
+            .zip(&self.seconds)
+            .filter_map(|(gbps, seconds)| Some(gbps? * seconds * 1e9 / 8.0))
+            .sum()
     }
 
     /// Returns the time in which rates are known, in seconds: the mean of the ports.
     pub fn covered_seconds<'a>(&self, ports: impl ExactSizeIterator<Item = &'a Vec<Cell>>) -> f64 {
         let count = ports.len().max(1) as f64;
-        ports.flat_map(|cells| cells.iter().zip(&self.seconds)).map(|(cell, seconds)| cell.covered() * seconds).sum::<f64>() / count
+        ports
+            .flat_map(|cells| cells.iter().zip(&self.seconds))
+            .map(|(cell, seconds)| cell.covered() * seconds)
+            .sum::<f64>()
+            / count
     }
 }
 
@@ -58,12 +65,37 @@ impl AllJobs {
         // The order of a sum must not depend on the order of the records.
         let all_ports = self.ports.into_iter().collect();
         let flow = |port: super::HostPort<'_>| {
-            let id = |owner: Owner| owner.and_then(|job| self.list.jobs.get(job as usize)).map(|job| job.id.clone());
-            let PortRates { into, out, out_by_job } = port.rates(&self.list, &axis);
-            let out_by_job = out_by_job.into_iter().map(|(owner, cells)| (id(owner), cells)).collect();
-            PortFlow { host: port.host.to_owned(), name: port.name(), into, out, out_by_job }
+            let id = |owner: Owner| {
+                owner
+                    .and_then(|job| self.list.jobs.get(job as usize))
+                    .map(|job| job.id.clone())
+            };
+            let PortRates {
+                into,
+                out,
+                out_by_job,
+            } = port.rates(&self.list, &axis);
+            let out_by_job = out_by_job
+                .into_iter()
+                .map(|(owner, cells)| (id(owner), cells))
+                .collect();
+            PortFlow {
+                host: port.host.to_owned(),
+                name: port.name(),
+                into,
+                out,
+                out_by_job,
+            }
         };
-        let ports = host_ports(&all_ports, &self.list, &axis).into_iter().map(flow).collect();
-        Ok(Flows { start_ns: axis.first * axis.bin_ns, bin_ns: axis.bin_ns, ports, seconds: axis.seconds })
+        let ports = host_ports(&all_ports, &self.list, &axis)
+            .into_iter()
+            .map(flow)
+            .collect();
+        Ok(Flows {
+            start_ns: axis.first * axis.bin_ns,
+            bin_ns: axis.bin_ns,
+            ports,
+            seconds: axis.seconds,
+        })
     }
 }

@@ -31,13 +31,24 @@ pub(super) struct Window {
 impl JobList {
     /// Creates the list of jobs in this order.
     pub fn new(jobs: &[JobRun]) -> Self {
-        let mut list = Self { jobs: Vec::new(), by_host: FxHashMap::default() };
+        let mut list = Self {
+            jobs: Vec::new(),
+            by_host: FxHashMap::default(),
+        };
         for (index, job) in (0_u32..).zip(jobs) {
             let hosts: BTreeSet<String> = job.hosts.iter().map(str::to_owned).collect();
             for host in &hosts {
-                list.by_host.entry(host.to_lowercase()).or_default().push(index);
+                list.by_host
+                    .entry(host.to_lowercase())
+                    .or_default()
+                    .push(index);
             }
-            list.jobs.push(Window { id: job.id.clone(), from: job.from.unwrap_or(0), to: job.to.unwrap_or(u64::MAX), hosts });
+            list.jobs.push(Window {
+                id: job.id.clone(),
+                from: job.from.unwrap_or(0),
+                to: job.to.unwrap_or(u64::MAX),
+                hosts,
+            });
         }
         list
     }
@@ -51,7 +62,11 @@ impl JobList {
             Some((interval.within(from, to)?.length_ns(), *index))
         });
         let ran: Vec<(u64, u32)> = ran.collect();
-        let mut most: Vec<u32> = ran.iter().filter(|(ns, _)| ns * 2 >= interval.length_ns()).map(|(_, index)| *index).collect();
+        let mut most: Vec<u32> = ran
+            .iter()
+            .filter(|(ns, _)| ns * 2 >= interval.length_ns())
+            .map(|(_, index)| *index)
+            .collect();
         if most.is_empty() {
             most.extend(ran.iter().max().map(|(_, index)| *index));
         }
@@ -69,7 +84,9 @@ impl JobList {
     /// time, each owns an equal share.
     pub(super) fn split(&self, host: &str, interval: Interval) -> Vec<(Owner, Interval, f64)> {
         let none = vec![(None, interval, 1.0)];
-        let Some(all) = self.by_host.get(&host.to_lowercase()) else { return none };
+        let Some(all) = self.by_host.get(&host.to_lowercase()) else {
+            return none;
+        };
         let jobs: Vec<(u32, Interval)> = all
             .iter()
             .filter_map(|index| {
@@ -80,18 +97,31 @@ impl JobList {
         if jobs.is_empty() {
             return none;
         }
-        let mut edges: Vec<u64> = jobs.iter().flat_map(|(_, part)| [part.from(), part.to()]).collect();
+        let mut edges: Vec<u64> = jobs
+            .iter()
+            .flat_map(|(_, part)| [part.from(), part.to()])
+            .collect();
         edges.extend([interval.from(), interval.to()]);
         edges.sort_unstable();
         edges.dedup();
         let mut parts = Vec::new();
-        for part in edges.windows(2).filter_map(|edge| interval.within(edge[0], edge[1])) {
-            let owners: Vec<u32> =
-                jobs.iter().filter(|(_, job)| job.within(part.from(), part.to()).is_some()).map(|(index, _)| *index).collect();
+        for part in edges
+            .windows(2)
+            .filter_map(|edge| interval.within(edge[0], edge[1]))
+        {
+            let owners: Vec<u32> = jobs
+                .iter()
+                .filter(|(_, job)| job.within(part.from(), part.to()).is_some())
+                .map(|(index, _)| *index)
+                .collect();
             if owners.is_empty() {
                 parts.push((None, part, 1.0));
             }
-            parts.extend(owners.iter().map(|owner| (Some(*owner), part, 1.0 / owners.len() as f64)));
+            parts.extend(
+                owners
+                    .iter()
+                    .map(|owner| (Some(*owner), part, 1.0 / owners.len() as f64)),
+            );
         }
         parts
     }

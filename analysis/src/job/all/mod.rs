@@ -79,18 +79,30 @@ impl AllJobs {
     pub fn new(list: JobList, bin_ns: Option<u64>) -> Self {
         let list = Arc::new(list);
         let (bin_ns, is_fixed) = (bin_ns.unwrap_or(SECOND).max(1), bin_ns.is_some());
-        Self { list, ports: FxHashMap::default(), bin_ns, is_fixed, span: None, is_too_long: false }
+        Self {
+            list,
+            ports: FxHashMap::default(),
+            bin_ns,
+            is_fixed,
+            span: None,
+            is_too_long: false,
+        }
     }
 
     /// Extends the span, and makes the bins longer if there are too many.
     fn extend(&mut self, from: u64, to: u64) {
-        let (from, to) = self.span.map_or((from, to), |(first, last)| (first.min(from), last.max(to)));
+        let (from, to) = self
+            .span
+            .map_or((from, to), |(first, last)| (first.min(from), last.max(to)));
         self.span = Some((from, to));
         let bins = |bin_ns: u64| (to - 1) / bin_ns - from / bin_ns + 1;
         if self.is_fixed {
             self.is_too_long = bins(self.bin_ns) > MOST_BINS;
         } else if bins(self.bin_ns) > USUAL_BINS {
-            let fits = BINS_S.into_iter().map(|seconds| seconds * SECOND).find(|bin_ns| bins(*bin_ns) <= USUAL_BINS);
+            let fits = BINS_S
+                .into_iter()
+                .map(|seconds| seconds * SECOND)
+                .find(|bin_ns| bins(*bin_ns) <= USUAL_BINS);
             self.widen_to(fits.unwrap_or(BINS_S[BINS_S.len() - 1] * SECOND));
         }
     }
@@ -123,13 +135,22 @@ impl AllJobs {
         for (_, time, _) in pieces.into_iter().flatten() {
             self.extend(time.from(), time.to());
         }
-        let Some(entry) = self.ports.get_mut(&port.key()) else { return };
+        let Some(entry) = self.ports.get_mut(&port.key()) else {
+            return;
+        };
         if self.is_too_long {
             return;
         }
         let peer = port.peer.as_deref().unwrap_or_default();
-        let host = host_of(if port.kind == Some(NodeKind::Hca) { &port.node } else { peer });
-        pieces.into_iter().flatten().for_each(|piece| spread(&mut entry.bins, &self.list, host, self.bin_ns, piece));
+        let host = host_of(if port.kind == Some(NodeKind::Hca) {
+            &port.node
+        } else {
+            peer
+        });
+        pieces
+            .into_iter()
+            .flatten()
+            .for_each(|piece| spread(&mut entry.bins, &self.list, host, self.bin_ns, piece));
     }
 }
 
@@ -138,7 +159,11 @@ fn spread(bins: &mut Bins, list: &JobList, host: &str, bin_ns: u64, (kind, time,
     for (owner, part, share) in list.split(host, time) {
         for (bin, part) in part.split(bin_ns) {
             let ns = part.length_ns();
-            bins.entry((bin, owner)).or_default().put(kind, share * sum * ns as f64 / time.length_ns() as f64, ns);
+            bins.entry((bin, owner)).or_default().put(
+                kind,
+                share * sum * ns as f64 / time.length_ns() as f64,
+                ns,
+            );
         }
     }
 }
@@ -150,7 +175,11 @@ impl PortTraffic {
         }
         self.kind = port.kind.or(self.kind);
         self.peer = port.peer_guid.zip(port.peer_port).or(self.peer);
-        if let Some(peer) = port.peer.as_deref().filter(|peer| **peer != *self.peer_name) {
+        if let Some(peer) = port
+            .peer
+            .as_deref()
+            .filter(|peer| **peer != *self.peer_name)
+        {
             self.peer_name = peer.into();
         }
     }
@@ -231,11 +260,17 @@ impl AllJobs {
     fn recorded(&self) -> Result<(u64, u64), AnalysisError> {
         let Some(span) = self.span else {
             let help = "give the files of all samplers, and check --from and --to".to_owned();
-            return Err(AnalysisError::Nothing { what: "no rate of a port in the time range".to_owned(), help });
+            return Err(AnalysisError::Nothing {
+                what: "no rate of a port in the time range".to_owned(),
+                help,
+            });
         };
         if self.is_too_long {
             let help = "give a longer --bin, or omit it".to_owned();
-            return Err(AnalysisError::Nothing { what: format!("--bin gives more than {MOST_BINS} bins"), help });
+            return Err(AnalysisError::Nothing {
+                what: format!("--bin gives more than {MOST_BINS} bins"),
+                help,
+            });
         }
         Ok(span)
     }
@@ -245,13 +280,18 @@ impl AllJobs {
         let (from, to) = self.recorded()?;
         let (first, bin_ns) = (from / self.bin_ns, self.bin_ns);
         // The records may cover only a part of the first and of the last bin.
-        let length = |bin: u64| Interval::new(bin * bin_ns, (bin + 1).saturating_mul(bin_ns)).and_then(|bin| bin.within(from, to));
+        let length = |bin: u64| {
+            Interval::new(bin * bin_ns, (bin + 1).saturating_mul(bin_ns))
+                .and_then(|bin| bin.within(from, to))
+        };
         let bins = first..=(to - 1) / bin_ns;
         Ok(Axis {
             first,
             bin_ns,
             span: (from, to),
-            seconds: bins.map(|bin| length(bin).map_or(1.0, |bin| bin.length_ns() as f64 / 1e9)).collect(),
+            seconds: bins
+                .map(|bin| length(bin).map_or(1.0, |bin| bin.length_ns() as f64 / 1e9))
+                .collect(),
         })
     }
 
@@ -268,29 +308,60 @@ impl AllJobs {
         let all_ports = self.ports.into_iter().collect();
         let mut all = vec![Joined::default(); bins];
         // The last builder is for the traffic without a job.
-        let mut builders: Vec<Builder> = (0..=self.list.jobs.len()).map(|_| Builder::new(bins)).collect();
+        let mut builders: Vec<Builder> = (0..=self.list.jobs.len())
+            .map(|_| Builder::new(bins))
+            .collect();
         let place = |owner: Owner| owner.map_or(self.list.jobs.len(), |job| job as usize);
         let mut flows: Vec<PortRate> = Vec::new();
         for port in &host_ports(&all_ports, &self.list, &axis) {
             let rates = port.rates(&self.list, &axis);
-            all.iter_mut().zip(&rates.out).for_each(|(all, cell)| all.add(*cell, |a, b| a + b));
-            rates.out_by_job.iter().for_each(|(owner, cells)| builders[place(*owner)].add_rates(cells));
+            all.iter_mut()
+                .zip(&rates.out)
+                .for_each(|(all, cell)| all.add(*cell, |a, b| a + b));
+            rates
+                .out_by_job
+                .iter()
+                .for_each(|(owner, cells)| builders[place(*owner)].add_rates(cells));
             let mut by_job: BTreeMap<Owner, Flow> = BTreeMap::new();
-            port.bins.iter().for_each(|((_, owner), flow)| by_job.entry(*owner).or_default().add(*flow));
-            by_job.into_iter().for_each(|(owner, flow)| builders[place(owner)].add(port.host, flow));
+            port.bins
+                .iter()
+                .for_each(|((_, owner), flow)| by_job.entry(*owner).or_default().add(*flow));
+            by_job
+                .into_iter()
+                .for_each(|(owner, flow)| builders[place(owner)].add(port.host, flow));
             if into.is_some_and(|hosts| hosts.contains_node(port.host)) {
                 flows.push(PortRate::new(port.name(), &rates.into));
             }
         }
         let rest = builders.pop().map(|builder| builder.finish(None));
-        let totals = self.list.jobs.iter().zip(builders).filter(|(_, builder)| !builder.nodes.is_empty());
-        let mut jobs: Vec<JobTotal> = totals.map(|(window, builder)| builder.finish(Some(window))).collect();
+        let totals = self
+            .list
+            .jobs
+            .iter()
+            .zip(builders)
+            .filter(|(_, builder)| !builder.nodes.is_empty());
+        let mut jobs: Vec<JobTotal> = totals
+            .map(|(window, builder)| builder.finish(Some(window)))
+            .collect();
         jobs.sort_by(|a, b| b.injected_bytes.total_cmp(&a.injected_bytes));
         jobs.extend(rest);
         PortRate::sort(&mut flows);
-        let Axis { first, bin_ns, span, .. } = axis;
+        let Axis {
+            first,
+            bin_ns,
+            span,
+            ..
+        } = axis;
         let total = all.into_iter().map(Joined::cell).collect();
-        Ok(JobsTraffic { start_ns: first * bin_ns, bin_ns, bins, recorded_ns: span, jobs, total, into: flows })
+        Ok(JobsTraffic {
+            start_ns: first * bin_ns,
+            bin_ns,
+            bins,
+            recorded_ns: span,
+            jobs,
+            total,
+            into: flows,
+        })
     }
 }
 
@@ -319,17 +390,30 @@ impl Axis {
     fn rate(&self, bin: usize, octets: Amount, whole_s: f64) -> Cell {
         let known_s = octets.time_ns as f64 / 1e9;
         if octets.time_ns == 0 {
-            return if whole_s > 0.0 { Cell::Unknown } else { Cell::Down };
+            return if whole_s > 0.0 {
+                Cell::Unknown
+            } else {
+                Cell::Down
+            };
         }
         let value = octets.sum * 8.0 / 1e9 / self.seconds[bin];
-        if known_s >= whole_s * (1.0 - MOST_LACKING) { Cell::Value(value) } else { Cell::AtLeast { value, covered: known_s / whole_s } }
+        if known_s >= whole_s * (1.0 - MOST_LACKING) {
+            Cell::Value(value)
+        } else {
+            Cell::AtLeast {
+                value,
+                covered: known_s / whole_s,
+            }
+        }
     }
 }
 
 impl HostPort<'_> {
     /// Returns the names of the switch port and of the host.
     fn name(&self) -> String {
-        let name = self.leaf.map_or_else(String::new, |(key, name)| format!("{} to ", PortName::new(name, key)));
+        let name = self.leaf.map_or_else(String::new, |(key, name)| {
+            format!("{} to ", PortName::new(name, key))
+        });
         format!("{name}{}", self.host)
     }
 
@@ -338,12 +422,19 @@ impl HostPort<'_> {
         let empty = || vec![(Flow::default(), 0.0); axis.seconds.len()];
         let mut by_job: BTreeMap<Owner, Vec<(Flow, f64)>> = BTreeMap::new();
         let recorded = Interval::new(axis.span.0, axis.span.1);
-        for (owner, time, _) in recorded.into_iter().flat_map(|time| list.split(self.host, time)) {
+        for (owner, time, _) in recorded
+            .into_iter()
+            .flat_map(|time| list.split(self.host, time))
+        {
             let bins = by_job.entry(owner).or_insert_with(empty);
-            time.split(axis.bin_ns).for_each(|(bin, part)| bins[(bin - axis.first) as usize].1 += part.length_ns() as f64 / 1e9);
+            time.split(axis.bin_ns).for_each(|(bin, part)| {
+                bins[(bin - axis.first) as usize].1 += part.length_ns() as f64 / 1e9
+            });
         }
         for ((bin, owner), flow) in &self.bins {
-            by_job.entry(*owner).or_insert_with(empty)[(bin - axis.first) as usize].0.add(*flow);
+            by_job.entry(*owner).or_insert_with(empty)[(bin - axis.first) as usize]
+                .0
+                .add(*flow);
         }
         let mut whole = empty();
         for bins in by_job.values() {
@@ -353,34 +444,70 @@ impl HostPort<'_> {
             }
         }
         let rates = |bins: &[(Flow, f64)], of: Kind| {
-            bins.iter().enumerate().map(|(bin, (flow, seconds))| axis.rate(bin, flow.of(of), *seconds)).collect()
+            bins.iter()
+                .enumerate()
+                .map(|(bin, (flow, seconds))| axis.rate(bin, flow.of(of), *seconds))
+                .collect()
         };
         PortRates {
             into: rates(&whole, Kind::Received),
             out: rates(&whole, Kind::Sent),
-            out_by_job: by_job.iter().map(|(owner, bins)| (*owner, rates(bins, Kind::Sent))).collect(),
+            out_by_job: by_job
+                .iter()
+                .map(|(owner, bins)| (*owner, rates(bins, Kind::Sent)))
+                .collect(),
         }
     }
 }
 
 /// Returns the ports of all hosts. Where an HCA port lacks octets, the switch port at the other end of
 /// the link fills in.
-fn host_ports<'a>(all: &'a BTreeMap<PortKey, PortTraffic>, list: &JobList, axis: &Axis) -> Vec<HostPort<'a>> {
+fn host_ports<'a>(
+    all: &'a BTreeMap<PortKey, PortTraffic>,
+    list: &JobList,
+    axis: &Axis,
+) -> Vec<HostPort<'a>> {
     let mut ports = Vec::new();
-    let switches: BTreeSet<_> = all.iter().filter(|(_, port)| port.kind == Some(NodeKind::Switch)).map(|((guid, _), _)| *guid).collect();
+    let switches: BTreeSet<_> = all
+        .iter()
+        .filter(|(_, port)| port.kind == Some(NodeKind::Switch))
+        .map(|((guid, _), _)| *guid)
+        .collect();
     for (key, port) in all {
         let peer = port.peer.and_then(|peer| all.get(&peer));
         let (host, leaf, mut bins, filled) = if port.kind == Some(NodeKind::Hca) {
-            let far = peer.filter(|switch| switch.peer == Some(*key)).map(|switch| &switch.carried);
+            let far = peer
+                .filter(|switch| switch.peer == Some(*key))
+                .map(|switch| &switch.carried);
             let leaf = port.peer.map(|peer| (peer, &*port.peer_name));
-            (host_of(&port.node), leaf, port.bins.clone(), port.carried.filled(far, axis.span))
-        } else if peer.is_none() && port.peer.is_some_and(|(guid, number)| !switches.contains(&guid) && number.0 <= HCA_PORTS) {
-            let bins = port.bins.iter().map(|(bin, flow)| (*bin, flow.reversed())).collect();
-            (host_of(&port.peer_name), Some((*key, &*port.node)), bins, port.carried.down_of_host(axis.span).collect())
+            (
+                host_of(&port.node),
+                leaf,
+                port.bins.clone(),
+                port.carried.filled(far, axis.span),
+            )
+        } else if peer.is_none()
+            && port
+                .peer
+                .is_some_and(|(guid, number)| !switches.contains(&guid) && number.0 <= HCA_PORTS)
+        {
+            let bins = port
+                .bins
+                .iter()
+                .map(|(bin, flow)| (*bin, flow.reversed()))
+                .collect();
+            (
+                host_of(&port.peer_name),
+                Some((*key, &*port.node)),
+                bins,
+                port.carried.down_of_host(axis.span).collect(),
+            )
         } else {
             continue;
         };
-        filled.into_iter().for_each(|piece| spread(&mut bins, list, host, axis.bin_ns, piece));
+        filled
+            .into_iter()
+            .for_each(|piece| spread(&mut bins, list, host, axis.bin_ns, piece));
         ports.push(HostPort { host, leaf, bins });
     }
     ports

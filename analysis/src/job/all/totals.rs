@@ -94,22 +94,36 @@ impl Row for JobTotal {
 impl JobTotal {
     /// Returns the recorded time of the job in seconds. `recorded_ns` is that of all records.
     pub fn recorded_seconds(&self, (from, to): (u64, u64)) -> f64 {
-        let (from, to) = (self.start_ns.unwrap_or(0).max(from), self.end_ns.unwrap_or(u64::MAX).min(to));
+        let (from, to) = (
+            self.start_ns.unwrap_or(0).max(from),
+            self.end_ns.unwrap_or(u64::MAX).min(to),
+        );
         to.saturating_sub(from) as f64 / 1e9
     }
 
     /// Returns the times that are known, if they are not the whole time. `recorded_ns` is that of
     /// all records.
     pub fn known(&self, recorded_ns: (u64, u64)) -> Option<Known> {
-        Known::of(self.covered_seconds, self.blocked_covered_seconds, self.recorded_seconds(recorded_ns))
+        Known::of(
+            self.covered_seconds,
+            self.blocked_covered_seconds,
+            self.recorded_seconds(recorded_ns),
+        )
     }
 
     /// Adds the traffic of a later time range, which begins where this one ends or after it. The
     /// bins of both have the same length. `gap` is the number of bins between the two.
     pub fn extend(&mut self, later: Self, gap: usize) {
-        let mut nodes: BTreeMap<String, NodeTotal> = self.nodes.drain(..).map(|node| (node.host.clone(), node)).collect();
+        let mut nodes: BTreeMap<String, NodeTotal> = self
+            .nodes
+            .drain(..)
+            .map(|node| (node.host.clone(), node))
+            .collect();
         for node in later.nodes {
-            let own = nodes.entry(node.host.clone()).or_insert_with(|| NodeTotal { host: node.host, ..NodeTotal::default() });
+            let own = nodes.entry(node.host.clone()).or_insert_with(|| NodeTotal {
+                host: node.host,
+                ..NodeTotal::default()
+            });
             own.ports = own.ports.max(node.ports);
             own.injected_bytes += node.injected_bytes;
             own.ejected_bytes += node.ejected_bytes;
@@ -130,7 +144,8 @@ impl JobTotal {
         self.missing.retain(|host| later.missing.contains(host));
         self.injected_gbps.extend(std::iter::repeat_n(None, gap));
         self.injected_gbps.extend(later.injected_gbps);
-        self.injected_covered.extend(std::iter::repeat_n(Some(0.0), gap));
+        self.injected_covered
+            .extend(std::iter::repeat_n(Some(0.0), gap));
         self.injected_covered.extend(later.injected_covered);
     }
 }
@@ -173,13 +188,21 @@ pub struct PortRate {
 impl PortRate {
     pub(crate) fn new(port: String, cells: &[Cell]) -> Self {
         let (gbps, covered) = columns(cells);
-        Self { port, gbps, covered }
+        Self {
+            port,
+            gbps,
+            covered,
+        }
     }
 
     /// Sorts rates. The largest one comes first.
     pub(crate) fn sort(rates: &mut [Self]) {
         let total = |rate: &Self| rate.gbps.iter().flatten().sum::<f64>();
-        rates.sort_by(|a, b| total(b).total_cmp(&total(a)).then_with(|| a.port.cmp(&b.port)));
+        rates.sort_by(|a, b| {
+            total(b)
+                .total_cmp(&total(a))
+                .then_with(|| a.port.cmp(&b.port))
+        });
     }
 }
 
@@ -194,19 +217,31 @@ pub(super) struct Builder {
 fn wait_of(nodes: &[NodeTotal]) -> Option<f64> {
     let sum = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>();
     blocked_ns_per_byte(
-        (sum(|node| node.blocked_seconds), sum(|node| node.blocked_covered_seconds)),
-        (sum(|node| node.injected_bytes), sum(|node| node.sent_seconds)),
+        (
+            sum(|node| node.blocked_seconds),
+            sum(|node| node.blocked_covered_seconds),
+        ),
+        (
+            sum(|node| node.injected_bytes),
+            sum(|node| node.sent_seconds),
+        ),
     )
 }
 
 impl Builder {
     pub(super) fn new(bins: usize) -> Self {
-        Self { nodes: BTreeMap::new(), injected: vec![Joined::default(); bins] }
+        Self {
+            nodes: BTreeMap::new(),
+            injected: vec![Joined::default(); bins],
+        }
     }
 
     /// Adds the data rates of a port.
     pub(super) fn add_rates(&mut self, cells: &[Cell]) {
-        self.injected.iter_mut().zip(cells).for_each(|(sum, cell)| sum.add(*cell, |a, b| a + b));
+        self.injected
+            .iter_mut()
+            .zip(cells)
+            .for_each(|(sum, cell)| sum.add(*cell, |a, b| a + b));
     }
 
     /// Adds a port with its traffic while the job ran.
@@ -233,10 +268,13 @@ impl Builder {
             }
         };
         let nodes: Vec<NodeTotal> = self.nodes.into_iter().map(node).collect();
-        let mean = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>() / nodes.len().max(1) as f64;
+        let mean = |value: fn(&NodeTotal) -> f64| {
+            nodes.iter().map(value).sum::<f64>() / nodes.len().max(1) as f64
+        };
         let found: BTreeSet<String> = nodes.iter().map(|node| node.host.to_lowercase()).collect();
         let sum = |value: fn(&NodeTotal) -> f64| nodes.iter().map(value).sum::<f64>();
-        let (injected_gbps, injected_covered) = self.injected.into_iter().map(Joined::column).unzip();
+        let (injected_gbps, injected_covered) =
+            self.injected.into_iter().map(Joined::column).unzip();
         let hosts = window.iter().flat_map(|window| &window.hosts);
         JobTotal {
             job: window.map(|window| window.id.clone()),
@@ -249,7 +287,10 @@ impl Builder {
             blocked_covered_seconds: mean(|node| node.blocked_covered_seconds),
             blocked_ns_per_byte: wait_of(&nodes),
             imbalance: Imbalance::of(nodes.iter().map(|node| node.injected_bytes)),
-            missing: hosts.filter(|host| !found.contains(&host.to_lowercase())).cloned().collect(),
+            missing: hosts
+                .filter(|host| !found.contains(&host.to_lowercase()))
+                .cloned()
+                .collect(),
             injected_gbps,
             injected_covered,
             nodes,

@@ -81,13 +81,30 @@ pub(super) fn of_most(always: &Most, apart: &Most, load: f64) -> Vec<(Owner, Par
     let owners: Vec<Owner> = always.keys().copied().collect();
     let most = |most: &Most, owner: Owner| most.get(&owner).copied().unwrap_or(0.0).min(load);
     let apart_most = |owner: Owner| most(apart, owner).min(most(always, owner));
-    let (all, all_apart) = (sum(&owners, |owner| most(always, owner)), sum(&owners, apart_most));
+    let (all, all_apart) = (
+        sum(&owners, |owner| most(always, owner)),
+        sum(&owners, apart_most),
+    );
     let is_contradicted = all_apart < load * (1.0 - CONTRADICTION);
-    let bounds = |most: f64, all: f64, least: f64| Bounds { least: (load - (all - most)).clamp(least.min(most), most), most };
+    let bounds = |most: f64, all: f64, least: f64| Bounds {
+        least: (load - (all - most)).clamp(least.min(most), most),
+        most,
+    };
     let part = |owner: Owner| {
         let always = bounds(most(always, owner), all, 0.0);
-        let apart = if is_contradicted { always } else { bounds(apart_most(owner), all_apart, always.least) };
-        (owner, Part { always, apart, estimate: None })
+        let apart = if is_contradicted {
+            always
+        } else {
+            bounds(apart_most(owner), all_apart, always.least)
+        };
+        (
+            owner,
+            Part {
+                always,
+                apart,
+                estimate: None,
+            },
+        )
     };
     owners.iter().copied().map(part).collect()
 }
@@ -111,9 +128,16 @@ pub(super) fn by_owner(places: &[usize], owners: &[Owner], gbps: &[f64]) -> Most
 pub(super) fn always(sent: &Most, received: &Most) -> Most {
     let of = |most: &Most, owner: Owner| most.get(&owner).copied().unwrap_or(0.0);
     let (shared, all) = (of(sent, NO_JOB), received.values().sum::<f64>());
-    let owners = sent.keys().chain(received.keys().filter(|_| shared > 0.0)).copied();
+    let owners = sent
+        .keys()
+        .chain(received.keys().filter(|_| shared > 0.0))
+        .copied();
     let most = |owner: Owner| {
-        let own = if owner == NO_JOB { 0.0 } else { of(sent, owner).min(all) };
+        let own = if owner == NO_JOB {
+            0.0
+        } else {
+            of(sent, owner).min(all)
+        };
         (owner, own + shared.min(of(received, owner)))
     };
     owners.map(most).collect()
@@ -125,14 +149,18 @@ pub(super) fn always(sent: &Most, received: &Most) -> Most {
 pub(super) fn without_routes(network: &Network<'_>, hosts: &HostLoads, bin: u64) -> Parts {
     let mut by_leaf: FxHashMap<Guid, Vec<usize>> = FxHashMap::default();
     for (index, host) in network.hosts.iter().enumerate() {
-        host.leaf.into_iter().for_each(|leaf| by_leaf.entry(leaf).or_default().push(index));
+        host.leaf
+            .into_iter()
+            .for_each(|leaf| by_leaf.entry(leaf).or_default().push(index));
     }
     let everywhere: Vec<usize> = (0..network.hosts.len()).collect();
     let all_sent = by_owner(&everywhere, &hosts.owners, &hosts.sends);
     let all_received = by_owner(&everywhere, &hosts.owners, &hosts.receives);
     let mut parts = Parts::default();
     for link in 0..network.links.len() as LinkIndex {
-        let Some(load) = network.load(link, bin).filter(|load| *load > IDLE_GBPS) else { continue };
+        let Some(load) = network.load(link, bin).filter(|load| *load > IDLE_GBPS) else {
+            continue;
+        };
         if !network.is_between_switches(link) {
             continue;
         }
@@ -141,18 +169,26 @@ pub(super) fn without_routes(network: &Network<'_>, hosts: &HostLoads, bin: u64)
         // A host of the leaf switch sent a packet that leaves it, and received a packet that arrives.
         let senders = up.map(|leaf| by_owner(leaf, &hosts.owners, &hosts.sends));
         let receivers = down.map(|leaf| by_owner(leaf, &hosts.owners, &hosts.receives));
-        let (sent, received) = (senders.as_ref().unwrap_or(&all_sent), receivers.as_ref().unwrap_or(&all_received));
+        let (sent, received) = (
+            senders.as_ref().unwrap_or(&all_sent),
+            receivers.as_ref().unwrap_or(&all_received),
+        );
         let apart = match (senders.as_ref(), receivers.as_ref()) {
             (Some(up), None) => most_of(up, &hosts.owners),
             (None, Some(down)) => most_of(down, &hosts.owners),
             // A link between two leaf switches: both limits hold.
             (Some(up), Some(down)) => {
                 let down = most_of(down, &hosts.owners);
-                most_of(up, &hosts.owners).into_iter().filter_map(|(owner, most)| Some((owner, most.min(*down.get(&owner)?)))).collect()
+                most_of(up, &hosts.owners)
+                    .into_iter()
+                    .filter_map(|(owner, most)| Some((owner, most.min(*down.get(&owner)?))))
+                    .collect()
             }
             (None, None) => continue,
         };
-        parts.by_link.insert(link, of_most(&always(sent, received), &apart, load));
+        parts
+            .by_link
+            .insert(link, of_most(&always(sent, received), &apart, load));
     }
     parts
 }
@@ -161,7 +197,10 @@ pub(super) fn without_routes(network: &Network<'_>, hosts: &HostLoads, bin: u64)
 /// exchange no data. Hosts without a job exchange data with every job.
 fn most_of(own: &Most, owners: &[Owner]) -> Most {
     let shared = own.get(&NO_JOB).copied().unwrap_or(0.0);
-    let mut most: Most = own.iter().map(|(owner, own)| (*owner, if *owner == NO_JOB { *own } else { own + shared })).collect();
+    let mut most: Most = own
+        .iter()
+        .map(|(owner, own)| (*owner, if *owner == NO_JOB { *own } else { own + shared }))
+        .collect();
     if shared > 0.0 {
         // A job without a host at this leaf switch can use the shared hosts.
         owners.iter().for_each(|owner| {

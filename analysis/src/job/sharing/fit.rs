@@ -22,7 +22,9 @@
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::bounds::{CONTRADICTION, HostLoads, IDLE_GBPS, Limits, Most, NO_JOB, Owner, Parts, of_most};
+use super::bounds::{
+    CONTRADICTION, HostLoads, IDLE_GBPS, Limits, Most, NO_JOB, Owner, Parts, of_most,
+};
 use super::network::{LinkIndex, Network};
 use super::reach::Reach;
 use crate::routes::Routes;
@@ -81,8 +83,15 @@ fn owner(from: Owner, to: Owner) -> Option<Owner> {
 
 /// Computes the shares in all bins with forwarding tables. Returns `None` if there are too many pairs
 /// of hosts.
-pub(super) fn with_routes(network: &Network<'_>, loads: &[(u64, HostLoads)], routes: &Routes) -> Option<Vec<Parts>> {
-    let mut pairs = Pairs { pairs: Vec::new(), paths: Vec::new() };
+pub(super) fn with_routes(
+    network: &Network<'_>,
+    loads: &[(u64, HostLoads)],
+    routes: &Routes,
+) -> Option<Vec<Parts>> {
+    let mut pairs = Pairs {
+        pairs: Vec::new(),
+        paths: Vec::new(),
+    };
     let mut index: FxHashMap<(u32, u32), Option<u32>> = FxHashMap::default();
     let mut bins = Vec::new();
     for (number, hosts) in loads {
@@ -92,12 +101,29 @@ pub(super) fn with_routes(network: &Network<'_>, loads: &[(u64, HostLoads)], rou
     let mut affinity = pairs.correlation(loads);
     let mut fitted: Vec<Vec<f64>> = Vec::new();
     for _ in 0..ROUNDS.0 {
-        fitted =
-            (0..bins.len()).into_par_iter().map(|at| pairs.fit(&bins[at], pairs.before(&bins, at, &affinity, &fitted), ROUNDS.1)).collect();
+        fitted = (0..bins.len())
+            .into_par_iter()
+            .map(|at| {
+                pairs.fit(
+                    &bins[at],
+                    pairs.before(&bins, at, &affinity, &fitted),
+                    ROUNDS.1,
+                )
+            })
+            .collect();
         affinity = pairs.affinity(&bins, &fitted);
     }
-    let fitted: Vec<Vec<f64>> = bins.par_iter().zip(fitted).map(|(bin, gbps)| pairs.fit(bin, gbps, LAST_ROUNDS)).collect();
-    Some(bins.par_iter().zip(&fitted).map(|(bin, gbps)| pairs.parts(bin, gbps, network, &reach)).collect())
+    let fitted: Vec<Vec<f64>> = bins
+        .par_iter()
+        .zip(fitted)
+        .map(|(bin, gbps)| pairs.fit(bin, gbps, LAST_ROUNDS))
+        .collect();
+    Some(
+        bins.par_iter()
+            .zip(&fitted)
+            .map(|(bin, gbps)| pairs.parts(bin, gbps, network, &reach))
+            .collect(),
+    )
 }
 
 /// Returns values with the mean 0 and the sum of squares 1.
@@ -105,7 +131,9 @@ fn normalized(mut values: Vec<f64>) -> Vec<f64> {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     values.iter_mut().for_each(|value| *value -= mean);
     let length = values.iter().map(|value| value * value).sum::<f64>().sqrt();
-    values.iter_mut().for_each(|value| *value = if length > 0.0 { *value / length } else { 0.0 });
+    values
+        .iter_mut()
+        .for_each(|value| *value = if length > 0.0 { *value / length } else { 0.0 });
     values
 }
 
@@ -124,30 +152,54 @@ impl Pairs {
         hosts: &'h HostLoads,
         index: &mut FxHashMap<(u32, u32), Option<u32>>,
     ) -> Option<Bin<'h>> {
-        let loads: Vec<Option<f64>> = (0..network.links.len() as LinkIndex).map(|link| network.load(link, number)).collect();
-        let active = |gbps: &[f64]| -> Vec<u32> { (0..gbps.len() as u32).filter(|host| gbps[*host as usize] > IDLE_GBPS).collect() };
+        let loads: Vec<Option<f64>> = (0..network.links.len() as LinkIndex)
+            .map(|link| network.load(link, number))
+            .collect();
+        let active = |gbps: &[f64]| -> Vec<u32> {
+            (0..gbps.len() as u32)
+                .filter(|host| gbps[*host as usize] > IDLE_GBPS)
+                .collect()
+        };
         let (senders, receivers) = (active(&hosts.sends), active(&hosts.receives));
         let mut members = Vec::new();
         for from in senders {
             for to in receivers.iter().copied().filter(|to| *to != from) {
-                let Some(owner) = owner(hosts.owners[from as usize], hosts.owners[to as usize]) else { continue };
+                let Some(owner) = owner(hosts.owners[from as usize], hosts.owners[to as usize])
+                else {
+                    continue;
+                };
                 let pair = *index.entry((from, to)).or_insert_with(|| {
                     let start = self.paths.len() as u32;
-                    network.path(from as usize, to as usize, routes, &mut self.paths).then(|| {
-                        self.pairs.push((from, to, (start, self.paths.len() as u32)));
-                        self.pairs.len() as u32 - 1
-                    })
+                    network
+                        .path(from as usize, to as usize, routes, &mut self.paths)
+                        .then(|| {
+                            self.pairs
+                                .push((from, to, (start, self.paths.len() as u32)));
+                            self.pairs.len() as u32 - 1
+                        })
                 });
                 if self.pairs.len() > MOST_PAIRS {
                     return None;
                 }
                 // A link without traffic excludes the pair.
-                let is_possible =
-                    |pair: u32| !self.path(pair).iter().any(|link| loads[*link as usize].is_some_and(|load| load < IDLE_GBPS));
-                members.extend(pair.filter(|pair| is_possible(*pair)).map(|pair| (pair, owner)));
+                let is_possible = |pair: u32| {
+                    !self
+                        .path(pair)
+                        .iter()
+                        .any(|link| loads[*link as usize].is_some_and(|load| load < IDLE_GBPS))
+                };
+                members.extend(
+                    pair.filter(|pair| is_possible(*pair))
+                        .map(|pair| (pair, owner)),
+                );
             }
         }
-        Some(Bin { number, hosts, loads, members })
+        Some(Bin {
+            number,
+            hosts,
+            loads,
+            members,
+        })
     }
 
     /// Returns the product of the rates of both hosts of a pair.
@@ -158,11 +210,27 @@ impl Pairs {
 
     /// Returns the traffic of each member of a bin before the fit, in Gb/s. `fitted` has the result of
     /// the last repetition; it is empty in the first one.
-    fn before(&self, bins: &[Bin<'_>], at: usize, affinity: &[f64], fitted: &[Vec<f64>]) -> Vec<f64> {
+    fn before(
+        &self,
+        bins: &[Bin<'_>],
+        at: usize,
+        affinity: &[f64],
+        fitted: &[Vec<f64>],
+    ) -> Vec<f64> {
         let bin = &bins[at];
-        let mut gbps: Vec<f64> = bin.members.iter().map(|(pair, _)| affinity[*pair as usize] * self.gravity(*pair, bin.hosts)).collect();
-        let is_neighbour = |other: &usize| bins.get(*other).is_some_and(|other| other.number.abs_diff(bin.number) == 1);
-        let neighbours: Vec<usize> = [at.wrapping_sub(1), at + 1].into_iter().filter(is_neighbour).collect();
+        let mut gbps: Vec<f64> = bin
+            .members
+            .iter()
+            .map(|(pair, _)| affinity[*pair as usize] * self.gravity(*pair, bin.hosts))
+            .collect();
+        let is_neighbour = |other: &usize| {
+            bins.get(*other)
+                .is_some_and(|other| other.number.abs_diff(bin.number) == 1)
+        };
+        let neighbours: Vec<usize> = [at.wrapping_sub(1), at + 1]
+            .into_iter()
+            .filter(is_neighbour)
+            .collect();
         if fitted.is_empty() || neighbours.is_empty() {
             return gbps;
         }
@@ -187,7 +255,9 @@ impl Pairs {
         let mut others = other.members.iter().map(place).zip(gbps).peekable();
         for (member, sum) in bin.members.iter().map(place).zip(sums) {
             while others.next_if(|(other, _)| *other < member).is_some() {}
-            *sum += others.next_if(|(other, _)| *other == member).map_or(0.0, |(_, gbps)| *gbps);
+            *sum += others
+                .next_if(|(other, _)| *other == member)
+                .map_or(0.0, |(_, gbps)| *gbps);
         }
     }
 
@@ -198,26 +268,42 @@ impl Pairs {
         let ratio = |measured: f64, sum: f64| if sum > 0.0 { measured / sum } else { 1.0 };
         for _ in 0..rounds {
             for is_sender in [true, false] {
-                let measured = if is_sender { &bin.hosts.sends } else { &bin.hosts.receives };
+                let measured = if is_sender {
+                    &bin.hosts.sends
+                } else {
+                    &bin.hosts.receives
+                };
                 let place = |pair: u32| {
                     let (from, to, _) = self.pairs[pair as usize];
                     (if is_sender { from } else { to }) as usize
                 };
                 sums.fill(0.0);
-                bin.members.iter().zip(&gbps).for_each(|((pair, _), gbps)| sums[place(*pair)] += gbps);
+                bin.members
+                    .iter()
+                    .zip(&gbps)
+                    .for_each(|((pair, _), gbps)| sums[place(*pair)] += gbps);
                 for ((pair, _), gbps) in bin.members.iter().zip(&mut gbps) {
                     *gbps *= ratio(measured[place(*pair)], sums[place(*pair)]);
                 }
             }
             links.fill(0.0);
             for ((pair, _), gbps) in bin.members.iter().zip(&gbps) {
-                self.path(*pair).iter().for_each(|link| links[*link as usize] += gbps);
+                self.path(*pair)
+                    .iter()
+                    .for_each(|link| links[*link as usize] += gbps);
             }
             for ((pair, _), gbps) in bin.members.iter().zip(&mut gbps) {
                 // The links of a path are not independent. The geometric mean does not overshoot.
                 let path = self.path(*pair);
-                let log = |link: &LinkIndex| Some(ratio(bin.loads[*link as usize]?, links[*link as usize]).max(1e-9).ln());
-                *gbps *= (path.iter().filter_map(log).sum::<f64>() / path.len().max(1) as f64).exp();
+                let log = |link: &LinkIndex| {
+                    Some(
+                        ratio(bin.loads[*link as usize]?, links[*link as usize])
+                            .max(1e-9)
+                            .ln(),
+                    )
+                };
+                *gbps *=
+                    (path.iter().filter_map(log).sum::<f64>() / path.len().max(1) as f64).exp();
             }
         }
         gbps
@@ -228,15 +314,37 @@ impl Pairs {
     fn correlation(&self, loads: &[(u64, HostLoads)]) -> Vec<f64> {
         let series = |rate: fn(&HostLoads) -> &[f64]| -> Vec<Vec<f64>> {
             let hosts = loads.first().map_or(0, |(_, hosts)| rate(hosts).len());
-            let series = |host: usize| loads.iter().map(|(_, hosts)| rate(hosts)[host]).collect::<Vec<f64>>();
+            let series = |host: usize| {
+                loads
+                    .iter()
+                    .map(|(_, hosts)| rate(hosts)[host])
+                    .collect::<Vec<f64>>()
+            };
             (0..hosts).map(series).collect()
         };
         let series = |rate| {
-            series(rate).into_iter().map(|rates| normalized(rates.windows(2).map(|two| two[1] - two[0]).collect())).collect::<Vec<_>>()
+            series(rate)
+                .into_iter()
+                .map(|rates| normalized(rates.windows(2).map(|two| two[1] - two[0]).collect()))
+                .collect::<Vec<_>>()
         };
-        let (sends, receives) = (series(|hosts| &hosts.sends), series(|hosts| &hosts.receives));
-        let correlation = |from: u32, to: u32| sends[from as usize].iter().zip(&receives[to as usize]).map(|(a, b)| a * b).sum::<f64>();
-        self.pairs.iter().map(|(from, to, _)| correlation(*from, *to).max(0.0).powi(CONTRAST) + LEAST_CORRELATION).collect()
+        let (sends, receives) = (
+            series(|hosts| &hosts.sends),
+            series(|hosts| &hosts.receives),
+        );
+        let correlation = |from: u32, to: u32| {
+            sends[from as usize]
+                .iter()
+                .zip(&receives[to as usize])
+                .map(|(a, b)| a * b)
+                .sum::<f64>()
+        };
+        self.pairs
+            .iter()
+            .map(|(from, to, _)| {
+                correlation(*from, *to).max(0.0).powi(CONTRAST) + LEAST_CORRELATION
+            })
+            .collect()
     }
 
     /// Returns the affinity of each pair over all bins.
@@ -249,13 +357,29 @@ impl Pairs {
                 *gravity += self.gravity(*pair, bin.hosts);
             }
         }
-        let ratio = |(traffic, gravity): (f64, f64)| if gravity > 0.0 { traffic / gravity } else { 0.0 };
+        let ratio = |(traffic, gravity): (f64, f64)| {
+            if gravity > 0.0 {
+                traffic / gravity
+            } else {
+                0.0
+            }
+        };
         let plain: Vec<f64> = sums.into_iter().map(ratio).collect();
-        let sparse: Vec<f64> = plain.iter().map(|affinity| affinity.powf(SPARSITY)).collect();
+        let sparse: Vec<f64> = plain
+            .iter()
+            .map(|affinity| affinity.powf(SPARSITY))
+            .collect();
         // The mean stays the same.
         let (mean, sparse_mean) = (plain.iter().sum::<f64>(), sparse.iter().sum::<f64>());
-        let scale = if sparse_mean > 0.0 { mean / sparse_mean } else { 1.0 };
-        sparse.into_iter().map(|affinity| (affinity * scale).max(LEAST_AFFINITY)).collect()
+        let scale = if sparse_mean > 0.0 {
+            mean / sparse_mean
+        } else {
+            1.0
+        };
+        sparse
+            .into_iter()
+            .map(|affinity| (affinity * scale).max(LEAST_AFFINITY))
+            .collect()
     }
 
     /// Returns the bounds and the estimate of each owner on each link. The estimate is scaled to the
@@ -264,7 +388,10 @@ impl Pairs {
         let mut parts = Parts::default();
         let mut apart: FxHashMap<LinkIndex, Most> = FxHashMap::default();
         for ((link, owner), Limits { sent, received }) in self.limits(bin) {
-            apart.entry(link).or_default().insert(owner, sent.min(received));
+            apart
+                .entry(link)
+                .or_default()
+                .insert(owner, sent.min(received));
         }
         let mut sums: FxHashMap<(LinkIndex, Owner), f64> = FxHashMap::default();
         for ((pair, owner), gbps) in bin.members.iter().zip(gbps) {
@@ -274,12 +401,19 @@ impl Pairs {
         }
         let none = Most::default();
         for (link, load) in (0..).zip(&bin.loads) {
-            let Some(load) = load.filter(|load| *load > IDLE_GBPS) else { continue };
+            let Some(load) = load.filter(|load| *load > IDLE_GBPS) else {
+                continue;
+            };
             let sum = |owner: Owner| sums.get(&(link, owner)).copied().unwrap_or(0.0);
-            let mut owners = of_most(&reach.most(link, bin.hosts), apart.get(&link).unwrap_or(&none), load);
+            let mut owners = of_most(
+                &reach.most(link, bin.hosts),
+                apart.get(&link).unwrap_or(&none),
+                load,
+            );
             let modelled: f64 = owners.iter().map(|(owner, _)| sum(*owner)).sum();
             for (owner, part) in owners.iter_mut().filter(|_| modelled > 0.0) {
-                part.estimate = Some((sum(*owner) * load / modelled).clamp(part.apart.least, part.apart.most));
+                part.estimate =
+                    Some((sum(*owner) * load / modelled).clamp(part.apart.least, part.apart.most));
             }
             parts.by_link.insert(link, owners);
             if network.is_between_switches(link) {
@@ -288,7 +422,11 @@ impl Pairs {
             }
         }
         if parts.unexplained > CONTRADICTION * parts.measured {
-            parts.by_link.values_mut().flatten().for_each(|(_, part)| part.apart = part.always);
+            parts
+                .by_link
+                .values_mut()
+                .flatten()
+                .for_each(|(_, part)| part.apart = part.always);
             parts.is_contradicted = true;
         }
         parts
@@ -303,7 +441,8 @@ impl Pairs {
             let from = self.pairs[*pair as usize].0;
             for link in self.path(*pair) {
                 if last.insert((*link, *owner), from) != Some(from) {
-                    limits.entry((*link, *owner)).or_default().sent += bin.hosts.sends[from as usize];
+                    limits.entry((*link, *owner)).or_default().sent +=
+                        bin.hosts.sends[from as usize];
                 }
             }
         }
@@ -314,7 +453,8 @@ impl Pairs {
             let to = self.pairs[pair as usize].1;
             for link in self.path(pair) {
                 if last.insert((*link, owner), to) != Some(to) {
-                    limits.entry((*link, owner)).or_default().received += bin.hosts.receives[to as usize];
+                    limits.entry((*link, owner)).or_default().received +=
+                        bin.hosts.receives[to as usize];
                 }
             }
         }

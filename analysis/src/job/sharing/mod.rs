@@ -78,7 +78,10 @@ impl Octets {
         self.most += octets(part.always.most);
         self.apart.0 += octets(part.apart.least);
         self.apart.1 += octets(part.apart.most);
-        self.estimate = part.estimate.map(|gbps| self.estimate.unwrap_or(0.0) + octets(gbps)).or(self.estimate);
+        self.estimate = part
+            .estimate
+            .map(|gbps| self.estimate.unwrap_or(0.0) + octets(gbps))
+            .or(self.estimate);
         self.seconds += if counts { seconds } else { 0.0 };
     }
 }
@@ -93,16 +96,36 @@ impl Part {
 impl<'a> Shares<'a> {
     /// Computes the shares of the jobs of a list. The ports must have time intervals of equal length
     /// (see [`equal_bins`]).
-    pub fn of(ports: &'a BTreeMap<PortKey, PortSummary>, jobs: &JobList, routes: Option<&Routes>) -> Self {
+    pub fn of(
+        ports: &'a BTreeMap<PortKey, PortSummary>,
+        jobs: &JobList,
+        routes: Option<&Routes>,
+    ) -> Self {
         let network = Network::new(ports, routes);
-        let bin_ns = ports.values().map(|port| port.bins.width_ns()).max().unwrap_or(1);
-        let numbers: BTreeSet<u64> = ports.values().flat_map(|port| port.bins.iter().map(|(number, _)| number)).collect();
+        let bin_ns = ports
+            .values()
+            .map(|port| port.bins.width_ns())
+            .max()
+            .unwrap_or(1);
+        let numbers: BTreeSet<u64> = ports
+            .values()
+            .flat_map(|port| port.bins.iter().map(|(number, _)| number))
+            .collect();
         let mut owners: Vec<Vec<u32>> = vec![Vec::new()];
         let mut known: BTreeMap<Vec<u32>, Owner> = BTreeMap::from([(Vec::new(), NO_JOB)]);
         let mut loads: Vec<(u64, HostLoads)> = Vec::new();
         for number in numbers {
-            let Some(time) = Interval::new(number.saturating_mul(bin_ns), (number + 1).saturating_mul(bin_ns)) else { continue };
-            let mut bin = HostLoads { owners: Vec::new(), sends: Vec::new(), receives: Vec::new() };
+            let Some(time) = Interval::new(
+                number.saturating_mul(bin_ns),
+                (number + 1).saturating_mul(bin_ns),
+            ) else {
+                continue;
+            };
+            let mut bin = HostLoads {
+                owners: Vec::new(),
+                sends: Vec::new(),
+                receives: Vec::new(),
+            };
             for host in &network.hosts {
                 let jobs = jobs.during(host.port.host, time);
                 let owner = *known.entry(jobs).or_insert_with_key(|jobs| {
@@ -122,7 +145,12 @@ impl<'a> Shares<'a> {
             Some(None) => (Method::LeafLinks, true),
             None => (Method::LeafLinks, false),
         };
-        let bounded = || loads.par_iter().map(|(number, hosts)| bounds::without_routes(&network, hosts, *number)).collect();
+        let bounded = || {
+            loads
+                .par_iter()
+                .map(|(number, hosts)| bounds::without_routes(&network, hosts, *number))
+                .collect()
+        };
         let parts: Vec<Parts> = fitted.flatten().unwrap_or_else(bounded);
         let bins = loads.iter().map(|(number, _)| *number).zip(parts).collect();
         let name = |owner: &Vec<u32>| {
@@ -131,24 +159,43 @@ impl<'a> Shares<'a> {
             (!ids.is_empty()).then(|| ids.join("+"))
         };
         let names = owners.iter().map(name).collect();
-        Self { network, ports, owners: names, jobs: owners, bins, bin_ns, method, has_too_many_pairs }
+        Self {
+            network,
+            ports,
+            owners: names,
+            jobs: owners,
+            bins,
+            bin_ns,
+            method,
+            has_too_many_pairs,
+        }
     }
 
     /// Returns the octets of each owner on a link, over the bins for which `is_counted` returns true.
     /// The second value is the octets of the link, the third one the time of these bins in seconds.
-    fn on(&self, link: LinkIndex, is_counted: impl Fn(u64, &[(Owner, Part)]) -> bool) -> (BTreeMap<Owner, Octets>, f64, f64) {
+    fn on(
+        &self,
+        link: LinkIndex,
+        is_counted: impl Fn(u64, &[(Owner, Part)]) -> bool,
+    ) -> (BTreeMap<Owner, Octets>, f64, f64) {
         let mut sums: BTreeMap<Owner, Octets> = BTreeMap::new();
         let (mut all, mut time) = (0.0, 0.0);
         let seconds = self.bin_ns as f64 / 1e9;
         for (bin, parts) in &self.bins {
-            let (Some(owners), Some(load)) = (parts.by_link.get(&link), self.network.load(link, *bin)) else { continue };
+            let (Some(owners), Some(load)) =
+                (parts.by_link.get(&link), self.network.load(link, *bin))
+            else {
+                continue;
+            };
             if !is_counted(*bin, owners) {
                 continue;
             }
             all += load * seconds * 1e9 / 8.0;
             time += seconds;
             for (owner, part) in owners {
-                sums.entry(*owner).or_default().add(part, seconds, part.likely() > COUNTS * load);
+                sums.entry(*owner)
+                    .or_default()
+                    .add(part, seconds, part.likely() > COUNTS * load);
             }
         }
         (sums, all, time)
@@ -156,21 +203,32 @@ impl<'a> Shares<'a> {
 
     /// Returns the owners that contain a job.
     fn owners_of(&self, job: u32) -> BTreeSet<Owner> {
-        (0..).zip(&self.jobs).filter(|(_, jobs)| jobs.contains(&job)).map(|(owner, _)| owner).collect()
+        (0..)
+            .zip(&self.jobs)
+            .filter(|(_, jobs)| jobs.contains(&job))
+            .map(|(owner, _)| owner)
+            .collect()
     }
 
     /// Returns the part of the data on the links between switches that the estimate does not explain,
     /// 0 to 1. `None` without an estimate.
     pub fn unexplained(&self) -> Option<f64> {
-        let sum = |value: fn(&Parts) -> f64| self.bins.iter().map(|(_, parts)| value(parts)).sum::<f64>();
+        let sum =
+            |value: fn(&Parts) -> f64| self.bins.iter().map(|(_, parts)| value(parts)).sum::<f64>();
         let measured = sum(|parts| parts.measured);
-        (self.method == Method::Routes && measured > 0.0).then(|| sum(|parts| parts.unexplained) / measured)
+        (self.method == Method::Routes && measured > 0.0)
+            .then(|| sum(|parts| parts.unexplained) / measured)
     }
 
     /// Returns the time of the intervals in which the counters show that hosts of different jobs
     /// exchange data, in seconds.
     pub fn contradicted_seconds(&self) -> f64 {
-        self.bins.iter().filter(|(_, parts)| parts.is_contradicted).count() as f64 * self.bin_ns as f64 / 1e9
+        self.bins
+            .iter()
+            .filter(|(_, parts)| parts.is_contradicted)
+            .count() as f64
+            * self.bin_ns as f64
+            / 1e9
     }
 
     /// Returns the estimated octets of each job on each link in each bin: the sending port, the number
@@ -182,9 +240,25 @@ impl<'a> Shares<'a> {
         for (bin, parts) in &self.bins {
             for (link, owners) in &parts.by_link {
                 for (owner, part) in owners {
-                    let Part { always, apart, estimate } = part;
-                    let values = [always.least, estimate.unwrap_or(f64::NAN), always.most, apart.least, apart.most].map(octets);
-                    all.push((self.network.links[*link as usize], *bin, self.owners[*owner as usize].as_deref(), values));
+                    let Part {
+                        always,
+                        apart,
+                        estimate,
+                    } = part;
+                    let values = [
+                        always.least,
+                        estimate.unwrap_or(f64::NAN),
+                        always.most,
+                        apart.least,
+                        apart.most,
+                    ]
+                    .map(octets);
+                    all.push((
+                        self.network.links[*link as usize],
+                        *bin,
+                        self.owners[*owner as usize].as_deref(),
+                        values,
+                    ));
                 }
             }
         }
@@ -195,8 +269,12 @@ impl<'a> Shares<'a> {
     fn name(&self, key: PortKey) -> PortName {
         let own = self.ports.get(&key).map(|port| port.node.clone());
         // A port without records has its name from its peer.
-        let far =
-            || self.network.index_of(key).and_then(|link| self.ports.get(&self.network.peer(link))).map(|peer| peer.peer_name.clone());
+        let far = || {
+            self.network
+                .index_of(key)
+                .and_then(|link| self.ports.get(&self.network.peer(link)))
+                .map(|peer| peer.peer_name.clone())
+        };
         PortName::new(&own.or_else(far).unwrap_or_default(), key)
     }
 
@@ -212,7 +290,9 @@ impl<'a> Shares<'a> {
 }
 
 /// Returns ports whose time intervals have equal lengths.
-pub fn equal_bins(ports: &BTreeMap<PortKey, PortSummary>) -> std::borrow::Cow<'_, BTreeMap<PortKey, PortSummary>> {
+pub fn equal_bins(
+    ports: &BTreeMap<PortKey, PortSummary>,
+) -> std::borrow::Cow<'_, BTreeMap<PortKey, PortSummary>> {
     with_equal_bins(ports)
 }
 

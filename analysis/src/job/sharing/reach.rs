@@ -27,9 +27,12 @@ impl Reach {
     pub(super) fn new(network: &Network<'_>, routes: &Routes) -> Option<Self> {
         let mut by_leaf: FxHashMap<Guid, Vec<usize>> = FxHashMap::default();
         for (index, host) in network.hosts.iter().enumerate() {
-            host.leaf.into_iter().for_each(|leaf| by_leaf.entry(leaf).or_default().push(index));
+            host.leaf
+                .into_iter()
+                .for_each(|leaf| by_leaf.entry(leaf).or_default().push(index));
         }
-        let (mut leaves, mut receivers): (Vec<FxHashSet<Guid>>, Vec<FxHashSet<usize>>) = Default::default();
+        let (mut leaves, mut receivers): (Vec<FxHashSet<Guid>>, Vec<FxHashSet<usize>>) =
+            Default::default();
         leaves.resize_with(network.links.len(), FxHashSet::default);
         receivers.resize_with(network.links.len(), FxHashSet::default);
         let (mut path, mut steps): (Vec<LinkIndex>, usize) = (Vec::new(), 0);
@@ -49,15 +52,27 @@ impl Reach {
             }
         }
         let ends = |(leaves, receivers): (FxHashSet<Guid>, FxHashSet<usize>)| Ends {
-            senders: leaves.iter().filter_map(|leaf| by_leaf.get(leaf)).flatten().copied().collect(),
+            senders: leaves
+                .iter()
+                .filter_map(|leaf| by_leaf.get(leaf))
+                .flatten()
+                .copied()
+                .collect(),
             receivers: receivers.into_iter().collect(),
         };
-        Some(Self { by_link: leaves.into_iter().zip(receivers).map(ends).collect() })
+        Some(Self {
+            by_link: leaves.into_iter().zip(receivers).map(ends).collect(),
+        })
     }
 
     /// Returns the most that each owner can have on a link in a bin, without an assumption about jobs.
     pub(super) fn most(&self, link: LinkIndex, hosts: &HostLoads) -> Most {
-        let Some(ends) = self.by_link.get(link as usize) else { return Most::default() };
-        always(&by_owner(&ends.senders, &hosts.owners, &hosts.sends), &by_owner(&ends.receivers, &hosts.owners, &hosts.receives))
+        let Some(ends) = self.by_link.get(link as usize) else {
+            return Most::default();
+        };
+        always(
+            &by_owner(&ends.senders, &hosts.owners, &hosts.sends),
+            &by_owner(&ends.receivers, &hosts.owners, &hosts.receives),
+        )
     }
 }

@@ -133,8 +133,19 @@ type OctetsOfOwners = Vec<(Owner, Octets)>;
 impl From<Octets> for JobShare {
     fn from(octets: Octets) -> Self {
         let (least_if_apart_bytes, most_if_apart_bytes) = octets.apart;
-        let Octets { least: least_bytes, estimate: estimate_bytes, most: most_bytes, .. } = octets;
-        Self { least_bytes, estimate_bytes, most_bytes, least_if_apart_bytes, most_if_apart_bytes }
+        let Octets {
+            least: least_bytes,
+            estimate: estimate_bytes,
+            most: most_bytes,
+            ..
+        } = octets;
+        Self {
+            least_bytes,
+            estimate_bytes,
+            most_bytes,
+            least_if_apart_bytes,
+            most_if_apart_bytes,
+        }
     }
 }
 
@@ -171,7 +182,10 @@ impl Shares<'_> {
                     sum.least += octets.least;
                     sum.most += octets.most;
                     sum.apart = (sum.apart.0 + octets.apart.0, sum.apart.1 + octets.apart.1);
-                    sum.estimate = octets.estimate.map(|more| sum.estimate.unwrap_or(0.0) + more).or(sum.estimate);
+                    sum.estimate = octets
+                        .estimate
+                        .map(|more| sum.estimate.unwrap_or(0.0) + more)
+                        .or(sum.estimate);
                 }
                 links.push((weight, shared));
             }
@@ -179,7 +193,11 @@ impl Shares<'_> {
         let roots = self.roots(hosts, trees);
         for (owner, neighbour) in &mut neighbours {
             neighbour.share = sums.get(owner).copied().unwrap_or_default().into();
-            let is_on = |root: &RootShare| root.jobs.iter().any(|one| one.job == neighbour.job && one.seconds > 0.0);
+            let is_on = |root: &RootShare| {
+                root.jobs
+                    .iter()
+                    .any(|one| one.job == neighbour.job && one.seconds > 0.0)
+            };
             neighbour.roots = roots.iter().filter(|root| is_on(root)).count();
         }
         let mut neighbours: Vec<Neighbour> = neighbours.into_values().collect();
@@ -200,21 +218,36 @@ impl Shares<'_> {
     /// Returns whether a link is possibly a link of a job with hosts at these leaf switches. Without
     /// routes, the bounds of other links do not exclude any job, so they are left out.
     fn is_near(&self, link: LinkIndex, leaves: &BTreeSet<Guid>) -> bool {
-        let (from, to) = (self.network.links[link as usize].0, self.network.peer(link).0);
+        let (from, to) = (
+            self.network.links[link as usize].0,
+            self.network.peer(link).0,
+        );
         self.method == Method::Routes || leaves.contains(&from) || leaves.contains(&to)
     }
 
     /// Returns the leaf switches of hosts.
     fn leaves_of(&self, hosts: &Hosts) -> BTreeSet<Guid> {
-        let own = self.network.hosts.iter().filter(|host| hosts.contains_node(host.port.host));
+        let own = self
+            .network
+            .hosts
+            .iter()
+            .filter(|host| hosts.contains_node(host.port.host));
         own.filter_map(|host| host.leaf).collect()
     }
 
     /// Returns a link that the job shared with others: its weight for the order, its shares, and the
     /// other owners.
-    fn link_share(&self, link: LinkIndex, own: &BTreeSet<Owner>) -> Option<(f64, LinkShare, OctetsOfOwners)> {
+    fn link_share(
+        &self,
+        link: LinkIndex,
+        own: &BTreeSet<Owner>,
+    ) -> Option<(f64, LinkShare, OctetsOfOwners)> {
         let likely = |owners: &[(Owner, Part)], is_in: &dyn Fn(Owner) -> bool| {
-            owners.iter().filter(|(owner, _)| is_in(*owner)).map(|(_, part)| part.likely()).sum::<f64>()
+            owners
+                .iter()
+                .filter(|(owner, _)| is_in(*owner))
+                .map(|(_, part)| part.likely())
+                .sum::<f64>()
         };
         let uses = |bin: u64, owners: &[(Owner, Part)]| {
             let load = self.network.load(link, bin).unwrap_or(0.0);
@@ -236,34 +269,65 @@ impl Shares<'_> {
         let (mut weight, mut used, mut blocked) = (0.0, 0.0, 0.0);
         let bin_seconds = self.bin_ns as f64 / 1e9;
         for (bin, parts) in &self.bins {
-            let Some(owners) = parts.by_link.get(&link).filter(|owners| uses(*bin, owners)) else { continue };
+            let Some(owners) = parts.by_link.get(&link).filter(|owners| uses(*bin, owners)) else {
+                continue;
+            };
             let load = self.network.load(link, *bin).unwrap_or(0.0);
             let (utilization, blocked_share) = self.network.usage(link, *bin);
             used += utilization * bin_seconds;
             blocked += blocked_share * bin_seconds;
             let shared = likely(owners, &|owner| !own.contains(&owner));
-            weight += if load > 0.0 { self.usage(link, *bin) * bin_seconds * (shared / load).min(1.0) } else { 0.0 };
+            weight += if load > 0.0 {
+                self.usage(link, *bin) * bin_seconds * (shared / load).min(1.0)
+            } else {
+                0.0
+            };
         }
         let from = self.network.links[link as usize];
         let to = self.network.peer(link);
-        let rate = [from, to].iter().find_map(|key| self.ports.get(key)).map_or_else(String::new, |port| port.link.to_string());
+        let rate = [from, to]
+            .iter()
+            .find_map(|key| self.ports.get(key))
+            .map_or_else(String::new, |port| port.link.to_string());
         let jobs = self.on_link(sums, Some(own));
         let (xmit_utilization, blocked) = (used / seconds, blocked / seconds);
-        let share = LinkShare { from: self.name(from), to: self.name(to), link: rate, seconds, bytes, xmit_utilization, blocked, jobs };
+        let share = LinkShare {
+            from: self.name(from),
+            to: self.name(to),
+            link: rate,
+            seconds,
+            bytes,
+            xmit_utilization,
+            blocked,
+            jobs,
+        };
         Some((weight, share, others))
     }
 
     /// Returns the jobs on a link. Those of `first` come first, then the largest.
-    fn on_link(&self, sums: BTreeMap<Owner, Octets>, first: Option<&BTreeSet<Owner>>) -> Vec<JobOnLink> {
+    fn on_link(
+        &self,
+        sums: BTreeMap<Owner, Octets>,
+        first: Option<&BTreeSet<Owner>>,
+    ) -> Vec<JobOnLink> {
         let is_first = |owner: &Owner| first.is_some_and(|first| first.contains(owner));
-        let used = sums.into_iter().filter(|(owner, octets)| is_first(owner) || octets.seconds > 0.0);
+        let used = sums
+            .into_iter()
+            .filter(|(owner, octets)| is_first(owner) || octets.seconds > 0.0);
         let mut jobs: Vec<(bool, JobOnLink)> = used
             .map(|(owner, octets)| {
-                let job = JobOnLink { job: self.owners[owner as usize].clone(), seconds: octets.seconds, share: octets.into() };
+                let job = JobOnLink {
+                    job: self.owners[owner as usize].clone(),
+                    seconds: octets.seconds,
+                    share: octets.into(),
+                };
                 (is_first(&owner), job)
             })
             .collect();
-        jobs.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.share.likely().total_cmp(&a.1.share.likely())));
+        jobs.sort_by(|a, b| {
+            b.0.cmp(&a.0)
+                .then(b.1.share.likely().total_cmp(&a.1.share.likely()))
+        });
         jobs.into_iter().map(|(_, job)| job).collect()
     }
 
@@ -272,7 +336,12 @@ impl Shares<'_> {
         let mut roots: Vec<RootShare> = Vec::new();
         for tree in &trees.trees {
             let is_own = |key| trees.is_host(key) && hosts.contains_node(&trees.name(key).node);
-            let waited: f64 = tree.branches.iter().filter(|(key, _)| is_own(**key)).map(|(_, branch)| branch.blocked_seconds).sum();
+            let waited: f64 = tree
+                .branches
+                .iter()
+                .filter(|(key, _)| is_own(**key))
+                .map(|(_, branch)| branch.blocked_seconds)
+                .sum();
             if waited <= 0.0 {
                 continue;
             }

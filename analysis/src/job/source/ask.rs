@@ -56,7 +56,9 @@ type Answer = Result<(Vec<Entry>, String), AskError>;
 pub enum AskError {
     /// The command cannot be started.
     #[error("cannot ask for jobs: cannot run `{}`", Printable(command))]
-    #[diagnostic(help("run this command on a host with the commands of Slurm or PBS, or give a file with jobs with --slurm-file"))]
+    #[diagnostic(help(
+        "run this command on a host with the commands of Slurm or PBS, or give a file with jobs with --slurm-file"
+    ))]
     Start {
         /// The command line.
         command: String,
@@ -65,8 +67,14 @@ pub enum AskError {
         source: io::Error,
     },
     /// The command failed.
-    #[error("cannot ask for jobs: `{}` ended with {status}: {}", Printable(command), Printable(message))]
-    #[diagnostic(help("run the command by hand and correct its error, or give a file with jobs with --slurm-file"))]
+    #[error(
+        "cannot ask for jobs: `{}` ended with {status}: {}",
+        Printable(command),
+        Printable(message)
+    )]
+    #[diagnostic(help(
+        "run the command by hand and correct its error, or give a file with jobs with --slurm-file"
+    ))]
     Failed {
         /// The command line.
         command: String,
@@ -77,7 +85,9 @@ pub enum AskError {
     },
     /// The command did not answer in time.
     #[error("cannot ask for jobs: `{}` did not answer within the {} s for all commands", Printable(command), limit.as_secs())]
-    #[diagnostic(help("check the resource manager, for example with `scontrol ping`, or give a file with jobs with --slurm-file"))]
+    #[diagnostic(help(
+        "check the resource manager, for example with `scontrol ping`, or give a file with jobs with --slurm-file"
+    ))]
     Slow {
         /// The command line.
         command: String,
@@ -109,7 +119,12 @@ impl Ask {
     }
 
     fn within(manager: Manager, zone: Zone, limit: Duration) -> Self {
-        Self { manager, limit, until: now() + limit, zone }
+        Self {
+            manager,
+            limit,
+            until: now() + limit,
+            zone,
+        }
     }
 
     /// Returns the newest run of the job with this ID.
@@ -124,7 +139,9 @@ impl Ask {
         // Both run at the same time: one that hangs takes no time of the other one.
         let (stored, present) = (self.sacct(&["-j", id]), self.squeue(&["-j", id]));
         let stored = match stored.and_then(|asked| self.slurm(asked)) {
-            Ok((entries, command)) if !entries.is_empty() => return Ok(find_in(of_job(entries, id), &command, id)?),
+            Ok((entries, command)) if !entries.is_empty() => {
+                return Ok(find_in(of_job(entries, id), &command, id)?);
+            }
             other => other,
         };
         let (entries, command) = match (present.and_then(|asked| self.slurm(asked)), stored) {
@@ -151,8 +168,14 @@ impl Ask {
         let time = |ns: u64| self.zone.format(ns, "%Y-%m-%dT%H:%M:%S");
         if self.manager == Manager::Pbs {
             let (entries, command) = self.qstat(&[])?;
-            let all = runs(entries, &command)?.into_iter().filter(|run| run.is_during(from, to.unwrap_or(u64::MAX)));
-            return Ok(Listing { runs: all.collect(), at, is_complete: true });
+            let all = runs(entries, &command)?
+                .into_iter()
+                .filter(|run| run.is_during(from, to.unwrap_or(u64::MAX)));
+            return Ok(Listing {
+                runs: all.collect(),
+                at,
+                is_complete: true,
+            });
         }
         let start = time(from.saturating_sub(MARGIN_NS));
         let end = to.map(|to| time(to.saturating_add(MARGIN_NS)));
@@ -160,7 +183,10 @@ impl Ask {
         if let Some(end) = &end {
             arguments.extend(["-E", end]);
         }
-        let runs_of = |asked: Asked| self.slurm(asked).and_then(|(entries, command)| Ok(runs(entries, &command)?));
+        let runs_of = |asked: Asked| {
+            self.slurm(asked)
+                .and_then(|(entries, command)| Ok(runs(entries, &command)?))
+        };
         let (stored, present) = (self.sacct(&arguments), self.squeue(&["-a"]));
         let (stored, present) = (stored.and_then(runs_of), present.and_then(runs_of));
         let is_complete = present.is_ok();
@@ -168,14 +194,24 @@ impl Ask {
             (Err(error), Err(_)) => return Err(error),
             (stored, present) => (stored.unwrap_or_default(), present.unwrap_or_default()),
         };
-        Ok(Listing { runs: union(stored, present, from, to), at, is_complete })
+        Ok(Listing {
+            runs: union(stored, present, from, to),
+            at,
+            is_complete,
+        })
     }
 
     fn sacct(&self, selection: &[&str]) -> Result<Asked, AskError> {
         let separator = separator();
         let delimiter = format!("--delimiter={separator}");
         // -X: jobs without their steps. -D: all runs of a job that was requeued.
-        let mut arguments = vec!["-X", "-D", "-P", &delimiter, "--format=JobID,User,State,Start,End,NodeList,JobName"];
+        let mut arguments = vec![
+            "-X",
+            "-D",
+            "-P",
+            &delimiter,
+            "--format=JobID,User,State,Start,End,NodeList,JobName",
+        ];
         arguments.extend(selection);
         self.start("sacct", &arguments, separator)
     }
@@ -202,7 +238,9 @@ impl Ask {
     fn qstat(&self, selection: &[&str]) -> Answer {
         let mut arguments = vec!["-x", "-f", "-F", "json"];
         arguments.extend(selection);
-        let (text, command) = self.start("qstat", &arguments, String::new()).and_then(|mut asked| self.answer(&mut asked))?;
+        let (text, command) = self
+            .start("qstat", &arguments, String::new())
+            .and_then(|mut asked| self.answer(&mut asked))?;
         Ok((entries(&text, &command, &self.zone)?, command))
     }
 
@@ -212,37 +250,81 @@ impl Ask {
     }
 
     /// Starts a command, whose answer has columns with this separator.
-    fn start(&self, program: &str, arguments: &[&str], separator: String) -> Result<Asked, AskError> {
+    fn start(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        separator: String,
+    ) -> Result<Asked, AskError> {
         let command = [&[program], arguments].concat().join(" ");
         if self.left().is_zero() {
-            return Err(AskError::Slow { command, limit: self.limit });
+            return Err(AskError::Slow {
+                command,
+                limit: self.limit,
+            });
         }
         let mut process = Command::new(program);
-        process.args(arguments).env("SLURM_TIME_FORMAT", "%s").env("LC_ALL", "C");
-        process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        process
+            .args(arguments)
+            .env("SLURM_TIME_FORMAT", "%s")
+            .env("LC_ALL", "C");
+        process
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = match process.spawn() {
             Ok(child) => child,
             Err(source) => return Err(AskError::Start { command, source }),
         };
         let (output, message) = (read_all(child.stdout.take()), read_all(child.stderr.take()));
-        Ok(Asked { command, separator, child, output, message })
+        Ok(Asked {
+            command,
+            separator,
+            child,
+            output,
+            message,
+        })
     }
 
     /// Waits for the end of a command, and returns its output and its command line.
     fn answer(&self, asked: &mut Asked) -> Result<(String, String), AskError> {
         let command = asked.command.clone();
-        let start = |source| AskError::Start { command: command.clone(), source };
-        let slow = || AskError::Slow { command: command.clone(), limit: self.limit };
+        let start = |source| AskError::Start {
+            command: command.clone(),
+            source,
+        };
+        let slow = || AskError::Slow {
+            command: command.clone(),
+            limit: self.limit,
+        };
         let output = asked.output.recv_timeout(self.left()).map_err(|_| slow())?;
-        let message = asked.message.recv_timeout(self.left()).map_err(|_| slow())?;
-        let status = end_of(&mut asked.child, self.left()).map_err(start)?.ok_or_else(slow)?;
+        let message = asked
+            .message
+            .recv_timeout(self.left())
+            .map_err(|_| slow())?;
+        let status = end_of(&mut asked.child, self.left())
+            .map_err(start)?
+            .ok_or_else(slow)?;
         if !status.success() {
-            let message = String::from_utf8_lossy(&message.unwrap_or_default()).trim().replace('\n', "; ");
+            let message = String::from_utf8_lossy(&message.unwrap_or_default())
+                .trim()
+                .replace('\n', "; ");
             let end = message.floor_char_boundary(MOST_MESSAGE);
-            let message = if message.is_empty() { "no message".to_owned() } else { message[..end].to_owned() };
-            return Err(AskError::Failed { command, status, message });
+            let message = if message.is_empty() {
+                "no message".to_owned()
+            } else {
+                message[..end].to_owned()
+            };
+            return Err(AskError::Failed {
+                command,
+                status,
+                message,
+            });
         }
-        Ok((String::from_utf8_lossy(&output.map_err(start)?).into_owned(), command))
+        Ok((
+            String::from_utf8_lossy(&output.map_err(start)?).into_owned(),
+            command,
+        ))
     }
 }
 
@@ -264,7 +346,10 @@ impl Drop for Asked {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the commands of all questions share one limit")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the commands of all questions share one limit"
+)]
 fn now() -> Instant {
     Instant::now()
 }
@@ -285,9 +370,16 @@ fn of_job(mut entries: Vec<Entry>, id: &str) -> Vec<Entry> {
 
 /// Returns the runs of both commands. The end of a run is known if one of them has it.
 fn union(stored: Vec<JobRun>, present: Vec<JobRun>, from: u64, to: Option<u64>) -> Vec<JobRun> {
-    let mut all: std::collections::BTreeMap<(Option<u64>, String), JobRun> = std::collections::BTreeMap::new();
-    for run in stored.into_iter().chain(present).filter(|run| run.is_during(from, to.unwrap_or(u64::MAX))) {
-        let known = all.entry((run.from, run.id.clone())).or_insert_with(|| run.clone());
+    let mut all: std::collections::BTreeMap<(Option<u64>, String), JobRun> =
+        std::collections::BTreeMap::new();
+    for run in stored
+        .into_iter()
+        .chain(present)
+        .filter(|run| run.is_during(from, to.unwrap_or(u64::MAX)))
+    {
+        let known = all
+            .entry((run.from, run.id.clone()))
+            .or_insert_with(|| run.clone());
         if known.to.is_none() && run.to.is_some() {
             *known = run;
         }
@@ -330,21 +422,44 @@ mod tests {
     }
 
     fn run(ask: &Ask, program: &str, arguments: &[&str]) -> Result<(String, String), AskError> {
-        ask.start(program, arguments, String::new()).and_then(|mut asked| ask.answer(&mut asked))
+        ask.start(program, arguments, String::new())
+            .and_then(|mut asked| ask.answer(&mut asked))
     }
 
     #[test]
     fn failed_command_is_named_with_its_exit_code_and_message() {
-        let error = run(&ask(PATIENCE), "sh", &["-c", "echo Invalid job id >&2; exit 3"]).unwrap_err().to_string();
-        assert_eq!(error, "cannot ask for jobs: `sh -c echo Invalid job id >&2; exit 3` ended with exit status: 3: Invalid job id");
-        assert!(matches!(run(&ask(PATIENCE), "ibnet-no-such-command", &[]), Err(AskError::Start { .. })));
+        let error = run(
+            &ask(PATIENCE),
+            "sh",
+            &["-c", "echo Invalid job id >&2; exit 3"],
+        )
+        .unwrap_err()
+        .to_string();
+        assert_eq!(
+            error,
+            "cannot ask for jobs: `sh -c echo Invalid job id >&2; exit 3` ended with exit status: 3: Invalid job id"
+        );
+        assert!(matches!(
+            run(&ask(PATIENCE), "ibnet-no-such-command", &[]),
+            Err(AskError::Start { .. })
+        ));
     }
 
     #[test]
     fn command_without_an_end_is_stopped() {
         let limit = Duration::from_millis(50);
-        for script in ["exec sleep 600", "exec >&- 2>&-; exec sleep 600", "exec yes > /dev/null"] {
-            assert!(matches!(run(&ask(limit), "sh", &["-c", script]), Err(AskError::Slow { .. })), "{script}");
+        for script in [
+            "exec sleep 600",
+            "exec >&- 2>&-; exec sleep 600",
+            "exec yes > /dev/null",
+        ] {
+            assert!(
+                matches!(
+                    run(&ask(limit), "sh", &["-c", script]),
+                    Err(AskError::Slow { .. })
+                ),
+                "{script}"
+            );
         }
     }
 
@@ -353,15 +468,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let started = folder.path().join("started");
         let ask = ask(Duration::from_millis(50));
-        assert!(matches!(run(&ask, "sh", &["-c", "exec sleep 600"]), Err(AskError::Slow { .. })));
+        assert!(matches!(
+            run(&ask, "sh", &["-c", "exec sleep 600"]),
+            Err(AskError::Slow { .. })
+        ));
         let second = run(&ask, "touch", &[started.to_str().unwrap()]);
-        assert!(matches!(second, Err(AskError::Slow { .. })) && !started.exists(), "{second:?}");
+        assert!(
+            matches!(second, Err(AskError::Slow { .. })) && !started.exists(),
+            "{second:?}"
+        );
     }
 
     #[test]
     fn end_of_a_run_is_known_if_one_command_has_it() {
         let run = |id: &str, from, to| JobRun::new(id, "n1", Some(from), to).unwrap();
-        let all = union(vec![run("1", 10, None), run("2", 10, Some(12))], vec![run("1", 10, Some(20)), run("3", 30, None)], 15, None);
-        assert_eq!(all.iter().map(|run| (&*run.id, run.to)).collect::<Vec<_>>(), [("1", Some(20)), ("3", None)]);
+        let all = union(
+            vec![run("1", 10, None), run("2", 10, Some(12))],
+            vec![run("1", 10, Some(20)), run("3", 30, None)],
+            15,
+            None,
+        );
+        assert_eq!(
+            all.iter().map(|run| (&*run.id, run.to)).collect::<Vec<_>>(),
+            [("1", Some(20)), ("3", None)]
+        );
     }
 }

@@ -45,14 +45,21 @@ pub enum SourceError {
         tasks: usize,
     },
     /// The text has no job with nodes and a start.
-    #[error("cannot find a job: {} has none with nodes and a start", Printable(name))]
+    #[error(
+        "cannot find a job: {} has none with nodes and a start",
+        Printable(name)
+    )]
     #[diagnostic(help("{REMEDY}"))]
     NoJobs {
         /// Name of the file or command.
         name: String,
     },
     /// A job is malformed.
-    #[error("cannot read the job at {}: {what} (found `{}`)", Printable(place), Printable(found))]
+    #[error(
+        "cannot read the job at {}: {what} (found `{}`)",
+        Printable(place),
+        Printable(found)
+    )]
     #[diagnostic(help("{REMEDY}; `sacct -P` prevents truncation"))]
     Malformed {
         /// File name and line number, or job ID and file name.
@@ -74,7 +81,11 @@ pub enum SourceError {
 }
 
 fn task_note(count: usize) -> String {
-    if count == 0 { String::new() } else { format!(", but {count} tasks of this array are; give the ID of a task") }
+    if count == 0 {
+        String::new()
+    } else {
+        format!(", but {count} tasks of this array are; give the ID of a task")
+    }
 }
 
 /// A job of a text.
@@ -109,27 +120,54 @@ impl Fields<'_> {
     /// dropped.
     pub(super) fn run(self) -> Result<Option<JobRun>, Fault> {
         let nodes = self.nodes.trim();
-        if nodes.is_empty() || nodes.eq_ignore_ascii_case("none assigned") || nodes.starts_with('(') {
+        if nodes.is_empty() || nodes.eq_ignore_ascii_case("none assigned") || nodes.starts_with('(')
+        {
             return Ok(None);
         }
         if nodes.ends_with('+') {
             return Err(("the list of nodes is truncated", nodes.to_owned()));
         }
         // sacct writes `CANCELLED by 1000`.
-        let state = self.state.split_whitespace().next().unwrap_or_default().to_lowercase();
-        let is_waiting = matches!(&*state, "pending" | "configuring" | "requeued" | "requeue_hold" | "requeue_fed");
-        let is_running = matches!(&*state, "running" | "suspended" | "completing" | "stage_out" | "signaling" | "stopped" | "resizing");
+        let state = self
+            .state
+            .split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_lowercase();
+        let is_waiting = matches!(
+            &*state,
+            "pending" | "configuring" | "requeued" | "requeue_hold" | "requeue_fed"
+        );
+        let is_running = matches!(
+            &*state,
+            "running"
+                | "suspended"
+                | "completing"
+                | "stage_out"
+                | "signaling"
+                | "stopped"
+                | "resizing"
+        );
         let from = self.from.filter(|_| !is_waiting);
         let to = self.to.filter(|_| !is_waiting && !is_running);
-        let run = JobRun::new(self.id, nodes, from, to).map_err(|_| ("the list of nodes is malformed", nodes.to_owned()))?;
+        let run = JobRun::new(self.id, nodes, from, to)
+            .map_err(|_| ("the list of nodes is malformed", nodes.to_owned()))?;
         let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
-        Ok(Some(JobRun { name: text(self.name), user: text(self.user), state, ..run }))
+        Ok(Some(JobRun {
+            name: text(self.name),
+            user: text(self.user),
+            state,
+            ..run
+        }))
     }
 }
 
 /// Returns the jobs of a text, in any of the forms.
 fn entries(text: &str, name: &str, zone: &Zone) -> Result<Vec<Entry>, SourceError> {
-    let failed = |why: String| SourceError::Text { name: name.to_owned(), why };
+    let failed = |why: String| SourceError::Text {
+        name: name.to_owned(),
+        why,
+    };
     let trimmed = text.trim_start_matches('\u{feff}').trim_start();
     if trimmed.starts_with('{') {
         if let Ok(Value::Object(document)) = serde_json::from_str::<Value>(trimmed) {
@@ -138,8 +176,12 @@ fn entries(text: &str, name: &str, zone: &Zone) -> Result<Vec<Entry>, SourceErro
                 (_, Some(Value::Object(jobs))) => Ok(pbs::entries(jobs, zone)),
                 // PBS writes no `Jobs` if there are none.
                 _ if document.contains_key("pbs_version") => Ok(Vec::new()),
-                _ if document.contains_key("job") || document.contains_key("listed_ns") => table_entries(trimmed).map_err(failed),
-                _ => Err(failed("the JSON document has neither `jobs` of Slurm nor `Jobs` of PBS".to_owned())),
+                _ if document.contains_key("job") || document.contains_key("listed_ns") => {
+                    table_entries(trimmed).map_err(failed)
+                }
+                _ => Err(failed(
+                    "the JSON document has neither `jobs` of Slurm nor `Jobs` of PBS".to_owned(),
+                )),
             };
         }
         return table_entries(trimmed).map_err(failed);
@@ -154,17 +196,30 @@ fn table_entries(text: &str) -> Result<Vec<Entry>, String> {
     let mut table = JobTable::default();
     for (index, line) in text.lines().enumerate() {
         if !line.trim().is_empty() && !table.add_line(line) {
-            return Err(format!("line {} is neither JSON of Slurm or PBS nor a line of a job table", index + 1));
+            return Err(format!(
+                "line {} is neither JSON of Slurm or PBS nor a line of a job table",
+                index + 1
+            ));
         }
     }
-    Ok(table.runs().map(|run| Entry { id: run.id.clone(), run: Ok(Some(run.clone())), line: None }).collect())
+    Ok(table
+        .runs()
+        .map(|run| Entry {
+            id: run.id.clone(),
+            run: Ok(Some(run.clone())),
+            line: None,
+        })
+        .collect())
 }
 
 impl Entry {
     fn run(self, name: &str) -> Result<Option<JobRun>, SourceError> {
         let Self { id, run, line } = self;
         run.map_err(|(what, found)| {
-            let place = line.map_or_else(|| format!("job {id} of {name}"), |line| format!("{name}:{line}"));
+            let place = line.map_or_else(
+                || format!("job {id} of {name}"),
+                |line| format!("{name}:{line}"),
+            );
             SourceError::Malformed { place, what, found }
         })
     }
@@ -180,7 +235,12 @@ pub fn find(text: &str, name: &str, id: &str, zone: &Zone) -> Result<JobRun, Sou
 }
 
 fn find_in(entries: Vec<Entry>, name: &str, id: &str) -> Result<JobRun, SourceError> {
-    let is_task = |entry: &Entry| entry.id.strip_prefix(id).is_some_and(|task| task.starts_with(['_', '[']));
+    let is_task = |entry: &Entry| {
+        entry
+            .id
+            .strip_prefix(id)
+            .is_some_and(|task| task.starts_with(['_', '[']))
+    };
     let tasks = entries.iter().filter(|entry| is_task(entry)).count();
     let mut newest: Option<JobRun> = None;
     let mut is_listed = false;
@@ -190,8 +250,16 @@ fn find_in(entries: Vec<Entry>, name: &str, id: &str) -> Result<JobRun, SourceEr
         newest = run.into_iter().chain(newest).max_by_key(|run| run.from);
     }
     newest.ok_or_else(|| match is_listed {
-        true => SourceError::Malformed { place: format!("job {id} of {name}"), what: "the job has no nodes yet", found: String::new() },
-        false => SourceError::NoJob { name: name.to_owned(), id: id.to_owned(), tasks },
+        true => SourceError::Malformed {
+            place: format!("job {id} of {name}"),
+            what: "the job has no nodes yet",
+            found: String::new(),
+        },
+        false => SourceError::NoJob {
+            name: name.to_owned(),
+            id: id.to_owned(),
+            tasks,
+        },
     })
 }
 
@@ -202,7 +270,13 @@ fn find_in(entries: Vec<Entry>, name: &str, id: &str) -> Result<JobRun, SourceEr
 /// Returns an error if a job is malformed or no run is left.
 pub fn all(text: &str, name: &str, zone: &Zone) -> Result<Vec<JobRun>, SourceError> {
     let runs = runs(entries(text, name, zone)?, name)?;
-    if runs.is_empty() { Err(SourceError::NoJobs { name: name.to_owned() }) } else { Ok(runs) }
+    if runs.is_empty() {
+        Err(SourceError::NoJobs {
+            name: name.to_owned(),
+        })
+    } else {
+        Ok(runs)
+    }
 }
 
 fn runs(entries: Vec<Entry>, name: &str) -> Result<Vec<JobRun>, SourceError> {

@@ -21,15 +21,34 @@ fn entry(id: &str, job: &Value, zone: &Zone) -> Entry {
     let id = id.split('.').next().unwrap_or_default();
     let state = state(job["job_state"].as_str().unwrap_or_default());
     // `node001/0*32+node002/0*32`: a host can have several parts.
-    let hosts = job["exec_host"].as_str().unwrap_or_default().split('+').map(|part| part.split('/').next().unwrap_or_default());
+    let hosts = job["exec_host"]
+        .as_str()
+        .unwrap_or_default()
+        .split('+')
+        .map(|part| part.split('/').next().unwrap_or_default());
     let hosts: BTreeSet<&str> = hosts.filter(|host| !host.is_empty()).collect();
     let nodes = hosts.into_iter().collect::<Vec<_>>().join(",");
-    let user = job["Job_Owner"].as_str().map(|owner| owner.split('@').next().unwrap_or(owner));
+    let user = job["Job_Owner"]
+        .as_str()
+        .map(|owner| owner.split('@').next().unwrap_or(owner));
     let run = times(job, zone).and_then(|(from, to)| {
         let to = to.filter(|_| state == "finished");
-        Fields { id, name: job["Job_Name"].as_str(), user, nodes: &nodes, from, to, state }.run()
+        Fields {
+            id,
+            name: job["Job_Name"].as_str(),
+            user,
+            nodes: &nodes,
+            from,
+            to,
+            state,
+        }
+        .run()
     });
-    Entry { id: id.to_owned(), run, line: None }
+    Entry {
+        id: id.to_owned(),
+        run,
+        line: None,
+    }
 }
 
 /// Returns the start and the end of a job.
@@ -54,13 +73,22 @@ fn state(letter: &str) -> &str {
 
 /// Reads a time such as `Sat Nov 21 12:00:00 2026`, which is local.
 fn time(text: &str, zone: &Zone) -> Result<u64, Fault> {
-    let wrong = || ("expected a time such as `Sat Nov 21 12:00:00 2026`", text.to_owned());
-    let civil = jiff::fmt::strtime::parse("%a %b %d %H:%M:%S %Y", text).and_then(|parsed| parsed.to_datetime()).map_err(|_| wrong())?;
+    let wrong = || {
+        (
+            "expected a time such as `Sat Nov 21 12:00:00 2026`",
+            text.to_owned(),
+        )
+    };
+    let civil = jiff::fmt::strtime::parse("%a %b %d %H:%M:%S %Y", text)
+        .and_then(|parsed| parsed.to_datetime())
+        .map_err(|_| wrong())?;
     zone.parse(&civil.to_string(), 0).map_err(|_| wrong())
 }
 
 /// Reads a length such as `26:03:09` in nanoseconds.
 fn walltime(text: &str) -> Option<u64> {
-    let seconds = text.split(':').try_fold(0_u64, |sum, part| sum.checked_mul(60)?.checked_add(part.parse().ok()?))?;
+    let seconds = text.split(':').try_fold(0_u64, |sum, part| {
+        sum.checked_mul(60)?.checked_add(part.parse().ok()?)
+    })?;
     seconds.checked_mul(1_000_000_000)
 }

@@ -26,23 +26,39 @@ fn entry(job: &Value) -> Entry {
     let from = number(&job["time"]["start"]).or_else(|| number(&job["start_time"]));
     let to = number(&job["time"]["end"]).or_else(|| number(&job["end_time"]));
     let state = text(&job["state"]["current"]).or_else(|| text(&job["job_state"]));
-    let nodes = [&job["nodes"], &job["nodes"]["list"], &job["job_resources"]["nodes"], &job["job_resources"]["nodes"]["list"]];
+    let nodes = [
+        &job["nodes"],
+        &job["nodes"]["list"],
+        &job["job_resources"]["nodes"],
+        &job["job_resources"]["nodes"]["list"],
+    ];
     let fields = Fields {
         id: &id,
         name: job["name"].as_str(),
-        user: [&job["user_name"], &job["association"]["user"], &job["user"]].into_iter().find_map(Value::as_str),
-        nodes: nodes.into_iter().find_map(Value::as_str).unwrap_or_default(),
+        user: [&job["user_name"], &job["association"]["user"], &job["user"]]
+            .into_iter()
+            .find_map(Value::as_str),
+        nodes: nodes
+            .into_iter()
+            .find_map(Value::as_str)
+            .unwrap_or_default(),
         from: from.and_then(nanos),
         to: to.and_then(nanos),
         state: state.unwrap_or_default(),
     };
-    Entry { run: fields.run(), id: id.clone(), line: None }
+    Entry {
+        run: fields.run(),
+        id: id.clone(),
+        line: None,
+    }
 }
 
 /// Returns the ID as the text output has it: a task of an array is `ARRAY_TASK`.
 fn id(job: &Value) -> String {
     let own = number(&job["job_id"]).map_or_else(String::new, |id| id.to_string());
-    let array = number(&job["array_job_id"]).or_else(|| number(&job["array"]["job_id"])).filter(|id| *id > 0);
+    let array = number(&job["array_job_id"])
+        .or_else(|| number(&job["array"]["job_id"]))
+        .filter(|id| *id > 0);
     let task = number(&job["array_task_id"]).or_else(|| number(&job["array"]["task_id"]));
     match (array, task) {
         (Some(array), Some(task)) => format!("{array}_{task}"),
@@ -53,7 +69,8 @@ fn id(job: &Value) -> String {
 /// Returns a number in either form. An object that is not set, or is infinite, has no number.
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
-        let is_set = value["set"].as_bool().unwrap_or(true) && !value["infinite"].as_bool().unwrap_or(false);
+        let is_set =
+            value["set"].as_bool().unwrap_or(true) && !value["infinite"].as_bool().unwrap_or(false);
         value["number"].as_u64().filter(|_| is_set)
     })
 }

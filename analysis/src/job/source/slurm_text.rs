@@ -33,8 +33,15 @@ struct Columns {
 impl Columns {
     /// Finds the columns by the names in the first line.
     fn named(fields: &[&str]) -> Option<Self> {
-        let index = |names: &[&str]| fields.iter().position(|field| names.iter().any(|name| field.eq_ignore_ascii_case(name)));
-        let (id, nodes) = (index(&["JobID", "JOBID"])?, index(&["NodeList", "NODELIST(REASON)"])?);
+        let index = |names: &[&str]| {
+            fields
+                .iter()
+                .position(|field| names.iter().any(|name| field.eq_ignore_ascii_case(name)))
+        };
+        let (id, nodes) = (
+            index(&["JobID", "JOBID"])?,
+            index(&["NodeList", "NODELIST(REASON)"])?,
+        );
         Some(Self {
             id,
             nodes,
@@ -51,8 +58,26 @@ impl Columns {
     fn counted(fields: &[&str]) -> Option<Self> {
         let (user, state) = (Some(1), Some(2));
         match fields.len() {
-            6 => Some(Self { id: 0, nodes: 5, start: Some(3), end: Some(4), state, user, name: None, count: None }),
-            5 => Some(Self { id: 0, nodes: 3, start: Some(4), end: None, state, user, name: None, count: None }),
+            6 => Some(Self {
+                id: 0,
+                nodes: 5,
+                start: Some(3),
+                end: Some(4),
+                state,
+                user,
+                name: None,
+                count: None,
+            }),
+            5 => Some(Self {
+                id: 0,
+                nodes: 3,
+                start: Some(4),
+                end: None,
+                state,
+                user,
+                name: None,
+                count: None,
+            }),
             _ => None,
         }
     }
@@ -62,23 +87,45 @@ impl Columns {
 pub(super) fn entries(text: &str, separator: &str, zone: &Zone) -> Vec<Entry> {
     let mut named: Option<Columns> = None;
     let mut entries = Vec::new();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let fields: Vec<&str> =
-            if line.contains(separator) { line.split(separator).map(str::trim).collect() } else { line.split_whitespace().collect() };
+    for (index, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        let fields: Vec<&str> = if line.contains(separator) {
+            line.split(separator).map(str::trim).collect()
+        } else {
+            line.split_whitespace().collect()
+        };
         if let (None, Some(columns)) = (named, Columns::named(&fields)) {
             named = Some(columns);
             continue;
         }
-        let is_job = |id: &&str| !id.contains('.') && id.starts_with(|first: char| first.is_ascii_digit());
+        let is_job =
+            |id: &&str| !id.contains('.') && id.starts_with(|first: char| first.is_ascii_digit());
         let columns = named.or_else(|| Columns::counted(&fields));
-        let Some(id) = fields.get(columns.map_or(0, |columns| columns.id)).filter(|id| is_job(id)) else { continue };
+        let Some(id) = fields
+            .get(columns.map_or(0, |columns| columns.id))
+            .filter(|id| is_job(id))
+        else {
+            continue;
+        };
         let run = match columns {
             // Only a line feed in a job name makes a line with another number of columns.
-            Some(Columns { count: Some(count), .. }) if separator != BAR && fields.len() != count => continue,
+            Some(Columns {
+                count: Some(count), ..
+            }) if separator != BAR && fields.len() != count => continue,
             Some(columns) => columns.read(&fields, zone).and_then(Fields::run),
-            None => Err(("expected 5 or 6 columns, or their names in the first line", line.to_owned())),
+            None => Err((
+                "expected 5 or 6 columns, or their names in the first line",
+                line.to_owned(),
+            )),
         };
-        entries.push(Entry { id: (*id).to_owned(), run, line: Some(index + 1) });
+        entries.push(Entry {
+            id: (*id).to_owned(),
+            run,
+            line: Some(index + 1),
+        });
     }
     entries
 }
@@ -86,7 +133,8 @@ pub(super) fn entries(text: &str, separator: &str, zone: &Zone) -> Vec<Entry> {
 impl Columns {
     fn read<'a>(&self, fields: &[&'a str], zone: &Zone) -> Result<Fields<'a>, Fault> {
         let get = |column: Option<usize>| column.and_then(|column| fields.get(column)).copied();
-        let nodes = get(Some(self.nodes)).ok_or_else(|| ("the list of nodes is missing", fields.join(BAR)))?;
+        let nodes = get(Some(self.nodes))
+            .ok_or_else(|| ("the list of nodes is missing", fields.join(BAR)))?;
         Ok(Fields {
             id: get(Some(self.id)).unwrap_or_default(),
             name: get(self.name),
@@ -101,12 +149,19 @@ impl Columns {
 
 /// Reads a time of Slurm: local time, or the seconds since 1970 that `SLURM_TIME_FORMAT=%s` selects.
 fn time(text: Option<&str>, zone: &Zone) -> Result<Option<u64>, Fault> {
-    let wrong = |text: &str| ("expected a time such as 2026-11-21T12:00:00", text.to_owned());
+    let wrong = |text: &str| {
+        (
+            "expected a time such as 2026-11-21T12:00:00",
+            text.to_owned(),
+        )
+    };
     match text {
         None | Some("" | "Unknown" | "N/A" | "None" | "NONE" | "0") => Ok(None),
         // The parser takes a text without a date as a time of today. So such a text is rejected
         // first.
-        Some(text) if !text.contains('T') && text.bytes().any(|octet| !octet.is_ascii_digit()) => Err(wrong(text)),
+        Some(text) if !text.contains('T') && text.bytes().any(|octet| !octet.is_ascii_digit()) => {
+            Err(wrong(text))
+        }
         Some(text) => zone.parse(text, 0).map(Some).map_err(|_| wrong(text)),
     }
 }

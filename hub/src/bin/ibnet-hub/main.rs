@@ -77,13 +77,22 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let code = cli::fail(&error);
-            if matches!(error, HubError::Panicked { .. }) { ExitCode::from(PANICKED) } else { code }
+            if matches!(error, HubError::Panicked { .. }) {
+                ExitCode::from(PANICKED)
+            } else {
+                code
+            }
         }
     }
 }
 
 fn run(args: Args) -> Result<(), HubError> {
-    let mut raw = args.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+    let mut raw = args
+        .config
+        .as_deref()
+        .map(Raw::read)
+        .transpose()?
+        .unwrap_or_default();
     raw.inputs.extend(args.input);
     raw.groups.extend(args.groups);
     let flags = [

@@ -36,7 +36,10 @@ enum Found {
 
 /// Kinds of faults in the order of the report: the verdict and the remedy.
 const FAULTS: [(Verdict, &str); 5] = [
-    (Verdict::Fail, "the assignments are older than the fabric: run `ibnetdiscover -p` and `ibnet-gen` again"),
+    (
+        Verdict::Fail,
+        "the assignments are older than the fabric: run `ibnetdiscover -p` and `ibnet-gen` again",
+    ),
     (
         Verdict::Fail,
         "check that it is up (`ibnetdiscover -p` lists it); if it is, its LID may have changed: run `ibnetdiscover -p` and `ibnet-gen` again; a sweep reports its ports as `timeout` or `unreachable`",
@@ -45,7 +48,10 @@ const FAULTS: [(Verdict, &str); 5] = [
         Verdict::Fail,
         "performance management needs a P_Key of the device's partition (--pkey) and a service level that reaches it (--sl); or the device requires a PM_Key",
     ),
-    (Verdict::Fail, "the assignments and the device differ: run `ibnetdiscover -p` and `ibnet-gen` again"),
+    (
+        Verdict::Fail,
+        "the assignments and the device differ: run `ibnetdiscover -p` and `ibnet-gen` again",
+    ),
     (
         Verdict::Warn,
         "it may require an M_Key: its counters are swept, but its records are `unverified`, and its links are those of the net file",
@@ -58,11 +64,23 @@ impl Found {
     fn fault(&self) -> Option<(usize, String)> {
         match self {
             Self::Good => None,
-            Self::Other(guid, name) => Some((0, format!("another device answers at this LID: {guid} `{name}`"))),
-            Self::Silent(NoAnswer::NotSent(errno)) => Some((1, NoAnswer::NotSent(*errno).to_string())),
+            Self::Other(guid, name) => Some((
+                0,
+                format!("another device answers at this LID: {guid} `{name}`"),
+            )),
+            Self::Silent(NoAnswer::NotSent(errno)) => {
+                Some((1, NoAnswer::NotSent(*errno).to_string()))
+            }
             Self::Silent(_) => Some((1, "does not answer".to_owned())),
-            Self::NoAgent(reason) => Some((2, format!("answers NodeInfo, but not ClassPortInfo of performance management: {reason}"))),
-            Self::FewerPorts(ports) => Some((3, format!("has {ports} ports, fewer than are assigned"))),
+            Self::NoAgent(reason) => Some((
+                2,
+                format!(
+                    "answers NodeInfo, but not ClassPortInfo of performance management: {reason}"
+                ),
+            )),
+            Self::FewerPorts(ports) => {
+                Some((3, format!("has {ports} ports, fewer than are assigned")))
+            }
             Self::NoNodeInfo => Some((4, "does not answer NodeInfo".to_owned())),
         }
     }
@@ -70,20 +88,30 @@ impl Found {
 
 impl Report {
     /// Queries each device of a share.
-    pub(super) fn devices<T: Transport>(&mut self, share: &Share, mut client: DeviceClient<T>, verbose: bool) -> Result<(), Failure> {
+    pub(super) fn devices<T: Transport>(
+        &mut self,
+        share: &Share,
+        mut client: DeviceClient<T>,
+        verbose: bool,
+    ) -> Result<(), Failure> {
         let devices = &share.block.devices;
         let bar = Progress::new(devices.len() as u64, "devices");
         let mut faults: [Vec<(&AssignedDevice, String)>; FAULTS.len()] = Default::default();
         let mut good = Vec::new();
         for device in devices {
-            match query(&mut client, device).map_err(Failure::TransportLost)?.fault() {
+            match query(&mut client, device)
+                .map_err(Failure::TransportLost)?
+                .fault()
+            {
                 Some((kind, description)) => faults[kind].push((device, description)),
                 None => good.push(device),
             }
             bar.advance();
         }
         bar.finish();
-        let name = |device: &AssignedDevice| format!("{} (LID {}, {})", device.name, device.lid, device.guid);
+        let name = |device: &AssignedDevice| {
+            format!("{} (LID {}, {})", device.name, device.lid, device.guid)
+        };
         for device in good.iter().filter(|_| verbose) {
             self.line(Verdict::Ok, "device", &name(device), None)?;
         }
@@ -91,14 +119,35 @@ impl Report {
             for (place, (device, description)) in of_kind.iter().take(MAX_NAMED).enumerate() {
                 // The remedy follows the last device with this fault.
                 let is_last = place + 1 == of_kind.len();
-                self.line(verdict, "device", &format!("{}: {description}", name(device)), is_last.then_some(remedy))?;
+                self.line(
+                    verdict,
+                    "device",
+                    &format!("{}: {description}", name(device)),
+                    is_last.then_some(remedy),
+                )?;
             }
-            if let Some(more) = of_kind.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-                self.line(verdict, "devices", &format!("{more} more with this fault"), Some(remedy))?;
+            if let Some(more) = of_kind
+                .len()
+                .checked_sub(MAX_NAMED)
+                .filter(|more| *more > 0)
+            {
+                self.line(
+                    verdict,
+                    "devices",
+                    &format!("{more} more with this fault"),
+                    Some(remedy),
+                )?;
             }
         }
-        let found = format!("{} of {} answer NodeInfo and performance management", good.len(), devices.len());
-        let has_failed = faults.iter().zip(FAULTS).any(|(of_kind, (verdict, _))| verdict == Verdict::Fail && !of_kind.is_empty());
+        let found = format!(
+            "{} of {} answer NodeInfo and performance management",
+            good.len(),
+            devices.len()
+        );
+        let has_failed = faults
+            .iter()
+            .zip(FAULTS)
+            .any(|(of_kind, (verdict, _))| verdict == Verdict::Fail && !of_kind.is_empty());
         if good.is_empty() && has_failed {
             let remedy = "no device answers: check that this HCA port belongs to the fabric (--ca), and check --pkey and --sl";
             return self.line(Verdict::Fail, "devices", &found, Some(remedy));
@@ -109,21 +158,48 @@ impl Report {
 }
 
 /// Queries NodeInfo and ClassPortInfo of a device.
-fn query<T: Transport>(client: &mut DeviceClient<T>, device: &AssignedDevice) -> Result<Found, TransportError> {
+fn query<T: Transport>(
+    client: &mut DeviceClient<T>,
+    device: &AssignedDevice,
+) -> Result<Found, TransportError> {
     client.turn_to(device.lid);
-    let subnet = |attribute| Query::Smp(smp::Query { attribute, port: PortNum(0) });
-    let info = client.request(&subnet(smp::NODE_INFO))?.answer.map(|(_, data)| NodeInfo::parse(&data));
+    let subnet = |attribute| {
+        Query::Smp(smp::Query {
+            attribute,
+            port: PortNum(0),
+        })
+    };
+    let info = client
+        .request(&subnet(smp::NODE_INFO))?
+        .answer
+        .map(|(_, data)| NodeInfo::parse(&data));
     if let Ok(info) = info
         && info.port_guid != device.guid
     {
         let name = client.request(&subnet(smp::NODE_DESCRIPTION))?.answer;
-        return Ok(Found::Other(info.port_guid, name.map(|(_, data)| smp::node_description(&data)).unwrap_or_default()));
+        return Ok(Found::Other(
+            info.port_guid,
+            name.map(|(_, data)| smp::node_description(&data))
+                .unwrap_or_default(),
+        ));
     }
-    let agent = client.request(&Query::Pma(pma::Query { attribute: CLASS_PORT_INFO.id, port: None }))?.answer;
-    let last = device.ports.iter().map(|port| port.num.0).max().unwrap_or(0);
+    let agent = client
+        .request(&Query::Pma(pma::Query {
+            attribute: CLASS_PORT_INFO.id,
+            port: None,
+        }))?
+        .answer;
+    let last = device
+        .ports
+        .iter()
+        .map(|port| port.num.0)
+        .max()
+        .unwrap_or(0);
     Ok(match (info, agent) {
         // An agent that reports "busy" is present.
-        (Ok(info), Ok(_) | Err(NoAnswer::Refused(MadStatus::BUSY))) if info.ports < last => Found::FewerPorts(info.ports),
+        (Ok(info), Ok(_) | Err(NoAnswer::Refused(MadStatus::BUSY))) if info.ports < last => {
+            Found::FewerPorts(info.ports)
+        }
         (Ok(_), Ok(_) | Err(NoAnswer::Refused(MadStatus::BUSY))) => Found::Good,
         (Ok(_), Err(reason)) => Found::NoAgent(reason),
         (Err(_), Ok(_)) => Found::NoNodeInfo,

@@ -16,7 +16,11 @@ const FULL: u16 = 0x8000;
 impl Report {
     /// Checks an HCA port. If nothing failed, returns an open transport, the index of the P_Key,
     /// and the P_Key table.
-    pub(super) fn hca(&mut self, config: &Config, ca: &HcaName) -> Result<Option<(UmadTransport, u16, Vec<u16>)>, Failure> {
+    pub(super) fn hca(
+        &mut self,
+        config: &Config,
+        ca: &HcaName,
+    ) -> Result<Option<(UmadTransport, u16, Vec<u16>)>, Failure> {
         let port = match ports::find(ca) {
             Ok(port) => port,
             Err(error) => {
@@ -30,30 +34,58 @@ impl Report {
         };
         self.line(Verdict::Ok, "HCA", &port.to_string(), None)?;
         self.line(Verdict::Ok, "link layer", &port.link_layer, None)?;
-        self.line(Verdict::Ok, "port state", &format!("active, LID {}", port.lid), None)?;
-        let transport = self.step("permissions", UmadTransport::open(&port), |_| format!("{port} can be opened"))?;
+        self.line(
+            Verdict::Ok,
+            "port state",
+            &format!("active, LID {}", port.lid),
+            None,
+        )?;
+        let transport = self.step("permissions", UmadTransport::open(&port), |_| {
+            format!("{port} can be opened")
+        })?;
         self.check_modes()?;
         let prefix = format!("prefix {:#018x}", port.gid.prefix);
         if port.sm_lid.0 == 0 {
-            let remedy = "packets may not reach their LIDs; check that a subnet manager runs (`sminfo`)";
-            self.line(Verdict::Fail, "subnet", &format!("{prefix}, no subnet manager is known"), Some(remedy))?;
+            let remedy =
+                "packets may not reach their LIDs; check that a subnet manager runs (`sminfo`)";
+            self.line(
+                Verdict::Fail,
+                "subnet",
+                &format!("{prefix}, no subnet manager is known"),
+                Some(remedy),
+            )?;
         } else {
-            self.line(Verdict::Ok, "subnet", &format!("{prefix}, subnet manager at LID {}", port.sm_lid), None)?;
+            self.line(
+                Verdict::Ok,
+                "subnet",
+                &format!("{prefix}, subnet manager at LID {}", port.sm_lid),
+                None,
+            )?;
         }
         let pkey_index = self.pkey(&port, config.pkey)?;
-        Ok(transport.zip(pkey_index).map(|(transport, pkey_index)| (transport, pkey_index, port.pkeys)))
+        Ok(transport
+            .zip(pkey_index)
+            .map(|(transport, pkey_index)| (transport, pkey_index, port.pkeys)))
     }
 
     fn pkey(&mut self, port: &HcaPort, pkey: u16) -> Result<Option<u16>, Failure> {
         match membership(port, pkey) {
-            Ok(Membership { verdict, found, remedy, index }) => self.line(verdict, "P_Key", &found, remedy).map(|()| index),
+            Ok(Membership {
+                verdict,
+                found,
+                remedy,
+                index,
+            }) => self.line(verdict, "P_Key", &found, remedy).map(|()| index),
             Err(error) => self.fail("P_Key", &error).map(|()| None),
         }
     }
 
     /// Warns if every user may open a umad device, because such a user can send any MAD.
     fn check_modes(&mut self) -> Result<(), Failure> {
-        let nodes = fs::read_dir("/dev/infiniband").into_iter().flatten().filter_map(Result::ok);
+        let nodes = fs::read_dir("/dev/infiniband")
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok);
         let mut open: Vec<String> = nodes
             .filter(|node| node.file_name().to_string_lossy().starts_with("umad"))
             .filter(|node| node.metadata().is_ok_and(|found| found.mode() & 0o006 != 0))
@@ -65,7 +97,11 @@ impl Report {
         }
         let remedy = "a process that opens one can send any management packet: give the devices to a group with this udev rule:\n\
                       SUBSYSTEM==\"infiniband_mad\", KERNEL==\"umad*\", GROUP=\"ibnet\", MODE=\"0660\"";
-        self.warn("permissions", &format!("every user of this host may open {}", open.join(" ")), remedy)
+        self.warn(
+            "permissions",
+            &format!("every user of this host may open {}", open.join(" ")),
+            remedy,
+        )
     }
 }
 
@@ -96,7 +132,10 @@ fn membership(port: &HcaPort, pkey: u16) -> Result<Membership, UmadError> {
         }),
         Err(_) if pkey & FULL != 0 && port.pkeys.contains(&(pkey & !FULL)) => Ok(Membership {
             verdict: Verdict::Fail,
-            found: format!("{pkey:#06x}: this host is only a limited member ({:#06x})", pkey & !FULL),
+            found: format!(
+                "{pkey:#06x}: this host is only a limited member ({:#06x})",
+                pkey & !FULL
+            ),
             remedy: Some(LIMITED),
             index: None,
         }),
@@ -125,14 +164,40 @@ mod tests {
             pkeys: pkeys.to_vec(),
         };
         let found = |pkeys: &[u16], pkey| {
-            membership(&port(pkeys), pkey).map(|membership| (membership.verdict.word(), membership.found, membership.index))
+            membership(&port(pkeys), pkey).map(|membership| {
+                (
+                    membership.verdict.word(),
+                    membership.found,
+                    membership.index,
+                )
+            })
         };
         let full = found(&[0x7fff, 0xffff], 0xffff).expect("it is in the table");
-        assert_eq!(full, ("ok", "0xffff, full member, at index 1".to_owned(), Some(1)));
+        assert_eq!(
+            full,
+            ("ok", "0xffff, full member, at index 1".to_owned(), Some(1))
+        );
         let limited = found(&[0x7fff], 0x7fff).expect("it is in the table");
-        assert_eq!(limited, ("warn", "0x7fff is that of a limited member, at index 0".to_owned(), Some(0)));
+        assert_eq!(
+            limited,
+            (
+                "warn",
+                "0x7fff is that of a limited member, at index 0".to_owned(),
+                Some(0)
+            )
+        );
         let only_limited = found(&[0x7fff], 0xffff).expect("the limited one is in the table");
-        assert_eq!(only_limited, ("fail", "0xffff: this host is only a limited member (0x7fff)".to_owned(), None));
-        assert!(matches!(found(&[0x7fff], 0x8001), Err(UmadError::NoPkey { .. })));
+        assert_eq!(
+            only_limited,
+            (
+                "fail",
+                "0xffff: this host is only a limited member (0x7fff)".to_owned(),
+                None
+            )
+        );
+        assert!(matches!(
+            found(&[0x7fff], 0x8001),
+            Err(UmadError::NoPkey { .. })
+        ));
     }
 }

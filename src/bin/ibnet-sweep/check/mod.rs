@@ -57,17 +57,28 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let mut report = Report::default();
     let config = args.flags.config().map_err(Failure::from);
-    let is_argument = config.as_ref().err().is_some_and(|failure| args.flags.gave(failure));
+    let is_argument = config
+        .as_ref()
+        .err()
+        .is_some_and(|failure| args.flags.gave(failure));
     let config = report.step("configuration", config, |config| args.describe(config))?;
     let Some(config) = config else {
-        report.line(Verdict::Skip, "the rest", "needs a valid configuration", None)?;
+        report.line(
+            Verdict::Skip,
+            "the rest",
+            "needs a valid configuration",
+            None,
+        )?;
         let code = report.end()?;
         return Ok(if is_argument { USAGE } else { code });
     };
     if config.engine.path_sl {
-        let remedy =
-            "a device that needs another service level may not answer this check; a sweep uses the service level of its path record";
-        report.warn("service level", "path records are not queried here: service level 0 is used", remedy)?;
+        let remedy = "a device that needs another service level may not answer this check; a sweep uses the service level of its path record";
+        report.warn(
+            "service level",
+            "path records are not queried here: service level 0 is used",
+            remedy,
+        )?;
     }
     if config.traps {
         let what = "on: InformInfo (Set) and ReportResp go to the subnet manager, all other MADs are Get; not tested here";
@@ -75,9 +86,15 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     } else {
         report.line(Verdict::Ok, "traps", "off: all MADs are Get", None)?;
     }
-    let work =
-        report.step("assignments", Work::load(&config, &mut Reader::default()).and_then(Work::present), |work| work.describe(&config))?;
-    if let Some(problem) = work.as_ref().and_then(|work| work.published()?.problem.as_deref()) {
+    let work = report.step(
+        "assignments",
+        Work::load(&config, &mut Reader::default()).and_then(Work::present),
+        |work| work.describe(&config),
+    )?;
+    if let Some(problem) = work
+        .as_ref()
+        .and_then(|work| work.published()?.problem.as_deref())
+    {
         let remedy = "the sweep starts with this copy of the plan; check the server and [plan_server], so that new plans arrive";
         report.warn("plan server", problem, remedy)?;
     }
@@ -106,17 +123,34 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     #[cfg(feature = "umad")]
     {
         // If there are no assignments, only the HCA is checked.
-        let cas = if shares.is_empty() { vec![config.cas.first().cloned().unwrap_or_default()] } else { Vec::new() };
-        for (place, ca) in cas.iter().chain(shares.iter().map(|share| &share.ca)).enumerate() {
+        let cas = if shares.is_empty() {
+            vec![config.cas.first().cloned().unwrap_or_default()]
+        } else {
+            Vec::new()
+        };
+        for (place, ca) in cas
+            .iter()
+            .chain(shares.iter().map(|share| &share.ca))
+            .enumerate()
+        {
             match (report.hca(&config, ca)?, shares.get(place)) {
                 (Some((transport, pkey_index, pkey_table)), Some(share)) => {
-                    let client =
-                        DeviceClient::new(transport, SystemClock::start(), address(&config, pkey_index, pkey_table), cli::random_seed());
+                    let client = DeviceClient::new(
+                        transport,
+                        SystemClock::start(),
+                        address(&config, pkey_index, pkey_table),
+                        cli::random_seed(),
+                    );
                     report.devices(share, client, args.verbose)?;
                 }
                 (None, Some(share)) => {
                     let devices = share.block.devices.len();
-                    report.line(Verdict::Skip, "devices", &format!("{devices} are not queried: they need a usable HCA port"), None)?;
+                    report.line(
+                        Verdict::Skip,
+                        "devices",
+                        &format!("{devices} are not queried: they need a usable HCA port"),
+                        None,
+                    )?;
                 }
                 (_, None) => {}
             }
@@ -129,7 +163,13 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
 
 /// Returns the address of a device. The LID is set later.
 fn address(config: &Config, pkey_index: u16, pkey_table: Vec<u16>) -> Address {
-    Address { lid: Lid(0), sl: config.engine.sl, pkey_index, pkey_table, timeout: TIMEOUT }
+    Address {
+        lid: Lid(0),
+        sl: config.engine.sl,
+        pkey_index,
+        pkey_table,
+        timeout: TIMEOUT,
+    }
 }
 
 impl Args {
@@ -141,29 +181,51 @@ impl Args {
     }
 
     fn describe(&self, config: &Config) -> String {
-        let file = self.flags.config.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
+        let file = self
+            .flags
+            .config
+            .as_ref()
+            .map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
         let groups = config.engine.groups.len();
-        format!("{file}: {groups} groups, interval {}, window {}", humantime::format_duration(config.interval), config.engine.window)
+        format!(
+            "{file}: {groups} groups, interval {}, window {}",
+            humantime::format_duration(config.interval),
+            config.engine.window
+        )
     }
 }
 
 impl Work {
     /// Describes the file, the sampler, and the number of ports.
     fn describe(&self, config: &Config) -> String {
-        let (ports, devices) =
-            self.blocks().iter().fold((0, 0), |(ports, devices), block| (ports + block.port_count, devices + block.devices.len()));
+        let (ports, devices) = self
+            .blocks()
+            .iter()
+            .fold((0, 0), |(ports, devices), block| {
+                (ports + block.port_count, devices + block.devices.len())
+            });
         let hosts = self.hosts();
-        let host = if hosts.len() > 1 { format!("{} samplers", hosts.len()) } else { hosts.join("") };
+        let host = if hosts.len() > 1 {
+            format!("{} samplers", hosts.len())
+        } else {
+            hosts.join("")
+        };
         let path = match (&config.plan, self.published()) {
             (_, Some(plan)) => plan.name.clone(),
             (Source::Assignments(path) | Source::Net(path), None) => path.display().to_string(),
             (Source::Published(store), None) => store.to_string(),
         };
         match (self.sha256(), self.blocks().len()) {
-            (None, _) => format!("{path}: all of it, {ports} ports of {devices} devices, swept by {host}"),
-            (Some(sha256), 1) => format!("{path}: {ports} ports of {devices} devices for {host}, SHA-256 {sha256:.12}..."),
+            (None, _) => {
+                format!("{path}: all of it, {ports} ports of {devices} devices, swept by {host}")
+            }
+            (Some(sha256), 1) => format!(
+                "{path}: {ports} ports of {devices} devices for {host}, SHA-256 {sha256:.12}..."
+            ),
             (Some(sha256), blocks) => {
-                format!("{path}: {ports} ports of {devices} devices for {host} in {blocks} blocks, SHA-256 {sha256:.12}...")
+                format!(
+                    "{path}: {ports} ports of {devices} devices for {host} in {blocks} blocks, SHA-256 {sha256:.12}..."
+                )
             }
         }
     }

@@ -55,7 +55,13 @@ pub(crate) struct Report {
 
 impl Report {
     /// Prints a line and its remedy. Control characters are escaped.
-    pub(crate) fn line(&mut self, verdict: Verdict, what: &str, found: &str, remedy: Option<&str>) -> Result<(), Failure> {
+    pub(crate) fn line(
+        &mut self,
+        verdict: Verdict,
+        what: &str,
+        found: &str,
+        remedy: Option<&str>,
+    ) -> Result<(), Failure> {
         match verdict {
             Verdict::Ok => self.ok += 1,
             Verdict::Warn => self.warned += 1,
@@ -64,12 +70,26 @@ impl Report {
             #[cfg(feature = "umad")]
             Verdict::Differ => self.failed += 1,
         }
-        let found: Vec<_> = found.lines().map(|line| Printable(line).to_string()).collect();
-        let (before, after) = if cli::colours_stdout() { (verdict.colour(), "\u{1b}[0m") } else { ("", "") };
-        let mut text = format!("{before}{:<4}{after}  {what:<13}  {}\n", verdict.word(), wrapped(&found.join(" ")));
+        let found: Vec<_> = found
+            .lines()
+            .map(|line| Printable(line).to_string())
+            .collect();
+        let (before, after) = if cli::colours_stdout() {
+            (verdict.colour(), "\u{1b}[0m")
+        } else {
+            ("", "")
+        };
+        let mut text = format!(
+            "{before}{:<4}{after}  {what:<13}  {}\n",
+            verdict.word(),
+            wrapped(&found.join(" "))
+        );
         for (number, line) in remedy.unwrap_or_default().lines().enumerate() {
             let heading = if number == 0 { "remedy:" } else { "" };
-            text.push_str(&format!("      {heading:<13}  {}\n", wrapped(&Printable(line.trim()).to_string())));
+            text.push_str(&format!(
+                "      {heading:<13}  {}\n",
+                wrapped(&Printable(line.trim()).to_string())
+            ));
         }
         cli::print(text.as_bytes()).map_err(Failure::Stdout)
     }
@@ -85,7 +105,12 @@ impl Report {
             found.push_str(&format!(": {cause}"));
             source = cause.source();
         }
-        self.line(Verdict::Fail, what, &found, error.help().map(|help| help.to_string()).as_deref())
+        self.line(
+            Verdict::Fail,
+            what,
+            &found,
+            error.help().map(|help| help.to_string()).as_deref(),
+        )
     }
 
     /// Prints the line of a step and returns the value that later steps need.
@@ -96,7 +121,9 @@ impl Report {
         describe: impl FnOnce(&V) -> String,
     ) -> Result<Option<V>, Failure> {
         match done {
-            Ok(value) => self.line(Verdict::Ok, what, &describe(&value), None).map(|()| Some(value)),
+            Ok(value) => self
+                .line(Verdict::Ok, what, &describe(&value), None)
+                .map(|()| Some(value)),
             Err(error) => self.fail(what, &error).map(|()| None),
         }
     }
@@ -104,7 +131,8 @@ impl Report {
     /// Prints the sums and returns the exit code.
     pub(super) fn end(self) -> Result<u8, Failure> {
         let Self { ok, warned, failed } = self;
-        cli::print(format!("\n{failed} failed, {warned} warned, {ok} ok\n").as_bytes()).map_err(Failure::Stdout)?;
+        cli::print(format!("\n{failed} failed, {warned} warned, {ok} ok\n").as_bytes())
+            .map_err(Failure::Stdout)?;
         Ok(u8::from(failed > 0))
     }
 }

@@ -42,20 +42,39 @@ impl Files {
     /// Opens a folder and creates it if it is missing. Closes the files that a crash left open.
     pub(super) fn open(folder: &Path, every: Duration) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        let lock = File::options().write(true).create(true).truncate(false).mode(MODE).open(folder.join(".collect.lock"))?;
+        let lock = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(MODE)
+            .open(folder.join(".collect.lock"))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(io::Error::other("another ibnet-sweep collect writes to it")),
-            Err(TryLockError::Error(error)) => tracing::warn!(%error, "the file system has no locks"),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::other("another ibnet-sweep collect writes to it"));
+            }
+            Err(TryLockError::Error(error)) => {
+                tracing::warn!(%error, "the file system has no locks")
+            }
         }
         let compressor = frames::compressor(LEVEL)?;
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
-            if path.to_str().is_some_and(|path| path.ends_with(".jsonl.zst.part")) {
+            if path
+                .to_str()
+                .is_some_and(|path| path.ends_with(".jsonl.zst.part"))
+            {
                 recover(&path)?;
             }
         }
-        Ok(Self { folder: folder.to_owned(), every, open: None, compressor, records: 0, _lock: lock })
+        Ok(Self {
+            folder: folder.to_owned(),
+            every,
+            open: None,
+            compressor,
+            records: 0,
+            _lock: lock,
+        })
     }
 
     /// Returns the number of records that were written.
@@ -82,7 +101,11 @@ impl Files {
 
     /// Closes the file if its time is over.
     pub(super) fn close_if_due(&mut self) -> io::Result<()> {
-        if self.open.as_ref().is_some_and(|open| now() >= open.until) { self.close() } else { Ok(()) }
+        if self.open.as_ref().is_some_and(|open| now() >= open.until) {
+            self.close()
+        } else {
+            Ok(())
+        }
     }
 
     /// Closes the open file: it loses the suffix `.part`.
@@ -99,14 +122,29 @@ impl Open {
         let now = now();
         let every = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1);
         let until = (now / every + 1).saturating_mul(every);
-        let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(now)).to_string().replace(['-', ':'], "");
+        let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(now))
+            .to_string()
+            .replace(['-', ':'], "");
         for number in 0..1000 {
-            let number = if number == 0 { String::new() } else { format!("-{number:03}") };
+            let number = if number == 0 {
+                String::new()
+            } else {
+                format!("-{number:03}")
+            };
             let path = folder.join(format!("lines-{time}{number}.jsonl.zst"));
             let part = path.with_added_extension("part");
             if !path.exists() && !part.exists() {
-                let file = File::options().write(true).create_new(true).mode(MODE).open(&part)?;
-                return Ok(Self { file, part, octets: 0, until });
+                let file = File::options()
+                    .write(true)
+                    .create_new(true)
+                    .mode(MODE)
+                    .open(&part)?;
+                return Ok(Self {
+                    file,
+                    part,
+                    octets: 0,
+                    until,
+                });
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
@@ -124,7 +162,8 @@ fn recover(part: &Path) -> io::Result<()> {
     let octets = fs::read(part)?;
     let (mut whole, mut damaged, mut behind, mut rest) = (Vec::new(), 0, 0, octets.as_slice());
     while !rest.is_empty() {
-        let length = frames::length(rest).filter(|length| zstd::stream::copy_decode(&rest[..*length], io::sink()).is_ok());
+        let length = frames::length(rest)
+            .filter(|length| zstd::stream::copy_decode(&rest[..*length], io::sink()).is_ok());
         let (frame, others) = rest.split_at(length.unwrap_or_else(|| frames::next(rest)));
         if length.is_some() {
             whole.extend_from_slice(frame);
@@ -149,7 +188,11 @@ fn recover(part: &Path) -> io::Result<()> {
     file.write_all_at(&whole, 0)?;
     file.set_len(whole.len() as u64)?;
     file.sync_all()?;
-    if whole.is_empty() { fs::remove_file(part) } else { finish(part) }
+    if whole.is_empty() {
+        fs::remove_file(part)
+    } else {
+        finish(part)
+    }
 }
 
 #[cfg(test)]
@@ -160,14 +203,23 @@ mod tests {
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
         names.retain(|name| !name.to_string_lossy().starts_with('.'));
         names.sort();
-        names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect()
+        names
+            .into_iter()
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect()
     }
 
     fn text(path: &Path) -> String {
-        String::from_utf8(zstd::stream::decode_all(&fs::read(path).expect("read")[..]).expect("whole frames")).expect("text")
+        String::from_utf8(
+            zstd::stream::decode_all(&fs::read(path).expect("read")[..]).expect("whole frames"),
+        )
+        .expect("text")
     }
 
     #[test]
@@ -177,12 +229,27 @@ mod tests {
         for _ in 0..2 {
             files.write(b"a\nb\n").expect("written");
             files.write(b"c\n").expect("written");
-            assert!(names(folder.path()).iter().any(|name| name.ends_with(".jsonl.zst.part")));
+            assert!(
+                names(folder.path())
+                    .iter()
+                    .any(|name| name.ends_with(".jsonl.zst.part"))
+            );
             files.close().expect("closed");
         }
         let names = names(folder.path());
-        assert!(names.len() == 2 && names.iter().all(|name| name.starts_with("lines-2") && name.ends_with(".jsonl.zst")), "{names:?}");
-        assert!(names.iter().all(|name| text(&folder.path().join(name)) == "a\nb\nc\n") && files.records() == 6);
+        assert!(
+            names.len() == 2
+                && names
+                    .iter()
+                    .all(|name| name.starts_with("lines-2") && name.ends_with(".jsonl.zst")),
+            "{names:?}"
+        );
+        assert!(
+            names
+                .iter()
+                .all(|name| text(&folder.path().join(name)) == "a\nb\nc\n")
+                && files.records() == 6
+        );
     }
 
     #[test]
@@ -192,7 +259,8 @@ mod tests {
         let closed = part.with_extension("");
         let aside = closed.with_added_extension("damaged");
         let mut compressor = frames::compressor(LEVEL).expect("zstd");
-        let frames = ["one\n", "two\n", "three\n"].map(|text| compressor.compress(text.as_bytes()).expect("compressed"));
+        let frames = ["one\n", "two\n", "three\n"]
+            .map(|text| compressor.compress(text.as_bytes()).expect("compressed"));
         let [first, second, _] = &frames;
         for place in first.len()..first.len() + second.len() {
             for bit in 0..8 {
@@ -204,13 +272,29 @@ mod tests {
                 recover(&part).expect("closed");
                 let found = text(&closed);
                 // Some bits of a frame mean nothing.
-                assert!(found == "one\nthree\n" || found == "one\ntwo\nthree\n", "bit {bit} of {place}: {found}");
-                assert!(found.contains("two") || fs::read(&aside).expect("kept") == octets, "bit {bit} of {place}");
+                assert!(
+                    found == "one\nthree\n" || found == "one\ntwo\nthree\n",
+                    "bit {bit} of {place}: {found}"
+                );
+                assert!(
+                    found.contains("two") || fs::read(&aside).expect("kept") == octets,
+                    "bit {bit} of {place}"
+                );
             }
         }
-        assert_eq!(names(folder.path()), ["lines-20200101T000000Z.jsonl.zst", "lines-20200101T000000Z.jsonl.zst.damaged"]);
+        assert_eq!(
+            names(folder.path()),
+            [
+                "lines-20200101T000000Z.jsonl.zst",
+                "lines-20200101T000000Z.jsonl.zst.damaged"
+            ]
+        );
         let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
-        assert_eq!([&closed, &aside].map(|path| mode(path)), [0o600; 2], "no other user can read them");
+        assert_eq!(
+            [&closed, &aside].map(|path| mode(path)),
+            [0o600; 2],
+            "no other user can read them"
+        );
     }
 
     #[test]
@@ -219,14 +303,23 @@ mod tests {
         let mut files = Files::open(folder.path(), Duration::from_secs(3600)).expect("opened");
         files.write(b"one\n").expect("written");
         files.write(b"two\n").expect("written");
-        assert!(Files::open(folder.path(), Duration::from_secs(1)).is_err(), "another process");
+        assert!(
+            Files::open(folder.path(), Duration::from_secs(1)).is_err(),
+            "another process"
+        );
         drop(files);
         let part = folder.path().join(names(folder.path()).remove(0));
         let whole = fs::read(&part).expect("read");
         fs::write(&part, &whole[..whole.len() - 3]).expect("written");
-        fs::write(folder.path().join("lines-20200101T000000Z.jsonl.zst.part"), &whole[..3]).expect("written");
+        fs::write(
+            folder.path().join("lines-20200101T000000Z.jsonl.zst.part"),
+            &whole[..3],
+        )
+        .expect("written");
         drop(Files::open(folder.path(), Duration::from_secs(1)).expect("opened"));
-        let [name] = &names(folder.path())[..] else { panic!("one file") };
+        let [name] = &names(folder.path())[..] else {
+            panic!("one file")
+        };
         assert!(!name.ends_with(".part") && text(&folder.path().join(name)) == "one\n");
     }
 }

@@ -69,7 +69,9 @@ impl Args {
     /// Uses the configuration file that is given before the command. Returns false if there are
     /// other flags before it.
     pub(super) fn take_flags(&mut self, before: &Flags) -> bool {
-        let Some(config) = before.only_config() else { return false };
+        let Some(config) = before.only_config() else {
+            return false;
+        };
         let is_twice = config.is_some() && self.config.is_some();
         self.config = self.config.take().or(config);
         !is_twice
@@ -77,23 +79,38 @@ impl Args {
 
     /// Returns the source, and the plan.
     fn read(&self) -> Result<(Source, Option<NamedPlan>), Failure> {
-        let mut raw = self.config.as_deref().map(Raw::read).transpose()?.unwrap_or_default();
+        let mut raw = self
+            .config
+            .as_deref()
+            .map(Raw::read)
+            .transpose()?
+            .unwrap_or_default();
         raw.assignments = self.assignments.clone().unwrap_or(raw.assignments);
         // Only the outputs and the plan are used. The net file that is set here is never read.
         raw.sampler.clear();
-        raw.net = if raw.assignments.is_empty() { "-".to_owned() } else { String::new() };
+        raw.net = if raw.assignments.is_empty() {
+            "-".to_owned()
+        } else {
+            String::new()
+        };
         let config = raw.check()?;
         let plan = NamedPlan::read(&config)?;
-        let output = config.outputs.into_iter().find_map(|output| match output.to {
-            Destination::Nats(options) => Some(options),
-            _ => None,
-        });
+        let output = config
+            .outputs
+            .into_iter()
+            .find_map(|output| match output.to {
+                Destination::Nats(options) => Some(options),
+                _ => None,
+            });
         let source = match &self.from {
             None => Source::Nats(Box::new(output.ok_or(Failure::NoSource)?)),
             Some(from) if from.starts_with("http://") => Source::Hub(from.clone()),
             Some(from) if from.starts_with("nats://") || from.starts_with("tls://") => {
                 // The user and the certificates are those of the configuration.
-                Source::Nats(Box::new(NatsOptions { server: from.clone(), ..output.unwrap_or_default() }))
+                Source::Nats(Box::new(NatsOptions {
+                    server: from.clone(),
+                    ..output.unwrap_or_default()
+                }))
             }
             Some(from) => return Err(Failure::WrongSource { from: from.clone() }),
         };
@@ -120,7 +137,12 @@ impl NamedPlan {
                 (plan.name, loaded)
             }
         };
-        let named = |sampler: Sampler| (sampler.host, sampler.role.unwrap_or_else(|| Role::Primary.to_string()));
+        let named = |sampler: Sampler| {
+            (
+                sampler.host,
+                sampler.role.unwrap_or_else(|| Role::Primary.to_string()),
+            )
+        };
         let samplers = loaded.assignments.samplers.into_iter().map(named).collect();
         Ok(Some(Self { name, samplers }))
     }
@@ -134,13 +156,21 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         #[cfg(feature = "nats")]
         Source::Nats(options) => nats::read_all(&options)?,
         #[cfg(not(feature = "nats"))]
-        Source::Nats(options) => return Err(Failure::NoNats { from: options.shown_server() }),
+        Source::Nats(options) => {
+            return Err(Failure::NoNats {
+                from: options.shown_server(),
+            });
+        }
     };
     row::add_missing(&mut rows, plan.as_ref().map_or(&[], |plan| &plan.samplers));
     let now = wall_clock();
     rows.sort_by(|one, other| one.key().cmp(&other.key()));
     let plan = plan.map(|plan| plan.name);
-    let text = if args.json { show::json(&rows, now, plan.as_deref()) } else { show::text(&rows, now, plan.as_deref()) };
+    let text = if args.json {
+        show::json(&rows, now, plan.as_deref())
+    } else {
+        show::text(&rows, now, plan.as_deref())
+    };
     cli::print(text.as_bytes()).map_err(Failure::Stdout)?;
     let is_ok = !rows.is_empty() && rows.iter().all(|row| row.state(now) == row::State::Ok);
     Ok(if is_ok { 0 } else { FOUND })

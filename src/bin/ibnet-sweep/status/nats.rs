@@ -20,7 +20,11 @@ use crate::payload;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Times before the last batch of a sampler in which its last slot is searched.
-const STEPS: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(600), Duration::from_secs(86_400)];
+const STEPS: [Duration; 3] = [
+    Duration::from_secs(10),
+    Duration::from_secs(600),
+    Duration::from_secs(86_400),
+];
 
 /// Longest interval of which two slots are read.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
@@ -29,8 +33,15 @@ const HELP: &str = "check that a stream with the subjects `ibnet.>` exists and t
 
 /// Reads the last slot of each sampler.
 pub(super) fn read_all(options: &NatsOptions) -> Result<Vec<Row>, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(OutputError::Runtime)?;
-    let failed = |reason: String| Failure::Source { from: options.shown_server(), reason, help: HELP };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(OutputError::Runtime)?;
+    let failed = |reason: String| Failure::Source {
+        from: options.shown_server(),
+        reason,
+        help: HELP,
+    };
     let rows = runtime.block_on(async {
         let client = output::connect_nats(options).await?;
         last_slots(client).await.map_err(failed)
@@ -42,8 +53,14 @@ pub(super) fn read_all(options: &NatsOptions) -> Result<Vec<Row>, Failure> {
 /// Reads the last slot of each HCA port of each sampler.
 async fn last_slots(client: async_nats::Client) -> Result<Vec<Row>, String> {
     let jetstream = ContextBuilder::new().timeout(TIMEOUT).build(client);
-    let name = jetstream.stream_by_subject("ibnet.>").await.map_err(|error| error.to_string())?;
-    let stream = jetstream.get_stream(name).await.map_err(|error| error.to_string())?;
+    let name = jetstream
+        .stream_by_subject("ibnet.>")
+        .await
+        .map_err(|error| error.to_string())?;
+    let stream = jetstream
+        .get_stream(name)
+        .await
+        .map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
     // Servers before 2.10 reject several filters.
     let last = read(&stream, "ibnet.>", DeliverPolicy::LastPerSubject, &mut rows).await?;
@@ -51,7 +68,15 @@ async fn last_slots(client: async_nats::Client) -> Result<Vec<Row>, String> {
     for (subject, time) in last.without_sweep {
         for step in STEPS {
             let before = rows.len();
-            read(&stream, &subject, DeliverPolicy::ByStartTime { start_time: time - step }, &mut rows).await?;
+            read(
+                &stream,
+                &subject,
+                DeliverPolicy::ByStartTime {
+                    start_time: time - step,
+                },
+                &mut rows,
+            )
+            .await?;
             if rows.len() > before {
                 break;
             }
@@ -59,13 +84,38 @@ async fn last_slots(client: async_nats::Client) -> Result<Vec<Row>, String> {
     }
     // The HCA ports and the roles of a sampler have the same subject. The last two slots have each of
     // them.
-    let interval = rows.iter().map(Row::interval_ns).max().map_or(Duration::ZERO, Duration::from_nanos).min(LONGEST_INTERVAL);
+    let interval = rows
+        .iter()
+        .map(Row::interval_ns)
+        .max()
+        .map_or(Duration::ZERO, Duration::from_nanos)
+        .min(LONGEST_INTERVAL);
     if let Some(newest) = last.newest {
         for subject in ["ibnet.*.*.sweep", "ibnet.*.*.batch"] {
-            read(&stream, subject, DeliverPolicy::ByStartTime { start_time: newest - 2 * interval }, &mut rows).await?;
+            read(
+                &stream,
+                subject,
+                DeliverPolicy::ByStartTime {
+                    start_time: newest - 2 * interval,
+                },
+                &mut rows,
+            )
+            .await?;
         }
-        for (subject, time) in last.with_sweep.iter().filter(|(_, time)| *time < newest - interval) {
-            read(&stream, subject, DeliverPolicy::ByStartTime { start_time: *time - 2 * interval }, &mut rows).await?;
+        for (subject, time) in last
+            .with_sweep
+            .iter()
+            .filter(|(_, time)| *time < newest - interval)
+        {
+            read(
+                &stream,
+                subject,
+                DeliverPolicy::ByStartTime {
+                    start_time: *time - 2 * interval,
+                },
+                &mut rows,
+            )
+            .await?;
         }
     }
     Ok(rows)
@@ -83,29 +133,52 @@ struct Found {
 }
 
 /// Reads messages and adds the `sweep` records among them to the rows.
-async fn read(stream: &Stream, subject: &str, policy: DeliverPolicy, rows: &mut Vec<Row>) -> Result<Found, String> {
-    let config = OrderedConfig { filter_subject: subject.to_owned(), deliver_policy: policy, ..OrderedConfig::default() };
-    let consumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
+async fn read(
+    stream: &Stream,
+    subject: &str,
+    policy: DeliverPolicy,
+    rows: &mut Vec<Row>,
+) -> Result<Found, String> {
+    let config = OrderedConfig {
+        filter_subject: subject.to_owned(),
+        deliver_policy: policy,
+        ..OrderedConfig::default()
+    };
+    let consumer = stream
+        .create_consumer(config)
+        .await
+        .map_err(|error| error.to_string())?;
     let count = consumer.cached_info().num_pending;
-    let mut messages = consumer.messages().await.map_err(|error| error.to_string())?;
+    let mut messages = consumer
+        .messages()
+        .await
+        .map_err(|error| error.to_string())?;
     let mut found = Found::default();
     for _ in 0..count {
         let next = tokio::time::timeout(TIMEOUT, messages.next()).await;
-        let Some(message) = next.map_err(|_| "the server does not answer".to_owned())? else { break };
+        let Some(message) = next.map_err(|_| "the server does not answer".to_owned())? else {
+            break;
+        };
         let message = message.map_err(|error| error.to_string())?;
         let time = message.info().map_err(|error| error.to_string())?.published;
         found.newest = found.newest.max(Some(time));
         let text = payload::text(&message.payload).ok_or("a message is damaged")?;
         let mut has_sweep = false;
-        for line in text.split(|octet| *octet == b'\n').filter(|line| line.starts_with(b"{\"type\":\"sweep\"")) {
-            let sweep: SweepRecord<String> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        for line in text
+            .split(|octet| *octet == b'\n')
+            .filter(|line| line.starts_with(b"{\"type\":\"sweep\""))
+        {
+            let sweep: SweepRecord<String> =
+                serde_json::from_slice(line).map_err(|error| error.to_string())?;
             add(rows, Row::of(sweep));
             has_sweep = true;
         }
         if has_sweep {
             found.with_sweep.push((message.subject.to_string(), time));
         } else if message.subject.ends_with(".batch") {
-            found.without_sweep.push((message.subject.to_string(), time));
+            found
+                .without_sweep
+                .push((message.subject.to_string(), time));
         }
     }
     Ok(found)
@@ -127,11 +200,33 @@ mod tests {
 
     #[test]
     fn newest_slot_of_an_hca_port_is_kept() {
-        let newer = |row: Row| Row { last_ts: row.last_ts + 1, ..row };
+        let newer = |row: Row| Row {
+            last_ts: row.last_ts + 1,
+            ..row
+        };
         let mut rows = Vec::new();
-        for row in [example("a"), newer(example("a")), example("a"), example("b"), Row { ca_port: 2, ..example("a") }] {
+        for row in [
+            example("a"),
+            newer(example("a")),
+            example("a"),
+            example("b"),
+            Row {
+                ca_port: 2,
+                ..example("a")
+            },
+        ] {
             add(&mut rows, row);
         }
-        assert_eq!(rows, [newer(example("a")), example("b"), Row { ca_port: 2, ..example("a") }]);
+        assert_eq!(
+            rows,
+            [
+                newer(example("a")),
+                example("b"),
+                Row {
+                    ca_port: 2,
+                    ..example("a")
+                }
+            ]
+        );
     }
 }

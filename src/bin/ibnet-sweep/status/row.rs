@@ -55,7 +55,10 @@ pub(super) enum State {
 }
 
 impl Row {
-    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "only NATS has sweep records"))]
+    #[cfg_attr(
+        not(feature = "nats"),
+        expect(dead_code, reason = "only NATS has sweep records")
+    )]
     pub(super) fn of(sweep: SweepRecord<String>) -> Self {
         Self {
             sampler: sweep.sampler,
@@ -97,10 +100,14 @@ impl Row {
 
     /// Returns the state.
     pub(super) fn state(&self, now: u64) -> State {
-        let Some(age) = self.age_ns(now) else { return State::NeverHeard };
+        let Some(age) = self.age_ns(now) else {
+            return State::NeverHeard;
+        };
         if age > SHORTEST_SILENCE_NS.max(self.interval_ns().saturating_mul(SILENT_INTERVALS)) {
             State::Silent
-        } else if self.known() < self.ports || self.lines_lost + self.slots_missed + self.slots_lost > 0 {
+        } else if self.known() < self.ports
+            || self.lines_lost + self.slots_missed + self.slots_lost > 0
+        {
             State::Incomplete
         } else {
             State::Ok
@@ -123,8 +130,15 @@ impl State {
 /// and roles.
 pub(super) fn add_missing(rows: &mut Vec<Row>, planned: &[(String, String)]) {
     for (host, role) in planned {
-        if !rows.iter().any(|row| row.sampler == *host && row.role == *role) {
-            rows.push(Row { sampler: host.clone(), role: role.clone(), ..Row::default() });
+        if !rows
+            .iter()
+            .any(|row| row.sampler == *host && row.role == *role)
+        {
+            rows.push(Row {
+                sampler: host.clone(),
+                role: role.clone(),
+                ..Row::default()
+            });
         }
     }
 }
@@ -155,29 +169,84 @@ mod tests {
     fn state_is_that_of_the_last_slot_and_its_age() {
         let row = example("a");
         let at = |seconds| row.last_ts + seconds * SECOND;
-        assert_eq!((row.state(at(0)), row.state(at(3)), row.state(at(4))), (State::Ok, State::Ok, State::Silent));
-        assert_eq!(Row { ok: 89, ..row.clone() }.state(at(0)), State::Incomplete);
-        assert_eq!(Row { lines_lost: 1, ..row.clone() }.state(at(0)), State::Incomplete);
-        assert_eq!(Row { slots_missed: 1, ..row.clone() }.state(at(0)), State::Incomplete);
-        assert_eq!(row.state(0), State::Ok, "a clock of the sampler that is ahead is no silence");
+        assert_eq!(
+            (row.state(at(0)), row.state(at(3)), row.state(at(4))),
+            (State::Ok, State::Ok, State::Silent)
+        );
+        assert_eq!(
+            Row {
+                ok: 89,
+                ..row.clone()
+            }
+            .state(at(0)),
+            State::Incomplete
+        );
+        assert_eq!(
+            Row {
+                lines_lost: 1,
+                ..row.clone()
+            }
+            .state(at(0)),
+            State::Incomplete
+        );
+        assert_eq!(
+            Row {
+                slots_missed: 1,
+                ..row.clone()
+            }
+            .state(at(0)),
+            State::Incomplete
+        );
+        assert_eq!(
+            row.state(0),
+            State::Ok,
+            "a clock of the sampler that is ahead is no silence"
+        );
     }
 
     #[test]
     fn slow_sampler_is_silent_after_three_of_its_intervals() {
-        let slow = Row { last_slot: 29_916_666, ..example("a") };
+        let slow = Row {
+            last_slot: 29_916_666,
+            ..example("a")
+        };
         assert_eq!(slow.state(slow.last_ts + 179 * SECOND), State::Ok);
         assert_eq!(slow.state(slow.last_ts + 181 * SECOND), State::Silent);
-        let fast = Row { last_slot: 179_500_000_000, ..example("a") };
+        let fast = Row {
+            last_slot: 179_500_000_000,
+            ..example("a")
+        };
         assert_eq!(fast.state(fast.last_ts + SECOND), State::Ok);
     }
 
     #[test]
     fn sampler_of_the_plan_without_a_slot_was_never_heard() {
         let mut rows = vec![example("a")];
-        let planned = [("a", "primary"), ("a", "secondary"), ("b", "primary"), ("b", "primary")];
-        add_missing(&mut rows, &planned.map(|(host, role)| (host.to_owned(), role.to_owned())));
-        let states: Vec<_> = rows.iter().map(|row| (row.sampler.as_str(), row.role.as_str(), row.state(row.last_ts))).collect();
-        let expected = [("a", "primary", State::Ok), ("a", "secondary", State::NeverHeard), ("b", "primary", State::NeverHeard)];
+        let planned = [
+            ("a", "primary"),
+            ("a", "secondary"),
+            ("b", "primary"),
+            ("b", "primary"),
+        ];
+        add_missing(
+            &mut rows,
+            &planned.map(|(host, role)| (host.to_owned(), role.to_owned())),
+        );
+        let states: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                (
+                    row.sampler.as_str(),
+                    row.role.as_str(),
+                    row.state(row.last_ts),
+                )
+            })
+            .collect();
+        let expected = [
+            ("a", "primary", State::Ok),
+            ("a", "secondary", State::NeverHeard),
+            ("b", "primary", State::NeverHeard),
+        ];
         assert_eq!(states, expected);
     }
 }

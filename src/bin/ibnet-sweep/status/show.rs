@@ -61,7 +61,11 @@ impl<'a> JsonRow<'a> {
 /// Returns one JSON document with a line feed.
 pub(super) fn json(rows: &[Row], now: u64, plan: Option<&str>) -> String {
     let row = |row| JsonRow::of(row, now);
-    let document = Document { ts: now, plan, rows: rows.iter().map(row).collect() };
+    let document = Document {
+        ts: now,
+        plan,
+        rows: rows.iter().map(row).collect(),
+    };
     serde_json::to_string(&document).unwrap_or_default() + "\n"
 }
 
@@ -71,15 +75,34 @@ pub(super) fn text(rows: &[Row], now: u64, plan: Option<&str>) -> String {
         return "no sampler\n".to_owned();
     }
     let has_role = rows.iter().any(|row| row.role == Role::Secondary.as_str());
-    let has_hca = rows.iter().map(|row| (&row.sampler, &row.role)).collect::<BTreeSet<_>>().len() < rows.len();
+    let has_hca = rows
+        .iter()
+        .map(|row| (&row.sampler, &row.role))
+        .collect::<BTreeSet<_>>()
+        .len()
+        < rows.len();
     let mut table = table::new();
     let role = if has_role { &["role"][..] } else { &[] };
     let hca = if has_hca { &["HCA port"][..] } else { &[] };
-    let heads = ["slot age", "complete", "ports", "late", "lost lines", "lost slots", "state"];
+    let heads = [
+        "slot age",
+        "complete",
+        "ports",
+        "late",
+        "lost lines",
+        "lost slots",
+        "state",
+    ];
     table.set_header([&["sampler"], role, hca, &heads].concat());
     for row in rows {
         let role = has_role.then(|| row.role.clone());
-        let hca = has_hca.then(|| if row.ca.is_empty() { String::new() } else { format!("{}:{}", row.ca, row.ca_port) });
+        let hca = has_hca.then(|| {
+            if row.ca.is_empty() {
+                String::new()
+            } else {
+                format!("{}:{}", row.ca, row.ca_port)
+            }
+        });
         let numbers = match row.age_ns(now) {
             None => vec!["-".to_owned(); heads.len() - 1],
             Some(age) => vec![
@@ -91,28 +114,58 @@ pub(super) fn text(rows: &[Row], now: u64, plan: Option<&str>) -> String {
                 (row.slots_missed + row.slots_lost).to_string(),
             ],
         };
-        let cells = std::iter::once(ibnet::types::Printable(&row.sampler).to_string()).chain(role).chain(hca).chain(numbers);
+        let cells = std::iter::once(ibnet::types::Printable(&row.sampler).to_string())
+            .chain(role)
+            .chain(hca)
+            .chain(numbers);
         table.add_row(cells.chain([row.state(now).as_str().to_owned()]));
     }
     let first = 1 + usize::from(has_role) + usize::from(has_hca);
     let right: Vec<usize> = (first..first + heads.len() - 1).collect();
-    let plan = plan.map(|plan| format!("plan: {}\n", ibnet::types::Printable(plan))).unwrap_or_default();
-    format!("{}\n\n{}\n{plan}", table::show(table, &right), totals(rows, now))
+    let plan = plan
+        .map(|plan| format!("plan: {}\n", ibnet::types::Printable(plan)))
+        .unwrap_or_default();
+    format!(
+        "{}\n\n{}\n{plan}",
+        table::show(table, &right),
+        totals(rows, now)
+    )
 }
 
 /// Returns the number of samplers, of the ports of their primaries, and of rows in each state, the
 /// worst first.
 fn totals(rows: &[Row], now: u64) -> String {
-    let samplers = rows.iter().map(|row| &row.sampler).collect::<BTreeSet<_>>().len();
-    let of_rows = if samplers < rows.len() { format!(" in {} rows", rows.len()) } else { String::new() };
+    let samplers = rows
+        .iter()
+        .map(|row| &row.sampler)
+        .collect::<BTreeSet<_>>()
+        .len();
+    let of_rows = if samplers < rows.len() {
+        format!(" in {} rows", rows.len())
+    } else {
+        String::new()
+    };
     // A secondary queries the same ports again.
-    let ports: u64 = rows.iter().filter(|row| row.role != Role::Secondary.as_str()).map(|row| row.ports).sum();
-    let states = [State::NeverHeard, State::Silent, State::Incomplete, State::Ok].map(|state| {
+    let ports: u64 = rows
+        .iter()
+        .filter(|row| row.role != Role::Secondary.as_str())
+        .map(|row| row.ports)
+        .sum();
+    let states = [
+        State::NeverHeard,
+        State::Silent,
+        State::Incomplete,
+        State::Ok,
+    ]
+    .map(|state| {
         let count = rows.iter().filter(|row| row.state(now) == state).count();
         (count > 0).then(|| format!("{count} {}", state.as_str()))
     });
     let plural = if samplers == 1 { "" } else { "s" };
-    format!("{samplers} sampler{plural}{of_rows}, {ports} ports: {}", states.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    format!(
+        "{samplers} sampler{plural}{of_rows}, {ports} ports: {}",
+        states.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Returns a time in seconds, minutes, hours or days.
@@ -140,7 +193,15 @@ mod tests {
     use super::*;
 
     fn rows() -> Vec<Row> {
-        let mut rows = vec![example("node1"), Row { ok: 89, lines_lost: 7, ..example("node2") }, example("node3")];
+        let mut rows = vec![
+            example("node1"),
+            Row {
+                ok: 89,
+                lines_lost: 7,
+                ..example("node2")
+            },
+            example("node3"),
+        ];
         rows[2].last_ts -= 3_600_000_000_000;
         rows[2].last_slot -= 3_600;
         add_missing(&mut rows, &[("node4".to_owned(), "primary".to_owned())]);
@@ -160,7 +221,11 @@ node4           -         -      -     -           -           -  never heard
 4 samplers, 300 ports: 1 never heard, 1 silent, 1 incomplete, 1 ok
 ";
         let found = text(&rows, rows[0].last_ts + 500_000_000, None);
-        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(words(&found), words(expected), "{found}");
         let ends: Vec<_> = found.lines().take(5).map(|line| line.rfind("  ")).collect();
         assert!(ends.iter().all(|end| *end == ends[0]), "{found}");
@@ -168,36 +233,99 @@ node4           -         -      -     -           -           -  never heard
 
     #[test]
     fn two_hca_ports_of_a_sampler_are_told_apart() {
-        let rows =
-            [Row { ca: "mlx5_0".to_owned(), ca_port: 1, ..example("a") }, Row { ca: "mlx5_1".to_owned(), ca_port: 1, ..example("a") }];
+        let rows = [
+            Row {
+                ca: "mlx5_0".to_owned(),
+                ca_port: 1,
+                ..example("a")
+            },
+            Row {
+                ca: "mlx5_1".to_owned(),
+                ca_port: 1,
+                ..example("a")
+            },
+        ];
         let found = text(&rows, rows[0].last_ts, None);
-        assert!(found.contains("mlx5_0:1") && found.contains("mlx5_1:1") && found.contains("HCA port"), "{found}");
-        assert!(!found.contains("role") && found.contains("1 sampler in 2 rows, 200 ports: 2 ok"), "{found}");
+        assert!(
+            found.contains("mlx5_0:1") && found.contains("mlx5_1:1") && found.contains("HCA port"),
+            "{found}"
+        );
+        assert!(
+            !found.contains("role") && found.contains("1 sampler in 2 rows, 200 ports: 2 ok"),
+            "{found}"
+        );
     }
 
     #[test]
     fn both_roles_of_a_sampler_are_told_apart() {
-        let rows = [example("a"), Row { role: "secondary".to_owned(), ports: 90, ok: 80, ..example("a") }];
+        let rows = [
+            example("a"),
+            Row {
+                role: "secondary".to_owned(),
+                ports: 90,
+                ok: 80,
+                ..example("a")
+            },
+        ];
         let found = text(&rows, rows[0].last_ts, None);
-        assert!(found.contains("a        primary") && found.contains("a        secondary") && !found.contains("HCA port"), "{found}");
-        assert!(found.contains("1 sampler in 2 rows, 100 ports: 2 ok"), "{found}");
+        assert!(
+            found.contains("a        primary")
+                && found.contains("a        secondary")
+                && !found.contains("HCA port"),
+            "{found}"
+        );
+        assert!(
+            found.contains("1 sampler in 2 rows, 100 ports: 2 ok"),
+            "{found}"
+        );
     }
 
     #[test]
     fn document_has_a_row_for_each_sampler() {
         let rows = rows();
-        let found: serde_json::Value = serde_json::from_str(&json(&rows, rows[0].last_ts + 5, Some("plan.toml"))).expect("JSON");
-        let states: Vec<_> = found["rows"].as_array().expect("rows").iter().map(|row| row["state"].as_str()).collect();
-        assert_eq!(states, [Some("ok"), Some("incomplete"), Some("silent"), Some("never_heard")]);
-        assert_eq!((found["rows"][0]["age_ns"].as_u64(), found["rows"][3]["age_ns"].as_u64()), (Some(5), None));
+        let found: serde_json::Value =
+            serde_json::from_str(&json(&rows, rows[0].last_ts + 5, Some("plan.toml")))
+                .expect("JSON");
+        let states: Vec<_> = found["rows"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .map(|row| row["state"].as_str())
+            .collect();
+        assert_eq!(
+            states,
+            [
+                Some("ok"),
+                Some("incomplete"),
+                Some("silent"),
+                Some("never_heard")
+            ]
+        );
+        assert_eq!(
+            (
+                found["rows"][0]["age_ns"].as_u64(),
+                found["rows"][3]["age_ns"].as_u64()
+            ),
+            (Some(5), None)
+        );
     }
 
     #[test]
     fn share_is_complete_only_if_nothing_is_missing() {
         assert_eq!(percent(99_999, 100_000), "99.9 %");
-        assert_eq!((percent(0, 0), percent(1, 2)), ("100.0 %".to_owned(), "50.0 %".to_owned()));
         assert_eq!(
-            [1, 99_900_000_000, 120_000_000_000, 7_200_000_000_000, 172_800_000_000_000].map(age),
+            (percent(0, 0), percent(1, 2)),
+            ("100.0 %".to_owned(), "50.0 %".to_owned())
+        );
+        assert_eq!(
+            [
+                1,
+                99_900_000_000,
+                120_000_000_000,
+                7_200_000_000_000,
+                172_800_000_000_000
+            ]
+            .map(age),
             ["0.0 s", "99.9 s", "2.0 min", "2.0 h", "2.0 d"]
         );
     }

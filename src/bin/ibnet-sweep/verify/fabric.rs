@@ -29,45 +29,104 @@ pub(super) struct Fabric {
 impl Fabric {
     /// Reads the plan or the net file. Takes the devices of the first HCA port.
     pub(super) fn load(config: &Config) -> Result<Self, Failure> {
-        let shares = Work::load(config, &mut Reader::default())?.present()?.shares(config);
-        let ca = shares.first().map(|share| share.ca.clone()).unwrap_or_default();
+        let shares = Work::load(config, &mut Reader::default())?
+            .present()?
+            .shares(config);
+        let ca = shares
+            .first()
+            .map(|share| share.ca.clone())
+            .unwrap_or_default();
         let (mut devices, mut elsewhere, mut seen) = (Vec::new(), 0, BTreeSet::new());
         for share in &shares {
             if share.ca != ca {
                 elsewhere += share.block.devices.len();
                 continue;
             }
-            devices.extend(share.block.devices.iter().filter(|device| seen.insert((device.guid, device.lid))).cloned());
+            devices.extend(
+                share
+                    .block
+                    .devices
+                    .iter()
+                    .filter(|device| seen.insert((device.guid, device.lid)))
+                    .cloned(),
+            );
         }
-        let host = shares.first().map(|share| share.block.host.clone()).unwrap_or_default();
+        let host = shares
+            .first()
+            .map(|share| share.block.host.clone())
+            .unwrap_or_default();
         // The assignments file does not have the kind of a peer. Names of HCAs and switches have
         // separate substitutes, and only those of devices are needed.
-        let stand_ins = StandIns::new(devices.iter().map(|device| (device.kind, device.guid, &*device.name)));
-        Ok(Self { devices, ca, elsewhere, host, stand_ins })
+        let stand_ins = StandIns::new(
+            devices
+                .iter()
+                .map(|device| (device.kind, device.guid, &*device.name)),
+        );
+        Ok(Self {
+            devices,
+            ca,
+            elsewhere,
+            host,
+            stand_ins,
+        })
     }
 
     /// Returns a unicast LID that no device has. Takes the largest one, because subnet managers
     /// assign LIDs upwards from 1.
     pub(super) fn unused_lid(&self) -> Option<Lid> {
         let used: BTreeSet<Lid> = self.devices.iter().map(|device| device.lid).collect();
-        (1..=u16::MAX).rev().map(Lid).find(|lid| lid.is_unicast() && !used.contains(lid))
+        (1..=u16::MAX)
+            .rev()
+            .map(Lid)
+            .find(|lid| lid.is_unicast() && !used.contains(lid))
     }
 
     /// Returns a block with one port of each of these devices.
     pub(super) fn block(&self, verified: &[Verified]) -> Sampler {
-        let one_port = |Verified { device, subject, .. }: &Verified| {
-            let ports = device.ports.iter().filter(|port| port.num == subject.port).cloned().collect();
-            AssignedDevice { ports, ..device.clone() }
+        let one_port = |Verified {
+                            device, subject, ..
+                        }: &Verified| {
+            let ports = device
+                .ports
+                .iter()
+                .filter(|port| port.num == subject.port)
+                .cloned()
+                .collect();
+            AssignedDevice {
+                ports,
+                ..device.clone()
+            }
         };
         let devices: Vec<_> = verified.iter().map(one_port).collect();
         let port_count = devices.iter().map(|device| device.ports.len() as u32).sum();
-        Sampler { host: self.host.clone(), subnet: None, ca: None, ca_port: None, role: None, offset: None, port_count, devices }
+        Sampler {
+            host: self.host.clone(),
+            subnet: None,
+            ca: None,
+            ca_port: None,
+            role: None,
+            offset: None,
+            port_count,
+            devices,
+        }
     }
 
     /// Returns the name and the GUID of a device in a report.
     pub(super) fn identity(&self, device: &AssignedDevice, port: PortNum) -> Identity {
-        let AssignedDevice { guid, lid, kind, name, .. } = device;
-        Identity { guid: self.stand_ins.guid(*guid), name: self.stand_ins.name(*kind, name), lid: *lid, port, kind: *kind }
+        let AssignedDevice {
+            guid,
+            lid,
+            kind,
+            name,
+            ..
+        } = device;
+        Identity {
+            guid: self.stand_ins.guid(*guid),
+            name: self.stand_ins.name(*kind, name),
+            lid: *lid,
+            port,
+            kind: *kind,
+        }
     }
 }
 
@@ -81,7 +140,11 @@ pub(super) struct Verified {
 
 /// Returns the port of a device to verify: the first one of the plan.
 pub(super) fn subject(device: &AssignedDevice) -> Option<Subject> {
-    device.ports.first().map(|port| Subject { lid: device.lid, guid: device.guid, port: port.num })
+    device.ports.first().map(|port| Subject {
+        lid: device.lid,
+        guid: device.guid,
+        port: port.num,
+    })
 }
 
 /// Returns a device with its LID and port, for a line.

@@ -24,12 +24,23 @@ pub(super) fn equal(result: &DeviceResult) -> String {
         lacking.entry(how).or_default().push(name);
     }
     for (how, groups) in lacking {
-        text.push_str(&format!("; {} {how}: {}", if groups.len() == 1 { "group" } else { "groups" }, groups.join(" ")));
+        text.push_str(&format!(
+            "; {} {how}: {}",
+            if groups.len() == 1 { "group" } else { "groups" },
+            groups.join(" ")
+        ));
     }
-    let unanswered: Vec<&str> =
-        result.attributes.iter().filter(|attribute| matches!(attribute.outcome, Outcome::Unanswered(..))).map(|a| a.name).collect();
+    let unanswered: Vec<&str> = result
+        .attributes
+        .iter()
+        .filter(|attribute| matches!(attribute.outcome, Outcome::Unanswered(..)))
+        .map(|a| a.name)
+        .collect();
     if !unanswered.is_empty() {
-        text.push_str(&format!("; without an answer on both paths: {}", unanswered.join(" ")));
+        text.push_str(&format!(
+            "; without an answer on both paths: {}",
+            unanswered.join(" ")
+        ));
     }
     if let Some(lid) = result.redirected_to {
         text.push_str(&format!("; both paths were redirected to LID {lid}"));
@@ -45,10 +56,19 @@ pub(super) fn differences(result: &DeviceResult, reader: &str) -> Vec<String> {
         let name = attribute.name;
         match &attribute.outcome {
             Outcome::Compared(comparison) => {
-                texts.extend(comparison.differences.iter().map(|difference| format!("{name}: {}", one(difference, reader))));
+                texts.extend(
+                    comparison
+                        .differences
+                        .iter()
+                        .map(|difference| format!("{name}: {}", one(difference, reader))),
+                );
             }
-            Outcome::OnlyOurs(reason) => texts.push(format!("{name}: ibnet was answered, {reader} was not: {reason}")),
-            Outcome::OnlyTheirs(reason) => texts.push(format!("{name}: {reader} was answered, ibnet was not: {reason}")),
+            Outcome::OnlyOurs(reason) => texts.push(format!(
+                "{name}: ibnet was answered, {reader} was not: {reason}"
+            )),
+            Outcome::OnlyTheirs(reason) => texts.push(format!(
+                "{name}: {reader} was answered, ibnet was not: {reason}"
+            )),
             Outcome::Unanswered(..) | Outcome::Lacking(_) => {}
         }
     }
@@ -67,23 +87,55 @@ pub(super) fn differences(result: &DeviceResult, reader: &str) -> Vec<String> {
 }
 
 fn one(difference: &Difference, reader: &str) -> String {
-    let Difference { field, index, values: Values { before, theirs, theirs_by_us, after }, fault } = difference;
-    let name = if field.len > 1 { format!("{}[{index}]", field.name) } else { field.name.to_owned() };
+    let Difference {
+        field,
+        index,
+        values:
+            Values {
+                before,
+                theirs,
+                theirs_by_us,
+                after,
+            },
+        fault,
+    } = difference;
+    let name = if field.len > 1 {
+        format!("{}[{index}]", field.name)
+    } else {
+        field.name.to_owned()
+    };
     match fault {
-        Fault::Decoding => format!("{name}: libibmad decodes {theirs}, ibnet decodes {theirs_by_us} from the same octets"),
-        Fault::NotBetween => format!("{name}: {reader} read {theirs}, not between {before} and {after} of ibnet"),
-        Fault::Changed => format!("{name}: ibnet read {before}, {reader} {theirs}, ibnet again {after}"),
+        Fault::Decoding => format!(
+            "{name}: libibmad decodes {theirs}, ibnet decodes {theirs_by_us} from the same octets"
+        ),
+        Fault::NotBetween => {
+            format!("{name}: {reader} read {theirs}, not between {before} and {after} of ibnet")
+        }
+        Fault::Changed => {
+            format!("{name}: ibnet read {before}, {reader} {theirs}, ibnet again {after}")
+        }
     }
 }
 
 /// Describes the times of a burst to a device.
 pub(super) fn times(times: &Times) -> String {
-    let (Some(first), Some(median), Some(last)) = (times.replies.first(), times.median(), times.replies.last()) else {
+    let (Some(first), Some(median), Some(last)) =
+        (times.replies.first(), times.median(), times.replies.last())
+    else {
         return "no reply".to_owned();
     };
     let lost = times.timeouts.len() + times.lost as usize;
-    let lost = if lost == 0 { String::new() } else { format!(", {lost} without a reply") };
-    format!("{} to {} us, median {} us{lost}", micros(*first), micros(*last), micros(median))
+    let lost = if lost == 0 {
+        String::new()
+    } else {
+        format!(", {lost} without a reply")
+    };
+    format!(
+        "{} to {} us, median {} us{lost}",
+        micros(*first),
+        micros(*last),
+        micros(median)
+    )
 }
 
 /// Returns microseconds with one decimal.

@@ -78,21 +78,36 @@ pub(super) fn run(_args: &Args) -> Result<u8, Failure> {
 #[cfg(feature = "umad")]
 pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let config = args.flags.config()?;
-    let mut step = Steps { lines: Report::default(), document: Document::default(), per_model: args.devices.into() };
+    let mut step = Steps {
+        lines: Report::default(),
+        document: Document::default(),
+        per_model: args.devices.into(),
+    };
     let fabric = Fabric::load(&config)?;
     run::run(&config, &fabric, &mut step)?;
     let Steps { document, .. } = step;
     if let Some(path) = &args.report {
         Staged::new(path, document.to_json().as_bytes())?.commit()?;
     }
-    let Document { differences, mads_sent, .. } = document;
-    let verdict = if differences == 0 { "equal" } else { "different" };
+    let Document {
+        differences,
+        mads_sent,
+        ..
+    } = document;
+    let verdict = if differences == 0 {
+        "equal"
+    } else {
+        "different"
+    };
     let next = match &args.report {
         _ if differences == 0 => String::new(),
         Some(path) => format!("attach {} to an issue of the project\n", path.display()),
         None => "run the command again with --report verify.json, and attach the file to an issue of the project\n".to_owned(),
     };
-    cli::print(format!("\n{verdict}: {differences} differences, {mads_sent} MADs sent\n{next}").as_bytes()).map_err(Failure::Stdout)?;
+    cli::print(
+        format!("\n{verdict}: {differences} differences, {mads_sent} MADs sent\n{next}").as_bytes(),
+    )
+    .map_err(Failure::Stdout)?;
     Ok(if differences == 0 { 0 } else { DIFFERENT })
 }
 
@@ -129,9 +144,21 @@ impl Steps {
     /// Prints a line, counts differences, and adds an entry to the document.
     fn program(&mut self, entry: ProgramReport, found: &str) -> Result<(), Failure> {
         let (program, different) = (entry.program, entry.different);
-        let version = entry.version.as_ref().map(|version| format!(" (rdma-core {version})")).unwrap_or_default();
+        let version = entry
+            .version
+            .as_ref()
+            .map(|version| format!(" (rdma-core {version})"))
+            .unwrap_or_default();
         self.document.programs.push(entry);
         self.document.differences += different;
-        self.line(if different == 0 { Verdict::Ok } else { Verdict::Differ }, program, &format!("{found}{version}"))
+        self.line(
+            if different == 0 {
+                Verdict::Ok
+            } else {
+                Verdict::Differ
+            },
+            program,
+            &format!("{found}{version}"),
+        )
     }
 }

@@ -49,7 +49,12 @@ pub(super) fn compare(
     steps: &mut Steps,
 ) -> Result<(), Failure> {
     const PROGRAM: &str = "perfquery";
-    let read = || verified.iter().map(|verified| programs::perfquery(port, &verified.subject)).collect::<Result<Vec<_>, _>>();
+    let read = || {
+        verified
+            .iter()
+            .map(|verified| programs::perfquery(port, &verified.subject))
+            .collect::<Result<Vec<_>, _>>()
+    };
     let before = match read() {
         Ok(before) => before,
         Err(error) => return programs::skip(PROGRAM, Err::<Output, _>(error), steps),
@@ -57,7 +62,9 @@ pub(super) fn compare(
     let missing = |ports: &Ports| {
         let of_port = |(verified, before): (&Verified, &Counters)| {
             let ours = ports.get(&(verified.subject.guid, verified.subject.port));
-            expected(before).filter(|name| ours.is_none_or(|ours| !ours.contains_key(*name))).count()
+            expected(before)
+                .filter(|name| ours.is_none_or(|ours| !ours.contains_key(*name)))
+                .count()
         };
         verified.iter().zip(&before).map(of_port).sum::<usize>()
     };
@@ -72,38 +79,76 @@ pub(super) fn compare(
     };
     let (mut compared, mut differences) = (0, Vec::new());
     for ((verified, before), after) in verified.iter().zip(&before).zip(&after) {
-        let Some(ours) = ports.get(&(verified.subject.guid, verified.subject.port)) else { continue };
+        let Some(ours) = ports.get(&(verified.subject.guid, verified.subject.port)) else {
+            continue;
+        };
         for (name, value) in ours.iter().filter(|(name, _)| *name != WRONG_IN_LIBIBMAD) {
-            let (Some(before), Some(after)) = (before.get(name), after.get(name)) else { continue };
+            let (Some(before), Some(after)) = (before.get(name), after.get(name)) else {
+                continue;
+            };
             compared += 1;
             if !(before..=after).contains(&value) {
                 let device = describe(&verified.device, verified.subject.port);
-                let found = format!("{device}: {name}: the slot has {value}, not between {before} and {after} of perfquery");
+                let found = format!(
+                    "{device}: {name}: the slot has {value}, not between {before} and {after} of perfquery"
+                );
                 steps.line(Verdict::Differ, PROGRAM, &found)?;
                 let Subject { lid, port, .. } = verified.subject;
                 let (ibnet, program) = (value.to_string(), format!("{before} to {after}"));
-                differences.push(ProgramDifference { lid, port, what: name.clone(), ibnet, program });
+                differences.push(ProgramDifference {
+                    lid,
+                    port,
+                    what: name.clone(),
+                    ibnet,
+                    program,
+                });
             }
         }
     }
     let different = differences.len();
-    let slots = if slots == 1 { "one slot".to_owned() } else { format!("{slots} slots") };
-    let mut text = format!("{compared} counters of {slots} with {} ports, {different} differ", ports.len());
+    let slots = if slots == 1 {
+        "one slot".to_owned()
+    } else {
+        format!("{slots} slots")
+    };
+    let mut text = format!(
+        "{compared} counters of {slots} with {} ports, {different} differ",
+        ports.len()
+    );
     if missing(&ports) > 0 {
         // MADs without a reply. The sweep marks such records.
-        text.push_str(&format!("; {} more counters of perfquery had no reply", missing(&ports)));
+        text.push_str(&format!(
+            "; {} more counters of perfquery had no reply",
+            missing(&ports)
+        ));
     }
-    steps.program(ProgramReport { program: PROGRAM, version: programs::version(PROGRAM), compared, different, differences }, &text)
+    steps.program(
+        ProgramReport {
+            program: PROGRAM,
+            version: programs::version(PROGRAM),
+            compared,
+            different,
+            differences,
+        },
+        &text,
+    )
 }
 
 /// Returns the names of the counters that `perfquery` printed and that a slot must have.
 /// `perfquery` also prints counters that a device lacks, so those that need a capability are left
 /// out.
 fn expected(printed: &Counters) -> impl Iterator<Item = &'static str> {
-    let fields = SLOT_GROUPS.into_iter().flat_map(|group| group.attribute().counters());
+    let fields = SLOT_GROUPS
+        .into_iter()
+        .flat_map(|group| group.attribute().counters());
     // Both groups have counters of the same names.
-    let names: BTreeSet<&str> = fields.filter(|field| field.needs == Needs::Nothing).map(|field| field.name).collect();
-    names.into_iter().filter(|name| *name != WRONG_IN_LIBIBMAD && printed.contains_key(*name))
+    let names: BTreeSet<&str> = fields
+        .filter(|field| field.needs == Needs::Nothing)
+        .map(|field| field.name)
+        .collect();
+    names
+        .into_iter()
+        .filter(|name| *name != WRONG_IN_LIBIBMAD && printed.contains_key(*name))
 }
 
 /// Sweeps the ports once with the engine of a sweep. Sets the counters in `ports`.
@@ -134,12 +179,27 @@ fn sweep(
     };
     let outlet = Streams::none()?.outlet(&block.host)?;
     let transport = UmadTransport::open(port)?;
-    let driver = Driver::new(SweepPlan::new(&block), settings, transport, SystemClock::start(), outlet, cli::random_seed());
+    let driver = Driver::new(
+        SweepPlan::new(&block),
+        settings,
+        transport,
+        SystemClock::start(),
+        outlet,
+        cli::random_seed(),
+    );
     let run = driver.run(&Control::default(), |report| {
         for port in report.ports() {
             let counters = port.reading.counters(report.columns);
-            let counters = counters.filter_map(|(field, raws)| Some((field.name.to_owned(), *raws.first().filter(|_| field.len == 1)?)));
-            ports.entry((port.identity.guid, port.identity.port)).or_default().extend(counters);
+            let counters = counters.filter_map(|(field, raws)| {
+                Some((
+                    field.name.to_owned(),
+                    *raws.first().filter(|_| field.len == 1)?,
+                ))
+            });
+            ports
+                .entry((port.identity.guid, port.identity.port))
+                .or_default()
+                .extend(counters);
         }
     });
     run.map_err(Failure::TransportLost)

@@ -4,8 +4,8 @@
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::pma::{
-    Attribute, CLASS_PERF_MGT, CLASS_PORT_INFO, CLASS_VERSION, Capabilities, Data, Field, Group, PORT_SAMPLES_CONTROL, Sampling, data,
-    data_mut,
+    Attribute, CLASS_PERF_MGT, CLASS_PORT_INFO, CLASS_VERSION, Capabilities, Data, Field, Group,
+    PORT_SAMPLES_CONTROL, Sampling, data, data_mut,
 };
 use crate::mad::{MAD_LEN, Mad};
 use crate::types::NodeKind;
@@ -39,8 +39,19 @@ pub struct Encoder {
 
 impl Default for Encoder {
     fn default() -> Self {
-        let sources = |attribute: &'static Attribute| attribute.counters().filter_map(|field| Some((field, source(field)?))).collect();
-        Self { attributes: Group::ALL.iter().map(|group| group.attribute()).map(|attribute| (attribute, sources(attribute))).collect() }
+        let sources = |attribute: &'static Attribute| {
+            attribute
+                .counters()
+                .filter_map(|field| Some((field, source(field)?)))
+                .collect()
+        };
+        Self {
+            attributes: Group::ALL
+                .iter()
+                .map(|group| group.attribute())
+                .map(|attribute| (attribute, sources(attribute)))
+                .collect(),
+        }
     }
 }
 
@@ -63,14 +74,21 @@ fn source(field: &Field) -> Option<Source> {
 pub fn redirect(request: &Mad, to: Redirect) -> Option<Mad> {
     let header = Header::parse(request);
     let mut reply = [0; MAD_LEN];
-    Header { method: METHOD_GET_RESP, status: MadStatus::REDIRECT, ..header }.emit(&mut reply);
+    Header {
+        method: METHOD_GET_RESP,
+        status: MadStatus::REDIRECT,
+        ..header
+    }
+    .emit(&mut reply);
     to.emit(data_mut(&mut reply));
     (header.method == METHOD_GET).then_some(reply)
 }
 
 /// Returns whether an agent has an attribute.
 fn has(attribute: &Attribute, capabilities: Capabilities) -> bool {
-    let group = Group::ALL.into_iter().find(|group| group.attribute().id == attribute.id);
+    let group = Group::ALL
+        .into_iter()
+        .find(|group| group.attribute().id == attribute.id);
     // The check for a switch is correct for all devices, because the OptionMask of other devices
     // does not have the attributes that only switches have.
     group.is_some_and(|group| group.is_supported(NodeKind::Switch, capabilities))
@@ -81,14 +99,26 @@ fn has(attribute: &Attribute, capabilities: Capabilities) -> bool {
 ///
 /// `agent` has the capabilities and the Tick of the agent. `counters` returns the counters of a
 /// port, or `None` if the agent has no such port.
-pub fn answer(encoder: &Encoder, agent: (Capabilities, u8), request: &Mad, counters: impl FnOnce(u8) -> Option<Counters>) -> Option<Mad> {
+pub fn answer(
+    encoder: &Encoder,
+    agent: (Capabilities, u8),
+    request: &Mad,
+    counters: impl FnOnce(u8) -> Option<Counters>,
+) -> Option<Mad> {
     let header = Header::parse(request);
-    if (header.class, header.class_version, header.method) != (CLASS_PERF_MGT, CLASS_VERSION, METHOD_GET) {
+    if (header.class, header.class_version, header.method)
+        != (CLASS_PERF_MGT, CLASS_VERSION, METHOD_GET)
+    {
         return None;
     }
     let mut reply = [0; MAD_LEN];
     let (status, fields) = body(encoder, agent, header.attribute, data(request), counters);
-    Header { method: METHOD_GET_RESP, status, ..header }.emit(&mut reply);
+    Header {
+        method: METHOD_GET_RESP,
+        status,
+        ..header
+    }
+    .emit(&mut reply);
     *data_mut(&mut reply) = fields;
     Some(reply)
 }
@@ -113,17 +143,32 @@ fn body(
         }
         return (MadStatus::OK, data);
     }
-    let Some((attribute, sources)) = encoder.attributes.iter().find(|(known, _)| known.id == attribute && has(known, capabilities)) else {
+    let Some((attribute, sources)) = encoder
+        .attributes
+        .iter()
+        .find(|(known, _)| known.id == attribute && has(known, capabilities))
+    else {
         return (MadStatus::UNSUPPORTED_ATTRIBUTE, data);
     };
-    let port = attribute.field("PortSelect").map_or(0, |field| field.raw(request, 0) as u8);
-    let Some(counters) = counters(port) else { return (MadStatus::INVALID_VALUE, data) };
+    let port = attribute
+        .field("PortSelect")
+        .map_or(0, |field| field.raw(request, 0) as u8);
+    let Some(counters) = counters(port) else {
+        return (MadStatus::INVALID_VALUE, data);
+    };
     // The first octets of the reply repeat those of the request, such as PortSelect.
     data[4..].fill(0);
     if attribute.id == PORT_SAMPLES_CONTROL.id {
-        Sampling { tick, option_mask: capabilities.option_mask.unwrap_or(0) }.emit(&mut data);
+        Sampling {
+            tick,
+            option_mask: capabilities.option_mask.unwrap_or(0),
+        }
+        .emit(&mut data);
     }
-    for (field, source) in sources.iter().filter(|(field, _)| capabilities.have(field.needs)) {
+    for (field, source) in sources
+        .iter()
+        .filter(|(field, _)| capabilities.have(field.needs))
+    {
         field.set_raw(&mut data, 0, source(&counters));
     }
     (MadStatus::OK, data)
@@ -136,14 +181,28 @@ mod tests {
     use crate::mad::query::{BadReply, Query};
     use crate::types::{PortNum, Tid};
 
-    const ALL: Capabilities = Capabilities { mask: 0xffff, mask2: u32::MAX, option_mask: None };
+    const ALL: Capabilities = Capabilities {
+        mask: 0xffff,
+        mask2: u32::MAX,
+        option_mask: None,
+    };
 
     fn query(capabilities: Capabilities, attribute: u16, port: u8) -> Result<Data, BadReply> {
-        let request_query = Query::Pma(pma::Query { attribute, port: Some(PortNum(port)) });
+        let request_query = Query::Pma(pma::Query {
+            attribute,
+            port: Some(PortNum(port)),
+        });
         let mut request = [0xa5; MAD_LEN];
         request_query.emit(Tid(9), &mut request);
-        let counters = Counters { xmit_words: 1 << 40, xmit_wait: 5, ..Counters::default() };
-        let reply = answer(&Encoder::default(), (capabilities, 7), &request, |port| (port == 1).then_some(counters)).expect("answered");
+        let counters = Counters {
+            xmit_words: 1 << 40,
+            xmit_wait: 5,
+            ..Counters::default()
+        };
+        let reply = answer(&Encoder::default(), (capabilities, 7), &request, |port| {
+            (port == 1).then_some(counters)
+        })
+        .expect("answered");
         assert_eq!(Header::parse(&reply).tid, Tid(9));
         request_query.check(&reply, MAD_LEN).map(|()| *data(&reply))
     }
@@ -151,7 +210,10 @@ mod tests {
     #[test]
     fn wide_counters_are_returned_and_narrow_ones_saturate() {
         let raw = |group: Group, name: &str| {
-            group.attribute().field(name).map(|field| field.raw(&query(ALL, group.attribute().id, 1).expect("answered"), 0))
+            group
+                .attribute()
+                .field(name)
+                .map(|field| field.raw(&query(ALL, group.attribute().id, 1).expect("answered"), 0))
         };
         assert_eq!(raw(Group::Extended, "PortXmitData"), Some(1 << 40));
         assert_eq!(raw(Group::Base, "PortXmitData"), Some(0xffff_ffff));
@@ -160,17 +222,33 @@ mod tests {
 
     #[test]
     fn missing_port_or_attribute_is_refused() {
-        assert_eq!(query(ALL, 0x12, 2).expect_err("no such port"), BadReply::Status(MadStatus::INVALID_VALUE));
-        assert_eq!(query(ALL, 0x7777, 1).expect_err("no such attribute"), BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE));
+        assert_eq!(
+            query(ALL, 0x12, 2).expect_err("no such port"),
+            BadReply::Status(MadStatus::INVALID_VALUE)
+        );
+        assert_eq!(
+            query(ALL, 0x7777, 1).expect_err("no such attribute"),
+            BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE)
+        );
         let narrow = Capabilities::default();
-        assert_eq!(query(narrow, 0x1d, 1).expect_err("no 64-bit counters"), BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE));
+        assert_eq!(
+            query(narrow, 0x1d, 1).expect_err("no 64-bit counters"),
+            BadReply::Status(MadStatus::UNSUPPORTED_ATTRIBUTE)
+        );
     }
 
     #[test]
     fn request_of_another_class_is_not_answered() {
         let mut request = [0; MAD_LEN];
-        pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(1), &mut request);
+        pma::Query {
+            attribute: 0x12,
+            port: Some(PortNum(1)),
+        }
+        .emit(Tid(1), &mut request);
         request[1] = 0x81;
-        assert_eq!(answer(&Encoder::default(), (ALL, 7), &request, |_| None), None);
+        assert_eq!(
+            answer(&Encoder::default(), (ALL, 7), &request, |_| None),
+            None
+        );
     }
 }

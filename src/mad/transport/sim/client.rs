@@ -38,7 +38,11 @@ pub(super) struct Pending {
 impl Client {
     /// Creates a sender. Several senders may share a fabric.
     pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { fabric, pending: BTreeMap::new(), scheduled: 0 }
+        Self {
+            fabric,
+            pending: BTreeMap::new(),
+            scheduled: 0,
+        }
     }
 
     /// Sends a MAD. Like the kernel, reports a timeout after [`Target::give_up`] and drops a later
@@ -51,18 +55,39 @@ impl Client {
     /// Submits a MAD to the fabric. Returns its completion and the instant of the completion.
     pub(super) fn submit(&self, target: &Target, mad: &Mad, now: Instant) -> (Instant, Pending) {
         let give_up = now + target.give_up;
-        let answer = self.fabric.lock().unwrap_or_else(PoisonError::into_inner).submit(target, mad, now);
+        let answer = self
+            .fabric
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .submit(target, mad, now);
         let tid = Header::parse(mad).tid;
         let (at, outcome, mad) = match answer {
-            Some((at, reply)) if at <= give_up => (at, Outcome::Reply { slid: target.lid, len: MAD_LEN }, reply),
+            Some((at, reply)) if at <= give_up => (
+                at,
+                Outcome::Reply {
+                    slid: target.lid,
+                    len: MAD_LEN,
+                },
+                reply,
+            ),
             _ => (give_up, Outcome::TimedOut, *mad),
         };
-        (at, Pending { completion: Completion { tid, outcome }, mad, give_up: Some(give_up) })
+        (
+            at,
+            Pending {
+                completion: Completion { tid, outcome },
+                mad,
+                give_up: Some(give_up),
+            },
+        )
     }
 
     /// Returns whether a request or reply is exempt from random faults.
     pub(super) fn spares(&self, mad: &Mad) -> bool {
-        self.fabric.lock().unwrap_or_else(PoisonError::into_inner).spares(mad)
+        self.fabric
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .spares(mad)
     }
 
     /// Schedules a completion.
@@ -83,7 +108,12 @@ impl Client {
 
     /// Takes the next completion if it is due by `now`.
     pub fn take_due(&mut self, now: Instant) -> Option<(Completion, Mad)> {
-        let (_, Pending { completion, mad, .. }) = self.take(now)?;
+        let (
+            _,
+            Pending {
+                completion, mad, ..
+            },
+        ) = self.take(now)?;
         Some((completion, mad))
     }
 
@@ -97,10 +127,21 @@ impl Client {
 /// Returns the address of a sender. Without a device it is on the device of the subnet manager.
 fn local(fabric: &Mutex<SimFabric>, device: Option<DeviceId>) -> Local {
     let fabric = fabric.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(manager) = fabric.manager else { return Local::default() };
+    let Some(manager) = fabric.manager else {
+        return Local::default();
+    };
     let id = device.unwrap_or(manager);
-    let gid = Gid { prefix: management::DEFAULT_PREFIX, guid: fabric.fabric.device(id).guid };
-    Local { lid: fabric.lid(id), sm_lid: fabric.lid(manager), sm_sl: 0, gid, is_down: fabric.sender_down }
+    let gid = Gid {
+        prefix: management::DEFAULT_PREFIX,
+        guid: fabric.fabric.device(id).guid,
+    };
+    Local {
+        lid: fabric.lid(id),
+        sm_lid: fabric.lid(manager),
+        sm_sl: 0,
+        gid,
+        is_down: fabric.sender_down,
+    }
 }
 
 /// A transport to a simulated fabric in real time: it sleeps until a completion is due.
@@ -116,15 +157,27 @@ pub struct SimTransport {
 impl SimTransport {
     /// Creates a transport. Several transports may share a fabric.
     pub fn new(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { client: Client::new(fabric), device: None, takes_reports: false }
+        Self {
+            client: Client::new(fabric),
+            device: None,
+            takes_reports: false,
+        }
     }
 
     /// Moves the sender to the HCA of a host. It stays where it is if the fabric has no such host.
     #[must_use]
     pub fn of_host(mut self, host: &str) -> Self {
-        let sim = self.client.fabric.lock().unwrap_or_else(PoisonError::into_inner);
+        let sim = self
+            .client
+            .fabric
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let is_host = |device: &Device| device.kind == NodeKind::Hca && device.host() == host;
-        let found = sim.fabric.iter().find(|(_, device)| is_host(device)).map(|(id, _)| id);
+        let found = sim
+            .fabric
+            .iter()
+            .find(|(_, device)| is_host(device))
+            .map(|(id, _)| id);
         drop(sim);
         self.device = found.or(self.device);
         self
@@ -133,16 +186,27 @@ impl SimTransport {
     /// Creates a transport that also receives the reports of the subnet manager. A report goes to
     /// only one of the transports that share a fabric.
     pub fn for_reports(fabric: Arc<Mutex<SimFabric>>) -> Self {
-        Self { client: Client::new(fabric), device: None, takes_reports: true }
+        Self {
+            client: Client::new(fabric),
+            device: None,
+            takes_reports: true,
+        }
     }
 
     /// Takes the next report.
     fn report(&self, mad: &mut Mad) -> Option<Completion> {
-        let mut fabric = self.client.fabric.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fabric = self
+            .client
+            .fabric
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let report = fabric.reports.pop_front()?;
         report.emit(Tid(0), mad);
         let slid = fabric.manager.map(|id| fabric.lid(id)).unwrap_or_default();
-        Some(Completion { tid: Tid(0), outcome: Outcome::Reply { slid, len: MAD_LEN } })
+        Some(Completion {
+            tid: Tid(0),
+            outcome: Outcome::Reply { slid, len: MAD_LEN },
+        })
     }
 }
 
@@ -157,7 +221,12 @@ impl Transport for SimTransport {
         Box::new(move || Some(local(&fabric, device)))
     }
 
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
         if self.takes_reports
             && let Some(report) = self.report(mad)
         {
@@ -171,9 +240,12 @@ impl Transport for SimTransport {
         if due > now {
             std::thread::sleep(due - now);
         }
-        Ok(self.client.take_due(due.max(now)).map(|(completion, reply)| {
-            *mad = reply;
-            completion
-        }))
+        Ok(self
+            .client
+            .take_due(due.max(now))
+            .map(|(completion, reply)| {
+                *mad = reply;
+                completion
+            }))
     }
 }

@@ -81,19 +81,30 @@ pub struct Faulty {
 impl Faulty {
     /// Creates a sender without faults. All random numbers follow from the seed.
     pub fn new(client: Client, seed: u64) -> Self {
-        Self { faults: Faults::default(), client, rng: fastrand::Rng::with_seed(seed), accepted: VecDeque::new() }
+        Self {
+            faults: Faults::default(),
+            client,
+            rng: fastrand::Rng::with_seed(seed),
+            accepted: VecDeque::new(),
+        }
     }
 
     /// Sends a MAD like [`Client::send`] and applies the faults to its reply.
     pub fn send(&mut self, target: &Target, mad: &Mad, now: Instant) {
         let (at, pending) = self.client.submit(target, mad, now);
-        let Outcome::Reply { slid, .. } = pending.completion.outcome else { return self.client.schedule(at, pending) };
+        let Outcome::Reply { slid, .. } = pending.completion.outcome else {
+            return self.client.schedule(at, pending);
+        };
         if self.client.spares(mad) {
             return self.client.schedule(at, pending);
         }
         let delayed = self.happens(self.faults.delayed);
         let at = if delayed { at + self.faults.delay } else { at };
-        if let Some(forgery) = self.faults.forged.filter(|forgery| self.rng.f64() < forgery.share) {
+        if let Some(forgery) = self
+            .faults
+            .forged
+            .filter(|forgery| self.rng.f64() < forgery.share)
+        {
             let forged = forgery.defect.forge(&pending, slid);
             if forgery.instead {
                 // The kernel accepts the forged reply and drops the true one.
@@ -101,7 +112,10 @@ impl Faulty {
             }
             self.client.schedule(at, forged);
         }
-        let copy = self.happens(self.faults.duplicated).then(|| Pending { give_up: None, ..pending.clone() });
+        let copy = self.happens(self.faults.duplicated).then(|| Pending {
+            give_up: None,
+            ..pending.clone()
+        });
         match pending.give_up {
             Some(give_up) if give_up < at => self.client.schedule(give_up, pending.lost()),
             _ => {
@@ -138,7 +152,10 @@ impl Faulty {
 
     /// Drops all replies that have not arrived yet. This happens if a host is suspended.
     pub fn lose_all(&mut self) {
-        for (at, pending) in std::mem::take(&mut self.client.pending).into_iter().map(|((at, _), pending)| (at, pending)) {
+        for (at, pending) in std::mem::take(&mut self.client.pending)
+            .into_iter()
+            .map(|((at, _), pending)| (at, pending))
+        {
             match pending.completion.outcome {
                 Outcome::Reply { .. } => self.lose(pending),
                 _ => self.client.schedule(at, pending),
@@ -157,7 +174,11 @@ impl Faulty {
             self.accepted.clear();
             return true;
         };
-        while self.accepted.front().is_some_and(|first| at - *first >= within) {
+        while self
+            .accepted
+            .front()
+            .is_some_and(|first| at - *first >= within)
+        {
             self.accepted.pop_front();
         }
         let accepts = self.accepted.len() < capacity;
@@ -174,7 +195,13 @@ impl Faulty {
 
 impl Pending {
     fn lost(self) -> Self {
-        Self { completion: Completion { outcome: Outcome::TimedOut, ..self.completion }, ..self }
+        Self {
+            completion: Completion {
+                outcome: Outcome::TimedOut,
+                ..self.completion
+            },
+            ..self
+        }
     }
 }
 
@@ -190,7 +217,14 @@ impl Defect {
             Self::Attribute => mad[16] ^= 0x70,
             Self::Length => len = HEADER_LEN,
         }
-        Pending { completion: Completion { outcome: Outcome::Reply { slid: from, len }, ..reply.completion }, mad, give_up: None }
+        Pending {
+            completion: Completion {
+                outcome: Outcome::Reply { slid: from, len },
+                ..reply.completion
+            },
+            mad,
+            give_up: None,
+        }
     }
 }
 
@@ -211,26 +245,50 @@ mod tests {
 
     /// Returns the outcomes of ten requests to ten hosts at once, each with its instant in ms.
     fn outcomes(faults: Faults) -> Vec<(u64, Outcome)> {
-        let tree = synthetic::FatTree { leaves: 2, hosts: 5, spines: 1, trunk: 1, radix: 8 };
-        let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("a valid ports report").fabric;
-        let hosts: Vec<Lid> = fabric.devices().iter().filter(|device| device.ports.len() == 1).map(|device| device.lid).collect();
+        let tree = synthetic::FatTree {
+            leaves: 2,
+            hosts: 5,
+            spines: 1,
+            trunk: 1,
+            radix: 8,
+        };
+        let fabric = ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree")
+            .expect("a valid ports report")
+            .fabric;
+        let hosts: Vec<Lid> = fabric
+            .devices()
+            .iter()
+            .filter(|device| device.ports.len() == 1)
+            .map(|device| device.lid)
+            .collect();
         let sim = SimFabric::with_traffic(fabric, Options::default(), Traffic::none());
         let mut faulty = Faulty::new(Client::new(Arc::new(Mutex::new(sim))), 1);
         faulty.faults = faults;
         let mut mad = [0; MAD_LEN];
         for (tid, lid) in (1..).zip(&hosts) {
-            pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(tid), &mut mad);
+            pma::Query {
+                attribute: 0x12,
+                port: Some(PortNum(1)),
+            }
+            .emit(Tid(tid), &mut mad);
             faulty.send(&Target::general(*lid, 0, 0, GIVE_UP), &mad, Instant::ZERO);
         }
         let mut outcomes = Vec::new();
         while let Some(at) = faulty.next_due() {
-            outcomes.extend(faulty.take_due(at).map(|(completion, _)| (at.as_nanos() / 1_000_000, completion.outcome)));
+            outcomes.extend(
+                faulty
+                    .take_due(at)
+                    .map(|(completion, _)| (at.as_nanos() / 1_000_000, completion.outcome)),
+            );
         }
         outcomes
     }
 
     fn replies(outcomes: &[(u64, Outcome)]) -> usize {
-        outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Reply { .. })).count()
+        outcomes
+            .iter()
+            .filter(|(_, outcome)| matches!(outcome, Outcome::Reply { .. }))
+            .count()
     }
 
     #[test]
@@ -240,26 +298,65 @@ mod tests {
 
     #[test]
     fn reply_is_late_and_is_dropped_after_the_timeout() {
-        let late = outcomes(Faults { delayed: 1.0, delay: 7 * MS, ..Faults::default() });
-        assert_eq!((replies(&late), late.iter().all(|(ms, _)| *ms == 7)), (10, true));
-        let too_late = outcomes(Faults { delayed: 1.0, delay: 60 * MS, ..Faults::default() });
+        let late = outcomes(Faults {
+            delayed: 1.0,
+            delay: 7 * MS,
+            ..Faults::default()
+        });
+        assert_eq!(
+            (replies(&late), late.iter().all(|(ms, _)| *ms == 7)),
+            (10, true)
+        );
+        let too_late = outcomes(Faults {
+            delayed: 1.0,
+            delay: 60 * MS,
+            ..Faults::default()
+        });
         assert_eq!(too_late, [(50, Outcome::TimedOut); 10]);
     }
 
     #[test]
     fn full_receive_queue_drops_replies() {
-        let receive_queue = Some(ReceiveQueue { capacity: 4, within: MS });
-        let crowded = outcomes(Faults { receive_queue, ..Faults::default() });
+        let receive_queue = Some(ReceiveQueue {
+            capacity: 4,
+            within: MS,
+        });
+        let crowded = outcomes(Faults {
+            receive_queue,
+            ..Faults::default()
+        });
         assert_eq!((replies(&crowded), crowded.len()), (4, 10));
-        let twice = outcomes(Faults { receive_queue, duplicated: 1.0, ..Faults::default() });
+        let twice = outcomes(Faults {
+            receive_queue,
+            duplicated: 1.0,
+            ..Faults::default()
+        });
         assert_eq!((replies(&twice), twice.len()), (4, 2 + 2 + 8));
     }
 
     #[test]
     fn forged_reply_precedes_or_replaces_the_true_one() {
-        let forged = |defect, instead| outcomes(Faults { forged: Some(Forgery { share: 1.0, defect, instead }), ..Faults::default() });
+        let forged = |defect, instead| {
+            outcomes(Faults {
+                forged: Some(Forgery {
+                    share: 1.0,
+                    defect,
+                    instead,
+                }),
+                ..Faults::default()
+            })
+        };
         assert_eq!(replies(&forged(Defect::Sender, false)), 20);
         let short = forged(Defect::Length, true);
-        assert!(short.iter().all(|(_, outcome)| matches!(outcome, Outcome::Reply { len: HEADER_LEN, .. })), "{short:?}");
+        assert!(
+            short.iter().all(|(_, outcome)| matches!(
+                outcome,
+                Outcome::Reply {
+                    len: HEADER_LEN,
+                    ..
+                }
+            )),
+            "{short:?}"
+        );
     }
 }

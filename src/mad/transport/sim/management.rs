@@ -35,11 +35,18 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
     let mut reply = [0; MAD_LEN];
     let mut status = MadStatus::OK;
     let port = PortNum(header.modifier as u8);
-    Header { method: METHOD_GET_RESP, ..header }.emit(&mut reply);
+    Header {
+        method: METHOD_GET_RESP,
+        ..header
+    }
+    .emit(&mut reply);
     let data = data_mut(&mut reply);
     match header.attribute {
         smp::NODE_INFO => node_info(fabric, id).emit(data),
-        smp::NODE_DESCRIPTION => data.iter_mut().zip(device.name.bytes().take(64)).for_each(|(octet, byte)| *octet = byte),
+        smp::NODE_DESCRIPTION => data
+            .iter_mut()
+            .zip(device.name.bytes().take(64))
+            .for_each(|(octet, byte)| *octet = byte),
         smp::PORT_INFO => match port_info(fabric, id, port) {
             Some(info) => info.emit(data),
             None => status = MadStatus::INVALID_VALUE,
@@ -58,14 +65,28 @@ pub(super) fn manage(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<
 pub(super) fn manage_peer(fabric: &SimFabric, id: DeviceId, request: &Mad) -> Option<Mad> {
     let port = directed::Query::parse(request)?.port;
     let device = fabric.fabric.device(id);
-    let of_net_file = || device.port(port)?.peer.as_ref().and_then(|peer| Some((fabric.fabric.find(peer.guid, peer.port)?, peer.port)));
-    let (peer, local_port) = fabric.cables.get(&(id, port)).copied().unwrap_or_else(of_net_file)?;
+    let of_net_file = || {
+        device
+            .port(port)?
+            .peer
+            .as_ref()
+            .and_then(|peer| Some((fabric.fabric.find(peer.guid, peer.port)?, peer.port)))
+    };
+    let (peer, local_port) = fabric
+        .cables
+        .get(&(id, port))
+        .copied()
+        .unwrap_or_else(of_net_file)?;
     let agent = &fabric.agents[peer.0 as usize];
     if device.kind != NodeKind::Switch || agent.dead || agent.m_key {
         return None;
     }
     let mut reply = directed::reply_to(request);
-    NodeInfo { local_port, ..node_info(fabric, peer) }.emit(data_mut(&mut reply));
+    NodeInfo {
+        local_port,
+        ..node_info(fabric, peer)
+    }
+    .emit(data_mut(&mut reply));
     Some(reply)
 }
 
@@ -119,15 +140,24 @@ fn subscription_reply(request: &Mad, is_refused: bool) -> Mad {
 /// Answers a request of subnet administration.
 pub(super) fn administer(fabric: &SimFabric, request: &Mad) -> Option<Mad> {
     let header = Header::parse(request);
-    if (header.class_version, header.method, header.attribute) != (sa::CLASS_VERSION, METHOD_GET, sa::PATH_RECORD) {
+    if (header.class_version, header.method, header.attribute)
+        != (sa::CLASS_VERSION, METHOD_GET, sa::PATH_RECORD)
+    {
         return None;
     }
     let wanted = sa::Query::parse(request).destination;
-    let found = fabric.fabric.iter().find(|(id, device)| device.guid == wanted.guid && !fabric.agents[id.0 as usize].dead);
+    let found = fabric
+        .fabric
+        .iter()
+        .find(|(id, device)| device.guid == wanted.guid && !fabric.agents[id.0 as usize].dead);
     let mut reply = *request;
     reply[3] = METHOD_GET_RESP;
     match found {
-        Some((id, _)) => PathRecord { dlid: fabric.lid(id), sl: fabric.options.path_sl }.emit(&mut reply),
+        Some((id, _)) => PathRecord {
+            dlid: fabric.lid(id),
+            sl: fabric.options.path_sl,
+        }
+        .emit(&mut reply),
         None => reply[4..6].copy_from_slice(&NO_RECORDS.0.to_be_bytes()),
     }
     Some(reply)
@@ -137,10 +167,19 @@ pub(super) fn administer(fabric: &SimFabric, request: &Mad) -> Option<Mad> {
 /// of a Quantum switch, and an HCA gets that of a ConnectX-6.
 fn node_info(fabric: &SimFabric, id: DeviceId) -> NodeInfo {
     let device = fabric.fabric.device(id);
-    let device_id = if device.kind == NodeKind::Switch { 0xd2f0 } else { 0x101b };
+    let device_id = if device.kind == NodeKind::Switch {
+        0xd2f0
+    } else {
+        0x101b
+    };
     NodeInfo {
         kind: Some(device.kind),
-        ports: device.ports.iter().map(|port| port.num.0).max().unwrap_or(1),
+        ports: device
+            .ports
+            .iter()
+            .map(|port| port.num.0)
+            .max()
+            .unwrap_or(1),
         system_guid: device.guid,
         node_guid: device.guid,
         port_guid: device.guid,
@@ -160,17 +199,35 @@ fn port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo
     if device.kind == NodeKind::Switch && port.0 != 0 {
         return Some(info);
     }
-    let is_sm = if fabric.managers.contains_key(&id) { IS_SM } else { 0 };
+    let is_sm = if fabric.managers.contains_key(&id) {
+        IS_SM
+    } else {
+        0
+    };
     let master_sm_lid = fabric.manager.map(|id| fabric.lid(id)).unwrap_or_default();
-    Some(PortInfo { master_sm_lid, capability_mask: info.capability_mask | is_sm, ..info })
+    Some(PortInfo {
+        master_sm_lid,
+        capability_mask: info.capability_mask | is_sm,
+        ..info
+    })
 }
 
 /// Returns the state and the rate of a port as in the net file.
 fn unchanged_port_info(fabric: &SimFabric, id: DeviceId, port: PortNum) -> Option<PortInfo> {
     let device = fabric.fabric.device(id);
     if port.0 == 0 && device.kind == NodeKind::Switch {
-        return Some(PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE));
+        return Some(PortInfo::of_rate(
+            &LinkRate::new("4x", "EDR"),
+            PortInfo::ACTIVE,
+        ));
     }
     let found = device.port(port)?;
-    Some(PortInfo::of_rate(&found.rate, if found.peer.is_some() { PortInfo::ACTIVE } else { 1 }))
+    Some(PortInfo::of_rate(
+        &found.rate,
+        if found.peer.is_some() {
+            PortInfo::ACTIVE
+        } else {
+            1
+        },
+    ))
 }

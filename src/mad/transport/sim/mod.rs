@@ -143,11 +143,27 @@ impl SimFabric {
 
     /// Creates a fabric with the given traffic.
     pub fn with_traffic(fabric: Fabric, options: Options, traffic: Traffic) -> Self {
-        let by_lid = fabric.iter().filter(|(_, device)| device.lid.is_unicast()).map(|(id, device)| (device.lid, id)).collect();
-        let agents = fabric.devices().iter().map(|device| Agent::new(device.lid, device.kind, &options)).collect();
+        let by_lid = fabric
+            .iter()
+            .filter(|(_, device)| device.lid.is_unicast())
+            .map(|(id, device)| (device.lid, id))
+            .collect();
+        let agents = fabric
+            .devices()
+            .iter()
+            .map(|device| Agent::new(device.lid, device.kind, &options))
+            .collect();
         let rng = fastrand::Rng::with_seed(options.seed);
-        let manager = fabric.iter().find(|(_, device)| device.kind == NodeKind::Hca && device.lid.is_unicast()).map(|(id, _)| id);
-        let info = |id| SmInfo { guid: fabric.device(id).guid, act_count: 1, priority: 14, state: SmState::Master };
+        let manager = fabric
+            .iter()
+            .find(|(_, device)| device.kind == NodeKind::Hca && device.lid.is_unicast())
+            .map(|(id, _)| id);
+        let info = |id| SmInfo {
+            guid: fabric.device(id).guid,
+            act_count: 1,
+            priority: 14,
+            state: SmState::Master,
+        };
         let managers = manager.map(|id| (id, info(id))).into_iter().collect();
         Self {
             fabric,
@@ -232,7 +248,10 @@ impl SimFabric {
     /// Panics if an identifier belongs to another fabric.
     pub fn swap_lids(&mut self, one: DeviceId, other: DeviceId) {
         let (a, b) = (self.lid(one), self.lid(other));
-        (self.agents[one.0 as usize].lid, self.agents[other.0 as usize].lid) = (b, a);
+        (
+            self.agents[one.0 as usize].lid,
+            self.agents[other.0 as usize].lid,
+        ) = (b, a);
         self.by_lid.extend([(b, one), (a, other)]);
     }
 
@@ -251,7 +270,10 @@ impl SimFabric {
         self.links.insert((id, port), info);
         let is_switch = self.fabric.device(id).kind == NodeKind::Switch;
         if is_switch && self.subscribed.contains(&inform::LINK_STATE) {
-            self.reports.push_back(Trap { number: inform::LINK_STATE, lid: self.lid(id) });
+            self.reports.push_back(Trap {
+                number: inform::LINK_STATE,
+                lid: self.lid(id),
+            });
         }
     }
 
@@ -292,7 +314,13 @@ impl SimFabric {
     /// Panics if an identifier belongs to another fabric.
     pub fn redirect(&mut self, id: DeviceId, to: DeviceId) {
         let (lid, qkey) = (self.lid(to), crate::mad::exchange::QP1_QKEY);
-        self.agents[id.0 as usize].redirect = Some(Redirect { lid, qp: 1, qkey, sl: 0, pkey: 0xffff });
+        self.agents[id.0 as usize].redirect = Some(Redirect {
+            lid,
+            qp: 1,
+            qkey,
+            sl: 0,
+            pkey: 0xffff,
+        });
     }
 
     /// Returns the capabilities of a device, so that the caller can change them.
@@ -307,10 +335,16 @@ impl SimFabric {
     /// sender.
     ///
     /// Returns `None` if no reply will come.
-    pub fn submit(&mut self, target: &Target, request: &Mad, now: Instant) -> Option<(Instant, Mad)> {
+    pub fn submit(
+        &mut self,
+        target: &Target,
+        request: &Mad,
+        now: Instant,
+    ) -> Option<(Instant, Mad)> {
         self.mads += 1;
         let id = *self.by_lid.get(&target.lid)?;
-        let lost = self.options.loss > 0.0 && self.rng.f64() < self.options.loss && !self.spares(request);
+        let lost =
+            self.options.loss > 0.0 && self.rng.f64() < self.options.loss && !self.spares(request);
         let jitter = 1.0 + self.options.jitter * (2.0 * self.rng.f64() - 1.0);
         let agent = &mut self.agents[id.0 as usize];
         agent.mads += 1;
@@ -320,8 +354,15 @@ impl SimFabric {
         let half = self.options.flight / 2;
         let served = agent.busy_until.max(now + half) + agent.service.mul_f64(jitter);
         agent.busy_until = served;
-        let reply = if self.manager == Some(id) { self.subscribe(request) } else { None };
-        Some((served + half, reply.or_else(|| self.answer(id, request, served))?))
+        let reply = if self.manager == Some(id) {
+            self.subscribe(request)
+        } else {
+            None
+        };
+        Some((
+            served + half,
+            reply.or_else(|| self.answer(id, request, served))?,
+        ))
     }
 
     /// Returns whether a request or reply is exempt from random faults.
@@ -340,9 +381,12 @@ impl SimFabric {
             CLASS_PERF_MGT if agent.drops.contains(&header.attribute) => None,
             CLASS_PERF_MGT => match agent.redirect {
                 Some(redirect) => agent::redirect(request, redirect),
-                None => {
-                    agent::answer(&self.encoder, (agent.capabilities, agent.tick), request, |port| self.counters(id, PortNum(port), at))
-                }
+                None => agent::answer(
+                    &self.encoder,
+                    (agent.capabilities, agent.tick),
+                    request,
+                    |port| self.counters(id, PortNum(port), at),
+                ),
             },
             _ => None,
         }
@@ -353,8 +397,13 @@ impl SimFabric {
         let device = self.fabric.device(id);
         let port = device.port(port)?;
         let out = self.traffic.sent(id, port.num, at);
-        let peer = port.peer.as_ref().and_then(|peer| Some((self.fabric.find(peer.guid, peer.port)?, peer.port)));
-        let back = peer.map(|(peer, port)| self.traffic.sent(peer, port, at)).unwrap_or_default();
+        let peer = port
+            .peer
+            .as_ref()
+            .and_then(|peer| Some((self.fabric.find(peer.guid, peer.port)?, peer.port)));
+        let back = peer
+            .map(|(peer, port)| self.traffic.sent(peer, port, at))
+            .unwrap_or_default();
         Some(Counters {
             xmit_words: out.packets * traffic::PACKET_OCTETS / 4,
             rcv_words: back.packets * traffic::PACKET_OCTETS / 4,
@@ -373,7 +422,11 @@ impl SimFabric {
     fn ticks(&self, id: DeviceId, port: &Port, time: Duration) -> u64 {
         let agent = &self.agents[id.0 as usize];
         let gbps = port.rate.data_gbps().unwrap_or(traffic::DEFAULT_GBPS);
-        let lanes = if self.fabric.device(id).kind == NodeKind::Switch { 1.0 } else { port.rate.lanes().unwrap_or(4.0) };
+        let lanes = if self.fabric.device(id).kind == NodeKind::Switch {
+            1.0
+        } else {
+            port.rate.lanes().unwrap_or(4.0)
+        };
         (time.as_nanos() as f64 * gbps / 8.0 / ((f64::from(agent.tick) + 1.0) * lanes)) as u64
     }
 }
@@ -382,7 +435,11 @@ impl SimFabric {
 /// All other ports have none.
 fn symbol_errors(guid: u64, port: PortNum, at: Instant) -> u64 {
     let hash = (guid << 8 | u64::from(port.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    if hash.is_multiple_of(97) { at.as_nanos() / (1_000_000_000 + hash % 7_000_000_000) } else { 0 }
+    if hash.is_multiple_of(97) {
+        at.as_nanos() / (1_000_000_000 + hash % 7_000_000_000)
+    } else {
+        0
+    }
 }
 
 impl Agent {
@@ -391,23 +448,57 @@ impl Agent {
     fn new(lid: Lid, kind: NodeKind, options: &Options) -> Self {
         let common = Capabilities::EXTENDED_WIDTH | Capabilities::XMIT_WAIT;
         let details = 0x3ff << 6;
-        let is_wide = if kind == NodeKind::Switch { options.wide_switches } else { options.wide_adapters };
-        let mask2 = if is_wide { Capabilities::ADDITIONAL_EXTENDED } else { 0 };
+        let is_wide = if kind == NodeKind::Switch {
+            options.wide_switches
+        } else {
+            options.wide_adapters
+        };
+        let mask2 = if is_wide {
+            Capabilities::ADDITIONAL_EXTENDED
+        } else {
+            0
+        };
         let (capabilities, tick, service) = match kind {
             NodeKind::Switch => {
                 let mask = common | Capabilities::ALL_PORT_SELECT | Capabilities::QP1_DROPPED;
                 // Besides `details`, the mask has the attributes 0x18, 0x1B, 0x1C, 0x1F and 0x30 to
                 // 0x37.
                 let option_mask = details | 0b11 << 18 | 0b11 << 22 | 1 << 28 | 0x1ff << 48;
-                (Capabilities { mask, mask2, option_mask: Some(option_mask) }, 7, options.switch_service)
+                (
+                    Capabilities {
+                        mask,
+                        mask2,
+                        option_mask: Some(option_mask),
+                    },
+                    7,
+                    options.switch_service,
+                )
             }
-            NodeKind::Hca | NodeKind::Router => {
-                (Capabilities { mask: common, mask2, option_mask: Some(details) }, 31, options.adapter_service)
-            }
+            NodeKind::Hca | NodeKind::Router => (
+                Capabilities {
+                    mask: common,
+                    mask2,
+                    option_mask: Some(details),
+                },
+                31,
+                options.adapter_service,
+            ),
         };
         let (drops, busy_until) = (Vec::new(), Instant::ZERO);
         let (dead, m_key, drops_port_info, redirect) = (false, false, false, None);
-        Self { lid, capabilities, tick, service, busy_until, mads: 0, dead, drops, m_key, drops_port_info, redirect }
+        Self {
+            lid,
+            capabilities,
+            tick,
+            service,
+            busy_until,
+            mads: 0,
+            dead,
+            drops,
+            m_key,
+            drops_port_info,
+            redirect,
+        }
     }
 }
 
@@ -427,17 +518,30 @@ mod tests {
     const GIVE_UP: Duration = Duration::from_millis(50);
 
     fn fabric() -> Fabric {
-        let tree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };
-        ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree").expect("a valid ports report").fabric
+        let tree = synthetic::FatTree {
+            leaves: 2,
+            hosts: 4,
+            spines: 2,
+            trunk: 1,
+            radix: 8,
+        };
+        ports_report::parse(tree.blueprint().ports_report().as_bytes(), "tree")
+            .expect("a valid ports report")
+            .fabric
     }
 
     /// Returns PortXmitData and PortRcvData of a port, in words, as read with a MAD.
     fn words(sim: &mut SimFabric, lid: Lid, port: PortNum, at: Instant) -> (u64, u64) {
         let attribute = Group::Extended.attribute();
-        let query = pma::Query { attribute: attribute.id, port: Some(port) };
+        let query = pma::Query {
+            attribute: attribute.id,
+            port: Some(port),
+        };
         let mut mad = [0; MAD_LEN];
         query.emit(Tid(1), &mut mad);
-        let (_, reply) = sim.submit(&Target::general(lid, 0, 0, GIVE_UP), &mad, at).expect("alive");
+        let (_, reply) = sim
+            .submit(&Target::general(lid, 0, 0, GIVE_UP), &mad, at)
+            .expect("alive");
         assert_eq!(Query::Pma(query).check(&reply, MAD_LEN), Ok(()));
         let data = data(&reply);
         let field = |name| attribute.field(name).map_or(0, |field| field.raw(data, 0));
@@ -454,7 +558,13 @@ mod tests {
             for (port, peer) in device.linked() {
                 let here = words(&mut sim, device.lid, port.num, end);
                 let there = words(&mut sim, peer.lid, peer.port, end);
-                assert_eq!(here, (there.1, there.0), "port {} of {}", port.num, device.name);
+                assert_eq!(
+                    here,
+                    (there.1, there.0),
+                    "port {} of {}",
+                    port.num,
+                    device.name
+                );
                 moved += here.0;
             }
         }
@@ -463,23 +573,63 @@ mod tests {
 
     #[test]
     fn device_serves_one_request_after_another() {
-        let options = Options { jitter: 0.0, flight: Duration::ZERO, ..Options::default() };
+        let options = Options {
+            jitter: 0.0,
+            flight: Duration::ZERO,
+            ..Options::default()
+        };
         let mut sim = SimFabric::new(fabric(), options);
-        let leaf = sim.fabric().devices().iter().find(|device| device.kind == NodeKind::Switch).expect("a switch").lid;
+        let leaf = sim
+            .fabric()
+            .devices()
+            .iter()
+            .find(|device| device.kind == NodeKind::Switch)
+            .expect("a switch")
+            .lid;
         let mut mad = [0; MAD_LEN];
-        pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(1), &mut mad);
-        let mut back = || sim.submit(&Target::general(leaf, 0, 0, GIVE_UP), &mad, Instant::ZERO).expect("alive").0;
-        assert_eq!([back(), back(), back()].map(Instant::as_nanos), [50_000, 100_000, 150_000]);
+        pma::Query {
+            attribute: 0x12,
+            port: Some(PortNum(1)),
+        }
+        .emit(Tid(1), &mut mad);
+        let mut back = || {
+            sim.submit(&Target::general(leaf, 0, 0, GIVE_UP), &mad, Instant::ZERO)
+                .expect("alive")
+                .0
+        };
+        assert_eq!(
+            [back(), back(), back()].map(Instant::as_nanos),
+            [50_000, 100_000, 150_000]
+        );
     }
 
     #[test]
     fn spared_path_query_is_answered_while_all_other_requests_are_lost() {
         for spare_sa in [false, true] {
-            let mut sim = SimFabric::new(fabric(), Options { loss: 1.0, spare_sa, ..Options::default() });
+            let mut sim = SimFabric::new(
+                fabric(),
+                Options {
+                    loss: 1.0,
+                    spare_sa,
+                    ..Options::default()
+                },
+            );
             let device = sim.fabric().device(sim.manager().expect("an HCA"));
-            let (target, gid) = (Target::general(device.lid, 0, 0, GIVE_UP), Gid { prefix: 1, guid: device.guid });
-            let path = Query::Sa(sa::Query { source: gid, destination: gid });
-            let counters = Query::Pma(pma::Query { attribute: 0x12, port: Some(PortNum(1)) });
+            let (target, gid) = (
+                Target::general(device.lid, 0, 0, GIVE_UP),
+                Gid {
+                    prefix: 1,
+                    guid: device.guid,
+                },
+            );
+            let path = Query::Sa(sa::Query {
+                source: gid,
+                destination: gid,
+            });
+            let counters = Query::Pma(pma::Query {
+                attribute: 0x12,
+                port: Some(PortNum(1)),
+            });
             let answered = [path, counters].map(|query| {
                 let mut mad = [0; MAD_LEN];
                 query.emit(Tid(1), &mut mad);
@@ -497,14 +647,27 @@ mod tests {
         let mut client = Client::new(Arc::new(Mutex::new(sim)));
         let mut mad = [0; MAD_LEN];
         for (tid, lid) in [(1, dead), (2, Lid(4711))] {
-            pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(tid), &mut mad);
+            pma::Query {
+                attribute: 0x12,
+                port: Some(PortNum(1)),
+            }
+            .emit(Tid(tid), &mut mad);
             client.send(&Target::general(lid, 0, 0, GIVE_UP), &mad, Instant::ZERO);
         }
         let due = Instant::ZERO + GIVE_UP;
-        assert_eq!((client.next_due(), client.take_due(Instant::ZERO)), (Some(due), None));
+        assert_eq!(
+            (client.next_due(), client.take_due(Instant::ZERO)),
+            (Some(due), None)
+        );
         for tid in [1, 2] {
             let (completion, _) = client.take_due(due).expect("timed out");
-            assert_eq!(completion, Completion { tid: Tid(tid), outcome: Outcome::TimedOut });
+            assert_eq!(
+                completion,
+                Completion {
+                    tid: Tid(tid),
+                    outcome: Outcome::TimedOut
+                }
+            );
         }
     }
 }

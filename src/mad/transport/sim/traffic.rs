@@ -69,12 +69,14 @@ pub(super) struct Flow {
 impl Flow {
     /// Returns the nanoseconds in which the flow was active, from the start to `now`.
     fn on_time(&self, now: Instant) -> u64 {
-        let since_start = |at: u64| at / self.period_ns * self.on_ns + (at % self.period_ns).min(self.on_ns);
+        let since_start =
+            |at: u64| at / self.period_ns * self.on_ns + (at % self.period_ns).min(self.on_ns);
         since_start(now.as_nanos() + self.phase_ns) - since_start(self.phase_ns)
     }
 
     fn packets(&self, now: Instant) -> u64 {
-        let octets = u128::from(self.octets_per_second) * u128::from(self.on_time(now)) / 1_000_000_000;
+        let octets =
+            u128::from(self.octets_per_second) * u128::from(self.on_time(now)) / 1_000_000_000;
         (octets / u128::from(PACKET_OCTETS)) as u64
     }
 }
@@ -98,8 +100,17 @@ impl Traffic {
 
     /// Returns the traffic of these flows.
     pub fn of(fabric: &Fabric, flows: &[KnownFlow]) -> Self {
-        let flow = |flow: &KnownFlow| Flow::repeated(flow.octets_per_second, flow.start, flow.length, flow.every);
-        let wanted: Vec<Demand> = flows.iter().map(|known| Demand { from: known.from, to: known.to, flow: flow(known) }).collect();
+        let flow = |flow: &KnownFlow| {
+            Flow::repeated(flow.octets_per_second, flow.start, flow.length, flow.every)
+        };
+        let wanted: Vec<Demand> = flows
+            .iter()
+            .map(|known| Demand {
+                from: known.from,
+                to: known.to,
+                flow: flow(known),
+            })
+            .collect();
         Self::routed(fabric, &wanted)
     }
 
@@ -136,17 +147,28 @@ impl Traffic {
     /// Returns the octets that a flow has sent by `now`.
     pub(super) fn octets(&self, flow: usize, now: Instant) -> u64 {
         let now = self.end.map_or(now, |end| end.min(now));
-        self.flows.get(flow).map_or(0, |flow| flow.packets(now) * PACKET_OCTETS)
+        self.flows
+            .get(flow)
+            .map_or(0, |flow| flow.packets(now) * PACKET_OCTETS)
     }
 
     /// Returns the octets of each flow that have left by this port by `now`: the sender, the receiver
     /// and the octets.
-    pub fn sent_by_flow(&self, device: DeviceId, port: PortNum, now: Instant) -> Vec<(DeviceId, DeviceId, u64)> {
+    pub fn sent_by_flow(
+        &self,
+        device: DeviceId,
+        port: PortNum,
+        now: Instant,
+    ) -> Vec<(DeviceId, DeviceId, u64)> {
         let now = self.end.map_or(now, |end| end.min(now));
         let flows = self.egress.get(&(device, port)).into_iter().flatten();
         let sent = |(flow, _): &(u32, u64)| {
             let (from, to) = self.ends[*flow as usize];
-            (from, to, self.flows[*flow as usize].packets(now) * PACKET_OCTETS)
+            (
+                from,
+                to,
+                self.flows[*flow as usize].packets(now) * PACKET_OCTETS,
+            )
         };
         flows.map(sent).collect()
     }
@@ -154,15 +176,33 @@ impl Traffic {
     /// Returns the forwarding tables of all switches for the LIDs of HCAs, in the form of `dump_fts`.
     pub fn forwarding_tables(fabric: &Fabric) -> String {
         let graph = Graph::new(fabric);
-        let mut routes = Routes { fabric, graph: &graph, hops: BTreeMap::new() };
-        let hosts: Vec<_> = fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca).collect();
+        let mut routes = Routes {
+            fabric,
+            graph: &graph,
+            hops: BTreeMap::new(),
+        };
+        let hosts: Vec<_> = fabric
+            .iter()
+            .filter(|(_, device)| device.kind == NodeKind::Hca)
+            .collect();
         let mut text = String::new();
-        for (id, switch) in fabric.iter().filter(|(_, device)| device.kind == NodeKind::Switch) {
-            text.push_str(&format!("Unicast lids [0x0-0xbfff] of switch Lid {} guid {} (simulated):\n", switch.lid.0, switch.guid));
+        for (id, switch) in fabric
+            .iter()
+            .filter(|(_, device)| device.kind == NodeKind::Switch)
+        {
+            text.push_str(&format!(
+                "Unicast lids [0x0-0xbfff] of switch Lid {} guid {} (simulated):\n",
+                switch.lid.0, switch.guid
+            ));
             for (host, device) in &hosts {
-                if let Some((_, port)) = routes.path(id, *host).and_then(|path| path.first().copied()) {
+                if let Some((_, port)) = routes
+                    .path(id, *host)
+                    .and_then(|path| path.first().copied())
+                {
                     let (lid, port, guid) = (device.lid.0, port.0, device.guid);
-                    text.push_str(&format!("{lid:#06x} {port:03} : (Channel Adapter portguid {guid}: '')\n"));
+                    text.push_str(&format!(
+                        "{lid:#06x} {port:03} : (Channel Adapter portguid {guid}: '')\n"
+                    ));
                 }
             }
         }
@@ -176,9 +216,16 @@ impl Traffic {
     }
 
     /// Routes each flow as [`Self::routed`], and returns the index of the flow of each demand.
-    pub(super) fn routed_with_indices(fabric: &Fabric, wanted: &[Demand]) -> (Self, Vec<Option<usize>>) {
+    pub(super) fn routed_with_indices(
+        fabric: &Fabric,
+        wanted: &[Demand],
+    ) -> (Self, Vec<Option<usize>>) {
         let graph = Graph::new(fabric);
-        let mut routes = Routes { fabric, graph: &graph, hops: BTreeMap::new() };
+        let mut routes = Routes {
+            fabric,
+            graph: &graph,
+            hops: BTreeMap::new(),
+        };
         let (mut flows, mut ends): (Vec<Flow>, Vec<(DeviceId, DeviceId)>) = Default::default();
         let (mut paths, mut indices): (Vec<Vec<Hop>>, Vec<Option<usize>>) = Default::default();
         for demand in wanted {
@@ -193,7 +240,10 @@ impl Traffic {
         let mut links: BTreeMap<Hop, Link> = BTreeMap::new();
         for (number, (flow, path)) in flows.iter().zip(&paths).enumerate() {
             for hop in path {
-                let link = links.entry(*hop).or_insert_with(|| Link { capacity: capacity(fabric, *hop), ..Link::default() });
+                let link = links.entry(*hop).or_insert_with(|| Link {
+                    capacity: capacity(fabric, *hop),
+                    ..Link::default()
+                });
                 link.flows.push(number);
                 link.offered += flow.octets_per_second as f64;
             }
@@ -201,17 +251,34 @@ impl Traffic {
         let rates = fair(&flows, &paths, &links);
         for link in links.values_mut() {
             link.carried = link.flows.iter().map(|flow| rates[*flow]).sum();
-            link.level = link.flows.iter().map(|flow| rates[*flow]).fold(0.0, f64::max);
+            link.level = link
+                .flows
+                .iter()
+                .map(|flow| rates[*flow])
+                .fold(0.0, f64::max);
         }
-        let mut traffic = Self { flows, ends, egress: BTreeMap::new(), end: None };
+        let mut traffic = Self {
+            flows,
+            ends,
+            egress: BTreeMap::new(),
+            end: None,
+        };
         for (number, (path, rate)) in paths.iter().zip(&rates).enumerate() {
             let flow = &mut traffic.flows[number];
             let slowed = 1.0 - (rate / flow.octets_per_second as f64).min(1.0);
-            let root = path.iter().position(|hop| links[hop].limits(*rate)).filter(|_| slowed > ROUNDING).unwrap_or(0);
+            let root = path
+                .iter()
+                .position(|hop| links[hop].limits(*rate))
+                .filter(|_| slowed > ROUNDING)
+                .unwrap_or(0);
             for (place, hop) in path.iter().enumerate() {
                 let part = flow.octets_per_second as f64 / links[hop].offered;
                 let wait = if place < root { slowed * part } else { 0.0 };
-                traffic.egress.entry(*hop).or_default().push((number as u32, (wait * 1e6) as u64));
+                traffic
+                    .egress
+                    .entry(*hop)
+                    .or_default()
+                    .push((number as u32, (wait * 1e6) as u64));
             }
             flow.octets_per_second = *rate as u64;
         }
@@ -225,7 +292,9 @@ impl Traffic {
             let idle = (1.0 - links[hop].carried / links[hop].capacity).max(0.0) * 1e6;
             let waits: u64 = flows.iter().map(|(_, wait)| wait).sum();
             if waits as f64 > idle {
-                flows.iter_mut().for_each(|(_, wait)| *wait = (*wait as f64 * idle / waits as f64) as u64);
+                flows
+                    .iter_mut()
+                    .for_each(|(_, wait)| *wait = (*wait as f64 * idle / waits as f64) as u64);
             }
         }
     }
@@ -273,16 +342,38 @@ impl Incast {
     ///
     /// The destination is on a switch without senders if there is such a switch. Returns `None` if
     /// the fabric has too few HCAs.
-    pub fn onto_last_server(fabric: &Fabric, hosts: usize, start: Instant, length: Duration) -> Option<Self> {
+    pub fn onto_last_server(
+        fabric: &Fabric,
+        hosts: usize,
+        start: Instant,
+        length: Duration,
+    ) -> Option<Self> {
         const OF_EACH: usize = 8;
         let switch = |id: DeviceId| fabric.device(id).linked().next().map(|(_, peer)| peer.guid);
-        let adapters: Vec<_> = fabric.iter().map(|(id, _)| id).filter(|id| sends(fabric, *id)).collect();
+        let adapters: Vec<_> = fabric
+            .iter()
+            .map(|(id, _)| id)
+            .filter(|id| sends(fabric, *id))
+            .collect();
         let mut by_switch: BTreeMap<_, Vec<DeviceId>> = BTreeMap::new();
-        adapters.iter().for_each(|id| by_switch.entry(switch(*id)).or_default().push(*id));
+        adapters
+            .iter()
+            .for_each(|id| by_switch.entry(switch(*id)).or_default().push(*id));
         let to = by_switch.values().last()?.last().copied()?;
-        let mut from: Vec<_> = by_switch.values().flat_map(|hosts| hosts.iter().take(OF_EACH)).filter(|id| **id != to).copied().collect();
+        let mut from: Vec<_> = by_switch
+            .values()
+            .flat_map(|hosts| hosts.iter().take(OF_EACH))
+            .filter(|id| **id != to)
+            .copied()
+            .collect();
         from.truncate(hosts);
-        (from.len() == hosts).then_some(Self { from, to, start, length, every: None })
+        (from.len() == hosts).then_some(Self {
+            from,
+            to,
+            start,
+            length,
+            every: None,
+        })
     }
 }
 
@@ -299,42 +390,79 @@ impl Demand {
         /// The share of their usual rate at which the jobs send.
         const SHARE: f64 = 0.1;
         let (mut wanted, _) = Self::jobs(fabric, seed);
-        wanted.iter_mut().for_each(|demand| demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64);
+        wanted.iter_mut().for_each(|demand| {
+            demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64
+        });
         wanted
     }
 
     /// Returns the flows of all jobs, and the HCAs of each job.
     fn jobs(fabric: &Fabric, seed: u64) -> (Vec<Self>, Vec<Vec<DeviceId>>) {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut hosts: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| sends(fabric, *id)).collect();
+        let mut hosts: Vec<DeviceId> = fabric
+            .iter()
+            .map(|(id, _)| id)
+            .filter(|id| sends(fabric, *id))
+            .collect();
         rng.shuffle(&mut hosts);
         let (mut wanted, mut jobs) = (Vec::new(), Vec::new());
         let mut left = &hosts[..];
         while left.len() > 1 {
             let (job, rest) = left.split_at(rng.usize(8..=48).min(left.len()));
             let flow = Flow::random(&mut rng, 1.0..11.0);
-            let pairs = job.iter().zip(job.iter().cycle().skip(1)).filter(|(from, to)| from != to);
-            wanted.extend(pairs.map(|(from, to)| Self { from: *from, to: *to, flow }));
+            let pairs = job
+                .iter()
+                .zip(job.iter().cycle().skip(1))
+                .filter(|(from, to)| from != to);
+            wanted.extend(pairs.map(|(from, to)| Self {
+                from: *from,
+                to: *to,
+                flow,
+            }));
             jobs.push(job.to_vec());
             left = rest;
         }
         let servers = &hosts[..hosts.len().min(1 + hosts.len() / 32)];
         for host in hosts.iter().skip(servers.len()).step_by(4) {
-            wanted.push(Self { from: *host, to: servers[rng.usize(..servers.len())], flow: Flow::random(&mut rng, 0.2..2.0) });
+            wanted.push(Self {
+                from: *host,
+                to: servers[rng.usize(..servers.len())],
+                flow: Flow::random(&mut rng, 0.2..2.0),
+            });
         }
         (wanted, jobs)
     }
 
-    fn incast(fabric: &Fabric, Incast { from, to, start, length, every }: &Incast) -> Vec<Self> {
+    fn incast(
+        fabric: &Fabric,
+        Incast {
+            from,
+            to,
+            start,
+            length,
+            every,
+        }: &Incast,
+    ) -> Vec<Self> {
         let as_fast_as_it_can = |from: &DeviceId| {
-            let port = fabric.device(*from).linked().next().map_or(PortNum(1), |(port, _)| port.num);
+            let port = fabric
+                .device(*from)
+                .linked()
+                .next()
+                .map_or(PortNum(1), |(port, _)| port.num);
             let octets_per_second = capacity(fabric, (*from, port));
             match every {
                 Some(every) => Flow::repeated(octets_per_second, *start, *length, *every),
                 None => Flow::once(octets_per_second, *start, *length),
             }
         };
-        from.iter().filter(|from| *from != to).map(|from| Self { from: *from, to: *to, flow: as_fast_as_it_can(from) }).collect()
+        from.iter()
+            .filter(|from| *from != to)
+            .map(|from| Self {
+                from: *from,
+                to: *to,
+                flow: as_fast_as_it_can(from),
+            })
+            .collect()
     }
 }
 
@@ -346,7 +474,11 @@ pub(super) fn sends(fabric: &Fabric, id: DeviceId) -> bool {
 
 /// Returns the rate of a full link in counted octets per second.
 fn capacity(fabric: &Fabric, (device, port): Hop) -> f64 {
-    let gbps = fabric.device(device).port(port).and_then(|port| port.rate.data_gbps()).unwrap_or(DEFAULT_GBPS);
+    let gbps = fabric
+        .device(device)
+        .port(port)
+        .and_then(|port| port.rate.data_gbps())
+        .unwrap_or(DEFAULT_GBPS);
     gbps * 1e9 / 8.0 * COUNTED
 }
 
@@ -380,21 +512,35 @@ impl Link {
 fn fair(flows: &[Flow], paths: &[Vec<Hop>], links: &BTreeMap<Hop, Link>) -> Vec<f64> {
     let numbers: BTreeMap<&Hop, usize> = links.keys().zip(0..).collect();
     let by_number: Vec<_> = links.values().collect();
-    let mut left: Vec<(f64, usize)> = by_number.iter().map(|link| (link.capacity, link.flows.len())).collect();
+    let mut left: Vec<(f64, usize)> = by_number
+        .iter()
+        .map(|link| (link.capacity, link.flows.len()))
+        .collect();
     let level = |(capacity, flows): (f64, usize)| (capacity.max(0.0) / flows as f64) as u64;
     let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
     // An entry below `links.len()` is the number of a link. A larger entry, less `links.len()`, is
     // the number of a flow that gets its demand.
-    let mut next: BinaryHeap<Reverse<(u64, usize)>> =
-        left.iter().enumerate().map(|(number, link)| Reverse((level(*link), number))).collect();
-    next.extend(flows.iter().enumerate().map(|(number, flow)| Reverse((flow.octets_per_second, links.len() + number))));
+    let mut next: BinaryHeap<Reverse<(u64, usize)>> = left
+        .iter()
+        .enumerate()
+        .map(|(number, link)| Reverse((level(*link), number)))
+        .collect();
+    next.extend(
+        flows
+            .iter()
+            .enumerate()
+            .map(|(number, flow)| Reverse((flow.octets_per_second, links.len() + number))),
+    );
     while let Some(Reverse((at, number))) = next.pop() {
         let (settled, rate) = match number.checked_sub(links.len()) {
             Some(flow) => (vec![flow], flows[flow].octets_per_second as f64),
             // This entry is outdated, because other flows left more capacity to this link. A later
             // entry has the current share.
             None if left[number].1 == 0 || level(left[number]) != at => continue,
-            None => (by_number[number].flows.clone(), left[number].0.max(0.0) / left[number].1 as f64),
+            None => (
+                by_number[number].flows.clone(),
+                left[number].0.max(0.0) / left[number].1 as f64,
+            ),
         };
         for flow in settled {
             if rates[flow].is_some() {
@@ -420,7 +566,12 @@ impl Flow {
         let rate = gigabytes.start + rng.f64() * (gigabytes.end - gigabytes.start);
         let period_ns = rng.u64(5_000_000_000..40_000_000_000);
         let on_ns = period_ns / 3 + rng.u64(..period_ns * 2 / 3);
-        Self { octets_per_second: (rate * 1e9) as u64, period_ns, on_ns, phase_ns: rng.u64(..period_ns) }
+        Self {
+            octets_per_second: (rate * 1e9) as u64,
+            period_ns,
+            on_ns,
+            phase_ns: rng.u64(..period_ns),
+        }
     }
 
     /// Returns a flow that is active from `start` on, and again after each period.
@@ -428,7 +579,12 @@ impl Flow {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4);
         let period_ns = nanos(every).max(1);
         let phase_ns = period_ns - start.as_nanos() % period_ns;
-        Self { octets_per_second: octets_per_second as u64, period_ns, on_ns: nanos(length).min(period_ns), phase_ns }
+        Self {
+            octets_per_second: octets_per_second as u64,
+            period_ns,
+            on_ns: nanos(length).min(period_ns),
+            phase_ns,
+        }
     }
 
     /// Returns a flow that is active once.
@@ -436,8 +592,15 @@ impl Flow {
         // The period is half of the range of `u64`: the flow never repeats, and the sum of two
         // instants does not overflow.
         const PERIOD: u64 = u64::MAX / 2;
-        let on_ns = u64::try_from(length.as_nanos()).unwrap_or(PERIOD).min(PERIOD);
-        Self { octets_per_second: octets_per_second as u64, period_ns: PERIOD, on_ns, phase_ns: PERIOD - start.as_nanos().min(PERIOD) }
+        let on_ns = u64::try_from(length.as_nanos())
+            .unwrap_or(PERIOD)
+            .min(PERIOD);
+        Self {
+            octets_per_second: octets_per_second as u64,
+            period_ns: PERIOD,
+            on_ns,
+            phase_ns: PERIOD - start.as_nanos().min(PERIOD),
+        }
     }
 }
 
@@ -456,13 +619,20 @@ impl Routes<'_> {
         // The distances are computed to the switch of the destination, so all hosts of this switch
         // use the same cached table.
         let last = *graph.neighbours(to).first()?;
-        let hops = self.hops.entry(last).or_insert_with(|| graph.hops_from([last]));
+        let hops = self
+            .hops
+            .entry(last)
+            .or_insert_with(|| graph.hops_from([last]));
         let mut path = Vec::new();
         let mut at = from;
         while at != to {
             let device = fabric.device(at);
             let nearer = |id: DeviceId| {
-                if at == last { id == to } else { hops[id.0 as usize] != UNREACHABLE && hops[id.0 as usize] < hops[at.0 as usize] }
+                if at == last {
+                    id == to
+                } else {
+                    hops[id.0 as usize] != UNREACHABLE && hops[id.0 as usize] < hops[at.0 as usize]
+                }
             };
             let equal: Vec<(PortNum, DeviceId)> = device
                 .linked()
@@ -470,7 +640,9 @@ impl Routes<'_> {
                 .filter(|(_, id)| nearer(*id))
                 .collect();
             // The choice depends on the destination and the switch, as in a forwarding table.
-            let spread = (u64::from(to.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(at.0).wrapping_mul(0xc2b2_ae3d_27d4_eb4f)) >> 32;
+            let spread = (u64::from(to.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                ^ u64::from(at.0).wrapping_mul(0xc2b2_ae3d_27d4_eb4f))
+                >> 32;
             let (port, next) = *equal.get(spread as usize % equal.len().max(1))?;
             path.push((at, port));
             at = next;
@@ -485,7 +657,9 @@ mod tests {
     use crate::topology::{ports_report, synthetic};
 
     fn stria() -> Fabric {
-        ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria").expect("a valid ports report").fabric
+        ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria")
+            .expect("a valid ports report")
+            .fabric
     }
 
     #[test]
@@ -511,9 +685,16 @@ mod tests {
         let jobs = Traffic::hosts_of_jobs(&fabric, 1);
         let mut hosts: Vec<DeviceId> = jobs.concat();
         hosts.sort_unstable();
-        let all: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| sends(&fabric, *id)).collect();
+        let all: Vec<DeviceId> = fabric
+            .iter()
+            .map(|(id, _)| id)
+            .filter(|id| sends(&fabric, *id))
+            .collect();
         let is_once = hosts.windows(2).all(|pair| pair[0] < pair[1]);
-        assert!(is_once && hosts.iter().all(|host| all.contains(host)), "no adapter twice");
+        assert!(
+            is_once && hosts.iter().all(|host| all.contains(host)),
+            "no adapter twice"
+        );
         // A job has two hosts at least. With this seed one adapter is left.
         assert_eq!((hosts.len(), all.len()), (315, 316));
         assert!(jobs.iter().all(|job| (2..=48).contains(&job.len())));
@@ -530,52 +711,108 @@ mod tests {
                 let secs = 400;
                 let sent = traffic.sent(id, port.num, Instant::ZERO + Duration::from_secs(secs));
                 let gbps = (sent.packets * PACKET_OCTETS * 8) as f64 / 1e9 / secs as f64;
-                assert!(gbps <= 100.0, "{} port {}: {gbps} Gb/s on EDR", device.name, port.num);
+                assert!(
+                    gbps <= 100.0,
+                    "{} port {}: {gbps} Gb/s on EDR",
+                    device.name,
+                    port.num
+                );
                 waiting += usize::from(sent.waited > Duration::ZERO);
             }
         }
-        assert!(waiting > 0, "an oversubscribed fabric with an incast has no waiting port");
+        assert!(
+            waiting > 0,
+            "an oversubscribed fabric with an incast has no waiting port"
+        );
     }
 
     #[test]
     fn incast_fills_its_root_and_delays_all_ports_before_it() {
         let fabric = stria();
-        let (start, length) = (Instant::ZERO + Duration::from_secs(10), Duration::from_secs(20));
-        let incast = Incast::onto_last_server(&fabric, 32, start, length).expect("there are 302 adapters");
+        let (start, length) = (
+            Instant::ZERO + Duration::from_secs(10),
+            Duration::from_secs(20),
+        );
+        let incast =
+            Incast::onto_last_server(&fabric, 32, start, length).expect("there are 302 adapters");
         let traffic = Traffic::routed(&fabric, &Demand::incast(&fabric, &incast));
-        let moved = |id, port, secs| traffic.sent(id, port, Instant::ZERO + Duration::from_secs(secs));
+        let moved =
+            |id, port, secs| traffic.sent(id, port, Instant::ZERO + Duration::from_secs(secs));
         let (_, peer) = fabric.device(incast.to).linked().next().expect("linked");
-        let root = (fabric.find(peer.guid, peer.port).expect("two-sided"), peer.port);
-        assert_eq!((moved(root.0, root.1, 10), moved(root.0, root.1, 30)), (Sent::default(), moved(root.0, root.1, 90)), "only then");
+        let root = (
+            fabric.find(peer.guid, peer.port).expect("two-sided"),
+            peer.port,
+        );
+        assert_eq!(
+            (moved(root.0, root.1, 10), moved(root.0, root.1, 30)),
+            (Sent::default(), moved(root.0, root.1, 90)),
+            "only then"
+        );
         let full = moved(root.0, root.1, 20);
         let gbps = (full.packets * PACKET_OCTETS * 8) as f64 / 1e10;
-        assert!((99.4..=99.5).contains(&gbps) && full.waited.is_zero(), "full, and it does not wait: {gbps} {full:?}");
+        assert!(
+            (99.4..=99.5).contains(&gbps) && full.waited.is_zero(),
+            "full, and it does not wait: {gbps} {full:?}"
+        );
         for from in &incast.from {
             let sent = moved(*from, PortNum(1), 20);
             let share = (sent.packets * PACKET_OCTETS) as f64 / 1.24375e11;
             assert!((share - 1.0 / 32.0).abs() < 1e-3, "a 32nd each: {share}");
-            assert!((9.68..=9.69).contains(&sent.waited.as_secs_f64()), "the rest of ten seconds: {sent:?}");
+            assert!(
+                (9.68..=9.69).contains(&sent.waited.as_secs_f64()),
+                "the rest of ten seconds: {sent:?}"
+            );
         }
-        let leaf = fabric.device(incast.from[0]).linked().next().and_then(|(_, peer)| fabric.find(peer.guid, peer.port)).expect("a leaf");
-        let waiting: Vec<_> =
-            fabric.device(leaf).linked().map(|(port, _)| moved(leaf, port.num, 20)).filter(|sent| sent.packets > 0).collect();
+        let leaf = fabric
+            .device(incast.from[0])
+            .linked()
+            .next()
+            .and_then(|(_, peer)| fabric.find(peer.guid, peer.port))
+            .expect("a leaf");
+        let waiting: Vec<_> = fabric
+            .device(leaf)
+            .linked()
+            .map(|(port, _)| moved(leaf, port.num, 20))
+            .filter(|sent| sent.packets > 0)
+            .collect();
         assert_eq!(waiting.len(), 1, "one path to one server");
         let share = (waiting[0].packets * PACKET_OCTETS) as f64 / 1.24375e11;
         assert!((share - 0.25).abs() < 1e-3, "eight of 32: {share}");
-        assert!((7.4..=7.5).contains(&waiting[0].waited.as_secs_f64()), "it waits while it does not send: {waiting:?}");
+        assert!(
+            (7.4..=7.5).contains(&waiting[0].waited.as_secs_f64()),
+            "it waits while it does not send: {waiting:?}"
+        );
     }
 
     #[test]
     fn flow_limited_elsewhere_leaves_its_share_to_others() {
-        let flow = |rate| Flow { octets_per_second: rate, period_ns: 2, on_ns: 1, phase_ns: 0 };
+        let flow = |rate| Flow {
+            octets_per_second: rate,
+            period_ns: 2,
+            on_ns: 1,
+            phase_ns: 0,
+        };
         let hop = |port| (DeviceId(0), PortNum(port));
         // Link 1 has the capacity 90 and carries all three flows. Link 2 has the capacity 10 and
         // carries only the first flow.
         let paths = [vec![hop(1), hop(2)], vec![hop(1)], vec![hop(1)]];
-        let link = |capacity, flows| Link { capacity, flows, ..Link::default() };
-        let links = BTreeMap::from([(hop(1), link(90.0, vec![0, 1, 2])), (hop(2), link(10.0, vec![0]))]);
-        assert_eq!(fair(&[flow(100), flow(100), flow(100)], &paths, &links), [10.0, 40.0, 40.0]);
-        assert_eq!(fair(&[flow(5), flow(20), flow(100)], &paths, &links), [5.0, 20.0, 65.0]);
+        let link = |capacity, flows| Link {
+            capacity,
+            flows,
+            ..Link::default()
+        };
+        let links = BTreeMap::from([
+            (hop(1), link(90.0, vec![0, 1, 2])),
+            (hop(2), link(10.0, vec![0])),
+        ]);
+        assert_eq!(
+            fair(&[flow(100), flow(100), flow(100)], &paths, &links),
+            [10.0, 40.0, 40.0]
+        );
+        assert_eq!(
+            fair(&[flow(5), flow(20), flow(100)], &paths, &links),
+            [5.0, 20.0, 65.0]
+        );
     }
 
     #[test]
@@ -583,10 +820,25 @@ mod tests {
         let fabric = stria();
         let traffic = Traffic::jobs(&fabric, 3);
         let at = Instant::ZERO + Duration::from_secs(60);
-        for (id, device) in fabric.iter().filter(|(_, device)| device.kind == NodeKind::Switch) {
-            let out: u64 = device.linked().map(|(port, _)| traffic.sent(id, port.num, at).packets).sum();
-            let other_end = |peer: &crate::topology::Peer| (fabric.find(peer.guid, peer.port).expect("two-sided"), peer.port);
-            let in_: u64 = device.linked().map(|(_, peer)| other_end(peer)).map(|(id, port)| traffic.sent(id, port, at).packets).sum();
+        for (id, device) in fabric
+            .iter()
+            .filter(|(_, device)| device.kind == NodeKind::Switch)
+        {
+            let out: u64 = device
+                .linked()
+                .map(|(port, _)| traffic.sent(id, port.num, at).packets)
+                .sum();
+            let other_end = |peer: &crate::topology::Peer| {
+                (
+                    fabric.find(peer.guid, peer.port).expect("two-sided"),
+                    peer.port,
+                )
+            };
+            let in_: u64 = device
+                .linked()
+                .map(|(_, peer)| other_end(peer))
+                .map(|(id, port)| traffic.sent(id, port, at).packets)
+                .sum();
             assert_eq!(in_, out, "{}", device.name);
         }
     }

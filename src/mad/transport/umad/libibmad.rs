@@ -42,7 +42,9 @@ pub(crate) struct FieldNumber(MAD_FIELDS::Type);
 impl FieldNumber {
     /// Returns the number of the field with this name, such as `IB_PC_XMT_BYTES_F`.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
-        let index = sys::FIELDS.binary_search_by(|(candidate, _)| (*candidate).cmp(name)).ok()?;
+        let index = sys::FIELDS
+            .binary_search_by(|(candidate, _)| (*candidate).cmp(name))
+            .ok()?;
         Some(Self(sys::FIELDS[index].1))
     }
 
@@ -69,7 +71,9 @@ impl FieldNumber {
                 // as many octets as the field has. No field is longer than a MAD, and neither is
                 // `array`.
                 unsafe { sys::mad_get_array(octets, base, self.0, array.as_mut_ptr().cast()) };
-                array.first_chunk().map_or(0, |octets| u128::from_be_bytes(*octets)) as u64
+                array
+                    .first_chunk()
+                    .map_or(0, |octets| u128::from_be_bytes(*octets)) as u64
             }
         }
     }

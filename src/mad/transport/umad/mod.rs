@@ -190,7 +190,11 @@ impl Waiting {
         // SAFETY: F_GETFD takes no further argument and changes nothing. The call fails for a
         // number that is no descriptor of the kernel. The device of ibsim has such a number.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
-        if flags < 0 { Self::Milliseconds } else { Self::Precise }
+        if flags < 0 {
+            Self::Milliseconds
+        } else {
+            Self::Precise
+        }
     }
 
     /// Waits until `fds` has an event or `wait` is over. Returns the number of descriptors with
@@ -223,9 +227,14 @@ impl UmadTransport {
     /// Returns an error if the device cannot be opened, or the kernel refuses the agent for
     /// performance management. The error names the remedy.
     pub fn open(hca: &HcaPort) -> Result<Self, UmadError> {
-        let transport = Self::open_with(hca, |port, (class, version)| register(port, class, version, None))?;
+        let transport = Self::open_with(hca, |port, (class, version)| {
+            register(port, class, version, None)
+        })?;
         if transport.agents[0] < 0 {
-            return Err(UmadError::Register { port: hca.to_string(), source: io::Error::last_os_error() });
+            return Err(UmadError::Register {
+                port: hca.to_string(),
+                source: io::Error::last_os_error(),
+            });
         }
         Ok(transport)
     }
@@ -242,14 +251,20 @@ impl UmadTransport {
             _ => NO_AGENT,
         })?;
         if transport.agents.iter().all(|agent| *agent < 0) {
-            return Err(UmadError::RegisterReports { port: hca.to_string(), source: io::Error::last_os_error() });
+            return Err(UmadError::RegisterReports {
+                port: hca.to_string(),
+                source: io::Error::last_os_error(),
+            });
         }
         Ok(transport)
     }
 
     /// Opens the port. `register` registers the agent of a class.
     #[expect(unsafe_code, reason = "libibumad")]
-    fn open_with(hca: &HcaPort, register: impl Fn(&OpenPort, (u8, u8)) -> c_int) -> Result<Self, UmadError> {
+    fn open_with(
+        hca: &HcaPort,
+        register: impl Fn(&OpenPort, (u8, u8)) -> c_int,
+    ) -> Result<Self, UmadError> {
         let name = CString::new(hca.ca.as_str()).map_err(|_| UmadError::no_such_port(hca))?;
         let (id, header) = {
             let _library = lock_library();
@@ -271,8 +286,18 @@ impl UmadTransport {
         let agents = CLASSES.map(|class| register(&port, class));
         // SAFETY: the port is open. The call returns its argument and touches no memory.
         let fd = unsafe { sys::umad_get_fd(id) };
-        let record = Box::new(Record { header: empty_header(), mad: [0; MAD_LEN] });
-        Ok(Self { port, hca: hca.clone(), agents, fd, waiting: Waiting::of(fd), record })
+        let record = Box::new(Record {
+            header: empty_header(),
+            mad: [0; MAD_LEN],
+        });
+        Ok(Self {
+            port,
+            hca: hca.clone(),
+            agents,
+            fd,
+            waiting: Waiting::of(fd),
+            record,
+        })
     }
 
     /// Returns whether the device is one of the kernel. The device of ibsim is not: its preloaded
@@ -287,7 +312,11 @@ impl UmadTransport {
 
     /// Returns whether the device has a record to read within `wait`.
     fn readable(&self, wait: Duration) -> Result<bool, TransportError> {
-        let mut fds = [libc::pollfd { fd: self.fd, events: libc::POLLIN, revents: 0 }];
+        let mut fds = [libc::pollfd {
+            fd: self.fd,
+            events: libc::POLLIN,
+            revents: 0,
+        }];
         match self.waiting.wait(&mut fds, wait) {
             0 => Ok(false),
             1.. if fds[0].revents & libc::POLLIN != 0 => Ok(true),
@@ -309,17 +338,30 @@ impl UmadTransport {
         let agent = unsafe { sys::umad_recv(port, record, &raw mut len, 0) };
         if agent < 0 {
             return match io::Error::last_os_error() {
-                error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+                error
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    ) =>
+                {
+                    Ok(None)
+                }
                 source => Err(TransportError::call("umad_recv", source)),
             };
         }
         // After a read of only a header, the buffer still has the previous MAD. So this is an
         // error, not a record.
-        let len = usize::try_from(len).ok().filter(|len| *len > 0).ok_or_else(|| TransportError::new("umad_recv", libc::EIO))?;
+        let len = usize::try_from(len)
+            .ok()
+            .filter(|len| *len > 0)
+            .ok_or_else(|| TransportError::new("umad_recv", libc::EIO))?;
         *mad = self.record.mad;
         let tid = Header::parse(mad).tid;
         let outcome = match self.record.header.status {
-            0 => Outcome::Reply { slid: Lid(u16::from_be(self.record.header.addr.lid)), len },
+            0 => Outcome::Reply {
+                slid: Lid(u16::from_be(self.record.header.addr.lid)),
+                len,
+            },
             // ETIMEDOUT, or the errno of a send that failed: no reply follows in either case.
             _ => Outcome::TimedOut,
         };
@@ -331,7 +373,11 @@ impl Transport for UmadTransport {
     #[expect(unsafe_code, reason = "libibumad")]
     fn send(&mut self, target: &Target, mad: &Mad, _now: Instant) -> Result<(), TransportError> {
         let class = Header::parse(mad).class;
-        let agent = CLASSES.iter().zip(self.agents).find(|((of, _), agent)| *of == class && *agent >= 0).map(|(_, agent)| agent);
+        let agent = CLASSES
+            .iter()
+            .zip(self.agents)
+            .find(|((of, _), agent)| *of == class && *agent >= 0)
+            .map(|(_, agent)| agent);
         let agent = agent.ok_or(TransportError::NoAgent { class })?;
         let millis = kernel_timeout(target.give_up);
         // umad_set_addr does not overwrite the GRH and the path bits of the previous reply, so the
@@ -341,16 +387,40 @@ impl Transport for UmadTransport {
         let (port, record) = (self.port.0, self.record());
         let (qp, qkey) = (target.qp.cast_signed(), target.qkey.cast_signed());
         // SAFETY: the record is a whole header. `&mut self` excludes other users.
-        unsafe { sys::umad_set_addr(record, c_int::from(target.lid.0), qp, c_int::from(target.sl), qkey) };
+        unsafe {
+            sys::umad_set_addr(
+                record,
+                c_int::from(target.lid.0),
+                qp,
+                c_int::from(target.sl),
+                qkey,
+            )
+        };
         // SAFETY: the record is a whole header. `&mut self` excludes other users.
         unsafe { sys::umad_set_pkey(record, c_int::from(target.pkey_index)) };
         // SAFETY: the record is a whole header and a whole MAD. The library keeps no pointer to it.
         let sent = unsafe { sys::umad_send(port, agent, record, MAD_LEN as c_int, millis, 0) };
-        if sent < 0 { Err(TransportError::call("umad_send", io::Error::last_os_error())) } else { Ok(()) }
+        if sent < 0 {
+            Err(TransportError::call(
+                "umad_send",
+                io::Error::last_os_error(),
+            ))
+        } else {
+            Ok(())
+        }
     }
 
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, _now: Instant) -> Result<Option<Completion>, TransportError> {
-        if self.readable(wait)? { self.read(mad) } else { Ok(None) }
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        _now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
+        if self.readable(wait)? {
+            self.read(mad)
+        } else {
+            Ok(None)
+        }
     }
 
     fn locator(&self) -> Locator {
@@ -360,7 +430,9 @@ impl Transport for UmadTransport {
 
 impl std::fmt::Debug for Record {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Record").field("mad", &Header::parse(&self.mad)).finish_non_exhaustive()
+        f.debug_struct("Record")
+            .field("mad", &Header::parse(&self.mad))
+            .finish_non_exhaustive()
     }
 }
 
@@ -374,11 +446,20 @@ fn register(port: &OpenPort, class: u8, version: u8, unsolicited: Option<u8>) ->
     // The mask has one bit for each of 128 methods.
     let mut mask = [0 as c_long; 16 / size_of::<c_long>()];
     if let Some(method) = unsolicited {
-        mask[usize::from(method) / c_long::BITS as usize] |= 1 << (u32::from(method) % c_long::BITS);
+        mask[usize::from(method) / c_long::BITS as usize] |=
+            1 << (u32::from(method) % c_long::BITS);
     }
     // SAFETY: the port is open, and the mask has the 128 bits that the library reads. An empty mask
     // is equal to none.
-    unsafe { sys::umad_register(port.0, c_int::from(class), c_int::from(version), 0, mask.as_mut_ptr()) }
+    unsafe {
+        sys::umad_register(
+            port.0,
+            c_int::from(class),
+            c_int::from(version),
+            0,
+            mask.as_mut_ptr(),
+        )
+    }
 }
 
 /// Returns the kernel's timeout for a MAD: whole milliseconds, rounded up. Returns 0 for a MAD that
@@ -387,7 +468,9 @@ fn kernel_timeout(give_up: Duration) -> c_int {
     if give_up.is_zero() {
         return 0;
     }
-    c_int::try_from(give_up.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX).max(1)
+    c_int::try_from(give_up.as_nanos().div_ceil(1_000_000))
+        .unwrap_or(c_int::MAX)
+        .max(1)
 }
 
 /// Returns a header of zeros.
@@ -412,14 +495,20 @@ pub fn end_process(code: i32) -> ! {
 
 /// Returns the text of a character array that ends with a zero or fills the array.
 fn text(chars: &[c_char]) -> String {
-    let octets: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|octet| *octet != 0).collect();
+    let octets: Vec<u8> = chars
+        .iter()
+        .map(|c| *c as u8)
+        .take_while(|octet| *octet != 0)
+        .collect();
     String::from_utf8_lossy(&octets).into_owned()
 }
 
 /// Returns the name of an HCA for the library, or `None` if no HCA can have that name.
 fn c_name(name: &str) -> Option<CString> {
     let short = name.len() < sys::UMAD_CA_NAME_LEN as usize;
-    CString::new(name).ok().filter(|name| short && !CStr::is_empty(name))
+    CString::new(name)
+        .ok()
+        .filter(|name| short && !CStr::is_empty(name))
 }
 
 /// Returns a port number for the library.

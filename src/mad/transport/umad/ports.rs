@@ -45,7 +45,9 @@ pub struct HcaPort {
 pub enum UmadError {
     /// libibumad cannot be initialized.
     #[error("cannot initialize libibumad")]
-    #[diagnostic(help("load the kernel module ib_umad (`modprobe ib_umad`) and check that `ibstat` works"))]
+    #[diagnostic(help(
+        "load the kernel module ib_umad (`modprobe ib_umad`) and check that `ibstat` works"
+    ))]
     Init(#[source] io::Error),
     /// The host has no HCA.
     #[error("cannot find an InfiniBand adapter (HCA) on this host")]
@@ -64,7 +66,9 @@ pub enum UmadError {
     },
     /// The port is an Ethernet port, for instance with RoCE.
     #[error("cannot use {port}: its link layer is {link_layer}, not InfiniBand")]
-    #[diagnostic(help("performance management MADs exist on InfiniBand only. This host has: {have}"))]
+    #[diagnostic(help(
+        "performance management MADs exist on InfiniBand only. This host has: {have}"
+    ))]
     NotInfiniband {
         /// The port.
         port: String,
@@ -75,14 +79,18 @@ pub enum UmadError {
     },
     /// No port of the host is active.
     #[error("cannot find an active InfiniBand port on this host")]
-    #[diagnostic(help("check the cable, and the subnet manager (`sminfo`). This host has: {have}"))]
+    #[diagnostic(help(
+        "check the cable, and the subnet manager (`sminfo`). This host has: {have}"
+    ))]
     NoneActive {
         /// The HCA ports of this host.
         have: String,
     },
     /// The configured port is not active.
     #[error("cannot use {port}: the port is {state}, not active")]
-    #[diagnostic(help("check the cable, and the subnet manager (`sminfo`). This host has: {have}"))]
+    #[diagnostic(help(
+        "check the cable, and the subnet manager (`sminfo`). This host has: {have}"
+    ))]
     NotActive {
         /// The port.
         port: String,
@@ -92,8 +100,12 @@ pub enum UmadError {
         have: String,
     },
     /// Several ports are active and the configuration names none of them.
-    #[error("cannot choose an HCA port: several are active, and each may belong to another fabric ({have})")]
-    #[diagnostic(help("name the port that sends: --ca {example}, or ca = \"{example}\" in ibnet.toml"))]
+    #[error(
+        "cannot choose an HCA port: several are active, and each may belong to another fabric ({have})"
+    )]
+    #[diagnostic(help(
+        "name the port that sends: --ca {example}, or ca = \"{example}\" in ibnet.toml"
+    ))]
     SeveralActive {
         /// The active HCA ports of this host.
         have: String,
@@ -114,7 +126,9 @@ pub enum UmadError {
     },
     /// The device cannot be opened for another reason.
     #[error("cannot open {port}: {source}")]
-    #[diagnostic(help("load the kernel module ib_umad (`modprobe ib_umad`) and check `ls -l /dev/infiniband`"))]
+    #[diagnostic(help(
+        "load the kernel module ib_umad (`modprobe ib_umad`) and check `ls -l /dev/infiniband`"
+    ))]
     Open {
         /// The port.
         port: String,
@@ -130,7 +144,9 @@ pub enum UmadError {
     },
     /// The kernel refused the agent for performance management.
     #[error("cannot register an agent for performance management on {port}: {source}")]
-    #[diagnostic(help("one open device holds at most 32 agents, and the port must be an InfiniBand port; see `ibstat`"))]
+    #[diagnostic(help(
+        "one open device holds at most 32 agents, and the port must be an InfiniBand port; see `ibstat`"
+    ))]
     Register {
         /// The port.
         port: String,
@@ -150,7 +166,9 @@ pub enum UmadError {
     },
     /// The P_Key table of the port does not contain the configured key.
     #[error("cannot use P_Key {wanted:#06x} on {port}: its P_Key table has {have}")]
-    #[diagnostic(help("choose a key of the table with --pkey, or add the host to the partition in the subnet manager"))]
+    #[diagnostic(help(
+        "choose a key of the table with --pkey, or add the host to the partition in the subnet manager"
+    ))]
     NoPkey {
         /// The port.
         port: String,
@@ -164,7 +182,9 @@ pub enum UmadError {
 /// Returns why the kernel refused the agent for reports. It returns EINVAL if there is another one.
 fn reports_refused(source: &io::Error) -> String {
     match source.raw_os_error() {
-        Some(libc::EINVAL) => format!("another program on this host receives them, and only one can ({source})"),
+        Some(libc::EINVAL) => {
+            format!("another program on this host receives them, and only one can ({source})")
+        }
         _ => source.to_string(),
     }
 }
@@ -177,12 +197,21 @@ impl HcaPort {
 
     /// Returns the address of the port on its subnet.
     fn local(&self) -> Local {
-        Local { lid: self.lid, sm_lid: self.sm_lid, sm_sl: self.sm_sl, gid: self.gid, is_down: self.state != ACTIVE }
+        Local {
+            lid: self.lid,
+            sm_lid: self.sm_lid,
+            sm_sl: self.sm_sl,
+            gid: self.gid,
+            is_down: self.state != ACTIVE,
+        }
     }
 
     /// Returns name and port number.
     fn name(&self) -> HcaName {
-        HcaName { ca: Some(self.ca.clone()), port: Some(self.port) }
+        HcaName {
+            ca: Some(self.ca.clone()),
+            port: Some(self.port),
+        }
     }
 
     fn is_infiniband(&self) -> bool {
@@ -196,10 +225,21 @@ impl HcaPort {
     /// Returns an error if the table does not contain the key.
     pub fn pkey_index(&self, wanted: u16) -> Result<u16, UmadError> {
         let exact = self.pkeys.iter().position(|pkey| *pkey == wanted);
-        exact.and_then(|index| u16::try_from(index).ok()).ok_or_else(|| {
-            let have: Vec<_> = self.pkeys.iter().filter(|pkey| **pkey != 0).map(|pkey| format!("{pkey:#06x}")).collect();
-            UmadError::NoPkey { port: self.to_string(), wanted, have: have.join(" ") }
-        })
+        exact
+            .and_then(|index| u16::try_from(index).ok())
+            .ok_or_else(|| {
+                let have: Vec<_> = self
+                    .pkeys
+                    .iter()
+                    .filter(|pkey| **pkey != 0)
+                    .map(|pkey| format!("{pkey:#06x}"))
+                    .collect();
+                UmadError::NoPkey {
+                    port: self.to_string(),
+                    wanted,
+                    have: have.join(" "),
+                }
+            })
     }
 }
 
@@ -211,7 +251,10 @@ impl fmt::Display for HcaPort {
 
 impl UmadError {
     pub(super) fn no_such_port(hca: &HcaPort) -> Self {
-        Self::NoSuchPort { wanted: hca.to_string(), have: String::new() }
+        Self::NoSuchPort {
+            wanted: hca.to_string(),
+            have: String::new(),
+        }
     }
 
     pub(super) fn open(hca: &HcaPort, source: io::Error) -> Self {
@@ -256,22 +299,36 @@ pub fn find_again(before: &HcaPort, others: &[Guid]) -> Result<HcaPort, UmadErro
     choose_again(list()?, before, others)
 }
 
-fn choose_again(ports: Vec<HcaPort>, before: &HcaPort, others: &[Guid]) -> Result<HcaPort, UmadError> {
-    let name = same_port(&ports, before, others).ok_or(UmadError::NoHca)?.name();
+fn choose_again(
+    ports: Vec<HcaPort>,
+    before: &HcaPort,
+    others: &[Guid],
+) -> Result<HcaPort, UmadError> {
+    let name = same_port(&ports, before, others)
+        .ok_or(UmadError::NoHca)?
+        .name();
     choose(ports, &name)
 }
 
 /// Returns the port that [`find_again`] finds, even if it is not active.
 fn same_port<'a>(ports: &'a [HcaPort], before: &HcaPort, others: &[Guid]) -> Option<&'a HcaPort> {
     let of_guid = ports.iter().find(|port| port.gid.guid == before.gid.guid);
-    let of_name = || ports.iter().find(|port| port.name() == before.name() && !others.contains(&port.gid.guid));
+    let of_name = || {
+        ports
+            .iter()
+            .find(|port| port.name() == before.name() && !others.contains(&port.gid.guid))
+    };
     of_guid.or_else(of_name)
 }
 
 /// Returns the GUIDs of the ports of this host that are not `port`.
 pub fn other_guids(port: &HcaPort) -> Vec<Guid> {
     let ports = list().unwrap_or_default();
-    ports.iter().map(|other| other.gid.guid).filter(|guid| *guid != port.gid.guid).collect()
+    ports
+        .iter()
+        .map(|other| other.gid.guid)
+        .filter(|guid| *guid != port.gid.guid)
+        .collect()
 }
 
 /// Returns all ports of all HCAs of this host.
@@ -297,7 +354,11 @@ pub fn list() -> Result<Vec<HcaPort>, UmadError> {
         .map(|name| text(name))
         .flat_map(|ca| (1..=port_count(&ca)).filter_map(move |port| port_of(&ca, PortNum(port))))
         .collect();
-    if ports.is_empty() { Err(UmadError::NoHca) } else { Ok(ports) }
+    if ports.is_empty() {
+        Err(UmadError::NoHca)
+    } else {
+        Ok(ports)
+    }
 }
 
 /// Returns the number of ports of an HCA, or 0 if it cannot be read.
@@ -346,7 +407,10 @@ fn port_of(ca: &str, port: PortNum) -> Option<HcaPort> {
         sm_lid: lid(found.sm_lid),
         sm_sl: u8::try_from(found.sm_sl).unwrap_or(0),
         // libibumad stores both numbers in network byte order.
-        gid: Gid { prefix: u64::from_be(found.gid_prefix), guid: Guid(u64::from_be(found.port_guid)) },
+        gid: Gid {
+            prefix: u64::from_be(found.gid_prefix),
+            guid: Guid(u64::from_be(found.port_guid)),
+        },
         state: found.state,
         link_layer: text(&found.link_layer),
         pkeys,
@@ -365,10 +429,18 @@ pub(super) fn locator(hca: &HcaPort) -> Locator {
     let before = hca.clone();
     let mut last: Option<(HcaPort, Vec<Guid>)> = None;
     Box::new(move || {
-        let is_unchanged = |HcaPort { ca, port, lid, sm_lid, state, .. }: &HcaPort| {
+        let is_unchanged = |HcaPort {
+                                ca,
+                                port,
+                                lid,
+                                sm_lid,
+                                state,
+                                ..
+                            }: &HcaPort| {
             let of = |file| sysfs(ca, *port, file);
             let lids = [c"lid", c"sm_lid"].map(|file| of(file).and_then(|text| parse_lid(&text)));
-            lids == [Some(*lid), Some(*sm_lid)] && of(c"state").and_then(|text| parse_state(&text)) == Some(*state)
+            lids == [Some(*lid), Some(*sm_lid)]
+                && of(c"state").and_then(|text| parse_state(&text)) == Some(*state)
         };
         match &mut last {
             Some((port, _)) if is_unchanged(port) => {}
@@ -381,9 +453,15 @@ pub(super) fn locator(hca: &HcaPort) -> Locator {
 
 /// Reads a file of the port's directory in sysfs. Returns `None` if the file cannot be read.
 fn sysfs(ca: &str, port: PortNum, file: &CStr) -> Option<String> {
-    let path = [format!("/sys/class/infiniband/{ca}/ports/{port}/").as_bytes(), file.to_bytes_with_nul()].concat();
+    let path = [
+        format!("/sys/class/infiniband/{ca}/ports/{port}/").as_bytes(),
+        file.to_bytes_with_nul(),
+    ]
+    .concat();
     let mut text = String::new();
-    open(&CString::from_vec_with_nul(path).ok()?)?.read_to_string(&mut text).ok()?;
+    open(&CString::from_vec_with_nul(path).ok()?)?
+        .read_to_string(&mut text)
+        .ok()?;
     Some(text)
 }
 
@@ -409,32 +487,51 @@ fn parse_state(text: &str) -> Option<u32> {
 
 fn choose(ports: Vec<HcaPort>, wanted: &HcaName) -> Result<HcaPort, UmadError> {
     let have = describe(&ports);
-    let fits = |port: &HcaPort| wanted.ca.as_ref().is_none_or(|ca| *ca == port.ca) && wanted.port.is_none_or(|num| num == port.port);
+    let fits = |port: &HcaPort| {
+        wanted.ca.as_ref().is_none_or(|ca| *ca == port.ca)
+            && wanted.port.is_none_or(|num| num == port.port)
+    };
     let mut fitting: Vec<HcaPort> = ports.into_iter().filter(fits).collect();
     if fitting.is_empty() {
-        return Err(UmadError::NoSuchPort { wanted: wanted.to_string(), have });
+        return Err(UmadError::NoSuchPort {
+            wanted: wanted.to_string(),
+            have,
+        });
     }
     // If the configuration names exactly one port, the error describes this port.
     if fitting.len() == 1 && wanted.ca.is_some() {
         let port = fitting.remove(0);
         return match &port {
-            port if !port.is_infiniband() => {
-                Err(UmadError::NotInfiniband { port: port.to_string(), link_layer: port.link_layer.clone(), have })
-            }
-            port if !port.is_active() => Err(UmadError::NotActive { port: port.to_string(), state: state_name(port.state), have }),
+            port if !port.is_infiniband() => Err(UmadError::NotInfiniband {
+                port: port.to_string(),
+                link_layer: port.link_layer.clone(),
+                have,
+            }),
+            port if !port.is_active() => Err(UmadError::NotActive {
+                port: port.to_string(),
+                state: state_name(port.state),
+                have,
+            }),
             _ => Ok(port),
         };
     }
     if let [first, ..] = &fitting[..]
         && fitting.iter().all(|port| !port.is_infiniband())
     {
-        return Err(UmadError::NotInfiniband { port: first.to_string(), link_layer: first.link_layer.clone(), have });
+        return Err(UmadError::NotInfiniband {
+            port: first.to_string(),
+            link_layer: first.link_layer.clone(),
+            have,
+        });
     }
     fitting.retain(HcaPort::is_active);
     match fitting.len() {
         0 => Err(UmadError::NoneActive { have }),
         1 => Ok(fitting.remove(0)),
-        _ => Err(UmadError::SeveralActive { have: describe(&fitting), example: fitting[0].to_string() }),
+        _ => Err(UmadError::SeveralActive {
+            have: describe(&fitting),
+            example: fitting[0].to_string(),
+        }),
     }
 }
 
@@ -471,45 +568,97 @@ mod tests {
 
     #[test]
     fn the_only_active_infiniband_port_is_chosen() {
-        let ports = [port("irdma0", 1, 4, "Ethernet"), port("mlx5_0", 1, 1, "InfiniBand"), port("mlx5_1", 1, 4, "InfiniBand")];
+        let ports = [
+            port("irdma0", 1, 4, "Ethernet"),
+            port("mlx5_0", 1, 1, "InfiniBand"),
+            port("mlx5_1", 1, 4, "InfiniBand"),
+        ];
         assert_eq!(chosen(&ports, "").expect("one is active"), "mlx5_1:1");
     }
 
     #[test]
     fn none_of_two_active_ports_is_chosen() {
-        let ports = [port("mlx5_0", 1, 4, "InfiniBand"), port("mlx5_1", 1, 4, "InfiniBand")];
-        assert!(matches!(chosen(&ports, ""), Err(UmadError::SeveralActive { example, .. }) if example == "mlx5_0:1"));
+        let ports = [
+            port("mlx5_0", 1, 4, "InfiniBand"),
+            port("mlx5_1", 1, 4, "InfiniBand"),
+        ];
+        assert!(
+            matches!(chosen(&ports, ""), Err(UmadError::SeveralActive { example, .. }) if example == "mlx5_0:1")
+        );
         assert_eq!(chosen(&ports, "mlx5_1").expect("named"), "mlx5_1:1");
     }
 
     #[test]
     fn unusable_port_is_refused_with_its_reason() {
-        let ports = [port("irdma0", 1, 4, "Ethernet"), port("mlx5_0", 1, 2, "InfiniBand")];
-        assert!(matches!(chosen(&ports, "irdma0"), Err(UmadError::NotInfiniband { .. })));
-        assert!(matches!(chosen(&ports, "mlx5_0:1"), Err(UmadError::NotActive { state, .. }) if state.starts_with("initialising")));
-        assert!(matches!(chosen(&ports, "mlx5_0:2"), Err(UmadError::NoSuchPort { wanted, .. }) if wanted == "mlx5_0:2"));
-        assert!(matches!(chosen(&ports, ""), Err(UmadError::NoneActive { .. })));
-        assert!(matches!(chosen(&ports[..1], ""), Err(UmadError::NotInfiniband { .. })));
+        let ports = [
+            port("irdma0", 1, 4, "Ethernet"),
+            port("mlx5_0", 1, 2, "InfiniBand"),
+        ];
+        assert!(matches!(
+            chosen(&ports, "irdma0"),
+            Err(UmadError::NotInfiniband { .. })
+        ));
+        assert!(
+            matches!(chosen(&ports, "mlx5_0:1"), Err(UmadError::NotActive { state, .. }) if state.starts_with("initialising"))
+        );
+        assert!(
+            matches!(chosen(&ports, "mlx5_0:2"), Err(UmadError::NoSuchPort { wanted, .. }) if wanted == "mlx5_0:2")
+        );
+        assert!(matches!(
+            chosen(&ports, ""),
+            Err(UmadError::NoneActive { .. })
+        ));
+        assert!(matches!(
+            chosen(&ports[..1], ""),
+            Err(UmadError::NotInfiniband { .. })
+        ));
     }
 
     #[test]
     fn port_is_found_again_by_its_guid_under_another_name() {
-        let with_guid = |ca, guid| HcaPort { gid: Gid { prefix: 0, guid: Guid(guid) }, ..port(ca, 1, 4, "InfiniBand") };
+        let with_guid = |ca, guid| HcaPort {
+            gid: Gid {
+                prefix: 0,
+                guid: Guid(guid),
+            },
+            ..port(ca, 1, 4, "InfiniBand")
+        };
         let before = with_guid("mlx5_0", 1);
-        let found = |ports: &[HcaPort]| choose_again(ports.to_vec(), &before, &[Guid(2)]).map(|port| port.to_string());
-        assert_eq!(found(&[with_guid("mlx5_0", 2), with_guid("mlx5_1", 1)]).expect("the same GUID"), "mlx5_1:1");
-        assert!(matches!(found(&[with_guid("mlx5_0", 2)]), Err(UmadError::NoHca)), "another HCA has the name");
-        assert_eq!(found(&[with_guid("mlx5_0", 3)]).expect("the HCA was replaced"), "mlx5_0:1");
-        assert!(matches!(found(&[with_guid("mlx5_1", 3)]), Err(UmadError::NoHca)));
-        let down = HcaPort { state: 1, ..with_guid("mlx5_1", 1) };
-        assert!(matches!(found(&[down]), Err(UmadError::NotActive { port, .. }) if port == "mlx5_1:1"));
+        let found = |ports: &[HcaPort]| {
+            choose_again(ports.to_vec(), &before, &[Guid(2)]).map(|port| port.to_string())
+        };
+        assert_eq!(
+            found(&[with_guid("mlx5_0", 2), with_guid("mlx5_1", 1)]).expect("the same GUID"),
+            "mlx5_1:1"
+        );
+        assert!(
+            matches!(found(&[with_guid("mlx5_0", 2)]), Err(UmadError::NoHca)),
+            "another HCA has the name"
+        );
+        assert_eq!(
+            found(&[with_guid("mlx5_0", 3)]).expect("the HCA was replaced"),
+            "mlx5_0:1"
+        );
+        assert!(matches!(
+            found(&[with_guid("mlx5_1", 3)]),
+            Err(UmadError::NoHca)
+        ));
+        let down = HcaPort {
+            state: 1,
+            ..with_guid("mlx5_1", 1)
+        };
+        assert!(
+            matches!(found(&[down]), Err(UmadError::NotActive { port, .. }) if port == "mlx5_1:1")
+        );
     }
 
     #[test]
     fn p_key_is_found_by_its_value() {
         let port = port("mlx5_0", 1, 4, "InfiniBand");
         assert_eq!(port.pkey_index(0xffff).expect("in the table"), 1);
-        assert!(matches!(port.pkey_index(0x8001), Err(UmadError::NoPkey { have, .. }) if have == "0x7fff 0xffff"));
+        assert!(
+            matches!(port.pkey_index(0x8001), Err(UmadError::NoPkey { have, .. }) if have == "0x7fff 0xffff")
+        );
     }
 
     #[test]
@@ -523,7 +672,10 @@ mod tests {
 
     #[test]
     fn state_is_parsed_as_sysfs_prints_it() {
-        assert_eq!(["4: ACTIVE\n", "1: DOWN\n", "", "ACTIVE"].map(parse_state), [Some(4), Some(1), None, None]);
+        assert_eq!(
+            ["4: ACTIVE\n", "1: DOWN\n", "", "ACTIVE"].map(parse_state),
+            [Some(4), Some(1), None, None]
+        );
     }
 
     #[test]

@@ -50,20 +50,46 @@ impl LibibmadClient {
     /// # Errors
     /// Returns an error if libibmad cannot open the port or register its agents.
     #[expect(unsafe_code, reason = "libibmad")]
-    pub fn open(hca: &HcaPort, sl: u8, pkey_index: u16, timeout: Duration) -> Result<Self, UmadError> {
+    pub fn open(
+        hca: &HcaPort,
+        sl: u8,
+        pkey_index: u16,
+        timeout: Duration,
+    ) -> Result<Self, UmadError> {
         let name = c_name(&hca.ca).ok_or_else(|| UmadError::no_such_port(hca))?;
-        let mut classes = [pma::CLASS_PERF_MGT, smp::CLASS_SUBN_LID_ROUTED, sa::CLASS_SUBN_ADM].map(c_int::from);
+        let mut classes = [
+            pma::CLASS_PERF_MGT,
+            smp::CLASS_SUBN_LID_ROUTED,
+            sa::CLASS_SUBN_ADM,
+        ]
+        .map(c_int::from);
         let port = {
             let _library = lock_library();
             // SAFETY: the name ends with a zero and outlives the call. The length of the array is
             // right. The lock excludes other writers of libibumad's globals.
-            unsafe { sys::mad_rpc_open_port(name.as_ptr().cast_mut(), c_port(hca.port), classes.as_mut_ptr(), classes.len() as c_int) }
+            unsafe {
+                sys::mad_rpc_open_port(
+                    name.as_ptr().cast_mut(),
+                    c_port(hca.port),
+                    classes.as_mut_ptr(),
+                    classes.len() as c_int,
+                )
+            }
         };
-        let port = NonNull::new(port).ok_or_else(|| UmadError::open(hca, io::Error::last_os_error()))?;
+        let port =
+            NonNull::new(port).ok_or_else(|| UmadError::open(hca, io::Error::last_os_error()))?;
         // SAFETY: the port is open. The caller repeats a query itself, so libibmad sends it once.
         unsafe { sys::mad_rpc_set_retries(port.as_ptr(), 1) };
         let (manager, agent) = ((hca.sm_lid, hca.sm_sl), empty_destination());
-        Ok(Self { port, agent, lid: Lid(0), sl, pkey_index, manager, timeout })
+        Ok(Self {
+            port,
+            agent,
+            lid: Lid(0),
+            sl,
+            pkey_index,
+            manager,
+            timeout,
+        })
     }
 
     /// Sends the next queries to the device at this LID.
@@ -85,7 +111,14 @@ impl LibibmadClient {
     pub fn agent(&self) -> Target {
         let lid = Lid(u16::try_from(self.agent.lid).unwrap_or(0));
         let pkey_index = u16::try_from(self.agent.pkey_idx).unwrap_or(0);
-        Target { lid, qp: self.agent.qp, qkey: self.agent.qkey, sl: self.agent.sl, pkey_index, give_up: self.timeout }
+        Target {
+            lid,
+            qp: self.agent.qp,
+            qkey: self.agent.qkey,
+            sl: self.agent.sl,
+            pkey_index,
+            give_up: self.timeout,
+        }
     }
 
     /// Sends a query once. Returns the octets of the reply from octet 64 of the MAD.
@@ -104,26 +137,60 @@ impl LibibmadClient {
                 let select = query.port.map_or(0, |port| c_int::from(port.0));
                 // SAFETY: the port is open. The buffer is longer than the 192 octets that libibmad
                 // writes. The destination outlives the call.
-                let reply = unsafe { sys::pma_query_via(octets, &raw mut self.agent, select, timeout, query.attribute.into(), port) };
+                let reply = unsafe {
+                    sys::pma_query_via(
+                        octets,
+                        &raw mut self.agent,
+                        select,
+                        timeout,
+                        query.attribute.into(),
+                        port,
+                    )
+                };
                 (!reply.is_null(), 0)
             }
             Query::Smp(query) => {
-                let mut device = sys::ib_portid_t { lid: c_int::from(self.lid.0), ..empty_destination() };
+                let mut device = sys::ib_portid_t {
+                    lid: c_int::from(self.lid.0),
+                    ..empty_destination()
+                };
                 let modifier = c_uint::from(query.port.0);
                 // SAFETY: the port is open. The buffer is longer than the 64 octets that libibmad
                 // writes. The destination outlives the call.
-                let reply = unsafe { sys::smp_query_via(octets, &raw mut device, query.attribute.into(), modifier, timeout, port) };
+                let reply = unsafe {
+                    sys::smp_query_via(
+                        octets,
+                        &raw mut device,
+                        query.attribute.into(),
+                        modifier,
+                        timeout,
+                        port,
+                    )
+                };
                 (!reply.is_null(), 0)
             }
             // libibmad is not used to verify peers.
             Query::Directed(_) => return Err(io::ErrorKind::Unsupported.into()),
             Query::Sa(query) => {
                 let (lid, sl) = self.manager;
-                let mut manager = sys::ib_portid_t { lid: c_int::from(lid.0), qp: 1, sl, ..empty_destination() };
+                let mut manager = sys::ib_portid_t {
+                    lid: c_int::from(lid.0),
+                    qp: 1,
+                    sl,
+                    ..empty_destination()
+                };
                 let (mut source, mut destination) = (gid(query.source), gid(query.destination));
                 // SAFETY: the port is open. Both GIDs have 16 octets. The buffer is longer than the
                 // 200 octets that libibmad writes. All arguments outlive the call.
-                let lid = unsafe { sys::ib_path_query_via(port, source.as_mut_ptr(), destination.as_mut_ptr(), &raw mut manager, octets) };
+                let lid = unsafe {
+                    sys::ib_path_query_via(
+                        port,
+                        source.as_mut_ptr(),
+                        destination.as_mut_ptr(),
+                        &raw mut manager,
+                        octets,
+                    )
+                };
                 // An attribute of subnet administration begins 8 octets before the others.
                 (lid >= 0, pma::DATA_OFFSET - SA_DATA_OFFSET)
             }
@@ -131,8 +198,11 @@ impl LibibmadClient {
         if !answered {
             return Err(io::Error::last_os_error());
         }
-        let data = buffer.get(begin..begin + DATA_LEN).and_then(|octets| octets.first_chunk());
-        data.copied().ok_or_else(|| io::ErrorKind::InvalidData.into())
+        let data = buffer
+            .get(begin..begin + DATA_LEN)
+            .and_then(|octets| octets.first_chunk());
+        data.copied()
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
 
@@ -146,7 +216,9 @@ impl Drop for LibibmadClient {
 
 impl fmt::Debug for LibibmadClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LibibmadClient").field("lid", &self.lid).finish_non_exhaustive()
+        f.debug_struct("LibibmadClient")
+            .field("lid", &self.lid)
+            .finish_non_exhaustive()
     }
 }
 

@@ -33,8 +33,18 @@ fn transport(fd: impl IntoRawFd) -> UmadTransport {
         link_layer: "InfiniBand".to_owned(),
         pkeys: vec![0xffff],
     };
-    let record = Box::new(Record { header: empty_header(), mad: [0; MAD_LEN] });
-    UmadTransport { port: OpenPort::new(fd), hca, agents: [5, 6, -1, -1], fd, waiting: Waiting::of(fd), record }
+    let record = Box::new(Record {
+        header: empty_header(),
+        mad: [0; MAD_LEN],
+    });
+    UmadTransport {
+        port: OpenPort::new(fd),
+        hca,
+        agents: [5, 6, -1, -1],
+        fd,
+        waiting: Waiting::of(fd),
+        record,
+    }
 }
 
 fn pair() -> (UmadTransport, UnixDatagram) {
@@ -44,7 +54,11 @@ fn pair() -> (UmadTransport, UnixDatagram) {
 
 fn mad() -> Mad {
     let mut mad = [0; MAD_LEN];
-    pma::Query { attribute: 0x12, port: Some(PortNum(1)) }.emit(Tid(7), &mut mad);
+    pma::Query {
+        attribute: 0x12,
+        port: Some(PortNum(1)),
+    }
+    .emit(Tid(7), &mut mad);
     mad
 }
 
@@ -64,9 +78,15 @@ fn kernel_gets_the_timeout_and_no_retries() {
     let mut written = [0; HEADER + MAD_LEN];
     assert_eq!(device.recv(&mut written).expect("written"), record_len());
     let header = &transport.record.header;
-    assert_eq!((header.agent_id, header.timeout_ms, header.retries), (5, 50, 0));
+    assert_eq!(
+        (header.agent_id, header.timeout_ms, header.retries),
+        (5, 50, 0)
+    );
     assert_eq!((u16::from_be(header.addr.lid), header.addr.sl), (9, 3));
-    assert_eq!(written[HEADER..record_len()], mad()[..record_len() - HEADER]);
+    assert_eq!(
+        written[HEADER..record_len()],
+        mad()[..record_len() - HEADER]
+    );
 }
 
 #[test]
@@ -74,7 +94,16 @@ fn failed_send_returns_its_errno() {
     let (mut transport, device) = pair();
     drop(device);
     let error = send(&mut transport).expect_err("the other end is closed");
-    assert!(matches!(error, TransportError::Call { call: "umad_send", .. }) && error.errno() == libc::ECONNREFUSED, "{error}");
+    assert!(
+        matches!(
+            error,
+            TransportError::Call {
+                call: "umad_send",
+                ..
+            }
+        ) && error.errno() == libc::ECONNREFUSED,
+        "{error}"
+    );
     let (device, ours) = io::pipe().expect("a pipe");
     drop(device);
     let error = send(&mut self::transport(ours)).expect_err("the other end is closed");
@@ -88,7 +117,16 @@ fn reply_and_timeout_are_read() {
     record[HEADER..].copy_from_slice(&mad());
     device.send(&record[..record_len()]).expect("sent");
     let reply = recv(&mut transport).expect("read").expect("one is pending");
-    assert_eq!((reply.tid, reply.outcome), (Tid(7), Outcome::Reply { slid: Lid(0), len: MAD_LEN }));
+    assert_eq!(
+        (reply.tid, reply.outcome),
+        (
+            Tid(7),
+            Outcome::Reply {
+                slid: Lid(0),
+                len: MAD_LEN
+            }
+        )
+    );
     // The status follows the number of the agent.
     record[4..8].copy_from_slice(&libc::ETIMEDOUT.to_ne_bytes());
     // The kernel appends only the header of the MAD.
@@ -106,7 +144,16 @@ fn empty_read_loses_the_transport() {
     for octets in [0, 8] {
         device.send(&[0; 8][..octets]).expect("sent");
         let error = recv(&mut transport).expect_err("no record");
-        assert!(matches!(error, TransportError::Call { call: "umad_recv", .. }) && error.errno() == libc::EIO, "{error}");
+        assert!(
+            matches!(
+                error,
+                TransportError::Call {
+                    call: "umad_recv",
+                    ..
+                }
+            ) && error.errno() == libc::EIO,
+            "{error}"
+        );
     }
 }
 
@@ -115,7 +162,10 @@ fn hang_up_loses_the_transport() {
     let (ours, device) = io::pipe().expect("a pipe");
     drop(device);
     let error = recv(&mut transport(ours)).expect_err("POLLHUP");
-    assert!(matches!(error, TransportError::Call { call: "poll", .. }) && error.errno() == libc::EIO, "{error}");
+    assert!(
+        matches!(error, TransportError::Call { call: "poll", .. }) && error.errno() == libc::EIO,
+        "{error}"
+    );
 }
 
 #[test]
@@ -123,7 +173,10 @@ fn read_that_would_block_returns_none() {
     let (ours, _device) = UnixDatagram::pair().expect("sockets");
     ours.set_nonblocking(true).expect("set");
     let mut transport = transport(ours);
-    assert_eq!(transport.read(&mut [0; MAD_LEN]).expect("nothing is wrong"), None);
+    assert_eq!(
+        transport.read(&mut [0; MAD_LEN]).expect("nothing is wrong"),
+        None
+    );
 }
 
 #[test]
@@ -138,15 +191,40 @@ fn class_without_an_agent_is_refused() {
     let (mut transport, _device) = pair();
     let mut mad = mad();
     mad[1] = sa::CLASS_SUBN_ADM;
-    let error = transport.send(&Target::general(Lid(1), 0, 0, Duration::ZERO), &mad, Instant::ZERO).expect_err("no agent");
-    assert!(matches!(error, TransportError::NoAgent { class: sa::CLASS_SUBN_ADM }) && !error.is_lost(), "{error}");
+    let error = transport
+        .send(
+            &Target::general(Lid(1), 0, 0, Duration::ZERO),
+            &mad,
+            Instant::ZERO,
+        )
+        .expect_err("no agent");
+    assert!(
+        matches!(
+            error,
+            TransportError::NoAgent {
+                class: sa::CLASS_SUBN_ADM
+            }
+        ) && !error.is_lost(),
+        "{error}"
+    );
     assert_eq!(error.outcome(), Outcome::NoAgent);
 }
 
 #[test]
 fn kernel_timeout_is_rounded_up_to_milliseconds() {
-    for (micros, millis) in [(0, 0), (100, 1), (1_000, 1), (1_001, 2), (1_500, 2), (50_000, 50)] {
-        assert_eq!(kernel_timeout(Duration::from_micros(micros)), millis, "{micros} us");
+    for (micros, millis) in [
+        (0, 0),
+        (100, 1),
+        (1_000, 1),
+        (1_001, 2),
+        (1_500, 2),
+        (50_000, 50),
+    ] {
+        assert_eq!(
+            kernel_timeout(Duration::from_micros(micros)),
+            millis,
+            "{micros} us"
+        );
     }
     assert_eq!(kernel_timeout(Duration::MAX), c_int::MAX);
 }
@@ -157,7 +235,11 @@ fn kernel_timeout_is_rounded_up_to_milliseconds() {
 fn wait_is_shorter_than_a_millisecond() {
     let (transport, _device) = pair();
     assert_eq!(transport.waiting, Waiting::Precise);
-    assert!((0..1000).any(|_| ends_within(Duration::from_micros(2_500), || wait_three_times(&transport))));
+    assert!((0..1000).any(
+        |_| ends_within(Duration::from_micros(2_500), || wait_three_times(
+            &transport
+        ))
+    ));
     assert!(!transport.readable(Duration::ZERO).expect("ppoll succeeds"));
 }
 
@@ -168,14 +250,22 @@ fn descriptor_unknown_to_the_kernel_is_waited_for_in_milliseconds() {
     assert_eq!(Waiting::of(c_int::MAX), Waiting::Milliseconds);
     let (mut transport, device) = pair();
     transport.waiting = Waiting::Milliseconds;
-    assert!(!transport.readable(Duration::from_micros(300)).expect("poll succeeds"));
+    assert!(
+        !transport
+            .readable(Duration::from_micros(300))
+            .expect("poll succeeds")
+    );
     device.send(&[0; 8]).expect("sent");
     assert!(transport.readable(Duration::MAX).expect("poll succeeds"));
 }
 
 fn wait_three_times(transport: &UmadTransport) {
     for _ in 0..3 {
-        assert!(!transport.readable(Duration::from_micros(300)).expect("poll succeeds"));
+        assert!(
+            !transport
+                .readable(Duration::from_micros(300))
+                .expect("poll succeeds")
+        );
     }
 }
 

@@ -47,12 +47,17 @@ impl DeviceWatch {
 
     fn start_in(root: &Path, changed: impl Fn() + Send + 'static) -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let folders = Folders { inotify, root: root.to_owned() };
+        let folders = Folders {
+            inotify,
+            root: root.to_owned(),
+        };
         folders.watch_root()?;
         folders.watch_devices();
         let alive = Arc::new(());
         let owner = Arc::downgrade(&alive);
-        thread::Builder::new().name("devices".to_owned()).spawn(move || folders.run(&owner, changed))?;
+        thread::Builder::new()
+            .name("devices".to_owned())
+            .spawn(move || folders.run(&owner, changed))?;
         Ok(Self { _alive: alive })
     }
 }
@@ -65,13 +70,18 @@ struct Folders {
 
 impl Folders {
     fn watch_root(&self) -> io::Result<()> {
-        inotify::add_watch(&self.inotify, &self.root, WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR)?;
+        inotify::add_watch(
+            &self.inotify,
+            &self.root,
+            WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR,
+        )?;
         Ok(())
     }
 
     /// Watches the folder of the umad devices if it exists. A repeated call changes nothing.
     fn watch_devices(&self) {
-        let flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ATTRIB | WatchFlags::ONLYDIR;
+        let flags =
+            WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ATTRIB | WatchFlags::ONLYDIR;
         // If the folder does not exist, there is no device. The creation of the folder is an event
         // of the root folder.
         let _ = inotify::add_watch(&self.inotify, self.root.join(INFINIBAND), flags);
@@ -80,7 +90,11 @@ impl Folders {
     /// Waits for events until the watch is dropped, or until inotify fails.
     fn run(self, owner: &Weak<()>, changed: impl Fn()) {
         while owner.strong_count() > 0 {
-            let mut fds = [libc::pollfd { fd: self.inotify.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+            let mut fds = [libc::pollfd {
+                fd: self.inotify.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            }];
             match Waiting::Precise.wait(&mut fds, CHECK_EVERY) {
                 0 => continue,
                 1.. => {}
@@ -103,9 +117,14 @@ impl Folders {
         loop {
             match reader.next() {
                 // After an overflow, events are missing, so a device may have changed.
-                Ok(event) if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) => found = true,
+                Ok(event) if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) => {
+                    found = true
+                }
                 Ok(event) => {
-                    let name = event.file_name().map(|name| name.to_bytes()).unwrap_or_default();
+                    let name = event
+                        .file_name()
+                        .map(|name| name.to_bytes())
+                        .unwrap_or_default();
                     if name == INFINIBAND.as_bytes() {
                         // A device may have appeared before the folder was watched.
                         self.watch_devices();
@@ -134,7 +153,8 @@ mod tests {
 
     fn watch(root: &Path) -> (DeviceWatch, Receiver<()>) {
         let (sender, events) = channel();
-        let watch = DeviceWatch::start_in(root, move || sender.send(()).unwrap_or(())).expect("inotify");
+        let watch =
+            DeviceWatch::start_in(root, move || sender.send(()).unwrap_or(())).expect("inotify");
         (watch, events)
     }
 
@@ -184,6 +204,10 @@ mod tests {
         let (watch, events) = watch(root.path());
         drop(watch);
         // The thread drops the sender when it ends.
-        assert!(events.recv_timeout(LONG).is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Disconnected));
+        assert!(
+            events
+                .recv_timeout(LONG)
+                .is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Disconnected)
+        );
     }
 }

@@ -22,7 +22,10 @@ fn publisher(folder: &Path) -> (Publisher, tokio::runtime::Runtime) {
 
 /// Returns a publisher to a port of this host.
 fn publisher_to(port: u16, folder: &Path) -> (Publisher, tokio::runtime::Runtime) {
-    let options = NatsOptions { server: format!("nats://127.0.0.1:{port}"), ..NatsOptions::default() };
+    let options = NatsOptions {
+        server: format!("nats://127.0.0.1:{port}"),
+        ..NatsOptions::default()
+    };
     let runtime = new_runtime().expect("a runtime");
     let publisher = Publisher {
         server: options.shown_server(),
@@ -30,9 +33,19 @@ fn publisher_to(port: u16, folder: &Path) -> (Publisher, tokio::runtime::Runtime
         stream: Stream::default(),
         batching: Batching::Line,
         creates: false,
-        names: Names { fabric: String::new(), nonce: 0, next: 0 },
+        names: Names {
+            fabric: String::new(),
+            nonce: 0,
+            next: 0,
+        },
         compressor: None,
-        spool: Some(Spool::open(&SpoolOptions { folder: folder.to_owned(), most: MOST }).expect("a folder")),
+        spool: Some(
+            Spool::open(&SpoolOptions {
+                folder: folder.to_owned(),
+                most: MOST,
+            })
+            .expect("a folder"),
+        ),
         origin: Origin::default(),
         pending: Waiting::default(),
         unspooled: Waiting::default(),
@@ -44,7 +57,12 @@ fn publisher_to(port: u16, folder: &Path) -> (Publisher, tokio::runtime::Runtime
 fn message(id: &str) -> Pending {
     // This text cannot be compressed well.
     let text = "the quick brown fox jumps over the lazy dog 0123456789";
-    Pending { subject: "subject".to_owned(), id: id.to_owned(), text: text.into(), lines: 1 }
+    Pending {
+        subject: "subject".to_owned(),
+        id: id.to_owned(),
+        text: text.into(),
+        lines: 1,
+    }
 }
 
 fn ids(messages: &Waiting) -> Vec<&str> {
@@ -82,12 +100,22 @@ fn message_that_a_full_disk_did_not_accept_follows_the_spool_before_new_ones() {
     let (mut publisher, _runtime) = with_unspooled(folder.path());
     let (_queue, mut inbox) = queue(&"test", Kind::Nats, 1 << 20);
     publisher.fill(&mut inbox);
-    assert_eq!((ids(&publisher.pending), ids(&publisher.unspooled)), (vec!["1"], vec!["2"]));
-    assert!(!publisher.accepts(), "a new message would overtake the second one");
+    assert_eq!(
+        (ids(&publisher.pending), ids(&publisher.unspooled)),
+        (vec!["1"], vec!["2"])
+    );
+    assert!(
+        !publisher.accepts(),
+        "a new message would overtake the second one"
+    );
     // The server acknowledges the first message.
     publisher.pending.remove_first(1);
     publisher.fill(&mut inbox);
-    assert_eq!((ids(&publisher.pending), ids(&publisher.unspooled)), (vec!["2"], vec![]), "nothing else is awaited first");
+    assert_eq!(
+        (ids(&publisher.pending), ids(&publisher.unspooled)),
+        (vec!["2"], vec![]),
+        "nothing else is awaited first"
+    );
     assert!(publisher.accepts() && !publisher.is_spooling());
 }
 
@@ -98,7 +126,10 @@ fn disk_with_space_again_takes_the_messages_in_order() {
     let (_queue, mut inbox) = queue(&"test", Kind::Nats, 1 << 20);
     set_full(folder.path(), false);
     publisher.fill(&mut inbox);
-    assert_eq!((ids(&publisher.pending), publisher.unspooled.is_empty()), (vec!["1", "2"], true));
+    assert_eq!(
+        (ids(&publisher.pending), publisher.unspooled.is_empty()),
+        (vec!["1", "2"], true)
+    );
     assert_eq!(publisher.unacknowledged(), 0, "both are on the disk");
 }
 
@@ -123,7 +154,11 @@ fn acknowledge(listener: &TcpListener, most: usize) {
                 if acknowledged < most {
                     acknowledged += 1;
                     let text = format!("{{\"stream\":\"S\",\"seq\":{acknowledged}}}");
-                    to.write_all(format!("MSG {reply} {subscription} {}\r\n{text}\r\n", text.len()).as_bytes()).expect("sent");
+                    to.write_all(
+                        format!("MSG {reply} {subscription} {}\r\n{text}\r\n", text.len())
+                            .as_bytes(),
+                    )
+                    .expect("sent");
                 }
             }
             _ => {}
@@ -148,13 +183,22 @@ fn success_is_logged_while_newer_messages_wait() {
         thread::scope(|threads| {
             threads.spawn(|| acknowledge(&listener, acknowledged));
             let error = runtime.block_on(async {
-                assert!(publisher.wait_for_server(&mut inbox).await, "the client works");
+                assert!(
+                    publisher.wait_for_server(&mut inbox).await,
+                    "the client works"
+                );
                 publisher.publish_some(&mut inbox).await
             });
             assert_eq!(error.as_deref(), Some("no acknowledgement"));
             // This ends the connection.
             runtime.shutdown_background();
         });
-        assert_eq!((publisher.pending.len(), inbox.stopper().finished(End::Complete).error.is_some()), (3 - acknowledged, is_failing));
+        assert_eq!(
+            (
+                publisher.pending.len(),
+                inbox.stopper().finished(End::Complete).error.is_some()
+            ),
+            (3 - acknowledged, is_failing)
+        );
     }
 }

@@ -7,7 +7,12 @@ use super::*;
 /// A message of a slot with two records.
 fn message(number: u64) -> Pending {
     let text = format!("{number} {}\n{number}\n", noise(number));
-    Pending { subject: "ibnet.f.s.batch".to_owned(), id: format!("id-{number}"), text: text.into_bytes().into(), lines: 2 }
+    Pending {
+        subject: "ibnet.f.s.batch".to_owned(),
+        id: format!("id-{number}"),
+        text: text.into_bytes().into(),
+        lines: 2,
+    }
 }
 
 /// About 2 kB that zstd cannot make smaller than 1 kB.
@@ -23,7 +28,10 @@ fn waiting(numbers: impl Iterator<Item = u64>) -> Waiting {
 }
 
 fn options(folder: &Path, most: u64) -> SpoolOptions {
-    SpoolOptions { folder: folder.join("spool"), most }
+    SpoolOptions {
+        folder: folder.join("spool"),
+        most,
+    }
 }
 
 fn open_spool(folder: &Path, most: u64) -> Spool {
@@ -53,7 +61,10 @@ fn all(spool: &mut Spool) -> (Vec<Pending>, u64) {
 }
 
 fn segments(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<_> = fs::read_dir(folder.join("spool")).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    let mut paths: Vec<_> = fs::read_dir(folder.join("spool"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "zst"));
     paths.sort();
     paths
@@ -85,7 +96,11 @@ fn acknowledged_messages_are_not_sent_again_after_a_restart() {
     let (first, _) = spool.read(150_000);
     spool.acknowledge();
     let (second, _) = spool.read(1);
-    assert!(first.len() > 50 && !second.is_empty(), "{} messages", first.len());
+    assert!(
+        first.len() > 50 && !second.is_empty(),
+        "{} messages",
+        first.len()
+    );
     drop(spool);
     let mut spool = open_spool(folder.path(), 1 << 20);
     assert_eq!(spool.lines(), 2 * (200 - first.len() as u64));
@@ -97,7 +112,10 @@ fn acknowledged_messages_are_not_sent_again_after_a_restart() {
     let mut spool = open_spool(folder.path(), 1 << 20);
     append(&mut spool, 200);
     drop(spool);
-    assert_eq!(all(&mut open_spool(folder.path(), 1 << 20)).0, [message(200)]);
+    assert_eq!(
+        all(&mut open_spool(folder.path(), 1 << 20)).0,
+        [message(200)]
+    );
 }
 
 #[test]
@@ -120,10 +138,20 @@ fn damaged_position_is_named_and_its_messages_are_sent_again() {
             let mut damaged = whole.clone();
             damaged[place] ^= 1 << bit;
             fs::write(&path, &damaged).expect("written");
-            assert_eq!(read_position(&folder.path().join("spool")), (0, 0, 0), "bit {bit} of {place}");
+            assert_eq!(
+                read_position(&folder.path().join("spool")),
+                (0, 0, 0),
+                "bit {bit} of {place}"
+            );
         }
-        let count = |text: String| text.matches("cannot read the position of the spool").count();
-        assert_eq!(count(fs::read_to_string(log.path()).expect("a log")), 8 * whole.len());
+        let count = |text: String| {
+            text.matches("cannot read the position of the spool")
+                .count()
+        };
+        assert_eq!(
+            count(fs::read_to_string(log.path()).expect("a log")),
+            8 * whole.len()
+        );
         // What is in the spool is sent, and nothing is removed.
         let before = segments(folder.path());
         let mut spool = open_spool(folder.path(), 1 << 20);
@@ -132,10 +160,19 @@ fn damaged_position_is_named_and_its_messages_are_sent_again() {
 }
 
 /// Returns a file, and a subscriber that writes the log into it.
-fn log() -> (tempfile::NamedTempFile, impl tracing::Subscriber + Send + Sync) {
+fn log() -> (
+    tempfile::NamedTempFile,
+    impl tracing::Subscriber + Send + Sync,
+) {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     let writer = std::sync::Mutex::new(file.reopen().expect("opened"));
-    (file, tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish())
+    (
+        file,
+        tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(writer)
+            .finish(),
+    )
 }
 
 #[test]
@@ -144,14 +181,19 @@ fn incomplete_frame_at_the_end_is_removed() {
     let mut spool = open_spool(folder.path(), 8 << 20);
     (0..3).for_each(|number| assert_eq!(append(&mut spool, number), 0));
     drop(spool);
-    let [segment] = &segments(folder.path())[..] else { panic!("one segment") };
+    let [segment] = &segments(folder.path())[..] else {
+        panic!("one segment")
+    };
     let whole = fs::read(segment).expect("read");
     for removed in 1..=700 {
         fs::write(segment, &whole[..whole.len() - removed]).expect("written");
         let mut spool = open_spool(folder.path(), 8 << 20);
         append(&mut spool, 3);
         let (messages, lost) = all(&mut spool);
-        assert!(messages == [message(0), message(1), message(3)] && lost == 0, "{removed} octets removed");
+        assert!(
+            messages == [message(0), message(1), message(3)] && lost == 0,
+            "{removed} octets removed"
+        );
         spool.acknowledge();
     }
     // After a loss of power, a file can end with zeros.
@@ -169,7 +211,11 @@ fn oldest_messages_are_dropped_first_and_counted() {
     assert_eq!((2 * messages.len() as u64 + dropped, lost), (400, 0));
     assert!(messages == (dropped / 2..200).map(message).collect::<Vec<_>>() && dropped > 0);
     assert_eq!(spool.lines(), 0);
-    assert_eq!(spool.make_room(64 << 10), 0, "records that were read are not lost");
+    assert_eq!(
+        spool.make_room(64 << 10),
+        0,
+        "records that were read are not lost"
+    );
 }
 
 #[test]
@@ -178,8 +224,14 @@ fn damaged_frame_costs_its_records_only() {
     let mut spool = open_spool(folder.path(), 8 << 20);
     (0..5).for_each(|number| assert_eq!(append(&mut spool, number), 0));
     spool.close();
-    let [segment] = &segments(folder.path())[..] else { panic!("one segment") };
-    assert!(segment.to_string_lossy().ends_with("-10.zst"), "{}", segment.display());
+    let [segment] = &segments(folder.path())[..] else {
+        panic!("one segment")
+    };
+    assert!(
+        segment.to_string_lossy().ends_with("-10.zst"),
+        "{}",
+        segment.display()
+    );
     let mut octets = fs::read(segment).expect("read");
     let middle = octets.len() / 2;
     octets[middle] ^= 0x55;
@@ -188,7 +240,10 @@ fn damaged_frame_costs_its_records_only() {
     assert_eq!((messages, lost), ([0, 1, 3, 4].map(message).to_vec(), 2));
     drop(spool);
     fs::write(segment, b"no frame").expect("written");
-    assert_eq!(all(&mut open_spool(folder.path(), 8 << 20)), (Vec::new(), 10));
+    assert_eq!(
+        all(&mut open_spool(folder.path(), 8 << 20)),
+        (Vec::new(), 10)
+    );
 }
 
 #[test]
@@ -202,9 +257,14 @@ fn any_flipped_bit_costs_the_records_of_its_frame_only() {
     });
     drop(spool);
     let whole = fs::read(&path).expect("read");
-    let closed = folder.path().join("spool").join("00000000000000000001-6.zst");
+    let closed = folder
+        .path()
+        .join("spool")
+        .join("00000000000000000001-6.zst");
     // Most of a frame are the octets of its text.
-    let places = (0..whole.len()).filter(|place| ends.iter().any(|end| end.abs_diff(*place) < 12) || *place < 12 || place % 97 == 0);
+    let places = (0..whole.len()).filter(|place| {
+        ends.iter().any(|end| end.abs_diff(*place) < 12) || *place < 12 || place % 97 == 0
+    });
     for (place, bit) in places.flat_map(|place| (0..8).map(move |bit| (place, bit))) {
         let mut damaged = whole.clone();
         damaged[place] ^= 1 << bit;
@@ -233,17 +293,24 @@ fn segment_is_readable_by_zstd() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut spool = open_spool(folder.path(), 8 << 20);
     append(&mut spool, 7);
-    let [segment] = &segments(folder.path())[..] else { panic!("one segment") };
+    let [segment] = &segments(folder.path())[..] else {
+        panic!("one segment")
+    };
     let text = zstd::stream::decode_all(&fs::read(segment).expect("read")[..]).expect("frames");
     let text = String::from_utf8(text).expect("text");
-    assert!(text.starts_with("ibnet.f.s.batch id-7 2 2005\n7 ") && text.ends_with("\n7\n\n"), "{text}");
+    assert!(
+        text.starts_with("ibnet.f.s.batch id-7 2 2005\n7 ") && text.ends_with("\n7\n\n"),
+        "{text}"
+    );
 }
 
 #[test]
 fn folder_has_one_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let spool = open_spool(folder.path(), 1 << 20);
-    let Err(error) = Spool::open(&options(folder.path(), 1 << 20)) else { panic!("refused") };
+    let Err(error) = Spool::open(&options(folder.path(), 1 << 20)) else {
+        panic!("refused")
+    };
     assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
     drop(spool);
     open_spool(folder.path(), 1 << 20);

@@ -6,8 +6,15 @@ use crate::drawing::layout::Net;
 impl Picture {
     /// Returns the switches and the links between them.
     pub(super) fn net(&self) -> Net<'_> {
-        let switches = self.switches.iter().map(|switch| (&*switch.name, switch.tier)).collect();
-        Net { switches, links: self.links.keys().copied().collect() }
+        let switches = self
+            .switches
+            .iter()
+            .map(|switch| (&*switch.name, switch.tier))
+            .collect();
+        Net {
+            switches,
+            links: self.links.keys().copied().collect(),
+        }
     }
 }
 
@@ -18,17 +25,43 @@ mod tests {
     use crate::topology::synthetic::{Blueprint, FatTree};
 
     fn titles(layout: &Layout) -> Vec<(&str, Vec<usize>)> {
-        layout.rows.iter().map(|row| (&*row.title, row.lines.iter().map(Vec::len).collect())).collect()
+        layout
+            .rows
+            .iter()
+            .map(|row| (&*row.title, row.lines.iter().map(Vec::len).collect()))
+            .collect()
     }
 
     #[test]
     fn tiers_are_rows_and_long_rows_are_split_evenly() {
-        let picture = picture(&FatTree { leaves: 36, hosts: 2, spines: 4, trunk: 1, radix: 36 }.blueprint(), "node00001", 1000);
+        let picture = picture(
+            &FatTree {
+                leaves: 36,
+                hosts: 2,
+                spines: 4,
+                trunk: 1,
+                radix: 36,
+            }
+            .blueprint(),
+            "node00001",
+            1000,
+        );
         let layout = Layout::of(&picture.net());
-        assert_eq!(titles(&layout), [("tier 2", vec![4]), ("tier 1", vec![12, 12, 12])]);
+        assert_eq!(
+            titles(&layout),
+            [("tier 2", vec![4]), ("tier 1", vec![12, 12, 12])]
+        );
         assert_eq!(layout.columns, 12);
-        let names: Vec<_> = layout.rows[1].lines.concat().into_iter().map(|switch| picture.switches[switch].name.clone()).collect();
-        assert!(names.is_sorted(), "switches with equal links are sorted by number: {names:?}");
+        let names: Vec<_> = layout.rows[1]
+            .lines
+            .concat()
+            .into_iter()
+            .map(|switch| picture.switches[switch].name.clone())
+            .collect();
+        assert!(
+            names.is_sorted(),
+            "switches with equal links are sorted by number: {names:?}"
+        );
     }
 
     #[test]
@@ -44,8 +77,12 @@ mod tests {
         }
         let picture = picture(&net, "n0", 1000);
         let layout = Layout::of(&picture.net());
-        let tops: Vec<_> =
-            layout.rows[1].lines.concat().iter().map(|switch| picture.switches[*switch].name.parse::<usize>().unwrap() % 3).collect();
+        let tops: Vec<_> = layout.rows[1]
+            .lines
+            .concat()
+            .iter()
+            .map(|switch| picture.switches[*switch].name.parse::<usize>().unwrap() % 3)
+            .collect();
         assert_eq!(tops, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
     }
 
@@ -64,6 +101,9 @@ mod tests {
         let picture = picture(&net, "n0", 1000);
         let layout = Layout::of(&picture.net());
         let found: Vec<_> = layout.rows.iter().map(|row| row.lines.concat()).collect();
-        assert!(found == [[2], [0], [4], [1], [3]] || found == [[3], [1], [4], [0], [2]], "{found:?}");
+        assert!(
+            found == [[2], [0], [4], [1], [3]] || found == [[3], [1], [4], [0], [2]],
+            "{found:?}"
+        );
     }
 }

@@ -71,33 +71,72 @@ impl Picture {
         let tiers = graph.tiers(fabric);
         let mut owners = vec![None; fabric.devices().len()];
         for (sampler, share) in plan.shares.iter().enumerate() {
-            share.devices.iter().for_each(|planned| owners[planned.id.0 as usize] = Some(sampler));
+            share
+                .devices
+                .iter()
+                .for_each(|planned| owners[planned.id.0 as usize] = Some(sampler));
         }
         let linked = |id: &DeviceId| fabric.device(*id).linked_ports() > 0;
         let is_switch = |id: &DeviceId| fabric.device(*id).kind == NodeKind::Switch;
-        let ids: Vec<_> = fabric.iter().map(|(id, _)| id).filter(is_switch).filter(linked).collect();
+        let ids: Vec<_> = fabric
+            .iter()
+            .map(|(id, _)| id)
+            .filter(is_switch)
+            .filter(linked)
+            .collect();
         let place = |id: DeviceId| ids.binary_search(&id).ok();
 
-        let mut switches: Vec<_> = ids.iter().map(|id| DrawnSwitch::of(fabric, *id, tiers[id.0 as usize], owners[id.0 as usize])).collect();
-        for (id, device) in fabric.iter().filter(|(_, device)| device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device)) {
-            if let Some(switch) = graph.neighbours(id).iter().find_map(|switch| place(*switch)) {
-                *switches[switch].hcas.entry(owners[id.0 as usize]).or_default() += device.linked_ports();
+        let mut switches: Vec<_> = ids
+            .iter()
+            .map(|id| DrawnSwitch::of(fabric, *id, tiers[id.0 as usize], owners[id.0 as usize]))
+            .collect();
+        for (id, device) in fabric.iter().filter(|(_, device)| {
+            device.kind == NodeKind::Hca && !fabric.is_aggregation_node(device)
+        }) {
+            if let Some(switch) = graph
+                .neighbours(id)
+                .iter()
+                .find_map(|switch| place(*switch))
+            {
+                *switches[switch]
+                    .hcas
+                    .entry(owners[id.0 as usize])
+                    .or_default() += device.linked_ports();
             }
         }
         for (sampler, share) in plan.shares.iter().enumerate() {
-            let mut on: Vec<_> = share.host.sending.iter().flat_map(|port| graph.neighbours(*port)).filter_map(|id| place(*id)).collect();
+            let mut on: Vec<_> = share
+                .host
+                .sending
+                .iter()
+                .flat_map(|port| graph.neighbours(*port))
+                .filter_map(|id| place(*id))
+                .collect();
             on.sort_unstable();
             on.dedup();
-            on.into_iter().for_each(|switch| switches[switch].attached.push(sampler));
+            on.into_iter()
+                .for_each(|switch| switches[switch].attached.push(sampler));
         }
         let is_hca = |id: DeviceId| fabric.device(id).kind == NodeKind::Hca;
         Self {
             source: source.to_owned(),
             cap: plan.cap,
-            samplers: plan.shares.iter().map(|share| LegendEntry { host: share.host.to_string(), ports: share.ports }).collect(),
+            samplers: plan
+                .shares
+                .iter()
+                .map(|share| LegendEntry {
+                    host: share.host.to_string(),
+                    ports: share.ports,
+                })
+                .collect(),
             switches,
             links: links(fabric, &ids),
-            hca_ports: plan.shares.iter().flat_map(|share| &share.devices).filter(|planned| is_hca(planned.id)).count(),
+            hca_ports: plan
+                .shares
+                .iter()
+                .flat_map(|share| &share.devices)
+                .filter(|planned| is_hca(planned.id))
+                .count(),
         }
     }
 
@@ -108,7 +147,14 @@ impl Picture {
             "{}: {} of {} and {} on {}, cap {}",
             self.source,
             count(ports as usize, "port", "ports"),
-            count(self.switches.iter().filter(|switch| switch.sampler.is_some()).count(), "switch", "switches"),
+            count(
+                self.switches
+                    .iter()
+                    .filter(|switch| switch.sampler.is_some())
+                    .count(),
+                "switch",
+                "switches"
+            ),
             count(self.hca_ports, "HCA port", "HCA ports"),
             count(self.samplers.len(), "sampler", "samplers"),
             self.cap
@@ -117,12 +163,30 @@ impl Picture {
 
     /// Returns the description of a switch, one fact per line.
     fn description(&self, switch: &DrawnSwitch) -> String {
-        let host = |sampler: Option<usize>| sampler.map_or_else(|| "no sampler".to_owned(), |sampler| self.sampler_name(sampler));
+        let host = |sampler: Option<usize>| {
+            sampler.map_or_else(
+                || "no sampler".to_owned(),
+                |sampler| self.sampler_name(sampler),
+            )
+        };
         let mut lines = vec![format!("{} {}", switch.name, switch.guid)];
-        lines.push(format!("{}, sampled by {}", count(switch.ports, "port", "ports"), host(switch.sampler)));
+        lines.push(format!(
+            "{}, sampled by {}",
+            count(switch.ports, "port", "ports"),
+            host(switch.sampler)
+        ));
         let hcas = |ports| count(ports, "HCA port", "HCA ports");
-        lines.extend(switch.hcas.iter().map(|(sampler, ports)| format!("{}, sampled by {}", hcas(*ports), host(*sampler))));
-        let attached: Vec<_> = switch.attached.iter().map(|sampler| self.sampler_name(*sampler)).collect();
+        lines.extend(
+            switch
+                .hcas
+                .iter()
+                .map(|(sampler, ports)| format!("{}, sampled by {}", hcas(*ports), host(*sampler))),
+        );
+        let attached: Vec<_> = switch
+            .attached
+            .iter()
+            .map(|sampler| self.sampler_name(*sampler))
+            .collect();
         if !attached.is_empty() {
             lines.push(format!("attached samplers: {}", attached.join(", ")));
         }
@@ -139,7 +203,15 @@ impl DrawnSwitch {
     fn of(fabric: &Fabric, id: DeviceId, tier: u16, sampler: Option<usize>) -> Self {
         let device = fabric.device(id);
         let (hcas, attached) = (BTreeMap::new(), Vec::new());
-        Self { guid: device.guid, name: device.name.clone(), tier, ports: device.linked_ports(), sampler, hcas, attached }
+        Self {
+            guid: device.guid,
+            name: device.name.clone(),
+            tier,
+            ports: device.linked_ports(),
+            sampler,
+            hcas,
+            attached,
+        }
     }
 
     /// Returns the number of HCA ports on the switch.
@@ -158,13 +230,19 @@ fn links(fabric: &Fabric, ids: &[DeviceId]) -> BTreeMap<(usize, usize), usize> {
     let mut listed: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
     for (from, id) in ids.iter().enumerate() {
         for (_, peer) in fabric.device(*id).linked() {
-            let to = fabric.find(peer.guid, peer.port).and_then(|id| ids.binary_search(&id).ok());
+            let to = fabric
+                .find(peer.guid, peer.port)
+                .and_then(|id| ids.binary_search(&id).ok());
             if let Some(to) = to.filter(|to| *to != from) {
-                listed.entry((from.min(to), from.max(to))).or_default()[usize::from(to < from)] += 1;
+                listed.entry((from.min(to), from.max(to))).or_default()[usize::from(to < from)] +=
+                    1;
             }
         }
     }
-    listed.into_iter().map(|(ends, [one, other])| (ends, one.max(other))).collect()
+    listed
+        .into_iter()
+        .map(|(ends, [one, other])| (ends, one.max(other)))
+        .collect()
 }
 
 /// If the picture has more links than this, the links are not labelled with their number of cables.
@@ -208,27 +286,57 @@ mod tests {
     }
 
     pub(super) fn picture_of(text: &str, samplers: &str, cap: u32) -> Picture {
-        let fabric = ports_report::parse(text.as_bytes(), "net.p").unwrap().fabric;
+        let fabric = ports_report::parse(text.as_bytes(), "net.p")
+            .unwrap()
+            .fabric;
         let samplers = hosts::locate(&hosts::parse_list(samplers).unwrap(), &[], &fabric).unwrap();
-        let plan = plan(&Request { fabric: &fabric, samplers, cap }).unwrap();
+        let plan = plan(&Request {
+            fabric: &fabric,
+            samplers,
+            cap,
+        })
+        .unwrap();
         Picture::of(&fabric, &plan, "net.p")
     }
 
     #[test]
     fn picture_has_every_port_of_the_plan() {
-        let picture = picture(&synthetic::stria(), "node[00001,00025,00049,00073,00097,00121],admin1,oss1", 150);
+        let picture = picture(
+            &synthetic::stria(),
+            "node[00001,00025,00049,00073,00097,00121],admin1,oss1",
+            150,
+        );
         assert_eq!(picture.switches.len(), 22);
         for (number, sampler) in picture.samplers.iter().enumerate() {
-            let own = picture.switches.iter().filter(|switch| switch.sampler == Some(number)).map(|switch| switch.ports).sum::<usize>();
-            let hcas = picture.switches.iter().filter_map(|switch| switch.hcas.get(&Some(number))).sum::<usize>();
+            let own = picture
+                .switches
+                .iter()
+                .filter(|switch| switch.sampler == Some(number))
+                .map(|switch| switch.ports)
+                .sum::<usize>();
+            let hcas = picture
+                .switches
+                .iter()
+                .filter_map(|switch| switch.hcas.get(&Some(number)))
+                .sum::<usize>();
             assert_eq!(own + hcas, sampler.ports as usize, "{}", sampler.host);
         }
         // Each compute leaf has two cables to each of six cores, each switch of the island one.
-        assert_eq!((picture.links.len(), picture.links.values().sum::<usize>()), (16 * 6, 12 * 12 + 4 * 6));
-        let attached: Vec<_> =
-            picture.switches.iter().filter(|switch| !switch.attached.is_empty()).map(|switch| (&*switch.name, &*switch.attached)).collect();
+        assert_eq!(
+            (picture.links.len(), picture.links.values().sum::<usize>()),
+            (16 * 6, 12 * 12 + 4 * 6)
+        );
+        let attached: Vec<_> = picture
+            .switches
+            .iter()
+            .filter(|switch| !switch.attached.is_empty())
+            .map(|switch| (&*switch.name, &*switch.attached))
+            .collect();
         assert_eq!(attached[..2], [("leaf01", &[1][..]), ("leaf02", &[2][..])]);
-        assert_eq!(picture.summary(), "net.p: 968 ports of 22 switches and 316 HCA ports on 8 samplers, cap 150");
+        assert_eq!(
+            picture.summary(),
+            "net.p: 968 ports of 22 switches and 316 HCA ports on 8 samplers, cap 150"
+        );
     }
 
     #[test]
@@ -236,7 +344,11 @@ mod tests {
         // The contrast with black must be at least 7, the highest grade of WCAG 2.1.
         let part = |part: u8| {
             let share = f64::from(part) / 255.0;
-            if share <= 0.03928 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+            if share <= 0.03928 {
+                share / 12.92
+            } else {
+                ((share + 0.055) / 1.055).powf(2.4)
+            }
         };
         for [r, g, b] in FILLS {
             let contrast = (0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b) + 0.05) / 0.05;

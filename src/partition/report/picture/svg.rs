@@ -14,7 +14,11 @@ const ENTRY: (f64, f64) = (250.0, 20.0);
 impl Picture {
     /// Returns the text of a `.svg` file.
     pub fn to_svg(&self) -> String {
-        Drawing { picture: self, sheet: Sheet::new(&self.net()) }.draw()
+        Drawing {
+            picture: self,
+            sheet: Sheet::new(&self.net()),
+        }
+        .draw()
     }
 }
 
@@ -29,7 +33,8 @@ impl Drawing<'_> {
         let bottom = self.sheet.bottom() + 36.0;
         let width = self.sheet.width(980.0);
         let across = ((width - 2.0 * MARGIN) / ENTRY.0).floor().max(1.0) as usize;
-        let height = bottom + 44.0 + self.picture.samplers.len().div_ceil(across) as f64 * ENTRY.1 + MARGIN;
+        let height =
+            bottom + 44.0 + self.picture.samplers.len().div_ceil(across) as f64 * ENTRY.1 + MARGIN;
         canvas.open(
             "svg",
             &[
@@ -41,13 +46,25 @@ impl Drawing<'_> {
             ],
         );
         canvas.text("title", &[], &self.picture.summary());
-        canvas.text("style", &[], ".link:hover path{stroke:#000;stroke-opacity:1}.switch:hover rect{stroke-width:2.5}");
-        canvas.empty("rect", &[("width", "100%"), ("height", "100%"), ("fill", "#ffffff")]);
+        canvas.text(
+            "style",
+            &[],
+            ".link:hover path{stroke:#000;stroke-opacity:1}.switch:hover rect{stroke-width:2.5}",
+        );
+        canvas.empty(
+            "rect",
+            &[("width", "100%"), ("height", "100%"), ("fill", "#ffffff")],
+        );
         self.heading(&mut canvas);
         self.sheet.rows(&mut canvas, width);
         self.links(&mut canvas);
         for (number, switch) in self.picture.switches.iter().enumerate() {
-            self.switch(&mut canvas, switch, &self.sheet.labels[number], self.sheet.places[number]);
+            self.switch(
+                &mut canvas,
+                switch,
+                &self.sheet.labels[number],
+                self.sheet.places[number],
+            );
         }
         self.legend(&mut canvas, bottom, across);
         canvas.close("svg");
@@ -56,34 +73,81 @@ impl Drawing<'_> {
 
     fn heading(&self, canvas: &mut Canvas) {
         let at = |y: &'static str, size: &'static str| [("x", "24"), ("y", y), ("font-size", size)];
-        canvas.text("text", &[&at("30", "18")[..], &[("font-weight", "bold")]].concat(), "Sampling plan");
+        canvas.text(
+            "text",
+            &[&at("30", "18")[..], &[("font-weight", "bold")]].concat(),
+            "Sampling plan",
+        );
         canvas.text("text", &at("50", "12"), &self.picture.summary());
     }
 
     fn links(&self, canvas: &mut Canvas) {
         let with_counts = self.picture.links.len() <= MAX_COUNTS;
         // If there are many links, the lines are fainter, so that crossing lines stay visible.
-        let opacity = format!("{:.2}", (30.0 / self.picture.links.len().max(1) as f64).sqrt().clamp(0.25, 0.8));
+        let opacity = format!(
+            "{:.2}",
+            (30.0 / self.picture.links.len().max(1) as f64)
+                .sqrt()
+                .clamp(0.25, 0.8)
+        );
         // Links between two switches of one sampler are drawn last, on top of the others.
-        let within =
-            |ends: &(usize, usize)| self.picture.switches[ends.0].sampler.filter(|own| self.picture.switches[ends.1].sampler == Some(*own));
-        let (own, others): (Vec<_>, Vec<_>) = self.picture.links.iter().partition(|(ends, _)| within(ends).is_some());
+        let within = |ends: &(usize, usize)| {
+            self.picture.switches[ends.0]
+                .sampler
+                .filter(|own| self.picture.switches[ends.1].sampler == Some(*own))
+        };
+        let (own, others): (Vec<_>, Vec<_>) = self
+            .picture
+            .links
+            .iter()
+            .partition(|(ends, _)| within(ends).is_some());
         for (ends, cables) in others.into_iter().chain(own) {
-            let (one, other) = (&self.picture.switches[ends.0], &self.picture.switches[ends.1]);
+            let (one, other) = (
+                &self.picture.switches[ends.0],
+                &self.picture.switches[ends.1],
+            );
             let color = within(ends).map_or_else(|| "#888888".to_owned(), stroke);
-            let opacity = if within(ends).is_some() { "0.9" } else { &opacity };
+            let opacity = if within(ends).is_some() {
+                "0.9"
+            } else {
+                &opacity
+            };
             let width = format!("{:.1}", (*cables as f64).sqrt());
             let (path, middle) = self.sheet.path(*ends);
             canvas.open("g", &[("class", "link")]);
-            let cable_count = if *cables == 1 { "1 cable".to_owned() } else { format!("{cables} cables") };
-            canvas.text("title", &[], &format!("{} \u{2013} {}: {cable_count}", one.name, other.name));
+            let cable_count = if *cables == 1 {
+                "1 cable".to_owned()
+            } else {
+                format!("{cables} cables")
+            };
+            canvas.text(
+                "title",
+                &[],
+                &format!("{} \u{2013} {}: {cable_count}", one.name, other.name),
+            );
             canvas.empty(
                 "path",
-                &[("d", &path), ("fill", "none"), ("stroke", &color), ("stroke-width", &width), ("stroke-opacity", opacity)],
+                &[
+                    ("d", &path),
+                    ("fill", "none"),
+                    ("stroke", &color),
+                    ("stroke-width", &width),
+                    ("stroke-opacity", opacity),
+                ],
             );
             if with_counts && *cables > 1 {
-                let at = [("x", &*px(middle.0)), ("y", &*px(middle.1)), ("font-size", "10"), ("text-anchor", "middle")];
-                let halo = [("fill", "#333333"), ("stroke", "#ffffff"), ("stroke-width", "3"), ("paint-order", "stroke")];
+                let at = [
+                    ("x", &*px(middle.0)),
+                    ("y", &*px(middle.1)),
+                    ("font-size", "10"),
+                    ("text-anchor", "middle"),
+                ];
+                let halo = [
+                    ("fill", "#333333"),
+                    ("stroke", "#ffffff"),
+                    ("stroke-width", "3"),
+                    ("paint-order", "stroke"),
+                ];
                 canvas.text("text", &[&at[..], &halo[..]].concat(), &cables.to_string());
             }
             canvas.close("g");
@@ -91,29 +155,90 @@ impl Drawing<'_> {
     }
 
     fn switch(&self, canvas: &mut Canvas, switch: &DrawnSwitch, label: &str, (x, y): (f64, f64)) {
-        canvas.open("g", &[("class", "switch"), ("transform", &format!("translate({x:.0} {y:.0})"))]);
+        canvas.open(
+            "g",
+            &[
+                ("class", "switch"),
+                ("transform", &format!("translate({x:.0} {y:.0})")),
+            ],
+        );
         canvas.text("title", &[], &self.picture.description(switch));
         let (width, height, color) = (px(BOX.0), px(BOX.1), fill(switch.sampler));
-        let dashes = if switch.sampler.is_some() { "none" } else { "4 3" };
+        let dashes = if switch.sampler.is_some() {
+            "none"
+        } else {
+            "4 3"
+        };
         let size = [("width", &*width), ("height", &*height), ("rx", "4")];
-        canvas.empty("rect", &[&size[..], &[("fill", &*color), ("stroke", "#333333"), ("stroke-dasharray", dashes)]].concat());
-        canvas.text("text", &[("x", "5"), ("y", "14"), ("font-size", "11"), ("font-weight", "bold")], label);
+        canvas.empty(
+            "rect",
+            &[
+                &size[..],
+                &[
+                    ("fill", &*color),
+                    ("stroke", "#333333"),
+                    ("stroke-dasharray", dashes),
+                ],
+            ]
+            .concat(),
+        );
+        canvas.text(
+            "text",
+            &[
+                ("x", "5"),
+                ("y", "14"),
+                ("font-size", "11"),
+                ("font-weight", "bold"),
+            ],
+            label,
+        );
         if let Some(sampler) = switch.sampler {
             let x = px(BOX.0 - 5.0);
-            canvas.text("text", &[("x", &x), ("y", "14"), ("font-size", "11"), ("text-anchor", "end")], &(sampler + 1).to_string());
+            canvas.text(
+                "text",
+                &[
+                    ("x", &x),
+                    ("y", "14"),
+                    ("font-size", "11"),
+                    ("text-anchor", "end"),
+                ],
+                &(sampler + 1).to_string(),
+            );
         }
-        let counted = |ports: usize, what: &str| format!("{ports} {what}{}", if ports == 1 { "" } else { "s" });
+        let counted = |ports: usize, what: &str| {
+            format!("{ports} {what}{}", if ports == 1 { "" } else { "s" })
+        };
         let ports = match switch.hca_ports() {
             0 => counted(switch.ports, "port"),
-            hcas => format!("{}, {}", counted(switch.ports, "port"), counted(hcas, "HCA port")),
+            hcas => format!(
+                "{}, {}",
+                counted(switch.ports, "port"),
+                counted(hcas, "HCA port")
+            ),
         };
-        canvas.text("text", &[("x", "5"), ("y", "26"), ("font-size", "9")], &ports);
+        canvas.text(
+            "text",
+            &[("x", "5"), ("y", "26"), ("font-size", "9")],
+            &ports,
+        );
         if let [first, others @ ..] = &switch.attached[..] {
             let label = match others.len() {
                 0 => shortened(&self.picture.samplers[*first].host, NAME + 3),
-                more => format!("{} +{more}", shortened(&self.picture.samplers[*first].host, NAME)),
+                more => format!(
+                    "{} +{more}",
+                    shortened(&self.picture.samplers[*first].host, NAME)
+                ),
             };
-            canvas.text("text", &[("x", "5"), ("y", "37"), ("font-size", "9"), ("font-style", "italic")], &format!("\u{25b2} {label}"));
+            canvas.text(
+                "text",
+                &[
+                    ("x", "5"),
+                    ("y", "37"),
+                    ("font-size", "9"),
+                    ("font-style", "italic"),
+                ],
+                &format!("\u{25b2} {label}"),
+            );
         }
         self.strip(canvas, switch);
         canvas.close("g");
@@ -128,8 +253,24 @@ impl Drawing<'_> {
         let (mut x, all) = (0.0, switch.hca_ports() as f64);
         for (sampler, ports) in &switch.hcas {
             let width = BOX.0 * *ports as f64 / all;
-            let place = [("x", &*px(x)), ("y", "39"), ("width", &*px(width)), ("height", "5")];
-            canvas.empty("rect", &[&place[..], &[("fill", &*fill(*sampler)), ("stroke", "#333333"), ("stroke-width", "0.7")]].concat());
+            let place = [
+                ("x", &*px(x)),
+                ("y", "39"),
+                ("width", &*px(width)),
+                ("height", "5"),
+            ];
+            canvas.empty(
+                "rect",
+                &[
+                    &place[..],
+                    &[
+                        ("fill", &*fill(*sampler)),
+                        ("stroke", "#333333"),
+                        ("stroke-width", "0.7"),
+                    ],
+                ]
+                .concat(),
+            );
             x += width;
         }
     }
@@ -141,23 +282,80 @@ impl Drawing<'_> {
             "Coloured line: both ends have the same sampler. Line width: number of cables. Point at a switch or a line for details.",
         ];
         for (text, y) in key.iter().zip([top, top + 15.0]) {
-            canvas.text("text", &[("x", &px(MARGIN)), ("y", &px(y)), ("font-size", "11"), ("fill", "#444444")], text);
+            canvas.text(
+                "text",
+                &[
+                    ("x", &px(MARGIN)),
+                    ("y", &px(y)),
+                    ("font-size", "11"),
+                    ("fill", "#444444"),
+                ],
+                text,
+            );
         }
         // Entries fill one column after another.
         let down = self.picture.samplers.len().div_ceil(across).max(1);
         for (place, sampler) in self.picture.samplers.iter().enumerate() {
-            let (x, y) = (MARGIN + (place / down) as f64 * ENTRY.0, top + 32.0 + (place % down) as f64 * ENTRY.1);
+            let (x, y) = (
+                MARGIN + (place / down) as f64 * ENTRY.0,
+                top + 32.0 + (place % down) as f64 * ENTRY.1,
+            );
             canvas.open("g", &[("transform", &format!("translate({x:.0} {y:.0})"))]);
             let color = fill(Some(place));
-            canvas.empty("rect", &[("width", "30"), ("height", "15"), ("rx", "3"), ("fill", &color), ("stroke", "#333333")]);
-            canvas.text("text", &[("x", "15"), ("y", "11.5"), ("font-size", "10"), ("text-anchor", "middle")], &(place + 1).to_string());
+            canvas.empty(
+                "rect",
+                &[
+                    ("width", "30"),
+                    ("height", "15"),
+                    ("rx", "3"),
+                    ("fill", &color),
+                    ("stroke", "#333333"),
+                ],
+            );
+            canvas.text(
+                "text",
+                &[
+                    ("x", "15"),
+                    ("y", "11.5"),
+                    ("font-size", "10"),
+                    ("text-anchor", "middle"),
+                ],
+                &(place + 1).to_string(),
+            );
             let share = f64::from(sampler.ports) / f64::from(self.picture.cap);
-            canvas
-                .empty("rect", &[("x", "36"), ("y", "2"), ("width", &px(BAR)), ("height", "11"), ("fill", "none"), ("stroke", "#999999")]);
+            canvas.empty(
+                "rect",
+                &[
+                    ("x", "36"),
+                    ("y", "2"),
+                    ("width", &px(BAR)),
+                    ("height", "11"),
+                    ("fill", "none"),
+                    ("stroke", "#999999"),
+                ],
+            );
             let bar = px(BAR * share.min(1.0));
-            canvas.empty("rect", &[("x", "36"), ("y", "2"), ("width", &bar), ("height", "11"), ("fill", "#777777")]);
-            let text = format!("{}: {} ports, {:.0} %", shortened(&sampler.host, 18), sampler.ports, 100.0 * share);
-            canvas.text("text", &[("x", "92"), ("y", "11.5"), ("font-size", "10")], &text);
+            canvas.empty(
+                "rect",
+                &[
+                    ("x", "36"),
+                    ("y", "2"),
+                    ("width", &bar),
+                    ("height", "11"),
+                    ("fill", "#777777"),
+                ],
+            );
+            let text = format!(
+                "{}: {} ports, {:.0} %",
+                shortened(&sampler.host, 18),
+                sampler.ports,
+                100.0 * share
+            );
+            canvas.text(
+                "text",
+                &[("x", "92"), ("y", "11.5"), ("font-size", "10")],
+                &text,
+            );
             canvas.text("title", &[], &self.picture.sampler_name(place));
             canvas.close("g");
         }
@@ -184,8 +382,12 @@ mod tests {
         loop {
             match reader.read_event().expect("well-formed") {
                 Event::Start(start) | Event::Empty(start) => {
-                    start.attributes().for_each(|attribute| drop(attribute.expect("well-formed")));
-                    *elements.entry(start.name().as_ref().to_owned()).or_default() += 1;
+                    start
+                        .attributes()
+                        .for_each(|attribute| drop(attribute.expect("well-formed")));
+                    *elements
+                        .entry(start.name().as_ref().to_owned())
+                        .or_default() += 1;
                     texts.push(String::new());
                 }
                 Event::Text(text) => texts.last_mut().unwrap().push_str(&text),
@@ -212,8 +414,17 @@ mod tests {
         let (elements, texts) = read(&picture(&synthetic::stria(), EIGHT, 150).to_svg());
         assert_eq!(elements["path"], 96);
         // Groups are switches, links and legend entries. Titles also include the picture itself.
-        assert_eq!((elements["g"], elements["title"]), (22 + 96 + 8, 1 + 22 + 96 + 8));
-        for text in ["core06", "36 ports, 24 HCA ports", "\u{25b2} node00001", "tier 2", "admin1: 128 ports, 85 %"] {
+        assert_eq!(
+            (elements["g"], elements["title"]),
+            (22 + 96 + 8, 1 + 22 + 96 + 8)
+        );
+        for text in [
+            "core06",
+            "36 ports, 24 HCA ports",
+            "\u{25b2} node00001",
+            "tier 2",
+            "admin1: 128 ports, 85 %",
+        ] {
             assert!(texts.iter().any(|found| found == text), "{text} is nowhere");
         }
     }
@@ -221,12 +432,18 @@ mod tests {
     #[test]
     fn hostile_name_stays_a_text() {
         let hostile = "</text><script>a&b</script>\u{1b}[2J\" x=\"]]>";
-        let text =
-            synthetic::stria().ports_report().replace("'leaf12'", &format!("'{hostile}'")).replace("node00001 mlx5_0", "<&\"' mlx5_0");
+        let text = synthetic::stria()
+            .ports_report()
+            .replace("'leaf12'", &format!("'{hostile}'"))
+            .replace("node00001 mlx5_0", "<&\"' mlx5_0");
         let svg = picture_of(&text, "node00025", 968).to_svg();
         let (elements, texts) = read(&svg);
         let plain = picture(&synthetic::stria(), "node00025", 968).to_svg();
-        assert_eq!(elements, read(&plain).0, "the same elements as with a plain name");
+        assert_eq!(
+            elements,
+            read(&plain).0,
+            "the same elements as with a plain name"
+        );
         let shown = Printable(hostile).to_string();
         assert!(texts.iter().any(|text| text.starts_with(&shown)));
         assert!(!svg.contains(|c: char| c.is_control() && c != '\n'));
@@ -234,6 +451,9 @@ mod tests {
 
     #[test]
     fn equal_input_gives_equal_octets() {
-        assert_eq!(picture(&synthetic::stria(), EIGHT, 150).to_svg(), picture(&synthetic::stria(), EIGHT, 150).to_svg());
+        assert_eq!(
+            picture(&synthetic::stria(), EIGHT, 150).to_svg(),
+            picture(&synthetic::stria(), EIGHT, 150).to_svg()
+        );
     }
 }

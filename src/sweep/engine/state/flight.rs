@@ -73,7 +73,11 @@ impl Flight {
     pub(in crate::sweep::engine) fn answer(&mut self, expired: bool) -> bool {
         self.silent = 0;
         self.in_grace -= u16::from(expired);
-        self.lost = if expired { self.lost.min(self.in_grace) } else { self.in_grace };
+        self.lost = if expired {
+            self.lost.min(self.in_grace)
+        } else {
+            self.in_grace
+        };
         self.free_turn(expired)
     }
 

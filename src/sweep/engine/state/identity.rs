@@ -58,14 +58,22 @@ pub(in crate::sweep::engine) enum NodeInfoFailure {
 
 impl IdentityCheck {
     pub(super) fn new(expected: Guid) -> Self {
-        Self { expected, identity: Identity::Unverified(None), check: Check::Due(Instant::ZERO), failed: 0 }
+        Self {
+            expected,
+            identity: Identity::Unverified(None),
+            check: Check::Due(Instant::ZERO),
+            failed: 0,
+        }
     }
 
     /// Discards everything learned, because another device may answer now.
     pub(super) fn discard_learned(&mut self) {
         self.failed = 0;
         self.verify();
-        if matches!(self.identity, Identity::Unverified(_) | Identity::Verified(_)) {
+        if matches!(
+            self.identity,
+            Identity::Unverified(_) | Identity::Verified(_)
+        ) {
             self.identity = Identity::Unverified(None);
         }
     }
@@ -148,7 +156,10 @@ impl IdentityCheck {
         }
         (self.failed, self.check) = (0, Check::Due(next));
         self.identity = match self.identity {
-            Identity::Wrong { found, .. } => Identity::Wrong { found, unanswered: true },
+            Identity::Wrong { found, .. } => Identity::Wrong {
+                found,
+                unanswered: true,
+            },
             Identity::Verified(info) => Identity::Unverified(Some(info)),
             Identity::Unverified(info) => Identity::Unverified(info),
             Identity::Moved => Identity::Unverified(None),

@@ -94,9 +94,17 @@ impl Device {
         }
         self.flight = Flight::default();
         self.progress.restart();
-        let of = Circumstances { wait_in_base: self.groups.wait_in_base(), is_down: false };
-        let turns = self.groups.all().map(|group| cadence.of(group.into(), groups[usize::from(group)], of));
-        let requests = turns.map(|turns| turns.count_in(slot, self.ports.clone())).sum();
+        let of = Circumstances {
+            wait_in_base: self.groups.wait_in_base(),
+            is_down: false,
+        };
+        let turns = self
+            .groups
+            .all()
+            .map(|group| cadence.of(group.into(), groups[usize::from(group)], of));
+        let requests = turns
+            .map(|turns| turns.count_in(slot, self.ports.clone()))
+            .sum();
         self.service.estimate(requests);
     }
 
@@ -112,7 +120,9 @@ impl Device {
 
     /// Returns the index of the port that is queried now or next, or `None` after the last one.
     pub(super) fn current_port(&self) -> Option<u32> {
-        self.progress.current().map(|offset| self.ports.start + offset)
+        self.progress
+            .current()
+            .map(|offset| self.ports.start + offset)
     }
 
     /// Returns whether a discovery has nothing left to do for this device.
@@ -134,14 +144,19 @@ pub(super) struct ServiceTimes {
 
 impl Default for ServiceTimes {
     fn default() -> Self {
-        Self { average: None, round_trips: durations_of_one(), work: Duration::ZERO }
+        Self {
+            average: None,
+            round_trips: durations_of_one(),
+            work: Duration::ZERO,
+        }
     }
 }
 
 impl ServiceTimes {
     /// Adds a round trip.
     pub(super) fn add(&mut self, rtt: Duration) {
-        self.round_trips.saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
+        self.round_trips
+            .saturating_record(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
         // The weight of a new value is small, so one delayed reply changes the average only
         // slightly.
         self.average = Some(self.average.map_or(rtt, |average| (average * 7 + rtt) / 8));
@@ -168,7 +183,13 @@ pub(super) struct PortState {
 
 impl PortState {
     pub(super) fn new(device: u32, num: PortNum) -> Self {
-        Self { device, num, link: None, rs_fec: None, slot: PortProgress::default() }
+        Self {
+            device,
+            num,
+            link: None,
+            rs_fec: None,
+            slot: PortProgress::default(),
+        }
     }
 }
 
@@ -232,11 +253,23 @@ impl PortProgress {
             return None;
         }
         Some(match self {
-            Self { send_error: Some(_), .. } => Status::SendError,
-            Self { lost: true, bad_reply: true, .. } => Status::BadReply,
+            Self {
+                send_error: Some(_),
+                ..
+            } => Status::SendError,
+            Self {
+                lost: true,
+                bad_reply: true,
+                ..
+            } => Status::BadReply,
             Self { lost: true, .. } => Status::Timeout,
-            Self { cut_short: true, .. } => Status::Skipped,
-            Self { mad_status: Some(_), .. } => Status::MadError,
+            Self {
+                cut_short: true, ..
+            } => Status::Skipped,
+            Self {
+                mad_status: Some(_),
+                ..
+            } => Status::MadError,
             Self { late: true, .. } => Status::Late,
             _ => Status::Ok,
         })

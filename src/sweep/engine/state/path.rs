@@ -45,7 +45,14 @@ enum PathQuery {
 
 impl Path {
     pub(super) fn new(lid: Lid) -> Self {
-        Self { lid, known_lid: lid, sl: ServiceLevel::Unknown, redirect: None, query: PathQuery::Idle, not_before: Instant::ZERO }
+        Self {
+            lid,
+            known_lid: lid,
+            sl: ServiceLevel::Unknown,
+            redirect: None,
+            query: PathQuery::Idle,
+            not_before: Instant::ZERO,
+        }
     }
 
     /// Returns the service level to the device.

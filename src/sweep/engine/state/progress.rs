@@ -32,14 +32,33 @@ pub(in crate::sweep::engine) struct Progress {
 
 impl Progress {
     pub(super) fn new(ports: u32) -> Self {
-        Self { step: 0, passes: 0, repeat: None, discovered: false, ports, first: 0, done: 0, group: 0, next_first: None, short_slots: 0 }
+        Self {
+            step: 0,
+            passes: 0,
+            repeat: None,
+            discovered: false,
+            ports,
+            first: 0,
+            done: 0,
+            group: 0,
+            next_first: None,
+            short_slots: 0,
+        }
     }
 
     /// Starts a slot. If the last slot was too short, this slot starts at the port where the last
     /// one stopped.
     pub(super) fn restart(&mut self) {
-        let short_slots = if self.next_first.is_some() { self.short_slots + 1 } else { 0 };
-        *self = Self { first: self.next_first.unwrap_or(0), short_slots, ..Self::new(self.ports) };
+        let short_slots = if self.next_first.is_some() {
+            self.short_slots + 1
+        } else {
+            0
+        };
+        *self = Self {
+            first: self.next_first.unwrap_or(0),
+            short_slots,
+            ..Self::new(self.ports)
+        };
     }
 
     /// Returns the index of the port that is queried now or next, among the ports of the device.

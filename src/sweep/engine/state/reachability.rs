@@ -59,7 +59,11 @@ impl Reachability {
 
     /// Records a reply of the performance management agent (`by_agent`) or of subnet management.
     pub(in crate::sweep::engine) fn answer(&mut self, by_agent: bool) {
-        self.replies = self.replies.max(if by_agent { Replies::Agent } else { Replies::Subnet });
+        self.replies = self.replies.max(if by_agent {
+            Replies::Agent
+        } else {
+            Replies::Subnet
+        });
         if by_agent {
             self.unanswered = 0;
         }
@@ -95,7 +99,8 @@ impl Reachability {
     /// Returns the numbers of MADs that were sent and that expired in this slot, or `None` if the
     /// agent did not answer.
     pub(in crate::sweep::engine) fn losses(&self) -> Option<(u64, u64)> {
-        self.has_agent_answered().then(|| (self.mads.into(), self.expiries.into()))
+        self.has_agent_answered()
+            .then(|| (self.mads.into(), self.expiries.into()))
     }
 
     /// Ends a slot, or a discovery. Returns whether the device is reachable, if that has changed.

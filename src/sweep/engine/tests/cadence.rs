@@ -42,17 +42,42 @@ struct Answered {
 impl Answered {
     /// Creates devices with these numbers of ports; `true` for CapabilityMask2 bit 1.
     fn new(devices: &[(u8, bool)], cadence: Cadence, first: u64) -> Self {
-        let plan: Vec<_> =
-            (1..).zip(devices).map(|(lid, (ports, _))| device(lid, NodeKind::Switch, &(1..=*ports).collect::<Vec<_>>())).collect();
-        let mut engine = Engine::new(&plan, Config { groups: GROUPS.into(), cadence, ..Config::default() }, 7);
+        let plan: Vec<_> = (1..)
+            .zip(devices)
+            .map(|(lid, (ports, _))| {
+                device(lid, NodeKind::Switch, &(1..=*ports).collect::<Vec<_>>())
+            })
+            .collect();
+        let mut engine = Engine::new(
+            &plan,
+            Config {
+                groups: GROUPS.into(),
+                cadence,
+                ..Config::default()
+            },
+            7,
+        );
         set_known(&mut engine, 0xffff);
         for (device, (_, wide)) in engine.devices.iter_mut().zip(devices) {
-            let mask2 = if *wide { Capabilities::ADDITIONAL_EXTENDED } else { 0 };
-            device.groups.learn(Capabilities { mask: 0xffff, mask2, option_mask: None }, &GROUPS);
+            let mask2 = if *wide {
+                Capabilities::ADDITIONAL_EXTENDED
+            } else {
+                0
+            };
+            device.groups.learn(
+                Capabilities {
+                    mask: 0xffff,
+                    mask2,
+                    option_mask: None,
+                },
+                &GROUPS,
+            );
         }
         let columns = Columns::new(&GROUPS);
         Self {
-            readings: (0..engine.ports()).map(|_| Reading::new(&columns)).collect(),
+            readings: (0..engine.ports())
+                .map(|_| Reading::new(&columns))
+                .collect(),
             sums: vec![(0.0, 0.0); engine.ports()],
             engine,
             columns,
@@ -77,7 +102,8 @@ impl Answered {
         let slot = self.next;
         self.next += 1;
         self.engine.number_next_slot(slot);
-        self.engine.start_slot(self.now, self.now + 900 * MS, self.now + 950 * MS);
+        self.engine
+            .start_slot(self.now, self.now + 900 * MS, self.now + 950 * MS);
         (self.mads, self.link_reads) = (BTreeMap::new(), 0);
         let mut mad = [0; MAD_LEN];
         loop {
@@ -98,7 +124,13 @@ impl Answered {
             let sample = self.engine.sample(port);
             let reading = &mut self.readings[port];
             reading.take(&self.columns, slot, &sample);
-            let Rates { interval, xmit_gbps, wait_ticks, wait_interval, .. } = reading.rates;
+            let Rates {
+                interval,
+                xmit_gbps,
+                wait_ticks,
+                wait_interval,
+                ..
+            } = reading.rates;
             let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
             self.sums[port].0 += xmit_gbps.unwrap_or(0.0) * 1e9 / 8.0 * seconds(interval);
             self.sums[port].1 += wait_ticks.unwrap_or(0.0) * seconds(wait_interval);
@@ -116,11 +148,22 @@ impl Answered {
         } else if header.class == smp::CLASS_SUBN_LID_ROUTED && header.modifier > 0 {
             self.link_reads += 1;
             let port = first + header.modifier - 1;
-            let state = if self.down.contains(&port) { PortInfo::DOWN } else { PortInfo::ACTIVE };
-            PortInfo { state, ..PortInfo::default() }.emit(pma::data_mut(mad));
+            let state = if self.down.contains(&port) {
+                PortInfo::DOWN
+            } else {
+                PortInfo::ACTIVE
+            };
+            PortInfo {
+                state,
+                ..PortInfo::default()
+            }
+            .emit(pma::data_mut(mad));
         } else if header.class != smp::CLASS_SUBN_LID_ROUTED {
             let port = first + u32::from(mad[65]) - 1;
-            let place = GROUPS.iter().position(|group| group.attribute().id == header.attribute).expect("a group");
+            let place = GROUPS
+                .iter()
+                .position(|group| group.attribute().id == header.attribute)
+                .expect("a group");
             *self.mads.entry((device, place)).or_default() += 1;
             if self.lost.contains(&port) {
                 return;
@@ -132,7 +175,17 @@ impl Answered {
                 }
             }
         }
-        self.engine.handle_completion(&Completion { tid, outcome: Outcome::Reply { slid: target.lid, len: MAD_LEN } }, mad, self.now);
+        self.engine.handle_completion(
+            &Completion {
+                tid,
+                outcome: Outcome::Reply {
+                    slid: target.lid,
+                    len: MAD_LEN,
+                },
+            },
+            mad,
+            self.now,
+        );
     }
 
     fn total(&self) -> u32 {
@@ -146,7 +199,10 @@ impl Answered {
     /// Sets the state of a link as if PortInfo had been read.
     fn set_down(&mut self, port: u32) {
         self.down.insert(port);
-        self.engine.ports[port as usize].link = Some(PortInfo { state: PortInfo::DOWN, ..PortInfo::default() });
+        self.engine.ports[port as usize].link = Some(PortInfo {
+            state: PortInfo::DOWN,
+            ..PortInfo::default()
+        });
     }
 }
 
@@ -255,7 +311,10 @@ fn counter_that_was_not_queried_is_absent_and_holds_until_it_is_due() {
     let mut sweep = Answered::new(&[(1, false)], Cadence::new(vec![1, 4, 4, 4], 4, 1), 100);
     let names = |reading: &Reading, columns: &Columns| -> (bool, bool) {
         let is_wait = |(field, _): (&pma::Field, &[u64])| field.json == "port_xmit_wait_ticks";
-        (reading.counters(columns).any(is_wait), reading.held_counters(columns).any(is_wait))
+        (
+            reading.counters(columns).any(is_wait),
+            reading.held_counters(columns).any(is_wait),
+        )
     };
     let mut rates = Vec::new();
     for slot in 100..116 {
@@ -263,9 +322,21 @@ fn counter_that_was_not_queried_is_absent_and_holds_until_it_is_due() {
         let reading = &sweep.readings[0];
         // The phase of the second group of port 0.
         let was_queried = slot == 100 || (slot + 1) % 4 == 0;
-        assert_eq!(names(reading, &sweep.columns), (was_queried, true), "slot {slot}");
-        assert_eq!(reading.rates.wait_ticks.is_some(), was_queried && slot > 100, "slot {slot}");
-        assert_eq!(reading.held_rates().wait_ticks.is_some(), slot >= 103, "slot {slot}");
+        assert_eq!(
+            names(reading, &sweep.columns),
+            (was_queried, true),
+            "slot {slot}"
+        );
+        assert_eq!(
+            reading.rates.wait_ticks.is_some(),
+            was_queried && slot > 100,
+            "slot {slot}"
+        );
+        assert_eq!(
+            reading.held_rates().wait_ticks.is_some(),
+            slot >= 103,
+            "slot {slot}"
+        );
         assert_eq!(reading.rates.xmit_gbps.is_some(), slot > 100);
         rates.extend(reading.rates.wait_interval);
     }
@@ -289,12 +360,19 @@ fn lost_reply_is_requested_again_in_the_next_slot_and_the_phase_stays() {
     assert_eq!(sweep.status(0), Status::Timeout);
     sweep.lost.clear();
     assert_eq!(slots(&mut sweep, 20), [12, 20, 30]);
-    assert!(sweep.readings[0].held_rates().xmit_gbps.is_some(), "from slot 20 to slot 30");
+    assert!(
+        sweep.readings[0].held_rates().xmit_gbps.is_some(),
+        "from slot 20 to slot 30"
+    );
 }
 
 #[test]
 fn everything_is_read_again_after_the_clock_was_set_back_or_the_device_changed() {
-    let mut sweep = Answered::new(&[(4, false)], Cadence::new(vec![1, 10, 10, 10], 10, 1), 1000);
+    let mut sweep = Answered::new(
+        &[(4, false)],
+        Cadence::new(vec![1, 10, 10, 10], 10, 1),
+        1000,
+    );
     sweep.slot();
     assert_eq!(sweep.total(), 16);
     sweep.slot();
@@ -305,7 +383,11 @@ fn everything_is_read_again_after_the_clock_was_set_back_or_the_device_changed()
     assert_eq!(sweep.total(), 16, "the wall clock was set back");
     sweep.engine.devices[0].generation += 1;
     sweep.slot();
-    assert_eq!(sweep.total(), 16, "earlier replies may be those of another device");
+    assert_eq!(
+        sweep.total(),
+        16,
+        "earlier replies may be those of another device"
+    );
     sweep.next += 10;
     sweep.slot();
     assert_eq!(sweep.total(), 16, "slots were missed");
@@ -313,12 +395,21 @@ fn everything_is_read_again_after_the_clock_was_set_back_or_the_device_changed()
 
 #[test]
 fn port_counters_are_queried_every_slot_where_the_congestion_signal_is_only_there() {
-    let mut sweep = Answered::new(&[(10, false), (10, true), (10, false)], Cadence::new(vec![1, 10, 10, 10], 1, 1), 0);
+    let mut sweep = Answered::new(
+        &[(10, false), (10, true), (10, false)],
+        Cadence::new(vec![1, 10, 10, 10], 1, 1),
+        0,
+    );
     sweep.engine.devices[2].groups.capabilities = Learned::Refused;
     (0..2).for_each(|_| sweep.slot());
-    let base: Vec<_> = (0..3).map(|device| sweep.mads.get(&(device, 1)).copied().unwrap_or(0)).collect();
+    let base: Vec<_> = (0..3)
+        .map(|device| sweep.mads.get(&(device, 1)).copied().unwrap_or(0))
+        .collect();
     assert_eq!(base, [10, 0, 10], "without bit 1, with bit 1, not known");
-    assert_eq!(sweep.engine.mads_per_slot().round() as u32, 10 * (2 + 1 + 2) + 3 * 2);
+    assert_eq!(
+        sweep.engine.mads_per_slot().round() as u32,
+        10 * (2 + 1 + 2) + 3 * 2
+    );
 }
 
 #[test]
@@ -331,11 +422,24 @@ fn port_with_a_dead_link_is_queried_at_its_own_cadence() {
         sweep.slot();
         let is_queried = sweep.last[&(3, 0)] == slot;
         let sample = sweep.engine.sample(3);
-        assert_eq!(sample.status, if is_queried { Status::Ok } else { Status::Down });
-        assert_eq!((sample.mads > 0, sweep.link_reads), (is_queried, usize::from(is_queried)), "slot {slot}");
-        assert!(sweep.readings[3].holds_any() && sweep.engine.stats().count(Status::Down) == u32::from(!is_queried));
+        assert_eq!(
+            sample.status,
+            if is_queried { Status::Ok } else { Status::Down }
+        );
+        assert_eq!(
+            (sample.mads > 0, sweep.link_reads),
+            (is_queried, usize::from(is_queried)),
+            "slot {slot}"
+        );
+        assert!(
+            sweep.readings[3].holds_any()
+                && sweep.engine.stats().count(Status::Down) == u32::from(!is_queried)
+        );
         if is_queried {
-            assert!([0, 2, 3].map(|place| sweep.last[&(3, place)]) == [slot; 3], "all groups in one slot");
+            assert!(
+                [0, 2, 3].map(|place| sweep.last[&(3, place)]) == [slot; 3],
+                "all groups in one slot"
+            );
             queried.push(slot);
         }
     }
@@ -356,6 +460,11 @@ fn port_without_a_group_that_is_due_is_ok_without_a_mad() {
     let mut sweep = Answered::new(&[(1, true)], Cadence::new(vec![5; 4], 1, 1), 0);
     (0..2).for_each(|_| sweep.slot());
     let sample = sweep.engine.sample(0);
-    let mads = (0..4).map(|place| sample.answer(place).is_some()).collect::<Vec<_>>();
-    assert_eq!((sample.status, sample.mads, sample.rtt_min, mads), (Status::Ok, 0, None, vec![false; 4]));
+    let mads = (0..4)
+        .map(|place| sample.answer(place).is_some())
+        .collect::<Vec<_>>();
+    assert_eq!(
+        (sample.status, sample.mads, sample.rtt_min, mads),
+        (Status::Ok, 0, None, vec![false; 4])
+    );
 }

@@ -38,18 +38,30 @@ impl Bench {
     /// Starts a slot with two groups and two devices: a switch at LID 1 with ports 1 and 2, and an
     /// adapter at LID 2 with port 1.
     fn new(change: impl FnOnce(&mut Config)) -> Self {
-        let mut config = Config { groups: [Group::Extended, Group::Base].into(), ..Config::default() };
+        let mut config = Config {
+            groups: [Group::Extended, Group::Base].into(),
+            ..Config::default()
+        };
         change(&mut config);
         let switch = device(1, NodeKind::Switch, &[1, 2]);
         let mut engine = Engine::new(&[switch, device(2, NodeKind::Hca, &[1])], config, 7);
         set_known(&mut engine, 0xffff);
-        engine.start_slot(Instant::ZERO, Instant::ZERO + 900 * MS, Instant::ZERO + 950 * MS);
+        engine.start_slot(
+            Instant::ZERO,
+            Instant::ZERO + 900 * MS,
+            Instant::ZERO + 950 * MS,
+        );
         Self::of(engine)
     }
 
     /// Drives this engine from time zero.
     fn of(engine: Engine) -> Self {
-        let mut bench = Self { engine, now: Instant::ZERO, sent: Vec::new(), events: Vec::new() };
+        let mut bench = Self {
+            engine,
+            now: Instant::ZERO,
+            sent: Vec::new(),
+            events: Vec::new(),
+        };
         bench.poll();
         bench
     }
@@ -60,7 +72,8 @@ impl Bench {
         while let Some((target, _)) = self.engine.poll_transmit(self.now, &mut mad) {
             self.sent.push((target, mad));
         }
-        self.events.extend(std::iter::from_fn(|| self.engine.poll_event()));
+        self.events
+            .extend(std::iter::from_fn(|| self.engine.poll_event()));
     }
 
     /// Delivers the reply to the n-th request, after `change`. The reply repeats the request.
@@ -69,7 +82,10 @@ impl Bench {
         let (mut slid, tid) = (target.lid, Header::parse(&mad).tid);
         mad[3] = METHOD_GET_RESP;
         change(&mut mad, &mut slid);
-        let completion = Completion { tid: Tid(Header::parse(&mad).tid.0), outcome: Outcome::Reply { slid, len: MAD_LEN } };
+        let completion = Completion {
+            tid: Tid(Header::parse(&mad).tid.0),
+            outcome: Outcome::Reply { slid, len: MAD_LEN },
+        };
         assert!(completion.tid == tid || mad[12..16] != self.sent[n].1[12..16]);
         self.engine.handle_completion(&completion, &mad, self.now);
         self.poll();
@@ -84,12 +100,17 @@ impl Bench {
 
     /// Returns LID, octet 65 (PortSelect) and attribute of each request.
     fn requests(&self) -> Vec<(u16, u8, u16)> {
-        self.sent.iter().map(|(target, mad)| (target.lid.0, mad[65], Header::parse(mad).attribute)).collect()
+        self.sent
+            .iter()
+            .map(|(target, mad)| (target.lid.0, mad[65], Header::parse(mad).attribute))
+            .collect()
     }
 
     /// Returns the status of a port that is settled.
     fn status(&self, port: usize) -> Option<Status> {
-        self.events.contains(&Event::Port(port)).then(|| self.engine.sample(port).status)
+        self.events
+            .contains(&Event::Port(port))
+            .then(|| self.engine.sample(port).status)
     }
 }
 
@@ -97,21 +118,43 @@ impl Bench {
 fn valid(mad: &mut Mad, slid: &mut Lid) {
     let header = Header::parse(mad);
     if (header.class, header.attribute) == (smp::CLASS_SUBN_LID_ROUTED, smp::NODE_INFO) {
-        NodeInfo { port_guid: Guid(slid.0.into()), ..NodeInfo::default() }.emit(pma::data_mut(mad));
+        NodeInfo {
+            port_guid: Guid(slid.0.into()),
+            ..NodeInfo::default()
+        }
+        .emit(pma::data_mut(mad));
     }
 }
 
 /// Returns a device whose GUID is its LID.
 fn device(lid: u16, kind: NodeKind, ports: &[u8]) -> DevicePlan {
-    DevicePlan { guid: Guid(lid.into()), lid: Lid(lid), kind, ports: ports.iter().map(|num| PortNum(*num)).collect() }
+    DevicePlan {
+        guid: Guid(lid.into()),
+        lid: Lid(lid),
+        kind,
+        ports: ports.iter().map(|num| PortNum(*num)).collect(),
+    }
 }
 
 /// Makes the capabilities of all devices known and their identity checks not due.
 fn set_known(engine: &mut Engine, mask: u16) {
     let groups = engine.config.groups.clone();
     for device in &mut engine.devices {
-        device.groups.learn(Capabilities { mask, mask2: 0, option_mask: None }, &groups);
-        device.groups.learn_sampling(Sampling { tick: 7, option_mask: u64::MAX }, &groups);
+        device.groups.learn(
+            Capabilities {
+                mask,
+                mask2: 0,
+                option_mask: None,
+            },
+            &groups,
+        );
+        device.groups.learn_sampling(
+            Sampling {
+                tick: 7,
+                option_mask: u64::MAX,
+            },
+            &groups,
+        );
         device.identity.schedule(Instant::from_nanos(u64::MAX));
     }
 }
@@ -122,7 +165,13 @@ fn with_manager(change: impl FnOnce(&mut Config)) -> Bench {
         config.groups = [Group::Base].into();
         change(config);
     });
-    bench.engine.set_local(Local { lid: Lid(9), sm_lid: Lid(5), sm_sl: 0, gid: Gid::default(), is_down: false });
+    bench.engine.set_local(Local {
+        lid: Lid(9),
+        sm_lid: Lid(5),
+        sm_sl: 0,
+        gid: Gid::default(),
+        is_down: false,
+    });
     bench.engine.close(bench.now);
     bench.poll();
     (bench.now, bench.events) = (Instant::ZERO + SECOND, Vec::new());
@@ -133,19 +182,27 @@ fn with_manager(change: impl FnOnce(&mut Config)) -> Bench {
 impl Bench {
     /// Starts a slot.
     fn start(&mut self) {
-        self.engine.start_slot(self.now, self.now + 900 * MS, self.now + 950 * MS);
+        self.engine
+            .start_slot(self.now, self.now + 900 * MS, self.now + 950 * MS);
         self.poll();
     }
 
     /// Returns the number of the last request for an attribute to a LID.
     fn last(&self, lid: u16, attribute: u16) -> usize {
-        self.requests().iter().rposition(|(to, _, what)| (*to, *what) == (lid, attribute)).expect("the request was sent")
+        self.requests()
+            .iter()
+            .rposition(|(to, _, what)| (*to, *what) == (lid, attribute))
+            .expect("the request was sent")
     }
 }
 
 /// Writes the NodeInfo of a device that is not in the plan.
 fn other_device(mad: &mut Mad, _: &mut Lid) {
-    NodeInfo { port_guid: Guid(77), ..NodeInfo::default() }.emit(pma_data(mad));
+    NodeInfo {
+        port_guid: Guid(77),
+        ..NodeInfo::default()
+    }
+    .emit(pma_data(mad));
 }
 
 /// Returns the attribute of a MAD.
@@ -160,11 +217,24 @@ fn device_has_one_mad_in_flight_and_its_ports_are_queried_in_order() {
     for n in 0..6 {
         bench.reply(n, valid);
     }
-    let switch: Vec<_> = bench.requests().into_iter().filter(|(lid, ..)| *lid == 1).collect();
-    assert_eq!(switch, [(1, 1, 0x1d), (1, 1, 0x12), (1, 2, 0x1d), (1, 2, 0x12)]);
-    assert_eq!((0..3).map(|port| bench.status(port)).collect::<Vec<_>>(), [Some(Status::Ok); 3]);
+    let switch: Vec<_> = bench
+        .requests()
+        .into_iter()
+        .filter(|(lid, ..)| *lid == 1)
+        .collect();
+    assert_eq!(
+        switch,
+        [(1, 1, 0x1d), (1, 1, 0x12), (1, 2, 0x1d), (1, 2, 0x12)]
+    );
+    assert_eq!(
+        (0..3).map(|port| bench.status(port)).collect::<Vec<_>>(),
+        [Some(Status::Ok); 3]
+    );
     assert_eq!(bench.events.last(), Some(&Event::SlotDone));
-    assert_eq!((bench.engine.stats().mads_sent, bench.engine.stats().total()), (6, 3));
+    assert_eq!(
+        (bench.engine.stats().mads_sent, bench.engine.stats().total()),
+        (6, 3)
+    );
 }
 
 #[test]
@@ -176,7 +246,10 @@ fn no_request_is_sent_after_ask_until_when_replies_are_handled_before_timeouts()
     bench.reply(1, valid);
     assert_eq!(bench.sent.len(), 2);
     assert_eq!(bench.events.last(), Some(&Event::SlotDone));
-    assert_eq!((0..3).map(|port| bench.status(port)).collect::<Vec<_>>(), [Some(Status::Skipped); 3]);
+    assert_eq!(
+        (0..3).map(|port| bench.status(port)).collect::<Vec<_>>(),
+        [Some(Status::Skipped); 3]
+    );
 }
 
 #[test]
@@ -194,14 +267,21 @@ fn window_of_one_sends_one_mad_at_a_time() {
 fn late_reply_counts_as_late_and_keeps_its_data() {
     let mut bench = Bench::new(|_| {});
     bench.pass(6 * MS);
-    assert_eq!(bench.requests()[2..], [(1, 2, 0x1d)], "the switch goes on with its next port, the adapter has only one");
+    assert_eq!(
+        bench.requests()[2..],
+        [(1, 2, 0x1d)],
+        "the switch goes on with its next port, the adapter has only one"
+    );
     assert_eq!(bench.status(2), None, "the grace period has not ended");
     bench.pass(10 * MS);
     bench.reply(1, |mad, _| mad[64 + 15] = 9);
     assert_eq!(bench.status(2), Some(Status::Late));
     let sample = bench.engine.sample(2);
     let (at, data) = sample.answer(0).expect("the reply came");
-    assert_eq!((at, data[15], sample.at), (Instant::ZERO + 16 * MS, 9, Instant::ZERO + 16 * MS));
+    assert_eq!(
+        (at, data[15], sample.at),
+        (Instant::ZERO + 16 * MS, 9, Instant::ZERO + 16 * MS)
+    );
     assert!(sample.answer(1).is_none(), "the skipped group is absent");
     assert_eq!(bench.engine.stats().mads_late, 1);
 }
@@ -214,7 +294,11 @@ fn silent_device_gets_no_requests_until_it_answers() {
     bench.pass(MS);
     bench.reply(0, valid);
     assert_eq!(bench.status(0), Some(Status::Late));
-    assert_eq!(bench.requests()[2..], [(1, 2, 0x1d)], "the device answered, so it is queried again");
+    assert_eq!(
+        bench.requests()[2..],
+        [(1, 2, 0x1d)],
+        "the device answered, so it is queried again"
+    );
     bench.pass(60 * MS);
     assert_eq!(bench.status(1), Some(Status::Timeout));
     assert_eq!(bench.status(2), Some(Status::Timeout));
@@ -226,24 +310,47 @@ fn dead_device_delays_the_slot_only_by_timeouts_and_is_reported_once() {
     for _ in 0..13 {
         bench.pass(5 * MS);
     }
-    assert_eq!((bench.status(0), bench.status(1), bench.status(2)), (Some(Status::Timeout), Some(Status::Timeout), Some(Status::Timeout)));
-    assert_eq!(bench.engine.stats().duration(), 10 * MS, "the slot lasts until the last timeout, not until the end of the grace period");
+    assert_eq!(
+        (bench.status(0), bench.status(1), bench.status(2)),
+        (
+            Some(Status::Timeout),
+            Some(Status::Timeout),
+            Some(Status::Timeout)
+        )
+    );
+    assert_eq!(
+        bench.engine.stats().duration(),
+        10 * MS,
+        "the slot lasts until the last timeout, not until the end of the grace period"
+    );
     assert!(bench.events.contains(&Event::Unreachable(0)));
-    assert!(!bench.events.contains(&Event::Unreachable(1)), "one MAD may be lost");
+    assert!(
+        !bench.events.contains(&Event::Unreachable(1)),
+        "one MAD may be lost"
+    );
     // In the next slot the device is queried last, and is reachable as soon as it answers.
-    bench.engine.start_slot(Instant::ZERO + SECOND, Instant::ZERO + 2 * SECOND, Instant::ZERO + 2 * SECOND);
+    bench.engine.start_slot(
+        Instant::ZERO + SECOND,
+        Instant::ZERO + 2 * SECOND,
+        Instant::ZERO + 2 * SECOND,
+    );
     (bench.now, bench.events) = (Instant::ZERO + SECOND, Vec::new());
     bench.sent.clear();
     bench.poll();
     answer_except(&mut bench, 0, 0);
-    assert!(bench.events.contains(&Event::Reachable(0)) && !bench.events.contains(&Event::Reachable(1)));
+    assert!(
+        bench.events.contains(&Event::Reachable(0)) && !bench.events.contains(&Event::Reachable(1))
+    );
 }
 
 #[test]
 fn unqueried_ports_of_a_silent_device_are_unreachable() {
     let mut bench = Bench::new(|config| config.silence = 1);
     bench.pass(60 * MS);
-    assert_eq!((bench.status(0), bench.status(1)), (Some(Status::Timeout), Some(Status::Unreachable)));
+    assert_eq!(
+        (bench.status(0), bench.status(1)),
+        (Some(Status::Timeout), Some(Status::Unreachable))
+    );
     assert_eq!(bench.engine.sample(1).mads, 0);
 }
 
@@ -252,11 +359,20 @@ fn rejected_replies_are_counted_by_kind_and_settle_nothing() {
     let mut bench = Bench::new(|_| {});
     bench.reply(1, |_, slid| *slid = Lid(99));
     bench.reply(1, |mad, _| mad[12] ^= 0x55);
-    assert_eq!((bench.engine.stats().rejected.foreign, bench.engine.stats().rejected.total()), (2, 2));
+    assert_eq!(
+        (
+            bench.engine.stats().rejected.foreign,
+            bench.engine.stats().rejected.total()
+        ),
+        (2, 2)
+    );
     bench.reply(1, |mad, _| mad[17] = 0x12);
     bench.reply(1, |mad, _| mad[65] = 2);
     bench.reply(1, |mad, _| mad[1] = 0x81);
-    assert_eq!((bench.engine.stats().rejected.malformed(), bench.sent.len()), (3, 2));
+    assert_eq!(
+        (bench.engine.stats().rejected.malformed(), bench.sent.len()),
+        (3, 2)
+    );
     bench.reply(1, valid);
     bench.reply(1, valid);
     assert_eq!(bench.engine.stats().rejected.duplicate, 1);
@@ -277,7 +393,10 @@ fn reply_after_the_grace_period_is_counted_and_ignored() {
     bench.pass(60 * MS);
     let before = bench.sent.len();
     bench.reply(1, valid);
-    assert_eq!((bench.engine.stats().mads_late, bench.sent.len()), (1, before));
+    assert_eq!(
+        (bench.engine.stats().mads_late, bench.sent.len()),
+        (1, before)
+    );
     assert!(bench.engine.sample(2).answer(0).is_none());
 }
 
@@ -285,7 +404,10 @@ fn reply_after_the_grace_period_is_counted_and_ignored() {
 fn refused_group_is_not_requested_again() {
     let mut bench = Bench::new(|_| {});
     bench.reply(0, |mad, _| mad[5] = 0x0c);
-    assert!(bench.events.contains(&Event::GroupUnsupported { device: 0, group: Group::Extended }));
+    assert!(bench.events.contains(&Event::GroupUnsupported {
+        device: 0,
+        group: Group::Extended
+    }));
     assert_eq!(bench.requests().last(), Some(&(1, 1, 0x12)));
     bench.reply(2, valid);
     assert_eq!(bench.requests().last(), Some(&(1, 2, 0x12)));
@@ -307,13 +429,26 @@ fn answer_except(bench: &mut Bench, from: usize, silent: u16) {
 #[test]
 fn group_that_is_never_answered_is_disabled_and_probed_again_later() {
     let mut bench = Bench::new(|config| config.groups = [Group::Extended, Group::XmtDisc].into());
-    let disabled = |bench: &Bench| bench.events.contains(&Event::GroupUnsupported { device: 0, group: Group::XmtDisc });
-    let is_requested =
-        |bench: &Bench, from: usize| bench.requests()[from..].iter().any(|(lid, _, attribute)| (*lid, *attribute) == (1, 0x16));
+    let disabled = |bench: &Bench| {
+        bench.events.contains(&Event::GroupUnsupported {
+            device: 0,
+            group: Group::XmtDisc,
+        })
+    };
+    let is_requested = |bench: &Bench, from: usize| {
+        bench.requests()[from..]
+            .iter()
+            .any(|(lid, _, attribute)| (*lid, *attribute) == (1, 0x16))
+    };
     for slot in 0..4 {
-        assert!(!disabled(&bench), "two failed requests per slot are too few after {slot} slots");
+        assert!(
+            !disabled(&bench),
+            "two failed requests per slot are too few after {slot} slots"
+        );
         bench.now = Instant::from_nanos(slot * 1_000_000_000);
-        bench.engine.start_slot(bench.now, bench.now + 900 * MS, bench.now + 950 * MS);
+        bench
+            .engine
+            .start_slot(bench.now, bench.now + 900 * MS, bench.now + 950 * MS);
         let from = bench.sent.len();
         bench.poll();
         for _ in 0..4 {
@@ -325,7 +460,9 @@ fn group_that_is_never_answered_is_disabled_and_probed_again_later() {
     assert!(disabled(&bench), "the switch answered other groups");
     for (second, expected) in [(10, false), (700, true)] {
         bench.now = Instant::from_nanos(second * 1_000_000_000);
-        bench.engine.start_slot(bench.now, bench.now + 900 * MS, bench.now + 950 * MS);
+        bench
+            .engine
+            .start_slot(bench.now, bench.now + 900 * MS, bench.now + 950 * MS);
         let from = bench.sent.len();
         bench.poll();
         answer_except(&mut bench, from, 0);
@@ -339,7 +476,10 @@ fn error_status_is_reported_for_its_port() {
     bench.reply(1, |mad, _| mad[5] = 0x1c);
     bench.reply(2, valid);
     assert_eq!(bench.status(2), Some(Status::MadError));
-    assert_eq!(bench.engine.sample(2).mad_status, Some(MadStatus::INVALID_VALUE));
+    assert_eq!(
+        bench.engine.sample(2).mad_status,
+        Some(MadStatus::INVALID_VALUE)
+    );
     assert!(bench.engine.sample(2).answer(1).is_some());
 }
 
@@ -352,9 +492,23 @@ fn busy_agent_is_queried_again_for_capabilities() {
     let mut bench = Bench::of(engine);
     bench.reply(0, |mad, _| mad[5] = 0x01);
     assert_eq!(bench.requests(), [(1, 0, 0x01), (1, 0, 0x01)]);
-    bench.reply(1, |mad, _| Capabilities { mask: 0x1200, mask2: 0, option_mask: None }.emit(pma::data_mut(mad)));
+    bench.reply(1, |mad, _| {
+        Capabilities {
+            mask: 0x1200,
+            mask2: 0,
+            option_mask: None,
+        }
+        .emit(pma::data_mut(mad))
+    });
     assert_eq!(
-        (bench.events, bench.engine.sample(0).capabilities.map(|capabilities| capabilities.mask)),
+        (
+            bench.events,
+            bench
+                .engine
+                .sample(0)
+                .capabilities
+                .map(|capabilities| capabilities.mask)
+        ),
         (vec![Event::DiscoveryDone], Some(0x1200))
     );
 }
@@ -363,7 +517,10 @@ fn busy_agent_is_queried_again_for_capabilities() {
 fn refused_port_counters_are_requested_again() {
     let mut bench = Bench::new(|config| config.groups = [Group::Base].into());
     bench.reply(1, |mad, _| mad[5] = 0x0c);
-    assert_eq!((bench.status(2), bench.engine.sample(2).unsupported), (Some(Status::MadError), 0));
+    assert_eq!(
+        (bench.status(2), bench.engine.sample(2).unsupported),
+        (Some(Status::MadError), 0)
+    );
 }
 
 #[test]
@@ -371,18 +528,27 @@ fn time_of_receipt_decides_whether_a_reply_is_late() {
     let mut bench = Bench::new(|config| config.groups = [Group::Base].into());
     bench.now += 20 * MS;
     bench.reply(1, valid);
-    assert_eq!((bench.status(2), bench.engine.stats().mads_late), (Some(Status::Late), 1));
+    assert_eq!(
+        (bench.status(2), bench.engine.stats().mads_late),
+        (Some(Status::Late), 1)
+    );
 }
 
 #[test]
 fn capabilities_are_queried_again_after_a_device_was_unreachable() {
-    let config = Config { groups: [Group::Extended].into(), silence: 1, ..Config::default() };
+    let config = Config {
+        groups: [Group::Extended].into(),
+        silence: 1,
+        ..Config::default()
+    };
     let mut engine = Engine::new(&[device(2, NodeKind::Hca, &[1])], config, 7);
     set_known(&mut engine, 0x1200);
     let mut bench = Bench::of(engine);
     let mut slot = |second: u64, answers: bool| {
         bench.now = Instant::from_nanos(second * 1_000_000_000);
-        bench.engine.start_slot(bench.now, bench.now + 900 * MS, bench.now + 950 * MS);
+        bench
+            .engine
+            .start_slot(bench.now, bench.now + 900 * MS, bench.now + 950 * MS);
         let before = bench.sent.len();
         bench.poll();
         if answers {
@@ -391,11 +557,18 @@ fn capabilities_are_queried_again_after_a_device_was_unreachable() {
             bench.pass(60 * MS);
         }
         let known = bench.engine.sample(0).capabilities.is_some();
-        assert!(known || second > 2, "the records of a slot need the capabilities of that slot");
+        assert!(
+            known || second > 2,
+            "the records of a slot need the capabilities of that slot"
+        );
         bench.requests().split_off(before)
     };
     assert_eq!(slot(1, false), [(2, 1, 0x1d)]);
-    assert_eq!(slot(2, true)[..1], [(2, 0, smp::NODE_INFO)], "another device may answer");
+    assert_eq!(
+        slot(2, true)[..1],
+        [(2, 0, smp::NODE_INFO)],
+        "another device may answer"
+    );
     assert_eq!(slot(3, true)[0], (2, 0, 0x01), "ClassPortInfo");
 }
 
@@ -403,7 +576,14 @@ fn capabilities_are_queried_again_after_a_device_was_unreachable() {
 fn send_error_affects_only_its_port() {
     let mut bench = Bench::new(|_| {});
     let tid = Header::parse(&bench.sent[0].1).tid;
-    bench.engine.handle_completion(&Completion { tid, outcome: Outcome::SendFailed(22) }, &[0; MAD_LEN], bench.now);
+    bench.engine.handle_completion(
+        &Completion {
+            tid,
+            outcome: Outcome::SendFailed(22),
+        },
+        &[0; MAD_LEN],
+        bench.now,
+    );
     bench.poll();
     assert_eq!(bench.status(0), Some(Status::SendError));
     assert_eq!(bench.requests().last(), Some(&(1, 2, 0x1d)));
@@ -414,9 +594,15 @@ fn end_of_the_slot_settles_every_port() {
     let mut bench = Bench::new(|config| config.grace = 10 * SECOND);
     bench.reply(0, valid);
     bench.pass(900 * MS);
-    assert_eq!((bench.sent.len(), bench.status(0), bench.status(1)), (3, None, Some(Status::Skipped)));
+    assert_eq!(
+        (bench.sent.len(), bench.status(0), bench.status(1)),
+        (3, None, Some(Status::Skipped))
+    );
     bench.pass(50 * MS);
-    assert_eq!((bench.status(0), bench.status(2)), (Some(Status::Timeout), Some(Status::Timeout)));
+    assert_eq!(
+        (bench.status(0), bench.status(2)),
+        (Some(Status::Timeout), Some(Status::Timeout))
+    );
     assert_eq!(bench.events.last(), Some(&Event::SlotDone));
 }
 
@@ -425,12 +611,30 @@ fn stop_sends_no_requests_and_accepts_replies_in_flight() {
     let mut bench = Bench::new(|_| {});
     bench.engine.stop(bench.now, SECOND);
     bench.poll();
-    assert_eq!((bench.sent.len(), bench.status(0), bench.status(1), bench.status(2)), (2, None, Some(Status::Skipped), None));
+    assert_eq!(
+        (
+            bench.sent.len(),
+            bench.status(0),
+            bench.status(1),
+            bench.status(2)
+        ),
+        (2, None, Some(Status::Skipped), None)
+    );
     bench.reply(1, valid);
-    assert_eq!(bench.status(2), Some(Status::Skipped), "one of its groups was not requested");
-    assert!(bench.engine.sample(2).answer(0).is_some(), "the reply is kept");
+    assert_eq!(
+        bench.status(2),
+        Some(Status::Skipped),
+        "one of its groups was not requested"
+    );
+    assert!(
+        bench.engine.sample(2).answer(0).is_some(),
+        "the reply is kept"
+    );
     bench.pass(50 * MS);
-    assert_eq!((bench.status(0), bench.events.last()), (Some(Status::Timeout), Some(&Event::SlotDone)));
+    assert_eq!(
+        (bench.status(0), bench.events.last()),
+        (Some(Status::Timeout), Some(&Event::SlotDone))
+    );
     assert_eq!(bench.sent.len(), 2);
 }
 
@@ -441,7 +645,10 @@ fn stop_waits_no_longer_than_its_limit() {
     bench.pass(99 * MS);
     assert_ne!(bench.events.last(), Some(&Event::SlotDone));
     bench.pass(MS);
-    assert_eq!((bench.status(0), bench.events.last()), (Some(Status::Timeout), Some(&Event::SlotDone)));
+    assert_eq!(
+        (bench.status(0), bench.events.last()),
+        (Some(Status::Timeout), Some(&Event::SlotDone))
+    );
 }
 
 #[test]
@@ -451,7 +658,17 @@ fn close_settles_every_port_at_once() {
     bench.engine.close(bench.now);
     bench.poll();
     // No request counts as lost, because no timeout has passed.
-    assert_eq!((bench.status(0), bench.status(1), bench.status(2)), (Some(Status::Skipped), Some(Status::Skipped), Some(Status::Skipped)));
-    assert!(bench.engine.sample(0).answer(0).is_some(), "the reply is kept");
+    assert_eq!(
+        (bench.status(0), bench.status(1), bench.status(2)),
+        (
+            Some(Status::Skipped),
+            Some(Status::Skipped),
+            Some(Status::Skipped)
+        )
+    );
+    assert!(
+        bench.engine.sample(0).answer(0).is_some(),
+        "the reply is kept"
+    );
     assert_eq!(bench.events.last(), Some(&Event::SlotDone));
 }

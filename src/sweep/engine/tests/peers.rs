@@ -9,7 +9,13 @@ use crate::topology::synthetic::FatTree;
 use crate::topology::{DeviceId, Fabric, ports_report};
 
 /// Two leaf switches with three hosts each, and one spine switch: 4 links between switches.
-const TREE: FatTree = FatTree { leaves: 2, hosts: 3, spines: 1, trunk: 2, radix: 8 };
+const TREE: FatTree = FatTree {
+    leaves: 2,
+    hosts: 3,
+    spines: 1,
+    trunk: 2,
+    radix: 8,
+};
 
 /// Ports of switches: 6 to hosts, and both ends of 4 links.
 const SWITCH_PORTS: u64 = 14;
@@ -23,25 +29,54 @@ struct Sweep {
 
 impl Sweep {
     fn new(verify: bool) -> Self {
-        let fabric = ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").unwrap().fabric;
-        let sim = Arc::new(Mutex::new(SimFabric::new(fabric.clone(), Options::default())));
+        let fabric = ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree")
+            .unwrap()
+            .fabric;
+        let sim = Arc::new(Mutex::new(SimFabric::new(
+            fabric.clone(),
+            Options::default(),
+        )));
         let plan = all_linked_ports(&fabric);
-        let config = Config { identity_every: 10 * SECOND, ..Config::default() };
+        let config = Config {
+            identity_every: 10 * SECOND,
+            ..Config::default()
+        };
         let mut sweep = VirtualSweep::new(Arc::clone(&sim), &plan, config, 7);
         let ports: Vec<_> = plan
             .iter()
-            .flat_map(|device| device.ports.iter().map(|port| (fabric.find(device.guid, device.ports[0]).unwrap(), *port)))
+            .flat_map(|device| {
+                device
+                    .ports
+                    .iter()
+                    .map(|port| (fabric.find(device.guid, device.ports[0]).unwrap(), *port))
+            })
             .collect();
         if verify {
-            let peers = ports.iter().map(|(id, port)| fabric.device(*id).port(*port)?.peer.as_ref().map(|peer| (peer.guid, peer.port)));
+            let peers = ports.iter().map(|(id, port)| {
+                fabric
+                    .device(*id)
+                    .port(*port)?
+                    .peer
+                    .as_ref()
+                    .map(|peer| (peer.guid, peer.port))
+            });
             sweep.engine.verify_peers(peers.collect::<Vec<_>>());
         }
         sweep.discover();
-        Self { fabric, sim, sweep, ports }
+        Self {
+            fabric,
+            sim,
+            sweep,
+            ports,
+        }
     }
 
     fn named(&self, name: &str) -> DeviceId {
-        self.fabric.iter().find(|(_, device)| device.host() == name).unwrap().0
+        self.fabric
+            .iter()
+            .find(|(_, device)| device.host() == name)
+            .unwrap()
+            .0
     }
 
     /// Returns the switch port to which a host is connected.
@@ -49,7 +84,13 @@ impl Sweep {
         let device = self.fabric.device(self.named(host));
         let peer = device.ports[0].peer.as_ref().unwrap();
         let switch = self.fabric.find(peer.guid, peer.port).unwrap();
-        (self.ports.iter().position(|port| *port == (switch, peer.port)).unwrap(), (device.guid, device.ports[0].num))
+        (
+            self.ports
+                .iter()
+                .position(|port| *port == (switch, peer.port))
+                .unwrap(),
+            (device.guid, device.ports[0].num),
+        )
     }
 
     /// Runs slots. Returns the events about peers, and checks that every port is `ok`.
@@ -57,7 +98,10 @@ impl Sweep {
         let mut events = Vec::new();
         for _ in 0..slots {
             events.extend(self.sweep.slot(SECOND));
-            assert_eq!(self.sweep.engine.stats().count(Status::Ok) as usize, self.ports.len());
+            assert_eq!(
+                self.sweep.engine.stats().count(Status::Ok) as usize,
+                self.ports.len()
+            );
         }
         events.retain(|event| !matches!(event, Event::Port(_) | Event::SlotDone | Event::Link(_)));
         events
@@ -83,7 +127,11 @@ fn moved_cable_is_reported_once_and_when_it_is_back() {
     let (id, num) = sweep.ports[port];
     let connect = |sweep: &Sweep, name: &str| {
         let peer = sweep.named(name);
-        sweep.sim.lock().unwrap().set_peer(id, num, Some((peer, PortNum(1))));
+        sweep
+            .sim
+            .lock()
+            .unwrap()
+            .set_peer(id, num, Some((peer, PortNum(1))));
     };
     connect(&sweep, "node00002");
     assert_eq!(sweep.run(31), [Event::Peer { port, found: other }]);
@@ -117,18 +165,29 @@ fn silent_peer_delays_no_counters_and_is_not_the_fault_of_the_switch() {
 #[test]
 fn missing_agent_for_directed_routes_stops_only_the_verification_of_peers() {
     let mut bench = Bench::new(|_| {});
-    bench.engine.verify_peers([Some((Guid(2), PortNum(1))), None, None]);
+    bench
+        .engine
+        .verify_peers([Some((Guid(2), PortNum(1))), None, None]);
     bench.engine.verify_all();
     let is_directed = |mad: &Mad| Header::parse(mad).class == 0x81;
     for slot in 1..4_u64 {
         let mut n = bench.sent.len();
         bench.now = Instant::ZERO + SECOND * slot as u32;
-        bench.engine.start_slot(bench.now, bench.now + 900 * MS, bench.now + 950 * MS);
+        bench
+            .engine
+            .start_slot(bench.now, bench.now + 900 * MS, bench.now + 950 * MS);
         bench.poll();
         while n < bench.sent.len() {
             if is_directed(&bench.sent[n].1) {
                 let tid = Header::parse(&bench.sent[n].1).tid;
-                bench.engine.handle_completion(&Completion { tid, outcome: Outcome::NoAgent }, &[0; MAD_LEN], bench.now);
+                bench.engine.handle_completion(
+                    &Completion {
+                        tid,
+                        outcome: Outcome::NoAgent,
+                    },
+                    &[0; MAD_LEN],
+                    bench.now,
+                );
                 bench.poll();
             } else {
                 bench.reply(n, valid);
@@ -136,8 +195,22 @@ fn missing_agent_for_directed_routes_stops_only_the_verification_of_peers() {
             n += 1;
         }
     }
-    assert_eq!(bench.sent.iter().filter(|(_, mad)| is_directed(mad)).count(), 1);
+    assert_eq!(
+        bench
+            .sent
+            .iter()
+            .filter(|(_, mad)| is_directed(mad))
+            .count(),
+        1
+    );
     assert!(!bench.engine.no_smp_agent);
     // The slot of the bench, and three slots.
-    assert_eq!(bench.events.iter().filter(|event| **event == Event::SlotDone).count(), 4);
+    assert_eq!(
+        bench
+            .events
+            .iter()
+            .filter(|event| **event == Event::SlotDone)
+            .count(),
+        4
+    );
 }

@@ -18,10 +18,18 @@ use crate::sweep::virtual_sweep::{VirtualClock, VirtualTransport, all_linked_por
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
 use crate::types::{Lid, NodeKind, PortNum};
 
-const TREE: synthetic::FatTree = synthetic::FatTree { leaves: 2, hosts: 4, spines: 2, trunk: 1, radix: 8 };
+const TREE: synthetic::FatTree = synthetic::FatTree {
+    leaves: 2,
+    hosts: 4,
+    spines: 2,
+    trunk: 1,
+    radix: 8,
+};
 
 fn tree() -> Fabric {
-    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree").expect("valid ports report").fabric
+    ports_report::parse(TREE.blueprint().ports_report().as_bytes(), "tree")
+        .expect("valid ports report")
+        .fabric
 }
 
 /// A sweep in virtual time, whose engine is checked after every MAD.
@@ -47,13 +55,20 @@ impl Transport for Duplicating {
         self.transport.send(target, mad, now)
     }
 
-    fn recv(&mut self, mad: &mut Mad, wait: Duration, now: Instant) -> Result<Option<Completion>, TransportError> {
+    fn recv(
+        &mut self,
+        mad: &mut Mad,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<Option<Completion>, TransportError> {
         if let Some((completion, reply)) = self.copy.take() {
             *mad = reply;
             return Ok(Some(completion));
         }
         let completion = self.transport.recv(mad, wait, now)?;
-        self.copy = completion.filter(|_| self.rng.f64() < self.share).map(|completion| (completion, *mad));
+        self.copy = completion
+            .filter(|_| self.rng.f64() < self.share)
+            .map(|completion| (completion, *mad));
         Ok(completion)
     }
 
@@ -67,7 +82,11 @@ impl EngineLoop for FaultySweep {
     type Clock = VirtualClock;
 
     fn parts(&mut self) -> Parts<'_, Duplicating, VirtualClock> {
-        Parts { engine: &mut self.engine, transport: &mut self.transport, clock: &self.clock }
+        Parts {
+            engine: &mut self.engine,
+            transport: &mut self.transport,
+            clock: &self.clock,
+        }
     }
 
     fn on_event(&mut self, event: Event) {
@@ -89,14 +108,22 @@ impl EngineLoop for FaultySweep {
         let all = waiting.len();
         waiting.dedup();
         assert_eq!(waiting.len(), all, "one MAD a device");
-        assert!(self.engine.devices.iter().all(|device| device.flight.unanswered() <= u16::from(self.engine.config.silence)));
+        assert!(
+            self.engine
+                .devices
+                .iter()
+                .all(|device| device.flight.unanswered() <= u16::from(self.engine.config.silence))
+        );
     }
 }
 
 impl FaultySweep {
     fn discover(&mut self) {
         self.run_discovery(30 * SECOND);
-        assert_eq!(std::mem::take(&mut self.events).last(), Some(&Event::DiscoveryDone));
+        assert_eq!(
+            std::mem::take(&mut self.events).last(),
+            Some(&Event::DiscoveryDone)
+        );
     }
 
     fn slot(&mut self, interval: Duration) {
@@ -111,7 +138,10 @@ impl FaultySweep {
                 settled[*port] += 1;
             }
         });
-        assert!(settled.iter().all(|times| *times == 1), "every port exactly once");
+        assert!(
+            settled.iter().all(|times| *times == 1),
+            "every port exactly once"
+        );
         let mut counts = [0; Status::ALL.len()];
         (0..settled.len()).for_each(|port| counts[self.engine.sample(port).status as usize] += 1);
         assert_eq!(counts, self.engine.stats().ports);
@@ -123,16 +153,32 @@ impl FaultySweep {
 /// before the reply, at the reply, or between them.
 fn is_own(sweep: &FaultySweep, sim: &SimFabric, id: DeviceId, num: PortNum, port: usize) -> bool {
     let sample = sweep.engine.sample(port);
-    let Some((at, octets)) = sample.answer(0) else { return false };
-    let sent = Group::Extended.attribute().field("PortXmitData").expect("declared").raw(octets, 0);
-    let words = |back: u64| sim.counters(id, num, Instant::from_nanos(at.as_nanos() - back)).map_or(0, |counters| counters.xmit_words);
+    let Some((at, octets)) = sample.answer(0) else {
+        return false;
+    };
+    let sent = Group::Extended
+        .attribute()
+        .field("PortXmitData")
+        .expect("declared")
+        .raw(octets, 0);
+    let words = |back: u64| {
+        sim.counters(id, num, Instant::from_nanos(at.as_nanos() - back))
+            .map_or(0, |counters| counters.xmit_words)
+    };
     (words(100_000)..=words(0)).contains(&sent)
 }
 
 fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usize, short: bool) {
     let fabric = tree();
     let mut rng = fastrand::Rng::with_seed(seed);
-    let sim = Arc::new(Mutex::new(SimFabric::new(tree(), Options { seed, loss, ..Options::default() })));
+    let sim = Arc::new(Mutex::new(SimFabric::new(
+        tree(),
+        Options {
+            seed,
+            loss,
+            ..Options::default()
+        },
+    )));
     let lock = || sim.lock().expect("no thread panicked");
     let manager = lock().manager().expect("the fabric has a subnet manager");
     let mut plan = all_linked_ports(&fabric);
@@ -141,21 +187,46 @@ fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usi
         plan.truncate(4);
         plan.remove(0);
     }
-    let ids: Vec<DeviceId> = fabric.iter().map(|(id, _)| id).filter(|id| *id != manager).collect();
+    let ids: Vec<DeviceId> = fabric
+        .iter()
+        .map(|(id, _)| id)
+        .filter(|id| *id != manager)
+        .collect();
     // PortCountersExtended stays in every slot: the test compares its counters.
-    let cadence =
-        if seed.is_multiple_of(3) { Cadence::EVERY_SLOT } else { Cadence::new((1..=20).map(|place| 1 + place / 2).collect(), 3, 5) };
-    let config =
-        Config { window, path_sl, cadence, groups: Group::ALL[..if seed.is_multiple_of(2) { 4 } else { 20 }].into(), ..Config::default() };
+    let cadence = if seed.is_multiple_of(3) {
+        Cadence::EVERY_SLOT
+    } else {
+        Cadence::new((1..=20).map(|place| 1 + place / 2).collect(), 3, 5)
+    };
+    let config = Config {
+        window,
+        path_sl,
+        cadence,
+        groups: Group::ALL[..if seed.is_multiple_of(2) { 4 } else { 20 }].into(),
+        ..Config::default()
+    };
     let mut engine = Engine::new(&plan, config, seed);
     for _ in 0..rng.usize(0..4) {
-        lock().drop_attribute(ids[rng.usize(0..ids.len())], [0x10, 0x15, 0x16, 0x10][rng.usize(0..4)]);
+        lock().drop_attribute(
+            ids[rng.usize(0..ids.len())],
+            [0x10, 0x15, 0x16, 0x10][rng.usize(0..4)],
+        );
     }
     let clock = VirtualClock::default();
     let transport = VirtualTransport::new(Arc::clone(&sim), clock.clone(), seed);
     engine.set_local(transport.local());
-    let transport = Duplicating { transport, rng: fastrand::Rng::with_seed(!seed), share: 0.05, copy: None };
-    let mut sweep = FaultySweep { engine, transport, clock, events: Vec::new() };
+    let transport = Duplicating {
+        transport,
+        rng: fastrand::Rng::with_seed(!seed),
+        share: 0.05,
+        copy: None,
+    };
+    let mut sweep = FaultySweep {
+        engine,
+        transport,
+        clock,
+        events: Vec::new(),
+    };
     sweep.discover();
     let mut keys = vec![];
     let mut free = 3000;
@@ -192,11 +263,23 @@ fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usi
     lock().set_loss(0.0);
     sweep.transport.share = 0.0;
     // A group that was disabled because its device was very slow is probed again after ten minutes.
-    let calm = if sweep.engine.devices.iter().any(|device| device.groups.unsupported() != 0) { 770 } else { 150 };
+    let calm = if sweep
+        .engine
+        .devices
+        .iter()
+        .any(|device| device.groups.unsupported() != 0)
+    {
+        770
+    } else {
+        150
+    };
     (0..calm).for_each(|_| sweep.slot(SECOND));
     let mut port = 0;
     for (index, device) in plan.iter().enumerate() {
-        let (id, _) = fabric.iter().find(|(_, of)| of.guid == device.guid).expect("planned");
+        let (id, _) = fabric
+            .iter()
+            .find(|(_, of)| of.guid == device.guid)
+            .expect("planned");
         for num in &device.ports {
             let sample = sweep.engine.sample(port);
             let why = format!(
@@ -208,14 +291,19 @@ fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usi
             );
             if !keys.contains(&id) {
                 assert_eq!(sample.status, Status::Ok, "{why}");
-                assert!(sample.verified && is_own(&sweep, &lock(), id, *num, port), "{why}");
+                assert!(
+                    sample.verified && is_own(&sweep, &lock(), id, *num, port),
+                    "{why}"
+                );
             }
             port += 1;
         }
     }
     // Failed checks are not repeated in every slot: each is sent once a minute.
     let checks = |sweep: &FaultySweep| {
-        let counters: u32 = (0..sweep.engine.ports()).map(|port| sweep.engine.sample(port).mads).sum();
+        let counters: u32 = (0..sweep.engine.ports())
+            .map(|port| sweep.engine.sample(port).mads)
+            .sum();
         sweep.engine.stats().mads_sent - u64::from(counters)
     };
     let sent: u64 = (0..60)
@@ -225,7 +313,10 @@ fn sweep_with_faults(seed: u64, loss: f64, few: bool, path_sl: bool, window: usi
         })
         .sum();
     let limit = 12 * plan.len() + 2 * 2 * sweep.engine.ports() + 20 * plan.len();
-    assert!(sent as usize <= limit, "seed {seed}: {sent} checks a minute, limit {limit}");
+    assert!(
+        sent as usize <= limit,
+        "seed {seed}: {sent} checks a minute, limit {limit}"
+    );
 }
 
 proptest! {

@@ -5,19 +5,35 @@ use crate::sweep::smp_limit::MAX_SMPS;
 
 /// Returns the slot of 400 adapters, all of which have to be verified.
 fn bench() -> Bench {
-    let config = Config { groups: [Group::Base].into(), window: 200, ..Config::default() };
-    let devices: Vec<_> = (1..=400).map(|lid| device(lid, NodeKind::Hca, &[1])).collect();
+    let config = Config {
+        groups: [Group::Base].into(),
+        window: 200,
+        ..Config::default()
+    };
+    let devices: Vec<_> = (1..=400)
+        .map(|lid| device(lid, NodeKind::Hca, &[1]))
+        .collect();
     let mut engine = Engine::new(&devices, config, 7);
     set_known(&mut engine, 0xffff);
     // The second half of the devices has no check.
-    engine.devices[..200].iter_mut().for_each(|device| device.identity.schedule(Instant::ZERO));
-    engine.start_slot(Instant::ZERO, Instant::ZERO + 900 * MS, Instant::ZERO + 950 * MS);
+    engine.devices[..200]
+        .iter_mut()
+        .for_each(|device| device.identity.schedule(Instant::ZERO));
+    engine.start_slot(
+        Instant::ZERO,
+        Instant::ZERO + 900 * MS,
+        Instant::ZERO + 950 * MS,
+    );
     Bench::of(engine)
 }
 
 /// Returns the numbers of SMPs and of other MADs that were sent.
 fn sent(bench: &Bench) -> (usize, usize) {
-    let smps = bench.sent.iter().filter(|(target, _)| target.qp == 0).count();
+    let smps = bench
+        .sent
+        .iter()
+        .filter(|(target, _)| target.qp == 0)
+        .count();
     (smps, bench.sent.len() - smps)
 }
 
@@ -37,15 +53,26 @@ fn silent_smps_are_limited_and_other_queries_do_not_wait() {
             }
         }
         if ms == 5 {
-            assert!(sent(&bench).1 >= 200, "the devices without a check are queried: {:?}", sent(&bench));
+            assert!(
+                sent(&bench).1 >= 200,
+                "the devices without a check are queried: {:?}",
+                sent(&bench)
+            );
         }
         // The engine is not called again and again while all devices wait.
         if let Some(timeout) = bench.engine.poll_timeout() {
-            assert!(timeout > bench.now || bench.engine.inflight.pending() > 0 || held == 0, "{timeout:?} at {ms} ms");
+            assert!(
+                timeout > bench.now || bench.engine.inflight.pending() > 0 || held == 0,
+                "{timeout:?} at {ms} ms"
+            );
         }
         bench.pass(MS);
     }
-    assert!(sent(&bench).0 >= 200, "each device with a check is verified: {:?}", sent(&bench));
+    assert!(
+        sent(&bench).0 >= 200,
+        "each device with a check is verified: {:?}",
+        sent(&bench)
+    );
 }
 
 #[test]

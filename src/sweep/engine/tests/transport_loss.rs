@@ -17,11 +17,15 @@ impl Bench {
     fn fail_all(&mut self) -> usize {
         let (mut mad, mut count) = ([0; MAD_LEN], 0);
         while let Some((_, tid)) = self.engine.poll_transmit(self.now, &mut mad) {
-            let completion = Completion { tid, outcome: Outcome::SendFailed(EIO) };
+            let completion = Completion {
+                tid,
+                outcome: Outcome::SendFailed(EIO),
+            };
             self.engine.handle_completion(&completion, &mad, self.now);
             count += 1;
         }
-        self.events.extend(std::iter::from_fn(|| self.engine.poll_event()));
+        self.events
+            .extend(std::iter::from_fn(|| self.engine.poll_event()));
         count
     }
 
@@ -29,14 +33,27 @@ impl Bench {
         self.now += SECOND;
         self.events.clear();
         self.sent.clear();
-        self.engine.start_slot(self.now, self.now + 900 * MS, self.now + 950 * MS);
+        self.engine
+            .start_slot(self.now, self.now + 900 * MS, self.now + 950 * MS);
     }
 
     /// Checks that each port was settled once, and that no device was reported.
     #[track_caller]
     fn check_events(&self) {
-        let ports: Vec<_> = (0..3).map(|port| self.events.iter().filter(|event| **event == Event::Port(port)).count()).collect();
-        assert_eq!((ports, self.events.len(), self.events.last()), (vec![1; 3], 4, Some(&Event::SlotDone)), "{:?}", self.events);
+        let ports: Vec<_> = (0..3)
+            .map(|port| {
+                self.events
+                    .iter()
+                    .filter(|event| **event == Event::Port(port))
+                    .count()
+            })
+            .collect();
+        assert_eq!(
+            (ports, self.events.len(), self.events.last()),
+            (vec![1; 3], 4, Some(&Event::SlotDone)),
+            "{:?}",
+            self.events
+        );
     }
 }
 
@@ -47,19 +64,33 @@ fn requests_in_flight_become_send_errors_and_no_device_is_reported() {
     bench.pass(6 * MS);
     bench.lose_transport();
     bench.check_events();
-    assert_eq!((0..3).map(|port| bench.status(port)).collect::<Vec<_>>(), [Some(Status::SendError); 3]);
-    let samples: Vec<_> = (0..3).map(|port| (bench.engine.sample(port).errno, bench.engine.sample(port).mads)).collect();
+    assert_eq!(
+        (0..3).map(|port| bench.status(port)).collect::<Vec<_>>(),
+        [Some(Status::SendError); 3]
+    );
+    let samples: Vec<_> = (0..3)
+        .map(|port| {
+            (
+                bench.engine.sample(port).errno,
+                bench.engine.sample(port).mads,
+            )
+        })
+        .collect();
     assert_eq!(samples, [(Some(EIO), 1); 3]);
     assert_eq!(bench.engine.poll_timeout(), None, "the engine is idle");
 }
 
 #[test]
 fn silent_device_is_not_reported_either() {
-    let mut bench = Bench::new(|config| (config.silence, config.groups) = (1, [Group::Base].into()));
+    let mut bench =
+        Bench::new(|config| (config.silence, config.groups) = (1, [Group::Base].into()));
     bench.pass(6 * MS);
     bench.lose_transport();
     bench.check_events();
-    assert_eq!((0..3).map(|port| bench.status(port)).collect::<Vec<_>>(), [Some(Status::SendError); 3]);
+    assert_eq!(
+        (0..3).map(|port| bench.status(port)).collect::<Vec<_>>(),
+        [Some(Status::SendError); 3]
+    );
 }
 
 #[test]
@@ -71,25 +102,45 @@ fn slots_without_transport_end_at_once_and_then_all_devices_are_verified() {
         let count = bench.fail_all();
         assert!(count <= 3, "{count}: one MAD per port shows the loss");
         bench.check_events();
-        assert_eq!((0..3).map(|port| bench.status(port)).collect::<Vec<_>>(), [Some(Status::SendError); 3]);
-        assert_eq!((bench.engine.stats().mads_sent, bench.engine.poll_timeout()), (0, None));
+        assert_eq!(
+            (0..3).map(|port| bench.status(port)).collect::<Vec<_>>(),
+            [Some(Status::SendError); 3]
+        );
+        assert_eq!(
+            (bench.engine.stats().mads_sent, bench.engine.poll_timeout()),
+            (0, None)
+        );
     }
     bench.engine.transport_restored(3, Vec::new());
     bench.start_slot();
     bench.poll();
-    assert_eq!(bench.requests(), [(1, 0, smp::NODE_INFO), (2, 0, smp::NODE_INFO)]);
+    assert_eq!(
+        bench.requests(),
+        [(1, 0, smp::NODE_INFO), (2, 0, smp::NODE_INFO)]
+    );
     let mut answered = 0;
     while answered < bench.sent.len() {
         bench.reply(answered, valid);
         answered += 1;
     }
-    let counters = bench.sent.iter().find(|(_, mad)| Header::parse(mad).class == pma::CLASS_PERF_MGT).expect("the slot goes on");
+    let counters = bench
+        .sent
+        .iter()
+        .find(|(_, mad)| Header::parse(mad).class == pma::CLASS_PERF_MGT)
+        .expect("the slot goes on");
     assert_eq!(counters.0.pkey_index, 3);
 }
 
 #[test]
 fn discovery_without_transport_ends() {
-    let mut engine = Engine::new(&[device(1, NodeKind::Switch, &[1, 2]), device(2, NodeKind::Hca, &[1])], Config::default(), 7);
+    let mut engine = Engine::new(
+        &[
+            device(1, NodeKind::Switch, &[1, 2]),
+            device(2, NodeKind::Hca, &[1]),
+        ],
+        Config::default(),
+        7,
+    );
     engine.start_discovery(Instant::ZERO, Instant::ZERO + SECOND);
     let mut bench = Bench::of(engine);
     bench.lose_transport();

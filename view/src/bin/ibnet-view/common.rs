@@ -9,7 +9,9 @@ use std::time::SystemTime;
 use ibnet::cli::{self, Progress};
 use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
-use ibnet_analysis::input::{self, ArchiveNotes, Fold, IncompleteFile, Inputs, InvalidLine, ReadSummary};
+use ibnet_analysis::input::{
+    self, ArchiveNotes, Fold, IncompleteFile, Inputs, InvalidLine, ReadSummary,
+};
 use ibnet_analysis::record::{Record, Type};
 use ibnet_analysis::when::Zone;
 
@@ -40,8 +42,16 @@ impl Recorded {
     /// Returns the files and the time range. Times without a zone are local.
     pub(crate) fn inputs(&self) -> Result<Inputs, AnalysisError> {
         let (zone, now) = (Zone::local(), now());
-        let instant = |text: &Option<String>| text.as_deref().map(|text| zone.parse(text, now)).transpose();
-        Ok(Inputs { from: instant(&self.from)?, to: instant(&self.to)?, ..Inputs::new(&self.files)? })
+        let instant = |text: &Option<String>| {
+            text.as_deref()
+                .map(|text| zone.parse(text, now))
+                .transpose()
+        };
+        Ok(Inputs {
+            from: instant(&self.from)?,
+            to: instant(&self.to)?,
+            ..Inputs::new(&self.files)?
+        })
     }
 }
 
@@ -63,18 +73,36 @@ pub(crate) fn read<F: Fold>(inputs: &Inputs, empty: &F) -> Result<(F, ReadSummar
 
 /// Returns a progress bar for inputs with this number of octets. Small inputs have no bar.
 pub(crate) fn bar(total: u64) -> Progress {
-    if total >= SLOW_TO_READ { Progress::new(total >> 20, "MiB") } else { Progress::hidden() }
+    if total >= SLOW_TO_READ {
+        Progress::new(total >> 20, "MiB")
+    } else {
+        Progress::hidden()
+    }
 }
 
 /// Reports on standard error what was left out of the input.
 fn note_summary(summary: &ReadSummary) {
-    let ReadSummary { lines, invalid, first_invalid, copies, covered, incomplete, minute_hours, archive, .. } = summary;
+    let ReadSummary {
+        lines,
+        invalid,
+        first_invalid,
+        copies,
+        covered,
+        incomplete,
+        minute_hours,
+        archive,
+        ..
+    } = summary;
     if let Some(InvalidLine { file, line, why }) = first_invalid {
         let (file, why) = (Printable(file), Printable(why));
-        cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {file}:{line}: {why}\n"));
+        cli::note(&format!(
+            "skipped   {invalid} of {lines} lines are not records; the first is {file}:{line}: {why}\n"
+        ));
     }
     if *copies > 0 {
-        cli::note(&format!("copies    {copies} of {lines} records are copies of other records; each counts once\n"));
+        cli::note(&format!(
+            "copies    {copies} of {lines} records are copies of other records; each counts once\n"
+        ));
     }
     if *covered > 0 {
         cli::note(&format!(
@@ -82,14 +110,21 @@ fn note_summary(summary: &ReadSummary) {
         ));
     }
     if let (minutes @ 1.., hours) = minute_hours {
-        cli::note(&format!("minutes   one-minute means of the archive (ports_1m) were read for {minutes} of {hours} hours\n"));
+        cli::note(&format!(
+            "minutes   one-minute means of the archive (ports_1m) were read for {minutes} of {hours} hours\n"
+        ));
     }
     note_archive(archive);
     incomplete.iter().for_each(note_incomplete);
 }
 
 /// Reports on standard error what is not usual about the files of archives.
-pub(crate) fn note_archive(ArchiveNotes { without_checksums, unknown_columns }: &ArchiveNotes) {
+pub(crate) fn note_archive(
+    ArchiveNotes {
+        without_checksums,
+        unknown_columns,
+    }: &ArchiveNotes,
+) {
     if *without_checksums > 0 {
         cli::note(&format!(
             "unchecked {without_checksums} files of the archive have no checksums, so damage to them is not always detected; \
@@ -97,8 +132,15 @@ pub(crate) fn note_archive(ArchiveNotes { without_checksums, unknown_columns }: 
         ));
     }
     if !unknown_columns.is_empty() {
-        let names = unknown_columns.iter().map(|name| Printable(name).to_string()).collect::<Vec<_>>().join(", ");
-        cli::note(&format!("ignored   {} columns of the archive that this version does not have: {names}\n", unknown_columns.len()));
+        let names = unknown_columns
+            .iter()
+            .map(|name| Printable(name).to_string())
+            .collect::<Vec<_>>()
+            .join(", ");
+        cli::note(&format!(
+            "ignored   {} columns of the archive that this version does not have: {names}\n",
+            unknown_columns.len()
+        ));
     }
 }
 
@@ -111,10 +153,19 @@ pub(crate) fn note_incomplete(file: &IncompleteFile) {
 /// and the gap in which the range lies.
 fn outside(inputs: &Inputs) -> AnalysisError {
     // A pipe cannot be read a second time.
-    let is_readable = inputs.files.iter().all(|file| file.is_file() || file.is_dir());
+    let is_readable = inputs
+        .files
+        .iter()
+        .all(|file| file.is_file() || file.is_dir());
     let span = |from, to| {
-        let other = Inputs { from, to, ..inputs.clone() };
-        is_readable.then(|| input::read(&other, &Nothing).ok()?.1.span).flatten()
+        let other = Inputs {
+            from,
+            to,
+            ..inputs.clone()
+        };
+        is_readable
+            .then(|| input::read(&other, &Nothing).ok()?.1.span)
+            .flatten()
     };
     let before = inputs.from.and_then(|from| span(None, Some(from)));
     let after = inputs.to.and_then(|to| span(Some(to), None));
@@ -123,24 +174,46 @@ fn outside(inputs: &Inputs) -> AnalysisError {
         (Some((from, end)), Some((start, to))) => {
             let gap = [end, start].map(|ns| zone.format(ns, form));
             let all = format_span((from, to), &zone);
-            format!("the records are from {all}, but there are none from {} to {}; change or omit --from and --to", gap[0], gap[1])
+            format!(
+                "the records are from {all}, but there are none from {} to {}; change or omit --from and --to",
+                gap[0], gap[1]
+            )
         }
         (Some(span), None) | (None, Some(span)) => {
-            format!("the records are from {}; change or omit --from and --to", format_span(span, &zone))
+            format!(
+                "the records are from {}; change or omit --from and --to",
+                format_span(span, &zone)
+            )
         }
-        (None, None) => "the files cover another time; omit --from and --to to see all of it".to_owned(),
+        (None, None) => {
+            "the files cover another time; omit --from and --to to see all of it".to_owned()
+        }
     };
-    let bound = |name: &str, ns: Option<u64>| ns.map(|ns| format!(" {name} {}", zone.format(ns, form)));
-    let bounds = [bound("from", inputs.from), bound("to", inputs.to)].into_iter().flatten().collect::<String>();
-    AnalysisError::Nothing { what: format!("no record in the time range{bounds}"), help }
+    let bound =
+        |name: &str, ns: Option<u64>| ns.map(|ns| format!(" {name} {}", zone.format(ns, form)));
+    let bounds = [bound("from", inputs.from), bound("to", inputs.to)]
+        .into_iter()
+        .flatten()
+        .collect::<String>();
+    AnalysisError::Nothing {
+        what: format!("no record in the time range{bounds}"),
+        help,
+    }
 }
 
 /// Returns the time of the first record, in nanoseconds since 1970.
 pub(crate) fn start_of(inputs: &Inputs) -> Result<u64, AnalysisError> {
     // A pipe cannot be read a second time.
-    if !inputs.files.iter().all(|file| file.is_file() || file.is_dir()) {
+    if !inputs
+        .files
+        .iter()
+        .all(|file| file.is_file() || file.is_dir())
+    {
         let help = "give --from TIME, or read files instead of a pipe".to_owned();
-        return Err(AnalysisError::Nothing { what: "the time of the records is not known before they are read".to_owned(), help });
+        return Err(AnalysisError::Nothing {
+            what: "the time of the records is not known before they are read".to_owned(),
+            help,
+        });
     }
     span(&input::read(inputs, &Nothing)?.1).map(|(from, _)| from)
 }
@@ -163,10 +236,17 @@ impl Fold for Nothing {
 /// overwrite the input, or would make it grow without end.
 pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<(), Failure> {
     // Two names of one file, such as hard links, have the same device and inode.
-    let known = |path: &PathBuf| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
+    let known = |path: &PathBuf| {
+        path.metadata()
+            .ok()
+            .filter(Metadata::is_file)
+            .map(|file| (file.dev(), file.ino()))
+    };
     match output.and_then(|output| Some((output, known(output)?))) {
         Some((output, file)) if inputs.files.iter().any(|input| known(input) == Some(file)) => {
-            Err(Failure::OverInput { path: output.clone() })
+            Err(Failure::OverInput {
+                path: output.clone(),
+            })
         }
         _ => Ok(()),
     }
@@ -178,8 +258,12 @@ pub(crate) fn refuse_input(inputs: &Inputs, output: Option<&PathBuf>) -> Result<
 /// Returns an error if the time range has no records. Without records it is not known whether there
 /// were faults.
 pub(crate) fn span(summary: &ReadSummary) -> Result<(u64, u64), AnalysisError> {
-    let help = || "give files written by `ibnet-sweep` that have more than `start` records".to_owned();
-    summary.span.ok_or_else(|| AnalysisError::Nothing { what: "no record with a time".to_owned(), help: help() })
+    let help =
+        || "give files written by `ibnet-sweep` that have more than `start` records".to_owned();
+    summary.span.ok_or_else(|| AnalysisError::Nothing {
+        what: "no record with a time".to_owned(),
+        help: help(),
+    })
 }
 
 /// Formats the time range of the records. The text is the first line of every table.
@@ -197,18 +281,27 @@ pub(crate) fn format_span((from, to): (u64, u64), zone: &Zone) -> String {
 }
 
 /// Returns the current time in nanoseconds since 1970.
-#[expect(clippy::disallowed_methods, reason = "times such as -10m are relative to now")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "times such as -10m are relative to now"
+)]
 pub(crate) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Parses a number from 1.
 pub(crate) fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| "expected a number from 1".to_owned())
+    text.parse()
+        .map_err(|_| "expected a number from 1".to_owned())
 }
 
 /// Parses a share, 0 to 1.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "expected a number from 0 to 1".to_owned())
+    text.parse()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }

@@ -30,7 +30,13 @@ pub(crate) struct Args {
     #[arg(long)]
     check: bool,
     /// Format of the result
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "text|json|csv"
+    )]
     format: Format,
     /// Write the result to a file instead of standard output
     #[arg(short, long, value_name = "FILE|-")]
@@ -62,22 +68,42 @@ Examples:
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut thresholds = Thresholds::default();
-    args.thresholds.iter().try_for_each(|text| thresholds.set(text))?;
+    args.thresholds
+        .iter()
+        .try_for_each(|text| thresholds.set(text))?;
     let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     let selected = args.selection.apply(&mut inputs)?;
-    let ((ports, devices), summary) = common::read(&inputs, &(Ports::for_errors(), Devices::default()))?;
+    let ((ports, devices), summary) =
+        common::read(&inputs, &(Ports::for_errors(), Devices::default()))?;
     let ports = ports.finish();
     if let Some(selected) = &selected {
         selected.check(&ports)?;
     }
-    let errors = Errors::find(&ports, &devices, &thresholds, selected.as_ref().map(|selected| &selected.hosts));
+    let errors = Errors::find(
+        &ports,
+        &devices,
+        &thresholds,
+        selected.as_ref().map(|selected| &selected.hosts),
+    );
     match args.format {
-        Format::Document(document) => document.write(common::span(&summary)?, &errors.rows(), args.output.as_deref())?,
+        Format::Document(document) => document.write(
+            common::span(&summary)?,
+            &errors.rows(),
+            args.output.as_deref(),
+        )?,
         Format::Text => {
-            let report = text::errors::report(&errors, common::time_range(&summary)?.trim_end(), &Zone::local());
+            let report = text::errors::report(
+                &errors,
+                common::time_range(&summary)?.trim_end(),
+                &Zone::local(),
+            );
             format::write(report.as_bytes(), args.output.as_deref())?;
         }
     }
-    Ok(if args.check && !errors.is_empty() { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+    Ok(if args.check && !errors.is_empty() {
+        ExitCode::from(FOUND)
+    } else {
+        ExitCode::SUCCESS
+    })
 }

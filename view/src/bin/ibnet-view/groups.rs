@@ -52,26 +52,52 @@ impl Report<'_> {
         let (all, summary) = common::read(inputs, &AllJobs::new(self.jobs, self.bin_ns))?;
         let (time_range, span) = (common::time_range(&summary)?, common::span(&summary)?);
         let flows = all.flows()?;
-        let traffic: Vec<GroupTraffic> = self.groups.iter().map(|group| GroupTraffic::of(group, &flows)).collect();
+        let traffic: Vec<GroupTraffic> = self
+            .groups
+            .iter()
+            .map(|group| GroupTraffic::of(group, &flows))
+            .collect();
         if traffic.iter().all(|group| group.targets.is_empty()) {
             let help = "a host name is the first word of a node description; check the patterns, and give the files of all samplers";
             let what = format!("no record of a port of {}", self.groups.title());
-            return Err(AnalysisError::Nothing { what, help: help.to_owned() }.into());
+            return Err(AnalysisError::Nothing {
+                what,
+                help: help.to_owned(),
+            }
+            .into());
         }
         if let Format::Document(document) = self.format {
             return document.write(span, &traffic, self.output);
         }
         if let Some(path) = self.output {
-            let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+            let is_json = path
+                .extension()
+                .is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
             let bytes = if is_json {
-                document::to_json(span, &traffic).map_err(|source| OutputError { path: path.to_owned(), source })?
+                document::to_json(span, &traffic).map_err(|source| OutputError {
+                    path: path.to_owned(),
+                    source,
+                })?
             } else {
-                let hosts = traffic.iter().flat_map(|group| &group.targets).map(|target| target.host.clone());
-                let picture = host_metrics::below(self.hosts, picture::groups::of_groups(&traffic, &zone).trimmed(span), hosts)?;
-                render(&picture, draw::Format::of(path).unwrap_or(draw::Format::Svg))?
+                let hosts = traffic
+                    .iter()
+                    .flat_map(|group| &group.targets)
+                    .map(|target| target.host.clone());
+                let picture = host_metrics::below(
+                    self.hosts,
+                    picture::groups::of_groups(&traffic, &zone).trimmed(span),
+                    hosts,
+                )?;
+                render(
+                    &picture,
+                    draw::Format::of(path).unwrap_or(draw::Format::Svg),
+                )?
             };
             format::write(&bytes, Some(path))?;
         }
-        Ok(cli::print_line(&format!("{time_range}{}", text::groups::report(&traffic).trim_end()))?)
+        Ok(cli::print_line(&format!(
+            "{time_range}{}",
+            text::groups::report(&traffic).trim_end()
+        ))?)
     }
 }

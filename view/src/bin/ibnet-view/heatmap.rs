@@ -39,7 +39,13 @@ pub(crate) struct Args {
     /// Metric: xmit_gbps, rcv_gbps, xmit_utilization, rcv_utilization, xmit_blocked, rtt_ns (all MADs
     /// of a port in a slot), rtt_mean_ns (mean per MAD), errors (all kinds), or a counter for its
     /// rate. An array of counters is summed; NAME[3] is one element of it
-    #[arg(short, long, value_name = "NAME", value_delimiter = ',', default_value = "xmit_gbps")]
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "xmit_gbps"
+    )]
     metric: Vec<Metric>,
     /// Kind of the rows: port, link (the larger value of its two ends), switch or host (for rates
     /// the sum of their ports, for other metrics the largest value), sl or vl (counters by service
@@ -59,7 +65,12 @@ pub(crate) struct Args {
     /// deviation), max (from 0 to the largest value), log (logarithmic), percentile:99, or a range
     /// such as 0..100 in the unit of the metric. auto is a full link for rates of data, 0 to 1 for
     /// shares, log for errors, and max for other metrics
-    #[arg(long, value_name = "RANGE", default_value = "auto", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "RANGE",
+        default_value = "auto",
+        allow_hyphen_values = true
+    )]
     range: Range,
     #[command(flatten)]
     group: GroupArgs,
@@ -76,7 +87,13 @@ pub(crate) struct Args {
     size: Option<(u32, u32)>,
     /// Format of the result: `text` draws the picture, `json` and `csv` write the value and the state
     /// of each cell
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "text|json|csv"
+    )]
     format: Format,
     /// Picture file (.png or .svg). With json and csv: the file, instead of standard output
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["terminal", "format"], required_if_eq("format", "text"))]
@@ -111,9 +128,13 @@ Examples:
 /// megabytes.
 fn size(text: &str) -> Result<(u32, u32), String> {
     const LIMITS: std::ops::RangeInclusive<u32> = 500..=10_000;
-    let sides = text.split_once(['x', 'X']).and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
+    let sides = text
+        .split_once(['x', 'X'])
+        .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
     let fits = |(width, height): &(u32, u32)| LIMITS.contains(width) && LIMITS.contains(height);
-    sides.filter(fits).ok_or_else(|| "expected WIDTHxHEIGHT in pixels, each from 500 to 10000, such as 1600x1200".to_owned())
+    sides.filter(fits).ok_or_else(|| {
+        "expected WIDTHxHEIGHT in pixels, each from 500 to 10000, such as 1600x1200".to_owned()
+    })
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -124,7 +145,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn draw(args: &Args) -> Result<(), Failure> {
-    let picture = if args.format == Format::Text { format::of_picture(args.output.as_deref())? } else { None };
+    let picture = if args.format == Format::Text {
+        format::of_picture(args.output.as_deref())?
+    } else {
+        None
+    };
     let groups = args.group.groups()?;
     let hosts = match &args.nodes {
         Some(nodes) => Some(Hosts::parse(nodes)?),
@@ -144,17 +169,30 @@ fn draw(args: &Args) -> Result<(), Failure> {
     let jobs = jobs(args)?;
     let (heat, summary) = common::read(&inputs, &empty)?;
     let hosts = heat.host_rows();
-    let grid = heat.finish(args.by)?.arranged(args.sort, args.top.map(|top| top as usize));
+    let grid = heat
+        .finish(args.by)?
+        .arranged(args.sort, args.top.map(|top| top as usize));
     let of_hosts = of_hosts(args, &grid, hosts)?;
     if let Format::Document(document) = args.format {
-        let rows: Vec<_> = std::iter::once(&grid).chain(&of_hosts).flat_map(Grid::heat_rows).collect();
+        let rows: Vec<_> = std::iter::once(&grid)
+            .chain(&of_hosts)
+            .flat_map(Grid::heat_rows)
+            .collect();
         return document.write(common::span(&summary)?, &rows, args.output.as_deref());
     }
     if args.terminal {
         show(args, &grid, of_hosts.as_ref(), &zone)?;
     }
-    let Some((path, format)) = args.output.as_ref().zip(picture) else { return Ok(()) };
-    let picture = HeatPicture::new(&grid, of_hosts.as_ref(), &args.range, zone.clone(), args.size);
+    let Some((path, format)) = args.output.as_ref().zip(picture) else {
+        return Ok(());
+    };
+    let picture = HeatPicture::new(
+        &grid,
+        of_hosts.as_ref(),
+        &args.range,
+        zone.clone(),
+        args.size,
+    );
     let picture = picture.with_jobs(|grid| marks::marks(grid, &jobs));
     let bytes = render(&picture, format)?;
     Staged::new(path, &bytes)?.commit()?;
@@ -163,25 +201,56 @@ fn draw(args: &Args) -> Result<(), Failure> {
             cli::note(&terminal::summary(panel, grid, &args.range, &zone));
         }
     }
-    cli::note(&format!("written   {}\n", Printable(&path.display().to_string())));
+    cli::note(&format!(
+        "written   {}\n",
+        Printable(&path.display().to_string())
+    ));
     Ok(())
 }
 
 /// Returns the heat map of host metrics on the time axis of `grid`. Its rows are the hosts of the
 /// rows of `grid`. Hosts without any host metric have a row only if the rows of `grid` are hosts.
 fn of_hosts(args: &Args, grid: &Grid, hosts: Vec<RowLabel>) -> Result<Option<Grid>, Failure> {
-    let drawn: BTreeSet<&str> = grid.rows.iter().flat_map(|row| &row.hosts).map(String::as_str).collect();
-    let is_drawn = |row: &RowLabel| drawn.is_empty() || row.hosts.iter().any(|host| drawn.contains(&**host));
-    let mut rows: Vec<RowLabel> = if args.by == RowKind::Host { grid.rows.clone() } else { hosts.into_iter().filter(is_drawn).collect() };
+    let drawn: BTreeSet<&str> = grid
+        .rows
+        .iter()
+        .flat_map(|row| &row.hosts)
+        .map(String::as_str)
+        .collect();
+    let is_drawn =
+        |row: &RowLabel| drawn.is_empty() || row.hosts.iter().any(|host| drawn.contains(&**host));
+    let mut rows: Vec<RowLabel> = if args.by == RowKind::Host {
+        grid.rows.clone()
+    } else {
+        hosts.into_iter().filter(is_drawn).collect()
+    };
     // Hosts whose HCAs are not swept are only known as peers of switch ports.
     let known: BTreeSet<String> = rows.iter().filter_map(|row| row.id.node.clone()).collect();
-    let peers = drawn.into_iter().filter(|host| args.by != RowKind::Host && !known.contains(*host));
-    rows.extend(peers.map(|host| RowLabel { hosts: vec![host.to_owned()], ..row_of_host(host) }));
+    let peers = drawn
+        .into_iter()
+        .filter(|host| args.by != RowKind::Host && !known.contains(*host));
+    rows.extend(peers.map(|host| RowLabel {
+        hosts: vec![host.to_owned()],
+        ..row_of_host(host)
+    }));
     let names = HostNames::new(rows.iter().filter_map(|row| row.id.node.clone()));
-    let range = host_metrics::Range { from: grid.start_ns, to: grid.end_ns() };
-    let Some(HostMetrics { metrics, .. }) = args.host_metrics.load(&names, range)? else { return Ok(None) };
-    let rows = if args.by == RowKind::Host { rows } else { panels::with_values(&metrics, rows) };
-    let columns = Columns { start_ns: grid.start_ns, step_ns: grid.step_ns, count: grid.columns };
+    let range = host_metrics::Range {
+        from: grid.start_ns,
+        to: grid.end_ns(),
+    };
+    let Some(HostMetrics { metrics, .. }) = args.host_metrics.load(&names, range)? else {
+        return Ok(None);
+    };
+    let rows = if args.by == RowKind::Host {
+        rows
+    } else {
+        panels::with_values(&metrics, rows)
+    };
+    let columns = Columns {
+        start_ns: grid.start_ns,
+        step_ns: grid.step_ns,
+        count: grid.columns,
+    };
     Ok(Some(panels::grid(&metrics, rows, columns)))
 }
 
@@ -195,24 +264,44 @@ fn jobs(args: &Args) -> Result<Vec<JobRun>, Failure> {
 }
 
 fn show(args: &Args, grid: &Grid, of_hosts: Option<&Grid>, zone: &Zone) -> Result<(), Failure> {
-    let (columns, lines) = terminal_size::terminal_size().map_or((100, 40), |(width, height)| (width.0.into(), height.0.into()));
+    let (columns, lines) = terminal_size::terminal_size().map_or((100, 40), |(width, height)| {
+        (width.0.into(), height.0.into())
+    });
     let colors = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     // Each panel has a heading, and the time range is below the last panel. One line is kept for
     // the prompt.
     let panels = args.metric.len() + of_hosts.map_or(0, |grid| grid.panels.len());
-    let lines = ((usize::max(lines, 8) - 2) / panels.max(1)).saturating_sub(1).max(1);
+    let lines = ((usize::max(lines, 8) - 2) / panels.max(1))
+        .saturating_sub(1)
+        .max(1);
     let is_redrawn = args.follow.is_some() && io::stdout().is_terminal();
     let clear = if is_redrawn { "\u{1b}[H\u{1b}[2J" } else { "" };
-    let size = TerminalSize { columns, lines, colors };
-    let text: String = std::iter::once(grid).chain(of_hosts).map(|grid| terminal::show(grid, &args.range, zone, size)).collect();
-    cli::print(format!("{clear}{text}").as_bytes()).map_err(|source| OutputError { path: "standard output".into(), source })?;
+    let size = TerminalSize {
+        columns,
+        lines,
+        colors,
+    };
+    let text: String = std::iter::once(grid)
+        .chain(of_hosts)
+        .map(|grid| terminal::show(grid, &args.range, zone, size))
+        .collect();
+    cli::print(format!("{clear}{text}").as_bytes()).map_err(|source| OutputError {
+        path: "standard output".into(),
+        source,
+    })?;
     Ok(())
 }
 
 /// Draws after each change of a file, until a signal arrives.
 fn follow(args: &Args, pause: Duration) -> Result<(), Failure> {
-    let failed = |source| OutputError { path: "the clock of --follow".into(), source };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let failed = |source| OutputError {
+        path: "the clock of --follow".into(),
+        source,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(failed)?;
     runtime.block_on(async {
         let mut signals = Signals::new().map_err(failed)?;
         let mut before = None;
@@ -236,6 +325,13 @@ fn follow(args: &Args, pause: Duration) -> Result<(), Failure> {
 
 /// Returns size and modification time of each file. They change when lines are written.
 fn state(files: &[PathBuf]) -> Vec<(PathBuf, u64, Option<SystemTime>)> {
-    let of = |path: &Path| std::fs::metadata(path).map_or((0, None), |metadata| (metadata.len(), metadata.modified().ok()));
-    files.iter().map(|file| (file.clone(), of(file).0, of(file).1)).collect()
+    let of = |path: &Path| {
+        std::fs::metadata(path).map_or((0, None), |metadata| {
+            (metadata.len(), metadata.modified().ok())
+        })
+    };
+    files
+        .iter()
+        .map(|file| (file.clone(), of(file).0, of(file).1))
+        .collect()
 }

@@ -61,7 +61,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     host_metrics: HostArgs,
     /// Format of the result
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "text|json|csv"
+    )]
     format: Format,
     /// Also write a picture over time, or all values as JSON. With --format json or csv: file of the
     /// result
@@ -95,7 +101,11 @@ Examples:
   ibnet-view job lines/*.jsonl --nodes 'node[001-024]' --host-metrics http://prometheus:9090 -o job.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    args.host_metrics.need_place(args.format, args.output.as_deref(), !args.all && args.group.is_empty())?;
+    args.host_metrics.need_place(
+        args.format,
+        args.output.as_deref(),
+        !args.all && args.group.is_empty(),
+    )?;
     match args.group.is_empty() {
         true if args.all => run_all(args),
         true => run_one(args),
@@ -107,7 +117,11 @@ fn run_groups(args: &Args) -> Result<(), Failure> {
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     // Without jobs, the senders are hosts.
-    let jobs = if args.all || args.source.has_file() { jobs_during(args, &inputs)? } else { Vec::new() };
+    let jobs = if args.all || args.source.has_file() {
+        jobs_during(args, &inputs)?
+    } else {
+        Vec::new()
+    };
     let report = Report {
         groups: &args.group.groups()?,
         jobs: JobList::new(&jobs),
@@ -127,7 +141,9 @@ fn run_one(args: &Args) -> Result<(), Failure> {
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     let routes = args.routes.as_deref().map(job_runs::routes).transpose()?;
-    let evaluate = |run, others: Option<&[JobRun]>| job_runs::evaluate(&inputs, run, others, routes.as_ref(), args.steps);
+    let evaluate = |run, others: Option<&[JobRun]>| {
+        job_runs::evaluate(&inputs, run, others, routes.as_ref(), args.steps)
+    };
     let (found, others) = match &args.slurm {
         Some(id) => {
             let (run, others) = args.source.job_and_others(id)?;
@@ -137,11 +153,16 @@ fn run_one(args: &Args) -> Result<(), Failure> {
             });
             (run, Some(others))
         }
-        None => (JobRun::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?, None),
+        None => (
+            JobRun::new("", args.nodes.as_deref().unwrap_or_default(), None, None)?,
+            None,
+        ),
     };
     let before = runs_to_compare(args, &inputs, &found, others.as_deref().unwrap_or_default())?;
     let one = evaluate(found, others.as_deref())?;
-    let Evaluated { run, job, summary, .. } = &one;
+    let Evaluated {
+        run, job, summary, ..
+    } = &one;
     let time_range = common::time_range(summary)?;
     if job.nodes.is_empty() {
         return Err(selection::no_port_of(&Printable(&run.nodes).to_string()).into());
@@ -151,8 +172,15 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         compared.push(evaluate(run, Some(&others))?);
     }
     if let Format::Document(document) = args.format {
-        let hosts = host_metrics::grid(&args.host_metrics, job.columns(), job.nodes.iter().map(|node| node.host.clone()))?;
-        let mut rows = vec![JobRow { host_metrics: hosts.as_ref().map(Grid::heat_rows), ..one.row(args.slurm.as_deref()) }];
+        let hosts = host_metrics::grid(
+            &args.host_metrics,
+            job.columns(),
+            job.nodes.iter().map(|node| node.host.clone()),
+        )?;
+        let mut rows = vec![JobRow {
+            host_metrics: hosts.as_ref().map(Grid::heat_rows),
+            ..one.row(args.slurm.as_deref())
+        }];
         rows.extend(compared.iter().map(|other| other.row(Some(&other.run.id))));
         return document.write(common::span(summary)?, &rows, args.output.as_deref());
     }
@@ -162,7 +190,11 @@ fn run_one(args: &Args) -> Result<(), Failure> {
             None => format!("Traffic of {}", Printable(&run.nodes)),
         };
         let picture = picture::job::of_job(job, &title, &zone).trimmed(common::span(summary)?);
-        let picture = host_metrics::below(&args.host_metrics, picture, job.nodes.iter().map(|node| node.host.clone()))?;
+        let picture = host_metrics::below(
+            &args.host_metrics,
+            picture,
+            job.nodes.iter().map(|node| node.host.clone()),
+        )?;
         write(path, || Ok(job.to_json().into_bytes()), &picture)?;
     }
     let mut report = text::job::report(job);
@@ -170,33 +202,66 @@ fn run_one(args: &Args) -> Result<(), Failure> {
         report.push_str(&text::sharing::report(sharing));
     }
     if !compared.is_empty() {
-        let runs: Vec<_> = [&one].into_iter().chain(&compared).map(|one| (&one.run, &one.job, one.sharing.as_ref())).collect();
+        let runs: Vec<_> = [&one]
+            .into_iter()
+            .chain(&compared)
+            .map(|one| (&one.run, &one.job, one.sharing.as_ref()))
+            .collect();
         report.push_str(&text::sharing::comparison(&runs, &zone));
     }
-    Ok(cli::print_line(&format!("{time_range}{}", report.trim_end()))?)
+    Ok(cli::print_line(&format!(
+        "{time_range}{}",
+        report.trim_end()
+    ))?)
 }
 
 /// Returns the runs of `--compare`, each with the other jobs of its time. A text that is not the ID of
 /// a job is a name, which stands for the newest other runs of this name.
-fn runs_to_compare(args: &Args, inputs: &Inputs, run: &JobRun, others: &[JobRun]) -> Result<Vec<(JobRun, Vec<JobRun>)>, Failure> {
+fn runs_to_compare(
+    args: &Args,
+    inputs: &Inputs,
+    run: &JobRun,
+    others: &[JobRun],
+) -> Result<Vec<(JobRun, Vec<JobRun>)>, Failure> {
     let mut found = Vec::new();
     if args.compare.is_empty() {
         return Ok(found);
     }
     // A file has all jobs. A resource manager is asked again for the time of the records.
-    let all = if args.source.has_file() { others.to_vec() } else { args.source.jobs(common::start_of(inputs)?, run.to)?.runs };
+    let all = if args.source.has_file() {
+        others.to_vec()
+    } else {
+        args.source.jobs(common::start_of(inputs)?, run.to)?.runs
+    };
     let is_other = |other: &&JobRun| (&other.id, other.from) != (&run.id, run.from);
     for text in &args.compare {
-        let by_id: Vec<&JobRun> = all.iter().filter(is_other).filter(|other| other.id == *text).collect();
-        let by_name = || all.iter().filter(is_other).filter(|other| other.name.as_ref() == Some(text)).collect();
+        let by_id: Vec<&JobRun> = all
+            .iter()
+            .filter(is_other)
+            .filter(|other| other.id == *text)
+            .collect();
+        let by_name = || {
+            all.iter()
+                .filter(is_other)
+                .filter(|other| other.name.as_ref() == Some(text))
+                .collect()
+        };
         let mut runs: Vec<&JobRun> = if by_id.is_empty() { by_name() } else { by_id };
         if runs.is_empty() {
-            let what = format!("no other run with the job ID or name `{}` in the time of the records", Printable(text));
+            let what = format!(
+                "no other run with the job ID or name `{}` in the time of the records",
+                Printable(text)
+            );
             let help = "`ibnet-view jobs` lists the jobs with their names; a job table of --keep has older jobs".to_owned();
             return Err(AnalysisError::Nothing { what, help }.into());
         }
         runs.sort_by_key(|run| std::cmp::Reverse(run.from));
-        found.extend(runs.into_iter().take(MOST_COMPARED).cloned().map(|run| (run, all.clone())));
+        found.extend(
+            runs.into_iter()
+                .take(MOST_COMPARED)
+                .cloned()
+                .map(|run| (run, all.clone())),
+        );
     }
     Ok(found)
 }
@@ -215,11 +280,23 @@ fn run_all(args: &Args) -> Result<(), Failure> {
         return document.write(span, &traffic.jobs, args.output.as_deref());
     }
     if let Some(path) = &args.output {
-        let json = || document::to_json(span, &traffic.jobs).map_err(|source| OutputError { path: path.clone(), source });
+        let json = || {
+            document::to_json(span, &traffic.jobs).map_err(|source| OutputError {
+                path: path.clone(),
+                source,
+            })
+        };
         let picture = picture::job::of_all(&traffic, args.nodes.as_deref(), &zone).trimmed(span);
-        write(path, || Ok(json()?), &host_metrics::below_jobs(&args.host_metrics, picture, &traffic)?)?;
+        write(
+            path,
+            || Ok(json()?),
+            &host_metrics::below_jobs(&args.host_metrics, picture, &traffic)?,
+        )?;
     }
-    Ok(cli::print_line(&format!("{time_range}{}", text::job::report_all(&traffic, &zone).trim_end()))?)
+    Ok(cli::print_line(&format!(
+        "{time_range}{}",
+        text::job::report_all(&traffic, &zone).trim_end()
+    ))?)
 }
 
 /// Returns the jobs that ran in the time of the inputs. To ask for them, this time must be known
@@ -235,8 +312,18 @@ fn jobs_during(args: &Args, inputs: &Inputs) -> Result<Vec<JobRun>, Failure> {
 
 /// Writes JSON or the picture, by the extension of the file name. A file name with an unknown
 /// extension gets an SVG.
-fn write(path: &Path, json: impl FnOnce() -> Result<Vec<u8>, Failure>, picture: &Timeline) -> Result<(), Failure> {
-    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    let bytes = if is_json { json()? } else { render(picture, draw::Format::of(path).unwrap_or(draw::Format::Svg))? };
+fn write(
+    path: &Path,
+    json: impl FnOnce() -> Result<Vec<u8>, Failure>,
+    picture: &Timeline,
+) -> Result<(), Failure> {
+    let is_json = path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let bytes = if is_json {
+        json()?
+    } else {
+        render(picture, draw::Format::of(path).unwrap_or(draw::Format::Svg))?
+    };
     format::write(&bytes, Some(path))
 }

@@ -31,7 +31,10 @@ pub(crate) struct Evaluated {
 /// Reads forwarding tables.
 pub(crate) fn routes(path: &Path) -> Result<Routes, Failure> {
     let text = cli::read(path, limits::NET_FILE)?;
-    Ok(Routes::parse(&String::from_utf8_lossy(&text), &cli::name_of(path))?)
+    Ok(Routes::parse(
+        &String::from_utf8_lossy(&text),
+        &cli::name_of(path),
+    )?)
 }
 
 /// Evaluates a run. `others` has the jobs of the same time, or `None` if they are not known.
@@ -50,17 +53,29 @@ pub(crate) fn evaluate(
     let job = Job::of(&ports, &run.hosts);
     let sharing = others.map(|others| {
         let is_other = |other: &&JobRun| (&other.id, other.from) != (&run.id, run.from);
-        let all: Vec<JobRun> = [&run].into_iter().chain(others.iter().filter(is_other)).cloned().collect();
+        let all: Vec<JobRun> = [&run]
+            .into_iter()
+            .chain(others.iter().filter(is_other))
+            .cloned()
+            .collect();
         let ports = equal_bins(&ports);
         let trees = Trees::find(&ports, &devices, Limits::default());
         Shares::of(&ports, &JobList::new(&all), routes).for_job(0, &run.hosts, &trees)
     });
-    Ok(Evaluated { run, job, sharing, summary })
+    Ok(Evaluated {
+        run,
+        job,
+        sharing,
+        summary,
+    })
 }
 
 impl Evaluated {
     /// Returns the row of the run. `id` is the ID of the job, if it is known.
     pub(crate) fn row<'a>(&'a self, id: Option<&'a str>) -> JobRow<'a> {
-        JobRow { sharing: self.sharing.as_ref(), ..self.job.row(id, Some(&self.run)) }
+        JobRow {
+            sharing: self.sharing.as_ref(),
+            ..self.job.row(id, Some(&self.run))
+        }
     }
 }

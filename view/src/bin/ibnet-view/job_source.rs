@@ -50,10 +50,16 @@ impl JobSource {
 
     /// Returns the newest run of the job with this ID, and the other jobs that ran at the same time. The
     /// other jobs are an error if one of them is malformed.
-    pub(crate) fn job_and_others(&self, id: &str) -> Result<(JobRun, Result<Vec<JobRun>, Failure>), Failure> {
+    pub(crate) fn job_and_others(
+        &self,
+        id: &str,
+    ) -> Result<(JobRun, Result<Vec<JobRun>, Failure>), Failure> {
         let zone = Zone::local();
         let (run, all) = match self.text()? {
-            Some((text, name)) => (source::find(&text, &name, id, &zone)?, source::all(&text, &name, &zone).map_err(Failure::from)),
+            Some((text, name)) => (
+                source::find(&text, &name, id, &zone)?,
+                source::all(&text, &name, &zone).map_err(Failure::from),
+            ),
             None => {
                 let at = common::now();
                 let run = self.ask().job(id)?;
@@ -70,16 +76,25 @@ impl JobSource {
     pub(crate) fn jobs(&self, from: u64, to: Option<u64>) -> Result<Listing, Failure> {
         let at = common::now();
         match self.text()? {
-            Some((text, name)) => Ok(Listing { runs: source::all(&text, &name, &Zone::local())?, at, is_complete: false }),
+            Some((text, name)) => Ok(Listing {
+                runs: source::all(&text, &name, &Zone::local())?,
+                at,
+                is_complete: false,
+            }),
             None => Ok(self.ask().jobs(from, to, at)?),
         }
     }
 
     /// Returns the content and the name of the file.
     fn text(&self) -> Result<Option<(String, String)>, Failure> {
-        let Some(file) = &self.slurm_file else { return Ok(None) };
+        let Some(file) = &self.slurm_file else {
+            return Ok(None);
+        };
         let text = cli::read(file, limits::SLURM)?;
-        Ok(Some((String::from_utf8_lossy(&text).into_owned(), cli::name_of(file))))
+        Ok(Some((
+            String::from_utf8_lossy(&text).into_owned(),
+            cli::name_of(file),
+        )))
     }
 
     fn ask(&self) -> Ask {

@@ -40,7 +40,13 @@ pub(crate) struct Args {
     #[arg(long)]
     hide_users: bool,
     /// Format of the result
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "text|json|csv"
+    )]
     format: Format,
     /// Write the result to a file instead of standard output
     #[arg(short, long, value_name = "FILE|-")]
@@ -61,7 +67,11 @@ Examples:
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (zone, now) = (Zone::local(), common::now());
-    let instant = |text: &Option<String>| text.as_deref().map(|text| zone.parse(text, now)).transpose();
+    let instant = |text: &Option<String>| {
+        text.as_deref()
+            .map(|text| zone.parse(text, now))
+            .transpose()
+    };
     let (from, to) = (instant(&args.from)?, instant(&args.to)?);
     let listed = match &args.keep {
         Some(path) if path.exists() => JobTable::read(path)?.listed(),
@@ -70,7 +80,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let is_all_of_file = args.source.has_file() && from.is_none();
     // Accounting can be some minutes behind.
     let listed = listed.map(|listed| listed.saturating_sub(BEHIND_NS));
-    let of_source = if is_all_of_file { 0 } else { listed.unwrap_or_else(|| now.saturating_sub(DAY_NS)) };
+    let of_source = if is_all_of_file {
+        0
+    } else {
+        listed.unwrap_or_else(|| now.saturating_sub(DAY_NS))
+    };
     let from = from.unwrap_or(of_source);
     let mut listing = args.source.jobs(from, to)?;
     let is_in_range = |run: &JobRun| run.is_during(from, to.unwrap_or(u64::MAX));
@@ -80,15 +94,24 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.hide_users {
         listing.runs.iter_mut().for_each(|run| run.user = None);
     }
-    let kept = args.keep.as_ref().map(|path| JobTable::keep(path, &listing).map(|kept| (path, kept))).transpose()?;
+    let kept = args
+        .keep
+        .as_ref()
+        .map(|path| JobTable::keep(path, &listing).map(|kept| (path, kept)))
+        .transpose()?;
     match (args.format, kept) {
         (Format::Document(document), _) => {
             let rows: Vec<_> = listing.runs.iter().map(JobRun::row).collect();
             document.write((from, to.unwrap_or(now)), &rows, args.output.as_deref())
         }
         (Format::Text, Some((path, (table, Changes { new, updated })))) => {
-            let (name, all) = (Printable(&path.display().to_string()).to_string(), table.runs().count());
-            Ok(cli::print_line(&format!("{name}: {new} new runs, {updated} updated, {all} in all"))?)
+            let (name, all) = (
+                Printable(&path.display().to_string()).to_string(),
+                table.runs().count(),
+            );
+            Ok(cli::print_line(&format!(
+                "{name}: {new} new runs, {updated} updated, {all} in all"
+            ))?)
         }
         (Format::Text, None) => {
             let report = text::jobs::report(&listing.runs, &zone);

@@ -70,17 +70,32 @@ Examples:
 
 /// Parses `NAME=FILES`. An existing file needs no name.
 fn compared(text: &str) -> Result<Compared, String> {
-    let stem = |path: &Path| path.file_stem().map_or_else(|| text.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let stem = |path: &Path| {
+        path.file_stem().map_or_else(
+            || text.to_owned(),
+            |stem| stem.to_string_lossy().into_owned(),
+        )
+    };
     match text.split_once('=').filter(|_| !Path::new(text).exists()) {
         Some(("", _) | (_, "")) => Err("expected NAME=FILES".to_owned()),
-        Some((name, files)) => Ok(Compared { name: name.to_owned(), files: files.into() }),
-        None => Ok(Compared { name: stem(Path::new(text)), files: text.into() }),
+        Some((name, files)) => Ok(Compared {
+            name: name.to_owned(),
+            files: files.into(),
+        }),
+        None => Ok(Compared {
+            name: stem(Path::new(text)),
+            files: text.into(),
+        }),
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let output = args.output.as_deref();
-    let picture_format = if args.format == Format::Text { format::of_picture(output)? } else { None };
+    let picture_format = if args.format == Format::Text {
+        format::of_picture(output)?
+    } else {
+        None
+    };
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
     let mut recordings = Vec::new();
@@ -90,7 +105,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let of_files = (args.name.clone(), inputs.clone());
     let compared = args.compare.iter().map(|Compared { name, files }| {
         let files = Inputs::new(std::slice::from_ref(files))?.files;
-        Ok((name.clone(), Inputs { files, ..inputs.clone() }))
+        Ok((
+            name.clone(),
+            Inputs {
+                files,
+                ..inputs.clone()
+            },
+        ))
     });
     for recording in compared.chain([Ok(of_files)]) {
         let (name, inputs): (String, Inputs) = recording.map_err(Failure::Analysis)?;
@@ -108,16 +129,33 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 return document.write(span, &single.latencies.rows(args.bins), output);
             }
             let when = common::format_span(span, &zone);
-            let report = format!("{when}\n\n{}", text::latency::report(&single.latencies, args.bins));
-            (report, LatencyPicture::of(&single.latencies, args.bins, &when))
+            let report = format!(
+                "{when}\n\n{}",
+                text::latency::report(&single.latencies, args.bins)
+            );
+            (
+                report,
+                LatencyPicture::of(&single.latencies, args.bins, &when),
+            )
         }
         all => {
             if let Format::Document(document) = args.format {
                 return document.write(span, &compare::rows(all, args.bins), output);
             }
-            let times: Vec<String> = times.iter().map(|(name, when)| format!("{name}: {when}")).collect();
-            let report = format!("{}\n\n{}", times.join("\n"), text::compare::report(all, args.bins, args.top));
-            let when = if all.len() > 2 { common::format_span(span, &zone) } else { times.join("; ") };
+            let times: Vec<String> = times
+                .iter()
+                .map(|(name, when)| format!("{name}: {when}"))
+                .collect();
+            let report = format!(
+                "{}\n\n{}",
+                times.join("\n"),
+                text::compare::report(all, args.bins, args.top)
+            );
+            let when = if all.len() > 2 {
+                common::format_span(span, &zone)
+            } else {
+                times.join("; ")
+            };
             (report, LatencyPicture::compared(all, args.bins, &when))
         }
     };
@@ -130,7 +168,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn read(inputs: &Inputs) -> Result<(Latencies, ReadSummary), AnalysisError> {
     let (latency, summary) = common::read(inputs, &Latency::default())?;
     if latency.undecoded > 0 {
-        cli::note(&format!("skipped   {} histogram records cannot be decoded\n", latency.undecoded));
+        cli::note(&format!(
+            "skipped   {} histogram records cannot be decoded\n",
+            latency.undecoded
+        ));
     }
     Ok((latency.finish()?, summary))
 }

@@ -30,7 +30,12 @@ pub(crate) struct Args {
     top: NonZeroUsize,
     /// Statistic of utilization and blocked time over the time range: mean, peak, or a percentile of
     /// the slots
-    #[arg(long, value_name = "mean|peak|pNN", default_value_t, conflicts_with = "tree")]
+    #[arg(
+        long,
+        value_name = "mean|peak|pNN",
+        default_value_t,
+        conflicts_with = "tree"
+    )]
     stat: Stat,
     /// Order of the links
     #[arg(long, value_enum, default_value_t)]
@@ -45,7 +50,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", default_value_t = Limits::default().full, requires = "tree", value_parser = common::share)]
     full: f64,
     /// Format of the result
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "text|json|csv"
+    )]
     format: Format,
     /// Write the result to a file instead of standard output
     #[arg(short, long, value_name = "FILE|-")]
@@ -98,14 +109,28 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     common::refuse_input(&inputs, args.output.as_ref())?;
     let selected = args.selection.apply(&mut inputs)?;
     let bins = if args.tree { common::INTERVALS } else { 0 };
-    let empty = (Ports::with_bins(bins), (Devices::default(), Distributions::for_stat(args.stat)));
+    let empty = (
+        Ports::with_bins(bins),
+        (Devices::default(), Distributions::for_stat(args.stat)),
+    );
     let ((ports, (devices, distributions)), summary) = common::read(&inputs, &empty)?;
-    let (ports, span, output) = (ports.finish(), common::span(&summary)?, args.output.as_deref());
+    let (ports, span, output) = (
+        ports.finish(),
+        common::span(&summary)?,
+        args.output.as_deref(),
+    );
     if let Some(selected) = &selected {
         selected.check(&ports)?;
     }
     let report = if args.tree {
-        let mut trees = Trees::find(&ports, &devices, Limits { waits: args.waits, full: args.full });
+        let mut trees = Trees::find(
+            &ports,
+            &devices,
+            Limits {
+                waits: args.waits,
+                full: args.full,
+            },
+        );
         if let Some(Selected { hosts, .. }) = &selected {
             trees.retain_hosts(hosts);
         }
@@ -118,12 +143,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
     } else {
         let mut links = links::find_by(&ports, args.stat, &distributions);
-        links.retain(|link| selected.as_ref().is_none_or(|selected| link.is_at(&selected.hosts)));
+        links.retain(|link| {
+            selected
+                .as_ref()
+                .is_none_or(|selected| link.is_at(&selected.hosts))
+        });
         match args.format {
             Format::Text => text::links::report(&links, args.by.into(), args.stat, args.top.get()),
             Format::Document(document) => {
                 let sorted = links::sorted(&links, args.by.into());
-                let rows: Vec<_> = sorted.iter().take(args.top.get()).map(|link| link.row(args.stat)).collect();
+                let rows: Vec<_> = sorted
+                    .iter()
+                    .take(args.top.get())
+                    .map(|link| link.row(args.stat))
+                    .collect();
                 return document.write(span, &rows, output);
             }
         }

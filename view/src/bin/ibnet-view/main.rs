@@ -124,10 +124,14 @@ enum Failure {
     #[diagnostic(help("give another name with -o FILE; nothing was written"))]
     OverInput { path: PathBuf },
     #[error("cannot draw the map into {}: the map is an SVG picture", Printable(&path.display().to_string()))]
-    #[diagnostic(help("give a name that ends in .svg; `rsvg-convert map.svg -o map.png` converts it"))]
+    #[diagnostic(help(
+        "give a name that ends in .svg; `rsvg-convert map.svg -o map.png` converts it"
+    ))]
     SvgOnly { path: PathBuf },
     #[error("cannot write JSON or CSV to {}: this is the name of a picture", Printable(&path.display().to_string()))]
-    #[diagnostic(help("give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"))]
+    #[diagnostic(help(
+        "give a name that ends in .json or .csv, or omit --format to draw the picture; nothing was written"
+    ))]
     NotAPicture { path: PathBuf },
     #[error("cannot use --host-metrics without a picture")]
     #[diagnostic(help(
@@ -153,7 +157,9 @@ fn main() -> ExitCode {
     let done = match &args.command {
         Command::Heatmap(args) => heatmap::run(args),
         Command::Latency(args) => latency::run(args),
-        Command::Errors(args) => return errors::run(args).unwrap_or_else(|failure| failure.report()),
+        Command::Errors(args) => {
+            return errors::run(args).unwrap_or_else(|failure| failure.report());
+        }
         Command::Job(args) => job::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Links(args) => links::run(args),
@@ -184,9 +190,11 @@ impl Failure {
             // that it does not exist.
             Self::Analysis(AnalysisError::Metric { .. }) => ExitCode::from(USAGE),
             Self::HostMetrics(HostMetricsError::Url { .. }) => ExitCode::from(USAGE),
-            Self::Analysis(AnalysisError::Time { .. } | AnalysisError::Hosts { .. } | AnalysisError::Pattern { .. }) => {
-                ExitCode::from(USAGE)
-            }
+            Self::Analysis(
+                AnalysisError::Time { .. }
+                | AnalysisError::Hosts { .. }
+                | AnalysisError::Pattern { .. },
+            ) => ExitCode::from(USAGE),
             _ => failed,
         }
     }

@@ -36,7 +36,13 @@ pub(crate) struct Args {
     #[arg(long)]
     hosts: bool,
     /// Format of the result: `text` draws the picture, `json` and `csv` write the links
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true, value_name = "text|json|csv")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "text|json|csv"
+    )]
     format: Format,
     /// Picture file; optional with json and csv, whose default is standard output
     #[arg(short, long, value_name = "FILE|-", required_unless_present = "format")]
@@ -53,10 +59,12 @@ Examples:
   ibnet-view map lines/*.jsonl --from 12:00 --to 12:01 --hosts -o map.svg";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(path) =
-        args.output.as_deref().filter(|path| args.format == Format::Text && draw::Format::of(path) == Some(draw::Format::Png))
-    {
-        return Err(Failure::SvgOnly { path: path.to_owned() });
+    if let Some(path) = args.output.as_deref().filter(|path| {
+        args.format == Format::Text && draw::Format::of(path) == Some(draw::Format::Png)
+    }) {
+        return Err(Failure::SvgOnly {
+            path: path.to_owned(),
+        });
     }
     let mut inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, args.output.as_ref())?;
@@ -64,10 +72,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(selected) => Some(selected),
         None => {
             let groups = args.group.groups()?;
-            groups.hosts()?.map(|hosts| Selected { hosts, title: groups.title() })
+            groups.hosts()?.map(|hosts| Selected {
+                hosts,
+                title: groups.title(),
+            })
         }
     };
-    let empty = (Ports::with_bins(common::INTERVALS), (Devices::default(), Distributions::for_stat(args.stat)));
+    let empty = (
+        Ports::with_bins(common::INTERVALS),
+        (Devices::default(), Distributions::for_stat(args.stat)),
+    );
     let ((ports, (devices, distributions)), summary) = common::read(&inputs, &empty)?;
     let ports = ports.finish();
     if let Some(selected) = &selected {
@@ -75,15 +89,28 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let links = links::find_by(&ports, args.stat, &distributions);
     if let Format::Document(document) = args.format {
-        let is_selected = |link: &&Link| selected.as_ref().is_none_or(|selected| link.is_at(&selected.hosts));
-        let rows: Vec<_> =
-            links::sorted(&links, LinkOrder::Utilization).iter().filter(is_selected).map(|link| link.row(args.stat)).collect();
+        let is_selected = |link: &&Link| {
+            selected
+                .as_ref()
+                .is_none_or(|selected| link.is_at(&selected.hosts))
+        };
+        let rows: Vec<_> = links::sorted(&links, LinkOrder::Utilization)
+            .iter()
+            .filter(is_selected)
+            .map(|link| link.row(args.stat))
+            .collect();
         return document.write(common::span(&summary)?, &rows, args.output.as_deref());
     }
     let trees = Trees::find(&ports, &devices, Limits::default());
-    let mut map = Map::of(&links, common::time_range(&summary)?.trim_end()).with_stat(args.stat).with_roots(&trees).with_devices(&devices);
+    let mut map = Map::of(&links, common::time_range(&summary)?.trim_end())
+        .with_stat(args.stat)
+        .with_roots(&trees)
+        .with_devices(&devices);
     if let Some(Selected { hosts, title }) = &selected {
         map = map.with_job(hosts, title);
     }
-    format::write(picture::map::to_svg(&map, args.hosts).as_bytes(), args.output.as_deref())
+    format::write(
+        picture::map::to_svg(&map, args.hosts).as_bytes(),
+        args.output.as_deref(),
+    )
 }

@@ -92,27 +92,50 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
              check the clock of this host, and give --force to remove them\n"
         ));
     }
-    let line = |Removed { table, number, octets, hours: (first, last), .. }: &Removed| {
+    let line = |Removed {
+                    table,
+                    number,
+                    octets,
+                    hours: (first, last),
+                    ..
+                }: &Removed| {
         let size = *octets as f64 / f64::from(1 << 20);
-        format!("removed   {} of {number} hours, {size:.1} MiB, {first} to {last} (UTC)\n", table.as_str())
+        format!(
+            "removed   {} of {number} hours, {size:.1} MiB, {first} to {last} (UTC)\n",
+            table.as_str()
+        )
     };
     let text: String = removed.iter().map(line).collect();
-    cli::print(text.as_bytes()).map_err(|source| cli::OutputError { path: "-".into(), source })?;
+    cli::print(text.as_bytes()).map_err(|source| cli::OutputError {
+        path: "-".into(),
+        source,
+    })?;
     Ok(())
 }
 
 /// Packs the files.
 fn pack(args: &Args) -> Result<(), Failure> {
     let inputs = Inputs::new(&args.files)?;
-    let options = PackOptions { verify: args.verify || args.remove_inputs };
+    let options = PackOptions {
+        verify: args.verify || args.remove_inputs,
+    };
     let mut packer = Packer::new(&args.output, options)?;
     let bar = common::bar(inputs.size());
     let (mut read, mut before, mut unchanged) = (Vec::new(), 0, 0);
     let mut unread: Option<Failure> = None;
     for path in &inputs.files {
-        let identity = InputFile::of(path).map_err(|source| Failure::from(AnalysisError::Read { name: cli::name_of(path), source }));
+        let identity = InputFile::of(path).map_err(|source| {
+            Failure::from(AnalysisError::Read {
+                name: cli::name_of(path),
+                source,
+            })
+        });
         // Only what was read in this run is verified, and may be removed.
-        let is_unchanged = |identity: &Option<InputFile>| identity.as_ref().is_some_and(|identity| packer.has(identity));
+        let is_unchanged = |identity: &Option<InputFile>| {
+            identity
+                .as_ref()
+                .is_some_and(|identity| packer.has(identity))
+        };
         if !args.remove_inputs && identity.as_ref().is_ok_and(is_unchanged) {
             unchanged += 1;
         } else {
@@ -122,11 +145,19 @@ fn pack(args: &Args) -> Result<(), Failure> {
                 // The compression of a closed file, or its retention, can remove a file that
                 // matched a pattern.
                 Err(_) if !path.exists() && !args.files.contains(path) => {
-                    cli::note(&format!("skipped   {}: it vanished\n", Printable(&cli::name_of(path))));
+                    cli::note(&format!(
+                        "skipped   {}: it vanished\n",
+                        Printable(&cli::name_of(path))
+                    ));
                 }
                 // A damaged file does not keep the others out of the archive.
-                Err(failure @ Failure::Analysis(AnalysisError::Read { .. })) if inputs.files.len() > 1 && path.exists() => {
-                    cli::note(&format!("skipped   {}: it cannot be read completely; it is kept\n", Printable(&cli::name_of(path))));
+                Err(failure @ Failure::Analysis(AnalysisError::Read { .. }))
+                    if inputs.files.len() > 1 && path.exists() =>
+                {
+                    cli::note(&format!(
+                        "skipped   {}: it cannot be read completely; it is kept\n",
+                        Printable(&cli::name_of(path))
+                    ));
                     unread = unread.or(Some(failure));
                 }
                 Err(failure) => return Err(failure),
@@ -139,28 +170,50 @@ fn pack(args: &Args) -> Result<(), Failure> {
         return Err(no_record(&read).into());
     }
     let hours = std::cell::OnceCell::new();
-    let packed = packer.finish(&|done, all| hours.get_or_init(|| Progress::new(all, "hours")).set(done));
+    let packed =
+        packer.finish(&|done, all| hours.get_or_init(|| Progress::new(all, "hours")).set(done));
     hours.into_inner().iter().for_each(Progress::finish);
     let packed = packed?;
     note_faults(&read);
     let removed = match args.remove_inputs {
         true if packed.expired > 0 => {
-            cli::note("kept      all inputs: the archive did not add some of their records, see `expired`\n");
+            cli::note(
+                "kept      all inputs: the archive did not add some of their records, see `expired`\n",
+            );
             0
         }
         true => remove(&read),
         false => 0,
     };
-    cli::print(report(&args.output, &read, unchanged, &packed, removed).as_bytes())
-        .map_err(|source| cli::OutputError { path: "-".into(), source })?;
+    cli::print(report(&args.output, &read, unchanged, &packed, removed).as_bytes()).map_err(
+        |source| cli::OutputError {
+            path: "-".into(),
+            source,
+        },
+    )?;
     unread.map_or(Ok(()), Err)
 }
 
 /// Reads all records of a file.
-fn add_file(path: &Path, identity: Option<InputFile>, packer: &mut Packer, progress: &dyn Fn(u64)) -> Result<Input, Failure> {
-    let unreadable = |source| AnalysisError::Read { name: cli::name_of(path), source };
+fn add_file(
+    path: &Path,
+    identity: Option<InputFile>,
+    packer: &mut Packer,
+    progress: &dyn Fn(u64),
+) -> Result<Input, Failure> {
+    let unreadable = |source| AnalysisError::Read {
+        name: cli::name_of(path),
+        source,
+    };
     let before = state(path);
-    let mut input = Input { path: path.to_owned(), before, lines: 0, invalid: 0, first_invalid: None, is_cut: false };
+    let mut input = Input {
+        path: path.to_owned(),
+        before,
+        lines: 0,
+        invalid: 0,
+        first_invalid: None,
+        is_cut: false,
+    };
     let mut blocks = Blocks::open(path).map_err(unreadable)?;
     let mut next = some_blocks(&mut blocks).map_err(unreadable)?;
     let mut hours = Hours::new();
@@ -168,7 +221,11 @@ fn add_file(path: &Path, identity: Option<InputFile>, packer: &mut Packer, progr
         let some = std::mem::take(&mut next);
         let (read, batches) = rayon::join(
             || some_blocks(&mut blocks),
-            || some.par_iter().map(|block| (block.first_line, Batch::parse(&block.text))).collect::<Vec<_>>(),
+            || {
+                some.par_iter()
+                    .map(|block| (block.first_line, Batch::parse(&block.text)))
+                    .collect::<Vec<_>>()
+            },
         );
         for (first_line, batch) in batches {
             input.lines += batch.lines;
@@ -186,7 +243,8 @@ fn add_file(path: &Path, identity: Option<InputFile>, packer: &mut Packer, progr
     }
     input.is_cut = blocks.is_cut;
     // A file that changed while it was read is read again.
-    let is_same = |identity: &InputFile| InputFile::of(path).is_ok_and(|now| now.as_ref() == Some(identity));
+    let is_same =
+        |identity: &InputFile| InputFile::of(path).is_ok_and(|now| now.as_ref() == Some(identity));
     if let Some(identity) = identity.filter(is_same) {
         packer.note_input(identity, hours);
     }
@@ -211,9 +269,19 @@ fn state(path: &Path) -> Option<(u64, i64, i64)> {
 }
 
 fn no_record(inputs: &[Input]) -> AnalysisError {
-    let first = inputs.iter().find(|input| input.first_invalid.is_some()).or_else(|| inputs.first());
-    let name = first.map(|input| cli::name_of(&input.path)).unwrap_or_default();
-    AnalysisError::NoRecord { name, why: first.and_then(|input| input.first_invalid.clone()).map(|(_, why)| why) }
+    let first = inputs
+        .iter()
+        .find(|input| input.first_invalid.is_some())
+        .or_else(|| inputs.first());
+    let name = first
+        .map(|input| cli::name_of(&input.path))
+        .unwrap_or_default();
+    AnalysisError::NoRecord {
+        name,
+        why: first
+            .and_then(|input| input.first_invalid.clone())
+            .map(|(_, why)| why),
+    }
 }
 
 /// Reports on standard error what was not packed.
@@ -223,10 +291,15 @@ fn note_faults(inputs: &[Input]) {
         if let Some((line, why)) = &input.first_invalid {
             let (name, why) = (Printable(&file), Printable(why));
             let Input { invalid, lines, .. } = input;
-            cli::note(&format!("skipped   {invalid} of {lines} lines are not records; the first is {name}:{line}: {why}\n"));
+            cli::note(&format!(
+                "skipped   {invalid} of {lines} lines are not records; the first is {name}:{line}: {why}\n"
+            ));
         }
         if input.is_cut {
-            common::note_incomplete(&IncompleteFile { file, fault: FileFault::Cut });
+            common::note_incomplete(&IncompleteFile {
+                file,
+                fault: FileFault::Cut,
+            });
         }
     }
 }
@@ -235,9 +308,14 @@ fn note_faults(inputs: &[Input]) {
 fn remove(inputs: &[Input]) -> usize {
     let mut removed = 0;
     for input in inputs {
-        match removable(input).and_then(|()| fs::remove_file(&input.path).map_err(|error| error.to_string())) {
+        match removable(input)
+            .and_then(|()| fs::remove_file(&input.path).map_err(|error| error.to_string()))
+        {
             Ok(()) => removed += 1,
-            Err(why) => cli::note(&format!("kept      {}: {why}\n", Printable(&cli::name_of(&input.path)))),
+            Err(why) => cli::note(&format!(
+                "kept      {}: {why}\n",
+                Printable(&cli::name_of(&input.path))
+            )),
         }
     }
     removed
@@ -263,11 +341,32 @@ fn removable(input: &Input) -> Result<(), String> {
 }
 
 /// Returns the summary for standard output.
-fn report(archive: &Path, inputs: &[Input], unchanged: usize, packed: &Packed, removed: usize) -> String {
-    let Packed { added, copies, conflicts, files, hours, derived, expired, .. } = packed;
+fn report(
+    archive: &Path,
+    inputs: &[Input],
+    unchanged: usize,
+    packed: &Packed,
+    removed: usize,
+) -> String {
+    let Packed {
+        added,
+        copies,
+        conflicts,
+        files,
+        hours,
+        derived,
+        expired,
+        ..
+    } = packed;
     let records: u64 = inputs.iter().map(|input| input.lines - input.invalid).sum();
-    let tables: BTreeMap<&str, u64> = added.iter().map(|(table, rows)| (table.as_str(), *rows)).collect();
-    let tables: Vec<String> = tables.iter().map(|(table, rows)| format!("{rows} {table}")).collect();
+    let tables: BTreeMap<&str, u64> = added
+        .iter()
+        .map(|(table, rows)| (table.as_str(), *rows))
+        .collect();
+    let tables: Vec<String> = tables
+        .iter()
+        .map(|(table, rows)| format!("{rows} {table}"))
+        .collect();
     let octets: u64 = files.iter().chain(derived).map(|(_, octets)| octets).sum();
     let mut text = format!("read      {records} records in {} files\n", inputs.len());
     if unchanged > 0 {
@@ -277,7 +376,9 @@ fn report(archive: &Path, inputs: &[Input], unchanged: usize, packed: &Packed, r
         text += &format!("added     {}\n", tables.join(", "));
     }
     if *copies > 0 {
-        text += &format!("copies    {copies} records that the archive already has, or that occur twice\n");
+        text += &format!(
+            "copies    {copies} records that the archive already has, or that occur twice\n"
+        );
     }
     if *conflicts > 0 {
         text += &format!(
@@ -287,10 +388,15 @@ fn report(archive: &Path, inputs: &[Input], unchanged: usize, packed: &Packed, r
     }
     if let Some((first, last)) = hours {
         let files = files.len() + derived.len();
-        text += &format!("wrote     {files} files, {:.1} MiB, {first} to {last} (UTC)\n", octets as f64 / f64::from(1 << 20));
+        text += &format!(
+            "wrote     {files} files, {:.1} MiB, {first} to {last} (UTC)\n",
+            octets as f64 / f64::from(1 << 20)
+        );
     }
     if *expired > 0 {
-        text += &format!("expired   {expired} records of hours that were removed from the archive: not added\n");
+        text += &format!(
+            "expired   {expired} records of hours that were removed from the archive: not added\n"
+        );
     }
     if removed > 0 {
         text += &format!("removed   {removed} files; their records are verified\n");

@@ -39,22 +39,42 @@ Examples:
   ibnet-view replay day.jsonl --from 12:00 --to 12:10 --speed 0 --keep-times";
 
 fn speed(text: &str) -> Result<f64, String> {
-    let speed: f64 = text.trim_end_matches(['x', 'X']).parse().map_err(|_| "expected a number such as 10 or 0.5".to_owned())?;
-    if speed.is_finite() && speed >= 0.0 { Ok(speed) } else { Err("expected 0 or more".to_owned()) }
+    let speed: f64 = text
+        .trim_end_matches(['x', 'X'])
+        .parse()
+        .map_err(|_| "expected a number such as 10 or 0.5".to_owned())?;
+    if speed.is_finite() && speed >= 0.0 {
+        Ok(speed)
+    } else {
+        Err("expected 0 or more".to_owned())
+    }
 }
 
-#[expect(clippy::disallowed_methods, reason = "lines are written at their times")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "lines are written at their times"
+)]
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let is_paced = args.speed > 0.0;
-    let options = ReplayOptions { speed: if is_paced { args.speed } else { 1.0 }, now: (!args.keep_times).then(common::now) };
+    let options = ReplayOptions {
+        speed: if is_paced { args.speed } else { 1.0 },
+        now: (!args.keep_times).then(common::now),
+    };
     let inputs = args.recorded.inputs()?;
     common::refuse_input(&inputs, Some(&args.output))?;
     let mut replay = Replay::new(&inputs, options)?;
-    let failed = |source| OutputError { path: args.output.clone(), source };
+    let failed = |source| OutputError {
+        path: args.output.clone(),
+        source,
+    };
     let mut output = open(&args.output).map_err(failed)?;
     let start = Instant::now();
     while let Some(due) = replay.next_line()? {
-        let ahead = if is_paced { due.after.saturating_sub(start.elapsed()) } else { Duration::ZERO };
+        let ahead = if is_paced {
+            due.after.saturating_sub(start.elapsed())
+        } else {
+            Duration::ZERO
+        };
         let done = if ahead.is_zero() {
             Ok(())
         } else {
@@ -75,13 +95,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     common::note_archive(&replay.archive_notes());
     replay.incomplete.iter().for_each(common::note_incomplete);
     if replay.skipped > 0 {
-        cli::note(&format!("skipped   {} lines are not records\n", replay.skipped));
+        cli::note(&format!(
+            "skipped   {} lines are not records\n",
+            replay.skipped
+        ));
     }
     Ok(())
 }
 
 fn open(path: &Path) -> io::Result<Box<dyn Write>> {
-    let to: Box<dyn Write> =
-        if cli::is_dash(path) { Box::new(io::stdout()) } else { Box::new(File::options().create(true).append(true).open(path)?) };
+    let to: Box<dyn Write> = if cli::is_dash(path) {
+        Box::new(io::stdout())
+    } else {
+        Box::new(File::options().create(true).append(true).open(path)?)
+    };
     Ok(Box::new(io::BufWriter::with_capacity(1 << 16, to)))
 }

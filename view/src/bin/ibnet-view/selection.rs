@@ -36,13 +36,21 @@ impl Selection {
     /// time of the job becomes their time range.
     pub(crate) fn apply(&self, inputs: &mut Inputs) -> Result<Option<Selected>, Failure> {
         if let Some(nodes) = &self.nodes {
-            return Ok(Some(Selected { hosts: Hosts::parse(nodes)?, title: Printable(nodes).to_string() }));
+            return Ok(Some(Selected {
+                hosts: Hosts::parse(nodes)?,
+                title: Printable(nodes).to_string(),
+            }));
         }
-        let Some(id) = &self.slurm else { return Ok(None) };
+        let Some(id) = &self.slurm else {
+            return Ok(None);
+        };
         let job = self.source.job(id)?;
         limit_to(inputs, &job);
         let title = format!("job {} on {}", Printable(id), Printable(&job.nodes));
-        Ok(Some(Selected { hosts: job.hosts, title }))
+        Ok(Some(Selected {
+            hosts: job.hosts,
+            title,
+        }))
     }
 }
 
@@ -55,13 +63,25 @@ pub(crate) fn limit_to(inputs: &mut Inputs, job: &JobRun) {
 /// Returns the error for hosts without a recorded port. `title` is their text for messages.
 pub(crate) fn no_port_of(title: &str) -> AnalysisError {
     let help = "a host name is the first word of a node description; check the number of digits, and give the files of all samplers";
-    AnalysisError::Nothing { what: format!("no record of a port of {title}"), help: help.to_owned() }
+    AnalysisError::Nothing {
+        what: format!("no record of a port of {title}"),
+        help: help.to_owned(),
+    }
 }
 
 impl Selected {
     /// Returns an error if no recorded port belongs to the selected hosts.
-    pub(crate) fn check(&self, ports: &BTreeMap<PortKey, PortSummary>) -> Result<(), AnalysisError> {
-        let is_selected = |port: &PortSummary| self.hosts.contains_node(&port.node) || self.hosts.contains_node(&port.peer_name);
-        if ports.values().any(is_selected) { Ok(()) } else { Err(no_port_of(&self.title)) }
+    pub(crate) fn check(
+        &self,
+        ports: &BTreeMap<PortKey, PortSummary>,
+    ) -> Result<(), AnalysisError> {
+        let is_selected = |port: &PortSummary| {
+            self.hosts.contains_node(&port.node) || self.hosts.contains_node(&port.peer_name)
+        };
+        if ports.values().any(is_selected) {
+            Ok(())
+        } else {
+            Err(no_port_of(&self.title))
+        }
     }
 }

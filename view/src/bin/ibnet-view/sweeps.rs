@@ -38,7 +38,11 @@ Examples:
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (inputs, output) = (args.recorded.inputs()?, args.output.as_deref());
-    let picture = if args.format == Format::Text { format::of_picture(output)? } else { None };
+    let picture = if args.format == Format::Text {
+        format::of_picture(output)?
+    } else {
+        None
+    };
     common::refuse_input(&inputs, args.output.as_ref())?;
     let (sweeps, summary) = common::read(&inputs, &Sweeps::default())?;
     let (report, span, zone) = (sweeps.finish()?, common::span(&summary)?, Zone::local());
@@ -49,5 +53,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let picture = SweepPicture::new(&report, zone.clone(), &common::format_span(span, &zone));
         format::write(&render(&picture, format)?, output)?;
     }
-    format::write((common::time_range(&summary)? + "\n" + &text::sweeps::report(&report)).as_bytes(), None)
+    format::write(
+        (common::time_range(&summary)? + "\n" + &text::sweeps::report(&report)).as_bytes(),
+        None,
+    )
 }

@@ -92,43 +92,88 @@ impl HeatPicture {
     /// Lays out the picture. `hosts` is the heat map of host metrics, if there is one; it has the
     /// same columns. `size` is the largest width and height of the picture in pixels. Rows and
     /// columns are merged until they fit.
-    pub fn new(grid: &Grid, hosts: Option<&Grid>, range: &Range, zone: Zone, size: Option<(u32, u32)>) -> Self {
+    pub fn new(
+        grid: &Grid,
+        hosts: Option<&Grid>,
+        range: &Range,
+        zone: Zone,
+        size: Option<(u32, u32)>,
+    ) -> Self {
         let grids: Vec<&Grid> = std::iter::once(grid).chain(hosts).collect();
-        let panels = grids.iter().map(|grid| grid.panels.len()).sum::<usize>().max(1);
+        let panels = grids
+            .iter()
+            .map(|grid| grid.panels.len())
+            .sum::<usize>()
+            .max(1);
         let room = size.map(|(_, height)| {
             let around = TOP + BOTTOM + panels as i32 * (HEADING + 2 * AXIS);
             (height as i32 - around).max(1) as usize / panels
         });
-        let sections: Vec<Section> = grids.iter().map(|grid| Section::new(grid, range, panels, room)).collect();
-        let widest = sections.iter().map(|section| section.labels.width(&section.grid)).fold(0.0, f64::max);
+        let sections: Vec<Section> = grids
+            .iter()
+            .map(|grid| Section::new(grid, range, panels, room))
+            .collect();
+        let widest = sections
+            .iter()
+            .map(|section| section.labels.width(&section.grid))
+            .fold(0.0, f64::max);
         let left = 24 + widest.ceil() as i32;
-        let most_columns = size.map_or(usize::MAX, |(width, _)| (width as i32 - left - right(&sections)).max(1) as usize);
+        let most_columns = size.map_or(usize::MAX, |(width, _)| {
+            (width as i32 - left - right(&sections)).max(1) as usize
+        });
         let sections: Vec<Section> = if grid.columns > most_columns {
-            sections.into_iter().map(|section| section.narrowed(most_columns)).collect()
+            sections
+                .into_iter()
+                .map(|section| section.narrowed(most_columns))
+                .collect()
         } else {
             sections
         };
-        let columns = sections.iter().map(|section| section.grid.columns).max().unwrap_or(1).max(1);
-        let wide = if size.is_some() { most_columns / columns } else { (USUAL / columns).clamp(1, 200) };
-        Self { sections, zone, wide: wide.max(1) as u32, left }
+        let columns = sections
+            .iter()
+            .map(|section| section.grid.columns)
+            .max()
+            .unwrap_or(1)
+            .max(1);
+        let wide = if size.is_some() {
+            most_columns / columns
+        } else {
+            (USUAL / columns).clamp(1, 200)
+        };
+        Self {
+            sections,
+            zone,
+            wide: wide.max(1) as u32,
+            left,
+        }
     }
 
     /// Outlines jobs. `marks` returns the marks for the rows and columns of a heat map as it is
     /// drawn: with merged rows and columns.
     #[must_use]
     pub fn with_jobs(mut self, marks: impl Fn(&Grid) -> Vec<JobMark>) -> Self {
-        self.sections.iter_mut().for_each(|section| section.jobs = marks(&section.grid));
+        self.sections
+            .iter_mut()
+            .for_each(|section| section.jobs = marks(&section.grid));
         self
     }
 
     /// Returns all panels: the section of each, and the number of the panel in the section.
     fn panels(&self) -> impl Iterator<Item = (&Section, usize)> {
-        self.sections.iter().flat_map(|section| (0..section.grid.panels.len()).map(move |panel| (section, panel)))
+        self.sections
+            .iter()
+            .flat_map(|section| (0..section.grid.panels.len()).map(move |panel| (section, panel)))
     }
 
     /// Returns the start, the length and the number of the columns.
     fn columns(&self) -> (u64, u64, usize) {
-        self.sections.first().map_or((0, 1, 0), |section| (section.grid.start_ns, section.grid.step_ns, section.grid.columns))
+        self.sections.first().map_or((0, 1, 0), |section| {
+            (
+                section.grid.start_ns,
+                section.grid.step_ns,
+                section.grid.columns,
+            )
+        })
     }
 
     /// Returns the width of the cells in pixels.
@@ -138,16 +183,29 @@ impl HeatPicture {
 
     /// Returns the upper edge of the cells of a panel.
     fn top(&self, panel: usize) -> i32 {
-        let above = self.panels().nth(panel).map_or(0, |(section, _)| section.above());
-        TOP + self.panels().take(panel).map(|(section, _)| section.whole()).sum::<i32>() + above
+        let above = self
+            .panels()
+            .nth(panel)
+            .map_or(0, |(section, _)| section.above());
+        TOP + self
+            .panels()
+            .take(panel)
+            .map(|(section, _)| section.whole())
+            .sum::<i32>()
+            + above
     }
 
     fn bottom(&self) -> i32 {
-        TOP + self.panels().map(|(section, _)| section.whole()).sum::<i32>()
+        TOP + self
+            .panels()
+            .map(|(section, _)| section.whole())
+            .sum::<i32>()
     }
 
     fn end_ns(&self) -> u64 {
-        self.sections.first().map_or(0, |section| section.grid.end_ns())
+        self.sections
+            .first()
+            .map_or(0, |section| section.grid.end_ns())
     }
 
     /// Returns the two lines below the title: the time range, and the rows and columns.
@@ -157,7 +215,12 @@ impl HeatPicture {
         let rows: Vec<String> = self.sections.iter().map(Section::describe).collect();
         let step = axis::nanos(step as f64);
         [
-            format!("{} to {} ({})", day(start), day(self.end_ns()), self.zone.name(start)),
+            format!(
+                "{} to {} ({})",
+                day(start),
+                day(self.end_ns()),
+                self.zone.name(start)
+            ),
             format!("{}, {step} per column", rows.join(", host metrics of ")),
         ]
     }
@@ -167,51 +230,121 @@ impl HeatPicture {
         let (grid, panel) = (&section.grid, &section.grid.panels[number]);
         let unit = panel.metric.unit();
         let largest = panel.largest().map(|(value, row, column)| {
-            let when = self.zone.format(grid.start_ns + column as u64 * grid.step_ns, "%H:%M:%S");
-            format!("; largest: {} at {}, {when}", axis::quantity(value, unit), grid.rows[row].row)
+            let when = self
+                .zone
+                .format(grid.start_ns + column as u64 * grid.step_ns, "%H:%M:%S");
+            format!(
+                "; largest: {} at {}, {when}",
+                axis::quantity(value, unit),
+                grid.rows[row].row
+            )
         });
         // The name of a metric of hosts is not in the records, so it needs its title.
         let name = match panel.metric.title() {
-            title if section.is_of_hosts() && title != panel.metric.name() => format!("{}: {title}", panel.metric.name()),
+            title if section.is_of_hosts() && title != panel.metric.name() => {
+                format!("{}: {title}", panel.metric.name())
+            }
             _ => panel.metric.name().to_owned(),
         };
-        let what = format!("{name}{}{}", notes(panel, grid.by), largest.unwrap_or_else(|| "; no value".to_owned()));
+        let what = format!(
+            "{name}{}{}",
+            notes(panel, grid.by),
+            largest.unwrap_or_else(|| "; no value".to_owned())
+        );
         [what, axis::colours(&section.ranges[number], unit)]
     }
 
     /// Draws the colour bar of a panel.
-    fn bar<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, section: &Section, panel: usize, top: i32) -> Drawn<DB> {
+    fn bar<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        section: &Section,
+        panel: usize,
+        top: i32,
+    ) -> Drawn<DB> {
         let (range, panel) = (&section.ranges[panel], &section.grid.panels[panel]);
         let unit = panel.metric.unit();
         let x = self.left + self.width() + GAP;
-        let height = section.height().clamp(60, 240).min(section.height().max(24));
+        let height = section
+            .height()
+            .clamp(60, 240)
+            .min(section.height().max(24));
         let last = f64::from((height - 1).max(1));
         let colors = (0..height).flat_map(|y| {
             let (red, green, blue) = palette::color(1.0 - f64::from(y) / last);
             [red, green, blue].repeat(BAR as usize)
         });
-        draw::image(area, &Image { at: (x, top), size: (BAR as u32, height as u32), rgb: colors.collect() })?;
+        draw::image(
+            area,
+            &Image {
+                at: (x, top),
+                size: (BAR as u32, height as u32),
+                rgb: colors.collect(),
+            },
+        )?;
         for (value, text) in axis::color_marks(range, unit, (height / 24).max(1) as usize) {
             let y = top + height - 1 - (range.share(value) * last).round() as i32;
             draw::line(area, (x + BAR, y), (x + BAR + 4, y), &GREY)?;
-            draw::write(area, &text, SMALL, (x + BAR + 7, y), (HPos::Left, VPos::Center), &BLACK)?;
+            draw::write(
+                area,
+                &text,
+                SMALL,
+                (x + BAR + 7, y),
+                (HPos::Left, VPos::Center),
+                &BLACK,
+            )?;
         }
         let is_beyond = panel.values().any(|value| value > range.high);
-        let upper = if is_beyond { format!("and more: ≥ {}", axis::quantity(range.high, unit)) } else { String::new() };
-        draw::write(area, &upper, SMALL, (x, top - 6), (HPos::Left, VPos::Bottom), &BLACK)
+        let upper = if is_beyond {
+            format!("and more: ≥ {}", axis::quantity(range.high, unit))
+        } else {
+            String::new()
+        };
+        draw::write(
+            area,
+            &upper,
+            SMALL,
+            (x, top - 6),
+            (HPos::Left, VPos::Bottom),
+            &BLACK,
+        )
     }
 
     /// Draws the time axes of a panel.
-    fn times<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, height: i32, top: i32) -> Drawn<DB> {
+    fn times<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        height: i32,
+        top: i32,
+    ) -> Drawn<DB> {
         let start_ns = self.columns().0;
         let (span, bottom) = ((self.end_ns() - start_ns).max(1) as f64, top + height);
-        for (ns, text) in axis::times(&self.zone, start_ns, self.end_ns(), (self.width() / 90).max(1) as usize) {
+        for (ns, text) in axis::times(
+            &self.zone,
+            start_ns,
+            self.end_ns(),
+            (self.width() / 90).max(1) as usize,
+        ) {
             let x = self.left + ((ns - start_ns) as f64 / span * f64::from(self.width())) as i32;
             draw::line(area, (x, bottom), (x, bottom + 5), &GREY)?;
-            draw::write(area, &text, SMALL, (x, bottom + 7), (HPos::Center, VPos::Top), &BLACK)?;
+            draw::write(
+                area,
+                &text,
+                SMALL,
+                (x, bottom + 7),
+                (HPos::Center, VPos::Top),
+                &BLACK,
+            )?;
             if height >= TALL {
                 draw::line(area, (x, top - 6), (x, top - 2), &GREY)?;
-                draw::write(area, &text, SMALL, (x, top - 7), (HPos::Center, VPos::Bottom), &BLACK)?;
+                draw::write(
+                    area,
+                    &text,
+                    SMALL,
+                    (x, top - 7),
+                    (HPos::Center, VPos::Bottom),
+                    &BLACK,
+                )?;
             }
         }
         Ok(())
@@ -220,15 +353,25 @@ impl HeatPicture {
     /// Returns the position, the text and a sample cell of each entry of the legend. The last two exist
     /// only if a panel has such cells.
     fn legend(&self) -> Vec<(i32, &'static str, Cell)> {
-        let at_least = Cell::AtLeast { value: f64::MAX, covered: 0.0 };
-        let has = |cell| self.panels().any(|(section, panel)| section.grid.panels[panel].count(cell) > 0);
+        let at_least = Cell::AtLeast {
+            value: f64::MAX,
+            covered: 0.0,
+        };
+        let has = |cell| {
+            self.panels()
+                .any(|(section, panel)| section.grid.panels[panel].count(cell) > 0)
+        };
         let entries = [
             ("no answer", Cell::NoAnswer, true),
             ("link down", Cell::Down, true),
             ("value unknown", Cell::Unknown, true),
             ("no record", Cell::NoRecord, true),
             ("at least this value", at_least, has(at_least)),
-            ("increase, time unknown", Cell::Increase, has(Cell::Increase)),
+            (
+                "increase, time unknown",
+                Cell::Increase,
+                has(Cell::Increase),
+            ),
         ];
         let mut x = self.left;
         let place = |(text, cell, _): (&'static str, Cell, bool)| {
@@ -236,39 +379,86 @@ impl HeatPicture {
             x += 48 + font::width(text, SMALL).ceil() as i32;
             (own, text, cell)
         };
-        entries.into_iter().filter(|(.., is_shown)| *is_shown).map(place).collect()
+        entries
+            .into_iter()
+            .filter(|(.., is_shown)| *is_shown)
+            .map(place)
+            .collect()
     }
 
     /// Returns the pixel in the middle of a cell.
     pub fn pixel(&self, panel: usize, row: usize, column: usize) -> (u32, u32) {
-        let (wide, high) = (self.wide, self.panels().nth(panel).map_or(1, |(section, _)| section.high));
-        ((self.left as u32) + column as u32 * wide + wide / 2, self.top(panel) as u32 + row as u32 * high + high / 2)
+        let (wide, high) = (
+            self.wide,
+            self.panels()
+                .nth(panel)
+                .map_or(1, |(section, _)| section.high),
+        );
+        (
+            (self.left as u32) + column as u32 * wide + wide / 2,
+            self.top(panel) as u32 + row as u32 * high + high / 2,
+        )
     }
 }
 
 /// Returns what a panel sums, and what these sums lack.
 pub(crate) fn notes(panel: &Panel, by: RowKind) -> String {
-    let summed = if panel.summed > 1 { format!(", sum of {} {}s", panel.summed, panel.metric.elements()) } else { String::new() };
+    let summed = if panel.summed > 1 {
+        format!(", sum of {} {}s", panel.summed, panel.metric.elements())
+    } else {
+        String::new()
+    };
     // Each element of an array has a row of all ports.
-    let rows = if by.is_element() { &panel.ports[..panel.ports.len().min(1)] } else { &panel.ports[..] };
-    let without = match rows.iter().filter(|(_, with)| *with > 0).map(|(all, with)| all - with).sum::<usize>() {
+    let rows = if by.is_element() {
+        &panel.ports[..panel.ports.len().min(1)]
+    } else {
+        &panel.ports[..]
+    };
+    let without = match rows
+        .iter()
+        .filter(|(_, with)| *with > 0)
+        .map(|(all, with)| all - with)
+        .sum::<usize>()
+    {
         0 => String::new(),
         1 => ", without 1 port that does not have it".to_owned(),
         ports => format!(", without {ports} ports that do not have it"),
     };
-    let (values, bounds) = (panel.values().count(), panel.count(Cell::AtLeast { value: 0.0, covered: 0.0 }));
-    let bounds = if bounds > 0 { format!(", {:.1} % are lower bounds", 100.0 * bounds as f64 / values as f64) } else { String::new() };
+    let (values, bounds) = (
+        panel.values().count(),
+        panel.count(Cell::AtLeast {
+            value: 0.0,
+            covered: 0.0,
+        }),
+    );
+    let bounds = if bounds > 0 {
+        format!(
+            ", {:.1} % are lower bounds",
+            100.0 * bounds as f64 / values as f64
+        )
+    } else {
+        String::new()
+    };
     format!("{summed}{without}{bounds}")
 }
 
 /// Returns the space for the colour bars and their marks.
 fn right(sections: &[Section]) -> i32 {
-    let widest = sections.iter().flat_map(Section::marks).map(|(_, text)| font::width(&text, SMALL)).fold(60.0, f64::max);
+    let widest = sections
+        .iter()
+        .flat_map(Section::marks)
+        .map(|(_, text)| font::width(&text, SMALL))
+        .fold(60.0, f64::max);
     GAP + BAR + 7 + widest.ceil() as i32 + 12
 }
 
 /// Draws cells into an image and returns it.
-fn image(at: (i32, i32), cells: &[Vec<Cell>], range: &ColorRange, (wide, high): (u32, u32)) -> Image {
+fn image(
+    at: (i32, i32),
+    cells: &[Vec<Cell>],
+    range: &ColorRange,
+    (wide, high): (u32, u32),
+) -> Image {
     let columns = cells.first().map_or(0, Vec::len) as u32;
     let size = (columns * wide, cells.len() as u32 * high);
     let mut rgb = Vec::with_capacity(size.0 as usize * size.1 as usize * 3);
@@ -284,13 +474,30 @@ fn image(at: (i32, i32), cells: &[Vec<Cell>], range: &ColorRange, (wide, high): 
 
 impl Drawing for HeatPicture {
     fn size(&self) -> (u32, u32) {
-        let headings = self.panels().flat_map(|(section, panel)| self.heading(section, panel));
+        let headings = self
+            .panels()
+            .flat_map(|(section, panel)| self.heading(section, panel));
         let headings = headings.map(|text| (self.left, font::width(&text, 13)));
-        let subtitle = self.subtitle().into_iter().map(|text| (12, font::width(&text, 13)));
-        let texts = headings.chain(subtitle).chain([(12, font::width(&self.title(), 20))]);
-        let legend = self.legend().into_iter().map(|(x, text, _)| (x + 24, font::width(text, SMALL)));
-        let text = texts.chain(legend).map(|(x, width)| x + width.ceil() as i32 + 12).max().unwrap_or(0);
-        ((self.left + self.width() + right(&self.sections)).max(text) as u32, (self.bottom() + BOTTOM) as u32)
+        let subtitle = self
+            .subtitle()
+            .into_iter()
+            .map(|text| (12, font::width(&text, 13)));
+        let texts = headings
+            .chain(subtitle)
+            .chain([(12, font::width(&self.title(), 20))]);
+        let legend = self
+            .legend()
+            .into_iter()
+            .map(|(x, text, _)| (x + 24, font::width(text, SMALL)));
+        let text = texts
+            .chain(legend)
+            .map(|(x, width)| x + width.ceil() as i32 + 12)
+            .max()
+            .unwrap_or(0);
+        (
+            (self.left + self.width() + right(&self.sections)).max(text) as u32,
+            (self.bottom() + BOTTOM) as u32,
+        )
     }
 
     fn title(&self) -> String {
@@ -300,21 +507,52 @@ impl Drawing for HeatPicture {
 
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
         area.fill(&WHITE)?;
-        draw::write(area, &self.title(), 20, (12, 8), (HPos::Left, VPos::Top), &BLACK)?;
+        draw::write(
+            area,
+            &self.title(),
+            20,
+            (12, 8),
+            (HPos::Left, VPos::Top),
+            &BLACK,
+        )?;
         for (line, text) in self.subtitle().iter().enumerate() {
-            draw::write(area, text, 13, (12, 32 + 16 * line as i32), (HPos::Left, VPos::Top), &GREY)?;
+            draw::write(
+                area,
+                text,
+                13,
+                (12, 32 + 16 * line as i32),
+                (HPos::Left, VPos::Top),
+                &GREY,
+            )?;
         }
         let mut upper = TOP;
         for (section, number) in self.panels() {
             let (top, heading, height) = (upper + section.above(), upper + 12, section.height());
             for (line, text) in self.heading(section, number).iter().enumerate() {
                 let color = if line == 0 { &BLACK } else { &GREY };
-                draw::write(area, text, 13, (self.left, heading + 15 * line as i32), (HPos::Left, VPos::Top), color)?;
+                draw::write(
+                    area,
+                    text,
+                    13,
+                    (self.left, heading + 15 * line as i32),
+                    (HPos::Left, VPos::Top),
+                    color,
+                )?;
             }
             let (cell, range) = ((self.wide, section.high), &section.ranges[number]);
-            section.labels.draw(area, &section.grid, (self.left, top), section.high as i32)?;
+            section
+                .labels
+                .draw(area, &section.grid, (self.left, top), section.high as i32)?;
             self.bar(area, section, number, top)?;
-            draw::image(area, &image((self.left, top), &section.grid.panels[number].cells, range, cell))?;
+            draw::image(
+                area,
+                &image(
+                    (self.left, top),
+                    &section.grid.panels[number].cells,
+                    range,
+                    cell,
+                ),
+            )?;
             let corner = (self.left + self.width(), top + height);
             area.draw(&Rectangle::new([(self.left - 1, top - 1), corner], GREY))?;
             self.times(area, height, top)?;
@@ -322,11 +560,25 @@ impl Drawing for HeatPicture {
             upper += section.whole();
         }
         let y = self.bottom() + 12;
-        let Some(range) = self.sections.iter().flat_map(|section| &section.ranges).next() else { return Ok(()) };
+        let Some(range) = self
+            .sections
+            .iter()
+            .flat_map(|section| &section.ranges)
+            .next()
+        else {
+            return Ok(());
+        };
         for (x, text, cell) in self.legend() {
             draw::image(area, &image((x, y), &[vec![cell]], range, (18, 12)))?;
             area.draw(&Rectangle::new([(x - 1, y - 1), (x + 18, y + 12)], GREY))?;
-            draw::write(area, text, SMALL, (x + 24, y + 6), (HPos::Left, VPos::Center), &BLACK)?;
+            draw::write(
+                area,
+                text,
+                SMALL,
+                (x + 24, y + 6),
+                (HPos::Left, VPos::Center),
+                &BLACK,
+            )?;
         }
         Ok(())
     }

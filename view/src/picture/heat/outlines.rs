@@ -20,28 +20,57 @@ pub(super) fn draw<DB: DrawingBackend>(
     let x = |column: f64| left + (column * f64::from(wide)).round() as i32;
     let y = |row: usize| top + row as i32 * high as i32;
     for job in jobs {
-        let (from, to) = (x(job.columns.0), x(job.columns.1).max(x(job.columns.0) + 3) - 1);
+        let (from, to) = (
+            x(job.columns.0),
+            x(job.columns.1).max(x(job.columns.0) + 3) - 1,
+        );
         for rows in &job.rows {
             let (upper, lower) = (y(rows.start), y(rows.end) - 1);
             // Black and white lines side by side are visible on every colour. They are outside of
             // the rows, so that they do not cover a row of one pixel.
-            area.draw(&Rectangle::new([(from - 2, upper - 2), (to + 2, lower + 2)], BLACK))?;
-            area.draw(&Rectangle::new([(from - 1, upper - 1), (to + 1, lower + 1)], WHITE))?;
+            area.draw(&Rectangle::new(
+                [(from - 2, upper - 2), (to + 2, lower + 2)],
+                BLACK,
+            ))?;
+            area.draw(&Rectangle::new(
+                [(from - 1, upper - 1), (to + 1, lower + 1)],
+                WHITE,
+            ))?;
         }
     }
     // The labels are above all outlines.
     for job in jobs {
-        let Some(rows) = job.rows.iter().max_by_key(|rows| (rows.len(), std::cmp::Reverse(rows.start))) else { continue };
+        let Some(rows) = job
+            .rows
+            .iter()
+            .max_by_key(|rows| (rows.len(), std::cmp::Reverse(rows.start)))
+        else {
+            continue;
+        };
         let text = shortened(&format!("job {}", job.job), 24);
         let (from, height) = (x(job.columns.0) - 2, SMALL as i32 + 3);
         // If there is space, the label is above the outline. Within the outline it could cover a
         // small job.
         let outline = y(rows.start) - 2;
-        let upper = if outline - height >= top { outline - height } else { outline };
-        let corner = (from + font::width(&text, SMALL).ceil() as i32 + 7, upper + height);
+        let upper = if outline - height >= top {
+            outline - height
+        } else {
+            outline
+        };
+        let corner = (
+            from + font::width(&text, SMALL).ceil() as i32 + 7,
+            upper + height,
+        );
         area.draw(&Rectangle::new([(from, upper), corner], WHITE.filled()))?;
         area.draw(&Rectangle::new([(from, upper), corner], BLACK))?;
-        draw::write(area, &text, SMALL, (from + 4, (upper + corner.1) / 2), (HPos::Left, VPos::Center), &BLACK)?;
+        draw::write(
+            area,
+            &text,
+            SMALL,
+            (from + 4, (upper + corner.1) / 2),
+            (HPos::Left, VPos::Center),
+            &BLACK,
+        )?;
     }
     Ok(())
 }

@@ -37,7 +37,16 @@ impl Labels {
 
     /// Returns the width of the widest label.
     pub(super) fn width(self, grid: &Grid) -> f64 {
-        let label = |row: &RowLabel| font::width(if self == Self::Blocks { &row.block } else { &row.row }, SMALL);
+        let label = |row: &RowLabel| {
+            font::width(
+                if self == Self::Blocks {
+                    &row.block
+                } else {
+                    &row.row
+                },
+                SMALL,
+            )
+        };
         grid.rows.iter().map(label).fold(0.0, f64::max)
     }
 
@@ -65,13 +74,25 @@ impl Labels {
             if y < free {
                 continue;
             }
-            let text = if self == Self::Blocks { &name.block } else { &name.row };
+            let text = if self == Self::Blocks {
+                &name.block
+            } else {
+                &name.row
+            };
             if self == Self::Some {
                 draw::line(area, (left - 8, y), (left - 1, y), &GREY)?;
             }
-            let v = if self == Self::Blocks { VPos::Top } else { VPos::Center };
+            let v = if self == Self::Blocks {
+                VPos::Top
+            } else {
+                VPos::Center
+            };
             draw::write(area, text, SMALL, (left - 12, y), (HPos::Right, v), &BLACK)?;
-            free = if self == Self::Every { i32::MIN } else { y + line };
+            free = if self == Self::Every {
+                i32::MIN
+            } else {
+                y + line
+            };
         }
         Ok(())
     }

@@ -37,15 +37,32 @@ impl Section {
         let rows = grid.rows.len().max(1);
         let high = match room {
             Some(_) => most_rows / rows,
-            None => (USUAL / panels / rows).clamp(if rows <= MOST_NAMES { READABLE as usize + 1 } else { 1 }, 20),
+            None => (USUAL / panels / rows).clamp(
+                if rows <= MOST_NAMES {
+                    READABLE as usize + 1
+                } else {
+                    1
+                },
+                20,
+            ),
         };
         let high = high.max(1) as u32;
-        Self { ranges, joined, high, labels: Labels::of(&grid, high), jobs: Vec::new(), grid }
+        Self {
+            ranges,
+            joined,
+            high,
+            labels: Labels::of(&grid, high),
+            jobs: Vec::new(),
+            grid,
+        }
     }
 
     /// Merges columns.
     pub(super) fn narrowed(self, columns: usize) -> Self {
-        Self { grid: self.grid.at_most(self.grid.rows.len(), columns), ..self }
+        Self {
+            grid: self.grid.at_most(self.grid.rows.len(), columns),
+            ..self
+        }
     }
 
     /// Returns the height of the cells of a panel.
@@ -66,29 +83,47 @@ impl Section {
 
     /// Returns whether the metrics are metrics of hosts from other sources than the records.
     pub(super) fn is_of_hosts(&self) -> bool {
-        self.grid.panels.iter().any(|panel| panel.metric.is_of_hosts())
+        self.grid
+            .panels
+            .iter()
+            .any(|panel| panel.metric.is_of_hosts())
     }
 
     /// Describes the rows: `968 ports`.
     pub(super) fn describe(&self) -> String {
         let kind = row_kind(self.grid.by);
         let rows = if self.joined > 1 {
-            format!("{} rows, each with the largest value of {} {kind}s", self.grid.rows.len(), self.joined)
+            format!(
+                "{} rows, each with the largest value of {} {kind}s",
+                self.grid.rows.len(),
+                self.joined
+            )
         } else {
             count(self.grid.rows.len(), kind)
         };
-        if self.grid.by.is_element() { format!("{rows}, each the sum of all ports") } else { rows }
+        if self.grid.by.is_element() {
+            format!("{rows}, each the sum of all ports")
+        } else {
+            rows
+        }
     }
 
     /// Returns the titles of the metrics and the kind of the rows: `data sent, by port`.
     pub(super) fn title(&self) -> String {
-        let metrics: Vec<_> = self.grid.panels.iter().map(|panel| panel.metric.title()).collect();
+        let metrics: Vec<_> = self
+            .grid
+            .panels
+            .iter()
+            .map(|panel| panel.metric.title())
+            .collect();
         format!("{}, by {}", metrics.join(" / "), row_kind(self.grid.by))
     }
 
     /// Returns the marks of the colour bars of all panels.
     pub(super) fn marks(&self) -> impl Iterator<Item = (f64, String)> {
-        let of = |(range, panel): (&ColorRange, &Panel)| axis::color_marks(range, panel.metric.unit(), 10);
+        let of = |(range, panel): (&ColorRange, &Panel)| {
+            axis::color_marks(range, panel.metric.unit(), 10)
+        };
         self.ranges.iter().zip(&self.grid.panels).flat_map(of)
     }
 }

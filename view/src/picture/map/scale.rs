@@ -11,8 +11,14 @@ use ibnet_analysis::stat::Stat;
 
 /// Colours from 0 to full utilization. They are the darker part of the scheme Blues of ColorBrewer
 /// 2.0 (C. Brewer), because its palest colours are not visible on white.
-const BLUES: [[u8; 3]; 6] =
-    [[0xc6, 0xdb, 0xef], [0x9e, 0xca, 0xe1], [0x6b, 0xae, 0xd6], [0x31, 0x82, 0xbd], [0x08, 0x51, 0x9c], [0x06, 0x25, 0x55]];
+const BLUES: [[u8; 3]; 6] = [
+    [0xc6, 0xdb, 0xef],
+    [0x9e, 0xca, 0xe1],
+    [0x6b, 0xae, 0xd6],
+    [0x31, 0x82, 0xbd],
+    [0x08, 0x51, 0x9c],
+    [0x06, 0x25, 0x55],
+];
 
 /// Colours of blocked time. Each colour is used from this share on.
 const ORANGES: [(f64, &str); 3] = [(WAITS, "#f9a557"), (0.3, "#e0620d"), (0.6, "#9c3a02")];
@@ -30,12 +36,17 @@ pub(super) const DOTS: (&str, &str) = ("stroke-dasharray", "2 4");
 
 /// Returns the colour of a utilization.
 pub(super) fn color(used: Option<f64>) -> String {
-    let Some(used) = used else { return UNKNOWN.to_owned() };
+    let Some(used) = used else {
+        return UNKNOWN.to_owned();
+    };
     let at = used.clamp(0.0, 1.0) * (BLUES.len() - 1) as f64;
     let low = (at as usize).min(BLUES.len() - 2);
     let part = at - low as f64;
     let mix = |channel: usize| {
-        let (a, b) = (f64::from(BLUES[low][channel]), f64::from(BLUES[low + 1][channel]));
+        let (a, b) = (
+            f64::from(BLUES[low][channel]),
+            f64::from(BLUES[low + 1][channel]),
+        );
         (a + (b - a) * part).round() as u8
     };
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
@@ -49,9 +60,19 @@ pub(super) fn width(used: Option<f64>) -> f64 {
 /// Returns the colour of the larger blocked share of the two ends. Returns `None` if this share is
 /// too small to be marked.
 pub(super) fn blocked(link: &Link) -> Option<&'static str> {
-    let share = link.directions.iter().filter_map(|direction| direction.blocked).reduce(f64::max)?;
+    let share = link
+        .directions
+        .iter()
+        .filter_map(|direction| direction.blocked)
+        .reduce(f64::max)?;
     // The limit itself is not marked.
-    (share > WAITS).then(|| ORANGES.iter().rev().find(|(from, _)| share >= *from).map_or(ORANGES[0].1, |(_, color)| color))
+    (share > WAITS).then(|| {
+        ORANGES
+            .iter()
+            .rev()
+            .find(|(from, _)| share >= *from)
+            .map_or(ORANGES[0].1, |(_, color)| color)
+    })
 }
 
 /// Height of the legend in pixels.
@@ -62,52 +83,115 @@ pub(super) fn legend(canvas: &mut Canvas, top: f64, stat: Stat, has_job: bool) {
     const STEPS: usize = 11;
     const STEP: f64 = 40.0;
     let text = |canvas: &mut Canvas, x: f64, y: f64, text: &str| {
-        canvas.text("text", &[("x", &px(x)), ("y", &px(y)), ("font-size", "11"), ("fill", INK)], text);
+        canvas.text(
+            "text",
+            &[
+                ("x", &px(x)),
+                ("y", &px(y)),
+                ("font-size", "11"),
+                ("fill", INK),
+            ],
+            text,
+        );
     };
     let values = match stat {
         Stat::Mean => "mean of the time range".to_owned(),
         Stat::Peak => "largest value of a slot".to_owned(),
         Stat::Percentile(_) => format!("{stat} of all slots"),
     };
-    text(canvas, MARGIN, top, &format!("Utilization of the direction with more traffic, {values}"));
+    text(
+        canvas,
+        MARGIN,
+        top,
+        &format!("Utilization of the direction with more traffic, {values}"),
+    );
     for step in 0..STEPS {
         let used = step as f64 / (STEPS - 1) as f64;
         let (x, middle) = (MARGIN + step as f64 * STEP, px(top + 14.0));
         let (stroke, thick) = (color(Some(used)), format!("{:.1}", width(Some(used))));
         let (from, to) = (px(x), px(x + STEP - 4.0));
-        canvas
-            .empty("line", &[("x1", &from), ("x2", &to), ("y1", &middle), ("y2", &middle), ("stroke", &stroke), ("stroke-width", &thick)]);
+        canvas.empty(
+            "line",
+            &[
+                ("x1", &from),
+                ("x2", &to),
+                ("y1", &middle),
+                ("y2", &middle),
+                ("stroke", &stroke),
+                ("stroke-width", &thick),
+            ],
+        );
         text(canvas, x, top + 32.0, &format!("{:.0} %", 100.0 * used));
     }
     let left = MARGIN + STEPS as f64 * STEP + 20.0;
-    text(canvas, left, top, "Blocked: an end had data to send and no credit");
+    text(
+        canvas,
+        left,
+        top,
+        "Blocked: an end had data to send and no credit",
+    );
     let mut x = left;
     for (index, (from, _)) in ORANGES.iter().enumerate() {
         let path = format!("M{:.0} {y:.0}H{:.0}", x, x + 70.0, y = top + 14.0);
         teeth(canvas, &path, ORANGES[index].1, 4.0);
-        canvas.empty("path", &[("d", &path), ("stroke", &color(Some(0.4))), ("stroke-width", "4")]);
+        canvas.empty(
+            "path",
+            &[
+                ("d", &path),
+                ("stroke", &color(Some(0.4))),
+                ("stroke-width", "4"),
+            ],
+        );
         let to = ORANGES.get(index + 1).map_or(1.0, |(next, _)| *next);
-        text(canvas, x, top + 32.0, &format!("{:.0} to {:.0} %", 100.0 * from, 100.0 * to));
+        text(
+            canvas,
+            x,
+            top + 32.0,
+            &format!("{:.0} to {:.0} %", 100.0 * from, 100.0 * to),
+        );
         x += 86.0;
     }
-    let unknown = [("x1", &*px(x)), ("x2", &px(x + 60.0)), ("y1", &px(top + 14.0)), ("y2", &px(top + 14.0)), ("stroke", UNKNOWN), DOTS];
+    let unknown = [
+        ("x1", &*px(x)),
+        ("x2", &px(x + 60.0)),
+        ("y1", &px(top + 14.0)),
+        ("y2", &px(top + 14.0)),
+        ("stroke", UNKNOWN),
+        DOTS,
+    ];
     canvas.empty("line", &[&unknown[..], &[("stroke-width", "1.5")]].concat());
     text(canvas, x, top + 32.0, "unknown");
-    let of_job = if has_job { " Outlined: hosts of the job; the rest is dimmed." } else { "" };
+    let of_job = if has_job {
+        " Outlined: hosts of the job; the rest is dimmed."
+    } else {
+        ""
+    };
     let notes = [
         "Between two switches: the link with the largest utilization. Bars in a box: the links of its hosts by port number, or all links of a \
          switch without hosts."
             .to_owned(),
         format!("Label \"root\": congestion begins at these ports. Crossed out: the device does not answer. Hover over a link or a box for details.{of_job}"),
     ];
-    notes.iter().zip(1_u8..).for_each(|(note, line)| text(canvas, MARGIN, top + 40.0 + 16.0 * f64::from(line), note));
+    notes
+        .iter()
+        .zip(1_u8..)
+        .for_each(|(note, line)| text(canvas, MARGIN, top + 40.0 + 16.0 * f64::from(line), note));
 }
 
 /// Draws the mark of a blocked link: teeth on both sides of a line of this width. The line is drawn
 /// above them.
 pub(super) fn teeth(canvas: &mut Canvas, path: &str, color: &str, width: f64) {
     let width = format!("{:.1}", width + 5.0);
-    canvas.empty("path", &[("d", path), ("fill", "none"), ("stroke", color), ("stroke-width", &width), ("stroke-dasharray", "4 4")]);
+    canvas.empty(
+        "path",
+        &[
+            ("d", path),
+            ("fill", "none"),
+            ("stroke", color),
+            ("stroke-width", &width),
+            ("stroke-dasharray", "4 4"),
+        ],
+    );
 }
 
 #[cfg(test)]
@@ -118,17 +202,29 @@ mod tests {
     fn lightness(color: &str) -> f64 {
         let channel = |at: usize| {
             let value = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
-            if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+            if value <= 0.040_45 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
         };
         116.0 * (0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)).cbrt() - 16.0
     }
 
     #[test]
     fn both_scales_get_darker_in_visible_steps() {
-        let blues: Vec<f64> = (0..=10).map(|step| lightness(&color(Some(f64::from(step) / 10.0)))).collect();
-        assert!(blues.windows(2).all(|pair| pair[0] - pair[1] > 3.0), "{blues:?}");
+        let blues: Vec<f64> = (0..=10)
+            .map(|step| lightness(&color(Some(f64::from(step) / 10.0))))
+            .collect();
+        assert!(
+            blues.windows(2).all(|pair| pair[0] - pair[1] > 3.0),
+            "{blues:?}"
+        );
         let oranges: Vec<f64> = ORANGES.iter().map(|(_, color)| lightness(color)).collect();
-        assert!(oranges.windows(2).all(|pair| pair[0] - pair[1] > 15.0), "{oranges:?}");
+        assert!(
+            oranges.windows(2).all(|pair| pair[0] - pair[1] > 15.0),
+            "{oranges:?}"
+        );
         // A link of any utilization is visible on white and on the grey of the rows.
         assert!(lightness("#f3f3f3") - blues[0] > 8.0, "{blues:?}");
     }
@@ -136,9 +232,22 @@ mod tests {
     #[test]
     fn colour_and_width_follow_the_utilization() {
         assert_eq!(
-            (color(None), color(Some(0.0)), color(Some(1.0)), color(Some(1.7))),
-            (UNKNOWN.into(), "#c6dbef".into(), "#062555".into(), "#062555".into())
+            (
+                color(None),
+                color(Some(0.0)),
+                color(Some(1.0)),
+                color(Some(1.7))
+            ),
+            (
+                UNKNOWN.into(),
+                "#c6dbef".into(),
+                "#062555".into(),
+                "#062555".into()
+            )
         );
-        assert_eq!([None, Some(0.0), Some(0.5), Some(2.0)].map(width), [1.0, 1.0, 4.5, 8.0]);
+        assert_eq!(
+            [None, Some(0.0), Some(0.5), Some(2.0)].map(width),
+            [1.0, 1.0, 4.5, 8.0]
+        );
     }
 }
