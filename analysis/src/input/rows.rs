@@ -32,8 +32,8 @@ pub(super) struct PortRows {
     varied: Option<Vec<(usize, usize)>>,
     /// Numbers of the rows of which a text or the port differs from the row before, in order.
     changes: Vec<usize>,
-    /// The other fields of which the rows have different values.
-    fields: Vec<PortField>,
+    /// The other fields of which the rows have different values, with their columns.
+    numbers: Vec<(PortField, usize)>,
     /// Whether a row has fields without a column.
     has_unknown: bool,
 }
@@ -174,10 +174,13 @@ impl PortRows {
             Column::Integer(integers) => matches!(integers, Integers::Each { .. }),
             column => matches!(column, Column::Float(_)) && !column.is_blank(),
         };
-        let fields = PortField::fixed().filter(is_varied).collect();
+        let numbers = PortField::fixed()
+            .filter(is_varied)
+            .map(|field| (field, column_of(field)))
+            .collect();
         let has_unknown = !table.column(table.schema().extra()).is_blank();
         Self {
-            fields,
+            numbers,
             has_unknown,
             guids,
             counters,
@@ -280,9 +283,9 @@ impl PortRows {
 
     /// Makes the record of a row from the record of a row with the same texts.
     pub(super) fn update<'a>(&'a self, port: &mut Port<'a>, row: usize) {
-        self.fields
-            .iter()
-            .for_each(|field| port.set(*field, self.value(*field, row)));
+        for (field, column) in &self.numbers {
+            port.set(*field, self.number(*column, row));
+        }
         let Some(varied) = self
             .varied
             .as_ref()
@@ -331,19 +334,23 @@ impl PortRows {
     /// Returns the value of a field that is not a counter.
     fn value(&self, field: PortField, row: usize) -> FieldValue<'_> {
         let column = column_of(field);
+        match (self.text(column, row), field.kind()) {
+            (Some(text), Some(Kind::Texts)) => FieldValue::Texts(list(text)),
+            (Some(text), _) => FieldValue::Text(text.into()),
+            (None, _) => self.number(column, row),
+        }
+    }
+
+    fn number(&self, column: usize, row: usize) -> FieldValue<'static> {
         match self.table.column(column) {
             Column::Integer(integers) => integers
                 .get(row)
                 .map_or(FieldValue::Null, FieldValue::Integer),
-            Column::Float(values) => values
-                .get(row)
-                .filter(|value| !value.is_nan())
-                .map_or(FieldValue::Null, |value| FieldValue::Float(*value)),
-            Column::Text(_) => match self.text(column, row) {
-                Some(text) if field.kind() == Some(Kind::Texts) => FieldValue::Texts(list(text)),
-                text => text.map_or(FieldValue::Null, |text| FieldValue::Text(text.into())),
+            Column::Float(values) => match values.get(row) {
+                Some(value) if !value.is_nan() => FieldValue::Float(*value),
+                _ => FieldValue::Null,
             },
-            Column::List(_) => FieldValue::Null,
+            Column::Text(_) | Column::List(_) => FieldValue::Null,
         }
     }
 
