@@ -180,7 +180,7 @@ fn encode_a_request(bencher: Bencher<'_, '_>) {
             attribute: 0x1d,
             port: Some(PortNum(7)),
         })
-        .emit(Tid(1), black_box(&mut mad))
+        .emit(Tid(1), black_box(&mut mad));
     });
 }
 

@@ -371,7 +371,7 @@ fn folded_at(entries: BTreeSet<Vec<Token>>, position: usize) -> BTreeSet<Vec<Tok
             .nth(position);
         match found.map(|token| std::mem::replace(token, Token::Hole)) {
             Some(Token::Number(number, text)) => {
-                groups.entry(entry).or_default().push((number, text))
+                groups.entry(entry).or_default().push((number, text));
             }
             _ => drop(folded.insert(entry)),
         }
@@ -613,7 +613,7 @@ mod tests {
             // Parsing allocates some octets for each bracket, and no name.
             let mut found = None;
             let allocated = allocation_counter::measure(|| {
-                found = Some(HostList::parse_bounded(text, MAX_HOSTS))
+                found = Some(HostList::parse_bounded(text, MAX_HOSTS));
             });
             assert!(
                 matches!(

@@ -329,9 +329,9 @@ impl fmt::Display for Printable<'_> {
         let mut shown = String::with_capacity(self.0.len() + 16);
         for c in self.0.chars() {
             if misleads(c) {
-                shown.extend(c.escape_unicode())
+                shown.extend(c.escape_unicode());
             } else {
-                shown.push(c)
+                shown.push(c);
             }
         }
         f.pad(&shown)

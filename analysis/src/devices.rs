@@ -153,7 +153,7 @@ impl Fold for Devices {
     fn add(&mut self, record: &Record<'_>) {
         match record {
             Record::Port(port) if !port.is_edge => {
-                self.by_guid.entry(port.guid).or_default().add(port)
+                self.by_guid.entry(port.guid).or_default().add(port);
             }
             Record::Event(event) => self.add_event(event),
             _ => {}

@@ -296,7 +296,7 @@ fn join(times: &mut Vec<Interval>, time: Interval) {
         .find(|known| known.to() >= time.from() && known.from() <= time.from())
     {
         Some(known) => {
-            *known = Interval::new(known.from(), known.to().max(time.to())).unwrap_or(*known)
+            *known = Interval::new(known.from(), known.to().max(time.to())).unwrap_or(*known);
         }
         None => times.push(time),
     }
@@ -449,7 +449,7 @@ mod tests {
             assert_eq!(
                 errors.add(slot, if slot == 12 { "down" } else { "ok" }, &[]),
                 []
-            )
+            );
         });
         assert_eq!(errors.add(17, "ok", &symbols(142)), [(7, 17, 3.0)]);
     }

@@ -273,7 +273,7 @@ impl Fold for Sweeps {
             Record::Sweep(sweep) => self.add_sweep(sweep),
             Record::Start(start) => add_clock(&mut self.clocks, &start.sampler, start.clock_ns),
             Record::Histogram(histogram) => {
-                add_clock(&mut self.clocks, &histogram.sampler, histogram.clock_ns)
+                add_clock(&mut self.clocks, &histogram.sampler, histogram.clock_ns);
             }
             Record::Event(_) => {}
         }

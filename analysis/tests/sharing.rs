@@ -228,7 +228,7 @@ impl Scenario {
             by_job
                 .entry(*job)
                 .or_default()
-                .push(self.fabric.device(*host).host())
+                .push(self.fabric.device(*host).host());
         });
         let run = |(job, hosts): (&u32, &Vec<&str>)| {
             JobRun::new(&job.to_string(), &hosts.join(","), Some(0), None).unwrap()

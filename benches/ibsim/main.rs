@@ -396,7 +396,7 @@ fn fall_silent(
     for text in String::from_utf8(output.stdout).expect("JSON").lines() {
         match strict::parse(text).expect("a record") {
             Line::Port(port) => {
-                bad += usize::from(slot >= silent::HEALTHY && is_lost(&port, &silent))
+                bad += usize::from(slot >= silent::HEALTHY && is_lost(&port, &silent));
             }
             Line::Sweep(sweep) => (slot, _) = (slot + 1, lengths.push(sweep.duration_ns)),
             Line::Start(_) | Line::Event(_) | Line::Histogram(_) => {}

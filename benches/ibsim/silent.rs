@@ -125,7 +125,7 @@ pub(crate) fn run() {
         1,
     );
     let done = driver.run(&Control::default(), |report| {
-        silent.store(report.done >= HEALTHY, Ordering::Relaxed)
+        silent.store(report.done >= HEALTHY, Ordering::Relaxed);
     });
     done.expect("ibsim stays there");
     for writer in writers {

@@ -260,7 +260,7 @@ pub(crate) fn judge(clocks: &mut [(&mut Clock, Duration)], now: Duration) -> (Bo
         match offset {
             Some(offset) => {
                 clock.is_apart = clock.is_wrong
-                    && (has_right || offset.abs_diff(nearest) > MOST_NS.unsigned_abs())
+                    && (has_right || offset.abs_diff(nearest) > MOST_NS.unsigned_abs());
             }
             None if clock.is_live() && !live.is_empty() => clock.is_apart = clock.is_wrong,
             None => {}

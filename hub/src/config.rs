@@ -477,7 +477,7 @@ mod tests {
             );
             let error = refused(|raw| {
                 (raw.listen, raw.tls_cert, raw.tls_key) =
-                    (listen.to_owned(), "c".to_owned(), "k".to_owned())
+                    (listen.to_owned(), "c".to_owned(), "k".to_owned());
             });
             assert!(error.contains("not set: password_file"), "{error}");
         }

@@ -109,10 +109,10 @@ impl ConfigError {
                 *place = at(keys::line_of(text, inside, *table, key));
             }
             Self::NoNats { place, table } => {
-                *place = at(keys::line_of(text, "output", Some(*table), "type"))
+                *place = at(keys::line_of(text, "output", Some(*table), "type"));
             }
             Self::NoNatsForPlan { place } => {
-                *place = at(keys::line_of(text, "", None, "assignments"))
+                *place = at(keys::line_of(text, "", None, "assignments"));
             }
             Self::Metrics { place, source } => {
                 use metrics::SettingsError::{Both, Families, Half, Listen, Network, Open, Unused};

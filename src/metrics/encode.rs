@@ -584,7 +584,7 @@ impl Fabric {
                         .collect();
                     match kind {
                         MetricType::Counter => {
-                            counter(&mut metric, &labels, value(manager).into())?
+                            counter(&mut metric, &labels, value(manager).into())?;
                         }
                         _ => gauge(&mut metric, &labels, value(manager).into())?,
                     }

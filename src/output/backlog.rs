@@ -267,7 +267,7 @@ mod tests {
             ..Batch::default()
         };
         (0..ports).for_each(|port| {
-            batch.push(Type::Port, &format!("{number}-{port}-{}", "x".repeat(1000)))
+            batch.push(Type::Port, &format!("{number}-{port}-{}", "x".repeat(1000)));
         });
         batch.sweep = Some((batch.bytes.len(), short::sweep(number)));
         batch.lines += 1;

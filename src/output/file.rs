@@ -97,7 +97,7 @@ impl FileOutput {
         let (written, result) = match &mut self.file {
             // While the FIFO is full, the program can end: then the records in it are lost too.
             Some(file) => file.write(self.stream.text(), |unread| {
-                inbox.set_unreported(unreported + unread)
+                inbox.set_unreported(unreported + unread);
             }),
             // The reason was logged when the file could not be opened.
             None => (0, Ok(())),

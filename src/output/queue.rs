@@ -450,7 +450,7 @@ mod tests {
                     outlet.offer(Batch {
                         ts,
                         ..batch(1, 4000)
-                    })
+                    });
                 });
                 taken(&mut inboxes[0]);
             }

@@ -45,7 +45,7 @@ impl StdoutOutput {
             stream.wrote(written);
             match result {
                 Ok(()) if written > 0 && inbox.succeeded() => {
-                    tracing::info!(output = "standard output", "writing again")
+                    tracing::info!(output = "standard output", "writing again");
                 }
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return End::ReaderGone,

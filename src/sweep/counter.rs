@@ -314,7 +314,7 @@ impl Reading {
                 Rate::Rcv => self.rates.rcv_gbps = Some(gbps(delta, elapsed)),
                 Rate::Wait => {
                     (self.rates.wait_ticks, self.rates.wait_interval) =
-                        (Some(delta / elapsed.as_secs_f64()), Some(elapsed))
+                        (Some(delta / elapsed.as_secs_f64()), Some(elapsed));
                 }
             }
             if !matches!(rate, Rate::Wait) || self.rates.interval.is_none() {
@@ -342,7 +342,7 @@ impl Reading {
                     at,
                     slot: self.slot,
                     every,
-                })
+                });
             }
             // The cadence changes with the state of the link.
             (None, Some(reply)) => reply.every = every,

@@ -137,7 +137,7 @@ impl Seen {
         let mut words = name.split_whitespace().map(str::to_owned);
         match kind {
             NodeKind::Switch if !name.trim().is_empty() => {
-                _ = self.switches.insert(name.to_owned())
+                _ = self.switches.insert(name.to_owned());
             }
             NodeKind::Router if !name.trim().is_empty() => _ = self.routers.insert(name.to_owned()),
             NodeKind::Hca => {

@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
             Ok(Piece::SystemImage(guid)) => self.facts.system_image = Some(guid),
             Ok(Piece::NodeGuid(_, guid)) => self.facts.guid = Some(guid),
             Ok(Piece::SwitchGuid(guid, port)) => {
-                (self.facts.guid, self.port_guid) = (Some(guid), port)
+                (self.facts.guid, self.port_guid) = (Some(guid), port);
             }
             Ok(Piece::Header(header)) => self.node(&header),
             Ok(Piece::Port(port)) => self.port(line, port, position)?,

@@ -72,9 +72,9 @@ impl Bits {
         }
         let bit = 1 << (row % 64);
         if value {
-            self.0[row / 64] |= bit
+            self.0[row / 64] |= bit;
         } else {
-            self.0[row / 64] &= !bit
+            self.0[row / 64] &= !bit;
         }
     }
 
@@ -117,7 +117,7 @@ impl Integers {
     pub(crate) fn push(&mut self, value: Option<u64>) {
         match self {
             Self::Same { value: same, rows } if *same == value || *rows == 0 => {
-                (*same, *rows) = (value, *rows + 1)
+                (*same, *rows) = (value, *rows + 1);
             }
             Self::Same { value: same, rows } => {
                 let mut values = Vec::with_capacity((*rows + 1).next_power_of_two());
@@ -294,7 +294,7 @@ impl Column {
         match (self, other) {
             (Self::Integer(own), Self::Integer(other)) => own.append(other, rows),
             (Self::Float(own), Self::Float(other)) => {
-                own.extend(rows.iter().map(|row| other[*row as usize]))
+                own.extend(rows.iter().map(|row| other[*row as usize]));
             }
             (Self::Text(own), Self::Text(other)) => {
                 let mut ids = vec![Texts::NONE; other.list.len()];

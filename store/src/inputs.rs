@@ -161,7 +161,7 @@ impl Inputs {
                         .insert(entry.input.file.clone(), entry.into_owned()),
                 ),
                 Line::Hour { hour, files } => {
-                    drop(inputs.hours.insert(hour.into_owned(), files.into_owned()))
+                    drop(inputs.hours.insert(hour.into_owned(), files.into_owned()));
                 }
             }
         }

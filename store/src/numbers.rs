@@ -55,7 +55,7 @@ pub(crate) fn read(
                         expected += if level == 1 { length } else { 0 };
                         match all.present.last_mut() {
                             Some((is_present, rows)) if *is_present == (level == 1) => {
-                                *rows += length
+                                *rows += length;
                             }
                             _ => all.present.push((level == 1, length)),
                         }
@@ -66,7 +66,7 @@ pub(crate) fn read(
                 let before = all.values.len();
                 match encoding {
                     Encoding::DELTA_BINARY_PACKED if expected > 0 => {
-                        delta(octets, expected, &mut all.values)?
+                        delta(octets, expected, &mut all.values)?;
                     }
                     Encoding::RLE_DICTIONARY if expected > 0 => {
                         let (width, numbers) = octets.split_first().ok_or_else(too_short)?;

@@ -69,7 +69,7 @@ impl<R: ChunkReader> ColumnPages<R> {
                     )?;
                 }
                 Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => {
-                    *buf = decompress(buf, 0, self.most)?
+                    *buf = decompress(buf, 0, self.most)?;
                 }
             }
         }

@@ -243,7 +243,7 @@ fn columns(table: TableName) -> Vec<ColumnSpec> {
     };
     match table {
         TableName::Devices => {
-            columns.retain(|column| PortField::named(column.name).is_some_and(is_of_device))
+            columns.retain(|column| PortField::named(column.name).is_some_and(is_of_device));
         }
         TableName::PortsMinute => {
             columns.extend(["records", "answered"].map(|name| required(name, Kind::Unsigned(32))));

@@ -259,7 +259,7 @@ fn write_column(
                     lists
                         .get(row)
                         .map(|list| list.iter().map(|value| value.cast_signed())),
-                )
+                );
             });
             writer.write_batch(
                 &nested.values,
@@ -289,7 +289,7 @@ fn write_column(
                     lists
                         .get(ids[row] as usize)
                         .map(|list| list.iter().cloned()),
-                )
+                );
             });
             writer.write_batch(
                 &nested.values,

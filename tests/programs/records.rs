@@ -262,7 +262,7 @@ fn answer_all(engine: &mut Engine, capabilities: Capabilities, fec_mode: u64, no
             }
             .emit(data),
             (CLASS_SUBN_LID_ROUTED, PORT_INFO_EXTENDED) => {
-                FEC_MODE_ACTIVE.set_raw(data, 0, fec_mode)
+                FEC_MODE_ACTIVE.set_raw(data, 0, fec_mode);
             }
             (CLASS_SUBN_LID_ROUTED, _) => {}
             (_, 0x0001) => capabilities.emit(data),

@@ -369,7 +369,7 @@ fn sweeps(lines: &[Line]) -> Vec<(String, u64, u32)> {
 fn secondary_changes_to_a_new_plan_one_slot_after_the_primary() {
     let redundant = |dir: &Path, samplers: &str| plan_with(dir, samplers, &["--redundancy", "2"]);
     let service = Service::start("node00001", &[], |dir| {
-        fs::write(dir.join("plan.toml"), redundant(dir, "node00001,node00004")).unwrap()
+        fs::write(dir.join("plan.toml"), redundant(dir, "node00001,node00004")).unwrap();
     });
     // The plans differ in the numbers of ports.
     let slots = |lines: &[Line], name: &str, is_old: bool| -> Vec<u64> {
@@ -636,7 +636,7 @@ fn plan_that_is_replaced_right_after_the_start_is_taken() {
         .into_iter()
         .map(|ms| {
             let service = Service::start("node00001,node00004", &[], |dir| {
-                fs::write(dir.join("all"), plan(dir, "node00001")).unwrap()
+                fs::write(dir.join("all"), plan(dir, "node00001")).unwrap();
             });
             std::thread::sleep(Duration::from_millis(ms));
             fs::rename(service.path("all"), service.path("plan.toml")).unwrap();

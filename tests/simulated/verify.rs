@@ -228,7 +228,7 @@ fn counter_that_is_false_on_one_path_is_found() {
     let more: Lie = |mad| {
         change(mad, Group::Extended, "PortXmitData", |value| {
             value + 1_000_000_000
-        })
+        });
     };
     assert_eq!(faults(&switch(more, TRUE)), found);
     assert_eq!(faults(&switch(TRUE, more)), found);

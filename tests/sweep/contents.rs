@@ -418,7 +418,7 @@ fn lost_mads_are_timeouts() {
             dir.path().join("ibnet.toml"),
             format!("grace = \"20ms\"\n[simulated]\nloss = {loss}\n"),
         )
-        .unwrap()
+        .unwrap();
     };
     let args = [
         "-c",

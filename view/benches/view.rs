@@ -103,7 +103,7 @@ fn duckdb(path: &Path) {
     let start = Instant::now();
     match Command::new(python).args(["-c", program, &query]).output() {
         Ok(output) if output.status.success() => {
-            println!("duckdb    {:.2} s", start.elapsed().as_secs_f64())
+            println!("duckdb    {:.2} s", start.elapsed().as_secs_f64());
         }
         Ok(output) => println!(
             "duckdb    failed: {}",

@@ -200,7 +200,7 @@ pub fn load(
     for source in sources {
         match source {
             Source::Prometheus(url) => {
-                queries.extend(prometheus::read(url, access, &mut sink, range)?)
+                queries.extend(prometheus::read(url, access, &mut sink, range)?);
             }
             Source::Files(pattern) => {
                 // Readings of one host can be in several files. They are one series.

@@ -213,7 +213,7 @@ impl Archives {
             by_key[line.key.shard()]
                 .entry(line.key)
                 .or_default()
-                .push(line)
+                .push(line);
         });
         // Several files can have rows of the same port. Then all of them are needed at once.
         let is_alone = ports.len() == 1;

@@ -57,7 +57,7 @@ impl Edges {
     pub(super) fn add_run(&mut self, run: &Run<'_>) {
         run.rows().for_each(|row| {
             self.slots
-                .add_slot(run.ts(row), run.slot(row), &run.port().status)
+                .add_slot(run.ts(row), run.slot(row), &run.port().status);
         });
     }
 

@@ -316,7 +316,7 @@ impl<K: Kept> PortMerge<K> {
                     ts: port.ts,
                     slot: port.slot,
                     sampler: (*port.sampler).into(),
-                })
+                });
             }
         }
         put(record);

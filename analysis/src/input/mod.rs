@@ -395,7 +395,7 @@ fn fold_streams<F: Fold>(
         let fold = || {
             shards
                 .par_iter_mut()
-                .for_each(|shard| shard.fold_before(before, &chunks, selection))
+                .for_each(|shard| shard.fold_before(before, &chunks, selection));
         };
         let (read, ()) = rayon::join(|| read_round(streams, selection), fold);
         progress(streams.iter().map(Stream::done).sum::<u64>() + archives.done);
@@ -410,7 +410,7 @@ fn fold_streams<F: Fold>(
                 shards[line.key.shard()].put(stream::LineRef {
                     chunk: number,
                     ..line
-                })
+                });
             });
         }
         if streams.iter().any(|stream| stream.is_disordered) {

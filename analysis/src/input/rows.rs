@@ -405,7 +405,7 @@ fn add_unknown<'a>(extra: &'a str, port: &mut ReadPort<'a>) {
         match (name, serde_json::from_str(raw.get())) {
             // The version that made the archive did not have the field.
             (name, Ok(Value::One(value))) if let Some(field) = PortField::named(name) => {
-                port.set(field, FieldValue::Integer(value))
+                port.set(field, FieldValue::Integer(value));
             }
             (_, Ok(Value::Other) | Err(_)) => {}
             (_, Ok(value)) => port.counters.push((name, value)),

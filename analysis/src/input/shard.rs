@@ -136,7 +136,7 @@ impl<F: Fold> Shard<F> {
             let Self { fold, counts, .. } = self;
             let ShardCounts { dropped, span, .. } = counts;
             merge.finish(selection.uses_counters, dropped, &mut |record| {
-                put(fold, span, &mut edges, record, selection)
+                put(fold, span, &mut edges, record, selection);
             });
         }
     }
@@ -190,7 +190,7 @@ impl<F: Fold> Shard<F> {
             let others = lines.remove(&key).unwrap_or_default();
             match of_key {
                 [run] if others.is_empty() && !selection.uses_every_query => {
-                    self.fold_run(run, selection)
+                    self.fold_run(run, selection);
                 }
                 _ => self.fold_mixed(of_key, others, chunks, selection),
             }
@@ -334,7 +334,7 @@ impl<F: Fold> Shard<F> {
                             let record = Record::Port(port);
                             match self.bounds.check(run.key, &record) {
                                 Ok(()) => {
-                                    records.push((run.key, record, Source::Row(&run.of, *row)))
+                                    records.push((run.key, record, Source::Row(&run.of, *row)));
                                 }
                                 Err(limit) => add_invalid(
                                     &mut self.counts.invalid,
@@ -345,7 +345,12 @@ impl<F: Fold> Shard<F> {
                             }
                         }
                         Err(error) => {
-                            add_invalid(&mut self.counts.invalid, run.file, *row as u64 + 1, &error)
+                            add_invalid(
+                                &mut self.counts.invalid,
+                                run.file,
+                                *row as u64 + 1,
+                                &error,
+                            );
                         }
                     },
                     From::Line(line) => records.extend(self.parse(line, chunks, selection)),
@@ -508,7 +513,7 @@ pub(super) fn fold_sorted<'a, F: Fold>(
         }
     }
     merge.finish(selection.uses_counters, dropped, &mut |record| {
-        put_record(fold, record)
+        put_record(fold, record);
     });
 }
 

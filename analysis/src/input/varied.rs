@@ -24,10 +24,10 @@ pub(super) fn changes(table: &Table, port: usize) -> Vec<usize> {
     for index in 0..table.schema().columns.len() {
         match table.column(index) {
             Column::Text(texts) => {
-                changes.extend(texts.ids.runs().skip(1).map(|(rows, _)| rows.start))
+                changes.extend(texts.ids.runs().skip(1).map(|(rows, _)| rows.start));
             }
             Column::Integer(Integers::Each { values, .. }) if index == port => {
-                add_changes(values, &mut changes)
+                add_changes(values, &mut changes);
             }
             _ => {}
         }

@@ -111,7 +111,7 @@ impl Latency {
         let sampler = self.sampler(&record.sampler);
         match record.guid {
             Some(guid) if record.kind == "service" => {
-                sampler.device(guid, kind, record.hops).single.add(&values)
+                sampler.device(guid, kind, record.hops).single.add(&values);
             }
             None if record.kind == "rtt" => entry(&mut sampler.kinds, kind).add(&values),
             _ => {}

@@ -198,7 +198,7 @@ impl TimeBins {
     fn add_rates(&mut self, rates: &Rates, [data, blocked]: [Option<Interval>; 2]) {
         self.add_over(data, |bin, time_ns| bin.add_data(rates, time_ns));
         self.add_over(blocked, |bin, time_ns| {
-            bin.blocked.add(rates.blocked, time_ns)
+            bin.blocked.add(rates.blocked, time_ns);
         });
     }
 

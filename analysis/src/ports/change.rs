@@ -53,7 +53,7 @@ impl CounterChange {
         let mut add = |value: u64| Self::add_to(change, value, is_saturated);
         match values {
             Integers::Same { value, .. } => {
-                value.filter(|_| !rows.is_empty()).into_iter().for_each(add)
+                value.filter(|_| !rows.is_empty()).into_iter().for_each(add);
             }
             Integers::Each {
                 values,

@@ -189,7 +189,7 @@ mod tests {
                 rtt_ns: 0,
                 xmit: sent(slot),
                 rcv: 0,
-            })
+            });
         });
         checkpoints
     }

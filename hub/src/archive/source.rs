@@ -82,7 +82,7 @@ fn keep(messages: &Receiver<Message>, spool: &Spool, path: &Path) {
                     match positions.save(path) {
                         Ok(()) => saved = Some(positions),
                         Err(error) => {
-                            tracing::debug!(path = %path.display(), %error, "cannot save positions")
+                            tracing::debug!(path = %path.display(), %error, "cannot save positions");
                         }
                     }
                 }

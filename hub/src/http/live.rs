@@ -275,7 +275,7 @@ mod tests {
                     what: What::Lines(slot_lines(slot)),
                 },
                 clock,
-            )
+            );
         };
         let start = 1_700_000_000;
         add(start);

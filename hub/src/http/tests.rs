@@ -130,7 +130,7 @@ fn faults(api: &Json, schema: &Json, value: &Json, place: &str) -> Vec<String> {
         for (name, value) in fields {
             match properties.get(name) {
                 Some(schema) => {
-                    found.extend(faults(api, schema, value, &format!("{place}.{name}")))
+                    found.extend(faults(api, schema, value, &format!("{place}.{name}")));
                 }
                 None => found.push(format!("{place}.{name} is not described")),
             }

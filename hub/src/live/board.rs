@@ -141,7 +141,7 @@ impl Board {
                         (before.values[metric], before.valid_until[metric]);
                 }
                 None if reading.without[metric] == LACKS_COUNTER => {
-                    reading.values[metric] = NO_COUNTER
+                    reading.values[metric] = NO_COUNTER;
                 }
                 None => {}
             }

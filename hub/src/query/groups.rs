@@ -229,7 +229,7 @@ impl Pass {
             None => {
                 for key in &memory.keys {
                     memory.records(*key, &mut |records| {
-                        fold_port(records, Some(range.0), Some(range.1), &mut fold)
+                        fold_port(records, Some(range.0), Some(range.1), &mut fold);
                     });
                 }
             }

@@ -492,9 +492,9 @@ impl Fold for Row {
                 continue;
             };
             if *is_addition {
-                self.add_more(time, *per_second)
+                self.add_more(time, *per_second);
             } else {
-                self.add_value(time, *per_second, *per_second)
+                self.add_value(time, *per_second, *per_second);
             }
         }
         for time in partial

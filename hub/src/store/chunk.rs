@@ -175,7 +175,7 @@ impl OpenChunk {
                     hint =
                         self.table
                             .put(hint, Key::counter(number, None), Order::Same, Some(*value))
-                            + 1
+                            + 1;
                 }
                 Value::Many(values) => {
                     for (element, value) in (0..u16::MAX).zip(values) {
@@ -433,7 +433,7 @@ mod tests {
             },
         );
         read_back(&lines, &Wanted::Named(Vec::new()), |read| {
-            assert!(read.iter().all(|port| port.counters.is_empty()))
+            assert!(read.iter().all(|port| port.counters.is_empty()));
         });
     }
 }

@@ -480,7 +480,7 @@ mod tests {
                     minute * 60 + second,
                     "primary",
                     minute as f64,
-                )
+                );
             });
         }
         let numbers = (100..170).chain(200..420);
@@ -529,7 +529,7 @@ mod tests {
                     minute * 60 + second,
                     "primary",
                     9.0,
-                )
+                );
             });
         }
         // The clock was set back to minute 130. Minute 135 has been written by the wrong clock.

@@ -285,7 +285,7 @@ impl Store {
                 times.newest_ns < std::mem::replace(&mut self.trimmed_ns, times.newest_ns);
             self.ports.iter_mut().for_each(|port| {
                 port.minutes
-                    .drop_after(times.newest_ns, is_set_back, octets)
+                    .drop_after(times.newest_ns, is_set_back, octets);
             });
         }
         let mut before = times.now_ns().saturating_sub(self.limits.minutes_ns);

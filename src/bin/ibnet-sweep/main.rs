@@ -459,7 +459,7 @@ fn shared_observer<V: Default + Send + 'static>(
             add(
                 &mut value.lock().unwrap_or_else(PoisonError::into_inner),
                 report,
-            )
+            );
         };
         vec![Box::new(observe) as Observer]
     };

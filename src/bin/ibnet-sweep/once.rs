@@ -102,7 +102,7 @@ impl Row {
                 "port_rcv_data_bytes" => rcv = Some(value),
                 "port_xmit_wait_ticks" => wait = Some(value),
                 name if summed_error_counters().any(|summed| summed == name) => {
-                    errors = Some(value.saturating_add(errors.unwrap_or(0)))
+                    errors = Some(value.saturating_add(errors.unwrap_or(0)));
                 }
                 _ => {}
             }

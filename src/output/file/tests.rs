@@ -118,7 +118,7 @@ fn file_is_not_readable_by_other_users() {
 fn file_is_rotated_where_the_clock_passes_a_multiple_of_the_period() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut rig = Rig::new(&to_file(&folder.path().join("lines.jsonl"), |options| {
-        options.rotate_every = Some(Duration::from_secs(60))
+        options.rotate_every = Some(Duration::from_secs(60));
     }));
     rig.outlet.clone().start(short::start("b"));
     let second = rig.outlet.clone();
@@ -157,7 +157,7 @@ fn file_is_rotated_before_it_exceeds_its_size_and_the_oldest_is_removed() {
     // The size of the head and two slots.
     let most = head.len() as u64 + 2 * slot(1).octets();
     let mut rig = Rig::new(&to_file(&folder.path().join("lines"), |options| {
-        (options.rotate_octets, options.keep) = (Some(most), Some(2))
+        (options.rotate_octets, options.keep) = (Some(most), Some(2));
     }));
     (1..=7).for_each(|number| rig.write(number));
     let files = files(folder.path());
@@ -193,7 +193,7 @@ fn file_of_an_earlier_period_is_rotated_at_the_start() {
         .set_modified(UNIX_EPOCH)
         .expect("set");
     let mut rig = Rig::new(&to_file(&path, |options| {
-        options.rotate_every = Some(Duration::from_secs(60))
+        options.rotate_every = Some(Duration::from_secs(60));
     }));
     rig.write(90);
     // The new file, which has `start` records only, is not rotated.
@@ -319,7 +319,7 @@ fn uncompressed_file_of_an_earlier_run_is_compressed() {
     let left = folder.path().join("lines-20261121T113657Z.jsonl");
     fs::write(&left, "line\n".repeat(1000)).expect("written");
     let rig = Rig::new(&to_file(&folder.path().join("lines.jsonl"), |options| {
-        options.compress = true
+        options.compress = true;
     }));
     // The compressing thread removes the file when the compressed one is complete.
     drop(rig);

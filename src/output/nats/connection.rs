@@ -194,7 +194,7 @@ impl Connection {
                 self.connected.notify_one();
             }
             Event::Disconnected => {
-                tracing::warn!(output = ?server, "disconnected, buffering records")
+                tracing::warn!(output = ?server, "disconnected, buffering records");
             }
             Event::ServerError(_) | Event::ClientError(_) => {
                 let before = self.error().replace(text.clone());
@@ -203,7 +203,7 @@ impl Connection {
                 }
             }
             _ => {
-                tracing::debug!(output = ?server, event = %text, "state of the connection changed")
+                tracing::debug!(output = ?server, event = %text, "state of the connection changed");
             }
         }
     }

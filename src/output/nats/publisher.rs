@@ -299,7 +299,7 @@ impl Publisher {
             let wait = async {
                 is_connected = tokio::time::timeout(LONGEST_PAUSE, connection.connected.notified())
                     .await
-                    .is_ok()
+                    .is_ok();
             };
             self.absorb(inbox, wait).await;
             has_waited = true;

@@ -286,7 +286,7 @@ impl Spool {
         let written = file.write_all_at(frame, last.octets);
         match &written {
             Ok(()) => {
-                (last.octets, last.lines) = (last.octets + frame.len() as u64, last.lines + lines)
+                (last.octets, last.lines) = (last.octets + frame.len() as u64, last.lines + lines);
             }
             // A file without a frame is removed.
             Err(_) if last.octets == 0 => {
@@ -315,7 +315,7 @@ impl Spool {
         {
             Ok(()) => last.path = path,
             Err(error) => {
-                tracing::warn!(path = %last.path.display(), %error, "cannot close a segment of the spool")
+                tracing::warn!(path = %last.path.display(), %error, "cannot close a segment of the spool");
             }
         }
     }

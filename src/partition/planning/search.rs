@@ -250,7 +250,7 @@ impl<'a> Search<'a> {
             let owner = self.owners[hca.0 as usize];
             match task.switch_of(hca) {
                 Some(switch) if self.owners[switch.0 as usize] == owner => {
-                    followers[switch.0 as usize].push(hca)
+                    followers[switch.0 as usize].push(hca);
                 }
                 _ if self.is_free(hca) => alone.push(hca),
                 _ => {}

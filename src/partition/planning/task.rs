@@ -218,9 +218,9 @@ impl<'a> Task<'a> {
         while too_low + 1 < enough {
             let middle = too_low + (enough - too_low) / 2;
             if self.samplers_needed(middle) <= samplers {
-                enough = middle
+                enough = middle;
             } else {
-                too_low = middle
+                too_low = middle;
             }
         }
         enough

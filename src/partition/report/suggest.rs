@@ -119,7 +119,7 @@ pub fn suggest(fabric: &Fabric, options: &SuggestOptions) -> Result<Suggested, S
                 });
             }
             Err(PlanError::TooFewSamplers { missing, .. }) if count.is_none() => {
-                wanted += missing.max(1)
+                wanted += missing.max(1);
             }
             Err(error) => return Err(error.into()),
         }

@@ -176,7 +176,7 @@ impl<T: Transport, C: Clock> DeviceClient<T, C> {
                 Ok(()) => return Ok(MadOutcome::Answered(now, now - sent)),
                 // A busy agent gets the rest of the timeout before the next try.
                 Err(BadReply::Status(status @ MadStatus::BUSY)) => {
-                    reason = NoAnswer::Refused(status)
+                    reason = NoAnswer::Refused(status);
                 }
                 Err(BadReply::Status(status)) => {
                     let to = self.redirection(query, status, mad);
@@ -353,7 +353,7 @@ mod tests {
     const NOTHING: Completions = |_, _| Vec::new();
     const TIMED_OUT: Completions = |target, mad| {
         vec![reply(target, mad, |completion, _| {
-            completion.outcome = Outcome::TimedOut
+            completion.outcome = Outcome::TimedOut;
         })]
     };
 
@@ -391,7 +391,7 @@ mod tests {
         let (response, _) = request(&[|target, mad| {
             vec![
                 reply(target, mad, |completion, _| {
-                    completion.tid = Tid(completion.tid.0.wrapping_sub(1))
+                    completion.tid = Tid(completion.tid.0.wrapping_sub(1));
                 }),
                 reply(target, mad, |completion, _| {
                     completion.outcome = Outcome::Reply {

@@ -19,7 +19,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         match event {
             Event::Port(port) => self.settled.push(port),
             Event::GroupUnsupported { device, group } => {
-                self.unsupported.push((self.first_ports[device], group))
+                self.unsupported.push((self.first_ports[device], group));
             }
             Event::Unreachable(device) => self.changed.push((self.first_ports[device], false)),
             Event::Reachable(device) => self.take_reachable(self.first_ports[device]),
@@ -308,7 +308,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     },
                 ),
                 devices => {
-                    tracing::info!(devices, "devices are now {event}, see the {event} events")
+                    tracing::info!(devices, "devices are now {event}, see the {event} events");
                 }
             }
         }

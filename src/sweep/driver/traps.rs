@@ -245,7 +245,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     stop,
                     thread: Some(thread),
                     news,
-                })
+                });
             }
             Err(error) => tracing::warn!(%error, "cannot start the thread for traps"),
         }

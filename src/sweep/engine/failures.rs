@@ -120,7 +120,7 @@ impl Engine {
             // A device that ignores one of these requests ignores all of them. So the others are
             // skipped, and do not delay the counters.
             Purpose::SwitchMask | Purpose::Link { .. } | Purpose::Fec { .. } => {
-                device.links.reading = false
+                device.links.reading = false;
             }
             _ => {}
         }

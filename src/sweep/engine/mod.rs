@@ -412,7 +412,7 @@ impl Engine {
                 }
             }
             Outcome::SendFailed(errno) => {
-                self.not_sent(completion.tid, SendError::Errno(errno), now)
+                self.not_sent(completion.tid, SendError::Errno(errno), now);
             }
             Outcome::NoAgent => self.not_sent(completion.tid, SendError::NoAgent, now),
         }
@@ -430,7 +430,7 @@ impl Engine {
         }
         match self.phase {
             Phase::Slot { close_at, .. } | Phase::Discovery { close_at } if now >= close_at => {
-                self.close(now)
+                self.close(now);
             }
             Phase::Slot {
                 ask_until,

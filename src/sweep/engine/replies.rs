@@ -118,7 +118,7 @@ impl Engine {
             }
             _ if redirected => {}
             Purpose::Counters { port, group } => {
-                self.take_counters(transaction, (port, group), data, rtt, now)
+                self.take_counters(transaction, (port, group), data, rtt, now);
             }
             Purpose::Capabilities => self.take_capabilities(index, data),
             Purpose::Sampling => self.take_sampling(index, data),

@@ -59,14 +59,14 @@ impl Script {
                 mask,
                 ..Capabilities::default()
             }
-            .emit(data)
+            .emit(data);
         });
         script.set(4, PORT_SAMPLES_CONTROL.id, |data| {
             Sampling {
                 tick: 7,
                 option_mask,
             }
-            .emit(data)
+            .emit(data);
         });
         let info = NodeInfo {
             kind: Some(kind),
@@ -76,10 +76,10 @@ impl Script {
         };
         script.set(1, smp::NODE_INFO, |data| info.emit(data));
         script.set(1, smp::NODE_DESCRIPTION, |data| {
-            data[..5].copy_from_slice(b"leaf1")
+            data[..5].copy_from_slice(b"leaf1");
         });
         script.set(1, smp::PORT_INFO, |data| {
-            PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE).emit(data)
+            PortInfo::of_rate(&LinkRate::new("4x", "EDR"), PortInfo::ACTIVE).emit(data);
         });
         script
     }
@@ -97,7 +97,7 @@ impl Script {
     fn set_field(&mut self, group: Group, name: &str, value: u64) {
         let field: &Field = group.attribute().field(name).expect("declared");
         self.set(4, group.attribute().id, |data| {
-            field.set_raw(data, 0, value)
+            field.set_raw(data, 0, value);
         });
     }
 

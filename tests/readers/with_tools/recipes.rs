@@ -121,7 +121,7 @@ impl Recorded {
             by_port
                 .entry((port.guid.to_string(), port.port.0))
                 .or_default()
-                .push(port)
+                .push(port);
         });
         by_port
     }
@@ -242,7 +242,7 @@ impl Recorded {
     #[track_caller]
     fn check(&self, name: &str, mut rows: Rows) {
         let sort = |rows: &mut Rows| {
-            rows.sort_by_key(|row| row.iter().map(ToString::to_string).collect::<Vec<_>>())
+            rows.sort_by_key(|row| row.iter().map(ToString::to_string).collect::<Vec<_>>());
         };
         match name {
             "Octets that each port sent" => {

@@ -83,7 +83,7 @@ pub(super) fn rasterize(text: &str, size: f64, anchor: &Pos, mut pixel: impl FnM
                 corner.x as i32 + x as i32,
                 corner.y as i32 + y as i32,
                 f64::from(covered.clamp(0.0, 1.0)),
-            )
+            );
         });
     }
 }

@@ -217,7 +217,7 @@ mod tests {
             match reader.read_event().unwrap() {
                 quick_xml::events::Event::Eof => break,
                 quick_xml::events::Event::Empty(element) => {
-                    images += usize::from(element.name().as_ref() == "image")
+                    images += usize::from(element.name().as_ref() == "image");
                 }
                 _ => {}
             }

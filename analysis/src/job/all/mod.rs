@@ -428,7 +428,7 @@ impl HostPort<'_> {
         {
             let bins = by_job.entry(owner).or_insert_with(empty);
             time.split(axis.bin_ns).for_each(|(bin, part)| {
-                bins[(bin - axis.first) as usize].1 += part.length_ns() as f64 / 1e9
+                bins[(bin - axis.first) as usize].1 += part.length_ns() as f64 / 1e9;
             });
         }
         for ((bin, owner), flow) in &self.bins {

@@ -111,7 +111,7 @@ fn jobs_and_the_rest_are_the_whole() {
             parts
                 .iter_mut()
                 .zip(sum(&job.injected_gbps))
-                .for_each(|(part, more)| *part += more)
+                .for_each(|(part, more)| *part += more);
         });
         let total = all.total.iter().map(|cell| cell.value().unwrap_or(0.0));
         assert!(

@@ -54,7 +54,7 @@ impl Files {
                 return Err(io::Error::other("another ibnet-sweep collect writes to it"));
             }
             Err(TryLockError::Error(error)) => {
-                tracing::warn!(%error, "the file system has no locks")
+                tracing::warn!(%error, "the file system has no locks");
             }
         }
         let compressor = frames::compressor(LEVEL)?;

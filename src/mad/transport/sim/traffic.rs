@@ -391,7 +391,7 @@ impl Demand {
         const SHARE: f64 = 0.1;
         let (mut wanted, _) = Self::jobs(fabric, seed);
         wanted.iter_mut().for_each(|demand| {
-            demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64
+            demand.flow.octets_per_second = (demand.flow.octets_per_second as f64 * SHARE) as u64;
         });
         wanted
     }

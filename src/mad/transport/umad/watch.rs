@@ -118,7 +118,7 @@ impl Folders {
             match reader.next() {
                 // After an overflow, events are missing, so a device may have changed.
                 Ok(event) if event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW) => {
-                    found = true
+                    found = true;
                 }
                 Ok(event) => {
                     let name = event

@@ -41,7 +41,7 @@ fn second_sampler_is_on_another_leaf_and_no_switch_is_split() {
     for share in &plan.secondary {
         assert!(share.ports <= 150);
         share.devices.iter().for_each(|planned| {
-            assert!(seconds.insert(planned.id, leaf(&fabric, share)).is_none())
+            assert!(seconds.insert(planned.id, leaf(&fabric, share)).is_none());
         });
     }
     for share in &plan.shares {

@@ -298,7 +298,7 @@ fn device_found_at_the_lid_of_another_is_verified_at_its_own_lid() {
             sim.set_dead(
                 sim.manager().expect("the fabric has a subnet manager"),
                 !manager_answers,
-            )
+            );
         });
         sweep.virtual_sweep.engine.verify(sweep.port(two.places[0]));
         sweep.slot();
@@ -363,7 +363,7 @@ fn wrong_device_stays_wrong_while_the_subnet_manager_is_silent() {
         sim.set_dead(
             sim.manager().expect("the fabric has a subnet manager"),
             true,
-        )
+        );
     });
     for _ in 0..2 {
         sweep.virtual_sweep.engine.verify(sweep.port(two.places[0]));
@@ -486,7 +486,7 @@ fn links_follow_port_info() {
             id,
             num,
             PortInfo::of_rate(&LinkRate::new("1x", "SDR"), PortInfo::ACTIVE),
-        )
+        );
     });
     let events = (0..6)
         .filter(|_| sweep.slot().contains(&Event::Link(port)))
@@ -503,7 +503,7 @@ fn links_follow_port_info() {
                 state: 1,
                 ..PortInfo::default()
             },
-        )
+        );
     });
     let events = (0..6)
         .filter(|_| sweep.slot().contains(&Event::Link(port)))
@@ -685,7 +685,7 @@ fn late_node_info_of_another_device_withholds_earlier_data() {
             port_guid: Guid(77),
             ..smp::NodeInfo::default()
         }
-        .emit(pma_data(mad))
+        .emit(pma_data(mad));
     });
     assert_eq!(
         bench.events.last(),

@@ -498,7 +498,7 @@ fn busy_agent_is_queried_again_for_capabilities() {
             mask2: 0,
             option_mask: None,
         }
-        .emit(pma::data_mut(mad))
+        .emit(pma::data_mut(mad));
     });
     assert_eq!(
         (

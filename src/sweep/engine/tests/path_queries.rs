@@ -66,7 +66,7 @@ impl Bench {
                 dlid: Lid(guid as u16),
                 sl: path_sl(guid),
             }
-            .emit(mad)
+            .emit(mad);
         });
     }
 
@@ -322,7 +322,7 @@ fn queries_lost_at_the_former_subnet_manager_do_not_count_against_the_new_one() 
 /// Answers the n-th request with the status "busy".
 fn reply_busy(bench: &mut Bench, n: usize) {
     bench.reply(n, |mad, _| {
-        mad[4..6].copy_from_slice(&MadStatus::BUSY.0.to_be_bytes())
+        mad[4..6].copy_from_slice(&MadStatus::BUSY.0.to_be_bytes());
     });
 }
 

@@ -46,7 +46,7 @@ fn device_whose_agent_is_silent_is_reported_unreachable_once() {
     sweep.change(|sim| {
         [0x01, 0x10, 0x12, 0x15, 0x16, 0x1d]
             .into_iter()
-            .for_each(|attribute| sim.drop_attribute(id, attribute))
+            .for_each(|attribute| sim.drop_attribute(id, attribute));
     });
     let mut reported = Vec::new();
     for _ in 0..60 {

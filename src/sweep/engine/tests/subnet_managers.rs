@@ -89,7 +89,7 @@ fn master_and_standby_are_reported_once() {
                 act_count: 6,
                 ..info
             }),
-        )
+        );
     });
     assert_eq!(events(&mut sweep, 6), []);
     assert!(

@@ -53,7 +53,7 @@ fn path_is_queried_even_if_every_device_is_wrong() {
 #[test]
 fn node_info_that_fails_is_sent_three_times_a_minute() {
     let mut sweep = sweep_of(&["node00004"], Config::default(), |sim| {
-        sim.demand_m_key(id_of(sim, "node00004"))
+        sim.demand_m_key(id_of(sim, "node00004"));
     });
     let mut more = 0;
     for _ in 0..200 {
@@ -118,7 +118,7 @@ fn device_found_while_it_waits_for_the_window_gets_one_mad_at_a_time() {
             dlid: Lid(1),
             sl: 0,
         }
-        .emit(mad)
+        .emit(mad);
     });
     let second = bench
         .sent
@@ -165,7 +165,7 @@ fn discovery_goes_on_with_a_device_found_after_it_was_given_up() {
             dlid: Lid(1),
             sl: 0,
         }
-        .emit(mad)
+        .emit(mad);
     });
     let second = bench.last(5, 0x35);
     assert_ne!(first, second);
@@ -176,7 +176,7 @@ fn discovery_goes_on_with_a_device_found_after_it_was_given_up() {
             port_guid: Guid(2),
             ..smp::NodeInfo::default()
         }
-        .emit(pma_data(mad))
+        .emit(pma_data(mad));
     });
     for _ in 0..100 {
         bench.pass(5 * MS);
@@ -202,7 +202,7 @@ fn late_capabilities_of_the_old_lid_are_ignored() {
             mask2: 0,
             option_mask: None,
         }
-        .emit(pma_data(mad))
+        .emit(pma_data(mad));
     });
     assert_eq!(
         bench.engine.devices[1].groups.capabilities,
@@ -214,7 +214,7 @@ fn late_capabilities_of_the_old_lid_are_ignored() {
             port_guid: Guid(2),
             ..smp::NodeInfo::default()
         }
-        .emit(pma_data(mad))
+        .emit(pma_data(mad));
     });
     assert!(bench.events.contains(&Event::LidChange {
         device: 1,
@@ -246,7 +246,7 @@ fn late_node_info_of_the_old_lid_is_ignored() {
             port_guid: Guid(2),
             ..smp::NodeInfo::default()
         }
-        .emit(pma_data(mad))
+        .emit(pma_data(mad));
     });
     assert!(bench.events.contains(&Event::LidChange {
         device: 1,
@@ -342,7 +342,7 @@ fn device_that_was_silent_is_unverified_until_node_info_is_answered() {
 #[test]
 fn path_is_queried_for_a_device_that_ignores_node_info() {
     let mut sweep = sweep_of(&["node00002", "node00004"], Config::default(), |sim| {
-        sim.demand_m_key(id_of(sim, "node00007"))
+        sim.demand_m_key(id_of(sim, "node00007"));
     });
     sweep.slot();
     let two = sweep.find("node00002").0;
@@ -362,7 +362,7 @@ fn path_is_queried_for_a_device_that_ignores_node_info() {
 #[test]
 fn device_with_an_m_key_is_accepted_again_after_the_wrong_device_has_left() {
     let mut sweep = sweep_of(&["node00004"], Config::default(), |sim| {
-        sim.demand_m_key(id_of(sim, "node00004"))
+        sim.demand_m_key(id_of(sim, "node00004"));
     });
     let (id, other) = (
         sweep.find("node00004").0,
@@ -374,7 +374,7 @@ fn device_with_an_m_key_is_accepted_again_after_the_wrong_device_has_left() {
         sim.set_dead(
             sim.manager().expect("the fabric has a subnet manager"),
             true,
-        )
+        );
     });
     assert!((0..70).any(|_| {
         sweep
@@ -387,7 +387,7 @@ fn device_with_an_m_key_is_accepted_again_after_the_wrong_device_has_left() {
         sim.set_dead(
             sim.manager().expect("the fabric has a subnet manager"),
             false,
-        )
+        );
     });
     (0..70).for_each(|_| {
         sweep.slot();
