@@ -1,4 +1,4 @@
-//! Enums whose variants are the words of a field of the records.
+//! Enums whose variants have a word each, in the records or in the configuration.
 
 /// Declares such an enum: each variant with its word.
 macro_rules! words {
@@ -13,7 +13,7 @@ macro_rules! words {
             /// All variants.
             pub const ALL: [Self; [$($word),*].len()] = [$(Self::$variant),*];
 
-            /// Returns the word in the records.
+            /// Returns the word.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $( Self::$variant => $word, )*

@@ -60,7 +60,7 @@ const RULES: &[Rule] = &[
         ],
         &[],
     ),
-    rule("mad", &["time", "types"], &["mad::transport"]),
+    rule("mad", &["time", "types", "words"], &["mad::transport"]),
     rule("mad::libibmad", &["types"], &["mad::transport::sim"]),
     rule("mad::transport", &["time", "types"], &[]),
     rule(
@@ -120,7 +120,7 @@ const RULES: &[Rule] = &[
         ],
         &[],
     ),
-    rule("record::reader", &["status", "types"], &[]),
+    rule("record::reader", &["status", "types", "words"], &[]),
     rule("record::text", &["types"], &[]),
     rule("output", &["limits", "record", "types"], &[]),
     rule(
@@ -158,7 +158,7 @@ const RULES: &[Rule] = &[
     // The simulated fabric of the configuration.
     rule(
         "config::simulated",
-        &["mad::transport::sim", "time", "topology"],
+        &["mad::transport::sim", "time", "topology", "words"],
         &[],
     ),
     rule("cli", &["limits", "types"], &[]),

@@ -13,6 +13,7 @@ use crate::mad::transport::sim::storms::{Storm, StormHosts, StormKind, StormOrde
 use crate::mad::transport::sim::traffic::{Incast, Traffic};
 use crate::time::Instant;
 use crate::topology::{DeviceId, Fabric};
+use crate::words::words;
 
 /// Largest number of senders of the scenario `incast`.
 const INCAST_SENDERS: usize = 32;
@@ -51,68 +52,34 @@ impl Default for Simulated {
     }
 }
 
-/// The traffic of a simulated fabric.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scenario {
-    /// Parallel jobs of 8 to 48 hosts, and hosts that write to a few servers.
-    Jobs,
-    /// Jobs with little traffic, and up to 32 hosts that send to one server at full rate.
-    Incast,
-    /// Jobs with little traffic, and the hosts of two leaf switches that send to each other by
-    /// IPoIB.
-    IpoibFlood,
-    /// Jobs with little traffic, and up to 32 clients that write to storage servers by NFS over
-    /// IPoIB.
-    NfsStorm,
-    /// First [`Self::IpoibFlood`], then [`Self::NfsStorm`], with a pause of half their length.
-    Storms,
-}
-
-impl Scenario {
-    /// All scenarios.
-    pub const ALL: [Self; 5] = [
-        Self::Jobs,
-        Self::Incast,
-        Self::IpoibFlood,
-        Self::NfsStorm,
-        Self::Storms,
-    ];
-
-    /// Returns the name in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Jobs => "jobs",
-            Self::Incast => "incast",
-            Self::IpoibFlood => "ipoib_flood",
-            Self::NfsStorm => "nfs_storm",
-            Self::Storms => "storms",
-        }
+words! {
+    /// The traffic of a simulated fabric.
+    pub enum Scenario {
+        /// Parallel jobs of 8 to 48 hosts, and hosts that write to a few servers.
+        Jobs = "jobs",
+        /// Jobs with little traffic, and up to 32 hosts that send to one server at full rate.
+        Incast = "incast",
+        /// Jobs with little traffic, and the hosts of two leaf switches that send to each other by
+        /// IPoIB.
+        IpoibFlood = "ipoib_flood",
+        /// Jobs with little traffic, and up to 32 clients that write to storage servers by NFS over
+        /// IPoIB.
+        NfsStorm = "nfs_storm",
+        /// First [`Self::IpoibFlood`], then [`Self::NfsStorm`], with a pause of half their length.
+        Storms = "storms",
     }
 }
 
-/// Devices of a simulated fabric that have all counters in PortCountersExtended (CapabilityMask2
-/// bit 1). The other devices have PortXmitWait in PortCounters only.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WideCounters {
-    /// Switches only.
-    Switches,
-    /// All devices.
-    All,
-    /// No device.
-    None,
-}
-
-impl WideCounters {
-    /// All values.
-    pub const ALL: [Self; 3] = [Self::Switches, Self::All, Self::None];
-
-    /// Returns the name in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Switches => "switches",
-            Self::All => "all",
-            Self::None => "none",
-        }
+words! {
+    /// Devices of a simulated fabric that have all counters in PortCountersExtended (CapabilityMask2
+    /// bit 1). The other devices have PortXmitWait in PortCounters only.
+    pub enum WideCounters {
+        /// Switches only.
+        Switches = "switches",
+        /// All devices.
+        All = "all",
+        /// No device.
+        None = "none",
     }
 }
 

@@ -15,6 +15,7 @@ use super::port::{PortFields, PortVisitor, ReadCounters};
 use super::{Role, fields};
 use crate::status::{Says, Status};
 use crate::types::{Guid, PortNum};
+use crate::words::words;
 
 /// A record of any type.
 #[derive(Clone, PartialEq, Debug)]
@@ -69,19 +70,20 @@ pub type Histogram<'a> = fields::HistogramRecord<Cow<'a, str>>;
 /// An `event` record.
 pub type Event<'a> = fields::EventRecord<Cow<'a, str>>;
 
-/// Type of a record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Type {
-    /// First record of a stream.
-    Start,
-    /// One port in one slot.
-    Port,
-    /// Sums of a slot.
-    Sweep,
-    /// Distribution of durations.
-    Histogram,
-    /// Event.
-    Event,
+words! {
+    /// Type of a record.
+    pub enum Type {
+        /// First record of a stream.
+        Start = "start",
+        /// One port in one slot.
+        Port = "port",
+        /// Sums of a slot.
+        Sweep = "sweep",
+        /// Distribution of durations.
+        Histogram = "histogram",
+        /// Event.
+        Event = "event",
+    }
 }
 
 /// Value of a field that is not one of the fixed fields.
@@ -134,7 +136,7 @@ impl Head {
         }
         let AnyOrder { r#type, ts } = serde_json::from_slice(line)?;
         Ok(Self {
-            kind: Type::named(r#type.as_bytes()),
+            kind: Type::named(&r#type),
             ts,
         })
     }
@@ -152,7 +154,7 @@ impl Head {
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let ts = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
         matches!(rest.get(digits), Some(b',' | b'}')).then_some(Self {
-            kind: Type::named(kind),
+            kind: std::str::from_utf8(kind).ok().and_then(Type::named),
             ts,
         })
     }
@@ -203,34 +205,6 @@ impl PortHead {
             guid: std::str::from_utf8(guid).ok()?.parse().ok()?,
             port: PortNum(port),
         })
-    }
-}
-
-impl Type {
-    /// All types.
-    pub const ALL: [Self; 5] = [
-        Self::Start,
-        Self::Port,
-        Self::Sweep,
-        Self::Histogram,
-        Self::Event,
-    ];
-
-    /// Returns the value of `type` in the records.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Port => "port",
-            Self::Sweep => "sweep",
-            Self::Histogram => "histogram",
-            Self::Event => "event",
-        }
-    }
-
-    fn named(name: &[u8]) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.as_str().as_bytes() == name)
     }
 }
 

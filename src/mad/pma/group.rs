@@ -1,7 +1,6 @@
 //! Counter groups. Each group is one attribute. The configuration uses the group names of perfquery
 //! and LDMS.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
@@ -10,77 +9,56 @@ use super::{
     port_counters, port_counters_extended, sampling, sl_data, vl_counters,
 };
 use crate::types::{NodeKind, ParseError};
+use crate::words::words;
 
-/// A counter group: one attribute, by its name in perfquery and LDMS.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Group {
-    /// PortCountersExtended, 0x1D.
-    Extended,
-    /// PortCounters, 0x12.
-    Base,
-    /// PortXmitDiscardDetails, 0x16.
-    XmtDisc,
-    /// PortRcvErrorDetails, 0x15.
-    RcvErr,
-    /// PortXmitDataSL, 0x36.
-    XmtSl,
-    /// PortRcvDataSL, 0x37.
-    RcvSl,
-    /// PortExtendedSpeedsCounters, 0x1F, in the layout that matches the FEC of the port.
-    ExtendedSpeeds,
-    /// PortOpRcvCounters, 0x17.
-    OpRcvCounters,
-    /// PortFlowCtlCounters, 0x18.
-    FlowCtlCounters,
-    /// PortVLOpPackets, 0x19.
-    VlOpPackets,
-    /// PortVLOpData, 0x1A.
-    VlOpData,
-    /// PortVLXmitFlowCtlUpdateErrors, 0x1B.
-    VlXmitFlowCtlErrors,
-    /// PortVLXmitWaitCounters, 0x1C.
-    VlXmitCounters,
-    /// SwPortVLCongestion, 0x30.
-    SwPortVlCong,
-    /// PortRcvConCtrl, 0x31.
-    RcvCc,
-    /// PortSLRcvFECN, 0x32.
-    SlRcvFecn,
-    /// PortSLRcvBECN, 0x33.
-    SlRcvBecn,
-    /// PortXmitConCtrl, 0x34.
-    XmitCc,
-    /// PortVLXmitTimeCong, 0x35.
-    VlXmitTimeCc,
-    /// PortSamplesControl, 0x10.
-    SmplCtl,
+words! {
+    /// A counter group: one attribute, by its name in perfquery and LDMS. The order is that of the
+    /// requests, with the most important group first.
+    pub enum Group {
+        /// PortCountersExtended, 0x1D.
+        Extended = "extended",
+        /// PortCounters, 0x12.
+        Base = "base",
+        /// PortXmitDiscardDetails, 0x16.
+        XmtDisc = "xmtdisc",
+        /// PortRcvErrorDetails, 0x15.
+        RcvErr = "rcverr",
+        /// PortXmitDataSL, 0x36.
+        XmtSl = "xmtsl",
+        /// PortRcvDataSL, 0x37.
+        RcvSl = "rcvsl",
+        /// PortExtendedSpeedsCounters, 0x1F, in the layout that matches the FEC of the port.
+        ExtendedSpeeds = "extended_speeds",
+        /// PortOpRcvCounters, 0x17.
+        OpRcvCounters = "oprcvcounters",
+        /// PortFlowCtlCounters, 0x18.
+        FlowCtlCounters = "flowctlcounters",
+        /// PortVLOpPackets, 0x19.
+        VlOpPackets = "vloppackets",
+        /// PortVLOpData, 0x1A.
+        VlOpData = "vlopdata",
+        /// PortVLXmitFlowCtlUpdateErrors, 0x1B.
+        VlXmitFlowCtlErrors = "vlxmitflowctlerrors",
+        /// PortVLXmitWaitCounters, 0x1C.
+        VlXmitCounters = "vlxmitcounters",
+        /// SwPortVLCongestion, 0x30.
+        SwPortVlCong = "swportvlcong",
+        /// PortRcvConCtrl, 0x31.
+        RcvCc = "rcvcc",
+        /// PortSLRcvFECN, 0x32.
+        SlRcvFecn = "slrcvfecn",
+        /// PortSLRcvBECN, 0x33.
+        SlRcvBecn = "slrcvbecn",
+        /// PortXmitConCtrl, 0x34.
+        XmitCc = "xmitcc",
+        /// PortVLXmitTimeCong, 0x35.
+        VlXmitTimeCc = "vlxmittimecc",
+        /// PortSamplesControl, 0x10.
+        SmplCtl = "smplctl",
+    }
 }
 
 impl Group {
-    /// All groups in the order of the requests. The most important group is first.
-    pub const ALL: [Self; 20] = [
-        Self::Extended,
-        Self::Base,
-        Self::XmtDisc,
-        Self::RcvErr,
-        Self::XmtSl,
-        Self::RcvSl,
-        Self::ExtendedSpeeds,
-        Self::OpRcvCounters,
-        Self::FlowCtlCounters,
-        Self::VlOpPackets,
-        Self::VlOpData,
-        Self::VlXmitFlowCtlErrors,
-        Self::VlXmitCounters,
-        Self::SwPortVlCong,
-        Self::RcvCc,
-        Self::SlRcvFecn,
-        Self::SlRcvBecn,
-        Self::XmitCc,
-        Self::VlXmitTimeCc,
-        Self::SmplCtl,
-    ];
-
     /// The groups of the default configuration.
     pub const DEFAULT: [Self; 4] = [Self::Extended, Self::Base, Self::XmtDisc, Self::RcvErr];
 
@@ -161,32 +139,6 @@ impl Group {
             })
         })
     }
-
-    /// Returns the name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Extended => "extended",
-            Self::Base => "base",
-            Self::XmtDisc => "xmtdisc",
-            Self::RcvErr => "rcverr",
-            Self::XmtSl => "xmtsl",
-            Self::RcvSl => "rcvsl",
-            Self::ExtendedSpeeds => "extended_speeds",
-            Self::OpRcvCounters => "oprcvcounters",
-            Self::FlowCtlCounters => "flowctlcounters",
-            Self::VlOpPackets => "vloppackets",
-            Self::VlOpData => "vlopdata",
-            Self::VlXmitFlowCtlErrors => "vlxmitflowctlerrors",
-            Self::VlXmitCounters => "vlxmitcounters",
-            Self::SwPortVlCong => "swportvlcong",
-            Self::RcvCc => "rcvcc",
-            Self::SlRcvFecn => "slrcvfecn",
-            Self::SlRcvBecn => "slrcvbecn",
-            Self::XmitCc => "xmitcc",
-            Self::VlXmitTimeCc => "vlxmittimecc",
-            Self::SmplCtl => "smplctl",
-        }
-    }
 }
 
 impl Group {
@@ -198,18 +150,11 @@ impl Group {
     }
 }
 
-impl fmt::Display for Group {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 impl FromStr for Group {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let found = Self::ALL.into_iter().find(|group| group.as_str() == text);
-        found.ok_or_else(|| {
+        Self::named(text).ok_or_else(|| {
             ParseError::new(
                 text,
                 "a group of counters: all, extended, base, xmtdisc, rcverr, xmtsl, rcvsl, extended_speeds, oprcvcounters, flowctlcounters, \
