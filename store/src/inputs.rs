@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::archive::Archive;
+use crate::checked;
 use crate::error::StoreError;
 use crate::hour::Hour;
 use crate::schema::TableName;
@@ -275,7 +276,8 @@ impl Inputs {
         let mut file = BufWriter::new(archive.stage()?);
         for line in inputs.chain(hours) {
             let line = serde_json::to_string(&line).map_err(|error| failed(error.into()))?;
-            writeln!(file, "{:08x} {line}", crc32fast::hash(line.as_bytes())).map_err(failed)?;
+            file.write_all(checked::line(&line).as_bytes())
+                .map_err(failed)?;
         }
         let file = file
             .into_inner()
@@ -288,10 +290,7 @@ impl Inputs {
 
 /// Parses a line. `None` if it is damaged.
 fn parse(line: &[u8]) -> Option<Line<'static>> {
-    let (crc, line) = line.split_at_checked(8)?;
-    let line = line.strip_prefix(b" ")?;
-    let crc = u32::from_str_radix(str::from_utf8(crc).ok()?, 16).ok()?;
-    (crc == crc32fast::hash(line)).then(|| serde_json::from_slice(line).ok())?
+    serde_json::from_slice(checked::text(line)?).ok()
 }
 
 #[cfg(test)]

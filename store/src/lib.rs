@@ -21,6 +21,7 @@
 //! values.
 
 pub mod archive;
+pub mod checked;
 mod checksums;
 pub mod column;
 mod decode;

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use ibnet_store::checked;
+
 /// A file as the file system distinguishes it: device, inode, and time of its creation. Inodes are
 /// used again, so the time is part of it. It is 0 if the file system has none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,8 +43,8 @@ pub(crate) struct Positions(pub(crate) BTreeMap<FileId, u64>);
 impl Positions {
     pub(crate) const WHOLE: u64 = u64::MAX;
 
-    /// Reads the positions. Without the file, nothing was read. A line that is not valid is skipped:
-    /// its file is read again.
+    /// Reads the positions. Without the file, nothing was read. A damaged line is skipped: its file is
+    /// read again. The lines of the version before the checksums have four numbers.
     ///
     /// # Errors
     /// Returns the error of the operating system.
@@ -51,9 +53,13 @@ impl Positions {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             octets => octets?,
         };
-        let line = |line: &str| {
-            let mut numbers = line.split(' ').map(|number| number.parse::<u64>().ok());
-            let mut next = || numbers.next().flatten();
+        let line = |line: &[u8]| {
+            let text = match checked::text(line) {
+                None if line.split(|octet| *octet == b' ').count() == 4 => line,
+                checked => checked?,
+            };
+            let mut numbers = str::from_utf8(text).ok()?.split(' ').map(str::parse);
+            let mut next = || numbers.next()?.ok();
             let id = FileId {
                 device: next()?,
                 inode: next()?,
@@ -61,10 +67,9 @@ impl Positions {
             };
             Some((id, next()?))
         };
-        // A damaged line need not be UTF-8.
         Ok(Self(
-            String::from_utf8_lossy(&octets)
-                .lines()
+            octets
+                .split(|octet| *octet == b'\n')
                 .filter_map(line)
                 .collect(),
         ))
@@ -76,7 +81,10 @@ impl Positions {
     /// Returns the error of the operating system.
     pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
         let line = |(id, octets): (&FileId, &u64)| {
-            format!("{} {} {} {octets}\n", id.device, id.inode, id.born_ns)
+            checked::line(&format!(
+                "{} {} {} {octets}",
+                id.device, id.inode, id.born_ns
+            ))
         };
         let text: String = self.0.iter().map(line).collect();
         let new = path.with_extension("new");
@@ -99,6 +107,21 @@ mod tests {
         let id = FileId::of(&folder.path().metadata().expect("a folder"));
         let positions = Positions([(id, 7), (FileId { inode: 1, ..id }, Positions::WHOLE)].into());
         positions.save(&path).expect("written");
+        let whole = fs::read(&path).expect("read");
+        // A changed octet means at most that a file is read again.
+        for place in 0..whole.len() {
+            for bit in 0..8 {
+                let mut damaged = whole.clone();
+                damaged[place] ^= 1 << bit;
+                fs::write(&path, &damaged).expect("written");
+                let found = Positions::load(&path).expect("read");
+                for (id, octets) in found.0 {
+                    let known = positions.0.get(&id);
+                    assert!(known.is_none_or(|known| *known == octets), "octet {place}");
+                }
+            }
+        }
+        fs::write(&path, &whole).expect("written");
         let damaged = [
             b"\xff 7\n".to_vec(),
             fs::read(&path).expect("read"),
