@@ -115,13 +115,13 @@ pub fn counter_lengths() -> impl Iterator<Item = (&'static str, usize)> {
 
 /// Returns the fields of a `port` record with the numbers of slots since the last reading of each
 /// group. They follow the counters.
-pub fn slots_fields() -> [&'static str; Group::ALL.len()] {
-    Group::ALL.map(Group::slots_field)
+pub fn dt_slots_fields() -> [&'static str; Group::ALL.len()] {
+    Group::ALL.map(Group::dt_slots_field)
 }
 
-/// Returns whether a field is one of [`slots_fields`].
-pub fn is_slots_field(name: &str) -> bool {
-    slots_fields().contains(&name)
+/// Returns whether a field is one of [`dt_slots_fields`].
+pub fn is_dt_slots_field(name: &str) -> bool {
+    dt_slots_fields().contains(&name)
 }
 
 /// Appends a record and a line feed.

@@ -64,7 +64,7 @@ pub enum Presence {
 pub enum Change {
     /// The field belongs to one slot.
     Slot,
-    /// Never: the field tells which port it is, and which sampler.
+    /// Never: the field identifies the port or the sampler.
     Key,
     /// With the device or its link. A change makes a row of the table `devices`.
     Link,

@@ -205,7 +205,7 @@ impl WriteCounters for Counters<'_> {
             .slots_since(self.columns)
             .filter(|(_, slots)| *slots != 1)
         {
-            map.serialize_entry(group.slots_field(), &slots)?;
+            map.serialize_entry(group.dt_slots_field(), &slots)?;
         }
         Ok(())
     }

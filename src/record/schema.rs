@@ -13,7 +13,7 @@ use super::fields::{EventRecord, HistogramRecord, Start, SweepRecord};
 use super::port::{PortField, Presence};
 use super::reader::Type;
 pub use super::value::Kind;
-use super::{counter_lengths, slots_fields};
+use super::{counter_lengths, dt_slots_fields};
 
 /// A field of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,7 @@ fn port_fields() -> impl Iterator<Item = Field> {
             presence: Presence::Optional,
         })
         .collect();
-    let slots = slots_fields().map(|name| Field {
+    let slots = dt_slots_fields().map(|name| Field {
         name,
         kind: Kind::Unsigned(32),
         presence: Presence::Optional,

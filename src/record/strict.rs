@@ -112,7 +112,7 @@ fn values_of(name: &str) -> Option<usize> {
         let fields = Group::ALL.into_iter().flat_map(Group::fields);
         let counters = fields.map(|field| (field.json, usize::from(field.len)));
         counters
-            .chain(Group::ALL.map(|group| (group.slots_field(), 1)))
+            .chain(Group::ALL.map(|group| (group.dt_slots_field(), 1)))
             .collect()
     });
     DECLARED.get(name).copied()

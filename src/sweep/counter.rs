@@ -283,6 +283,7 @@ impl Reading {
                 continue;
             }
             let earlier = self.replies[column.group].filter(|_| was_present);
+            // One counter with an earlier value is enough: others can be new.
             if self.since[column.group].is_none_or(|slots| slots == 0) {
                 self.since[column.group] =
                     Some(earlier.map_or(0, |earlier| slot.saturating_sub(earlier.slot)));

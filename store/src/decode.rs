@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use ibnet::record::Presence;
 use parquet::basic::{Encoding, Type};
 use parquet::column::page::{Page, PageReader};
 use parquet::column::reader::ColumnReaderImpl;
@@ -18,7 +19,6 @@ use crate::pages::ColumnPages;
 use crate::schema::{ColumnSpec, Kind};
 use crate::section::{Pages, Place, Section};
 use crate::{dictionary, numbers};
-use ibnet::record::Presence;
 
 /// A column of a row group.
 pub(crate) struct Chunk<'a> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ibnet::record::Presence;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::errors::Result;
 use parquet::file::properties::{
@@ -10,7 +11,6 @@ use parquet::file::properties::{
 use parquet::schema::types::{ColumnDescriptor, SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
 use crate::schema::{ColumnSpec, Kind, Schema};
-use ibnet::record::Presence;
 
 /// Rows of a row group. A reader that needs one port reads a part of one row group an hour.
 pub(crate) const ROW_GROUP: usize = 1 << 18;

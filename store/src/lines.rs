@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::record::text;
+use ibnet::record::{Presence, text};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::column::Column;
 use crate::schema::Kind;
 use crate::table::Table;
-use ibnet::record::Presence;
 
 /// The column of everything that has no column.
 #[derive(Debug, Default, Deserialize)]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ibnet::record::Presence;
 use ibnet::record::reader::Head;
 use ibnet::types::Guid;
 
@@ -15,7 +16,6 @@ use crate::column::{Column, Texts, millionths};
 use crate::hour::Hour;
 use crate::schema::{Kind, TableName};
 use crate::table::Table;
-use ibnet::record::Presence;
 
 /// Rows of several lines, by table and hour.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ibnet::record::Presence;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{
     ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
@@ -24,7 +25,6 @@ use crate::schema::{ColumnSpec, TableName, VERSION};
 use crate::section::Place;
 use crate::table::{Sum, Table};
 use crate::write::keys;
-use ibnet::record::Presence;
 
 /// A file of the archive.
 #[derive(Debug)]

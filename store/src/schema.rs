@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use ibnet::record::reader::Type;
 use ibnet::record::schema::{self, Field};
-use ibnet::record::{Change, PortField, Presence, slots_fields};
+use ibnet::record::{Change, PortField, Presence, dt_slots_fields};
 use rustc_hash::FxHashMap;
 
 /// Version of the schema, in the metadata of each file. Columns can be added without a new version.
@@ -175,13 +175,13 @@ impl Schema {
 pub static COUNTERS: LazyLock<Range<usize>> = LazyLock::new(|| {
     let first = PortField::counters as usize;
     // The list of fields has all of these as one field, and does not have the type.
-    first..first + schema::fields(Type::Port).len() - PortField::ALL.len() - slots_fields().len()
+    first..first + schema::fields(Type::Port).len() - PortField::ALL.len() - dt_slots_fields().len()
 });
 
 /// Returns the number of the column of a field in `ports` and `ports_1m`.
 pub fn column_of(field: PortField) -> usize {
     let after_counters = if field > PortField::counters {
-        COUNTERS.len() + slots_fields().len() - 1
+        COUNTERS.len() + dt_slots_fields().len() - 1
     } else {
         0
     };
@@ -308,7 +308,7 @@ mod tests {
     fn written(table: TableName) -> String {
         let counters: Vec<&str> = counter_lengths()
             .map(|(name, _)| name)
-            .chain(slots_fields())
+            .chain(dt_slots_fields())
             .collect();
         let column = |column: &ColumnSpec| {
             let kind = match column.kind {
@@ -418,7 +418,7 @@ mod tests {
                 );
             }
         }
-        for name in slots_fields() {
+        for name in dt_slots_fields() {
             let column = ports.iter().find(|column| column.name == name).unwrap();
             assert_eq!(
                 (column.kind, column.presence),

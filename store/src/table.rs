@@ -1,10 +1,10 @@
 //! Rows of one table in memory.
 
+use ibnet::record::Presence;
 use rayon::prelude::*;
 
 use crate::column::{Column, Integers, Texts, hash, mix};
 use crate::schema::{ColumnSpec, Schema, TableName};
-use ibnet::record::Presence;
 
 /// Rows of a table, as columns.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ibnet::record::Presence;
 use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
 use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
@@ -18,7 +19,6 @@ use crate::column::{Column, Integers, Texts, millionths};
 use crate::layout::{self, ROW_GROUP, Variation};
 use crate::schema::{Kind, TableName, VERSION};
 use crate::table::{Sum, Table};
-use ibnet::record::Presence;
 
 /// Keys of the metadata of a file.
 pub(crate) mod keys {

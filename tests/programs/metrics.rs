@@ -17,7 +17,7 @@ use ibnet::mad::pma::Group;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::metrics::{Content, Families, Metrics, Peers, Server, Settings};
 use ibnet::output::Destination;
-use ibnet::record::is_slots_field;
+use ibnet::record::is_dt_slots_field;
 use ibnet::record::strict::{self, Line, Port, Sweep, Value};
 use ibnet::sweep::driver::{self, Control, Driver};
 use ibnet::sweep::engine::Config;
@@ -331,7 +331,7 @@ fn metrics_equal_the_records_of_the_slot() {
             }
             // Settings of the agent are not counters; One counter has two names.
             let shown = |name: &str| {
-                if settings.contains(name) || is_slots_field(name) {
+                if settings.contains(name) || is_dt_slots_field(name) {
                     0
                 } else {
                     1 + usize::from(name == "port_dlid_mapping_errors")

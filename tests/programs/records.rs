@@ -17,7 +17,7 @@ use ibnet::record::schema::Kind;
 use ibnet::record::strict::{self, Line};
 use ibnet::record::{
     self, EventName, EventRecord, HistogramRecord, LinkSource, Of, PortField, PortIdentity,
-    PortRecord, is_slots_field, tables,
+    PortRecord, is_dt_slots_field, tables,
 };
 use ibnet::sweep::blocked::TickOf;
 use ibnet::sweep::counter::{Columns, Rates, Reading};
@@ -164,7 +164,7 @@ fn check(line: &str, most: usize) -> (Line, BTreeSet<String>) {
     let others: BTreeSet<String> = found
         .into_iter()
         .map(|(name, _)| name)
-        .filter(|name| !is_slots_field(name))
+        .filter(|name| !is_dt_slots_field(name))
         .collect();
     assert!(
         kind == "port" || others.is_empty(),

@@ -5,7 +5,7 @@ use std::fs;
 
 use ibnet::assignments::{Assignments, sha256_hex};
 use ibnet::mad::pma::Group;
-use ibnet::record::is_slots_field;
+use ibnet::record::is_dt_slots_field;
 use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::types::NodeKind;
@@ -530,7 +530,7 @@ fn groups_select_the_counters() {
             .filter(|port| port.kind == Some(NodeKind::Switch));
         let found: BTreeSet<_> = switches
             .flat_map(|port| port.counters.keys().map(String::as_str))
-            .filter(|name| !is_slots_field(name))
+            .filter(|name| !is_dt_slots_field(name))
             .collect();
         assert!(
             found.is_subset(&allowed),

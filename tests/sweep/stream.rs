@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ibnet::record::is_slots_field;
+use ibnet::record::is_dt_slots_field;
 use ibnet::record::strict::{self, Line, Port, Start, Sweep};
 use ibnet::types::{Guid, PortNum};
 
@@ -86,7 +86,7 @@ impl Slot {
             let unknown: Vec<_> = port
                 .counters
                 .keys()
-                .filter(|name| !names.contains(name.as_str()) && !is_slots_field(name))
+                .filter(|name| !names.contains(name.as_str()) && !is_dt_slots_field(name))
                 .collect();
             assert!(unknown.is_empty(), "{unknown:?} are in no row of the table");
         }

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ibnet::record::{counters, is_slots_field};
+use ibnet::record::{counters, is_dt_slots_field};
 use ibnet::suggest;
 use rustc_hash::FxHashMap;
 
@@ -642,7 +642,7 @@ impl Fold for HeatMap {
                     .counters
                     .iter()
                     .map(|(name, _)| *name)
-                    .filter(|name| !is_slots_field(name));
+                    .filter(|name| !is_dt_slots_field(name));
                 self.names.extend(names.map(str::to_owned));
             }
             self.put_rates(row, port, silent);

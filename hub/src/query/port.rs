@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::record::{Role, Says, is_slots_field};
+use ibnet::record::{Role, Says, is_dt_slots_field};
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_analysis::record::{Port, Value};
@@ -198,7 +198,7 @@ fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> Po
     let counters = read
         .iter()
         .flat_map(|port| &port.counters)
-        .filter(|(name, _)| !is_slots_field(name));
+        .filter(|(name, _)| !is_dt_slots_field(name));
     PortAnswer {
         guid: last.guid,
         port: last.port,

@@ -143,9 +143,9 @@ impl Group {
 
 impl Group {
     /// Returns the field of the records with the number of slots since the last reading of the group.
-    pub fn slots_field(self) -> &'static str {
+    pub fn dt_slots_field(self) -> &'static str {
         static FIELDS: LazyLock<[String; Group::ALL.len()]> =
-            LazyLock::new(|| Group::ALL.map(|group| format!("{group}_slots")));
+            LazyLock::new(|| Group::ALL.map(|group| format!("{group}_dt_slots")));
         &FIELDS[self as usize]
     }
 }
