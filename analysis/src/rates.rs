@@ -4,50 +4,37 @@
 //! describes this whole time. A counter group with a cadence of 10 slots is read once in 10 slots,
 //! so its rates describe 10 slots each.
 //!
-//! A counter can be absent from a record for two reasons: its group was not due in this slot, or
-//! the reply was lost. The records do not contain the cadence. These rules decide if a rate is
-//! known:
+//! A record without a counter says nothing about it: its group was not due in this slot, or the reply
+//! was lost. A record with counters of a group states how many slots before the last one was:
+//! `GROUP_dt_slots`. So a reader knows which record it must have. The rate is not known, and there is
+//! a *gap*, in these cases:
 //!
-//! 1. A slot is *complete* if its record has the status `ok` or `down`. A record with the status
-//!    `ok` has all counters that were due. A port with the status `down` was not queried.
-//! 2. If the slot before a reading is complete, no reading was lost, because `ibnet-sweep` repeats a
-//!    query without a reply in every slot until it has a reply. The rate is known. The distance
-//!    from the last reading, in slots, is the *cadence* of the counter at this port. The records
-//!    that count are those before the reading in time: two samplers of a port can be in different
-//!    slots. If the last reading is of the same slot or a later one, no reading was lost either.
-//! 3. If the slot before a reading is not complete, or has no record, the rate is known only if the
-//!    distance from the last reading is not longer than the cadence. The counter was then not due
-//!    in between. Before rule 2 applied for the first time, the cadence is one slot.
-//! 4. In all other cases there is a *gap*: a reading was lost, and the rate is not known. A record
-//!    with the status `unreachable` or `wrong_device` between two readings is always a gap.
+//! 1. `GROUP_dt_slots` is 0: there is no earlier reading to compare with.
+//! 2. The last reading is of an earlier slot than `GROUP_dt_slots` states: a record was lost.
+//!    The readings of another sampler of the port count too.
+//! 3. The field is absent, so the last reading is of the slot before, but neither this reading nor
+//!    another record of that slot is there. Versions before this field did not write it at any
+//!    distance.
+//! 4. A record between the two has the status `unreachable` or `wrong_device`.
 //!
 //! A rate is also not known if one of the two values is saturated, or if a counter of the metric
 //! decreased: its device was reset, or its counters were cleared.
 
+use ibnet::mad::pma::Group;
 use ibnet::record::Status;
 
 use crate::metric::Metric;
 use crate::record::{Interval, Port, Value};
 
-/// The slots of a port so far. They show where readings of its counters can be missing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// The slots of a port so far. They show where readings of its counters were lost.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Slots {
-    /// The slots of the last records and what they lack, the newest record first. Of two samplers,
-    /// one can be several slots behind the other: two entries for each.
-    last: [Option<(u64, Loss)>; 4],
+    /// The latest slot of a record, and the one before it.
+    latest: [Option<u64>; 2],
     /// Time of the last record of a device that did not answer at all.
     away: Option<u64>,
-}
-
-/// What can be missing in the record of a slot.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Loss {
-    /// The slot is complete.
-    Nothing,
-    /// Replies of some groups.
-    Replies,
-    /// The device: it did not answer, or another device answered.
-    Device,
+    /// `GROUP_dt_slots` of the last record.
+    since: Vec<(Group, u64)>,
 }
 
 /// The last reading of a counter of a port.
@@ -55,71 +42,66 @@ enum Loss {
 pub struct LastReading {
     /// Time of the reading.
     pub ts: u64,
+    /// The latest slot of a reading so far. Of two samplers, one can be several slots behind.
     slot: u64,
-    /// Number of slots between two readings, as far as it is known.
-    cadence: u64,
 }
 
 impl Slots {
     /// Adds a record. Records must be added in the order of time.
     pub fn add(&mut self, port: &Port<'_>) {
-        self.add_slot(port.ts, port.slot, &port.status);
+        self.add_slot(port.ts, port.slot, port.status());
+        let stated = port.counters.iter().filter_map(|(name, value)| {
+            match (Group::of_dt_slots_field(name), value) {
+                (Some(group), Value::One(slots)) => Some((group, *slots)),
+                _ => None,
+            }
+        });
+        self.since.clear();
+        self.since.extend(stated);
     }
 
     /// Adds the time, the slot and the status of a record.
-    pub(crate) fn add_slot(&mut self, ts: u64, slot: u64, status: &str) {
-        let loss = match Status::named(status) {
-            Some(Status::Ok | Status::Down) => Loss::Nothing,
-            Some(Status::Unreachable | Status::WrongDevice) => Loss::Device,
-            _ => Loss::Replies,
-        };
-        if loss == Loss::Device {
+    pub(crate) fn add_slot(&mut self, ts: u64, slot: u64, status: Option<Status>) {
+        if let Some(Status::Unreachable | Status::WrongDevice) = status {
             self.away = Some(ts);
         }
-        // Two samplers of the port have a record each.
-        let known = self
-            .last
-            .iter()
-            .position(|last| last.is_some_and(|(other, _)| other == slot));
-        let place = known.unwrap_or(self.last.len() - 1);
-        let other = known
-            .and_then(|place| self.last[place])
-            .map_or(Loss::Nothing, |(_, loss)| loss);
-        self.last.copy_within(..place, 1);
-        self.last[0] = Some((slot, loss.max(other)));
+        if self.latest[0] < Some(slot) {
+            self.latest = [Some(slot), self.latest[0]];
+        }
     }
 
     /// Returns whether a reading was lost between an earlier reading of a counter and its reading
-    /// in the current slot.
-    pub fn has_gap(&self, before: &LastReading, slot: u64) -> bool {
-        let distance = slot.saturating_sub(before.slot);
-        self.away > Some(before.ts)
-            || (distance > before.cadence && !self.is_joined(slot, distance))
+    /// in the last record, which is of this slot.
+    pub fn has_gap(&self, before: &LastReading, counter: &str, slot: u64) -> bool {
+        let is_lost = match self.stated(counter) {
+            Some(slots) => slots == 0 || before.slot < slot.saturating_sub(slots),
+            None => before.slot.saturating_add(1) < slot && !self.has(slot - 1),
+        };
+        is_lost || self.away > Some(before.ts)
     }
 
-    /// Returns whether no reading can have been lost, whatever the cadence of the counter is.
-    fn is_joined(&self, slot: u64, distance: u64) -> bool {
-        distance <= 1
-            || slot
-                .checked_sub(1)
-                .is_some_and(|before| self.last.contains(&Some((before, Loss::Nothing))))
+    fn has(&self, slot: u64) -> bool {
+        self.latest.contains(&Some(slot))
+    }
+
+    /// Returns `GROUP_dt_slots` of the group of a counter, if the last record has it.
+    fn stated(&self, counter: &str) -> Option<u64> {
+        // Nearly all groups are read in each slot.
+        if self.since.is_empty() {
+            return None;
+        }
+        let stated = |group: &Group| self.since.iter().find(|(of, _)| of == group);
+        let (_, slots) = Group::of_counter(counter).iter().find_map(stated)?;
+        Some(*slots)
     }
 }
 
 impl LastReading {
-    /// Takes the reading of a counter in the current slot. `before` is its last reading.
-    pub fn new(port: &Port<'_>, slots: &Slots, before: Option<&Self>) -> Self {
-        let known = before.map_or(1, |before| before.cadence);
-        let distance = before.map_or(0, |before| port.slot.saturating_sub(before.slot));
-        let cadence = if distance > 0 && slots.is_joined(port.slot, distance) {
-            distance
-        } else {
-            known
-        };
+    /// Takes the reading of a counter in a record. `before` is its last reading.
+    pub fn new(port: &Port<'_>, before: Option<&Self>) -> Self {
         Self {
             ts: port.ts,
-            slot: port.slot,
-            cadence,
+            slot: before.map_or(0, |before| before.slot).max(port.slot),
         }
     }
 }
@@ -190,13 +172,10 @@ impl Readings {
             for ((value, is_saturated), last) in values.zip(elements) {
                 let before = last.take();
                 if let Some(before) = before {
-                    let edge = if port.is_edge {
-                        Some(port.has_gap)
-                    } else {
-                        before.edge
-                    };
+                    let edge = port.has_gap.or(before.edge);
                     let is_known = !before.is_saturated && !is_saturated;
-                    let has_gap = edge.unwrap_or_else(|| slots.has_gap(&before.last, port.slot));
+                    let has_gap =
+                        edge.unwrap_or_else(|| slots.has_gap(&before.last, name, port.slot));
                     has_decreased |= value < before.value && is_known;
                     if let Some(time) = Interval::new(before.last.ts, port.ts) {
                         let to = if is_known && !has_gap {
@@ -207,13 +186,12 @@ impl Readings {
                         add_to(to, time, value.checked_sub(before.value).unwrap_or(value));
                     }
                 }
-                let reading =
-                    LastReading::new(port, slots, before.as_ref().map(|before| &before.last));
+                let reading = LastReading::new(port, before.as_ref().map(|before| &before.last));
                 *last = Some(Reading {
                     value,
                     is_saturated,
                     last: reading,
-                    edge: port.is_edge.then_some(port.has_gap),
+                    edge: port.has_gap,
                 });
             }
         }
@@ -393,7 +371,7 @@ mod tests {
             let Record::Port(mut port) = Record::parse(line.as_bytes(), Type::Port).unwrap() else {
                 panic!("a port")
             };
-            (port.is_edge, port.has_gap) = (edge.is_some(), edge.unwrap_or(false));
+            (port.is_edge, port.has_gap) = (edge.is_some(), edge);
             if edge.is_none() {
                 self.slots.add(&port);
             }
@@ -454,91 +432,73 @@ mod tests {
         assert_eq!(errors.add(17, "ok", &symbols(142)), [(7, 17, 3.0)]);
     }
 
+    /// A reading with the slots since the last one.
+    fn stated(value: u64, slots: u64) -> Vec<(&'static str, serde_json::Value)> {
+        [symbols(value), vec![("base_dt_slots", slots.into())]].concat()
+    }
+
     #[test]
     fn sampler_that_is_slots_behind_the_other_one_leaves_no_gap() {
         let mut errors = Recording::of("symbol_error_counter");
-        let reading = |ts: u64, value: u64| {
-            vec![
-                ("symbol_error_counter", value.into()),
-                ("ts", (ts * SECOND).into()),
-            ]
+        let at = |ts: u64, fields: Vec<(&'static str, serde_json::Value)>| {
+            [fields, vec![("ts", (ts * SECOND).into())]].concat()
         };
-        errors.add(7, "ok", &reading(10, 0));
+        errors.add(7, "ok", &at(10, symbols(0)));
+        assert_eq!(errors.add(9, "ok", &at(12, stated(2, 2))), [(10, 12, 1.0)]);
         assert_eq!(
-            errors.add(9, "ok", &reading(12, 2)),
-            [],
-            "slot 8 has no record yet"
-        );
-        assert_eq!(
-            errors.add(8, "ok", &reading(13, 4)),
+            errors.add(8, "ok", &at(13, symbols(4))),
             [(12, 13, 2.0)],
             "no reading is between the two"
         );
-        errors.add(9, "timeout", &[("ts", (14 * SECOND).into())]);
         assert_eq!(
-            errors.add(10, "ok", &reading(15, 8)),
+            errors.add(11, "ok", &at(14, stated(5, 2))),
+            [(13, 14, 1.0)],
+            "the last reading of this sampler was that of slot 9"
+        );
+        errors.add(10, "ok", &at(15, vec![]));
+        assert_eq!(
+            errors.add(13, "ok", &at(16, symbols(9))),
             [],
-            "slot 9 lacks a reply of one sampler"
-        );
-        assert_eq!(errors.add(10, "ok", &reading(16, 9)), [(15, 16, 1.0)]);
-        errors.add(11, "ok", &[("ts", (17 * SECOND).into())]);
-        assert_eq!(
-            errors.add(12, "ok", &reading(18, 11)),
-            [(16, 18, 1.0)],
-            "slot 11 is complete"
+            "its record of slot 12 is not there"
         );
     }
 
     #[test]
-    fn lost_reply_of_another_group_is_no_gap() {
-        let mut errors = Recording::of("symbol_error_counter");
-        errors.add(1, "ok", &symbols(0));
-        errors.add(2, "ok", &[]);
-        errors.add(3, "late", &[]);
-        errors.add(5, "ok", &[]);
-        assert_eq!(
-            errors.add(6, "ok", &symbols(10)),
-            [(1, 6, 2.0)],
-            "the counter would have been queried again in slot 4 or 5"
-        );
-    }
-
-    #[test]
-    fn reading_later_than_the_cadence_is_a_gap() {
-        for lost in [Some("timeout"), Some("late"), Some("skipped"), None] {
+    fn reading_that_is_not_of_the_stated_slot_is_a_gap() {
+        for (slots, is_known) in [(3, true), (4, true), (2, false), (1, false), (0, false)] {
             let mut errors = Recording::of("symbol_error_counter");
             errors.add(1, "ok", &symbols(0));
-            (2..4).for_each(|slot| assert_eq!(errors.add(slot, "ok", &[]), []));
-            assert_eq!(
-                errors.add(4, "ok", &symbols(3)),
-                [(1, 4, 1.0)],
-                "the cadence is three slots"
-            );
-            errors.add(5, "ok", &[]);
-            lost.map(|status| errors.add(6, status, &[]));
-            assert_eq!(
-                errors.add(7, "ok", &symbols(6)),
-                [(4, 7, 1.0)],
-                "{lost:?}: nothing was due in slot 6"
-            );
-            (8..10).for_each(|slot| assert_eq!(errors.add(slot, "ok", &[]), []));
-            lost.map(|status| errors.add(10, status, &[]));
-            assert_eq!(
-                errors.add(11, "ok", &symbols(10)),
-                [],
-                "{lost:?}: the reading of slot 10 was lost"
-            );
-            errors.add(12, "ok", &[]);
-            assert_eq!(errors.add(13, "ok", &symbols(14)), [(11, 13, 2.0)]);
+            let rates = errors.add(4, "timeout", &stated(6, slots));
+            let expected = if is_known { vec![(1, 4, 2.0)] } else { vec![] };
+            assert_eq!(rates, expected, "{slots}");
+            assert_eq!(errors.add(5, "ok", &symbols(7)), [(4, 5, 1.0)]);
         }
     }
 
     #[test]
-    fn lost_reply_without_a_cadence_is_a_gap() {
+    fn slots_of_another_group_state_nothing() {
+        let mut errors = Recording::of("symbol_error_counter");
+        let [mut first, mut second] = [symbols(0), symbols(6)];
+        first.push(("extended_dt_slots", 0.into()));
+        second.push(("rcverr_dt_slots", 0.into()));
+        errors.add(1, "ok", &first);
+        assert_eq!(errors.add(2, "ok", &second), [(1, 2, 6.0)]);
+        let both = [
+            stated(8, 2),
+            vec![
+                ("extended_dt_slots", 1.into()),
+                ("xmtdisc_dt_slots", 1.into()),
+            ],
+        ];
+        assert_eq!(errors.add(4, "ok", &both.concat()), [(2, 4, 1.0)]);
+    }
+
+    #[test]
+    fn records_that_do_not_state_the_slots_have_a_gap_only_without_the_slot_before() {
         let mut errors = Recording::of("symbol_error_counter");
         errors.add(1, "ok", &symbols(0));
-        errors.add(2, "timeout", &[]);
-        assert_eq!(errors.add(3, "ok", &symbols(4)), []);
+        errors.add(2, "late", &[]);
+        assert_eq!(errors.add(3, "ok", &symbols(4)), [(1, 3, 2.0)]);
         assert_eq!(errors.add(4, "ok", &symbols(5)), [(3, 4, 1.0)]);
         assert_eq!(errors.add(6, "ok", &symbols(7)), [], "a slot is missing");
         assert_eq!(errors.add(5, "ok", &symbols(8)), [], "time runs back");

@@ -121,7 +121,7 @@ pub fn dt_slots_fields() -> [&'static str; Group::ALL.len()] {
 
 /// Returns whether a field is one of [`dt_slots_fields`].
 pub fn is_dt_slots_field(name: &str) -> bool {
-    dt_slots_fields().contains(&name)
+    Group::of_dt_slots_field(name).is_some()
 }
 
 /// Appends a record and a line feed.

@@ -53,12 +53,12 @@ pub struct Port<'a> {
     pub time: Option<Interval>,
     /// The time that `xmit_blocked` describes. `None` without this value.
     pub blocked_time: Option<Interval>,
-    /// Whether the record was computed for an edge of the selected time range. Such a record has
-    /// only counters, which are interpolated. It does not count as a record of the port.
+    /// Whether the record is at an edge of the selected time range. Such a record has only counters.
+    /// It does not count as a record of the port.
     pub is_edge: bool,
-    /// For a record at an edge: whether a reply was lost between the two readings from which its
-    /// counters were computed. Their rate is then not known. False for other records.
-    pub has_gap: bool,
+    /// For counters that were interpolated at an edge: whether a reply was lost between the two
+    /// readings. Their rate is then not known. `None` for counters that were read.
+    pub has_gap: Option<bool>,
 }
 
 /// A `sweep` record.
@@ -265,7 +265,7 @@ impl<'a> Port<'a> {
             time: None,
             blocked_time: None,
             is_edge: false,
-            has_gap: false,
+            has_gap: None,
             fields,
         };
         port.check()?;

@@ -170,18 +170,22 @@ impl Schema {
     }
 }
 
-/// Numbers of the columns with counters in `ports` and `ports_1m`. The columns with the slots since the
-/// last reading of each group follow.
+/// Numbers of the columns with counters in `ports` and `ports_1m`.
 pub static COUNTERS: LazyLock<Range<usize>> = LazyLock::new(|| {
     let first = PortField::counters as usize;
     // The list of fields has all of these as one field, and does not have the type.
     first..first + schema::fields(Type::Port).len() - PortField::ALL.len() - dt_slots_fields().len()
 });
 
+/// Numbers of the columns with the slots since the last reading of each group. They follow
+/// [`COUNTERS`].
+pub static DT_SLOTS: LazyLock<Range<usize>> =
+    LazyLock::new(|| COUNTERS.end..COUNTERS.end + dt_slots_fields().len());
+
 /// Returns the number of the column of a field in `ports` and `ports_1m`.
 pub fn column_of(field: PortField) -> usize {
     let after_counters = if field > PortField::counters {
-        COUNTERS.len() + dt_slots_fields().len() - 1
+        COUNTERS.len() + DT_SLOTS.len() - 1
     } else {
         0
     };

@@ -499,7 +499,7 @@ impl HeatMap {
     /// Adds the rates of the counters since their last readings.
     fn put_rates(&mut self, row: usize, port: &Port<'_>, silent: Interval) {
         let metrics = Arc::clone(&self.metrics);
-        if !port.is_edge {
+        if port.has_gap.is_none() {
             self.rows[row].slots.add(port);
         }
         for (index, metric) in metrics

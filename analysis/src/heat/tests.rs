@@ -55,7 +55,8 @@ pub(super) fn records() -> Vec<String> {
         gbps(1, 2, 2.5, 14),
         line(SLOT + 1, 3, "timeout", ""),
         gbps(2, 2, 3.0, 4),
-        gbps(2, 3, 0.0, 7),
+        // Another device may have answered.
+        gbps(2, 3, 0.0, 7).replace('}', r#","base_dt_slots":0}"#),
         gbps(3, 2, 3.5, 5),
         gbps(4, 2, 4.0, 5),
         gbps(4, 3, 9.0, 7),
@@ -410,7 +411,12 @@ fn value_with_a_cadence_is_drawn_over_its_cadence() {
 fn lost_reading_of_a_counter_with_a_cadence_is_unknown() {
     let mut lines = with_cadence();
     lines[20] = line(SLOT + 20, 2, "timeout", "");
-    lines[21] = line(SLOT + 21, 2, "ok", r#","symbol_error_counter":70"#);
+    lines[21] = line(
+        SLOT + 21,
+        2,
+        "ok",
+        r#","symbol_error_counter":70,"base_dt_slots":5"#,
+    );
     let cells = cells(heat(&["symbol_error_counter"], &lines))[0][0].clone();
     assert_eq!(
         cells[cells.len() - 15..],
@@ -737,7 +743,7 @@ fn increase_at_an_unknown_time_is_marked() {
         symbols(0, "ok", r#","symbol_error_counter":3"#),
         symbols(1, "late", ""),
         symbols(2, "late", ""),
-        symbols(3, "ok", r#","symbol_error_counter":163"#),
+        symbols(3, "ok", r#","symbol_error_counter":163,"base_dt_slots":0"#),
         symbols(4, "ok", r#","symbol_error_counter":163"#),
     ];
     let increase = state("increase", None, None);
@@ -772,7 +778,10 @@ fn increase_at_an_unknown_time_is_marked() {
         "a saturated counter does not increase"
     );
     // A counter that is no error increases all the time.
-    let packets = late.map(|line| line.replace("symbol_error_counter", "port_xmit_pkts"));
+    let packets = late.map(|line| {
+        line.replace("symbol_error_counter", "port_xmit_pkts")
+            .replace("base_dt_slots", "extended_dt_slots")
+    });
     let grid = heat(&["port_xmit_pkts"], &packets)
         .finish(RowKind::Port)
         .unwrap();

@@ -55,9 +55,10 @@ impl Edges {
 
     /// Adds many records, which are within the time range and not close to its end.
     pub(super) fn add_run(&mut self, run: &Run<'_>) {
-        run.rows().for_each(|row| {
+        let last = run.rows().rev().take(2);
+        last.rev().for_each(|row| {
             self.slots
-                .add_slot(run.ts(row), run.slot(row), &run.port().status);
+                .add_slot(run.ts(row), run.slot(row), run.port().status());
         });
     }
 
@@ -84,10 +85,10 @@ impl Edges {
                 at_edge(&mut self.to, to, port, &self.slots, put);
             }
             if ts < from {
-                remember(&mut self.from, port, &self.slots);
+                remember(&mut self.from, port);
             }
             if ts < to && selection.is_near_end(ts) {
-                remember(&mut self.to, port, &self.slots);
+                remember(&mut self.to, port);
             }
         }
         port.time = port.time.and_then(|time| time.within(from, to));
@@ -102,18 +103,18 @@ impl Edges {
             port.ts = ts.min(to);
         } else if had_time && !has_time && ts > from {
             // The earlier part of a shortened interval: only the counters were read in the range.
-            (port.is_edge, port.has_gap) = (true, false);
+            port.is_edge = true;
         }
         put(record);
     }
 }
 
-fn remember(readings: &mut Vec<Reading>, record: &Port<'_>, slots: &Slots) {
+fn remember(readings: &mut Vec<Reading>, record: &Port<'_>) {
     for (name, value) in &record.counters {
         let known = readings.iter().position(|reading| *reading.name == **name);
         let reading = Reading {
             name: (*name).into(),
-            last: LastReading::new(record, slots, known.map(|index| &readings[index].last)),
+            last: LastReading::new(record, known.map(|index| &readings[index].last)),
             is_saturated: record.is_saturated(name),
             value: value.clone(),
         };
@@ -148,7 +149,7 @@ fn at_edge(
         let (mut counters, mut saturated) = (Vec::new(), Vec::new());
         for (name, value) in &record.counters {
             let is_unknown = |reading: &Reading| {
-                slots.has_gap(&reading.last, record.slot) || reading.is_before_reset(value)
+                slots.has_gap(&reading.last, name, record.slot) || reading.is_before_reset(value)
             };
             let is_found =
                 |reading: &Reading| *reading.name == **name && is_unknown(reading) == has_gap;
@@ -173,7 +174,7 @@ fn at_edge(
             let mut at_edge = record.clone();
             (at_edge.counters, at_edge.saturated) = (counters, saturated);
             (at_edge.ts, at_edge.time, at_edge.blocked_time) = (edge, None, None);
-            (at_edge.is_edge, at_edge.has_gap) = (true, has_gap);
+            (at_edge.is_edge, at_edge.has_gap) = (true, Some(has_gap));
             put(&mut Record::Port(at_edge));
         }
     }

@@ -9,7 +9,7 @@ use ibnet::types::{Guid, PortNum};
 use ibnet_store::column::{Column, Integers, Texts};
 use ibnet_store::error::StoreError;
 use ibnet_store::read::ArchiveFile;
-use ibnet_store::schema::{COUNTERS, TableName, column_of};
+use ibnet_store::schema::{COUNTERS, DT_SLOTS, TableName, column_of};
 use ibnet_store::table::Table;
 use rustc_hash::FxHashMap;
 use serde_json::value::RawValue;
@@ -27,6 +27,8 @@ pub(super) struct PortRows {
     guids: Vec<Option<Guid>>,
     /// Numbers of the counter columns that have values.
     counters: Vec<usize>,
+    /// Numbers of the columns of slots since the last reading that have values. Few rows have one.
+    slots: Vec<usize>,
     /// Counters that differ between rows: the place among `counters` and the number of the column.
     /// `None` if a row lacks a counter, or has a list of values.
     varied: Option<Vec<(usize, usize)>>,
@@ -65,13 +67,16 @@ pub(super) fn columns(
     with_counters: bool,
     fields: Option<&[String]>,
 ) -> Vec<bool> {
-    let slots = COUNTERS.end..column_of(PortField::saturated);
     let is_needed = |(index, name): (usize, &str)| {
         let is_merged = MERGED.map(column_of).contains(&index)
             || (with_counters && index == column_of(MERGED_WITH_COUNTERS));
         let is_named =
             fields.is_none_or(|names| is_merged || names.iter().any(|field| field == name));
-        is_named && (with_counters || !COUNTERS.contains(&index)) && !slots.contains(&index)
+        if COUNTERS.contains(&index) || DT_SLOTS.contains(&index) {
+            with_counters && (is_named || DT_SLOTS.contains(&index))
+        } else {
+            is_named
+        }
     };
     table
         .schema()
@@ -163,10 +168,10 @@ impl PortRows {
             Column::Text(texts) => texts.list().iter().map(|text| text.parse().ok()).collect(),
             _ => Vec::new(),
         };
-        let counters: Vec<usize> = COUNTERS
-            .clone()
-            .filter(|index| !table.column(*index).is_blank())
-            .collect();
+        let [counters, slots] = [COUNTERS.clone(), DT_SLOTS.clone()].map(|columns| {
+            let with_values = columns.filter(|index| !table.column(*index).is_blank());
+            with_values.collect::<Vec<_>>()
+        });
         let varied = varied(&table, &counters);
         let changes = changes(&table, column_of(PortField::port));
         // A column with a single value needs no update.
@@ -184,6 +189,7 @@ impl PortRows {
             has_unknown,
             guids,
             counters,
+            slots,
             varied,
             changes,
             table,
@@ -289,17 +295,23 @@ impl PortRows {
         let Some(varied) = self
             .varied
             .as_ref()
-            .filter(|_| port.counters.len() == self.counters.len())
+            .filter(|_| port.counters.len() >= self.counters.len())
         else {
             port.counters.clear();
             port.counters.extend(self.values(row));
             return;
         };
+        port.counters.truncate(self.counters.len());
         for (place, column) in varied {
             if let Some(value) = self.integer(*column, row) {
                 port.counters[*place].1 = Value::One(value);
             }
         }
+        let stated = self.slots.iter().filter_map(|column| {
+            let name = self.table.schema().columns[*column].name;
+            Some((name, Value::One(self.integer(*column, row)?)))
+        });
+        port.counters.extend(stated);
     }
 
     /// Returns the record of a row.
@@ -328,7 +340,7 @@ impl PortRows {
                 _ => None,
             }
         };
-        self.counters.iter().filter_map(value)
+        self.counters.iter().chain(&self.slots).filter_map(value)
     }
 
     /// Returns the value of a field that is not a counter.

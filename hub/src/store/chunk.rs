@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use ibnet::record::schema::Kind;
-use ibnet::record::{Change, FieldValue, PortField, Role};
+use ibnet::record::{Change, FieldValue, PortField, Role, is_dt_slots_field};
 use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::record::{Port, ReadPort, Value};
 
@@ -99,7 +99,7 @@ pub(crate) struct Chunk {
 pub(crate) enum Wanted {
     /// All counters.
     All,
-    /// The counters with these names.
+    /// The counters with these names, and the slots since the last reading of each group.
     Named(Vec<String>),
 }
 
@@ -245,7 +245,8 @@ impl Chunk {
         let is_wanted = |key: Key| match (key.as_counter(), wanted) {
             (None, _) | (_, Wanted::All) => true,
             (Some((name, _)), Wanted::Named(wanted)) => {
-                wanted.iter().any(|wanted| *wanted == names.text(name))
+                let name = names.text(name);
+                wanted.iter().any(|wanted| wanted == name) || is_dt_slots_field(name)
             }
         };
         let mut columns = self.packed.columns(order, is_wanted);

@@ -1,12 +1,13 @@
 //! Counter groups. Each group is one attribute. The configuration uses the group names of perfquery
 //! and LDMS.
 
+use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
 use super::{
-    Attribute, Capabilities, Field, congestion, error_details, extended_speeds, flow_control,
-    port_counters, port_counters_extended, sampling, sl_data, vl_counters,
+    Attribute, Capabilities, Field, Needs, congestion, error_details, extended_speeds,
+    flow_control, port_counters, port_counters_extended, sampling, sl_data, vl_counters,
 };
 use crate::types::{NodeKind, ParseError};
 use crate::words::words;
@@ -145,10 +146,39 @@ impl Group {
     /// Returns the field of the records with the number of slots since the last reading of the group.
     pub fn dt_slots_field(self) -> &'static str {
         static FIELDS: LazyLock<[String; Group::ALL.len()]> =
-            LazyLock::new(|| Group::ALL.map(|group| format!("{group}_dt_slots")));
+            LazyLock::new(|| Group::ALL.map(|group| format!("{group}{DT_SLOTS}")));
         &FIELDS[self as usize]
     }
+
+    /// Returns the group that has this field with the slots since its last reading.
+    pub fn of_dt_slots_field(name: &str) -> Option<Self> {
+        name.strip_suffix(DT_SLOTS).and_then(Self::named)
+    }
+
+    /// Returns the groups from which a record can have a counter, the most likely one first.
+    ///
+    /// Extended and Base share counters. An agent with PortCountersExtended has the data there. If it
+    /// has the errors there too, Base is not queried: see [`is_superseded`](Self::is_superseded).
+    pub fn of_counter(name: &str) -> &'static [Self] {
+        static GROUPS: LazyLock<HashMap<&'static str, Vec<Group>>> = LazyLock::new(|| {
+            let mut groups = HashMap::<_, Vec<_>>::new();
+            for group in Group::ALL {
+                for field in group.fields() {
+                    match group.wider(field) {
+                        Some((_, counter)) if counter.needs == Needs::Nothing => {}
+                        Some(_) => groups.entry(field.json).or_default().insert(0, group),
+                        None => groups.entry(field.json).or_default().push(group),
+                    }
+                }
+            }
+            groups
+        });
+        GROUPS.get(name).map_or(&[], Vec::as_slice)
+    }
 }
+
+/// End of the name of [`Group::dt_slots_field`].
+const DT_SLOTS: &str = "_dt_slots";
 
 impl FromStr for Group {
     type Err = ParseError;
@@ -168,6 +198,19 @@ impl FromStr for Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shared_counter_belongs_to_the_group_that_is_queried_for_it() {
+        for (counter, groups) in [
+            ("port_xmit_data_bytes", &[Group::Extended][..]),
+            ("port_rcv_pkts", &[Group::Extended]),
+            ("symbol_error_counter", &[Group::Base, Group::Extended]),
+            ("port_inactive_discards", &[Group::XmtDisc]),
+            ("no_such_counter", &[]),
+        ] {
+            assert_eq!(Group::of_counter(counter), groups, "{counter}");
+        }
+    }
 
     #[test]
     fn names_are_those_of_perfquery() {

@@ -4,7 +4,7 @@ import bisect
 import collections
 import re
 
-from records import ARRAYS, PARTS, SECOND, end, grown, host
+from records import ARRAYS, PARTS, SECOND, STATED, end, grown, host
 from records import ERRORS as ALL_ERRORS
 
 MS = 10**6
@@ -133,27 +133,27 @@ class Rates:
 
     def __init__(self, port, metric):
         self.port, self.metric = port, metric
-        # The last reading of each counter: ts, slot, value, cadence, and cadence as far as the range shows it.
+        # The last reading of each counter: ts, latest slot so far, value, and whether it is saturated.
         self.last = {}
-        # The statuses of each slot so far, and the times at which the device did not answer.
-        self.slots, self.away = collections.defaultdict(set), [0]
+        # The slots of the records so far, and the time at which the device did not answer.
+        self.slots, self.away = set(), 0
         self.covered = []
         # The times with and without a rate of a counter, and whether a record has a counter.
         self.rated, self.lacking, self.has_counter = [], [], False
 
     def add(self, r):
         """Adds a record, in the order of time."""
-        self.slots[r["slot"]].add(r["status"])
+        self.slots.add(r["slot"])
         if r["status"] in ("unreachable", "wrong_device"):
-            self.away.append(r["ts"])
+            self.away = r["ts"]
 
-    def is_joined(self, one, slot):
-        """Whether no reading can have been lost: the slot before the reading is complete."""
-        return slot - one[1] <= 1 or self.slots.get(slot - 1, {"no record"}) <= {"ok", "down"}
-
-    def has_gap(self, one, slot, cadence):
-        """Whether a reading was lost since an earlier one, or the device was away in between."""
-        return self.away[-1] > one[0] or slot - one[1] > cadence and not self.is_joined(one, slot)
+    def has_gap(self, one, name, r):
+        """Whether a reading was lost since an earlier one, or cannot be compared with it."""
+        stated = next((r[field] for field in STATED[name] if r[field] is not None), None)
+        is_lost = stated == 0 or one[1] < r["slot"] - (stated or 1)
+        if stated is None and r["slot"] - 1 in self.slots:
+            is_lost = False  # A version before the fields wrote the record.
+        return is_lost or self.away > one[0]
 
     def between(self, r):
         """Yields the rates since the last readings, cut to the range."""
@@ -168,26 +168,20 @@ class Rates:
         for name, (value, is_saturated) in readings.items():
             one = self.last.pop(name, None)
             self.has_counter |= self.port.within(r["ts"])
-            cadence = in_range = 1
             if one:
-                is_within = low <= one[0] and r["ts"] < high
-                known = one[4] if is_within else one[3]
-                # Another sampler's reading of the same slot, or of an earlier one, shows no cadence.
-                is_cadence = r["slot"] > one[1] and self.is_joined(one, r["slot"])
-                cadence, in_range = (r["slot"] - one[1],) * 2 if is_cadence else one[3:5]
-                in_range = in_range if low <= one[0] else 1
                 start, end = max(one[0], low), min(r["ts"], high)
                 if start < end:
                     self.has_counter = True
-                    is_known = not one[5] and not is_saturated
+                    is_known = not one[3] and not is_saturated
                     is_decrease = value < one[2] and end == r["ts"]
                     has_decreased |= is_decrease and is_known
                     pair = (one[0], one[2]), (r["ts"], value)
                     grown_by = value if is_decrease else max(grown(*pair, end) - grown(*pair, start), 0)
                     # A counter that the range cuts before a reset has no rate.
-                    has_gap = self.has_gap(one, r["slot"], known) or name.split("[")[0] in cut_resets
+                    counter = name.split("[")[0]
+                    has_gap = self.has_gap(one, counter, r) or counter in cut_resets
                     (increases if is_known and not has_gap else unknown)[start, end] += grown_by
-            self.last[name] = (r["ts"], r["slot"], value, cadence, in_range, is_saturated)
+            self.last[name] = (r["ts"], max(r["slot"], one[1] if one else 0), value, is_saturated)
         if has_decreased:
             unknown.update(increases)
             increases = {}

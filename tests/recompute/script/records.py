@@ -24,10 +24,18 @@ OTHERS = ["port_xmit_pkts", "port_rcv_pkts", "port_xmit_wait_ticks"]
 ARRAYS = ["port_xmit_data_sl_bytes", "port_vl_xmit_wait_ticks"]
 COUNTERS = [*ERRORS, *DATA, *OTHERS, *ARRAYS]
 
+# The fields with the slots since the last reading of a counter: those of its group, or of the groups that can have it.
+OF_BASE = ["base_dt_slots", "extended_dt_slots"]
+STATED = {name: OF_BASE for name in ERRORS + OTHERS[2:] if name not in PARTS}
+STATED |= {name: ["rcverr_dt_slots"] for name in ERRORS[6:12]} | {name: ["xmtdisc_dt_slots"] for name in ERRORS[15:19]}
+STATED |= {name: ["extended_dt_slots"] for name in [*DATA, *OTHERS[:2]]}
+STATED |= {ARRAYS[0]: ["xmtsl_dt_slots"], ARRAYS[1]: ["vlxmitcounters_dt_slots"]}
+
 # The fields of all records that the views use. A field that a record does not have is None.
 FIELDS = """type ts slot sampler role guid port node kind hops peer_guid peer_port peer link mtu status rtt_ns rtt_min_ns mads
     saturated dt_ns xmit_gbps rcv_gbps xmit_utilization rcv_utilization xmit_blocked xmit_blocked_dt_ns ca ca_port duration_ns
     decode_ns ports ok late down slots_missed lines_lost event detail device_kind v2 count interval_ns clock_ns""".split() + COUNTERS
+FIELDS += sorted({field for fields in STATED.values() for field in fields})
 
 RATES = ["xmit_gbps", "rcv_gbps", "xmit_utilization", "rcv_utilization"]
 
