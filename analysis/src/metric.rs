@@ -201,12 +201,12 @@ impl Metric {
     }
 
     /// Returns the time that the value of a record describes. For a data rate or a blocked share,
-    /// it is the time in the record. For a round-trip time it is `silent`, the time since the last
+    /// it is the time in the record. For a round-trip time it is `slot_before`, a slot that ends at the
     /// record.
-    pub fn time(&self, port: &Port<'_>, silent: Interval) -> Option<Interval> {
+    pub fn time(&self, port: &Port<'_>, slot_before: Interval) -> Option<Interval> {
         match &self.source {
             Source::Derived(Derived::XmitBlocked) => port.blocked_time,
-            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Some(silent),
+            Source::Derived(Derived::CompoundQuery | Derived::MeanRtt) => Some(slot_before),
             Source::Derived(_) => port.time,
             Source::Rate { .. } | Source::Hosts { .. } => None,
         }

@@ -1,4 +1,4 @@
-//! The time for which a record without a value stands.
+//! The time for which a record stands: without a value, and in bins of whole slots.
 
 use ibnet::record::Says;
 
@@ -34,6 +34,26 @@ pub(crate) fn down_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Interva
     silent_time(Some(last_ts.filter(|_| is_down)?), port)
 }
 
+/// Returns the slots for which a value stands in columns of whole slots: those whose end lies in
+/// `time`, which it describes. `None` without such a slot. Then the values before and after it stand
+/// for the slot.
+///
+/// The readings of a slot are at other times at each port and at each of its samplers. So the record
+/// of slot *s* that describes *n* slots stands for the slots *s* - *n* to *s* - 1 at all ports, and
+/// each slot has one value, also if a second sampler describes a part of it.
+///
+/// Without `interval_ns`, the time between two slots, returns the time. The time of the first record of
+/// a port, one nanosecond, has no slots.
+pub fn whole_slots(time: Interval, interval_ns: Option<u64>) -> Option<Interval> {
+    match interval_ns {
+        Some(interval_ns) if time.length_ns() > 1 => {
+            let begun = |ns: u64| ns / interval_ns * interval_ns;
+            Interval::new(begun(time.from()), begun(time.to()))
+        }
+        _ => Some(time),
+    }
+}
+
 /// Returns the time between two slots, in nanoseconds, or 0 if it is unknown.
 pub(crate) fn slot_interval(port: &Port<'_>) -> u64 {
     interval_of_slot(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns)
@@ -46,9 +66,20 @@ pub(crate) fn interval_of_slot(
     dt_ns: Option<u64>,
     xmit_blocked_dt_ns: Option<u64>,
 ) -> u64 {
+    counted_interval(ts, slot, dt_ns, xmit_blocked_dt_ns)
+        .unwrap_or_else(|| dt_ns.unwrap_or(0).min(DAY))
+}
+
+/// Returns the time between two slots, in nanoseconds. `None` if the slots do not count from 1970.
+pub fn counted_interval(
+    ts: u64,
+    slot: u64,
+    dt_ns: Option<u64>,
+    xmit_blocked_dt_ns: Option<u64>,
+) -> Option<u64> {
     // At the end of a time range, `ts` is earlier by up to the time that the record describes.
     let described = xmit_blocked_dt_ns.max(dt_ns).unwrap_or(0).min(DAY);
-    interval_by_slot(ts, slot, described).unwrap_or_else(|| dt_ns.unwrap_or(0).min(DAY))
+    interval_by_slot(ts, slot, described)
 }
 
 /// Returns the time between two slots in nanoseconds, by the time and the slot of a record. `ts` can be

@@ -23,7 +23,7 @@ use crate::metric::{Element, Metric};
 use crate::ports::PortKey;
 use crate::rates::{Added, Rate, Readings, Slots};
 use crate::record::{Interval, Port, Record, Type};
-use crate::silence::{silent_time, slot_interval};
+use crate::silence::{counted_interval, silent_time, slot_interval, whole_slots};
 
 pub mod grid;
 mod groups;
@@ -127,6 +127,15 @@ impl Row {
             !is_counter || !self.answered || self.has_counter[metric],
         )
     }
+}
+
+/// Returns whether columns consist of whole slots of this length.
+fn has_whole_slots(interval_ns: &u64) -> bool {
+    STEPS_MS
+        .iter()
+        .map(|step_ms| step_ms * 1_000_000)
+        .find(|step_ns| step_ns >= interval_ns)
+        .is_some_and(|step_ns| step_ns % interval_ns == 0)
 }
 
 impl HeatMap {
@@ -456,6 +465,21 @@ impl HeatMap {
         })
     }
 
+    /// Adds the state of a record to the columns of its slots.
+    fn put_record(
+        &mut self,
+        row: usize,
+        metric: usize,
+        port: &Port<'_>,
+        time: Interval,
+        state: State,
+    ) {
+        let interval_ns = counted_interval(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns);
+        if let Some(time) = whole_slots(time, interval_ns.filter(has_whole_slots)) {
+            self.put(row, metric, time, state);
+        }
+    }
+
     /// Adds a value to all columns that overlap its time.
     fn put(&mut self, row: usize, metric: usize, time: Interval, state: State) {
         let step_ns = self.step_ns();
@@ -523,7 +547,7 @@ impl HeatMap {
             } = readings[index].add(port, metric, slots);
             if rates.is_empty() && !port.is_edge {
                 // If the counter is read later, its rate replaces this state.
-                self.put(row, index, silent, State::without_value(port));
+                self.put_record(row, index, port, silent, State::without_value(port));
             }
             for Rate {
                 time,
@@ -531,9 +555,10 @@ impl HeatMap {
                 is_addition,
             } in rates
             {
-                self.put(
+                self.put_record(
                     row,
                     index,
+                    port,
                     time,
                     if is_addition {
                         State::Addition(per_second)
@@ -544,11 +569,11 @@ impl HeatMap {
             }
             partial
                 .into_iter()
-                .for_each(|time| self.put(row, index, time, State::Partial));
+                .for_each(|time| self.put_record(row, index, port, time, State::Partial));
             if metric.counts_errors() {
                 increased
                     .into_iter()
-                    .for_each(|time| self.put(row, index, time, State::Increase));
+                    .for_each(|time| self.put_record(row, index, port, time, State::Increase));
             }
         }
     }
@@ -624,15 +649,17 @@ impl Fold for HeatMap {
             self.rows[row].port.update_link(&port.link);
             self.rows[row].last_ts = Some(port.ts);
             self.rows[row].answered |= port.answered();
+            // A port can have two round-trip times in a slot, one for each sampler.
+            let slot_before = Interval::ending_at(port.ts, Some(interval_ns)).unwrap_or(silent);
             for index in 0..self.metrics.len() {
                 let metric = &self.metrics[index];
                 if metric.counters().is_empty() {
-                    let value = metric.value(port).zip(metric.time(port, silent));
+                    let value = metric.value(port).zip(metric.time(port, slot_before));
                     let (state, time) = match value {
                         Some((value, time)) => (State::Value(value), time),
                         None => (State::without_value(port), port.time.unwrap_or(silent)),
                     };
-                    self.put(row, index, time, state);
+                    self.put_record(row, index, port, time, state);
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Adds many records of a port to a heat map at once.
 
-use super::HeatMap;
 use super::track::State;
+use super::{HeatMap, has_whole_slots};
 use crate::input::run::{MeasuredOver, Run};
-use crate::silence::{interval_of_slot, silent_time};
+use crate::silence::{counted_interval, interval_of_slot, silent_time, whole_slots};
 
 impl HeatMap {
     /// Adds the values of all metrics. The heat map has only metrics with a field.
@@ -48,14 +48,18 @@ impl HeatMap {
                 .filter(|value| value.is_finite())
                 .zip(run.time(next, over));
             if let Some((value, time)) = value {
-                self.put(row, metric, time, State::Value(value));
+                let (ts, slot) = (run.ts(next), run.slot(next));
+                let interval_ns = counted_interval(ts, slot, data_ns, blocked_ns);
+                if let Some(time) = whole_slots(time, interval_ns.filter(has_whole_slots)) {
+                    self.put(row, metric, time, State::Value(value));
+                }
             } else {
                 let port = run.record(next);
                 if let Some(time) = port
                     .time
                     .or_else(|| silent_time(self.rows[row].last_ts, &port))
                 {
-                    self.put(row, metric, time, State::without_value(&port));
+                    self.put_record(row, metric, &port, time, State::without_value(&port));
                 }
             }
             self.rows[row].last_ts = Some(run.ts(next));
@@ -89,6 +93,9 @@ impl HeatMap {
         let (mut next, mut ts) = (first, last_ts);
         let (mut from, mut to) = (u64::MAX, 0);
         let end_of_run = run.rows().end.min(values.len());
+        let (data_ns, blocked_ns) = run.lengths_ns(first);
+        let interval_ns = counted_interval(run.ts(first), run.slot(first), data_ns, blocked_ns)
+            .filter(has_whole_slots);
         for (place, value) in values
             .iter()
             .copied()
@@ -100,21 +107,30 @@ impl HeatMap {
             let Some(time) = run.time(place, over) else {
                 break;
             };
+            let slot = run.slot(place);
             // A slot longer than a column makes the columns longer.
-            let is_longer = now >= step_ns.saturating_mul(run.slot(place));
-            if !value.is_finite() || time.from() < start || time.to() > end || is_longer {
+            let is_longer = now >= step_ns.saturating_mul(slot);
+            let is_other = interval_ns.is_some_and(|interval_ns| {
+                now.abs_diff(slot.saturating_mul(interval_ns)) >= 2 * interval_ns
+            });
+            if !value.is_finite() || is_longer || is_other {
                 break;
             }
-            cell.put(State::Value(value), time, time.length_ns());
-            (from, to) = (from.min(time.from()), to.max(time.to()));
+            if let Some(time) = whole_slots(time, interval_ns) {
+                if time.from() < start || time.to() > end {
+                    break;
+                }
+                cell.put(State::Value(value), time, time.length_ns());
+                (from, to) = (from.min(time.from()), to.max(time.to()));
+            }
             (next, ts) = (place + 1, now);
         }
         if next > first {
             self.rows[row].last_ts = Some(ts);
-            self.recorded = Some(
-                self.recorded
-                    .map_or((from, to), |(least, most)| (least.min(from), most.max(to))),
-            );
+            if from < to {
+                let (least, most) = self.recorded.unwrap_or((from, to));
+                self.recorded = Some((least.min(from), most.max(to)));
+            }
         }
         next
     }

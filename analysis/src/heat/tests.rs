@@ -99,10 +99,10 @@ fn record_is_drawn_in_the_time_before_it() {
     )
     .finish(RowKind::Port)
     .unwrap();
-    // From a quarter after SLOT - 1 to a quarter after SLOT.
+    // From a quarter after SLOT - 1 to a quarter after SLOT: the slot SLOT - 1.
     assert_eq!(
         (grid.start_ns, grid.panels[0].cells[0].clone()),
-        ((SLOT - 1) * SECOND, vec![Value(8.0), Value(8.0)])
+        ((SLOT - 1) * SECOND, vec![Value(8.0)])
     );
     let next = late(line(SLOT, 2, "timeout", "")).replace(
         &format!("{}", SLOT * SECOND + SECOND / 4),
@@ -113,6 +113,40 @@ fn record_is_drawn_in_the_time_before_it() {
         cells(heat(&["xmit_gbps"], &lines))[0],
         [[Value(8.0), NoAnswer]]
     );
+}
+
+/// Each slot has one value, whenever in the slot its readings are.
+#[test]
+fn columns_of_whole_slots_have_the_values_whose_time_has_their_end() {
+    let read_at = |slot: u64, thousandths: u64, length: u64, gbps: u64| {
+        let second = SECOND.to_string();
+        line(SLOT + slot, 2, "ok", &format!(r#","xmit_gbps":{gbps}"#))
+            .replace(
+                &format!("\"ts\":{}", (SLOT + slot) * SECOND),
+                &format!(
+                    "\"ts\":{}",
+                    (SLOT + slot) * SECOND + thousandths * SECOND / 1000
+                ),
+            )
+            .replace(
+                &format!("\"dt_ns\":{second}"),
+                &format!("\"dt_ns\":{}", length * SECOND / 1000),
+            )
+    };
+    let lines = [
+        read_at(0, 100, 1000, 1),
+        read_at(1, 900, 1800, 2),
+        read_at(2, 100, 200, 3),
+        // Late: in the next slot.
+        read_at(3, 1050, 1950, 4),
+        read_at(4, 200, 150, 5),
+        read_at(6, 300, 2100, 6),
+    ];
+    let expected = [1, 2, 3, 4, 4, 6, 6].map(|gbps| Value(f64::from(gbps)));
+    let grid = heat(&["xmit_gbps"], &lines).finish(RowKind::Port).unwrap();
+    assert_eq!(grid.start_ns, (SLOT - 1) * SECOND);
+    // The reading of slot 4 describes the end of no slot.
+    assert_eq!(grid.panels[0].cells[0], expected);
 }
 
 #[test]

@@ -17,7 +17,8 @@ use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::rates::{Added, Rate, Readings, Slots};
-use ibnet_analysis::record::{Interval, Port, Record, Type};
+use ibnet_analysis::record::{Interval, Record, Type};
+use ibnet_analysis::silence::{counted_interval, whole_slots};
 use rustc_hash::FxHashMap;
 
 use crate::archive::reader;
@@ -402,28 +403,6 @@ impl Row {
         }
     }
 
-    /// Returns the start of the slot in which a record was read.
-    fn slot_start(&self, port: &Port<'_>) -> u64 {
-        let by_slot = port.slot.saturating_mul(self.interval_ns);
-        // A sampler with another interval has other slot numbers.
-        if by_slot.abs_diff(port.ts) < 2 * self.interval_ns {
-            by_slot
-        } else {
-            port.ts / self.interval_ns * self.interval_ns
-        }
-    }
-
-    /// Returns the whole intervals that stand for a time before a reading at `ts`. The last one ends at
-    /// `start`, the start of the slot of the reading.
-    fn described(&self, start: u64, ts: u64, time: Interval) -> Option<Interval> {
-        let whole = |ns: u64| (ns + self.interval_ns / 2) / self.interval_ns * self.interval_ns;
-        let end = start.saturating_sub(whole(ts.saturating_sub(time.to())));
-        Interval::new(
-            end.saturating_sub(whole(time.length_ns()).max(self.interval_ns)),
-            end,
-        )
-    }
-
     /// Changes the cells of the columns that a time overlaps.
     fn mark(&mut self, time: Interval, of: fn(&mut Cell)) {
         let end = self
@@ -437,14 +416,6 @@ impl Row {
         self.cells[columns.start as usize..columns.end as usize]
             .iter_mut()
             .for_each(of);
-    }
-
-    fn cell_at(&mut self, start: u64) -> Option<&mut Cell> {
-        let column = start
-            .checked_sub(self.interval_ns)?
-            .checked_sub(self.from)?
-            / self.step;
-        self.cells.get_mut(column as usize)
     }
 }
 
@@ -460,7 +431,9 @@ impl Fold for Row {
     fn add(&mut self, record: &Record<'_>) {
         let Record::Port(port) = record else { return };
         self.slots.add(port);
-        let start = self.slot_start(port);
+        let interval_ns = counted_interval(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns)
+            .filter(|interval_ns| self.step.is_multiple_of(*interval_ns));
+        let slots = |time| whole_slots(time, interval_ns);
         let Added {
             rates,
             partial,
@@ -468,8 +441,8 @@ impl Fold for Row {
         } = if self.uses_counters() {
             self.readings.add(port, &self.metric, &self.slots)
         } else {
-            let round_trip = Interval::ending_at(port.ts, Some(port.rtt_ns.max(1)));
-            let time = round_trip.and_then(|round_trip| self.metric.time(port, round_trip));
+            let slot_before = Interval::ending_at(port.ts, Some(self.interval_ns));
+            let time = slot_before.and_then(|time| self.metric.time(port, time));
             let rate = time
                 .zip(self.metric.value(port))
                 .map(|(time, per_second)| Rate {
@@ -488,37 +461,27 @@ impl Fold for Row {
             is_addition,
         } in &rates
         {
-            let Some(time) = self.described(start, port.ts, *time) else {
-                continue;
-            };
+            let Some(time) = slots(*time) else { continue };
             if *is_addition {
                 self.add_more(time, *per_second);
             } else {
                 self.add_value(time, *per_second, *per_second);
             }
         }
-        for time in partial
-            .into_iter()
-            .filter_map(|time| self.described(start, port.ts, time))
-            .collect::<Vec<_>>()
-        {
+        for time in partial.into_iter().filter_map(slots) {
             self.mark(time, |cell| cell.is_partial = true);
         }
-        let increased = increased
-            .into_iter()
-            .filter(|_| self.metric.counts_errors());
-        for time in increased
-            .filter_map(|time| self.described(start, port.ts, time))
-            .collect::<Vec<_>>()
-        {
-            self.mark(time, |cell| cell.has_increase = true);
+        if self.metric.counts_errors() {
+            for time in increased.into_iter().filter_map(slots) {
+                self.mark(time, |cell| cell.has_increase = true);
+            }
         }
-        if rates.is_empty() {
-            let (is_down, is_silent) = (port.says() == Says::Down, port.says() == Says::Silent);
-            if let Some(cell) = self.cell_at(start) {
-                cell.has_answer |= !is_down && !is_silent;
-                cell.is_down |= is_down;
-                cell.is_silent |= is_silent;
+        let slot_before = Interval::ending_at(port.ts, Some(self.interval_ns)).and_then(slots);
+        if let Some(time) = slot_before.filter(|_| rates.is_empty()) {
+            match port.says() {
+                Says::Down => self.mark(time, |cell| cell.is_down = true),
+                Says::Silent => self.mark(time, |cell| cell.is_silent = true),
+                Says::Answers | Says::Nothing => self.mark(time, |cell| cell.has_answer = true),
             }
         }
     }

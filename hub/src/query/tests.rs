@@ -7,6 +7,8 @@ use std::time::Duration;
 use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::errors::{Errors, Thresholds};
+use ibnet_analysis::heat::HeatMap;
+use ibnet_analysis::heat::order::RowKind;
 use ibnet_analysis::input::{self, Inputs};
 use ibnet_analysis::job::all::{AllJobs, JobList};
 use ibnet_analysis::links::{self, LinkOrder};
@@ -552,6 +554,58 @@ fn matrix_has_the_values_of_the_frames() {
         octets[33 + 2 * (2 * 12 + gap)],
     ]);
     assert!([NO_DATA, NO_ANSWER].contains(&value), "{value}");
+}
+
+/// The page and a picture of the same records show the same.
+#[test]
+fn matrix_has_the_values_of_the_heat_map_of_the_files() {
+    const COLUMNS: u64 = 150;
+    let lines = lines();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("lines.jsonl");
+    fs::write(&path, lines.join("\n")).expect("written");
+    let hub = hub(&shuffled(&lines));
+    hub.tick(Clock::start().now());
+    let topology = hub.frame().expect("a frame").topology.clone();
+    let (from, to) = ((START + 5) * SECOND, (START + 5 + COLUMNS) * SECOND);
+    for metric in heat::METRICS {
+        let octets = heat::find(
+            &hub,
+            Request {
+                metric,
+                join: Join::Mean,
+                from,
+                to,
+                step: Some(SECOND),
+            },
+        )
+        .expect("a matrix");
+        let inputs = Inputs {
+            files: vec![path.clone()],
+            from: None,
+            to: None,
+        };
+        let empty = HeatMap::new(vec![metric.name.parse().expect("a metric")], None);
+        let (map, _) = input::read(&inputs, &empty).expect("read");
+        let grid = map.finish(RowKind::Port).expect("a heat map");
+        assert_eq!(grid.step_ns, SECOND);
+        let mut values = 0;
+        for row in grid.heat_rows() {
+            let key = row.guid.zip(row.port).expect("a port");
+            let index = topology.find(key).expect("a port");
+            let within = row.cells.iter().filter(|cell| cell.start_ns >= from);
+            for (column, cell) in within.take(COLUMNS as usize).enumerate() {
+                let place = 32 + 2 * (column * topology.ports.len() + index);
+                let shown = u16::from_le_bytes([octets[place], octets[place + 1]]);
+                values += usize::from(cell.value.is_some());
+                let number = |value: f64| (value / metric.scale * f64::from(FULL)).round();
+                let shown = Some(f64::from(shown)).filter(|_| shown <= FULL);
+                let what = format!("{} at {column} of {key:?}", metric.name);
+                assert_eq!(shown, cell.value.map(number), "{what}: {cell:?}");
+            }
+        }
+        assert!(values > 1000, "{}: {values}", metric.name);
+    }
 }
 
 /// Returns the lines of a port with two error counters. One of them is full from the sixth slot on,

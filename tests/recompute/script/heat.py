@@ -97,7 +97,15 @@ def state(r):
 
 
 def parts(recording, port, counted, metrics):
-    """Yields the parts of the time of a port: metric, from, to, state, value. A state of "more" adds to a value."""
+    """Yields the parts of the columns of a port: metric, from, to, state, value. A state of "more" adds to a value."""
+    for metric, start, end, *rest in times(recording, port, counted, metrics):
+        start, end = slots(recording, start, end)
+        if start < end:
+            yield metric, start, end, *rest
+
+
+def times(recording, port, counted, metrics):
+    """Yields the parts of the time of a port."""
     last = None
     records = {id(r) for r in port.records}
     for r in port.used:
@@ -114,7 +122,7 @@ def parts(recording, port, counted, metrics):
             if metric.is_rate:
                 continue
             value = metric.value(r)
-            time = silent if metric.name.startswith("rtt") else piece["blocked" if metric.name == "xmit_blocked" else "data"]
+            time = (ts - recording.interval, ts) if metric.name.startswith("rtt") else piece["blocked" if metric.name == "xmit_blocked" else "data"]
             if value is None or time is None:
                 yield metric, *(piece["data"] or silent), state(r), None
             else:
@@ -126,6 +134,15 @@ def parts(recording, port, counted, metrics):
                 yield rates.metric, *silent, state(r), None
     for rates in counted:
         yield from rates.partial()
+
+
+def slots(recording, start, end):
+    """The time in which a value is drawn. In columns of whole slots, a value has the slots whose ends it describes."""
+    length = recording.interval
+    fitting = next(width for width in LENGTHS if width >= length)
+    if fitting % length or end - start <= 1:
+        return start, end
+    return start // length * length, end // length * length
 
 
 class Rates:
