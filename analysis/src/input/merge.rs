@@ -10,7 +10,8 @@
 //!   only by the jitter of the replies. Together they are as long as the time between the readings.
 //! - A record of a secondary waits for the next record of the primary, and gets only the time
 //!   before the interval of that record. If no primary answers, the secondary fills the gap. The
-//!   short time between two intervals of the primary is no gap.
+//!   short time between two intervals of the primary is no gap. A record of a secondary without rates
+//!   has no time. Its counters count if the primary has no answer.
 //! - If the query of a record began before the reply to another sampler arrived, the order of the
 //!   two readings is not known. The counters of the later record are then left out, because a
 //!   counter could seem to decrease.
@@ -92,6 +93,8 @@ pub(super) struct PortMerge<K> {
     last: Option<Last>,
     /// Time of the last record of a primary, and the time between its last two records.
     primary: Option<(u64, u64)>,
+    /// Time of the last record of a primary with an answer.
+    answer_ts: Option<u64>,
     /// Records of a secondary that wait.
     held: VecDeque<Held<K>>,
 }
@@ -103,6 +106,7 @@ impl<K> Default for PortMerge<K> {
             is_own: [false; 2],
             last: None,
             primary: None,
+            answer_ts: None,
             held: VecDeque::new(),
         }
     }
@@ -112,6 +116,8 @@ impl<K> Default for PortMerge<K> {
 #[derive(Clone, Debug)]
 struct Last {
     ts: u64,
+    /// Time of the last record with counters.
+    read_ts: u64,
     slot: u64,
     sampler: Box<str>,
 }
@@ -143,6 +149,7 @@ impl PortMerge<Box<[u8]>> {
             is_own: self.is_own,
             last: self.last.clone(),
             primary: self.primary,
+            answer_ts: self.answer_ts,
             held: held.collect(),
         }
     }
@@ -207,6 +214,9 @@ impl<K: Kept> PortMerge<K> {
             .primary
             .map_or(USUAL_STEP_NS, |(last, _)| ts - last.min(ts));
         self.primary = Some((ts, step));
+        if port.answered() {
+            self.answer_ts = Some(ts);
+        }
         self.use_record(record, [u64::MAX; 2], dropped, put);
     }
 
@@ -222,11 +232,20 @@ impl<K: Kept> PortMerge<K> {
 
     /// Continues after records of the last sampler, a primary, that were used as they are. `ends` are
     /// the ends of their times. `before` and `ts` are the times of the last two of them.
-    pub(super) fn continue_after(&mut self, ends: [u64; 2], before: u64, ts: u64, slot: u64) {
+    pub(super) fn continue_after(
+        &mut self,
+        ends: [u64; 2],
+        before: u64,
+        (ts, slot): (u64, u64),
+        answered: bool,
+    ) {
         self.cover(ends, false);
         self.primary = Some((ts, ts - before.min(ts)));
+        if answered {
+            self.answer_ts = Some(ts);
+        }
         if let Some(last) = &mut self.last {
-            (last.ts, last.slot) = (ts, slot);
+            (last.ts, last.read_ts, last.slot) = (ts, ts, slot);
         }
     }
 
@@ -256,13 +275,18 @@ impl<K: Kept> PortMerge<K> {
         let Some(port) = held.record.port(with_counters) else {
             return;
         };
-        // While the primary answers, a record of a secondary without rates is not needed.
+        // A record of a secondary without rates is not needed while the primary answers. Without an
+        // answer, it is not needed while the primary has records.
         let is_idle = port.time.is_none() && port.blocked_time.is_none();
-        if is_idle
-            && self
-                .primary
-                .is_some_and(|(ts, step)| ts.saturating_add(2 * step) >= port.ts)
-        {
+        let is_recent = self.primary.is_some_and(|(ts, step)| {
+            let of = if port.answered() {
+                self.answer_ts
+            } else {
+                Some(ts)
+            };
+            of.is_some_and(|of| of.saturating_add(2 * step) >= port.ts)
+        });
+        if is_idle && is_recent {
             dropped.covered += 1;
         } else {
             self.use_record(&mut Record::Port(port), ends, dropped, put);
@@ -294,7 +318,7 @@ impl<K: Kept> PortMerge<K> {
                 dropped.copies += 1;
                 return;
             }
-            if is_other && port.ts.saturating_sub(port.rtt_ns) < last.ts {
+            if is_other && port.ts.saturating_sub(port.rtt_ns) < last.read_ts {
                 port.counters.clear();
             }
         }
@@ -309,11 +333,19 @@ impl<K: Kept> PortMerge<K> {
             return;
         }
         self.cover(times.map(|time| time.map_or(0, Interval::to)), is_other);
+        let read_ts = if port.counters.is_empty() {
+            self.last.as_ref().map_or(0, |last| last.read_ts)
+        } else {
+            port.ts
+        };
         match &mut self.last {
-            Some(last) if !is_other => (last.ts, last.slot) = (port.ts, port.slot),
+            Some(last) if !is_other => {
+                (last.ts, last.read_ts, last.slot) = (port.ts, read_ts, port.slot);
+            }
             last => {
                 *last = Some(Last {
                     ts: port.ts,
+                    read_ts,
                     slot: port.slot,
                     sampler: (*port.sampler).into(),
                 });

@@ -257,7 +257,7 @@ impl<F: Fold> Shard<F> {
                     if selection.is_range && selection.uses_counters {
                         edges.add_run(&records);
                     }
-                    merge.continue_after(ends.covered, ends.before, ends.last.0, ends.last.1);
+                    merge.continue_after(ends.covered, ends.before, ends.last, port.answered());
                     *span = joined(*span, ends.span);
                     (before, next) = (Some(ends.last.0), records.rows().end);
                     (last, change) = (None, next);

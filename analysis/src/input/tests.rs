@@ -466,6 +466,43 @@ fn secondary_fills_only_the_gaps_of_the_primary() {
     assert_eq!(totals(&alone), (10e9, 5.0, 100));
 }
 
+/// A full data counter has no rate, but the error counters beside it count.
+#[test]
+fn counters_of_a_secondary_without_rates_count_if_the_primary_has_no_answer() {
+    let line = |sampler: &str, role: Option<&str>, ts: u64, status: &str, rest: &str| {
+        let role = role.map_or_else(String::new, |role| format!(r#""role":"{role}","#));
+        format!(
+            r#"{{"type":"port","ts":{ts},"slot":{},"sampler":"{sampler}",{role}"guid":"0x0000000000000001","port":1,"status":"{status}","rtt_ns":2000000,"dt_ns":null{rest}}}"#,
+            ts / SECOND
+        ) + "\n"
+    };
+    let secondary: String = (100..110)
+        .map(|slot| {
+            let errors = format!(r#","symbol_error_counter":{}"#, slot * 10);
+            let ts = slot * SECOND + SECOND / 2;
+            line("b", Some("secondary"), ts, "ok", &errors)
+        })
+        .collect();
+    for status in ["timeout", "unreachable", "send_error"] {
+        // Also during the query of the secondary, which took 2 ms.
+        for late in [0, SECOND / 2 - 1_000_000] {
+            let primary: String = (100..110)
+                .map(|slot| line("a", None, slot * SECOND + late, status, ""))
+                .collect();
+            let (port, _) = summary_of(&[primary, secondary.clone()], None, None);
+            assert_eq!(port.error_sum(), 90, "{status}, {late} ns");
+        }
+    }
+    let primary: String = (100..110)
+        .map(|slot| {
+            let errors = format!(r#","symbol_error_counter":{}"#, slot * 10);
+            line("a", None, slot * SECOND, "ok", &errors)
+        })
+        .collect();
+    let (port, summary) = summary_of(&[primary, secondary], None, None);
+    assert_eq!((port.error_sum(), summary.covered), (90, 10));
+}
+
 #[test]
 fn octets_of_two_samplers_are_the_growth_of_the_counter() {
     // Data counters are read at the start of a slot, or half a slot later. The last reply comes up

@@ -62,6 +62,11 @@ class Differences:
             self.found.append(f"{view}: {what}: shown {shown!r}, computed {computed!r}")
 
 
+def answered(r):
+    """Whether the device replied."""
+    return r["status"] in ("ok", "late")
+
+
 class Port:
     """The merged records of a port in the time range."""
 
@@ -76,13 +81,15 @@ class Port:
         """Gives each moment to one record. A record of a secondary gets the time before the interval of the next
         record of a primary, or all of it if there is none for two intervals, but not the short time between two
         intervals of the primary that follow each other. A record of a secondary without rates counts only if the
-        primary has no record in the last two of its own intervals."""
+        primary has no answer in the last two of its own intervals; one without an answer, if it has no record."""
         waiting, primary = [], None  # ts of the last record of a primary, and the time since the one before
+        answer, self.read = None, 0  # ts of the last answer of a primary, and of the last reading
         self.last, self.covered, self.owner = None, {"data": 0, "blocked": 0}, {}
 
         def release(r, ends):
             mine = {kind: span(r, kind) for kind in self.pieces}
-            if any(mine.values()) or not primary or primary[0] + 2 * primary[1] < r["ts"]:
+            of = answer if answered(r) else primary and primary[0]
+            if any(mine.values()) or of is None or of + 2 * primary[1] < r["ts"]:
                 self.use(r, mine, ends)
 
         for r in sorted(records, key=lambda r: (r["ts"], r["role"] == "secondary", r["sampler"])):
@@ -99,6 +106,7 @@ class Port:
             while waiting:
                 release(waiting.pop(0), ends)
             primary = r["ts"], r["ts"] - primary[0] if primary else SECOND
+            answer = r["ts"] if answered(r) else answer
             self.use(r, mine, {})
         for r in waiting:
             release(r, {})
@@ -119,7 +127,9 @@ class Port:
             mine[kind] = s if s and s[0] < s[1] else None
         if had and not any(mine.values()):
             return
-        r = dict(r, counts=not (other and r["ts"] - r["rtt_ns"] < last["ts"]), spans=mine)
+        r = dict(r, counts=not (other and r["ts"] - r["rtt_ns"] < self.read), spans=mine)
+        if r["counts"] and any(r[name] is not None for name in COUNTERS):
+            self.read = r["ts"]
         if other:
             self.owner.clear()
         for kind, s in mine.items():
