@@ -83,6 +83,8 @@ pub(crate) struct State {
     published: u64,
     /// Time of the last frame.
     sent: Duration,
+    /// Number of records at the last moment without a frame for two intervals.
+    settled: u64,
     /// Time between the arrival of a batch of lines and its processing, in nanoseconds.
     lag_ns: u64,
 }
@@ -104,6 +106,9 @@ pub(crate) struct Hub {
     /// Groups of hosts.
     pub(crate) groups: Groups,
 }
+
+/// See [`State::revision`].
+pub(crate) type Revision = (u64, u64, Option<u64>);
 
 /// The moment in which records arrive.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +150,7 @@ impl Hub {
             collector: Collector::default(),
             board: Board::default(),
             rounds: Rounds::default(),
+            settled: 0,
             trimmed: Duration::ZERO,
             drawn: None,
             last_slot: 0,
@@ -242,6 +248,10 @@ impl Hub {
             };
             self.send(&mut state, due);
         }
+        let interval = Duration::from_nanos(state.samplers.interval_ns());
+        if now.monotonic.saturating_sub(state.sent) >= 2 * interval {
+            state.settled = state.store.counts().added;
+        }
         let changes = state.samplers.check(now.monotonic);
         state.change_clocks(now.wall_ns);
         for change in changes {
@@ -301,6 +311,12 @@ impl Hub {
 }
 
 impl State {
+    /// Returns a number that changes if an answer over a fixed time range can have changed. It changes
+    /// once in a slot, however many clients ask, and if records come without a new slot.
+    pub(crate) fn revision(&self) -> Revision {
+        (self.last_slot, self.settled, self.jobs.source.read_ns)
+    }
+
     /// Adds the ports of a net file.
     pub(crate) fn add_fabric(&mut self, fabric: &Fabric) {
         self.collector.add_fabric(fabric);

@@ -50,7 +50,8 @@ pub(crate) struct Evaluations(LastPasses<Evaluated, KEPT>);
 impl Evaluations {
     /// Returns the pass over a time range.
     pub(crate) fn find(&self, hub: &Hub, range: (u64, u64)) -> Result<Arc<Evaluated>, ApiError> {
-        self.0.find(range, || evaluate(hub, range))
+        let revision = hub.read().revision();
+        self.0.find((range, revision), || evaluate(hub, range))
     }
 }
 

@@ -175,7 +175,8 @@ pub(crate) struct Passes(LastPasses<Pass, KEPT>);
 impl Passes {
     /// Returns the pass over a time range.
     fn find(&self, hub: &Hub, asked: (u64, u64)) -> Result<Arc<Pass>, ApiError> {
-        self.0.find(asked, || Pass::over(hub, asked))
+        let revision = hub.read().revision();
+        self.0.find((asked, revision), || Pass::over(hub, asked))
     }
 }
 

@@ -5,17 +5,18 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::query::error::ApiError;
+use crate::state::Revision;
 
-/// Start and end of a time range, in nanoseconds since 1970.
-type Range = (u64, u64);
+/// Start and end of a time range, in nanoseconds since 1970, and the records that there are.
+type Asked = ((u64, u64), Revision);
 
-/// The results of the last passes, by the time range of the request. `KEPT` is their largest number.
+/// The results of the last passes, by what was asked. `KEPT` is their largest number.
 #[derive(Debug)]
 pub(crate) struct LastPasses<T, const KEPT: usize>(Mutex<VecDeque<Arc<Pass<T>>>>);
 
 #[derive(Debug)]
 struct Pass<T> {
-    asked: Range,
+    asked: Asked,
     /// `None` until the pass ends.
     result: Mutex<Option<Arc<T>>>,
 }
@@ -27,11 +28,12 @@ impl<T, const KEPT: usize> Default for LastPasses<T, KEPT> {
 }
 
 impl<T, const KEPT: usize> LastPasses<T, KEPT> {
-    /// Returns the result of the pass over a time range. `make` makes it if there is none. A second
-    /// request for the same range waits for the first. A request for another range does not wait.
+    /// Returns the result of the pass over a time range. `make` makes it if there is none of these
+    /// records. A second request for the same range waits for the first. A request for another range
+    /// does not wait.
     pub(crate) fn find(
         &self,
-        asked: Range,
+        asked: Asked,
         make: impl FnOnce() -> Result<T, ApiError>,
     ) -> Result<Arc<T>, ApiError> {
         let pass = self.pass(asked);
@@ -44,7 +46,7 @@ impl<T, const KEPT: usize> LastPasses<T, KEPT> {
         Ok(new)
     }
 
-    fn pass(&self, asked: Range) -> Arc<Pass<T>> {
+    fn pass(&self, asked: Asked) -> Arc<Pass<T>> {
         let mut passes = lock(&self.0);
         if let Some(known) = passes.iter().find(|pass| pass.asked == asked) {
             return Arc::clone(known);
@@ -73,16 +75,17 @@ mod tests {
     #[test]
     fn passes_are_kept_and_failed_ones_are_made_again() {
         const KEPT: usize = 4;
+        let asked = |from, to| ((from, to), (9, 9, None));
         let passes = LastPasses::<u64, KEPT>::default();
         let fail = || Err(ApiError::missing("no records"));
-        assert!(passes.find((1, 2), fail).is_err());
-        assert_eq!(passes.find((1, 2), || Ok(7)).as_deref(), Ok(&7));
-        assert_eq!(passes.find((1, 2), fail).as_deref(), Ok(&7));
+        assert!(passes.find(asked(1, 2), fail).is_err());
+        assert_eq!(passes.find(asked(1, 2), || Ok(7)).as_deref(), Ok(&7));
+        assert_eq!(passes.find(asked(1, 2), fail).as_deref(), Ok(&7));
         for to in 3..3 + KEPT as u64 {
-            assert_eq!(passes.find((1, to), || Ok(to)).as_deref(), Ok(&to));
+            assert_eq!(passes.find(asked(1, to), || Ok(to)).as_deref(), Ok(&to));
         }
         assert!(
-            passes.find((1, 2), fail).is_err(),
+            passes.find(asked(1, 2), fail).is_err(),
             "the oldest pass is dropped"
         );
     }
@@ -90,8 +93,9 @@ mod tests {
     #[test]
     fn pass_does_not_wait_for_a_pass_over_another_range() {
         let passes = LastPasses::<u64, 2>::default();
-        let during = passes.find((0, 100), || {
-            passes.find((90, 100), || Ok(1)).map(|short| *short + 1)
+        let during = passes.find(((0, 100), (9, 9, None)), || {
+            let short = passes.find(((90, 100), (9, 9, None)), || Ok(1));
+            short.map(|short| *short + 1)
         });
         assert_eq!(during.as_deref(), Ok(&2));
     }

@@ -556,6 +556,46 @@ fn matrix_has_the_values_of_the_frames() {
     assert!([NO_DATA, NO_ANSWER].contains(&value), "{value}");
 }
 
+#[test]
+fn answers_over_a_fixed_range_have_the_records_that_came_later() {
+    let lines = lines();
+    let (late, first): (Vec<_>, Vec<_>) = lines
+        .into_iter()
+        .partition(|line| line.contains(r#""guid":"0x0000000000000101""#));
+    let text = |lines: &[String]| lines.join("\n") + "\n";
+    let range = (START * SECOND, (START + SLOTS + 10) * SECOND);
+    let evaluations = Evaluations::default();
+    let links = |hub: &Hub| {
+        let found = evaluations.find(hub, range).expect("evaluated");
+        serde_json::to_value(found.links(LinkOrder::Utilization, 0)).expect("JSON")
+    };
+    let hub = hub(&[text(&first)]);
+    let clock = Clock::start();
+    let before = links(&hub);
+    let what = What::Lines(text(&late).into_bytes());
+    let message = Message {
+        input: 0,
+        live_ns: None,
+        what,
+    };
+    ingest::handle(&hub, message, clock);
+    let mut now = clock.now();
+    now.monotonic += Duration::from_secs(60);
+    hub.tick(now);
+    let after = links(&hub);
+    assert_ne!(before, after);
+    let fresh = Evaluations::default().find(&hub, range).expect("evaluated");
+    let fresh = fresh.links(LinkOrder::Utilization, 0);
+    assert_eq!(after, serde_json::to_value(fresh).expect("JSON"));
+    assert!(
+        Arc::ptr_eq(
+            &evaluations.find(&hub, range).expect("evaluated"),
+            &evaluations.find(&hub, range).expect("evaluated")
+        ),
+        "without new records, there is one pass"
+    );
+}
+
 /// The page and a picture of the same records show the same.
 #[test]
 fn matrix_has_the_values_of_the_heat_map_of_the_files() {
