@@ -34,6 +34,9 @@ const LIMITS_NS: (u64, u64) = (1_000_000, 86_400_000_000_000);
 /// Longest time from the end of a slot to a record of it. A busy sampler writes records later.
 const LATEST_NS: u64 = 2_000_000_000;
 
+/// Longest time for which the sums of the jobs wait for the records of a sampler.
+const AWAITED: Duration = Duration::from_secs(60);
+
 /// Shortest time after which a sampler is silent.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(2);
 
@@ -99,6 +102,9 @@ pub(crate) struct Sampler {
     /// Arrival of the last record, as a time that does not decrease.
     #[serde(skip)]
     heard: Duration,
+    /// Arrival of the last live record.
+    #[serde(skip)]
+    live_heard: Option<Duration>,
 }
 
 /// A change that the hub reports as an event.
@@ -282,6 +288,25 @@ impl Samplers {
         shown.map(|named| named.clock.newest_ns).max().unwrap_or(0)
     }
 
+    /// Returns the time up to which all samplers have sent their records, in nanoseconds since 1970. A
+    /// sampler that has sent nothing for longer than [`AWAITED`] is not waited for.
+    pub(crate) fn arrived_ns(&self, now: Duration) -> u64 {
+        let is_awaited = |sampler: &&Sampler| {
+            let is_apart = |named: &Named| named.clock.is_apart;
+            !self.names.get(&sampler.sampler).is_some_and(is_apart)
+                && sampler.last_ts > 0
+                && sampler
+                    .live_heard
+                    .is_some_and(|heard| now.saturating_sub(heard) < AWAITED)
+        };
+        let awaited = self.all.iter().filter(is_awaited);
+        let newest_ns = self.newest_ns();
+        awaited
+            .map(|sampler| sampler.last_ts)
+            .min()
+            .map_or(newest_ns, |arrived_ns| arrived_ns.min(newest_ns))
+    }
+
     /// Returns a function that returns the time of the clock of a sampler.
     pub(crate) fn clock_times(&self) -> impl Fn(&str) -> u64 {
         let right_ns = clocks::newest_live_ns(self.names.values().map(|named| &named.clock));
@@ -390,6 +415,9 @@ impl Samplers {
         };
         let sampler = &mut self.all[id];
         sampler.heard = arrival.heard.at;
+        if arrival.heard.wall_ns.is_some() {
+            sampler.live_heard = Some(arrival.heard.at);
+        }
         if sampler.input != *arrival.input {
             sampler.input = Arc::clone(arrival.input);
         }
@@ -531,6 +559,7 @@ impl Sampler {
             durations: VecDeque::new(),
             process: None,
             heard: arrival.heard.at,
+            live_heard: arrival.heard.wall_ns.map(|_| arrival.heard.at),
         }
     }
 }

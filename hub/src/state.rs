@@ -76,6 +76,10 @@ pub(crate) struct State {
     collector: Collector,
     board: Board,
     rounds: Rounds,
+    /// Time of the last call of [`Hub::add`] or [`Hub::tick`].
+    pub(crate) now: Duration,
+    /// Time at which the last lines of a recording arrived.
+    recorded: Option<Duration>,
     trimmed: Duration,
     drawn: Option<Duration>,
     last_slot: u64,
@@ -106,6 +110,9 @@ pub(crate) struct Hub {
     /// Groups of hosts.
     pub(crate) groups: Groups,
 }
+
+/// Time without lines of a recording after which it has been read.
+const RECORDING_ENDS: Duration = Duration::from_secs(2);
 
 /// See [`State::revision`].
 pub(crate) type Revision = (u64, u64, Option<u64>);
@@ -151,6 +158,8 @@ impl Hub {
             board: Board::default(),
             rounds: Rounds::default(),
             settled: 0,
+            now: Duration::ZERO,
+            recorded: None,
             trimmed: Duration::ZERO,
             drawn: None,
             last_slot: 0,
@@ -217,6 +226,10 @@ impl Hub {
         else {
             return;
         };
+        state.now = now.monotonic;
+        if live_ns.is_none() {
+            state.recorded = Some(now.monotonic);
+        }
         for record in records {
             let heard = Heard {
                 at: now.monotonic,
@@ -239,6 +252,7 @@ impl Hub {
     /// Does what is due without a record.
     pub(crate) fn tick(&self, now: Now) {
         let mut state = self.write();
+        state.now = now.monotonic;
         self.publish(&mut state, now);
         // The topology can change after the last frame, for example at the end of a file.
         if state.redraw(now) && state.last_slot > 0 {
@@ -315,6 +329,15 @@ impl State {
     /// once in a slot, however many clients ask, and if records come without a new slot.
     pub(crate) fn revision(&self) -> Revision {
         (self.last_slot, self.settled, self.jobs.source.read_ns)
+    }
+
+    /// Returns the time up to which all records have arrived, in nanoseconds since 1970. `None` while a
+    /// recording is read: its files are read one after the other.
+    pub(crate) fn arrived_ns(&self) -> Option<u64> {
+        let is_read = |at: Duration| self.now.saturating_sub(at) >= RECORDING_ENDS;
+        self.recorded
+            .is_none_or(is_read)
+            .then(|| self.samplers.arrived_ns(self.now))
     }
 
     /// Adds the ports of a net file.

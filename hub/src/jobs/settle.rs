@@ -1,7 +1,8 @@
 //! Adds the traffic of the nodes to the jobs, by the rules of `ibnet-view job --all`.
 //!
 //! A report of the source describes the jobs up to its time. So only traffic before the last report
-//! is added: the owner of each node is then known, and no sum has to be corrected later.
+//! is added: the owner of each node is then known, and no sum has to be corrected later. For the same
+//! reason, it waits for the records of all samplers.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ pub(crate) const BIN_NS: u64 = 10_000_000_000;
 /// Time that is added at once.
 const SLICE_NS: u64 = 6 * BIN_NS;
 
-/// Records can arrive this late.
+/// Records of a sampler can arrive this much later than its newest one.
 const LATE_NS: u64 = 3_000_000_000;
 
 /// Number of ports whose records are read at a time, to bound the memory.
@@ -39,7 +40,10 @@ pub(crate) fn run(hub: &Hub) {
             let Some(first) = state.store.first_ts() else {
                 return;
             };
-            let to = read_ns.min(state.newest_ns()).saturating_sub(LATE_NS) / BIN_NS * BIN_NS;
+            let Some(arrived_ns) = state.arrived_ns() else {
+                return;
+            };
+            let to = read_ns.min(arrived_ns).saturating_sub(LATE_NS) / BIN_NS * BIN_NS;
             // Without a record there is nothing to add before the first one.
             let from = state
                 .jobs

@@ -10,7 +10,7 @@ use ibnet_analysis::errors::{Errors, Thresholds};
 use ibnet_analysis::heat::HeatMap;
 use ibnet_analysis::heat::order::RowKind;
 use ibnet_analysis::input::{self, Inputs};
-use ibnet_analysis::job::all::{AllJobs, JobList};
+use ibnet_analysis::job::all::{AllJobs, JobList, JobTotal};
 use ibnet_analysis::links::{self, LinkOrder};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::stat::Stat;
@@ -184,6 +184,12 @@ pub(crate) fn hub(batches: &[String]) -> Hub {
 
 /// Adds three jobs with their traffic. Two of them use the same leaf switch, and one has ended.
 pub(crate) fn add_jobs(hub: &Hub) {
+    // The recording has been read.
+    add_jobs_at(hub, Duration::from_secs(60));
+}
+
+/// Adds the jobs some time after the last lines.
+fn add_jobs_at(hub: &Hub, later: Duration) {
     let job = |id: &str, nodes: &str, from: u64, to: Option<u64>| {
         crate::jobs::tests::job(id, nodes, START + from, to.map(|to| START + to))
     };
@@ -195,6 +201,7 @@ pub(crate) fn add_jobs(hub: &Hub) {
     hub.write()
         .jobs
         .update(crate::jobs::tests::listing(runs, (START + SLOTS) * SECOND));
+    hub.write().now += later;
     settle::run(hub);
 }
 
@@ -554,6 +561,42 @@ fn matrix_has_the_values_of_the_frames() {
         octets[33 + 2 * (2 * 12 + gap)],
     ]);
     assert!([NO_DATA, NO_ANSWER].contains(&value), "{value}");
+}
+
+#[test]
+fn sums_of_jobs_wait_for_the_records_of_all_samplers() {
+    let of = |sampler: &str| -> String {
+        let own = format!(r#""sampler":"{sampler}""#);
+        let lines = lines();
+        let lines = lines.iter().filter(|line| line.contains(&own));
+        // Two samplers with ports of their own.
+        lines
+            .map(|line| line.replace(r#","role":"secondary""#, "") + "\n")
+            .collect()
+    };
+    let whole = hub(&[of("s1"), of("s2")]);
+    add_jobs(&whole);
+    let sums = |hub: &Hub| {
+        let state = hub.read();
+        let jobs = state.jobs.within(0, u64::MAX);
+        let sum = |total: &JobTotal| (total.injected_bytes, total.covered_seconds);
+        jobs.map(|known| known.total.as_ref().map(sum))
+            .collect::<Vec<_>>()
+    };
+    let expected = sums(&whole);
+    assert!(expected.iter().all(Option::is_some), "{expected:?}");
+    // The second file is read after the source of the jobs.
+    let later = hub(&[of("s1")]);
+    add_jobs_at(&later, Duration::ZERO);
+    assert_eq!(sums(&later), vec![None; expected.len()]);
+    let message = Message {
+        input: 0,
+        live_ns: None,
+        what: What::Lines(of("s2").into_bytes()),
+    };
+    ingest::handle(&later, message, Clock::start());
+    add_jobs(&later);
+    assert_eq!(sums(&later), expected);
 }
 
 #[test]
@@ -1113,6 +1156,7 @@ fn constant_rate_of_a_job_is_the_same_in_each_bin() {
         hub.write()
             .jobs
             .update(crate::jobs::tests::listing(runs, (START + SLOTS) * SECOND));
+        hub.write().now += Duration::from_secs(60);
         settle::run(&hub);
         for id in ["1", "2", "3", "4"] {
             let one = serde_json::to_value(
