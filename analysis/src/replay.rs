@@ -45,6 +45,9 @@ struct RecordFile {
     lines: RecordLines,
     /// The line whose time is in `Replay::next`.
     line: Vec<u8>,
+    /// Whether the line is within the time range.
+    is_within: bool,
+    /// Latest time of a line within the time range.
     ts: u64,
     /// `interval_ns` of the last `start` record.
     interval_ns: Option<u64>,
@@ -120,9 +123,13 @@ impl Replay {
             {
                 file.interval_ns = Some(start.interval_ns);
             }
+            file.is_within = self.from.is_none_or(|from| head.ts >= from)
+                && self.to.is_none_or(|to| head.ts < to);
             // The lines of a file stay in their order, even if a time is earlier than the one
             // before.
-            file.ts = file.ts.max(head.ts);
+            if file.is_within {
+                file.ts = file.ts.max(head.ts);
+            }
             file.line = line;
             self.next.push(Reverse((file.ts, index)));
             return Ok(true);
@@ -145,8 +152,7 @@ impl Replay {
     pub fn next_line(&mut self) -> Result<Option<ReplayLine>, AnalysisError> {
         while let Some(Reverse((ts, index))) = self.next.pop() {
             let line = std::mem::take(&mut self.files[index].line);
-            let is_within =
-                self.from.is_none_or(|from| ts >= from) && self.to.is_none_or(|to| ts < to);
+            let is_within = self.files[index].is_within;
             let due = is_within.then(|| self.schedule(ts, line.trim_ascii(), index));
             self.advance(index)?;
             if due.is_some() {
@@ -200,6 +206,7 @@ impl RecordFile {
             name,
             lines,
             line: Vec::new(),
+            is_within: false,
             ts: 0,
             interval_ns: None,
         })
@@ -299,6 +306,14 @@ mod tests {
     use super::*;
 
     fn replayed(files: &[&str], options: ReplayOptions, from: Option<u64>) -> Vec<(u64, String)> {
+        replayed_within(files, options, (from, None))
+    }
+
+    fn replayed_within(
+        files: &[&str],
+        options: ReplayOptions,
+        (from, to): (Option<u64>, Option<u64>),
+    ) -> Vec<(u64, String)> {
         let dir = tempfile::tempdir().unwrap();
         let paths = files.iter().enumerate().map(|(index, text)| {
             let path = dir.path().join(index.to_string());
@@ -309,7 +324,7 @@ mod tests {
             &Inputs {
                 files: paths.collect(),
                 from,
-                to: None,
+                to,
             },
             options,
         )
@@ -406,6 +421,28 @@ nonsense
             played[0].1
         );
         assert_eq!(played.len(), 3);
+    }
+
+    #[test]
+    fn selected_time_range_has_each_line_of_its_time_in_any_order() {
+        let line = |ts: u64| format!("{{\"type\":\"port\",\"ts\":{ts},\"slot\":1}}\n");
+        // A record of the future, and the halves of a recording in the wrong order.
+        let future: String = [9000, 1000, 1100, 1200, 1300].map(line).concat();
+        let swapped: String = [1250, 1350, 1050, 1150].map(line).concat();
+        let options = ReplayOptions {
+            speed: 1.0,
+            now: None,
+        };
+        let range = (Some(1050), Some(1300));
+        let played = replayed_within(&[&future, &swapped], options, range);
+        let expected = [
+            (0, 1100),
+            (100, 1200),
+            (150, 1250),
+            (150, 1050),
+            (150, 1150),
+        ];
+        assert_eq!(played, expected.map(|(after, ts)| (after, line(ts))));
     }
 
     #[test]

@@ -153,7 +153,11 @@ impl<'de> Visitor<'de> for Fields<'_> {
             next = index + 1;
             let column = &mut table.columns[index];
             if column.len() > row {
-                // A key occurs twice in the object: the last one counts, as for other readers.
+                // A key occurs twice in the object: the last one counts, as for other readers. But
+                // the first `ts` has decided to which hour the line belongs.
+                if schema.columns[index].presence == Presence::Required {
+                    return Err(A::Error::custom(format_args!("it has `{name}` twice")));
+                }
                 column.pop();
                 extra.remove(&name);
             }

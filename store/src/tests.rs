@@ -244,3 +244,17 @@ fn file_without_a_later_column_is_read_with_newer_files() {
         [None, Some(4096)]
     );
 }
+
+/// The hour of a line is that of its first `ts`, and its row would have the last one.
+#[test]
+fn line_with_two_times_is_invalid() {
+    let good = r#"{"type":"sweep","ts":1700000000000000000,"slot":1,"sampler":"a"}"#;
+    let twice = good.replace('}', r#","ts":1}"#);
+    let batch = Batch::parse(format!("{good}\n{twice}\n{good}").as_bytes());
+    let [(line, reason)] = &batch.invalid[..] else {
+        panic!("one line is invalid: {:?}", batch.invalid)
+    };
+    assert!(*line == 1 && reason.contains("`ts` twice"), "{reason}");
+    assert_eq!(batch.tables.len(), 1);
+    assert!(batch.tables.values().all(|table| table.len() == 2));
+}
