@@ -219,6 +219,8 @@ struct Load {
     utilization: [Option<f64>; 2],
     peak: [Option<f64>; 2],
     blocked: Option<f64>,
+    /// Seconds in which the data rates are known.
+    seconds: [f64; 2],
 }
 
 impl Load {
@@ -242,15 +244,25 @@ impl Load {
             utilization: [xmit, rcv],
             peak: [all.xmit_utilization.peak(), all.rcv_utilization.peak()],
             blocked,
+            seconds: [all.xmit.seconds(), all.rcv.seconds()],
         }
     }
 }
 
 impl Direction {
-    /// Evaluates the traffic from one port to the other.
+    /// Evaluates the traffic from one port to the other. The receiving port counts if its data rate is
+    /// known for more than an eighth longer.
     fn between(from: Option<&Load>, to: Option<&Load>) -> Self {
+        let [sent_for, received_for] =
+            [(from, 0), (to, 1)].map(|(load, of)| load.map_or(0.0, |load| load.seconds[of]));
+        let is_received = received_for * 8.0 > sent_for * 9.0;
         let pick = |sent: fn(&Load) -> Option<f64>, received: fn(&Load) -> Option<f64>| {
-            from.and_then(sent).or_else(|| to.and_then(received))
+            let (sent, received) = (from.and_then(sent), to.and_then(received));
+            if is_received {
+                received.or(sent)
+            } else {
+                sent.or(received)
+            }
         };
         Self {
             gbps: pick(|load| load.gbps[0], |load| load.gbps[1]),
@@ -480,6 +492,31 @@ mod tests {
             }
         );
         assert_eq!(to_core.compared, None);
+    }
+
+    #[test]
+    fn direction_uses_the_end_that_is_known_for_longer() {
+        let of = |known: u64| {
+            let mut lines = Vec::new();
+            for slot in 1..=20 {
+                let sent = [
+                    ("xmit_gbps", 0.into()),
+                    ("xmit_utilization", 0.into()),
+                    ("rcv_gbps", 0.into()),
+                ];
+                let received = [("rcv_gbps", 90.into()), ("rcv_utilization", 0.9.into())];
+                if slot <= known {
+                    lines.push(port(slot, (0x101, 1), "n1", (1, 1, "leaf"), &sent));
+                }
+                lines.push(port(slot, (1, 1), "leaf", (0x101, 1, "n1"), &received));
+            }
+            let links = find(&fold(Ports::with_bins(1), &lines).finish());
+            links[0].clone().turned(LinkOrder::Utilization).directions[0]
+        };
+        assert_eq!(of(2).gbps, Some(90.0));
+        assert_eq!((of(2).utilization, of(2).peak), (Some(0.9), Some(0.9)));
+        // Both ends are known for about the same time.
+        assert_eq!(of(19).gbps, Some(0.0));
     }
 
     #[test]

@@ -27,11 +27,12 @@ pub(crate) fn silent_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Inter
         .or(after)
 }
 
-/// Returns the time in which the link of a port was down, by its record. Nothing moved in this
-/// time.
-pub(crate) fn down_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
+/// Returns the time in which the link of a port was down, by its record. Nothing moved in this time.
+/// `down_ts` is the time of the record before, if the link was down then too: it can have carried
+/// something until it went down.
+pub(crate) fn down_time(down_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
     let is_down = port.says() == Says::Down && !port.is_edge;
-    silent_time(Some(last_ts.filter(|_| is_down)?), port)
+    silent_time(Some(down_ts.filter(|_| is_down)?), port)
 }
 
 /// Returns the slots for which a value stands in columns of whole slots: those whose end lies in

@@ -6,6 +6,7 @@
 //! evenly over the time since the reading before. A link that is down at one of its ends carried
 //! nothing. No result depends on the bins or steps in which it is shown.
 
+use ibnet::record::Says;
 use ibnet::record::interval::Interval;
 use ibnet::types::NodeKind;
 
@@ -127,8 +128,8 @@ pub struct Carried {
     parts: [Parts; 2],
     /// Times in which the link was down.
     down: Times,
-    /// Time of the last record.
-    last_ts: Option<u64>,
+    /// Time of the last record, if the link was down then.
+    down_ts: Option<u64>,
     /// Start of the first and end of the last time in which an amount is known.
     span: Option<(u64, u64)>,
 }
@@ -212,17 +213,17 @@ impl Carried {
 
     /// Adds the state of the link of a record. Returns the time in which it was down.
     pub(crate) fn add_down(&mut self, port: &Port<'_>) -> Option<Interval> {
-        let time = down_time(self.last_ts, port);
+        let time = down_time(self.down_ts, port);
         time.into_iter().for_each(|time| self.down.add(time));
         if !port.is_edge {
-            self.last_ts = Some(port.ts);
+            self.down_ts = Some(port.ts).filter(|_| port.says() == Says::Down);
         }
         time
     }
 
-    /// Adds the time of a record whose link was not down.
-    pub(crate) const fn add_up(&mut self, ts: u64) {
-        self.last_ts = Some(ts);
+    /// Adds a record whose link was not down.
+    pub(crate) const fn add_up(&mut self) {
+        self.down_ts = None;
     }
 
     /// Adds later records of the same port.
@@ -242,7 +243,7 @@ impl Carried {
             .0
             .into_iter()
             .for_each(|time| self.down.add(time));
-        self.last_ts = later.last_ts.or(self.last_ts);
+        self.down_ts = later.down_ts;
         self.span = later.span.into_iter().chain(self.span).reduce(both);
     }
 

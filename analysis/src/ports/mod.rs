@@ -421,8 +421,9 @@ impl PortSummary {
                         .into_iter()
                         .for_each(|time| self.bins.add_down(time));
                 }
+            } else {
+                self.carried.add_up();
             }
-            self.carried.add_up(run.ts(last));
             self.carried
                 .add_run(run, self.fills_in && may_lead_to_host(self.kind, self.peer));
         }

@@ -13,7 +13,13 @@ def links(recording, shown, view, differences, stat="mean"):
     for row in shown:
         one, other = end(row["from"]), end(row["to"])
         what = f"{one} to {other}"
-        sent = lambda a, b, name, value: first(value(a, "xmit" + name), value(b, "rcv" + name))
+
+        def sent(a, b, name, value):
+            # The end whose data rate is known for more than an eighth longer; otherwise the one that sends.
+            values = [value(a, "xmit" + name), value(b, "rcv" + name)]
+            is_received = 8 * known(ports.get(b), "rcv_gbps") > 9 * known(ports.get(a), "xmit_gbps")
+            return first(*(reversed(values) if is_received else values))
+
         for name, value in {
             "xmit_gbps": sent(one, other, "_gbps", recording.value),
             "xmit_utilization": sent(one, other, "_utilization", share),
@@ -29,6 +35,11 @@ def links(recording, shown, view, differences, stat="mean"):
             differences.check(view, f"{what}: {name}", row[name], value)
         nodes = [first(ports[key].node if key in ports else None, ports[far].peer_name if far in ports else None) for key, far in [(one, other), (other, one)]]
         differences.check(view, f"{what}: nodes", [row["from"]["node"], row["to"]["node"]], nodes)
+
+
+def known(port, name):
+    """The time in which a port has a rate."""
+    return sum(b - a for a, b, r in port.pieces["data"] if r[name] is not None) if port else 0
 
 
 def statistic(recording, key, name, stat):

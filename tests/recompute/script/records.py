@@ -227,14 +227,14 @@ class Port:
         return [(a, b) for one, a, b, *_ in self.moved if one == way]
 
     def down(self, interval):
-        """The times in which the link was down: a record stands for the time since the last one, or for one slot."""
+        """The times in which the link was down: from a record to the next one that both say so, at most one slot."""
         last = None
         for r in self.records:
             ts = self.stamp(r)
             if r["status"] == "down" and last is not None:
                 since = ts - interval if 2 * (ts - last) > 3 * interval else last
                 yield (since, ts) if since < ts else (ts, ts + 1)
-            last = ts
+            last = ts if r["status"] == "down" else None
 
     def times(self):
         """The starts and ends of the times with known octets or blocked time."""
