@@ -46,12 +46,49 @@ pub(crate) fn down_time(down_ts: Option<u64>, port: &Port<'_>) -> Option<Interva
 /// Without `interval_ns`, the time between two slots, returns the time. The time of the first record of
 /// a port, one nanosecond, has no slots.
 pub fn whole_slots(time: Interval, interval_ns: Option<u64>) -> Option<Interval> {
-    match interval_ns {
-        Some(interval_ns) if time.length_ns() > 1 => {
-            let begun = |ns: u64| ns / interval_ns * interval_ns;
-            Interval::new(begun(time.from()), begun(time.to()))
+    WholeSlots::new(interval_ns).of(time)
+}
+
+/// Finds the slots of many values: see [`whole_slots`]. Most values are in the slot of the value before or
+/// in the next one, so nearly none needs a division.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WholeSlots {
+    interval_ns: Option<u64>,
+    /// Start of the last slot.
+    start: u64,
+}
+
+impl WholeSlots {
+    pub(crate) const fn new(interval_ns: Option<u64>) -> Self {
+        Self {
+            interval_ns,
+            start: 0,
         }
-        _ => Some(time),
+    }
+
+    #[inline]
+    pub(crate) fn of(&mut self, time: Interval) -> Option<Interval> {
+        match self.interval_ns {
+            Some(interval_ns) if time.length_ns() > 1 => {
+                let from = self.begun(time.from(), interval_ns);
+                Interval::new(from, self.begun(time.to(), interval_ns))
+            }
+            _ => Some(time),
+        }
+    }
+
+    /// Returns the start of the slot that has this time.
+    #[inline]
+    fn begun(&mut self, ns: u64, interval_ns: u64) -> u64 {
+        let past = ns.wrapping_sub(self.start);
+        if past >= interval_ns {
+            self.start = if past - interval_ns < interval_ns {
+                self.start + interval_ns
+            } else {
+                ns / interval_ns * interval_ns
+            };
+        }
+        self.start
     }
 }
 

@@ -3,7 +3,7 @@
 use super::track::State;
 use super::{HeatMap, has_whole_slots};
 use crate::input::run::{MeasuredOver, Run};
-use crate::silence::{counted_interval, interval_of_slot, silent_time, whole_slots};
+use crate::silence::{WholeSlots, counted_interval, interval_of_slot, silent_time, whole_slots};
 
 impl HeatMap {
     /// Adds the values of all metrics. The heat map has only metrics with a field.
@@ -96,6 +96,7 @@ impl HeatMap {
         let (data_ns, blocked_ns) = run.lengths_ns(first);
         let interval_ns = counted_interval(run.ts(first), run.slot(first), data_ns, blocked_ns)
             .filter(has_whole_slots);
+        let mut slots = WholeSlots::new(interval_ns);
         for (place, value) in values
             .iter()
             .copied()
@@ -116,7 +117,7 @@ impl HeatMap {
             if !value.is_finite() || is_longer || is_other {
                 break;
             }
-            if let Some(time) = whole_slots(time, interval_ns) {
+            if let Some(time) = slots.of(time) {
                 if time.from() < start || time.to() > end {
                     break;
                 }
