@@ -1,16 +1,17 @@
-//! Updates the tables of `docs/records.md` that are made from the code.
+//! Updates the parts of documents that are made from the code.
 //!
-//!     cargo run --no-default-features --example records -- docs/records.md
+//!     cargo run --no-default-features --example records
+
+use std::path::Path;
 
 use ibnet::record::tables;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args_os()
-        .nth(1)
-        .ok_or("name the document: docs/records.md")?;
-    let document = std::fs::read_to_string(&path)?;
-    let updated = tables::update(&document)
-        .ok_or("cannot update the tables: the document has no marks for them")?;
-    std::fs::write(&path, updated)?;
+    for document in tables::DOCUMENTS {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
+        let updated = tables::update(&std::fs::read_to_string(&path)?)
+            .ok_or_else(|| format!("cannot update {document}: it lacks a mark"))?;
+        std::fs::write(path, updated)?;
+    }
     Ok(())
 }

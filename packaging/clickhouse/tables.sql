@@ -5,16 +5,16 @@
 CREATE TABLE ibnet_port (
   ts Int64 CODEC(DoubleDelta, ZSTD),
   time DateTime64(9, 'UTC') ALIAS fromUnixTimestamp64Nano(ts, 'UTC'),
+  -- ports, table: from the code
   slot UInt64 CODEC(DoubleDelta, ZSTD), sampler LowCardinality(String),
-  role LowCardinality(String) DEFAULT 'primary', guid LowCardinality(String), port UInt8, lid UInt16, node LowCardinality(String),
-  kind LowCardinality(String), hops Nullable(UInt16),
+  role LowCardinality(String) DEFAULT 'primary', guid LowCardinality(String), port UInt8,
+  lid UInt16, node LowCardinality(String), kind LowCardinality(String), hops Nullable(UInt16),
   peer_guid LowCardinality(Nullable(String)), peer_port Nullable(UInt8),
-  peer LowCardinality(Nullable(String)),
-  link LowCardinality(String), link_source LowCardinality(String), mtu Nullable(UInt16),
-  vls Nullable(UInt8), status LowCardinality(String),
-  rtt_ns UInt64 CODEC(T64, ZSTD), rtt_min_ns Nullable(UInt64) CODEC(T64, ZSTD), mads UInt32,
-  mad_status Nullable(UInt16), errno Nullable(Int32),
-  identity LowCardinality(String),
+  peer LowCardinality(Nullable(String)), link LowCardinality(String),
+  link_source LowCardinality(String), mtu Nullable(UInt16), vls Nullable(UInt8),
+  status LowCardinality(String), rtt_ns UInt64 CODEC(T64, ZSTD),
+  rtt_min_ns Nullable(UInt64) CODEC(T64, ZSTD), mads UInt32, mad_status Nullable(UInt16),
+  errno Nullable(Int32), identity LowCardinality(String),
   port_xmit_data_bytes Nullable(UInt64) CODEC(Delta, ZSTD),
   port_rcv_data_bytes Nullable(UInt64) CODEC(Delta, ZSTD),
   port_xmit_pkts Nullable(UInt64) CODEC(Delta, ZSTD),
@@ -48,15 +48,15 @@ CREATE TABLE ibnet_port (
   port_vl_mapping_errors Nullable(UInt64) CODEC(Delta, ZSTD),
   port_looping_errors Nullable(UInt64) CODEC(Delta, ZSTD),
   port_xmit_data_sl_bytes Array(UInt64) CODEC(ZSTD),
-  port_rcv_data_sl_bytes Array(UInt64) CODEC(ZSTD),
-  extended_dt_slots Nullable(UInt32), base_dt_slots Nullable(UInt32),
-  xmtdisc_dt_slots Nullable(UInt32), rcverr_dt_slots Nullable(UInt32),
-  xmtsl_dt_slots Nullable(UInt32), rcvsl_dt_slots Nullable(UInt32),
-  saturated Array(LowCardinality(String)), dt_ns Nullable(UInt64) CODEC(T64, ZSTD),
-  xmit_gbps Nullable(Float64) CODEC(ZSTD), rcv_gbps Nullable(Float64) CODEC(ZSTD),
-  xmit_utilization Nullable(Float64) CODEC(ZSTD), rcv_utilization Nullable(Float64) CODEC(ZSTD),
-  xmit_blocked Nullable(Float64) CODEC(ZSTD),
+  port_rcv_data_sl_bytes Array(UInt64) CODEC(ZSTD), extended_dt_slots Nullable(UInt32),
+  base_dt_slots Nullable(UInt32), xmtdisc_dt_slots Nullable(UInt32),
+  rcverr_dt_slots Nullable(UInt32), xmtsl_dt_slots Nullable(UInt32),
+  rcvsl_dt_slots Nullable(UInt32), saturated Array(LowCardinality(String)),
+  dt_ns Nullable(UInt64) CODEC(T64, ZSTD), xmit_gbps Nullable(Float64) CODEC(ZSTD),
+  rcv_gbps Nullable(Float64) CODEC(ZSTD), xmit_utilization Nullable(Float64) CODEC(ZSTD),
+  rcv_utilization Nullable(Float64) CODEC(ZSTD), xmit_blocked Nullable(Float64) CODEC(ZSTD),
   xmit_blocked_dt_ns Nullable(UInt64) CODEC(T64, ZSTD)
+  -- ports, table: end
 ) ENGINE = MergeTree
 PARTITION BY toDate(toDateTime(intDiv(ts, 1000000000), 'UTC')) ORDER BY (guid, port, ts)
 TTL toDateTime(intDiv(ts, 1000000000), 'UTC') + INTERVAL 30 DAY SETTINGS ttl_only_drop_parts = 1;

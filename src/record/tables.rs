@@ -1,25 +1,41 @@
-//! The tables of `docs/records.md` that are made from the code: the fields of `port` records, and all
-//! counters.
+//! The parts of documents that are made from the code: the fields of `port` records and all counters
+//! in `docs/records.md`, and the columns of ports in SQL.
 //!
-//! `cargo run --no-default-features --example records -- docs/records.md` updates the document.
+//! `cargo run --no-default-features --example records` updates the documents.
 
 use super::port::PortField;
+use super::sql;
 use super::value::Kind;
 use crate::mad::pma::tables;
 
-/// Returns the document with updated tables, or `None` if it does not have the marks around them.
+/// The documents with such parts.
+pub const DOCUMENTS: [&str; 4] = [
+    "docs/records.md",
+    "docs/outputs.md",
+    "packaging/clickhouse/tables.sql",
+    "packaging/clickhouse/nats.sql",
+];
+
+/// Returns the document with updated parts, or `None` if it does not have the marks around one.
 pub fn update(document: &str) -> Option<String> {
-    [("port", port()), ("counters", tables::markdown())]
-        .into_iter()
-        .try_fold(document.to_owned(), |document, (name, table)| {
-            let (begin, end) = (
-                format!("<!-- {name}: from the code -->\n"),
-                format!("<!-- {name}: end -->\n"),
-            );
-            let (before, rest) = document.split_once(&begin)?;
+    let tables = [("port", port()), ("counters", tables::markdown())];
+    let tables = tables.into_iter().map(|(name, table)| {
+        let mark = |at: &str| format!("<!-- {name}: {at} -->\n");
+        (mark("from the code"), mark("end"), table)
+    });
+    let lists = sql::lists().into_iter().map(|(name, list)| {
+        let mark = |at: &str| format!("  -- ports, {name}: {at}\n");
+        (mark("from the code"), mark("end"), list)
+    });
+    let mut updated = None;
+    for (begin, end, part) in tables.chain(lists) {
+        let before = updated.as_deref().unwrap_or(document);
+        if let Some((before, rest)) = before.split_once(&begin) {
             let (_, after) = rest.split_once(&end)?;
-            Some([before, &begin, &table, &end, after].concat())
-        })
+            updated = Some([before, &begin, &part, &end, after].concat());
+        }
+    }
+    updated
 }
 
 /// Returns the table of the fields that only `port` records have.
@@ -92,10 +108,9 @@ mod tests {
                 && updated.ends_with("end -->\nafter counters\n")
         );
         assert!(updated.contains("\n### `extended`\n") && !updated.contains("old"));
-        assert_eq!(
-            (update(&updated), update(&marks("port"))),
-            (Some(updated), None)
-        );
+        assert_eq!(update(&updated), Some(updated));
+        assert_eq!(update(&document.replace("counters: end", "")), None);
+        assert_eq!(update("no marks"), None);
     }
 
     #[test]

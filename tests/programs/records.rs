@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use ibnet::mad::exchange::{Completion, Outcome};
@@ -13,11 +14,10 @@ use ibnet::mad::smp::{
     CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED,
 };
 use ibnet::mad::{MAD_LEN, Mad, pma};
-use ibnet::record::schema::Kind;
 use ibnet::record::strict::{self, Line};
 use ibnet::record::{
-    self, EventName, EventRecord, HistogramRecord, LinkSource, Of, PortField, PortIdentity,
-    PortRecord, is_dt_slots_field, tables,
+    self, EventName, EventRecord, HistogramRecord, LinkSource, Of, PortIdentity, PortRecord,
+    is_dt_slots_field, tables,
 };
 use ibnet::sweep::blocked::TickOf;
 use ibnet::sweep::counter::{Columns, Rates, Reading};
@@ -29,7 +29,7 @@ use ibnet::topology::synthetic::FatTree;
 use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
 const DOCUMENT: &str = include_str!("../../docs/records.md");
-const RENEW: &str = "cargo run --no-default-features --example records -- docs/records.md";
+const RENEW: &str = "cargo run --no-default-features --example records";
 
 /// Heading of the fields that every record has.
 const COMMON: &str = "Common fields";
@@ -52,12 +52,15 @@ const SHORT: usize = 4 << 10;
 const LONG: usize = 16 << 10;
 
 #[test]
-fn tables_of_the_page_are_those_of_the_code() {
-    let renewed = tables::update(DOCUMENT).expect("the document has a place for the tables");
-    assert!(
-        renewed == DOCUMENT,
-        "docs/records.md does not have the tables of the code; update it:\n\n    {RENEW}\n"
-    );
+fn parts_of_documents_are_those_of_the_code() {
+    for document in tables::DOCUMENTS {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
+        let text = fs::read_to_string(path).unwrap();
+        assert!(
+            tables::update(&text).as_ref() == Some(&text),
+            "{document} does not have the parts of the code; update it:\n\n    {RENEW}\n"
+        );
+    }
 }
 
 /// Returns the rows of the tables between a heading and the next one, without the column names.
@@ -555,57 +558,5 @@ fn documented_link_rates_and_ticks_are_those_of_the_code() {
             of,
             "{vendor_id:#x} {device_id:#x}: {row:?}"
         );
-    }
-}
-
-/// Returns the columns of a table of ClickHouse with their types.
-fn columns<'a>(file: &'a str, table: &str) -> Vec<(&'a str, &'a str)> {
-    let (_, rest) = file.split_once(&format!("CREATE TABLE {table} (")).unwrap();
-    let (text, _) = rest.split_once(") ENGINE").unwrap();
-    let mut depth = 0;
-    let columns = text.split(|character| {
-        depth += i32::from(character == '(') - i32::from(character == ')');
-        character == ',' && depth == 0
-    });
-    columns
-        .map(|column| column.trim().split_once(' ').unwrap())
-        .collect()
-}
-
-#[test]
-fn tables_of_clickhouse_have_the_fields_of_port_records() {
-    let files = [
-        (
-            include_str!("../../packaging/clickhouse/tables.sql"),
-            "ibnet_port",
-        ),
-        (
-            include_str!("../../packaging/clickhouse/nats.sql"),
-            "ibnet_nats",
-        ),
-    ];
-    for (file, table) in files {
-        let columns = columns(file, table);
-        let found: Vec<_> = columns
-            .iter()
-            .filter_map(|(name, kind)| Some((PortField::named(name)?, *kind)))
-            .collect();
-        assert!(
-            found.iter().map(|(field, _)| *field).eq(PortField::fixed()),
-            "{table}: {found:?}"
-        );
-        for (field, kind) in found {
-            let expected = match (field, field.kind().unwrap()) {
-                (PortField::ts, _) => "Int64",
-                (PortField::mads, _) => "UInt32",
-                (_, Kind::Unsigned(64)) => "UInt64",
-                (_, Kind::Unsigned(16)) => "UInt16",
-                (_, Kind::Unsigned(_)) => "UInt8",
-                (_, Kind::Signed) => "Int32",
-                (_, Kind::Float) => "Float64",
-                (_, Kind::Text | Kind::Texts | Kind::Integers) => "String",
-            };
-            assert!(kind.contains(expected), "{table}: {} {kind}", field.name());
-        }
     }
 }
