@@ -19,6 +19,7 @@ use ibnet::cli::{self, Signals};
 use ibnet::config::Raw;
 use ibnet::output::{self, Destination, NatsOptions, OutputError};
 use ibnet::types::Printable;
+use serde_json::Value;
 
 use self::files::Files;
 use super::failure::Failure;
@@ -37,6 +38,15 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest number of messages, and of their octets, that are written at once.
 const MESSAGES: usize = 5_000;
 const OCTETS: usize = 4 << 20;
+
+/// Settings of a consumer that decide which records it delivers, and how often.
+const SETTINGS: [&str; 5] = [
+    "filter_subject",
+    "filter_subjects",
+    "deliver_policy",
+    "ack_policy",
+    "max_deliver",
+];
 
 /// Pause after an error.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -127,15 +137,21 @@ impl Args {
             Some(from) => Err(Failure::WrongSource { from: from.clone() }),
         }
     }
+
+    /// Returns the error of a folder that does not accept the records.
+    fn unusable(&self, source: std::io::Error) -> Failure {
+        Failure::Folder {
+            folder: self.output.display().to_string(),
+            source,
+        }
+    }
 }
 
 /// Collects until a signal arrives, or until the stream is empty.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let options = args.server()?;
-    let folder = |source| Failure::Folder {
-        folder: args.output.display().to_string(),
-        source,
-    };
+    let folder = |source| args.unusable(source);
+    let from = options.shown_server();
     let mut files = Files::open(&args.output, args.every).map_err(folder)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -144,18 +160,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let result = runtime.block_on(async {
         let mut signals = Signals::new().map_err(OutputError::Runtime)?;
         let client = output::connect_nats(&options).await?;
-        let source = |reason| Failure::Source {
-            from: options.shown_server(),
-            reason,
-            help: HELP,
-        };
-        let consumer = consumer(&client, args).await.map_err(source)?;
+        let consumer = consumer(&client, args, &from).await?;
         tokio::select! {
             signal = signals.next() => {
                 tracing::info!(signal, "stopping");
                 Ok(())
             }
-            result = collect(&client, consumer, args, &mut files) => result.map_err(folder),
+            result = collect(&client, consumer, args, &from, &mut files) => result,
         }
     });
     runtime.shutdown_background();
@@ -168,48 +179,85 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     result.and(closed)
 }
 
-async fn consumer(client: &Client, args: &Args) -> Result<PullConsumer, String> {
+/// Opens the consumer, or creates it. Refuses a consumer that would not deliver each record of the
+/// subjects until it is on the disk.
+async fn consumer(client: &Client, args: &Args, from: &str) -> Result<PullConsumer, Failure> {
+    let failed = |reason: String| Failure::Source {
+        from: from.to_owned(),
+        reason,
+        help: HELP,
+    };
     let jetstream = ContextBuilder::new().timeout(TIMEOUT).build(client.clone());
     let name = jetstream
         .stream_by_subject(args.subject.clone())
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| failed(error.to_string()))?;
     let stream = jetstream
-        .get_stream(name)
+        .get_stream(&name)
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| failed(error.to_string()))?;
     let config = ConsumerConfig {
         durable_name: Some(args.consumer.clone()),
         filter_subject: args.subject.clone(),
         deliver_policy: DeliverPolicy::All,
         ack_policy: AckPolicy::Explicit,
         ack_wait: ACK_WAIT,
+        max_deliver: -1,
         max_ack_pending: 2 * MESSAGES as i64,
         ..ConsumerConfig::default()
     };
-    stream
+    let wanted = serde_json::to_value(&config).map_err(|error| failed(error.to_string()))?;
+    // The server returns an existing consumer with its own settings.
+    let consumer = stream
         .get_or_create_consumer(&args.consumer, config)
         .await
-        .map_err(|error| error.to_string())
+        .map_err(|error| failed(error.to_string()))?;
+    let found = serde_json::to_value(&consumer.cached_info().config)
+        .map_err(|error| failed(error.to_string()))?;
+    let shown = |value: &Value| match value {
+        Value::Null => "none".to_owned(),
+        value => value.to_string(),
+    };
+    let wrong: Vec<_> = SETTINGS
+        .iter()
+        .filter(|key| found[**key] != wanted[**key])
+        .map(|key| {
+            let (wanted, found) = (shown(&wanted[*key]), shown(&found[*key]));
+            format!("its {key} must be {wanted} (found {found})")
+        })
+        .collect();
+    if wrong.is_empty() {
+        Ok(consumer)
+    } else {
+        Err(Failure::Consumer {
+            consumer: args.consumer.clone(),
+            stream: name,
+            wrong: wrong.join(", "),
+        })
+    }
 }
 
-/// Writes messages. Returns an error only if the disk does not accept the records.
+/// Writes messages. Returns an error if the disk does not accept the records, or if another consumer
+/// has taken the place of this one.
 async fn collect(
     client: &Client,
     mut consumer: PullConsumer,
     args: &Args,
+    from: &str,
     files: &mut Files,
-) -> std::io::Result<()> {
+) -> Result<(), Failure> {
     let mut is_failing = false;
     loop {
-        files.close_if_due()?;
+        files.close_if_due().map_err(|error| args.unusable(error))?;
         match next(&mut consumer).await {
             Ok(next) => {
                 if std::mem::take(&mut is_failing) {
                     tracing::info!("collecting again");
                 }
                 match next {
-                    Next::Messages(messages) => write(client, messages, files).await?,
+                    Next::Messages(messages) => write(client, messages, files)
+                        .await
+                        .map_err(|error| args.unusable(error))?,
                     Next::Empty if args.until_empty => return Ok(()),
                     Next::Empty | Next::Nothing => {}
                 }
@@ -220,8 +268,9 @@ async fn collect(
                 }
                 tokio::time::sleep(PAUSE).await;
                 // A consumer that a user deleted is created again, and delivers the whole stream.
-                match self::consumer(client, args).await {
+                match self::consumer(client, args, from).await {
                     Ok(opened) => consumer = opened,
+                    Err(error @ Failure::Consumer { .. }) => return Err(error),
                     Err(error) => tracing::debug!(%error, "cannot open the consumer"),
                 }
             }

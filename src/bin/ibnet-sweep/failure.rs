@@ -203,6 +203,23 @@ pub(super) enum Failure {
         reason: String,
         help: &'static str,
     },
+    #[cfg(feature = "nats")]
+    #[error(
+        "cannot use the consumer {} of the stream {}: {}",
+        Printable(consumer),
+        Printable(stream),
+        Printable(wrong)
+    )]
+    #[diagnostic(help(
+        "give another name with --consumer; or delete this one (`nats consumer rm {} {}`): the next start creates it, and reads the whole stream",
+        Printable(stream),
+        Printable(consumer)
+    ))]
+    Consumer {
+        consumer: String,
+        stream: String,
+        wrong: String,
+    },
     #[error("cannot start the threads of the program")]
     Threads(#[source] std::io::Error),
 }

@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use async_nats::ConnectOptions;
+use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use serde_json::Value;
 
 use super::server::{Server, available, complete, file_and_server, slots};
@@ -323,4 +325,83 @@ fn deleted_consumer_is_created_again() {
     );
     collector.kill().unwrap();
     collector.wait().unwrap();
+}
+
+/// Runs `collect` until the stream is empty. Returns its exit code and its output.
+fn collect(sampler: &Sampler, server: &Server<'_>, args: &[&str]) -> (Option<i32>, String) {
+    let fixed = ["collect", "-o", "collected", "--until-empty"];
+    let output = ibnet(sampler, server, &[&fixed, args].concat())
+        .output()
+        .unwrap();
+    (output.status.code(), text(&output))
+}
+
+/// Such a consumer does not deliver all records, or delivers them once only.
+#[test]
+fn consumer_with_other_settings_is_refused() {
+    let Some(program) = available() else { return };
+    let sampler = Sampler::new("");
+    let server = Server::start(program, &sampler, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    let collect = |args: &[&str]| collect(&sampler, &server, args);
+    let made = collect(&["--subject", "ibnet.one.>"]);
+    assert_eq!(made.0, Some(0), "{}", made.1);
+    let refused = |consumer: &str, expected: &str| {
+        let (code, text) = collect(&["--consumer", consumer]);
+        assert!(
+            code == Some(1)
+                && text.contains(expected)
+                && text.contains(&format!("the consumer {consumer}"))
+                && text.contains("--consumer"),
+            "{text}"
+        );
+    };
+    refused(
+        "ibnet-collect",
+        r#"its filter_subject must be "ibnet.>" (found "ibnet.one.>")"#,
+    );
+    let usual = || ConsumerConfig {
+        durable_name: Some("theirs".to_owned()),
+        filter_subject: "ibnet.>".to_owned(),
+        ack_policy: AckPolicy::Explicit,
+        ..ConsumerConfig::default()
+    };
+    for (config, expected) in [
+        (
+            ConsumerConfig {
+                deliver_policy: DeliverPolicy::New,
+                ..usual()
+            },
+            r#"its deliver_policy must be "all" (found "new")"#,
+        ),
+        (
+            ConsumerConfig {
+                filter_subject: String::new(),
+                ..usual()
+            },
+            r#"its filter_subject must be "ibnet.>" (found none)"#,
+        ),
+        (
+            ConsumerConfig {
+                max_deliver: 1,
+                ..usual()
+            },
+            "its max_deliver must be -1 (found 1)",
+        ),
+    ] {
+        server.query(ConnectOptions::new, "nats", async |jetstream| {
+            let created = jetstream.create_consumer_on_stream(config.clone(), "IBNET");
+            created.await.unwrap();
+        });
+        refused("theirs", expected);
+        server.delete_consumer("theirs");
+    }
+    server.query(ConnectOptions::new, "nats", async |jetstream| {
+        let created = jetstream.create_consumer_on_stream(usual(), "IBNET");
+        created.await.unwrap();
+    });
+    for accepted in ["theirs", "another"] {
+        let (code, text) = collect(&["--consumer", accepted]);
+        assert_eq!(code, Some(0), "{text}");
+    }
 }

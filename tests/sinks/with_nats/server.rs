@@ -122,7 +122,7 @@ impl<'a> Server<'a> {
     }
 
     /// Connects as soon as the server accepts, and calls `query`.
-    fn query<T>(
+    pub(crate) fn query<T>(
         &self,
         connect: impl Fn() -> ConnectOptions,
         scheme: &str,
