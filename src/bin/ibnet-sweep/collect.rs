@@ -24,6 +24,7 @@ use serde_json::Value;
 use self::files::Files;
 use super::failure::Failure;
 use super::flags::Flags;
+use super::only_stream::only_stream;
 use super::payload;
 
 /// Time after which the server delivers a message again that is not on the disk.
@@ -52,6 +53,8 @@ const SETTINGS: [&str; 5] = [
 const PAUSE: Duration = Duration::from_secs(2);
 
 const HELP: &str = "check that a stream with the subjects `ibnet.>` exists and that this user may add a consumer (`nats stream ls`)";
+
+const SEVERAL: &str = "run one `collect` for each stream: give its subjects with --subject (`nats stream info NAME` shows them), and a separate folder with -o";
 
 /// Write the records of a NATS server to compressed files, for `ibnet-view pack`
 #[derive(Debug, clap::Args)]
@@ -188,14 +191,7 @@ async fn consumer(client: &Client, args: &Args, from: &str) -> Result<PullConsum
         help: HELP,
     };
     let jetstream = ContextBuilder::new().timeout(TIMEOUT).build(client.clone());
-    let name = jetstream
-        .stream_by_subject(args.subject.clone())
-        .await
-        .map_err(|error| failed(error.to_string()))?;
-    let stream = jetstream
-        .get_stream(&name)
-        .await
-        .map_err(|error| failed(error.to_string()))?;
+    let stream = only_stream(&jetstream, &args.subject, failed, SEVERAL).await?;
     let config = ConsumerConfig {
         durable_name: Some(args.consumer.clone()),
         filter_subject: args.subject.clone(),
@@ -231,14 +227,14 @@ async fn consumer(client: &Client, args: &Args, from: &str) -> Result<PullConsum
     } else {
         Err(Failure::Consumer {
             consumer: args.consumer.clone(),
-            stream: name,
+            stream: stream.cached_info().config.name.clone(),
             wrong: wrong.join(", "),
         })
     }
 }
 
-/// Writes messages. Returns an error if the disk does not accept the records, or if another consumer
-/// has taken the place of this one.
+/// Writes messages. Returns an error if the disk does not accept the records, or if the
+/// consumer has to be created again and this is no longer possible.
 async fn collect(
     client: &Client,
     mut consumer: PullConsumer,
@@ -270,7 +266,9 @@ async fn collect(
                 // A consumer that a user deleted is created again, and delivers the whole stream.
                 match self::consumer(client, args, from).await {
                     Ok(opened) => consumer = opened,
-                    Err(error @ Failure::Consumer { .. }) => return Err(error),
+                    Err(error @ (Failure::Consumer { .. } | Failure::SeveralStreams { .. })) => {
+                        return Err(error);
+                    }
                     Err(error) => tracing::debug!(%error, "cannot open the consumer"),
                 }
             }

@@ -205,6 +205,18 @@ pub(super) enum Failure {
     },
     #[cfg(feature = "nats")]
     #[error(
+        "cannot read the subject {}: several streams have it (found {})",
+        Printable(subject),
+        Printable(streams)
+    )]
+    #[diagnostic(help("{help}"))]
+    SeveralStreams {
+        subject: String,
+        streams: String,
+        help: &'static str,
+    },
+    #[cfg(feature = "nats")]
+    #[error(
         "cannot use the consumer {} of the stream {}: {}",
         Printable(consumer),
         Printable(stream),

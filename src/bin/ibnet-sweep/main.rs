@@ -49,6 +49,8 @@ mod loader;
 mod metrics;
 mod once;
 #[cfg(feature = "nats")]
+mod only_stream;
+#[cfg(feature = "nats")]
 mod payload;
 mod query;
 mod receiving;

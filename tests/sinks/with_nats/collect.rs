@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_nats::ConnectOptions;
 use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
+use async_nats::jetstream::stream::Config as StreamConfig;
 use serde_json::Value;
 
 use super::server::{Server, available, complete, file_and_server, slots};
@@ -403,5 +404,49 @@ fn consumer_with_other_settings_is_refused() {
     for accepted in ["theirs", "another"] {
         let (code, text) = collect(&["--consumer", accepted]);
         assert_eq!(code, Some(0), "{text}");
+    }
+}
+
+/// A stream for each fabric: no consumer reads both, so the user has to select one.
+#[test]
+fn subject_of_several_streams_is_refused_with_their_names() {
+    let Some(program) = available() else { return };
+    let sampler = Sampler::new("");
+    let server = Server::start(program, &sampler, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    server.remove_stream();
+    server.query(ConnectOptions::new, "nats", async |jetstream| {
+        for name in ["one", "two"] {
+            let config = StreamConfig {
+                name: name.to_uppercase(),
+                subjects: vec![format!("ibnet.{name}.>")],
+                ..StreamConfig::default()
+            };
+            jetstream.create_stream(config).await.unwrap();
+            let subject = format!("ibnet.{name}.node00001.port");
+            let published = jetstream.publish(subject, name.into()).await.unwrap();
+            published.await.unwrap();
+        }
+    });
+    let expected = "cannot read the subject ibnet.>: several streams have it (found ONE, TWO)";
+    let (code, found) = collect(&sampler, &server, &[]);
+    assert!(
+        code == Some(1) && found.contains(expected) && found.contains("--subject"),
+        "{found}"
+    );
+    let status = ibnet(&sampler, &server, &["status"]).output().unwrap();
+    assert!(
+        status.status.code() == Some(1) && text(&status).contains(expected),
+        "{}",
+        text(&status)
+    );
+    let (code, found) = collect(&sampler, &server, &["--subject", "ibnet.two.>"]);
+    assert!(code == Some(0) && found.contains("1 records"), "{found}");
+    for wrong in ["ibnet.three.>", "", "ibnet two"] {
+        let (code, found) = collect(&sampler, &server, &["--subject", wrong]);
+        assert!(
+            code == Some(1) && found.contains("cannot read from"),
+            "{wrong}: {found}"
+        );
     }
 }

@@ -13,6 +13,7 @@ use ibnet::record::SweepRecord;
 
 use super::row::Row;
 use crate::failure::Failure;
+use crate::only_stream::only_stream;
 use crate::payload;
 
 /// Time for a reply of the server. A server that receives the spools of many samplers replies late.
@@ -31,6 +32,9 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 const HELP: &str = "check that a stream with the subjects `ibnet.>` exists and that this user may read it (`nats stream ls`)";
 
+const SEVERAL: &str =
+    "`status` reads one stream: give --from http://HOST:8080, the `ibnet-hub` of each stream";
+
 /// Reads the last slot of each sampler.
 pub(super) fn read_all(options: &NatsOptions) -> Result<Vec<Row>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -44,32 +48,25 @@ pub(super) fn read_all(options: &NatsOptions) -> Result<Vec<Row>, Failure> {
     };
     let rows = runtime.block_on(async {
         let client = output::connect_nats(options).await?;
-        last_slots(client).await.map_err(failed)
+        let jetstream = ContextBuilder::new().timeout(TIMEOUT).build(client);
+        let stream = only_stream(&jetstream, "ibnet.>", failed, SEVERAL).await?;
+        last_slots(&stream).await.map_err(failed)
     });
     runtime.shutdown_background();
     rows
 }
 
 /// Reads the last slot of each HCA port of each sampler.
-async fn last_slots(client: async_nats::Client) -> Result<Vec<Row>, String> {
-    let jetstream = ContextBuilder::new().timeout(TIMEOUT).build(client);
-    let name = jetstream
-        .stream_by_subject("ibnet.>")
-        .await
-        .map_err(|error| error.to_string())?;
-    let stream = jetstream
-        .get_stream(name)
-        .await
-        .map_err(|error| error.to_string())?;
+async fn last_slots(stream: &Stream) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     // Servers before 2.10 reject several filters.
-    let last = read(&stream, "ibnet.>", DeliverPolicy::LastPerSubject, &mut rows).await?;
+    let last = read(stream, "ibnet.>", DeliverPolicy::LastPerSubject, &mut rows).await?;
     // At its end, a sampler sends a batch without a `sweep` record.
     for (subject, time) in last.without_sweep {
         for step in STEPS {
             let before = rows.len();
             read(
-                &stream,
+                stream,
                 &subject,
                 DeliverPolicy::ByStartTime {
                     start_time: time - step,
@@ -93,7 +90,7 @@ async fn last_slots(client: async_nats::Client) -> Result<Vec<Row>, String> {
     if let Some(newest) = last.newest {
         for subject in ["ibnet.*.*.sweep", "ibnet.*.*.batch"] {
             read(
-                &stream,
+                stream,
                 subject,
                 DeliverPolicy::ByStartTime {
                     start_time: newest - 2 * interval,
@@ -108,7 +105,7 @@ async fn last_slots(client: async_nats::Client) -> Result<Vec<Row>, String> {
             .filter(|(_, time)| *time < newest - interval)
         {
             read(
-                &stream,
+                stream,
                 subject,
                 DeliverPolicy::ByStartTime {
                     start_time: *time - 2 * interval,
