@@ -143,7 +143,7 @@ impl Args {
 
     /// Returns the error of a folder that does not accept the records.
     fn unusable(&self, source: std::io::Error) -> Failure {
-        Failure::Folder {
+        Failure::Collected {
             folder: self.output.display().to_string(),
             source,
         }

@@ -89,6 +89,14 @@ pub(super) enum Failure {
         #[source]
         source: std::io::Error,
     },
+    #[cfg(feature = "nats")]
+    #[error("cannot write to the folder {folder}")]
+    #[diagnostic(help("{}", folder_remedy(source)))]
+    Collected {
+        folder: String,
+        #[source]
+        source: std::io::Error,
+    },
     #[error(
         "cannot combine the outputs: some are folders with a file for each sampler, others are not"
     )]
@@ -234,6 +242,20 @@ pub(super) enum Failure {
     },
     #[error("cannot start the threads of the program")]
     Threads(#[source] std::io::Error),
+}
+
+/// Returns what to do if the files of `collect` cannot be written.
+#[cfg(feature = "nats")]
+fn folder_remedy(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => {
+            "check the free space (`df`), the quota and the largest size of files (`ulimit -f`); the server keeps the records that are not in a file"
+        }
+        _ => {
+            "give a folder in a directory with write permission that no other ibnet-sweep collect uses"
+        }
+    }
 }
 
 impl Failure {

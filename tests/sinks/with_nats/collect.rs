@@ -450,3 +450,64 @@ fn subject_of_several_streams_is_refused_with_their_names() {
         );
     }
 }
+
+/// The disk takes a part of a frame, as a full disk does. The other frames get the name of a
+/// complete file, which `ibnet-view pack` reads to its end.
+#[test]
+fn full_disk_leaves_a_file_of_whole_frames_and_has_a_remedy() {
+    let Some(program) = available() else { return };
+    let sampler = Sampler::new("");
+    let server = Server::start(program, &sampler, "");
+    server.add_stream(ConnectOptions::new, "nats");
+    let publish = |text: String| {
+        server.query(ConnectOptions::new, "nats", async |jetstream| {
+            let payload = text.clone().into();
+            let published = jetstream.publish("ibnet.one.node00001.port", payload).await;
+            published.unwrap().await.unwrap();
+        });
+    };
+    let folder = || {
+        fs::read_dir(sampler.path("collected"))
+            .into_iter()
+            .flatten()
+    };
+    let files = |extension: &str| {
+        let paths = folder().map(|entry| entry.unwrap().path());
+        let paths = paths.filter(|path| path.extension().is_some_and(|found| found == extension));
+        paths.collect::<Vec<_>>()
+    };
+    // Blocks of 512 octets. Without the trap, the signal would end the program.
+    let command = ibnet(&sampler, &server, &["collect", "-o", "collected"]);
+    let child = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\""])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir(sampler.folder())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    publish("first\n".to_owned());
+    wait_for("the first frame", || {
+        files("part")
+            .first()
+            .is_some_and(|path| fs::metadata(path).is_ok_and(|file| file.len() > 0))
+    });
+    let large = (0..4000_u64).map(|n| format!("{:x}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    publish(large.collect());
+    let output = child.wait_with_output().unwrap();
+    let found = text(&output);
+    assert!(
+        output.status.code() == Some(1)
+            && found.contains("1 records")
+            && found.contains("cannot write to the folder collected")
+            && found.contains("free space"),
+        "{found}"
+    );
+    let [file] = &files("zst")[..] else {
+        panic!("one file")
+    };
+    let text = zstd::stream::decode_all(&fs::read(file).unwrap()[..]);
+    assert_eq!(text.unwrap(), b"first\n");
+    assert!(files("part").is_empty());
+}

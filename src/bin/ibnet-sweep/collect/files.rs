@@ -108,10 +108,10 @@ impl Files {
         }
     }
 
-    /// Closes the open file: it loses the suffix `.part`.
+    /// Closes the open file: it loses the suffix `.part`, and the rest of a write that failed.
     pub(super) fn close(&mut self) -> io::Result<()> {
         match self.open.take() {
-            Some(open) => finish(&open.part),
+            Some(open) => finish(&open.file, &open.part, open.octets),
             None => Ok(()),
         }
     }
@@ -151,9 +151,15 @@ impl Open {
     }
 }
 
-/// Removes the suffix `.part`.
-fn finish(part: &Path) -> io::Result<()> {
-    fs::rename(part, part.with_extension(""))
+/// Cuts a file to its whole frames and removes the suffix `.part`. Removes a file without a frame.
+fn finish(file: &File, part: &Path, octets: u64) -> io::Result<()> {
+    file.set_len(octets)?;
+    file.sync_all()?;
+    if octets == 0 {
+        fs::remove_file(part)
+    } else {
+        fs::rename(part, part.with_extension(""))
+    }
 }
 
 /// Closes a file that a crash left open, without its incomplete frame. If the disk damaged a frame
@@ -186,13 +192,7 @@ fn recover(part: &Path) -> io::Result<()> {
     }
     let file = File::options().write(true).open(part)?;
     file.write_all_at(&whole, 0)?;
-    file.set_len(whole.len() as u64)?;
-    file.sync_all()?;
-    if whole.is_empty() {
-        fs::remove_file(part)
-    } else {
-        finish(part)
-    }
+    finish(&file, part, whole.len() as u64)
 }
 
 #[cfg(test)]
@@ -295,6 +295,28 @@ mod tests {
             [0o600; 2],
             "no other user can read them"
         );
+    }
+
+    #[test]
+    fn failed_write_leaves_whole_frames() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut files = Files::open(folder.path(), Duration::from_secs(3600)).expect("opened");
+        files.write(b"one\n").expect("written");
+        for expected in [1, 0] {
+            let open = files.open.get_or_insert_with(|| {
+                Open::new(folder.path(), Duration::from_secs(3600)).expect("opened")
+            });
+            // A full disk takes the first octets of a frame.
+            let torn = open.file.write_all_at(&[0x28, 0xb5], open.octets);
+            torn.expect("written");
+            files.close().expect("closed");
+            let names = names(folder.path());
+            assert_eq!(names.len(), expected, "{names:?}");
+            for path in names.iter().map(|name| folder.path().join(name)) {
+                assert_eq!(text(&path), "one\n");
+                fs::remove_file(path).expect("removed");
+            }
+        }
     }
 
     #[test]
