@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::Message;
-use async_nats::jetstream::consumer::pull::Config as ConsumerConfig;
+use async_nats::jetstream::consumer::pull::{BatchBuilder, Config as ConsumerConfig};
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
 use async_nats::jetstream::context::ContextBuilder;
 use futures_util::StreamExt;
@@ -36,7 +36,8 @@ const WAIT: Duration = Duration::from_secs(1);
 /// Time for a reply of the server. A server that receives the spools of many samplers replies late.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Largest number of messages, and of their octets, that are written at once.
+/// Largest number of messages, and of their octets, that are written at once. A larger message is
+/// written alone.
 const MESSAGES: usize = 5_000;
 const OCTETS: usize = 4 << 20;
 
@@ -318,7 +319,12 @@ enum Next {
 /// Returns the next messages. The server does not answer a request for messages of a consumer that
 /// is gone, so without messages it is asked whether the consumer is there.
 async fn next(consumer: &mut PullConsumer) -> Result<Next, String> {
-    let messages = batch(consumer).await?;
+    let usual = consumer.batch().max_messages(MESSAGES).max_bytes(OCTETS);
+    let messages = match batch(usual).await {
+        Ok(messages) => messages,
+        // A message of more octets is an error. Alone it has no limit but that of the server.
+        Err(_) => batch(consumer.batch().max_messages(1)).await?,
+    };
     if !messages.is_empty() {
         return Ok(Next::Messages(messages));
     }
@@ -331,13 +337,9 @@ async fn next(consumer: &mut PullConsumer) -> Result<Next, String> {
 }
 
 /// Returns the next messages. Waits for at most [`WAIT`].
-async fn batch(consumer: &PullConsumer) -> Result<Vec<Message>, String> {
-    let batch = consumer
-        .batch()
-        .max_messages(MESSAGES)
-        .max_bytes(OCTETS)
-        .expires(WAIT);
-    let mut messages = batch.messages().await.map_err(|error| error.to_string())?;
+async fn batch(batch: BatchBuilder<'_>) -> Result<Vec<Message>, String> {
+    let batch = batch.expires(WAIT).messages().await;
+    let mut messages = batch.map_err(|error| error.to_string())?;
     let mut all = Vec::new();
     while let Some(message) = messages.next().await {
         match message {

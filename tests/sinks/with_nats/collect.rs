@@ -451,6 +451,15 @@ fn subject_of_several_streams_is_refused_with_their_names() {
     }
 }
 
+/// Publishes one message.
+fn publish(server: &Server<'_>, text: String) {
+    server.query(ConnectOptions::new, "nats", async |jetstream| {
+        let payload = text.clone().into();
+        let published = jetstream.publish("ibnet.one.node00001.port", payload).await;
+        published.unwrap().await.unwrap();
+    });
+}
+
 /// The disk takes a part of a frame, as a full disk does. The other frames get the name of a
 /// complete file, which `ibnet-view pack` reads to its end.
 #[test]
@@ -459,13 +468,6 @@ fn full_disk_leaves_a_file_of_whole_frames_and_has_a_remedy() {
     let sampler = Sampler::new("");
     let server = Server::start(program, &sampler, "");
     server.add_stream(ConnectOptions::new, "nats");
-    let publish = |text: String| {
-        server.query(ConnectOptions::new, "nats", async |jetstream| {
-            let payload = text.clone().into();
-            let published = jetstream.publish("ibnet.one.node00001.port", payload).await;
-            published.unwrap().await.unwrap();
-        });
-    };
     let folder = || {
         fs::read_dir(sampler.path("collected"))
             .into_iter()
@@ -487,14 +489,14 @@ fn full_disk_leaves_a_file_of_whole_frames_and_has_a_remedy() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    publish("first\n".to_owned());
+    publish(&server, "first\n".to_owned());
     wait_for("the first frame", || {
         files("part")
             .first()
             .is_some_and(|path| fs::metadata(path).is_ok_and(|file| file.len() > 0))
     });
     let large = (0..4000_u64).map(|n| format!("{:x}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    publish(large.collect());
+    publish(&server, large.collect());
     let output = child.wait_with_output().unwrap();
     let found = text(&output);
     assert!(
@@ -510,4 +512,28 @@ fn full_disk_leaves_a_file_of_whole_frames_and_has_a_remedy() {
     let text = zstd::stream::decode_all(&fs::read(file).unwrap()[..]);
     assert_eq!(text.unwrap(), b"first\n");
     assert!(files("part").is_empty());
+}
+
+/// No sampler sends such a message, but another program with records can.
+#[test]
+fn message_larger_than_a_batch_is_collected_with_those_around_it() {
+    let Some(program) = available() else { return };
+    let sampler = Sampler::new("");
+    let server = Server::start(program, &sampler, "max_payload: 8MB");
+    server.add_stream(ConnectOptions::new, "nats");
+    let large = "x".repeat(5 << 20);
+    for text in ["first", &large, &large, "last"] {
+        publish(&server, text.to_owned());
+    }
+    let (code, found) = collect(&sampler, &server, &[]);
+    assert!(code == Some(0) && found.contains("4 records"), "{found}");
+    let files = fs::read_dir(sampler.path("collected")).unwrap();
+    let mut paths = files.map(|entry| entry.unwrap().path());
+    let path = paths.find(|path| path.extension().is_some_and(|extension| extension == "zst"));
+    let text = zstd::stream::decode_all(&fs::read(path.unwrap()).unwrap()[..]).unwrap();
+    let lengths: Vec<_> = text
+        .split(|octet| *octet == b'\n')
+        .map(<[u8]>::len)
+        .collect();
+    assert_eq!(lengths, [5, 5 << 20, 5 << 20, 4, 0]);
 }
