@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use super::lines::Splitter;
+use super::positions::Mark;
 use super::{READ, Sender, Stopped};
 
 /// First octets of a file compressed by zstd (RFC 8878, 3.1.1).
@@ -14,18 +15,21 @@ pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub(super) struct Place {
     /// Compressed octets of the frames that were read.
     octets: u64,
+    /// The mark of these octets.
+    mark: Mark,
     /// Octets of the text of the next frame that were read. The frame is not complete yet.
     of_frame: u64,
-    /// Compressed octets before the first line that is not complete.
-    pub(super) durable: u64,
+    /// Mark of the compressed octets before the first line that is not complete.
+    pub(super) durable: Mark,
     splitter: Splitter,
 }
 
 impl Place {
-    pub(super) fn at(octets: u64) -> Self {
+    pub(super) fn at(mark: Mark) -> Self {
         Self {
-            octets,
-            durable: octets,
+            octets: mark.octets,
+            mark,
+            durable: mark,
             ..Self::default()
         }
     }
@@ -34,19 +38,25 @@ impl Place {
     ///
     /// # Errors
     /// Returns the error of the file, or that of a frame which is damaged or cut.
-    pub(super) fn read(
-        &mut self,
-        mut file: File,
-        sender: &Sender,
-    ) -> Result<io::Result<()>, Stopped> {
-        let length = match file.metadata() {
-            Ok(state) => state.len(),
-            Err(error) => return Ok(Err(error)),
-        };
-        if length < self.octets {
+    pub(super) fn read(&mut self, file: &File, sender: &Sender) -> Result<io::Result<()>, Stopped> {
+        if !self.mark.holds(file) {
             // The file was truncated.
             *self = Self::default();
         }
+        let mut durable = self.durable.octets;
+        let result = self.read_frames(file, &mut durable, sender);
+        self.mark = Mark::at(file, self.octets);
+        self.durable = Mark::at(file, durable);
+        result
+    }
+
+    /// Reads the next frames. `durable` becomes the end of the last one that ends with a whole line.
+    fn read_frames(
+        &mut self,
+        mut file: &File,
+        durable: &mut u64,
+        sender: &Sender,
+    ) -> Result<io::Result<()>, Stopped> {
         if let Err(error) = file.seek(SeekFrom::Start(self.octets)) {
             return Ok(Err(error));
         }
@@ -81,13 +91,13 @@ impl Place {
             };
             self.of_frame = 0;
             if self.splitter.pending() == 0 {
-                self.durable = self.octets;
+                *durable = self.octets;
             }
         }
         // The last line may have no line feed. A cut line continues in the next frame.
         if self.splitter.is_whole() {
             self.splitter.finish(sender)?;
-            self.durable = self.octets;
+            *durable = self.octets;
         }
         Ok(Ok(()))
     }

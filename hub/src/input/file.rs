@@ -1,10 +1,10 @@
 //! Files that samplers write, followed while they grow.
 //!
 //! A pattern is expanded again every second, so new files are found. A file is read when it changes,
-//! whatever its age. A file that was renamed by the rotation is read to its end under its old handle, and is
-//! not read again under its new name unless it grows. A compressed file whose content was read before its
-//! compression is not read again either. A file that became shorter was truncated, and is read from its
-//! beginning.
+//! whatever its age. A file that was renamed by the rotation is read to its end under its old handle,
+//! and is not read again under its new name unless it grows. A compressed file whose content was
+//! read before its compression is not read again either. A file was truncated if it is shorter than
+//! what was read, or if the octets before the position have changed. It is read from its beginning.
 //!
 //! At the start of the hub, a file is read from the first record that is younger than `recent`. The
 //! place is found by bisection, so a file of many hours costs a few reads. A file that did not change in this
@@ -23,7 +23,7 @@ use ibnet_analysis::record::Head;
 
 use super::compressed::{MAGIC, Place};
 use super::lines::Splitter;
-use super::positions::{FileId, Positions};
+use super::positions::{FileId, Mark, Positions};
 use super::{READ, Sender, Stopped, What, wall_ns};
 
 /// Time between two looks at the files.
@@ -49,6 +49,10 @@ struct Followed {
     file: File,
     /// Octets that were read.
     offset: u64,
+    /// The mark of the whole lines that were read.
+    mark: Mark,
+    /// The file as it was when it was read to its end.
+    change: Change,
     splitter: Splitter,
     /// Whether its next lines were written before it was opened.
     is_recorded: bool,
@@ -56,6 +60,10 @@ struct Followed {
 
 /// Length and time of the last change.
 type Change = (u64, i64, i64);
+
+fn change_of(file: &fs::Metadata) -> Change {
+    (file.len(), file.mtime(), file.mtime_nsec())
+}
 
 /// A file of the pattern that is not open.
 struct Known {
@@ -71,7 +79,7 @@ enum Read {
     /// It did not change recently, and was not read.
     Nothing,
     /// These octets of a file that is not compressed.
-    Octets(u64),
+    Octets(Mark),
     Compressed(Place),
     /// It is the compressed form of a file that was read.
     Copy,
@@ -127,18 +135,13 @@ impl<'a> Files<'a> {
     fn positions(&self) -> Positions {
         let position = |(id, known): (&FileId, &Known)| match &known.read {
             Read::Nothing => None,
-            Read::Octets(octets) => Some((*id, *octets)),
+            Read::Octets(mark) => Some((*id, *mark)),
             Read::Compressed(place) => Some((*id, place.durable)),
             Read::Copy => Some((*id, Positions::WHOLE)),
         };
-        let mut positions: BTreeMap<FileId, u64> = self.known.iter().filter_map(position).collect();
-        positions.extend(self.open.iter().map(|followed| {
-            (
-                followed.id,
-                followed.offset - followed.splitter.pending() as u64,
-            )
-        }));
-        Positions(positions)
+        let closed = self.known.iter().filter_map(position);
+        let open = self.open.iter().map(|file| (file.id, file.mark));
+        Positions(closed.chain(open).collect())
     }
 
     /// Opens the new files of the pattern and those that have changed, in the order of their last changes.
@@ -174,7 +177,7 @@ impl<'a> Files<'a> {
             if self.open.iter().any(|followed| followed.id == id) {
                 continue;
             }
-            let change = (file.len(), file.mtime(), file.mtime_nsec());
+            let change = change_of(&file);
             let was_reported = self.known.get(&id).is_some_and(|known| known.is_reported);
             let (read, is_recorded) = match self.known.remove(&id) {
                 Some(mut known) if known.change == change || matches!(known.read, Read::Copy) => {
@@ -236,7 +239,7 @@ impl<'a> Files<'a> {
         match position {
             _ if was_read => Read::Copy,
             Some(Positions::WHOLE) => Read::Copy,
-            Some(octets) => Read::Octets(octets),
+            Some(mark) => Read::Octets(mark),
             None => Read::Nothing,
         }
     }
@@ -290,11 +293,11 @@ impl<'a> Files<'a> {
         if magic == MAGIC {
             let mut place = match read {
                 Read::Compressed(place) => place,
-                Read::Octets(octets) => Place::at(octets),
+                Read::Octets(mark) => Place::at(mark),
                 Read::Nothing | Read::Copy => Place::default(),
             };
             let fault = place
-                .read(file, sender)?
+                .read(&file, sender)?
                 .err()
                 .map(|error| format!("{}: {error}", path.display()));
             self.known.insert(
@@ -309,7 +312,7 @@ impl<'a> Files<'a> {
             return Ok(Ok(()));
         }
         let offset = match (read, &self.start) {
-            (Read::Octets(octets), _) => Ok(octets),
+            (Read::Octets(mark), _) => Ok(if mark.holds(&file) { mark.octets } else { 0 }),
             (_, Start::Since(since_ns)) => start_of(&mut file, *since_ns),
             (_, Start::Behind(_)) => Ok(0),
         };
@@ -320,6 +323,8 @@ impl<'a> Files<'a> {
         self.open.push(Followed {
             path: path.to_owned(),
             id,
+            mark: Mark::at(&file, offset),
+            change: Change::default(),
             file,
             offset,
             splitter: Splitter::default(),
@@ -339,6 +344,9 @@ impl<'a> Files<'a> {
                 != Some(followed.id);
             followed.read(sender)?;
             if is_renamed {
+                if followed.splitter.is_whole() {
+                    followed.mark = Mark::at(&followed.file, followed.offset);
+                }
                 followed.splitter.finish(sender)?;
                 ended.push(place);
             }
@@ -346,12 +354,16 @@ impl<'a> Files<'a> {
         let has_ended = !ended.is_empty();
         for place in ended.into_iter().rev() {
             let Followed {
-                id, file, offset, ..
+                id,
+                file,
+                offset,
+                mark,
+                ..
             } = self.open.remove(place);
             // Under its new name, it is read again if it grows.
             let change = file
                 .metadata()
-                .map(|file| (file.len(), file.mtime(), file.mtime_nsec()))
+                .map(|file| change_of(&file))
                 .unwrap_or_default();
             let change = if change.0 == offset {
                 change
@@ -362,7 +374,7 @@ impl<'a> Files<'a> {
                 id,
                 Known {
                     change,
-                    read: Read::Octets(offset),
+                    read: Read::Octets(mark),
                     fault: None,
                     is_reported: false,
                 },
@@ -379,22 +391,29 @@ impl Followed {
     fn read(&mut self, sender: &Sender) -> Result<(), Stopped> {
         let recording = std::mem::take(&mut self.is_recorded).then(|| sender.of_recording());
         let sender = recording.as_ref().unwrap_or(sender);
-        let length = self.file.metadata().map_or(self.offset, |file| file.len());
-        if length < self.offset {
+        let Ok(change) = self.file.metadata().map(|file| change_of(&file)) else {
+            return Ok(());
+        };
+        if change == self.change {
+            return Ok(());
+        }
+        if change.0 < self.offset || !self.mark.holds(&self.file) {
             self.offset = 0;
             self.splitter.clear();
         }
-        if length == self.offset || self.file.seek(SeekFrom::Start(self.offset)).is_err() {
+        if self.file.seek(SeekFrom::Start(self.offset)).is_err() {
             return Ok(());
         }
         let mut buffer = vec![0; READ];
         while let Ok(octets) = self.file.read(&mut buffer) {
             if octets == 0 {
+                self.change = change;
                 break;
             }
             self.offset += octets as u64;
             self.splitter.add(&buffer[..octets], sender)?;
         }
+        self.mark = Mark::at(&self.file, self.offset - self.splitter.pending() as u64);
         Ok(())
     }
 }
@@ -736,6 +755,49 @@ mod tests {
         assert_eq!(test.look(&mut files), "one\ntwo\n");
         fs::write(&pattern, "new\n").expect("written");
         assert_eq!(test.look(&mut files), "new\n");
+        fs::write(&pattern, "one\ntwo\nthree\n").expect("written");
+        assert_eq!(
+            test.look(&mut files),
+            "one\ntwo\nthree\n",
+            "longer than before"
+        );
+        test.append("a", "four\nfi");
+        assert_eq!(test.look(&mut files), "four\n");
+        test.append("a", "ve\n");
+        assert_eq!(test.look(&mut files), "five\n");
+    }
+
+    #[test]
+    fn file_that_was_written_anew_while_no_hub_ran_is_read_from_its_beginning() {
+        let test = Test::new();
+        let path = |name| test.folder.path().join(name);
+        let pattern = path("*").display().to_string();
+        let saved = path("a").with_extension("positions");
+        fs::write(path("a"), "1\n2\ntor").expect("written");
+        fs::write(path("b.zst"), frame("b1\n")).expect("written");
+        let again = |positions: &Positions| {
+            positions.save(&saved).expect("saved");
+            let positions = Positions::load(&saved).expect("read");
+            fs::remove_file(&saved).expect("removed");
+            let mut files = Files::new(&pattern, Start::Behind(positions));
+            let mut lines: Vec<String> = test.look(&mut files).lines().map(str::to_owned).collect();
+            lines.sort();
+            (lines.join(" "), files.positions())
+        };
+        let (lines, positions) = again(&Positions::default());
+        assert_eq!(lines, "1 2 b1");
+        fs::write(path("a"), "1\n2\ntorn\n").expect("written");
+        fs::write(path("b.zst"), [frame("b1\n"), frame("b2\n")].concat()).expect("written");
+        let (lines, positions) = again(&positions);
+        assert_eq!(lines, "b2 torn", "the octets before are the same");
+        fs::write(path("a"), "3\n4\n5\n6\n7\n8\n9\n").expect("written");
+        let longer: String = (0..99).map(|number| format!("c{number:02}\n")).collect();
+        fs::write(path("b.zst"), frame(&longer)).expect("written");
+        let (lines, _) = again(&positions);
+        assert_eq!(
+            lines,
+            format!("3 4 5 6 7 8 9 {}", longer.trim_end().replace('\n', " "))
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -35,16 +36,67 @@ impl FileId {
     }
 }
 
-/// Octets that were read of each file. [`WHOLE`](Self::WHOLE) stands for a file that was read to its
+/// How far a file was read, with a checksum of the octets before. A file with other octets there was
+/// written anew, for example by `cp` or `copytruncate`, which keep its [`FileId`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Mark {
+    /// Octets that were read.
+    pub(crate) octets: u64,
+    /// Number of octets of the checksum; 0 for none.
+    length: u64,
+    crc: u32,
+}
+
+impl Mark {
+    /// Largest number of octets of the checksum.
+    const LONGEST: u64 = 4096;
+
+    /// Returns a position without a checksum.
+    pub(crate) const fn unchecked(octets: u64) -> Self {
+        Self {
+            octets,
+            length: 0,
+            crc: 0,
+        }
+    }
+
+    /// Returns the mark of a position. It has no checksum if the octets cannot be read.
+    pub(crate) fn at(file: &File, octets: u64) -> Self {
+        Self::read(file, octets, octets.min(Self::LONGEST))
+            .unwrap_or_else(|_| Self::unchecked(octets))
+    }
+
+    /// Returns whether the octets before the position are those that were read.
+    pub(crate) fn holds(&self, file: &File) -> bool {
+        let is_shorter = file.metadata().is_ok_and(|state| state.len() < self.octets);
+        match Self::read(file, self.octets, self.length) {
+            Ok(found) => !is_shorter && found == *self,
+            // The next read has the same error.
+            Err(error) => error.kind() != io::ErrorKind::UnexpectedEof,
+        }
+    }
+
+    fn read(file: &File, octets: u64, length: u64) -> io::Result<Self> {
+        let mut before = vec![0; length as usize];
+        file.read_exact_at(&mut before, octets - length)?;
+        Ok(Self {
+            octets,
+            length,
+            crc: crc32fast::hash(&before),
+        })
+    }
+}
+
+/// Marks of the files that were read. [`WHOLE`](Self::WHOLE) stands for a file that was read to its
 /// end and is closed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Positions(pub(crate) BTreeMap<FileId, u64>);
+pub(crate) struct Positions(pub(crate) BTreeMap<FileId, Mark>);
 
 impl Positions {
-    pub(crate) const WHOLE: u64 = u64::MAX;
+    pub(crate) const WHOLE: Mark = Mark::unchecked(u64::MAX);
 
     /// Reads the positions. Without the file, nothing was read. A damaged line is skipped: its file is
-    /// read again. The lines of the version before the checksums have four numbers.
+    /// read again. A line of an earlier version has no mark, and no checksum of its own before that.
     ///
     /// # Errors
     /// Returns the error of the operating system.
@@ -65,7 +117,12 @@ impl Positions {
                 inode: next()?,
                 born_ns: next()?,
             };
-            Some((id, next()?))
+            let mut mark = Mark::unchecked(next()?);
+            if let (Some(length), Some(crc)) = (next(), next()) {
+                mark.length = length.min(mark.octets).min(Mark::LONGEST);
+                mark.crc = u32::try_from(crc).ok()?;
+            }
+            Some((id, mark))
         };
         Ok(Self(
             octets
@@ -80,10 +137,10 @@ impl Positions {
     /// # Errors
     /// Returns the error of the operating system.
     pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
-        let line = |(id, octets): (&FileId, &u64)| {
+        let line = |(id, mark): (&FileId, &Mark)| {
             checked::line(&format!(
-                "{} {} {} {octets}",
-                id.device, id.inode, id.born_ns
+                "{} {} {} {} {} {}",
+                id.device, id.inode, id.born_ns, mark.octets, mark.length, mark.crc
             ))
         };
         let text: String = self.0.iter().map(line).collect();
@@ -105,7 +162,13 @@ mod tests {
         let path = folder.path().join("positions");
         assert_eq!(Positions::load(&path).expect("read"), Positions::default());
         let id = FileId::of(&folder.path().metadata().expect("a folder"));
-        let positions = Positions([(id, 7), (FileId { inode: 1, ..id }, Positions::WHOLE)].into());
+        let mark = Mark {
+            octets: 7,
+            length: 3,
+            crc: 5,
+        };
+        let positions =
+            Positions([(id, mark), (FileId { inode: 1, ..id }, Positions::WHOLE)].into());
         positions.save(&path).expect("written");
         let whole = fs::read(&path).expect("read");
         // A changed octet means at most that a file is read again.
@@ -115,9 +178,9 @@ mod tests {
                 damaged[place] ^= 1 << bit;
                 fs::write(&path, &damaged).expect("written");
                 let found = Positions::load(&path).expect("read");
-                for (id, octets) in found.0 {
+                for (id, mark) in found.0 {
                     let known = positions.0.get(&id);
-                    assert!(known.is_none_or(|known| *known == octets), "octet {place}");
+                    assert!(known.is_none_or(|known| *known == mark), "octet {place}");
                 }
             }
         }
@@ -136,7 +199,7 @@ mod tests {
     fn positions_of_an_earlier_version_are_read() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../tests/data/earlier/spool/read.positions");
-        let positions: Vec<u64> = Positions::load(&path)
+        let positions: Vec<Mark> = Positions::load(&path)
             .expect("read")
             .0
             .into_values()
