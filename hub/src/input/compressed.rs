@@ -1,7 +1,10 @@
 //! Files compressed by zstd, read frame by frame, also while frames are appended.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 
 use super::lines::Splitter;
 use super::positions::Mark;
@@ -9,6 +12,72 @@ use super::{READ, Sender, Stopped};
 
 /// First octets of a file compressed by zstd (RFC 8878, 3.1.1).
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// How far files without compression were read, by the checksum of their first lines. A compressed
+/// file with the same first line is a copy of what was read, and can have more. The first line of a
+/// file has a time in nanoseconds, so two samplers do not write the same one.
+#[derive(Debug, Default)]
+pub(super) struct Originals {
+    /// With the number of the last change.
+    marks: BTreeMap<u32, (u64, Mark)>,
+    changes: u64,
+}
+
+impl Originals {
+    /// Number of files. The one that did not change for the longest time is dropped: its compressed
+    /// form is then read again.
+    const MOST: usize = 10_000;
+
+    /// Notes how far a file was read. `first` is the checksum of its first line.
+    pub(super) fn add(&mut self, first: u32, mark: Mark) {
+        let known = self.marks.get(&first).map_or(0, |(_, mark)| mark.octets);
+        if mark.length == 0 || mark.octets <= known {
+            return;
+        }
+        self.changes += 1;
+        self.marks.insert(first, (self.changes, mark));
+        if self.marks.len() > Self::MOST {
+            let oldest = self.marks.iter().min_by_key(|(_, (change, _))| *change);
+            if let Some(first) = oldest.map(|(first, _)| *first) {
+                self.marks.remove(&first);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Originals {
+    pub(super) fn len(&self) -> usize {
+        self.marks.len()
+    }
+}
+
+/// Returns the checksum of the first line of a file without compression, if the line is complete.
+pub(super) fn first_line(file: &File) -> Option<u32> {
+    /// A record has at most 16 KiB.
+    const LONGEST: usize = 64 << 10;
+    let mut octets = vec![0; LONGEST];
+    let read = file.read_at(&mut octets, 0).ok()?;
+    let octets = octets.get(..read)?;
+    let end = memchr::memchr(b'\n', octets)?;
+    (!octets.starts_with(&MAGIC)).then(|| crc32fast::hash(&octets[..end]))
+}
+
+/// Whether the text of a compressed file was read before its compression.
+#[derive(Debug, Default)]
+enum Origin {
+    /// The first line is not complete yet.
+    #[default]
+    Unknown,
+    /// The text up to the mark was probably read. The octets of the checksum show whether it was.
+    Read {
+        mark: Mark,
+        skipped: u64,
+        crc: crc32fast::Hasher,
+    },
+    /// The next text was not read.
+    New,
+}
 
 /// How far a compressed file was read.
 #[derive(Debug, Default)]
@@ -21,6 +90,7 @@ pub(super) struct Place {
     of_frame: u64,
     /// Mark of the compressed octets before the first line that is not complete.
     pub(super) durable: Mark,
+    origin: Origin,
     splitter: Splitter,
 }
 
@@ -30,33 +100,58 @@ impl Place {
             octets: mark.octets,
             mark,
             durable: mark,
+            origin: if mark.octets == 0 {
+                Origin::Unknown
+            } else {
+                Origin::New
+            },
             ..Self::default()
         }
     }
 
-    /// Reads what was appended. Text that was read is not read again, also that of a frame that is cut.
+    /// Reads what was appended. Text that was read is not read again, also that of a frame that is
+    /// cut, and that of the file before its compression.
     ///
     /// # Errors
     /// Returns the error of the file, or that of a frame which is damaged or cut.
-    pub(super) fn read(&mut self, file: &File, sender: &Sender) -> Result<io::Result<()>, Stopped> {
+    pub(super) fn read(
+        &mut self,
+        file: &File,
+        originals: &Originals,
+        sender: &Sender,
+    ) -> Result<io::Result<()>, Stopped> {
         if !self.mark.holds(file) {
             // The file was truncated.
             *self = Self::default();
         }
         let mut durable = self.durable.octets;
-        let result = self.read_frames(file, &mut durable, sender);
+        let result = loop {
+            match self.read_frames(file, &mut durable, originals, sender)? {
+                Ok(true) => break Ok(()),
+                Ok(false) => {
+                    durable = 0;
+                    *self = Self {
+                        origin: Origin::New,
+                        ..Self::default()
+                    };
+                }
+                Err(error) => break Err(error),
+            }
+        };
         self.mark = Mark::at(file, self.octets);
         self.durable = Mark::at(file, durable);
-        result
+        Ok(result)
     }
 
-    /// Reads the next frames. `durable` becomes the end of the last one that ends with a whole line.
+    /// Reads the next frames. `durable` becomes the end of the last one that ends with a whole
+    /// line. Returns false if text was skipped that was not read before.
     fn read_frames(
         &mut self,
         mut file: &File,
         durable: &mut u64,
+        originals: &Originals,
         sender: &Sender,
-    ) -> Result<io::Result<()>, Stopped> {
+    ) -> Result<io::Result<bool>, Stopped> {
         if let Err(error) = file.seek(SeekFrom::Start(self.octets)) {
             return Ok(Err(error));
         }
@@ -82,7 +177,9 @@ impl Place {
                 let known = self.of_frame.saturating_sub(passed).min(octets as u64);
                 passed += octets as u64;
                 self.of_frame = self.of_frame.max(passed);
-                self.splitter.add(&buffer[known as usize..octets], sender)?;
+                if !self.add(&buffer[known as usize..octets], originals, sender)? {
+                    return Ok(Ok(false));
+                }
             }
             reader = decoder.finish();
             self.octets = match reader.stream_position() {
@@ -97,9 +194,49 @@ impl Place {
         // The last line may have no line feed. A cut line continues in the next frame.
         if self.splitter.is_whole() {
             self.splitter.finish(sender)?;
+            self.origin = Origin::New;
             *durable = self.octets;
         }
-        Ok(Ok(()))
+        Ok(Ok(true))
+    }
+
+    /// Adds the next text. Returns false if text was skipped that was not read before.
+    fn add(
+        &mut self,
+        text: &[u8],
+        originals: &Originals,
+        sender: &Sender,
+    ) -> Result<bool, Stopped> {
+        let mut text = Cow::Borrowed(text);
+        if matches!(self.origin, Origin::Unknown) && memchr::memchr(b'\n', &text).is_some() {
+            text = [self.splitter.take(), text.into_owned()].concat().into();
+            let line = text.split(|octet| *octet == b'\n').next().unwrap_or(&[]);
+            self.origin = match originals.marks.get(&crc32fast::hash(line)) {
+                Some((_, mark)) => Origin::Read {
+                    mark: *mark,
+                    skipped: 0,
+                    crc: crc32fast::Hasher::new(),
+                },
+                None => Origin::New,
+            };
+        }
+        let mut text = &*text;
+        if let Origin::Read { mark, skipped, crc } = &mut self.origin {
+            let (read, rest) =
+                text.split_at((mark.octets - *skipped).min(text.len() as u64) as usize);
+            let before = (mark.octets - mark.length).saturating_sub(*skipped);
+            crc.update(read.get(before as usize..).unwrap_or(&[]));
+            *skipped += read.len() as u64;
+            text = rest;
+            if *skipped == mark.octets {
+                if crc.clone().finalize() != mark.crc {
+                    return Ok(false);
+                }
+                self.origin = Origin::New;
+            }
+        }
+        self.splitter.add(text, sender)?;
+        Ok(true)
     }
 }
 

@@ -1,15 +1,16 @@
 //! Files that samplers write, followed while they grow.
 //!
-//! A pattern is expanded again every second, so new files are found. A file is read when it changes,
-//! whatever its age. A file that was renamed by the rotation is read to its end under its old handle,
-//! and is not read again under its new name unless it grows. A compressed file whose content was
-//! read before its compression is not read again either. A file was truncated if it is shorter than
-//! what was read, or if the octets before the position have changed. It is read from its beginning.
+//! A pattern is expanded again every second, so new files are found. A file is read when it
+//! changes, whatever its age. A file that was renamed by the rotation is read to its end under its
+//! old handle, and is not read again under its new name unless it grows. Of a compressed file, the
+//! text that was read before its compression is not read again. A file was truncated if it is
+//! shorter than what was read, or if the octets before the position have changed. It is read from
+//! its beginning.
 //!
 //! At the start of the hub, a file is read from the first record that is younger than `recent`. The
-//! place is found by bisection, so a file of many hours costs a few reads. A file that did not change in this
-//! time waits for its next change. The reader for the archive instead continues each file where an earlier
-//! hub stopped.
+//! place is found by bisection, so a file of many hours costs a few reads. A file that did not
+//! change in this time waits for its next change. The reader for the archive instead continues each
+//! file where an earlier hub stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 use ibnet_analysis::record::Head;
 
-use super::compressed::{MAGIC, Place};
+use super::compressed::{MAGIC, Originals, Place, first_line};
 use super::lines::Splitter;
 use super::positions::{FileId, Mark, Positions};
 use super::{READ, Sender, Stopped, What, wall_ns};
@@ -53,6 +54,8 @@ struct Followed {
     mark: Mark,
     /// The file as it was when it was read to its end.
     change: Change,
+    /// Checksum of the first line, if it is complete.
+    first_line: Option<u32>,
     splitter: Splitter,
     /// Whether its next lines were written before it was opened.
     is_recorded: bool,
@@ -81,8 +84,6 @@ enum Read {
     /// These octets of a file that is not compressed.
     Octets(Mark),
     Compressed(Place),
-    /// It is the compressed form of a file that was read.
-    Copy,
 }
 
 /// The files of one pattern.
@@ -92,8 +93,7 @@ struct Files<'a> {
     open: Vec<Followed>,
     /// Files that are not open.
     known: BTreeMap<FileId, Known>,
-    /// Names of these files, also under which they were compressed.
-    read_names: BTreeSet<PathBuf>,
+    originals: Originals,
     is_connected: bool,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Files<'a> {
             start,
             open: Vec::new(),
             known: BTreeMap::new(),
-            read_names: BTreeSet::new(),
+            originals: Originals::default(),
             is_connected: false,
         }
     }
@@ -137,14 +137,14 @@ impl<'a> Files<'a> {
             Read::Nothing => None,
             Read::Octets(mark) => Some((*id, *mark)),
             Read::Compressed(place) => Some((*id, place.durable)),
-            Read::Copy => Some((*id, Positions::WHOLE)),
         };
         let closed = self.known.iter().filter_map(position);
         let open = self.open.iter().map(|file| (file.id, file.mark));
         Positions(closed.chain(open).collect())
     }
 
-    /// Opens the new files of the pattern and those that have changed, in the order of their last changes.
+    /// Opens the new files of the pattern and those that have changed, in the order of their last
+    /// changes.
     fn expand(&mut self, sender: &Sender) -> Result<(), Stopped> {
         let path = Path::new(self.pattern);
         let paths: Vec<PathBuf> = match path.exists() {
@@ -167,20 +167,13 @@ impl<'a> Files<'a> {
         self.known.retain(|id, _| present.contains(id));
         for (file, path) in found {
             let id = FileId::of(&file);
-            let uncompressed = path
-                .to_str()
-                .and_then(|path| path.strip_suffix(".zst"))
-                .map(PathBuf::from);
-            let was_read = uncompressed.is_some_and(|path| self.read_names.contains(&path));
-            // A renamed file keeps its number. Its new name is noted for its compressed form.
-            self.read_names.insert(path.clone());
             if self.open.iter().any(|followed| followed.id == id) {
                 continue;
             }
             let change = change_of(&file);
             let was_reported = self.known.get(&id).is_some_and(|known| known.is_reported);
             let (read, is_recorded) = match self.known.remove(&id) {
-                Some(mut known) if known.change == change || matches!(known.read, Read::Copy) => {
+                Some(mut known) if known.change == change => {
                     // A frame that is written just now is no fault.
                     if let Some(fault) = known.fault.as_ref().filter(|_| !known.is_reported) {
                         known.is_reported = true;
@@ -190,12 +183,15 @@ impl<'a> Files<'a> {
                     continue;
                 }
                 Some(known) => (known.read, false),
-                None => (self.first(&file, was_read), true),
+                None => (self.first(&file), true),
             };
-            let is_waiting = is_recorded
-                && matches!(read, Read::Copy | Read::Nothing)
-                && !self.is_due(&file, &read);
-            if is_waiting {
+            if is_recorded && matches!(read, Read::Nothing) && !self.is_due(&file) {
+                // Its compressed form is not read either.
+                if let Ok(file) = File::open(&path)
+                    && let Some(first_line) = first_line(&file)
+                {
+                    self.originals.add(first_line, Mark::at(&file, change.0));
+                }
                 self.known.insert(
                     id,
                     Known {
@@ -207,12 +203,7 @@ impl<'a> Files<'a> {
                 );
                 continue;
             }
-            let lines = if is_recorded {
-                sender.of_recording()
-            } else {
-                sender.clone()
-            };
-            match self.read_changed(&path, id, change, (read, is_recorded), &lines)? {
+            match self.read_changed(&path, id, change, (read, is_recorded), sender)? {
                 Ok(()) => {
                     let is_right = self
                         .known
@@ -231,26 +222,24 @@ impl<'a> Files<'a> {
     }
 
     /// Returns how far a file was read that is found for the first time.
-    fn first(&self, file: &fs::Metadata, was_read: bool) -> Read {
+    fn first(&self, file: &fs::Metadata) -> Read {
         let position = match &self.start {
             Start::Since(_) => None,
             Start::Behind(positions) => positions.0.get(&FileId::of(file)).copied(),
         };
         match position {
-            _ if was_read => Read::Copy,
-            Some(Positions::WHOLE) => Read::Copy,
+            Some(Positions::WHOLE) => Read::Octets(Mark::unchecked(file.len())),
             Some(mark) => Read::Octets(mark),
             None => Read::Nothing,
         }
     }
 
     /// Returns whether a file that was not read yet is read now, or when it changes.
-    fn is_due(&self, file: &fs::Metadata, read: &Read) -> bool {
+    fn is_due(&self, file: &fs::Metadata) -> bool {
         let changed_ns = u64::try_from(file.mtime())
             .unwrap_or(0)
             .saturating_mul(1_000_000_000);
         match &self.start {
-            _ if matches!(read, Read::Copy) => false,
             Start::Since(since_ns) => changed_ns >= *since_ns,
             Start::Behind(_) => true,
         }
@@ -294,10 +283,19 @@ impl<'a> Files<'a> {
             let mut place = match read {
                 Read::Compressed(place) => place,
                 Read::Octets(mark) => Place::at(mark),
-                Read::Nothing | Read::Copy => Place::default(),
+                Read::Nothing => Place::default(),
+            };
+            // It can be the compressed form of a file that was found shortly before.
+            for followed in &mut self.open {
+                followed.read(&mut self.originals, sender)?;
+            }
+            let lines = if is_recorded {
+                sender.of_recording()
+            } else {
+                sender.clone()
             };
             let fault = place
-                .read(&file, sender)?
+                .read(&file, &self.originals, &lines)?
                 .err()
                 .map(|error| format!("{}: {error}", path.display()));
             self.known.insert(
@@ -325,6 +323,7 @@ impl<'a> Files<'a> {
             id,
             mark: Mark::at(&file, offset),
             change: Change::default(),
+            first_line: None,
             file,
             offset,
             splitter: Splitter::default(),
@@ -342,7 +341,7 @@ impl<'a> Files<'a> {
                 .map(|file| FileId::of(&file))
                 .ok()
                 != Some(followed.id);
-            followed.read(sender)?;
+            followed.read(&mut self.originals, sender)?;
             if is_renamed {
                 if followed.splitter.is_whole() {
                     followed.mark = Mark::at(&followed.file, followed.offset);
@@ -388,7 +387,7 @@ impl<'a> Files<'a> {
 }
 
 impl Followed {
-    fn read(&mut self, sender: &Sender) -> Result<(), Stopped> {
+    fn read(&mut self, originals: &mut Originals, sender: &Sender) -> Result<(), Stopped> {
         let recording = std::mem::take(&mut self.is_recorded).then(|| sender.of_recording());
         let sender = recording.as_ref().unwrap_or(sender);
         let Ok(change) = self.file.metadata().map(|file| change_of(&file)) else {
@@ -398,7 +397,7 @@ impl Followed {
             return Ok(());
         }
         if change.0 < self.offset || !self.mark.holds(&self.file) {
-            self.offset = 0;
+            (self.offset, self.first_line) = (0, None);
             self.splitter.clear();
         }
         if self.file.seek(SeekFrom::Start(self.offset)).is_err() {
@@ -414,6 +413,10 @@ impl Followed {
             self.splitter.add(&buffer[..octets], sender)?;
         }
         self.mark = Mark::at(&self.file, self.offset - self.splitter.pending() as u64);
+        self.first_line = self.first_line.or_else(|| first_line(&self.file));
+        if let Some(first_line) = self.first_line {
+            originals.add(first_line, self.mark);
+        }
         Ok(())
     }
 }
@@ -553,6 +556,79 @@ mod tests {
         )
         .expect("written");
         assert_eq!(test.look(&mut files), "0\n", "another compressed file");
+    }
+
+    #[test]
+    fn compressed_file_is_read_behind_what_was_read_before_its_compression() {
+        let test = Test::new();
+        let pattern = test.folder.path().join("*").display().to_string();
+        let path = |name| test.folder.path().join(name);
+        for start in [Start::Since(0), Start::Behind(Positions::default())] {
+            let mut files = Files::new(&pattern, start);
+            test.append("a", "a1\na2\na");
+            assert_eq!(test.look(&mut files), "a1\na2\n");
+            // A copy was not complete, and is replaced by the whole, which is written in parts.
+            let whole = frame("a1\na2\na3\na4\n");
+            fs::remove_file(path("a")).expect("removed");
+            append_octets(&path("a.zst"), &whole[..9]);
+            assert_eq!(test.look(&mut files), "a", "the end of the old file");
+            append_octets(&path("a.zst"), &whole[9..]);
+            assert_eq!(test.look(&mut files), "a3\na4\n");
+            append_octets(&path("a.zst"), &frame("a5\n"));
+            assert_eq!(test.look(&mut files), "a5\n", "it grows");
+            // Another file has the name.
+            test.append("b", "b1\nb2\nb3\n");
+            assert_eq!(test.look(&mut files), "b1\nb2\nb3\n");
+            append_octets(&path("b.zst"), &frame("c1\n"));
+            assert_eq!(test.look(&mut files), "c1\n");
+            append_octets(&path("b.zst"), &frame("c2\nc3\nc4\n"));
+            assert_eq!(test.look(&mut files), "c2\nc3\nc4\n");
+            // Only the first line is the same.
+            append_octets(&path("d.zst"), &frame("b1\n"));
+            assert_eq!(test.look(&mut files), "");
+            append_octets(&path("d.zst"), &frame("b4\nb5\nb6\n"));
+            assert_eq!(test.look(&mut files), "b1\nb4\nb5\nb6\n");
+            // Both forms are found at the same time, and the name is another one.
+            test.append("e", "e1\ne2\n");
+            append_octets(&path("f.zst"), &frame("e1\ne2\ne3\n"));
+            let mut lines: Vec<String> = test.look(&mut files).lines().map(str::to_owned).collect();
+            lines.sort();
+            assert_eq!(lines, ["e1", "e2", "e3"]);
+            for name in ["a.zst", "b", "b.zst", "d.zst", "e", "f.zst"] {
+                fs::remove_file(path(name)).expect("removed");
+            }
+        }
+    }
+
+    #[test]
+    fn compressed_form_of_an_old_file_is_not_read() {
+        let test = Test::new();
+        let path = |name| test.folder.path().join(name);
+        let pattern = path("*").display().to_string();
+        test.append("a", "1\n2\n");
+        File::options()
+            .append(true)
+            .open(path("a"))
+            .expect("opened")
+            .set_modified(std::time::UNIX_EPOCH)
+            .expect("set");
+        let mut files = Files::new(&pattern, Start::Since(100_000_000_000));
+        assert_eq!(test.look(&mut files), "");
+        append_octets(&path("a.zst"), &frame("1\n2\n"));
+        fs::remove_file(path("a")).expect("removed");
+        assert_eq!(test.look(&mut files), "");
+    }
+
+    #[test]
+    fn number_of_files_whose_compressed_forms_are_known_is_limited() {
+        let test = Test::new();
+        test.append("a", "1\n");
+        let file = File::open(test.folder.path().join("a")).expect("opened");
+        let mut originals = Originals::default();
+        for first_line in 0..10_100 {
+            originals.add(first_line, Mark::at(&file, 2));
+        }
+        assert_eq!(originals.len(), 10_000);
     }
 
     #[test]

@@ -51,6 +51,11 @@ impl Splitter {
         }
     }
 
+    /// Returns the beginning of a line that is not complete, and forgets it.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.rest)
+    }
+
     /// Returns whether the octets without a line feed are probably a whole record.
     pub(crate) fn is_whole(&self) -> bool {
         self.rest.last() == Some(&b'}')

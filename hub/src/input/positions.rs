@@ -36,15 +36,15 @@ impl FileId {
     }
 }
 
-/// How far a file was read, with a checksum of the octets before. A file with other octets there was
-/// written anew, for example by `cp` or `copytruncate`, which keep its [`FileId`].
+/// How far a file was read, with a checksum of the octets before. A file with other octets there
+/// was written anew, for example by `cp` or `copytruncate`, which keep its [`FileId`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Mark {
     /// Octets that were read.
     pub(crate) octets: u64,
     /// Number of octets of the checksum; 0 for none.
-    length: u64,
-    crc: u32,
+    pub(super) length: u64,
+    pub(super) crc: u32,
 }
 
 impl Mark {
@@ -87,16 +87,17 @@ impl Mark {
     }
 }
 
-/// Marks of the files that were read. [`WHOLE`](Self::WHOLE) stands for a file that was read to its
-/// end and is closed.
+/// Marks of the files that were read. In a file of an earlier version, [`WHOLE`](Self::WHOLE)
+/// stands for a compressed file that was read before its compression.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Positions(pub(crate) BTreeMap<FileId, Mark>);
 
 impl Positions {
     pub(crate) const WHOLE: Mark = Mark::unchecked(u64::MAX);
 
-    /// Reads the positions. Without the file, nothing was read. A damaged line is skipped: its file is
-    /// read again. A line of an earlier version has no mark, and no checksum of its own before that.
+    /// Reads the positions. Without the file, nothing was read. A damaged line is skipped: its file
+    /// is read again. A line of an earlier version has no mark, and no checksum of its own before
+    /// that.
     ///
     /// # Errors
     /// Returns the error of the operating system.
