@@ -74,7 +74,6 @@ struct Known {
     read: Read,
     /// Why it could not be read to its end.
     fault: Option<String>,
-    is_reported: bool,
 }
 
 /// How far a file was read.
@@ -94,6 +93,8 @@ struct Files<'a> {
     /// Files that are not open.
     known: BTreeMap<FileId, Known>,
     originals: Originals,
+    /// Faults that were reported and have not ended.
+    reported: BTreeMap<FileId, String>,
     is_connected: bool,
 }
 
@@ -127,6 +128,7 @@ impl<'a> Files<'a> {
             open: Vec::new(),
             known: BTreeMap::new(),
             originals: Originals::default(),
+            reported: BTreeMap::new(),
             is_connected: false,
         }
     }
@@ -165,18 +167,21 @@ impl<'a> Files<'a> {
         // A new file can get the number of a removed one.
         let present: BTreeSet<FileId> = found.iter().map(|(file, _)| FileId::of(file)).collect();
         self.known.retain(|id, _| present.contains(id));
+        let reported = self.reported.len();
+        self.reported.retain(|id, _| present.contains(id));
+        let mut has_ended = self.reported.len() < reported;
         for (file, path) in found {
             let id = FileId::of(&file);
             if self.open.iter().any(|followed| followed.id == id) {
                 continue;
             }
             let change = change_of(&file);
-            let was_reported = self.known.get(&id).is_some_and(|known| known.is_reported);
             let (read, is_recorded) = match self.known.remove(&id) {
-                Some(mut known) if known.change == change => {
+                Some(known) if known.change == change => {
                     // A frame that is written just now is no fault.
-                    if let Some(fault) = known.fault.as_ref().filter(|_| !known.is_reported) {
-                        known.is_reported = true;
+                    if let Some(fault) = &known.fault
+                        && self.reported.insert(id, fault.clone()).as_ref() != Some(fault)
+                    {
                         sender.send(What::Failed(fault.clone()))?;
                     }
                     self.known.insert(id, known);
@@ -198,7 +203,6 @@ impl<'a> Files<'a> {
                         change,
                         read,
                         fault: None,
-                        is_reported: false,
                     },
                 );
                 continue;
@@ -209,16 +213,19 @@ impl<'a> Files<'a> {
                         .known
                         .get(&id)
                         .is_none_or(|known| known.fault.is_none());
-                    if !std::mem::replace(&mut self.is_connected, true)
-                        || (was_reported && is_right)
-                    {
+                    has_ended |= is_right && self.reported.remove(&id).is_some();
+                    if !std::mem::replace(&mut self.is_connected, true) {
                         sender.send(What::Connected)?;
                     }
                 }
                 Err(error) => sender.send(What::Failed(format!("{}: {error}", path.display())))?,
             }
         }
-        Ok(())
+        match self.reported.values().next() {
+            _ if !has_ended => Ok(()),
+            None => sender.send(What::Connected),
+            Some(other) => sender.send(What::Failed(other.clone())),
+        }
     }
 
     /// Returns how far a file was read that is found for the first time.
@@ -274,7 +281,6 @@ impl<'a> Files<'a> {
                     change: Change::default(),
                     read,
                     fault: None,
-                    is_reported: false,
                 },
             );
             return Ok(Ok(()));
@@ -304,7 +310,6 @@ impl<'a> Files<'a> {
                     change,
                     read: Read::Compressed(place),
                     fault,
-                    is_reported: false,
                 },
             );
             return Ok(Ok(()));
@@ -375,7 +380,6 @@ impl<'a> Files<'a> {
                     change,
                     read: Read::Octets(mark),
                     fault: None,
-                    is_reported: false,
                 },
             );
         }
@@ -807,6 +811,20 @@ mod tests {
         append_octets(&path, &whole[whole.len() - 1..]);
         assert!(reports(&mut files).contains(&"connected"));
         assert!(reports(&mut files).is_empty());
+        // It is reported, grows and is not complete, and is then complete before the next look.
+        append_octets(&path, &whole[..3]);
+        assert!(reports(&mut files).is_empty());
+        assert_eq!(reports(&mut files), ["failed"]);
+        append_octets(&path, &whole[3..6]);
+        assert!(reports(&mut files).is_empty());
+        append_octets(&path, &whole[6..]);
+        assert_eq!(reports(&mut files), ["lines", "connected"]);
+        // It is removed.
+        append_octets(&path, &whole[..6]);
+        assert!(reports(&mut files).is_empty());
+        assert_eq!(reports(&mut files), ["failed"]);
+        fs::remove_file(&path).expect("removed");
+        assert_eq!(reports(&mut files), ["connected"]);
     }
 
     #[test]
