@@ -10,8 +10,17 @@ use super::lines::Splitter;
 use super::positions::Mark;
 use super::{READ, Sender, Stopped};
 
-/// First octets of a file compressed by zstd (RFC 8878, 3.1.1).
-pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Number of first octets that show whether a file is compressed by zstd.
+pub(super) const MAGIC: usize = 4;
+
+/// Returns whether a file with these first octets, [`MAGIC`] or fewer, can be compressed by zstd. It
+/// begins with a frame (RFC 8878, 3.1.1) or with a frame that decoders skip, as `pzstd` writes it
+/// (3.1.2).
+pub(super) fn is_frame(start: &[u8]) -> bool {
+    let is_skippable =
+        |(first, rest): (&u8, &[u8])| first & 0xf0 == 0x50 && [0x2a, 0x4d, 0x18].starts_with(rest);
+    [0x28, 0xb5, 0x2f, 0xfd].starts_with(start) || start.split_first().is_some_and(is_skippable)
+}
 
 /// How far files without compression were read, by the checksum of their first lines. A compressed
 /// file with the same first line is a copy of what was read, and can have more. The first line of a
@@ -60,7 +69,8 @@ pub(super) fn first_line(file: &File) -> Option<u32> {
     let read = file.read_at(&mut octets, 0).ok()?;
     let octets = octets.get(..read)?;
     let end = memchr::memchr(b'\n', octets)?;
-    (!octets.starts_with(&MAGIC)).then(|| crc32fast::hash(&octets[..end]))
+    let is_text = !octets.get(..MAGIC).is_some_and(is_frame);
+    is_text.then(|| crc32fast::hash(&octets[..end]))
 }
 
 /// Whether the text of a compressed file was read before its compression.

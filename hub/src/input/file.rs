@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use ibnet_analysis::record::Head;
 
-use super::compressed::{MAGIC, Originals, Place, first_line};
+use super::compressed::{MAGIC, Originals, Place, first_line, is_frame};
 use super::lines::Splitter;
 use super::positions::{FileId, Mark, Positions};
 use super::{READ, Sender, Stopped, What, wall_ns};
@@ -263,9 +263,7 @@ impl<'a> Files<'a> {
     ) -> Result<io::Result<()>, Stopped> {
         let opened = File::open(path).and_then(|mut file| {
             let mut magic = Vec::new();
-            file.by_ref()
-                .take(MAGIC.len() as u64)
-                .read_to_end(&mut magic)?;
+            file.by_ref().take(MAGIC as u64).read_to_end(&mut magic)?;
             file.rewind()?;
             Ok((file, magic))
         });
@@ -273,7 +271,7 @@ impl<'a> Files<'a> {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(error)),
         };
-        if magic.len() < MAGIC.len() && MAGIC.starts_with(&magic) {
+        if magic.len() < MAGIC && is_frame(&magic) {
             // Its first octets will show whether it is compressed.
             self.known.insert(
                 id,
@@ -285,7 +283,7 @@ impl<'a> Files<'a> {
             );
             return Ok(Ok(()));
         }
-        if magic == MAGIC {
+        if is_frame(&magic) {
             let mut place = match read {
                 Read::Compressed(place) => place,
                 Read::Octets(mark) => Place::at(mark),
@@ -760,6 +758,21 @@ mod tests {
         }
         append_octets(&path, &whole[whole.len() - 9..]);
         assert_eq!(first + &test.look(&mut files), text);
+    }
+
+    #[test]
+    fn frames_that_decoders_skip_are_skipped() {
+        let test = Test::new();
+        let path = test.folder.path().join("a.zst");
+        let pattern = path.display().to_string();
+        let mut files = files(&pattern);
+        let skipped = [0x5a, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
+        append_octets(&path, &skipped[..2]);
+        assert_eq!(test.look(&mut files), "");
+        append_octets(&path, &[&skipped[2..], &frame("1\n")].concat());
+        assert_eq!(test.look(&mut files), "1\n");
+        append_octets(&path, &[&skipped[..], &frame("2\n")].concat());
+        assert_eq!(test.look(&mut files), "2\n");
     }
 
     #[test]
