@@ -61,7 +61,7 @@ const LEAST_FREE: u64 = 1 << 30;
 const PARTS: [(&str, &str); 4] = [
     ("spool", "archive_failed"),
     ("packing", "archive_failed"),
-    ("stream", "archive_failed"),
+    ("reader", "archive_failed"),
     ("backlog", "archive_behind"),
 ];
 

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use super::spool::Spool;
+use super::spool::{Spool, SpoolError};
+use super::status::with_help;
 use crate::input::file::{self, Start};
 use crate::input::positions::Positions;
 use crate::input::{self, Input, Message, What};
@@ -44,7 +45,7 @@ pub(crate) fn start(
 
 fn start_files(pattern: String, spool: Arc<Spool>, threads: &Threads) -> io::Result<()> {
     let path = positions_path(spool.folder(), &pattern);
-    let positions = Positions::load(&path)?;
+    let positions = load(&spool, &path);
     let (mut senders, messages) = input::queue(1);
     let Some(sender) = senders.pop() else {
         return Ok(());
@@ -68,6 +69,23 @@ fn positions_path(folder: &Path, pattern: &str) -> PathBuf {
     folder.join(format!("read-{hash:016x}.positions"))
 }
 
+/// Returns the positions of an earlier hub. If they cannot be read, all files are read again, and the
+/// archive drops the copies of their records.
+fn load(spool: &Spool, path: &Path) -> Positions {
+    let loaded = Positions::load(path).map_err(|source| SpoolError::Read {
+        path: path.to_owned(),
+        source,
+    });
+    note(spool, path, loaded.as_ref().err());
+    loaded.unwrap_or_default()
+}
+
+/// Sets or clears the fault of the positions.
+fn note(spool: &Spool, path: &Path, fault: Option<&SpoolError>) {
+    let fault = fault.map(|error| with_help(error));
+    spool.set_reader_fault(&path.display().to_string(), fault);
+}
+
 /// Adds lines to the spool, and saves the positions behind them.
 fn keep(messages: &Receiver<Message>, spool: &Spool, path: &Path) {
     let (mut saved, mut reports) = (None, 0_u32);
@@ -79,16 +97,52 @@ fn keep(messages: &Receiver<Message>, spool: &Spool, path: &Path) {
                 if reports % SAVE_EVERY == 1 && saved.as_ref() != Some(&positions) {
                     spool.sync_when_possible();
                     // Without it, the files are read again from their last positions.
-                    match positions.save(path) {
-                        Ok(()) => saved = Some(positions),
-                        Err(error) => {
-                            tracing::debug!(path = %path.display(), %error, "cannot save positions");
-                        }
+                    let written = positions.save(path).map_err(|source| SpoolError::Write {
+                        path: path.to_owned(),
+                        source,
+                    });
+                    note(spool, path, written.as_ref().err());
+                    if written.is_ok() {
+                        saved = Some(positions);
                     }
                 }
             }
             // The reader of the page reports the condition of the input.
             What::TooLong | What::Connected | What::Lost(_) | What::Failed(_) | What::Ended => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::archive::status::Shared;
+
+    #[test]
+    fn positions_that_cannot_be_read_or_written_are_a_fault() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let status = Arc::new(Shared::default());
+        let spool = Spool::open(folder.path(), 1 << 20, Arc::clone(&status)).expect("a spool");
+        let error = || status.lock().error.clone().unwrap_or_default();
+        let path = positions_path(spool.folder(), "*");
+        let report = || {
+            let (senders, messages) = input::queue(1);
+            senders[0]
+                .send(What::Read(Positions::default()))
+                .expect("the receiver is there");
+            drop(senders);
+            keep(&messages, &spool, &path);
+        };
+        fs::create_dir(&path).expect("created");
+        assert_eq!(load(&spool, &path), Positions::default());
+        let name = path.display();
+        assert!(error().starts_with(&format!("cannot read {name}: ")));
+        report();
+        assert!(error().starts_with(&format!("cannot write {name}: ")));
+        fs::remove_dir(&path).expect("removed");
+        report();
+        assert_eq!(error(), "");
     }
 }

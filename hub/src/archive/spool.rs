@@ -416,10 +416,9 @@ impl Spool {
         self.show(&writer);
     }
 
-    /// Sets or clears the fault of the reader of a stream.
-    #[cfg(feature = "nats")]
-    pub(super) fn set_stream_fault(&self, consumer: &str, fault: Option<String>) {
-        self.status.lock().set_stream_fault(consumer, fault);
+    /// Sets or clears the fault of a reader.
+    pub(super) fn set_reader_fault(&self, name: &str, fault: Option<String>) {
+        self.status.lock().set_reader_fault(name, fault);
     }
 
     /// Returns whether the spool is half full.

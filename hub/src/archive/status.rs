@@ -48,8 +48,8 @@ pub(crate) struct Status {
 struct Faults {
     spool: Option<String>,
     packing: Option<String>,
-    /// Faults of the readers of streams, by consumer.
-    streams: BTreeMap<String, String>,
+    /// Faults of the readers of files and of streams, by their names.
+    readers: BTreeMap<String, String>,
     backlog: Option<String>,
 }
 
@@ -83,18 +83,18 @@ impl Shared {
 }
 
 impl Status {
-    /// Returns the faults of the spool, of the packing, of the streams and of the backlog.
+    /// Returns the faults of the spool, of the packing, of the readers and of the backlog.
     pub(crate) fn faults(&self) -> [Option<String>; 4] {
         let Faults {
             spool,
             packing,
-            streams,
+            readers,
             backlog,
         } = &self.faults;
         [
             spool.clone(),
             packing.clone(),
-            streams.values().next().cloned(),
+            readers.values().next().cloned(),
             backlog.clone(),
         ]
     }
@@ -109,12 +109,12 @@ impl Status {
         self.error = self.faults().into_iter().flatten().next();
     }
 
-    /// Sets or clears the fault of the reader of a stream, which has this consumer.
-    #[cfg(feature = "nats")]
-    pub(crate) fn set_stream_fault(&mut self, consumer: &str, fault: Option<String>) {
+    /// Sets or clears the fault of a reader: that of a stream has the name of its consumer, that of
+    /// files the path of their positions.
+    pub(crate) fn set_reader_fault(&mut self, name: &str, fault: Option<String>) {
         match fault {
-            Some(fault) => drop(self.faults.streams.insert(consumer.to_owned(), fault)),
-            None => drop(self.faults.streams.remove(consumer)),
+            Some(fault) => drop(self.faults.readers.insert(name.to_owned(), fault)),
+            None => drop(self.faults.readers.remove(name)),
         }
         self.error = self.faults().into_iter().flatten().next();
     }

@@ -56,7 +56,7 @@ pub(super) fn start(
                 }
                 let fault =
                     format!("cannot read records of {shown} for the archive: {error}; check that the server runs and has the stream");
-                spool.set_stream_fault(&consumer, Some(fault));
+                spool.set_reader_fault(&consumer, Some(fault));
                 tokio::time::sleep(PAUSE).await;
             }
         });
@@ -98,7 +98,7 @@ async fn run(input: &NatsInput, name: &str, spool: &Arc<Spool>, is_failing: &mut
         };
         if std::mem::take(is_failing) {
             tracing::info!(consumer = name, "reading records for the archive again");
-            spool.set_stream_fault(name, None);
+            spool.set_reader_fault(name, None);
         }
         if messages.is_empty() {
             continue;
