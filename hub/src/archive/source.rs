@@ -69,8 +69,8 @@ fn positions_path(folder: &Path, pattern: &str) -> PathBuf {
     folder.join(format!("read-{hash:016x}.positions"))
 }
 
-/// Returns the positions of an earlier hub. If they cannot be read, all files are read again, and the
-/// archive drops the copies of their records.
+/// Returns the positions of an earlier hub. If they cannot be read, all files are read again, and
+/// the archive drops the copies of their records.
 fn load(spool: &Spool, path: &Path) -> Positions {
     let loaded = Positions::load(path).map_err(|source| SpoolError::Read {
         path: path.to_owned(),

@@ -18,8 +18,9 @@ use crate::state::Hub;
 /// Largest number of clients of the stream of slots.
 pub(crate) const CLIENTS: usize = 256;
 
-/// Time in which a client of the stream of slots must accept a message. Then the connection is closed.
-const SEND: Duration = Duration::from_secs(30);
+/// Time in which a client of the stream of slots must accept a message, and any client some octets.
+/// Then the connection is closed.
+pub(crate) const SEND: Duration = Duration::from_secs(30);
 
 /// State of all handlers.
 #[derive(Clone)]

@@ -215,13 +215,14 @@ mod tests {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async {
-                let server =
+                let mut server =
                     Server::bind(settings.listen, Secrets::read(&settings).expect("no files"))
                         .await
                         .expect("bound");
                 sender.send(server.address()).expect("the test waits");
                 let mut app = App::new(hub, server.access());
                 app.send_timeout = Duration::from_secs(3600);
+                server.send_timeout = app.send_timeout;
                 server.serve(router_of(app)).await;
             });
         });

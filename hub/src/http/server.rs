@@ -14,7 +14,9 @@ use ibnet::metrics::Secrets;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Numbers and time limits of connections. A connection with the stream of slots has no time limit.
+use super::app::SEND;
+
+/// Numbers and time limits of connections. The stream of slots and large answers can take any time.
 const LIMITS: Limits = Limits {
     newcomers: 128,
     members: 512,
@@ -52,6 +54,8 @@ pub(crate) struct Server {
     listener: TcpListener,
     local: SocketAddr,
     access: Access,
+    /// Time after which a client that accepts no octets is disconnected.
+    pub(crate) send_timeout: Duration,
 }
 
 impl Server {
@@ -63,6 +67,7 @@ impl Server {
             listener,
             local,
             access: Access::new(secrets),
+            send_timeout: SEND,
         })
     }
 
@@ -88,12 +93,23 @@ impl Server {
                     continue;
                 }
             };
+            set_send_timeout(&stream, self.send_timeout);
             let connection = gate.connect(peer.ip()).await;
             let router = router.clone().layer(Extension(connection.visitor()));
             let access = self.access.clone();
             // Clients that are too slow or do not use TLS are dropped without a log message.
             tokio::spawn(connection.run(async move { handle(stream, router, &access).await }));
         }
+    }
+}
+
+/// Lets the kernel close a connection whose client accepts no octets. A time limit of each write
+/// would also close those of slow clients: a write goes on only when a third of a large buffer is
+/// free.
+fn set_send_timeout(stream: &TcpStream, send_timeout: Duration) {
+    let timeout_ms = u32::try_from(send_timeout.as_millis()).unwrap_or(u32::MAX);
+    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, timeout_ms) {
+        tracing::debug!(%error, "cannot set the time limit of a connection");
     }
 }
 
@@ -132,7 +148,11 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
+    use std::sync::{OnceLock, Weak};
 
+    use axum::body::Bytes;
+    use axum::routing::get;
+    use ibnet::http_limits::Visitor;
     use ibnet::metrics::{Content, Settings};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio_rustls::TlsConnector;
@@ -169,6 +189,48 @@ mod tests {
             .nth(1)?
             .parse()
             .ok()
+    }
+
+    #[test]
+    fn client_that_accepts_no_octets_keeps_no_answer() {
+        let kept: Arc<OnceLock<Weak<[u8]>>> = Arc::default();
+        let of_router = Arc::clone(&kept);
+        let router = Router::new().route(
+            "/",
+            get(|Extension(visitor): Extension<Visitor>| async move {
+                visitor.admit();
+                // Larger than the buffers of a connection.
+                let answer: Arc<[u8]> = vec![0; 64 << 20].into();
+                of_router.get_or_init(|| Arc::downgrade(&answer));
+                Bytes::from_owner(answer)
+            }),
+        );
+        let settings = crate::http::tests::settings();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let mut server =
+                Server::bind(settings.listen, Secrets::read(&settings).expect("no files"))
+                    .await
+                    .expect("bound");
+            server.send_timeout = Duration::from_secs(1);
+            let address = server.address();
+            tokio::spawn(server.serve(router));
+            let mut client = TcpStream::connect(address).await.expect("connected");
+            client
+                .write_all(b"GET / HTTP/1.1\r\nHost: hub.example\r\n\r\n")
+                .await
+                .expect("written");
+            let mut first = [0];
+            client.read_exact(&mut first).await.expect("an answer");
+            let kept = kept.get().expect("an answer");
+            while kept.strong_count() > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            drop(client);
+        });
     }
 
     #[test]

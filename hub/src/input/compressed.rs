@@ -13,9 +13,9 @@ use super::{READ, Sender, Stopped};
 /// Number of first octets that show whether a file is compressed by zstd.
 pub(super) const MAGIC: usize = 4;
 
-/// Returns whether a file with these first octets, [`MAGIC`] or fewer, can be compressed by zstd. It
-/// begins with a frame (RFC 8878, 3.1.1) or with a frame that decoders skip, as `pzstd` writes it
-/// (3.1.2).
+/// Returns whether a file with these first octets, [`MAGIC`] or fewer, can be compressed by zstd.
+/// It begins with a frame (RFC 8878, 3.1.1) or with a frame that decoders skip, as `pzstd` writes
+/// it (3.1.2).
 pub(super) fn is_frame(start: &[u8]) -> bool {
     let is_skippable =
         |(first, rest): (&u8, &[u8])| first & 0xf0 == 0x50 && [0x2a, 0x4d, 0x18].starts_with(rest);
