@@ -42,6 +42,8 @@ use self::stream::Stream;
 mod archive;
 mod backlog;
 mod batch;
+#[cfg(feature = "nats")]
+pub mod durable;
 mod error;
 mod fifo;
 mod file;

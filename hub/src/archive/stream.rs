@@ -8,25 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Client;
-use async_nats::jetstream::consumer::pull::Config;
-use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
-use async_nats::jetstream::{self, Message};
-use futures_util::StreamExt;
+use async_nats::jetstream;
+use ibnet::output::durable::{Durable, Next, Unusable, acknowledge};
 
 use super::spool::Spool;
 use crate::input::nats::{self, Batch};
 use crate::input::{self, NatsInput};
 use crate::threads::Threads;
 
-/// Largest number of messages, and of their octets, that are acknowledged together.
-const MESSAGES: usize = 4096;
+/// Octets of messages that are acknowledged together.
 const OCTETS: usize = 16 << 20;
-
-/// Longest time for which messages are collected.
-const WAIT: Duration = Duration::from_secs(1);
-
-/// Time after which the server delivers a message again that was not acknowledged.
-const ACK_WAIT: Duration = Duration::from_secs(30);
 
 /// Pause before another attempt.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -92,17 +83,17 @@ async fn run(input: &NatsInput, name: &str, spool: &Arc<Spool>, is_failing: &mut
         Err(error) => return error,
     };
     loop {
-        let messages = match next(&mut consumer).await {
-            Ok(messages) => messages,
+        let next = match consumer.next().await {
+            Ok(next) => next,
             Err(error) => return error,
         };
         if std::mem::take(is_failing) {
             tracing::info!(consumer = name, "reading records for the archive again");
             spool.set_reader_fault(name, None);
         }
-        if messages.is_empty() {
+        let Next::Messages(messages) = next else {
             continue;
-        }
+        };
         let mut lines = Batch::default();
         for message in &messages {
             lines.add(&message.payload);
@@ -116,67 +107,27 @@ async fn run(input: &NatsInput, name: &str, spool: &Arc<Spool>, is_failing: &mut
         if let Err(error) = kept.await {
             return error.to_string();
         }
-        for message in messages {
-            // Without the acknowledgement, the server delivers the message again.
-            if let Err(error) = message.ack().await {
-                tracing::debug!(%error, "cannot acknowledge a message");
-            }
-        }
-        if let Err(error) = client.flush().await {
-            return error.to_string();
+        if let Err(error) = acknowledge(&client, messages).await {
+            return error;
         }
     }
 }
 
-async fn open(client: &Client, input: &NatsInput, name: &str) -> Result<PullConsumer, String> {
+async fn open(client: &Client, input: &NatsInput, name: &str) -> Result<Durable, String> {
     let stream = input.stream.clone().unwrap_or_default();
     let stream = jetstream::new(client.clone())
         .get_stream(stream)
         .await
         .map_err(|error| error.to_string())?;
-    let config = Config {
-        durable_name: Some(name.to_owned()),
-        filter_subject: input.subject.clone(),
-        deliver_policy: DeliverPolicy::All,
-        ack_policy: AckPolicy::Explicit,
-        ack_wait: ACK_WAIT,
-        max_ack_pending: 2 * MESSAGES as i64,
-        ..Config::default()
-    };
-    stream
-        .get_or_create_consumer(name, config)
-        .await
-        .map_err(|error| error.to_string())
-}
-
-/// Returns the next messages, or none after some seconds.
-async fn next(consumer: &mut PullConsumer) -> Result<Vec<Message>, String> {
-    let messages = batch(consumer).await?;
-    if messages.is_empty() {
-        // The server does not answer a request for messages of a consumer that is gone.
-        consumer.info().await.map_err(|error| error.to_string())?;
-    }
-    Ok(messages)
-}
-
-/// Returns the next messages. Waits for at most [`WAIT`].
-async fn batch(consumer: &PullConsumer) -> Result<Vec<Message>, String> {
-    let batch = consumer
-        .batch()
-        .max_messages(MESSAGES)
-        .max_bytes(OCTETS)
-        .expires(WAIT);
-    let mut messages = batch.messages().await.map_err(|error| error.to_string())?;
-    let mut all = Vec::new();
-    while let Some(message) = messages.next().await {
-        match message {
-            Ok(message) => all.push(message),
-            Err(error) if all.is_empty() => return Err(error.to_string()),
-            // The next batch reports the error again.
-            Err(_) => break,
+    let opened = Durable::open(&stream, name, &input.subject, OCTETS).await;
+    opened.map_err(|unusable| match unusable {
+        Unusable::Server(reason) => reason,
+        Unusable::Settings(wrong) => {
+            format!(
+                "the consumer {name} has other settings: {wrong}; delete it (`nats consumer rm`)"
+            )
         }
-    }
-    Ok(all)
+    })
 }
 
 #[cfg(test)]

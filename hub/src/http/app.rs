@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::answer::Answer;
 use super::places::{Places, Weight};
-use super::server::Access;
+use super::server::{Access, SEND};
 use crate::query::error::ApiError;
 use crate::query::evaluated::Evaluations;
 use crate::query::groups::Passes;
@@ -17,10 +17,6 @@ use crate::state::Hub;
 
 /// Largest number of clients of the stream of slots.
 pub(crate) const CLIENTS: usize = 256;
-
-/// Time in which a client of the stream of slots must accept a message, and any client some octets.
-/// Then the connection is closed.
-pub(crate) const SEND: Duration = Duration::from_secs(30);
 
 /// State of all handlers.
 #[derive(Clone)]

@@ -14,7 +14,9 @@ use ibnet::metrics::Secrets;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::app::SEND;
+/// Time in which a client of the stream of slots must accept a message, and any client some octets.
+/// Then the connection is closed.
+pub(crate) const SEND: Duration = Duration::from_secs(30);
 
 /// Numbers and time limits of connections. The stream of slots and large answers can take any time.
 const LIMITS: Limits = Limits {

@@ -11,15 +11,12 @@ use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::Message;
-use async_nats::jetstream::consumer::pull::{BatchBuilder, Config as ConsumerConfig};
-use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
 use async_nats::jetstream::context::ContextBuilder;
-use futures_util::StreamExt;
 use ibnet::cli::{self, Signals};
 use ibnet::config::Raw;
+use ibnet::output::durable::{Durable, Next, Unusable, acknowledge};
 use ibnet::output::{self, Destination, NatsOptions, OutputError};
 use ibnet::types::Printable;
-use serde_json::Value;
 
 use self::files::Files;
 use super::failure::Failure;
@@ -27,28 +24,11 @@ use super::flags::Flags;
 use super::only_stream::only_stream;
 use super::payload;
 
-/// Time after which the server delivers a message again that is not on the disk.
-const ACK_WAIT: Duration = Duration::from_secs(30);
-
-/// Time to wait for messages. Files are closed at most this time late.
-const WAIT: Duration = Duration::from_secs(1);
-
 /// Time for a reply of the server. A server that receives the spools of many samplers replies late.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Largest number of messages, and of their octets, that are written at once. A larger message is
-/// written alone.
-const MESSAGES: usize = 5_000;
+/// Octets of messages that are written at once.
 const OCTETS: usize = 4 << 20;
-
-/// Settings of a consumer that decide which records it delivers, and how often.
-const SETTINGS: [&str; 5] = [
-    "filter_subject",
-    "filter_subjects",
-    "deliver_policy",
-    "ack_policy",
-    "max_deliver",
-];
 
 /// Pause after an error.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -185,7 +165,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Opens the consumer, or creates it. Refuses a consumer that would not deliver each record of the
 /// subjects until it is on the disk.
-async fn consumer(client: &Client, args: &Args, from: &str) -> Result<PullConsumer, Failure> {
+async fn consumer(client: &Client, args: &Args, from: &str) -> Result<Durable, Failure> {
     let failed = |reason: String| Failure::Source {
         from: from.to_owned(),
         reason,
@@ -193,52 +173,22 @@ async fn consumer(client: &Client, args: &Args, from: &str) -> Result<PullConsum
     };
     let jetstream = ContextBuilder::new().timeout(TIMEOUT).build(client.clone());
     let stream = only_stream(&jetstream, &args.subject, failed, SEVERAL).await?;
-    let config = ConsumerConfig {
-        durable_name: Some(args.consumer.clone()),
-        filter_subject: args.subject.clone(),
-        deliver_policy: DeliverPolicy::All,
-        ack_policy: AckPolicy::Explicit,
-        ack_wait: ACK_WAIT,
-        max_deliver: -1,
-        max_ack_pending: 2 * MESSAGES as i64,
-        ..ConsumerConfig::default()
-    };
-    let wanted = serde_json::to_value(&config).map_err(|error| failed(error.to_string()))?;
-    // The server returns an existing consumer with its own settings.
-    let consumer = stream
-        .get_or_create_consumer(&args.consumer, config)
-        .await
-        .map_err(|error| failed(error.to_string()))?;
-    let found = serde_json::to_value(&consumer.cached_info().config)
-        .map_err(|error| failed(error.to_string()))?;
-    let shown = |value: &Value| match value {
-        Value::Null => "none".to_owned(),
-        value => value.to_string(),
-    };
-    let wrong: Vec<_> = SETTINGS
-        .iter()
-        .filter(|key| found[**key] != wanted[**key])
-        .map(|key| {
-            let (wanted, found) = (shown(&wanted[*key]), shown(&found[*key]));
-            format!("its {key} must be {wanted} (found {found})")
-        })
-        .collect();
-    if wrong.is_empty() {
-        Ok(consumer)
-    } else {
-        Err(Failure::Consumer {
+    let opened = Durable::open(&stream, &args.consumer, &args.subject, OCTETS).await;
+    opened.map_err(|unusable| match unusable {
+        Unusable::Server(reason) => failed(reason),
+        Unusable::Settings(wrong) => Failure::Consumer {
             consumer: args.consumer.clone(),
             stream: stream.cached_info().config.name.clone(),
-            wrong: wrong.join(", "),
-        })
-    }
+            wrong,
+        },
+    })
 }
 
 /// Writes messages. Returns an error if the disk does not accept the records, or if the
 /// consumer has to be created again and this is no longer possible.
 async fn collect(
     client: &Client,
-    mut consumer: PullConsumer,
+    mut consumer: Durable,
     args: &Args,
     from: &str,
     files: &mut Files,
@@ -246,7 +196,7 @@ async fn collect(
     let mut is_failing = false;
     loop {
         files.close_if_due().map_err(|error| args.unusable(error))?;
-        match next(&mut consumer).await {
+        match consumer.next().await {
             Ok(next) => {
                 if std::mem::take(&mut is_failing) {
                     tracing::info!("collecting again");
@@ -295,59 +245,8 @@ async fn write(client: &Client, messages: Vec<Message>, files: &mut Files) -> st
         tracing::warn!(messages, last = %Printable(subject), "messages are damaged and are skipped");
     }
     files.write(&text)?;
-    for message in messages {
-        // Without the acknowledgement, the server delivers the message again.
-        if let Err(error) = message.ack().await {
-            tracing::debug!(%error, "cannot acknowledge a message");
-        }
-    }
-    if let Err(error) = client.flush().await {
+    if let Err(error) = acknowledge(client, messages).await {
         tracing::debug!(%error, "cannot acknowledge messages");
     }
     Ok(())
-}
-
-/// What the server has for a consumer.
-enum Next {
-    Messages(Vec<Message>),
-    /// No message in the last second.
-    Nothing,
-    /// No message that is not on the disk.
-    Empty,
-}
-
-/// Returns the next messages. The server does not answer a request for messages of a consumer that
-/// is gone, so without messages it is asked whether the consumer is there.
-async fn next(consumer: &mut PullConsumer) -> Result<Next, String> {
-    let usual = consumer.batch().max_messages(MESSAGES).max_bytes(OCTETS);
-    let messages = match batch(usual).await {
-        Ok(messages) => messages,
-        // A message of more octets is an error. Alone it has no limit but that of the server.
-        Err(_) => batch(consumer.batch().max_messages(1)).await?,
-    };
-    if !messages.is_empty() {
-        return Ok(Next::Messages(messages));
-    }
-    let info = consumer.info().await.map_err(|error| error.to_string())?;
-    Ok(if info.num_pending == 0 && info.num_ack_pending == 0 {
-        Next::Empty
-    } else {
-        Next::Nothing
-    })
-}
-
-/// Returns the next messages. Waits for at most [`WAIT`].
-async fn batch(batch: BatchBuilder<'_>) -> Result<Vec<Message>, String> {
-    let batch = batch.expires(WAIT).messages().await;
-    let mut messages = batch.map_err(|error| error.to_string())?;
-    let mut all = Vec::new();
-    while let Some(message) = messages.next().await {
-        match message {
-            Ok(message) => all.push(message),
-            Err(error) if all.is_empty() => return Err(error.to_string()),
-            // The next batch reports the error again.
-            Err(_) => break,
-        }
-    }
-    Ok(all)
 }
