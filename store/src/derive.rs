@@ -3,7 +3,7 @@
 use ibnet::record::{Change, PortField, Status};
 
 use crate::column::{Column, Integers, of_millionths};
-use crate::schema::{MINUTE_RATES, TableName};
+use crate::schema::{COUNTERS, MINUTE_RATES, TableName};
 use crate::table::Table;
 
 /// Nanoseconds of a minute.
@@ -75,6 +75,8 @@ struct Minute {
 #[derive(Default)]
 struct Computed {
     chosen: Vec<u32>,
+    /// Ends of the minutes among the rows in the order of the archive.
+    ends: Vec<usize>,
     records: Vec<u64>,
     answered: Vec<u64>,
     data_ns: Vec<Option<u64>>,
@@ -158,10 +160,20 @@ fn minutes(ports: &Table, order: &[u32]) -> Table {
             .get(place + 1)
             .is_none_or(|next| key(*next) != key(row))
         {
+            computed.ends.push(place + 1);
             computed.add(&mut minute);
         }
     }
-    computed.table(ports)
+    computed.table(ports, order)
+}
+
+/// Returns whether a counter has a value.
+fn has_value(column: &Column, row: usize) -> bool {
+    match column {
+        Column::Integer(integers) => integers.get(row).is_some(),
+        Column::List(lists) => lists.get(row).is_some(),
+        Column::Float(_) | Column::Text(_) => false,
+    }
 }
 
 impl Computed {
@@ -230,9 +242,32 @@ impl Computed {
         };
     }
 
-    fn table(self, ports: &Table) -> Table {
+    /// Returns the last row with a value of a counter for each minute: a group that is not read in each
+    /// slot is not in the last record. Without a value, returns the row of the minute.
+    fn last_readings(&self, column: &Column, order: &[u32]) -> Vec<u32> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let minutes = starts.zip(&self.ends).zip(&self.chosen);
+        let last = minutes.map(|((start, end), chosen)| {
+            let mut rows = order[start..*end].iter().rev();
+            *rows
+                .find(|row| has_value(column, **row as usize))
+                .unwrap_or(chosen)
+        });
+        last.collect()
+    }
+
+    fn table(self, ports: &Table, order: &[u32]) -> Table {
         let name = TableName::PortsMinute;
         let mut table = copied(name, ports, &self.chosen);
+        let counters = COUNTERS.clone().zip(&ports.columns[COUNTERS.clone()]);
+        for (index, column) in counters.filter(|(_, column)| !column.is_blank()) {
+            let rows = self.last_readings(column, order);
+            if rows != self.chosen {
+                let mut read = Table::new(name).columns.swap_remove(index);
+                read.append(column, &rows);
+                table.columns[index] = read;
+            }
+        }
         let mut set = |field: &str, column: Column| {
             if let Some(index) = name.schema().index(field) {
                 table.columns[index] = column;

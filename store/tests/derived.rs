@@ -647,3 +647,32 @@ fn rows_of_a_range_are_those_of_the_whole_row_group() {
     assert_eq!((names.len(), names[7].as_str()), (8, "p7"));
     assert_eq!(file.dictionary(0, "node").unwrap().unwrap(), ["n1 mlx5_0"]);
 }
+
+/// A group with a cadence is not read in the last slot of each minute.
+#[test]
+fn minute_has_the_last_reading_of_each_counter() {
+    let text: String = (0..120)
+        .map(|second| {
+            let is_read = second % 10 == 3;
+            let errors = if is_read { json!(second) } else { Value::Null };
+            port(
+                START + second * SECOND,
+                json!({"symbol_error_counter": errors}),
+            )
+            .replace(r#","symbol_error_counter":null"#, "")
+        })
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    pack(dir.path(), &text, 1000);
+    let rows = rows(dir.path(), TableName::PortsMinute);
+    let counters = |row: &Value| {
+        ["symbol_error_counter", "port_xmit_data_bytes"].map(|name| row[name].as_u64())
+    };
+    assert_eq!(
+        rows.iter().map(counters).collect::<Vec<_>>(),
+        [
+            [Some(53), Some(START / SECOND + 59)],
+            [Some(113), Some(START / SECOND + 119)]
+        ]
+    );
+}
