@@ -472,6 +472,11 @@ fn host_ports<'a>(
         .iter()
         .filter(|(_, port)| port.kind == Some(NodeKind::Switch))
         .map(|((guid, _), _)| *guid)
+        // A device with more ports than an HCA is a switch, also without a record of its own.
+        .chain(all.values().filter_map(|port| {
+            let (guid, number) = port.peer?;
+            (number.0 > HCA_PORTS).then_some(guid)
+        }))
         .collect();
     for (key, port) in all {
         let peer = port.peer.and_then(|peer| all.get(&peer));

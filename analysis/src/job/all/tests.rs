@@ -408,6 +408,32 @@ fn power_off() -> Vec<String> {
 }
 
 #[test]
+fn switch_without_records_is_no_host() {
+    let (leaf, spine) = (0x1, 0x9);
+    let uplink = |slot: u64, port: u8, far: u8| {
+        let rates = [("xmit_gbps", 8.0.into()), ("rcv_gbps", 8.0.into())];
+        crate::fixtures::port(slot, (leaf, port), "leaf", (spine, far, "spine"), &rates)
+    };
+    let lines: Vec<String> = (10_001..=10_004)
+        .flat_map(|slot| {
+            [
+                sends(slot, 1, 8.0, 0.0),
+                uplink(slot, 20, 1),
+                uplink(slot, 21, 3),
+            ]
+        })
+        .collect();
+    let all = traffic(&[], &lines, Some(SECOND));
+    let nodes: Vec<&str> = all
+        .jobs
+        .iter()
+        .flat_map(|total| &total.nodes)
+        .map(|node| &*node.host)
+        .collect();
+    assert_eq!(nodes, ["n1"]);
+}
+
+#[test]
 fn link_that_stays_down_carries_nothing_and_lacks_nothing() {
     let (lines, jobs) = (power_off(), [job("7", "n[1-2]", 10_000_000, 10_003_500)]);
     let all = traffic(&jobs, &lines, Some(SECOND));
