@@ -199,7 +199,8 @@ impl<'a> Errors<'a> {
                 counters.retain(|index| *index != LINK_DOWNED);
                 found.at_unreachable += 1;
             }
-            found.silent += usize::from(summary.records.1 == 0 && !is_unreachable);
+            let is_silent = summary.records.0 > 0 && summary.records.1 == 0;
+            found.silent += usize::from(is_silent && !is_unreachable);
             found.saturated += usize::from(
                 summary
                     .errors

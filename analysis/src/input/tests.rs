@@ -466,6 +466,15 @@ fn secondary_fills_only_the_gaps_of_the_primary() {
     assert_eq!(totals(&alone), (10e9, 5.0, 100));
 }
 
+#[test]
+fn port_without_a_record_in_the_range_has_the_growth_between_its_readings() {
+    let second = |ts: u64, errors: u64| reading("a", None, (ts * SECOND, 0), errors);
+    let lines = second(100, 1000) + &second(110, 1100);
+    let (port, _) = summary_of(&[lines], Some(103 * SECOND), Some(106 * SECOND));
+    assert_eq!((port.error_sum(), port.records), (30, (0, 0)));
+    assert_eq!(&*port.node, "leaf");
+}
+
 /// A full data counter has no rate, but the error counters beside it count.
 #[test]
 fn counters_of_a_secondary_without_rates_count_if_the_primary_has_no_answer() {

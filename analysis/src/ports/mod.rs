@@ -269,10 +269,11 @@ impl Ports {
 
     /// Returns each port in the order of the GUIDs.
     pub fn finish(self) -> BTreeMap<PortKey, PortSummary> {
-        // A port without records is left out: its events contain neither a name nor a link.
+        // A port with neither a record nor a reading at an edge is left out: its events contain
+        // neither a name nor a link.
         self.by_key
             .into_iter()
-            .filter(|(_, port)| port.records.0 > 0)
+            .filter(|(_, port)| port.records.0 > 0 || !port.node.is_empty())
             .collect()
     }
 
@@ -364,7 +365,7 @@ impl PortSummary {
         if parts != Parts::Rates {
             self.add_errors(port);
         }
-        if !port.is_edge {
+        if !port.is_edge || self.records.0 == 0 {
             self.add_names(port);
         }
         if parts != Parts::Errors {
