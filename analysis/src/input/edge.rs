@@ -149,7 +149,9 @@ fn at_edge(
         let (mut counters, mut saturated) = (Vec::new(), Vec::new());
         for (name, value) in &record.counters {
             let is_unknown = |reading: &Reading| {
-                slots.has_gap(&reading.last, name, record.slot) || reading.is_before_reset(value)
+                let has_gap = record.has_gap;
+                has_gap.unwrap_or_else(|| slots.has_gap(&reading.last, name, record.slot))
+                    || reading.is_before_reset(value)
             };
             let is_found =
                 |reading: &Reading| *reading.name == **name && is_unknown(reading) == has_gap;
@@ -160,7 +162,16 @@ fn at_edge(
             let Some(interval) = Interval::new(reading.last.ts, record.ts) else {
                 continue;
             };
-            counters.push((*name, between(&reading.value, value, interval, edge)));
+            let mut at_edge = between(&reading.value, value, interval, edge);
+            for (found, is_saturated) in [
+                (&reading.value, reading.is_saturated),
+                (value, record.is_saturated(name)),
+            ] {
+                if is_saturated {
+                    fill(&mut at_edge, found);
+                }
+            }
+            counters.push((*name, at_edge));
             // A value between two readings is not known if one of them is not. Octets of both
             // directions are not known around a reset; increases of errors count where they were read.
             if reading.is_saturated
@@ -176,6 +187,20 @@ fn at_edge(
             (at_edge.ts, at_edge.time, at_edge.blocked_time) = (edge, None, None);
             (at_edge.is_edge, at_edge.has_gap) = (true, Some(has_gap));
             put(&mut Record::Port(at_edge));
+        }
+    }
+}
+
+/// Fills the elements of an array that are full in a reading, so that they are the largest ones.
+fn fill(at_edge: &mut Value, reading: &Value) {
+    if let (Value::Many(elements), Value::Many(read)) = (at_edge, reading) {
+        let full = read.iter().max();
+        for (element, _) in elements
+            .iter_mut()
+            .zip(read)
+            .filter(|(_, read)| Some(*read) == full)
+        {
+            *element = u64::MAX;
         }
     }
 }
@@ -211,6 +236,41 @@ mod tests {
         fn add(&mut self, _record: &Record<'_>) {}
 
         fn merge(&mut self, _other: Self) {}
+    }
+
+    /// The full element stays the largest one, also if another one has a larger value at the edge.
+    #[test]
+    fn full_element_of_an_array_is_full_at_an_edge() {
+        let selection = Selection::new(&EveryRecord, None, Some(15 * SECOND), 50 * SECOND);
+        let mut edges = Edges::default();
+        let mut rates = Vec::new();
+        let metric: crate::metric::Metric = "port_vl_op_packets[1]".parse().unwrap();
+        let (mut readings, slots) = (Readings::default(), Slots::default());
+        // The first element is full all the time, and the second one from 20 s on.
+        for (slot, second) in [(10, 10), (20, 65535)] {
+            let line = fixtures::port(
+                slot,
+                (1, 1),
+                "leaf",
+                (0x101, 1, "n1"),
+                &[
+                    ("port_vl_op_packets", serde_json::json!([65535, second])),
+                    ("saturated", ["port_vl_op_packets"].into()),
+                ],
+            );
+            let mut record = Record::parse(line.as_bytes(), Type::Port).unwrap();
+            edges.cut(&mut record, &selection, &mut |record| {
+                let Record::Port(port) = record else {
+                    panic!("a port")
+                };
+                rates.extend(readings.add(port, &metric, &slots).rates);
+            });
+        }
+        assert_eq!(
+            rates,
+            [],
+            "the rate until the element was full is not known"
+        );
     }
 
     /// What a fold gets of a record: its time, its value of SymbolErrorCounter, and whether the
