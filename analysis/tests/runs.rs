@@ -438,6 +438,49 @@ fn means_of_minutes_give_nearly_the_cells_of_the_records() {
     );
 }
 
+/// A record of a minute does not state the slots since the minute before.
+#[test]
+fn means_of_minutes_give_the_rates_of_counters() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |slot: u64| {
+        let (octets, is_read) = (slot * 1000, slot % 3 == 0);
+        let errors = if is_read {
+            format!(r#","symbol_error_counter":{},"base_dt_slots":3"#, slot)
+        } else {
+            String::new()
+        };
+        let (ts, slot) = ((FIRST + slot) * SLOT_NS, FIRST + slot);
+        format!(
+            r#"{{"type":"port","ts":{ts},"slot":{slot},"sampler":"a","guid":"0x0000000000000007","port":1,"lid":1,"node":"n1","kind":"hca","status":"ok","mads":1,"dt_ns":{SLOT_NS},"port_xmit_data_bytes":{octets}{errors}}}"#
+        ) + "\n"
+    };
+    let text: String = (0..40 * 360).map(line).collect();
+    pack(dir.path(), &text);
+    let all = Inputs {
+        files: vec![dir.path().to_owned()],
+        from: None,
+        to: None,
+    };
+    for (metric, rate) in [
+        ("port_xmit_data_bytes", 100.0),
+        ("symbol_error_counter", 0.1),
+        ("errors", 0.1),
+    ] {
+        let heat = HeatMap::new(vec![metric.parse().unwrap()], None);
+        let (heat, summary) = input::read(&all, &heat).unwrap();
+        assert!(summary.minute_hours.0 >= 40, "{:?}", summary.minute_hours);
+        let cells = &heat.finish(RowKind::Port).unwrap().panels[0].cells[0];
+        let is_near =
+            |cell: &&Cell| matches!(cell, Cell::Value(value) if (value / rate - 1.0).abs() < 0.2);
+        let near = cells.iter().filter(is_near).count();
+        assert!(
+            near + 2 >= cells.len() && cells.len() > 1000,
+            "{metric}: {near} of {}",
+            cells.len()
+        );
+    }
+}
+
 #[test]
 fn summaries_of_ports_from_an_archive_are_those_of_the_lines() {
     for seed in 4..6 {

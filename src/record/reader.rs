@@ -57,7 +57,8 @@ pub struct Port<'a> {
     /// It does not count as a record of the port.
     pub is_edge: bool,
     /// For counters that were interpolated at an edge: whether a reply was lost between the two
-    /// readings. Their rate is then not known. `None` for counters that were read.
+    /// readings. Their rate is then not known. False for the last counters of a minute. `None` for
+    /// other counters that were read.
     pub has_gap: Option<bool>,
 }
 

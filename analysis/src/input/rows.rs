@@ -168,10 +168,14 @@ impl PortRows {
             Column::Text(texts) => texts.list().iter().map(|text| text.parse().ok()).collect(),
             _ => Vec::new(),
         };
-        let [counters, slots] = [COUNTERS.clone(), DT_SLOTS.clone()].map(|columns| {
+        let [counters, mut slots] = [COUNTERS.clone(), DT_SLOTS.clone()].map(|columns| {
             let with_values = columns.filter(|index| !table.column(*index).is_blank());
             with_values.collect::<Vec<_>>()
         });
+        if table.name() == TableName::PortsMinute {
+            // They are those of the last record of a minute.
+            slots.clear();
+        }
         let varied = varied(&table, &counters);
         let changes = changes(&table, column_of(PortField::port));
         // A column with a single value needs no update.
@@ -324,7 +328,10 @@ impl PortRows {
         if let Some(extra) = self.text(self.table.schema().extra(), row) {
             add_unknown(extra, &mut fields);
         }
-        Port::new(fields)
+        let mut port = Port::new(fields)?;
+        // The reading before is that of the minute before.
+        port.has_gap = self.are_minutes().then_some(false);
+        Ok(port)
     }
 
     fn values(&self, row: usize) -> impl Iterator<Item = (&str, Value)> {
