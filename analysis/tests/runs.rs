@@ -443,7 +443,7 @@ fn means_of_minutes_give_nearly_the_cells_of_the_records() {
 fn means_of_minutes_give_the_rates_of_counters() {
     let dir = tempfile::tempdir().unwrap();
     let line = |slot: u64| {
-        let (octets, is_read) = (slot * 1000, slot % 3 == 0);
+        let (octets, is_read) = (slot * 1000, slot.is_multiple_of(3));
         let errors = if is_read {
             format!(r#","symbol_error_counter":{},"base_dt_slots":3"#, slot)
         } else {
