@@ -96,6 +96,9 @@ impl HeatMap {
         let (data_ns, blocked_ns) = run.lengths_ns(first);
         let interval_ns = counted_interval(run.ts(first), run.slot(first), data_ns, blocked_ns)
             .filter(has_whole_slots);
+        if interval_ns.is_some_and(|interval_ns| interval_ns > step_ns) {
+            return first;
+        }
         let mut slots = WholeSlots::new(interval_ns);
         for (place, value) in values
             .iter()
@@ -109,12 +112,14 @@ impl HeatMap {
                 break;
             };
             let slot = run.slot(place);
-            // A slot longer than a column makes the columns longer.
-            let is_longer = now >= step_ns.saturating_mul(slot);
-            let is_other = interval_ns.is_some_and(|interval_ns| {
-                now.abs_diff(slot.saturating_mul(interval_ns)) >= 2 * interval_ns
-            });
-            if !value.is_finite() || is_longer || is_other {
+            // A slot of another length, and one longer than a column, which makes the columns longer.
+            let is_other = match interval_ns {
+                Some(interval_ns) => {
+                    now.abs_diff(slot.saturating_mul(interval_ns)) >= 2 * interval_ns
+                }
+                None => now >= step_ns.saturating_mul(slot),
+            };
+            if !value.is_finite() || is_other {
                 break;
             }
             if let Some(time) = slots.of(time) {
