@@ -250,8 +250,8 @@ impl Load {
 }
 
 impl Direction {
-    /// Evaluates the traffic from one port to the other. The receiving port counts if its data rate is
-    /// known for more than an eighth longer.
+    /// Evaluates the traffic from one port to the other. The receiving port counts if its data rate
+    /// is known for more than an eighth longer.
     fn between(from: Option<&Load>, to: Option<&Load>) -> Self {
         let [sent_for, received_for] =
             [(from, 0), (to, 1)].map(|(load, of)| load.map_or(0.0, |load| load.seconds[of]));

@@ -201,8 +201,8 @@ impl Metric {
     }
 
     /// Returns the time that the value of a record describes. For a data rate or a blocked share,
-    /// it is the time in the record. For a round-trip time it is `slot_before`, a slot that ends at the
-    /// record.
+    /// it is the time in the record. For a round-trip time it is `slot_before`, a slot that ends at
+    /// the record.
     pub fn time(&self, port: &Port<'_>, slot_before: Interval) -> Option<Interval> {
         match &self.source {
             Source::Derived(Derived::XmitBlocked) => port.blocked_time,

@@ -4,10 +4,10 @@
 //! describes this whole time. A counter group with a cadence of 10 slots is read once in 10 slots,
 //! so its rates describe 10 slots each.
 //!
-//! A record without a counter says nothing about it: its group was not due in this slot, or the reply
-//! was lost. A record with counters of a group states how many slots before the last one was:
-//! `GROUP_dt_slots`. So a reader knows which record it must have. The rate is not known, and there is
-//! a *gap*, in these cases:
+//! A record without a counter says nothing about it: its group was not due in this slot, or the
+//! reply was lost. A record with counters of a group states how many slots before the last one was:
+//! `GROUP_dt_slots`. So a reader knows which record it must have. The rate is not known, and there
+//! is a *gap*, in these cases:
 //!
 //! 1. `GROUP_dt_slots` is 0: there is no earlier reading to compare with.
 //! 2. The last reading is of an earlier slot than `GROUP_dt_slots` states: a record was lost.

@@ -27,30 +27,30 @@ pub(crate) fn silent_time(last_ts: Option<u64>, port: &Port<'_>) -> Option<Inter
         .or(after)
 }
 
-/// Returns the time in which the link of a port was down, by its record. Nothing moved in this time.
-/// `down_ts` is the time of the record before, if the link was down then too: it can have carried
-/// something until it went down.
+/// Returns the time in which the link of a port was down, by its record. Nothing moved in this
+/// time. `down_ts` is the time of the record before, if the link was down then too: it can have
+/// carried something until it went down.
 pub(crate) fn down_time(down_ts: Option<u64>, port: &Port<'_>) -> Option<Interval> {
     let is_down = port.says() == Says::Down && !port.is_edge;
     silent_time(Some(down_ts.filter(|_| is_down)?), port)
 }
 
 /// Returns the slots for which a value stands in columns of whole slots: those whose end lies in
-/// `time`, which it describes. `None` without such a slot. Then the values before and after it stand
-/// for the slot.
+/// `time`, which it describes. `None` without such a slot. Then the values before and after it
+/// stand for the slot.
 ///
-/// The readings of a slot are at other times at each port and at each of its samplers. So the record
-/// of slot *s* that describes *n* slots stands for the slots *s* - *n* to *s* - 1 at all ports, and
-/// each slot has one value, also if a second sampler describes a part of it.
+/// The readings of a slot are at other times at each port and at each of its samplers. So the
+/// record of slot *s* that describes *n* slots stands for the slots *s* - *n* to *s* - 1 at all
+/// ports, and each slot has one value, also if a second sampler describes a part of it.
 ///
-/// Without `interval_ns`, the time between two slots, returns the time. The time of the first record of
-/// a port, one nanosecond, has no slots.
+/// Without `interval_ns`, the time between two slots, returns the time. The time of the first
+/// record of a port, one nanosecond, has no slots.
 pub fn whole_slots(time: Interval, interval_ns: Option<u64>) -> Option<Interval> {
     WholeSlots::new(interval_ns).of(time)
 }
 
-/// Finds the slots of many values: see [`whole_slots`]. Most values are in the slot of the value before or
-/// in the next one, so nearly none needs a division.
+/// Finds the slots of many values: see [`whole_slots`]. Most values are in the slot of the value
+/// before or in the next one, so nearly none needs a division.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WholeSlots {
     interval_ns: Option<u64>,

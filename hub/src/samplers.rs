@@ -288,8 +288,8 @@ impl Samplers {
         shown.map(|named| named.clock.newest_ns).max().unwrap_or(0)
     }
 
-    /// Returns the time up to which all samplers have sent their records, in nanoseconds since 1970. A
-    /// sampler that has sent nothing for longer than [`AWAITED`] is not waited for.
+    /// Returns the time up to which all samplers have sent their records, in nanoseconds since
+    /// 1970. A sampler that has sent nothing for longer than [`AWAITED`] is not waited for.
     pub(crate) fn arrived_ns(&self, now: Duration) -> u64 {
         let is_awaited = |sampler: &&Sampler| {
             let is_apart = |named: &Named| named.clock.is_apart;

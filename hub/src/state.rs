@@ -325,14 +325,14 @@ impl Hub {
 }
 
 impl State {
-    /// Returns a number that changes if an answer over a fixed time range can have changed. It changes
-    /// once in a slot, however many clients ask, and if records come without a new slot.
+    /// Returns a number that changes if an answer over a fixed time range can have changed. It
+    /// changes once in a slot, however many clients ask, and if records come without a new slot.
     pub(crate) fn revision(&self) -> Revision {
         (self.last_slot, self.settled, self.jobs.source.read_ns)
     }
 
-    /// Returns the time up to which all records have arrived, in nanoseconds since 1970. `None` while a
-    /// recording is read: its files are read one after the other.
+    /// Returns the time up to which all records have arrived, in nanoseconds since 1970. `None`
+    /// while a recording is read: its files are read one after the other.
     pub(crate) fn arrived_ns(&self) -> Option<u64> {
         let is_read = |at: Duration| self.now.saturating_sub(at) >= RECORDING_ENDS;
         self.recorded

@@ -53,8 +53,8 @@ pub struct Port<'a> {
     pub time: Option<Interval>,
     /// The time that `xmit_blocked` describes. `None` without this value.
     pub blocked_time: Option<Interval>,
-    /// Whether the record is at an edge of the selected time range. Such a record has only counters.
-    /// It does not count as a record of the port.
+    /// Whether the record is at an edge of the selected time range. Such a record has only
+    /// counters. It does not count as a record of the port.
     pub is_edge: bool,
     /// For counters that were interpolated at an edge: whether a reply was lost between the two
     /// readings. Their rate is then not known. False for the last counters of a minute. `None` for

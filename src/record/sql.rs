@@ -152,7 +152,8 @@ fn selected(column: &Column) -> String {
     }
 }
 
-/// Returns whether records of other types can have a field without a value, and those of ports cannot.
+/// Returns whether records of other types can have a field without a value, and those of ports
+/// cannot.
 fn is_of_port(name: &str) -> bool {
     ["guid", "port", "lid"].contains(&name)
 }

@@ -1,5 +1,5 @@
-//! The parts of documents that are made from the code: the fields of `port` records and all counters
-//! in `docs/records.md`, and the columns of ports in SQL.
+//! The parts of documents that are made from the code: the fields of `port` records and all
+//! counters in `docs/records.md`, and the columns of ports in SQL.
 //!
 //! `cargo run --no-default-features --example records` updates the documents.
 

@@ -242,8 +242,8 @@ impl Computed {
         };
     }
 
-    /// Returns the last row with a value of a counter for each minute: a group that is not read in each
-    /// slot is not in the last record. Without a value, returns the row of the minute.
+    /// Returns the last row with a value of a counter for each minute: a group that is not read in
+    /// each slot is not in the last record. Without a value, returns the row of the minute.
     fn last_readings(&self, column: &Column, order: &[u32]) -> Vec<u32> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let minutes = starts.zip(&self.ends).zip(&self.chosen);

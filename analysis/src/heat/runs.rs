@@ -112,7 +112,8 @@ impl HeatMap {
                 break;
             };
             let slot = run.slot(place);
-            // A slot of another length, and one longer than a column, which makes the columns longer.
+            // A slot of another length, and one longer than a column, which makes the columns
+            // longer.
             let is_other = match interval_ns {
                 Some(interval_ns) => {
                     now.abs_diff(slot.saturating_mul(interval_ns)) >= 2 * interval_ns

@@ -10,8 +10,8 @@
 //!   only by the jitter of the replies. Together they are as long as the time between the readings.
 //! - A record of a secondary waits for the next record of the primary, and gets only the time
 //!   before the interval of that record. If no primary answers, the secondary fills the gap. The
-//!   short time between two intervals of the primary is no gap. A record of a secondary without rates
-//!   has no time. Its counters count if the primary has no answer.
+//!   short time between two intervals of the primary is no gap. A record of a secondary without
+//!   rates has no time. Its counters count if the primary has no answer.
 //! - If the query of a record began before the reply to another sampler arrived, the order of the
 //!   two readings is not known. The counters of the later record are then left out, because a
 //!   counter could seem to decrease.

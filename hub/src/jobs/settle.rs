@@ -1,8 +1,8 @@
 //! Adds the traffic of the nodes to the jobs, by the rules of `ibnet-view job --all`.
 //!
 //! A report of the source describes the jobs up to its time. So only traffic before the last report
-//! is added: the owner of each node is then known, and no sum has to be corrected later. For the same
-//! reason, it waits for the records of all samplers.
+//! is added: the owner of each node is then known, and no sum has to be corrected later. For the
+//! same reason, it waits for the records of all samplers.
 
 use std::collections::BTreeSet;
 

@@ -29,8 +29,8 @@ impl<T, const KEPT: usize> Default for LastPasses<T, KEPT> {
 
 impl<T, const KEPT: usize> LastPasses<T, KEPT> {
     /// Returns the result of the pass over a time range. `make` makes it if there is none of these
-    /// records. A second request for the same range waits for the first. A request for another range
-    /// does not wait.
+    /// records. A second request for the same range waits for the first. A request for another
+    /// range does not wait.
     pub(crate) fn find(
         &self,
         asked: Asked,

@@ -157,8 +157,9 @@ impl Group {
 
     /// Returns the groups from which a record can have a counter, the most likely one first.
     ///
-    /// Extended and Base share counters. An agent with PortCountersExtended has the data there. If it
-    /// has the errors there too, Base is not queried: see [`is_superseded`](Self::is_superseded).
+    /// Extended and Base share counters. An agent with PortCountersExtended has the data there. If
+    /// it has the errors there too, Base is not queried: see
+    /// [`is_superseded`](Self::is_superseded).
     pub fn of_counter(name: &str) -> &'static [Self] {
         static GROUPS: LazyLock<HashMap<&'static str, Vec<Group>>> = LazyLock::new(|| {
             let mut groups = HashMap::<_, Vec<_>>::new();
