@@ -29,7 +29,7 @@ pub mod port;
 pub mod reader;
 pub mod sample;
 pub mod schema;
-mod sql;
+pub mod sql;
 pub mod strict;
 pub mod tables;
 pub mod text;

@@ -1,9 +1,11 @@
-//! The columns of `port` records in the SQL of `packaging/clickhouse` and `docs/outputs.md`, which
-//! are made from the table of fields.
+//! The types of fields in SQL, and the columns of `port` records in the SQL of `packaging/clickhouse`
+//! and `docs/outputs.md`, which are made from the table of fields.
 
 use std::borrow::Cow;
 
 use super::port::{PortField, PortFields};
+use super::reader::Type;
+use super::schema;
 use super::value::{FieldValue, Kind};
 use crate::mad::pma::Group;
 
@@ -24,9 +26,42 @@ const WIDTH: usize = 100;
 struct Column {
     name: &'static str,
     kind: Kind,
-    /// Whether a line can lack the value. A text is then empty.
+    /// Whether a line can lack the number.
     is_nullable: bool,
     is_counter: bool,
+}
+
+/// Returns the type of a field in DuckDB.
+pub const fn duckdb(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Unsigned(8) => "UTINYINT",
+        Kind::Unsigned(16) => "USMALLINT",
+        Kind::Unsigned(32) => "UINTEGER",
+        Kind::Unsigned(_) => "UBIGINT",
+        Kind::Signed => "INTEGER",
+        Kind::Float => "DOUBLE",
+        Kind::Text => "VARCHAR",
+        Kind::Integers => "UBIGINT[]",
+        Kind::Texts => "VARCHAR[]",
+    }
+}
+
+/// Returns the type of a field in ClickHouse. `text` is that of a text.
+pub fn clickhouse(kind: Kind, text: &str, is_nullable: bool) -> String {
+    let name = match kind {
+        Kind::Unsigned(bits) => format!("UInt{bits}"),
+        Kind::Signed => "Int32".to_owned(),
+        Kind::Float => "Float64".to_owned(),
+        Kind::Text => return text.to_owned(),
+        // Lists cannot be null: a missing list is empty.
+        Kind::Integers => return "Array(UInt64)".to_owned(),
+        Kind::Texts => return format!("Array({text})"),
+    };
+    if is_nullable {
+        format!("Nullable({name})")
+    } else {
+        name
+    }
 }
 
 /// Returns the lists of columns, by the names in their marks.
@@ -40,81 +75,49 @@ pub(super) fn lists() -> [(&'static str, String); 4] {
         ("stream to table", list(&|column| selected(column))),
         (
             "file",
-            list(&|column| format!("{}: '{}'", column.name, duckdb(column))),
+            list(&|column| format!("{}: '{}'", column.name, duckdb(column.kind))),
         ),
     ]
 }
 
 fn columns() -> Vec<Column> {
     let empty = PortFields::<Cow<'_, str>, ()>::without_values(());
-    let mut columns = Vec::new();
-    for field in PortField::ALL.iter().copied() {
-        match field.kind() {
-            _ if field == PortField::ts => {}
-            Some(kind) => columns.push(Column {
-                name: field.name(),
-                // A port has few MADs.
-                kind: if field == PortField::mads {
-                    Kind::Unsigned(32)
-                } else {
-                    kind
-                },
-                is_nullable: empty.get(field) == FieldValue::Null,
-                is_counter: false,
-            }),
-            None => columns.extend(counters()),
-        }
-    }
-    columns
-}
-
-/// Returns each counter once, and the slots since the last reading of each group.
-fn counters() -> Vec<Column> {
-    let mut columns: Vec<Column> = Vec::new();
-    for field in GROUPS.into_iter().flat_map(Group::fields) {
-        if columns.iter().all(|column| column.name != field.json) {
-            columns.push(Column {
-                name: field.json,
-                kind: if field.len > 1 {
-                    Kind::Integers
-                } else {
-                    Kind::Unsigned(64)
-                },
-                is_nullable: true,
-                is_counter: true,
-            });
-        }
-    }
-    columns.extend(GROUPS.map(|group| Column {
-        name: group.dt_slots_field(),
-        kind: Kind::Unsigned(32),
-        is_nullable: true,
-        is_counter: false,
-    }));
-    columns
-}
-
-/// Returns the type in ClickHouse.
-fn clickhouse(column: &Column) -> String {
-    let number = |name: String| {
-        if column.is_nullable {
-            format!("Nullable({name})")
-        } else {
-            name
-        }
+    let counters: Vec<_> = GROUPS
+        .into_iter()
+        .flat_map(|group| group.fields().map(|field| field.json))
+        .collect();
+    let slots = GROUPS.map(Group::dt_slots_field);
+    let column = |schema::Field { name, kind, .. }| {
+        let field = PortField::named(name);
+        let is_counter = counters.contains(&name);
+        let is_kept = field.is_some_and(|field| field != PortField::ts);
+        (is_kept || is_counter || slots.contains(&name)).then(|| Column {
+            name,
+            // A port has few MADs.
+            kind: if field == Some(PortField::mads) {
+                Kind::Unsigned(32)
+            } else {
+                kind
+            },
+            is_nullable: field.is_none_or(|field| empty.get(field) == FieldValue::Null),
+            is_counter,
+        })
     };
-    match column.kind {
-        Kind::Unsigned(bits) => number(format!("UInt{bits}")),
-        Kind::Signed => number("Int32".to_owned()),
-        Kind::Float => number("Float64".to_owned()),
-        // A device without a link has no peer, and a record without an identity has the text ''.
-        Kind::Text if column.name.starts_with("peer") => {
-            "LowCardinality(Nullable(String))".to_owned()
-        }
-        Kind::Text => "LowCardinality(String)".to_owned(),
-        Kind::Integers => "Array(UInt64)".to_owned(),
-        Kind::Texts => "Array(LowCardinality(String))".to_owned(),
-    }
+    schema::fields(Type::Port)
+        .into_iter()
+        .filter_map(column)
+        .collect()
+}
+
+/// Returns the type of a column in ClickHouse.
+fn typed(column: &Column) -> String {
+    // A device without a link has no peer, and a record without an identity has the text ''.
+    let text = if column.name.starts_with("peer") {
+        "LowCardinality(Nullable(String))"
+    } else {
+        "LowCardinality(String)"
+    };
+    clickhouse(column.kind, text, column.is_nullable)
 }
 
 /// Returns the column of a table of ClickHouse.
@@ -128,7 +131,7 @@ fn stored(column: &Column) -> String {
         Kind::Float | Kind::Integers => " CODEC(ZSTD)",
         _ => "",
     };
-    format!("{name} {}{rest}", clickhouse(column))
+    format!("{name} {}{rest}", typed(column))
 }
 
 /// Returns the column of a table of ClickHouse that has the records of all types.
@@ -136,9 +139,9 @@ fn streamed(column: &Column) -> String {
     let name = column.name;
     match name {
         "role" => format!("{name} String DEFAULT 'primary'"),
-        _ if is_of_port(name) => format!("{name} Nullable({})", clickhouse(column))
+        _ if is_of_port(name) => format!("{name} Nullable({})", typed(column))
             .replace("LowCardinality(String)", "String"),
-        _ => format!("{name} {}", clickhouse(column)),
+        _ => format!("{name} {}", typed(column)),
     }
 }
 
@@ -156,21 +159,6 @@ fn selected(column: &Column) -> String {
 /// cannot.
 fn is_of_port(name: &str) -> bool {
     ["guid", "port", "lid"].contains(&name)
-}
-
-/// Returns the type in DuckDB.
-fn duckdb(column: &Column) -> &'static str {
-    match column.kind {
-        Kind::Unsigned(8) => "UTINYINT",
-        Kind::Unsigned(16) => "USMALLINT",
-        Kind::Unsigned(32) => "UINTEGER",
-        Kind::Unsigned(_) => "UBIGINT",
-        Kind::Signed => "INTEGER",
-        Kind::Float => "DOUBLE",
-        Kind::Text => "VARCHAR",
-        Kind::Integers => "UBIGINT[]",
-        Kind::Texts => "VARCHAR[]",
-    }
 }
 
 /// Returns the items with commas between them, as indented lines.

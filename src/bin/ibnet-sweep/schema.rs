@@ -5,6 +5,7 @@ use std::fmt::Write;
 use ibnet::cli;
 use ibnet::record::reader::Type;
 use ibnet::record::schema::{self, Field, Kind};
+use ibnet::record::sql;
 use serde_json::{Map, Value, json};
 
 use super::failure::Failure;
@@ -127,35 +128,17 @@ fn polars(fields: &[Field]) -> String {
 }
 
 fn duckdb(fields: &[Field]) -> String {
-    let of = |field: &Field| {
-        let kind = match field.kind {
-            Kind::Unsigned(8) => "UTINYINT",
-            Kind::Unsigned(16) => "USMALLINT",
-            Kind::Unsigned(32) => "UINTEGER",
-            Kind::Unsigned(_) => "UBIGINT",
-            Kind::Signed => "INTEGER",
-            Kind::Float => "DOUBLE",
-            Kind::Text => "VARCHAR",
-            Kind::Integers => "UBIGINT[]",
-            Kind::Texts => "VARCHAR[]",
-        };
-        format!("\"{}\": '{kind}'", field.name)
-    };
+    let of = |field: &Field| format!("\"{}\": '{}'", field.name, sql::duckdb(field.kind));
     format!("{{{}}}", joined(fields, ", ", of))
 }
 
 fn clickhouse(fields: &[Field]) -> String {
     let of = |field: &Field| {
-        let kind = match field.kind {
-            // Lists cannot be null: a missing list is empty.
-            Kind::Integers => "Array(UInt64)".to_owned(),
-            Kind::Texts => "Array(String)".to_owned(),
-            Kind::Unsigned(bits) => format!("Nullable(UInt{bits})"),
-            Kind::Signed => "Nullable(Int32)".to_owned(),
-            Kind::Float => "Nullable(Float64)".to_owned(),
-            Kind::Text => "Nullable(String)".to_owned(),
+        let text = match field.kind {
+            Kind::Texts => "String",
+            _ => "Nullable(String)",
         };
-        format!("{} {kind}", field.name)
+        format!("{} {}", field.name, sql::clickhouse(field.kind, text, true))
     };
     joined(fields, ", ", of)
 }
