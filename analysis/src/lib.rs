@@ -11,6 +11,7 @@
 //! | [`cell`] | a value that can be missing, and the rule for sums of such values |
 //! | [`heat`] | the values of heat maps |
 //! | [`rates`] | the rates of counters: over which time, and when they are not known |
+//! | [`slots`] | the time between two slots, and the slots for which a value stands |
 //! | [`latency`] | distributions of round-trip times |
 //! | [`ports`] | a summary of each port, which the next five modules use |
 //! | [`errors`] | devices that do not answer, faults of links, and increases of error counters |
@@ -50,7 +51,8 @@ pub mod replay;
 pub mod routes;
 pub mod rows;
 pub mod shares;
-pub mod silence;
+mod silence;
+pub mod slots;
 pub mod stat;
 pub mod sweeps;
 pub mod trees;

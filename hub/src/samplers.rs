@@ -10,7 +10,7 @@ use std::time::Duration;
 use ibnet::record::Role;
 use ibnet::types::PortNum;
 use ibnet_analysis::record::{Start, Sweep};
-use ibnet_analysis::silence::interval_by_slot;
+use ibnet_analysis::slots::interval_by_slot;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 

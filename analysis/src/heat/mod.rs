@@ -23,7 +23,8 @@ use crate::metric::{Element, Metric};
 use crate::ports::PortKey;
 use crate::rates::{Added, Rate, Readings, Slots};
 use crate::record::{Interval, Port, Record, Type};
-use crate::silence::{counted_interval, silent_time, slot_interval, whole_slots};
+use crate::silence::silent_time;
+use crate::slots::{counted_interval, slot_interval, whole_slots};
 
 pub mod grid;
 mod groups;
@@ -129,13 +130,17 @@ impl Row {
     }
 }
 
-/// Returns whether columns consist of whole slots of this length.
-fn has_whole_slots(interval_ns: &u64) -> bool {
-    STEPS_MS
-        .iter()
-        .map(|step_ms| step_ms * 1_000_000)
-        .find(|step_ns| step_ns >= interval_ns)
-        .is_some_and(|step_ns| step_ns % interval_ns == 0)
+/// Returns the time between two slots, in nanoseconds, if columns consist of whole slots.
+fn slot_of_columns(
+    ts: u64,
+    slot: u64,
+    dt_ns: Option<u64>,
+    xmit_blocked_dt_ns: Option<u64>,
+) -> Option<u64> {
+    let slot_ns = counted_interval(ts, slot, dt_ns, xmit_blocked_dt_ns)?;
+    let mut steps = STEPS_MS.iter().map(|step_ms| step_ms * 1_000_000);
+    let shortest_ns = steps.find(|step_ns| *step_ns >= slot_ns)?;
+    shortest_ns.is_multiple_of(slot_ns).then_some(slot_ns)
 }
 
 impl HeatMap {
@@ -465,17 +470,17 @@ impl HeatMap {
         })
     }
 
-    /// Adds the state of a record to the columns of its slots.
-    fn put_record(
+    /// Adds the state of a record to the columns of its slots. `slot_ns` is that of
+    /// [`slot_of_columns`].
+    fn put_slots(
         &mut self,
         row: usize,
         metric: usize,
-        port: &Port<'_>,
+        slot_ns: Option<u64>,
         time: Interval,
         state: State,
     ) {
-        let interval_ns = counted_interval(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns);
-        if let Some(time) = whole_slots(time, interval_ns.filter(has_whole_slots)) {
+        if let Some(time) = whole_slots(time, slot_ns) {
             self.put(row, metric, time, state);
         }
     }
@@ -521,7 +526,7 @@ impl HeatMap {
     }
 
     /// Adds the rates of the counters since their last readings.
-    fn put_rates(&mut self, row: usize, port: &Port<'_>, silent: Interval) {
+    fn put_rates(&mut self, row: usize, port: &Port<'_>, slot_ns: Option<u64>, silent: Interval) {
         let metrics = Arc::clone(&self.metrics);
         if port.has_gap.is_none() {
             self.rows[row].slots.add(port);
@@ -547,7 +552,7 @@ impl HeatMap {
             } = readings[index].add(port, metric, slots);
             if rates.is_empty() && !port.is_edge {
                 // If the counter is read later, its rate replaces this state.
-                self.put_record(row, index, port, silent, State::without_value(port));
+                self.put_slots(row, index, slot_ns, silent, State::without_value(port));
             }
             for Rate {
                 time,
@@ -555,10 +560,10 @@ impl HeatMap {
                 is_addition,
             } in rates
             {
-                self.put_record(
+                self.put_slots(
                     row,
                     index,
-                    port,
+                    slot_ns,
                     time,
                     if is_addition {
                         State::Addition(per_second)
@@ -569,11 +574,11 @@ impl HeatMap {
             }
             partial
                 .into_iter()
-                .for_each(|time| self.put_record(row, index, port, time, State::Partial));
+                .for_each(|time| self.put_slots(row, index, slot_ns, time, State::Partial));
             if metric.counts_errors() {
                 increased
                     .into_iter()
-                    .for_each(|time| self.put_record(row, index, port, time, State::Increase));
+                    .for_each(|time| self.put_slots(row, index, slot_ns, time, State::Increase));
             }
         }
     }
@@ -645,6 +650,7 @@ impl Fold for HeatMap {
         let Some(silent) = silent_time(self.rows[row].last_ts, port) else {
             return;
         };
+        let slot_ns = slot_of_columns(port.ts, port.slot, port.dt_ns, port.xmit_blocked_dt_ns);
         if !port.is_edge {
             self.rows[row].port.update_link(&port.link);
             self.rows[row].last_ts = Some(port.ts);
@@ -659,7 +665,7 @@ impl Fold for HeatMap {
                         Some((value, time)) => (State::Value(value), time),
                         None => (State::without_value(port), port.time.unwrap_or(silent)),
                     };
-                    self.put_record(row, index, port, time, state);
+                    self.put_slots(row, index, slot_ns, time, state);
                 }
             }
         }
@@ -672,7 +678,7 @@ impl Fold for HeatMap {
                     .filter(|name| !is_dt_slots_field(name));
                 self.names.extend(names.map(str::to_owned));
             }
-            self.put_rates(row, port, silent);
+            self.put_rates(row, port, slot_ns, silent);
         }
     }
 

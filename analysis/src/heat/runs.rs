@@ -1,9 +1,10 @@
 //! Adds many records of a port to a heat map at once.
 
 use super::track::State;
-use super::{HeatMap, has_whole_slots};
+use super::{HeatMap, slot_of_columns};
 use crate::input::run::{MeasuredOver, Run};
-use crate::silence::{WholeSlots, counted_interval, interval_of_slot, silent_time, whole_slots};
+use crate::silence::silent_time;
+use crate::slots::{WholeSlots, interval_of_slot};
 
 impl HeatMap {
     /// Adds the values of all metrics. The heat map has only metrics with a field.
@@ -43,23 +44,20 @@ impl HeatMap {
             let (data_ns, blocked_ns) = run.lengths_ns(next);
             let interval_ns = interval_of_slot(run.ts(next), run.slot(next), data_ns, blocked_ns);
             self.fit(interval_ns);
+            let slot_ns = slot_of_columns(run.ts(next), run.slot(next), data_ns, blocked_ns);
             let value = values
                 .map(|values| values[next])
                 .filter(|value| value.is_finite())
                 .zip(run.time(next, over));
             if let Some((value, time)) = value {
-                let (ts, slot) = (run.ts(next), run.slot(next));
-                let interval_ns = counted_interval(ts, slot, data_ns, blocked_ns);
-                if let Some(time) = whole_slots(time, interval_ns.filter(has_whole_slots)) {
-                    self.put(row, metric, time, State::Value(value));
-                }
+                self.put_slots(row, metric, slot_ns, time, State::Value(value));
             } else {
                 let port = run.record(next);
                 if let Some(time) = port
                     .time
                     .or_else(|| silent_time(self.rows[row].last_ts, &port))
                 {
-                    self.put_record(row, metric, &port, time, State::without_value(&port));
+                    self.put_slots(row, metric, slot_ns, time, State::without_value(&port));
                 }
             }
             self.rows[row].last_ts = Some(run.ts(next));
@@ -94,12 +92,11 @@ impl HeatMap {
         let (mut from, mut to) = (u64::MAX, 0);
         let end_of_run = run.rows().end.min(values.len());
         let (data_ns, blocked_ns) = run.lengths_ns(first);
-        let interval_ns = counted_interval(run.ts(first), run.slot(first), data_ns, blocked_ns)
-            .filter(has_whole_slots);
-        if interval_ns.is_some_and(|interval_ns| interval_ns > step_ns) {
+        let slot_ns = slot_of_columns(run.ts(first), run.slot(first), data_ns, blocked_ns);
+        if slot_ns.is_some_and(|slot_ns| slot_ns > step_ns) {
             return first;
         }
-        let mut slots = WholeSlots::new(interval_ns);
+        let mut slots = WholeSlots::new(slot_ns);
         for (place, value) in values
             .iter()
             .copied()
@@ -114,10 +111,8 @@ impl HeatMap {
             let slot = run.slot(place);
             // A slot of another length, and one longer than a column, which makes the columns
             // longer.
-            let is_other = match interval_ns {
-                Some(interval_ns) => {
-                    now.abs_diff(slot.saturating_mul(interval_ns)) >= 2 * interval_ns
-                }
+            let is_other = match slot_ns {
+                Some(slot_ns) => now.abs_diff(slot.saturating_mul(slot_ns)) >= 2 * slot_ns,
                 None => now >= step_ns.saturating_mul(slot),
             };
             if !value.is_finite() || is_other {

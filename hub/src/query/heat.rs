@@ -18,7 +18,7 @@ use ibnet_analysis::metric::Metric;
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::rates::{Added, Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Record, Type};
-use ibnet_analysis::silence::{counted_interval, whole_slots};
+use ibnet_analysis::slots::{counted_interval, whole_slots};
 use rustc_hash::FxHashMap;
 
 use crate::archive::reader;
