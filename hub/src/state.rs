@@ -88,7 +88,7 @@ pub(crate) struct State {
     /// Time of the last frame.
     sent: Duration,
     /// Number of records at the last moment without a frame for two intervals.
-    settled: u64,
+    idle_records: u64,
     /// Time between the arrival of a batch of lines and its processing, in nanoseconds.
     lag_ns: u64,
 }
@@ -157,7 +157,7 @@ impl Hub {
             collector: Collector::default(),
             board: Board::default(),
             rounds: Rounds::default(),
-            settled: 0,
+            idle_records: 0,
             now: Duration::ZERO,
             recorded: None,
             trimmed: Duration::ZERO,
@@ -264,7 +264,7 @@ impl Hub {
         }
         let interval = Duration::from_nanos(state.samplers.interval_ns());
         if now.monotonic.saturating_sub(state.sent) >= 2 * interval {
-            state.settled = state.store.counts().added;
+            state.idle_records = state.store.counts().added;
         }
         let changes = state.samplers.check(now.monotonic);
         state.change_clocks(now.wall_ns);
@@ -328,7 +328,7 @@ impl State {
     /// Returns a number that changes if an answer over a fixed time range can have changed. It
     /// changes once in a slot, however many clients ask, and if records come without a new slot.
     pub(crate) fn revision(&self) -> Revision {
-        (self.last_slot, self.settled, self.jobs.source.read_ns)
+        (self.last_slot, self.idle_records, self.jobs.source.read_ns)
     }
 
     /// Returns the time up to which all records have arrived, in nanoseconds since 1970. `None`

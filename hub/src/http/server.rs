@@ -150,13 +150,14 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
-    use std::sync::{OnceLock, Weak};
+    use std::sync::Mutex;
 
     use axum::body::Bytes;
     use axum::routing::get;
     use ibnet::http_limits::Visitor;
     use ibnet::metrics::{Content, Settings};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::sync::oneshot;
     use tokio_rustls::TlsConnector;
     use tokio_rustls::rustls::crypto::ring;
     use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -193,18 +194,31 @@ mod tests {
             .ok()
     }
 
+    struct Answer {
+        octets: Vec<u8>,
+        _kept: Option<oneshot::Sender<()>>,
+    }
+
+    impl AsRef<[u8]> for Answer {
+        fn as_ref(&self) -> &[u8] {
+            &self.octets
+        }
+    }
+
     #[test]
     fn client_that_accepts_no_octets_keeps_no_answer() {
-        let kept: Arc<OnceLock<Weak<[u8]>>> = Arc::default();
-        let of_router = Arc::clone(&kept);
+        // It ends when the server drops the answer.
+        let (kept, ended) = oneshot::channel();
+        let kept = Arc::new(Mutex::new(Some(kept)));
         let router = Router::new().route(
             "/",
             get(|Extension(visitor): Extension<Visitor>| async move {
                 visitor.admit();
-                // Larger than the buffers of a connection.
-                let answer: Arc<[u8]> = vec![0; 64 << 20].into();
-                of_router.get_or_init(|| Arc::downgrade(&answer));
-                Bytes::from_owner(answer)
+                Bytes::from_owner(Answer {
+                    // Larger than the buffers of a connection.
+                    octets: vec![0; 64 << 20],
+                    _kept: kept.lock().expect("no panic").take(),
+                })
             }),
         );
         let settings = crate::http::tests::settings();
@@ -227,10 +241,7 @@ mod tests {
                 .expect("written");
             let mut first = [0];
             client.read_exact(&mut first).await.expect("an answer");
-            let kept = kept.get().expect("an answer");
-            while kept.strong_count() > 0 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            ended.await.expect_err("nothing is sent");
             drop(client);
         });
     }

@@ -479,6 +479,23 @@ fn steps_have_means_and_maxima() {
     assert!(total["max"].is_null());
 }
 
+fn matrix(
+    hub: &Hub,
+    metric: heat::HeatMetric,
+    join: Join,
+    (from, to): (u64, u64),
+    step: Option<u64>,
+) -> Vec<u8> {
+    let request = Request {
+        metric,
+        join,
+        from,
+        to,
+        step,
+    };
+    heat::find(hub, request).expect("a matrix")
+}
+
 #[test]
 fn matrix_has_the_values_of_the_frames() {
     let hub = hub(&[lines().join("\n") + "\n"]);
@@ -488,17 +505,7 @@ fn matrix_has_the_values_of_the_frames() {
     assert_eq!(frame.topology.ports.len(), 12);
     let metric = heat::METRICS[0];
     let (from, to) = ((START + SLOTS - 10) * SECOND, (START + SLOTS) * SECOND);
-    let octets = heat::find(
-        &hub,
-        Request {
-            metric,
-            join: Join::Max,
-            from,
-            to,
-            step: Some(SECOND),
-        },
-    )
-    .expect("a matrix");
+    let octets = matrix(&hub, metric, Join::Max, (from, to), Some(SECOND));
     let number = |at: usize| u16::from_le_bytes([octets[at], octets[at + 1]]);
     assert_eq!(
         (&octets[..4], octets.len()),
@@ -517,17 +524,7 @@ fn matrix_has_the_values_of_the_frames() {
         .find((Guid(0x102), PortNum(1)))
         .expect("a port");
     let (from, to) = ((START + 40) * SECOND, (START + 80) * SECOND);
-    let octets = heat::find(
-        &hub,
-        Request {
-            metric,
-            join: Join::Mean,
-            from,
-            to,
-            step: None,
-        },
-    )
-    .expect("a matrix");
+    let octets = matrix(&hub, metric, Join::Mean, (from, to), None);
     let columns = u32::from_le_bytes([octets[28], octets[29], octets[30], octets[31]]);
     let at = |column: usize| {
         u16::from_le_bytes([
@@ -545,17 +542,7 @@ fn matrix_has_the_values_of_the_frames() {
         .find((Guid(0x103), PortNum(1)))
         .expect("a port");
     let (from, to) = ((START + 90) * SECOND, (START + 95) * SECOND);
-    let octets = heat::find(
-        &hub,
-        Request {
-            metric,
-            join: Join::Max,
-            from,
-            to,
-            step: None,
-        },
-    )
-    .expect("a matrix");
+    let octets = matrix(&hub, metric, Join::Max, (from, to), None);
     let value = u16::from_le_bytes([
         octets[32 + 2 * (2 * 12 + gap)],
         octets[33 + 2 * (2 * 12 + gap)],
@@ -652,17 +639,7 @@ fn matrix_has_the_values_of_the_heat_map_of_the_files() {
     let topology = hub.frame().expect("a frame").topology.clone();
     let (from, to) = ((START + 5) * SECOND, (START + 5 + COLUMNS) * SECOND);
     for metric in heat::METRICS {
-        let octets = heat::find(
-            &hub,
-            Request {
-                metric,
-                join: Join::Mean,
-                from,
-                to,
-                step: Some(SECOND),
-            },
-        )
-        .expect("a matrix");
+        let octets = matrix(&hub, metric, Join::Mean, (from, to), Some(SECOND));
         let inputs = Inputs {
             files: vec![path.clone()],
             from: None,
