@@ -13,17 +13,17 @@ use std::process::Command;
 use divan::{Bencher, black_box};
 use ibnet::mad::exchange::{Completion, Outcome};
 use ibnet::mad::header::METHOD_GET_RESP;
-use ibnet::mad::pma::{
-    CLASS_PORT_INFO, Capabilities, Data, Field, Group, PORT_SAMPLES_CONTROL, Sampling, data_mut,
-};
+use ibnet::mad::pma::{Bits, CLASS_PORT_INFO, Capabilities, Data, Sampling, data_mut};
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, NODE_INFO, NodeInfo, PORT_INFO, PortInfo};
 use ibnet::mad::{MAD_LEN, Mad, pma};
-use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine};
-use ibnet::sweep::sample::Status;
+use ibnet::sweep::port_record::{PortIdentity, PortRecord};
 use ibnet::time::Instant;
-use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
+use ibnet_record::attributes::sampling::PORT_SAMPLES_CONTROL;
+use ibnet_record::attributes::{Field, Group};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
+use ibnet_record::{LinkSource, Status};
 
 /// Option `--slots N`: sweeps N slots without measuring, for callgrind.
 const SLOTS: &str = "--slots";
@@ -275,11 +275,11 @@ fn line(bencher: Bencher<'_, '_>, groups: &[Group]) {
         columns: &columns,
     };
     let mut line = Vec::with_capacity(1 << 14);
-    record::write(&record, &mut line);
+    ibnet_record::write(&record, &mut line);
     let octets = divan::counter::BytesCount::new(line.len());
     bencher.counter(octets).bench_local(|| {
         line.clear();
-        record::write(black_box(&record), &mut line);
+        ibnet_record::write(black_box(&record), &mut line);
     });
 }
 
@@ -453,7 +453,7 @@ impl CompleteSweep {
                 reading,
                 columns: &self.columns,
             };
-            record::write(&record, &mut self.lines);
+            ibnet_record::write(&record, &mut self.lines);
         }
     }
 }

@@ -25,7 +25,7 @@ use ibnet::partition::{self, Plan, PlanOptions, Request, hosts};
 use ibnet::topology::shapes::{Dragonfly, ThreeTiers};
 use ibnet::topology::synthetic::{Blueprint, FatTree};
 use ibnet::topology::{Fabric, ports_report};
-use ibnet::types::NodeKind;
+use ibnet_record::types::NodeKind;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 

@@ -25,12 +25,12 @@ use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::output::{
     self as outputs, Address, Batch, Destination, FileOptions, ListenOptions, Output,
 };
-use ibnet::record::reader::Type;
 use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::engine;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::topology::net_file;
-use ibnet::types::PortNum;
+use ibnet_record::reader::Type;
+use ibnet_record::types::PortNum;
 
 /// Number of slots that are handed over.
 const TIMES: usize = 200;

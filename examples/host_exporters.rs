@@ -24,7 +24,7 @@ use ibnet::mad::transport::sim::storms::{HostCounters, StormHosts, StormKind, St
 use ibnet::mad::transport::sim::traffic::Traffic;
 use ibnet::time;
 use ibnet::topology::{DeviceId, Fabric, net_file};
-use ibnet::types::NodeKind;
+use ibnet_record::types::NodeKind;
 
 #[derive(Debug, Parser)]
 struct Args {

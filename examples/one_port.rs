@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use anyhow::bail;
 use ibnet::mad::exchange::{Completion, Outcome, Target};
-use ibnet::mad::pma::{self, Group};
+use ibnet::mad::pma;
+use ibnet::mad::pma::Bits;
 use ibnet::mad::query::Query;
 use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::mad::{MAD_LEN, Mad};
 use ibnet::time::Instant;
 use ibnet::topology::net_file;
-use ibnet::types::{Lid, PortNum, Tid};
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Lid, PortNum, Tid};
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -32,7 +34,7 @@ fn main() -> anyhow::Result<()> {
         None => {
             use ibnet::mad::transport::umad::{UmadTransport, ports};
             show(
-                &mut UmadTransport::open(&ports::find(&ibnet::types::HcaName::default())?)?,
+                &mut UmadTransport::open(&ports::find(&ibnet_record::types::HcaName::default())?)?,
                 lid,
                 port,
             )

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use ibnet::record::tables;
+use ibnet_record::tables;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     for document in tables::DOCUMENTS {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::sample::Status;
 use ibnet::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use ibnet::topology::net_file;
+use ibnet_record::Status;
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {

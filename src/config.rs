@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ibnet_record::types::HcaName;
 use serde::{Deserialize, Serialize};
 
 use self::error::value;
@@ -17,7 +18,6 @@ use crate::metrics;
 use crate::output::{Destination, Output};
 use crate::sweep::cadence::Cadence;
 use crate::sweep::engine;
-use crate::types::HcaName;
 
 mod error;
 mod examples;

@@ -16,11 +16,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::NodeKind;
 use serde::Serialize;
 
-use crate::mad::pma::{Capabilities, Group};
+use crate::mad::pma::Capabilities;
 use crate::sweep::cadence::{Cadence, Circumstances};
-use crate::types::NodeKind;
 
 /// Time of one query at a device: a device answers its queries one after another.
 pub const SERVICE_TIME: Duration = Duration::from_micros(160);
@@ -199,8 +200,7 @@ impl Sampling<'_> {
         let capabilities = counters.capabilities();
         let groups = self.groups.iter().copied().enumerate();
         groups.filter(move |(_, group)| {
-            group.is_supported(kind, capabilities)
-                && !group.is_superseded(self.groups, capabilities)
+            capabilities.support(*group, kind) && !capabilities.supersede(*group, self.groups)
         })
     }
 

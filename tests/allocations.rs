@@ -6,19 +6,20 @@ use std::time::Duration;
 use allocation_counter::measure;
 use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::header::METHOD_GET_RESP;
-use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, PORT_SAMPLES_CONTROL, Sampling, data_mut};
+use ibnet::mad::pma::{CLASS_PORT_INFO, Capabilities, Sampling, data_mut};
 use ibnet::mad::smp::{CLASS_SUBN_LID_ROUTED, NODE_INFO, NodeInfo};
 use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::mad::{MAD_LEN, Mad, header::Header};
-use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::sweep::cadence::Cadence;
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::driver::Clock;
 use ibnet::sweep::engine::{Config, DevicePlan};
-use ibnet::sweep::sample::Status;
+use ibnet::sweep::port_record::{PortIdentity, PortRecord};
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualSweep};
 use ibnet::time::Instant;
-use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::attributes::sampling::PORT_SAMPLES_CONTROL;
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::{LinkSource, Status};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -179,7 +180,7 @@ impl Sampler {
                 reading,
                 columns,
             };
-            record::write(&record, &mut self.records);
+            ibnet_record::write(&record, &mut self.records);
         }
     }
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use allocation_counter::measure;
 use ibnet::mad::transport::sim::{Options, SimFabric};
-use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::sample::Status;
+use ibnet::sweep::port_record::{PortIdentity, PortRecord};
 use ibnet::sweep::virtual_sweep::{self, VirtualSweep};
 use ibnet::topology::DeviceId;
 use ibnet::topology::ports_report;
 use ibnet::topology::synthetic::FatTree;
-use ibnet::types::{LinkRate, NodeKind, PortNum};
+use ibnet_record::types::{LinkRate, NodeKind, PortNum};
+use ibnet_record::{LinkSource, Status};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Slots between two dead devices.
@@ -107,7 +107,7 @@ impl Day {
             reading.take(&self.columns, self.slots, &sample);
             self.timeouts += u64::from(sample.status == Status::Timeout);
             let (slot, identity, columns) = (self.slots, &self.identity, &self.columns);
-            record::write(
+            ibnet_record::write(
                 &PortRecord {
                     ts: slot,
                     slot,

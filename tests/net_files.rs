@@ -14,7 +14,7 @@ use std::path::Path;
 use ibnet::partition::{self, Reason};
 use ibnet::topology::net_file::{self, NetFile};
 use ibnet::topology::{Device, NetFileError, RemarkKind};
-use ibnet::types::{Guid, Lid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 
 /// A switch, and a host on its port 1.
 const PAIR: &str = "\

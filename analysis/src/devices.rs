@@ -15,8 +15,8 @@ use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ibnet::record::{EventName, Says, Status};
-use ibnet::types::{Guid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, NodeKind, PortNum};
+use ibnet_record::{EventName, Says, Status};
 
 use crate::input::Fold;
 use crate::input::run::Run;

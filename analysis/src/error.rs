@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 use ibnet_store::error::StoreError;
 use miette::Diagnostic;
 

@@ -1,8 +1,8 @@
 //! Makes records for the tests of modules that evaluate [`Ports`](ibnet_analysis::ports::Ports).
 
-use ibnet::types::Guid;
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::record::{Head, Record};
+use ibnet_record::types::Guid;
 
 /// Returns the record of a port; `rest` adds fields or replaces their values.
 pub(crate) fn port(

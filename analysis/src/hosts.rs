@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use glob::Pattern;
-use ibnet::hostlist::{self, HostList, MAX_HOSTS};
-use ibnet::types::Printable;
+use ibnet_record::hostlist::{self, HostList, MAX_HOSTS};
+use ibnet_record::types::Printable;
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;

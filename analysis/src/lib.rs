@@ -58,7 +58,7 @@ pub mod sweeps;
 pub mod trees;
 pub mod when;
 
-pub use ibnet::record::reader as record;
+pub use ibnet_record::reader as record;
 
 // The fixtures use this crate by its name, because other crates include them too.
 #[cfg(test)]

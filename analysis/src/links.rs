@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ibnet::types::NodeKind;
+use ibnet_record::types::NodeKind;
 use serde::Serialize;
 
 use crate::hosts::Hosts;

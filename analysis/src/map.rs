@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ibnet::types::{Guid, NodeKind};
+use ibnet_record::types::{Guid, NodeKind};
 
 use crate::devices::{Devices, FaultyDevice};
 use crate::hosts::Hosts;

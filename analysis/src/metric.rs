@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ibnet::record::{ERROR_COUNTERS, summed_error_counters};
-use ibnet::types::ParseError;
+use ibnet_record::types::ParseError;
+use ibnet_record::{ERROR_COUNTERS, summed_error_counters};
 
 use crate::input::run::MeasuredOver;
 use crate::record::{Interval, Port, Value};

@@ -20,8 +20,8 @@
 //! A rate is also not known if one of the two values is saturated, or if a counter of the metric
 //! decreased: its device was reset, or its counters were cleared.
 
-use ibnet::mad::pma::Group;
-use ibnet::record::Status;
+use ibnet_record::Status;
+use ibnet_record::attributes::Group;
 
 use crate::metric::Metric;
 use crate::record::{Interval, Port, Value};

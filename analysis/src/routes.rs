@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::types::{Guid, Lid, PortNum, Printable};
+use ibnet_record::types::{Guid, Lid, PortNum, Printable};
 use miette::Diagnostic;
 
 /// Largest unicast LID (InfiniBand Architecture Specification, volume 1, section 4.1.3).

@@ -1,6 +1,6 @@
 //! The time for which a record without a value stands.
 
-use ibnet::record::Says;
+use ibnet_record::Says;
 
 use crate::record::{Interval, Port};
 use crate::slots::slot_interval;

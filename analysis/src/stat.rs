@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 
 /// A statistic of the values of all slots, weighted by time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::types::PortNum;
+use ibnet_record::types::PortNum;
 use serde::Serialize;
 
 use crate::error::AnalysisError;

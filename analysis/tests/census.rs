@@ -2,11 +2,11 @@
 //! line, and as a record. The fields come from the list of the record, so a new one is tested too.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use ibnet::record::schema::Kind;
-use ibnet::record::{FieldValue, PortField, Role, counter_lengths};
-use ibnet::types::{Guid, NodeKind};
 use ibnet_analysis::input::{self, Fold, Inputs};
 use ibnet_analysis::record::{Record, Type, Value};
+use ibnet_record::schema::Kind;
+use ibnet_record::types::{Guid, NodeKind};
+use ibnet_record::{FieldValue, PortField, Role, counter_lengths};
 use ibnet_store::archive::Archive;
 use ibnet_store::pack::{PackOptions, Packer};
 use ibnet_store::parse::Batch;

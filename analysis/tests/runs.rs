@@ -4,7 +4,6 @@
 
 use std::path::Path;
 
-use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::heat::HeatMap;
 use ibnet_analysis::heat::grid::{Cell, Grid};
@@ -15,6 +14,7 @@ use ibnet_analysis::ports::Ports;
 use ibnet_analysis::record::{Record, Type};
 use ibnet_analysis::shares::Distributions;
 use ibnet_analysis::stat::Stat;
+use ibnet_record::types::{Guid, PortNum};
 use ibnet_store::archive::Archive;
 use ibnet_store::pack::{PackOptions, Packer};
 use ibnet_store::parse::Batch;

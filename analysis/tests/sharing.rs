@@ -20,13 +20,13 @@ use std::time::Duration;
 use ibnet::mad::transport::sim::traffic::{KnownFlow, PACKET_OCTETS, Traffic};
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
-use ibnet::types::{NodeKind, PortNum};
 use ibnet_analysis::input::{self, Inputs};
 use ibnet_analysis::job::all::JobList;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::sharing::{Shares, equal_bins};
 use ibnet_analysis::ports::{PortKey, PortSummary, Ports};
 use ibnet_analysis::routes::Routes;
+use ibnet_record::types::{NodeKind, PortNum};
 
 /// A fabric and the length of its recording, with the limits of the results.
 struct Size {

@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::Path;
 
-use ibnet::record::reader::{Head, Record};
+use ibnet_record::reader::{Head, Record};
 
 use super::fabric::Ibsim;
 use super::{SWEEP, cpu_of_children, median, ms, pinned};

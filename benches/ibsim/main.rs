@@ -24,9 +24,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fabric::{Ibsim, available, lines, wait_for};
-use ibnet::record::strict::{self, Line, Port, Sweep};
 use ibnet::topology::{Fabric, net_file, synthetic};
-use ibnet::types::{Guid, Lid, NodeKind};
+use ibnet_record::strict::{self, Line, Port, Sweep};
+use ibnet_record::types::{Guid, Lid, NodeKind};
 use nix::sys::resource::{UsageWho, getrusage};
 use peers::Sweeps;
 

@@ -21,7 +21,7 @@ use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::time::Instant;
 use ibnet::topology::net_file;
-use ibnet::types::{HcaName, Lid, Tid};
+use ibnet_record::types::{HcaName, Lid, Tid};
 
 /// The flag with which this program is the sampler.
 pub(crate) const FLAG: &str = "--sampler-with-silent-devices";

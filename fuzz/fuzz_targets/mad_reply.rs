@@ -5,21 +5,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ibnet_record::attributes::Group;
+use ibnet_record::{LinkSource, Status};
+use ibnet_record::strict::{self, Line, Value};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
 use ibnet::mad::exchange::{Completion, Local, Outcome, Target};
 use ibnet::mad::header::{HEADER_LEN, Header, METHOD_GET_RESP, MadStatus};
 use ibnet::mad::pma::class_port_info::Redirect;
-use ibnet::mad::pma::{self, CLASS_PORT_INFO, Capabilities, Group, Sampling};
+use ibnet::mad::pma::{self, Bits, CLASS_PORT_INFO, Capabilities, Sampling};
 use ibnet::mad::query::{BadReply, Query};
 use ibnet::mad::sa::{self, PathRecord};
 use ibnet::mad::smp::{self, NodeInfo, PortInfo};
 use ibnet::mad::{MAD_LEN, Mad};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine, Event};
-use ibnet::record::strict::{self, Line, Value};
-use ibnet::record::{self, LinkSource, PortIdentity, PortRecord};
-use ibnet::sweep::sample::{Sample, Status};
+use ibnet::sweep::port_record::{PortIdentity, PortRecord};
+use ibnet::sweep::sample::Sample;
 use ibnet::time::Instant;
-use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Tid};
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 
@@ -433,7 +435,7 @@ fn identities(device: &DevicePlan) -> impl Iterator<Item = PortIdentity> {
 
 fn check_record(slot: u64, identity: &PortIdentity, sample: &Sample<'_>, reading: &Reading, columns: &Columns) {
     let mut text = Vec::new();
-    record::write(&PortRecord { ts: 1, slot, sampler: "a", is_secondary: false, identity, sample, reading, columns }, &mut text);
+    ibnet_record::write(&PortRecord { ts: 1, slot, sampler: "a", is_secondary: false, identity, sample, reading, columns }, &mut text);
     let text = String::from_utf8(text).expect("JSON is UTF-8");
     assert_eq!(text.matches('\n').count(), 1);
     let line = strict::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

@@ -2,9 +2,9 @@
 //! Fuzzes node name maps: any bytes are parsed or refused. Each line is empty, a name or a remark,
 //! and devices and peers get the same names.
 
+use ibnet_record::types::Printable;
 use ibnet::topology::name_map::NameMap;
 use ibnet::topology::net_file;
-use ibnet::types::Printable;
 use ibnet_fuzz::assert_printable;
 use libfuzzer_sys::fuzz_target;
 

@@ -2,10 +2,10 @@
 //! Fuzzes net files of either format: any bytes are parsed or refused. A parsed file is converted to
 //! an assignments file, to messages and to an anonymous net file.
 
+use ibnet_record::types::Printable;
 use ibnet::assignments::{Assignments, Header, VERSION};
 use ibnet::topology::anonymise::anonymise;
 use ibnet::topology::{NetFile, net_file, ports_report};
-use ibnet::types::Printable;
 use ibnet_fuzz::assert_printable;
 use libfuzzer_sys::fuzz_target;
 

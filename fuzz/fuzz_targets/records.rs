@@ -4,8 +4,8 @@
 //! A record has some twenty fields, which no fuzzer finds by chance. So an input is either a text,
 //! or a list of changes to valid records.
 
-use ibnet::record::reader::{Head, Record};
-use ibnet::record::strict;
+use ibnet_record::reader::{Head, Record};
+use ibnet_record::strict;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;

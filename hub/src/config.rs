@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use ibnet::config::{self, FileError, Keys, SIMULATED, Scenario, Simulated};
 use ibnet::metrics;
-use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::groups::{Group, Groups};
 use ibnet_analysis::job::source::ask::Manager;
+use ibnet_record::types::Printable;
 use ibnet_store::retain::Keep;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};

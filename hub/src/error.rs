@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use ibnet::metrics::SecretsError;
 use ibnet::partition::PlanError;
 use ibnet::topology::NetFileError;
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 
 use crate::config::ConfigError;

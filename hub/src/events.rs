@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use ibnet::types::{Guid, Lid, PortNum};
 use ibnet_analysis::record::{Event, Record};
+use ibnet_record::types::{Guid, Lid, PortNum};
 use serde::Serialize;
 
 /// Largest number of events.

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use ibnet::record::schema;
 use ibnet_analysis::record::Type;
+use ibnet_record::schema;
 use rustc_hash::FxHashSet;
 use serde::de::IgnoredAny;
 

@@ -193,7 +193,7 @@ fn open_spool(packing: &Packing) -> (Arc<Shared>, Option<Arc<Spool>>) {
 fn parse_input(text: &str) -> Result<Input, HubError> {
     let input = text
         .parse()
-        .map_err(|error: ibnet::types::ParseError| HubError::Input {
+        .map_err(|error: ibnet_record::types::ParseError| HubError::Input {
             found: error.found,
             expected: error.expected,
         })?;

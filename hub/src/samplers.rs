@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ibnet::record::Role;
-use ibnet::types::PortNum;
 use ibnet_analysis::record::{Start, Sweep};
 use ibnet_analysis::slots::interval_by_slot;
+use ibnet_record::Role;
+use ibnet_record::types::PortNum;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use ibnet::record::Says;
 use ibnet::topology::Fabric;
 use ibnet_analysis::groups::Groups;
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::{Port, Record};
+use ibnet_record::Says;
 use serde::Serialize;
 use tokio::sync::watch;
 

@@ -11,14 +11,14 @@
 //! a caller can reject a list that is too long before it allocates any name.
 //!
 //! ```
-//! use ibnet::hostlist::{HostList, fold};
+//! use ibnet_record::hostlist::{HostList, fold};
 //!
 //! let list = HostList::parse("rack[1-2]n[01-02],admin1")?;
 //! assert_eq!(list.count(), 5);
 //! let names: Vec<String> = list.names().collect();
 //! assert_eq!(names, ["rack1n01", "rack1n02", "rack2n01", "rack2n02", "admin1"]);
 //! assert_eq!(fold(names.iter().map(String::as_str)), "admin1,rack[1-2]n[01-02]");
-//! # Ok::<(), ibnet::hostlist::HostListError>(())
+//! # Ok::<(), ibnet_record::hostlist::HostListError>(())
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,6 @@ const MAX_DIGITS: usize = 18;
 
 /// Reason why a host list is rejected.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Diagnostic)]
-#[non_exhaustive]
 pub enum HostListError {
     /// The text is not a host list.
     #[error("column {column}: {problem}")]

@@ -1,48 +1,63 @@
-//! The records: one JSON object per line. `docs/records.md` describes them.
+//! The records of `ibnet-sweep`: one JSON object per line. `docs/records.md` describes them.
 //!
-//! Each field has one definition. The writer and both readers use this definition.
+//! Each field has one definition. The writer and both readers use this definition. Every other
+//! package of the workspace uses this one. So it also has the types and the small tools that all of
+//! them need.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`fields`] | the fields of `start`, `sweep`, `histogram` and `event` records |
 //! | [`port`] | the fields of `port` records, with counters |
-//! | [`sample`] | the writer of `port` records |
 //! | [`strict`] | a reader that rejects everything that this version does not write |
 //! | [`reader`] | a fast reader that skips unknown fields |
 //! | `value` | values of fields without their types |
-//! | `words` | roles, results of checks, and names of events |
+//! | `vocabulary` | roles, results of checks, and names of events |
+//! | `status` | the status of a port and what it says about the device |
 //! | [`interval`] | the time that a port record describes |
+//! | [`attributes`] | the counters: attributes as tables of fields, and their groups |
 //! | [`tables`] | tables of `docs/records.md` |
 //! | [`text`] | JSON strings that are safe on a terminal |
+//! | [`types`] | GUIDs, LIDs, port numbers, link rates |
+//! | [`words`](macro@words) | enums whose variants have a word each |
+//! | [`limits`] | limits of the sizes of inputs |
+//! | [`suggest`] | the name that a user probably meant |
+//! | [`hostlist`] | host lists in the notation of Slurm and ClusterShell |
 //!
 //! `type` is the first field of every record. Numbers are integers unless `docs/records.md` gives
 //! another type.
 
 use serde::Serialize;
 
-use crate::mad::pma::Group;
+use crate::attributes::Group;
 
-pub mod fields;
-pub mod interval;
-mod json;
-pub mod port;
-pub mod reader;
-pub mod sample;
-pub mod schema;
-pub mod sql;
-pub mod strict;
-pub mod tables;
-pub mod text;
-mod value;
+#[macro_use]
 mod words;
 
-pub use crate::status::{Says, Status};
+pub mod attributes;
+pub mod fields;
+pub mod hostlist;
+pub mod interval;
+mod json;
+pub mod limits;
+pub mod port;
+pub mod reader;
+pub mod schema;
+pub mod sql;
+mod status;
+pub mod strict;
+pub mod suggest;
+pub mod tables;
+pub mod text;
+pub mod types;
+mod value;
+mod vocabulary;
+
 pub use fields::{EventRecord, HistogramRecord, Start, SweepRecord};
 pub use interval::Interval;
 pub use port::{Change, PortField, PortFields, Presence};
-pub use sample::{PortIdentity, PortRecord, Shares};
+pub use status::{Says, Status};
 pub use value::FieldValue;
-pub use words::{EventName, HistogramKind, Identity, LinkSource, Of, Role};
+pub use vocabulary::{EventName, HistogramKind, Identity, LinkSource, Of, Role};
 
 /// Version of the records. New fields may be added without a new version. Within a version, no
 /// field changes its meaning.

@@ -15,7 +15,6 @@ use super::port::{PortFields, PortVisitor, ReadCounters};
 use super::{Role, fields};
 use crate::status::{Says, Status};
 use crate::types::{Guid, PortNum};
-use crate::words::words;
 
 /// A record of any type.
 #[derive(Clone, PartialEq, Debug)]

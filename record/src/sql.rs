@@ -7,7 +7,7 @@ use super::port::{PortField, PortFields};
 use super::reader::Type;
 use super::schema;
 use super::value::{FieldValue, Kind};
-use crate::mad::pma::Group;
+use crate::attributes::Group;
 
 /// Counter groups whose counters have columns: the default ones, and data by service level.
 const GROUPS: [Group; 6] = [

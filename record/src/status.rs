@@ -1,8 +1,6 @@
 //! The status of a port in a slot, and what it says about the device. The sampler writes it, and all
 //! readers of the records use it.
 
-use crate::words::words;
-
 words! {
     /// Status of a port in a slot. Every assigned port has exactly one status in every slot.
     pub enum Status {

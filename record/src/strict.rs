@@ -16,8 +16,8 @@ use serde_json::{Error, Value as Json};
 
 use super::port::{PortFields, ReadCounters, WriteCounters};
 use super::{EventName, HistogramKind, Identity, LinkSource, Role, fields};
-use crate::mad::pma::Group;
-use crate::sweep::sample::Status;
+use crate::attributes::Group;
+use crate::status::Status;
 use crate::types::{DATA_VLS, MTUS};
 
 /// A record of any type.

@@ -6,7 +6,7 @@
 use super::port::PortField;
 use super::sql;
 use super::value::Kind;
-use crate::mad::pma::tables;
+use crate::attributes::tables;
 
 /// The documents with such parts.
 pub const DOCUMENTS: [&str; 4] = [

@@ -10,16 +10,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::words::words;
-
 /// A 64-bit globally unique identifier (IBA vol. 1, 4.1.1). Its text form is `0x` and 16 digits, as
 /// in the output of `ibnetdiscover -p`.
 ///
 /// ```
-/// # use ibnet::types::Guid;
+/// # use ibnet_record::types::Guid;
 /// let guid: Guid = "0x0002c9030045fd01".parse()?;
 /// assert_eq!(guid.to_string(), "0x0002c9030045fd01");
-/// # Ok::<(), ibnet::types::ParseError>(())
+/// # Ok::<(), ibnet_record::types::ParseError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Guid(pub u64);
@@ -163,7 +161,7 @@ pub const DATA_VLS: [u8; 5] = [1, 2, 4, 8, 15];
 /// Width and speed of a link, in the words of `ibnetdiscover`. Unknown words are kept.
 ///
 /// ```
-/// # use ibnet::types::LinkRate;
+/// # use ibnet_record::types::LinkRate;
 /// assert_eq!(LinkRate::new("4x", "EDR").data_gbps(), Some(100.0));
 /// assert_eq!(LinkRate::new("4x", "???").data_gbps(), None);
 /// assert_eq!(LinkRate::new("2x", "HDR").to_string(), "2xHDR");
@@ -291,7 +289,7 @@ impl FromStr for HcaName {
 /// them.
 ///
 /// ```
-/// # use ibnet::types::Printable;
+/// # use ibnet_record::types::Printable;
 /// assert_eq!(Printable("node1\u{1b}[2J").to_string(), "node1\\u{1b}[2J");
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,8 @@
 //! The words of the records: roles, results of checks, and names of events. [`Status`] has the words
 //! of `status`, and [`NodeKind`] those of `kind`.
 //!
-//! [`Status`]: crate::sweep::sample::Status
+//! [`Status`]: crate::status::Status
 //! [`NodeKind`]: crate::types::NodeKind
-
-use crate::words::words;
 
 words! {
     /// Role of a sampler for a port.

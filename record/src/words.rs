@@ -1,6 +1,7 @@
 //! Enums whose variants have a word each, in the records or in the configuration.
 
 /// Declares such an enum: each variant with its word.
+#[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $( $(#[$doc:meta])* $variant:ident = $word:literal, )* }) => {
         $(#[$meta])*
@@ -34,4 +35,3 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;

@@ -40,12 +40,11 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use ibnet_record::hostlist;
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum, Printable};
 use miette::Diagnostic;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-
-use crate::hostlist;
-use crate::types::{Guid, Lid, NodeKind, PortNum, Printable};
 
 mod read;
 mod write;

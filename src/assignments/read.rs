@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use ibnet_record::limits;
+use ibnet_record::types::{Guid, Lid, PortNum, Printable};
 use serde::{Deserialize, Deserializer};
 
 use super::{Assignments, AssignmentsError, Loaded, VERSION, sha256_hex};
-use crate::limits;
-use crate::types::{Guid, Lid, PortNum, Printable};
 
 impl Assignments {
     /// Reads and checks a file.

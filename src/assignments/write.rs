@@ -3,8 +3,9 @@
 use std::fmt::{Display, Formatter, Result, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
+use ibnet_record::types::{Printable, misleads};
+
 use super::{AssignedDevice, AssignedPeer, AssignedPort, Assignments, Header, Sampler};
-use crate::types::{Printable, misleads};
 
 impl Assignments {
     /// Returns the text of the file.

@@ -4,9 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use ibnet_record::limits;
 use miette::Diagnostic;
-
-use crate::limits;
 
 /// Error of an input file that cannot be read.
 #[derive(Debug, thiserror::Error, Diagnostic)]

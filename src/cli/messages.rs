@@ -3,11 +3,11 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 use super::has_colours;
-use crate::types::Printable;
 
 const HEADING: &str = "error:";
 const RED_HEADING: &str = "\u{1b}[1;31merror:\u{1b}[0m";

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use ibnet_record::suggest;
 use miette::Diagnostic;
 
 use super::examples::KEYS;
 use super::file::FileError;
 use super::keys;
 use crate::metrics;
-use crate::suggest;
 
 /// Error of a configuration.
 #[derive(Debug, thiserror::Error, Diagnostic)]

@@ -1,10 +1,10 @@
 //! Finds the key of an error of the TOML parser by its place in the text.
 
+use ibnet_record::suggest;
 use toml::de::{DeTable, DeValue};
 
 use super::examples::Keys;
 use super::keys::line_at;
-use crate::suggest;
 
 /// Largest number of characters of a value in a message.
 const MAX_FOUND: usize = 60;

@@ -3,13 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ibnet_record::limits;
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 use serde::de::DeserializeOwned;
 
 use super::examples::Keys;
 use super::explain::{Explained, explain};
-use crate::limits;
-use crate::types::Printable;
 
 /// Error of a configuration file.
 #[derive(Debug, thiserror::Error, Diagnostic)]

@@ -6,14 +6,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::ParseError;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::ConfigError;
 use super::error::{value, value_among};
-use crate::mad::pma::Group;
-use crate::types::ParseError;
 
 /// Name of the list of all groups.
 const ALL: &str = "all";

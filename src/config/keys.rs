@@ -1,9 +1,9 @@
 //! Finds keys in the text of a configuration: their lines, and the origin of each value.
 
+use ibnet_record::types::Printable;
 use toml::de::DeTable;
 
 use super::Raw;
-use crate::types::Printable;
 
 /// Returns the configuration as the text of a valid configuration file. A comment after each value
 /// states its origin.

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use ibnet_record::types::HcaName;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::ConfigError;
 use super::error::value;
-use crate::types::HcaName;
 
 /// A service level as in the file: a number, or `"path"`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -13,7 +13,6 @@ use crate::mad::transport::sim::storms::{Storm, StormHosts, StormKind, StormOrde
 use crate::mad::transport::sim::traffic::{Incast, Traffic};
 use crate::time::Instant;
 use crate::topology::{DeviceId, Fabric};
-use crate::words::words;
 
 /// Largest number of senders of the scenario `incast`.
 const INCAST_SENDERS: usize = 32;
@@ -52,7 +51,7 @@ impl Default for Simulated {
     }
 }
 
-words! {
+ibnet_record::words! {
     /// The traffic of a simulated fabric.
     pub enum Scenario {
         /// Parallel jobs of 8 to 48 hosts, and hosts that write to a few servers.
@@ -70,7 +69,7 @@ words! {
     }
 }
 
-words! {
+ibnet_record::words! {
     /// Devices of a simulated fabric that have all counters in PortCountersExtended (CapabilityMask2
     /// bit 1). The other devices have PortXmitWait in PortCounters only.
     pub enum WideCounters {

@@ -1,5 +1,6 @@
+use ibnet_record::attributes::Group;
+
 use super::*;
-use crate::mad::pma::Group;
 
 fn check(change: impl FnOnce(&mut Raw)) -> Result<Config, ConfigError> {
     let mut raw = Raw {

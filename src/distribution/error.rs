@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 
 use crate::output::OutputError;
-use crate::types::Printable;
 
 /// Reason why a plan cannot be published or received.
 #[derive(Debug, thiserror::Error, Diagnostic)]

@@ -13,13 +13,13 @@ use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::kv::{Entry, Operation, Store};
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use futures_util::StreamExt;
+use ibnet_record::limits;
+use ibnet_record::types::Printable;
 use tokio::sync::Notify;
 
 use super::{DistributionError, PlanStore};
 use crate::assignments::{Assignments, sha256_hex};
-use crate::limits;
 use crate::output::{connect_nats, oversized_frame, payload_text};
-use crate::types::Printable;
 
 /// Time in which the first attempt to read the plan must end. A connection has five seconds.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(15);

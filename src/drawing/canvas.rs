@@ -3,10 +3,9 @@
 //! The writer escapes all texts and attributes. XML 1.0 forbids some characters, even as
 //! references. So [`xml_text`] replaces them first.
 
+use ibnet_record::types::Printable;
 use quick_xml::Writer;
 use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};
-
-use crate::types::Printable;
 
 /// Style of the outermost element.
 pub const FONT: &str = "font-family:'DejaVu Sans',Verdana,Arial,sans-serif";

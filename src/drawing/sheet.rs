@@ -1,9 +1,10 @@
 //! Computes positions on the page: the boxes of switches in rows by tier, and the lines between the
 //! boxes.
 
+use ibnet_record::types::Printable;
+
 use super::canvas::{Canvas, px, shortened};
 use super::layout::{Layout, Net};
-use crate::types::Printable;
 
 /// Width and height of the box of a switch. All lengths are in pixels.
 pub const BOX: (f64, f64) = (120.0, 44.0);

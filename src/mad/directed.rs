@@ -6,10 +6,11 @@
 //! its LID is, also if it has none. The request reads NodeInfo (a Get), and uses queue pair 0 and
 //! VL15 like [`smp`](super::smp).
 
+use ibnet_record::types::{Lid, PortNum, Tid};
+
 use super::Mad;
 use super::header::{Header, METHOD_GET, MadStatus};
 use super::smp::{CLASS_VERSION, NODE_INFO};
-use crate::types::{Lid, PortNum, Tid};
 
 /// The management class, routed by ports.
 pub const CLASS_SUBN_DIRECTED_ROUTE: u8 = 0x81;

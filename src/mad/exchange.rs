@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
+use ibnet_record::types::{Lid, Tid};
+
 use super::sa::Gid;
-use crate::types::{Lid, Tid};
 
 /// Destination of a MAD, and the time for which the transport waits for the reply.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
+use ibnet_record::types::Tid;
+
 use super::{MAD_LEN, Mad};
-use crate::types::Tid;
 
 /// Octet positions of the fields.
 mod field {

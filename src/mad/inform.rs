@@ -8,10 +8,11 @@
 //! configuration requests it. Subscribing changes nothing in the fabric but the list of
 //! subscribers of the subnet manager.
 
+use ibnet_record::types::{Lid, Tid};
+
 use super::header::{HEADER_LEN, Header, METHOD_GET_RESP, METHOD_SET, MadStatus};
 use super::sa::{CLASS_SUBN_ADM, CLASS_VERSION};
 use super::{MAD_LEN, Mad};
-use crate::types::{Lid, Tid};
 
 /// Method of a forwarded trap.
 pub const METHOD_REPORT: u8 = 0x06;

@@ -1,7 +1,9 @@
 //! The fields of PortInfo that `ibnet-sweep query --portinfo` prints (IBA vol. 1, 14.2.5.6), and the
 //! meaning of their values.
 
-use super::pma::{Data, Field};
+use ibnet_record::attributes::Field;
+
+use super::pma::{Bits, Data};
 
 /// A field: its name in `smpquery`, its place, and its meaning.
 #[derive(Clone, Copy, Debug)]
@@ -256,10 +258,11 @@ fn set(bits: u64, words: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ibnet_record::types::LinkRate;
+
     use super::*;
     use crate::mad::pma::DATA_LEN;
     use crate::mad::smp::PortInfo;
-    use crate::types::LinkRate;
 
     #[test]
     fn values_have_the_words_of_smpquery() {

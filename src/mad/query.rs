@@ -1,9 +1,10 @@
 //! A *query* is a request of one of the four management classes that ibnet uses. This module also
 //! checks the replies.
 
+use ibnet_record::types::Tid;
+
 use super::header::{Header, METHOD_GET_RESP, MadStatus};
 use super::{MAD_LEN, Mad, directed, pma, sa, smp};
-use crate::types::Tid;
 
 /// A request of one of the four classes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -142,10 +143,10 @@ impl Query {
 
 #[cfg(test)]
 mod tests {
+    use ibnet_record::types::PortNum;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::types::PortNum;
 
     const PMA: Query = Query::Pma(pma::Query {
         attribute: 0x12,

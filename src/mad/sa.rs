@@ -7,9 +7,10 @@
 
 use std::fmt;
 
+use ibnet_record::types::{Guid, Lid, Tid};
+
 use super::header::{HEADER_LEN, Header, METHOD_GET, MadStatus};
 use super::{MAD_LEN, Mad};
-use crate::types::{Guid, Lid, Tid};
 
 /// The management class.
 pub const CLASS_SUBN_ADM: u8 = 0x03;

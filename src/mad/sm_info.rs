@@ -3,8 +3,10 @@
 //! The subnet manager answers the request, not the agent of the port. So a port without a subnet
 //! manager refuses the request or does not answer it.
 
-use super::pma::{Data, Field};
-use crate::types::Guid;
+use ibnet_record::attributes::Field;
+use ibnet_record::types::Guid;
+
+use super::pma::{Bits, Data};
 
 /// AttributeID of SMInfo.
 pub const SM_INFO: u16 = 0x0020;

@@ -7,10 +7,12 @@
 //! The attribute begins at octet 64 of the MAD, as in performance management, and has 64 octets.
 //! Tables of the same type as in [`pma`](super::pma) declare its fields.
 
+use ibnet_record::attributes::Field;
+use ibnet_record::types::{DATA_VLS, Guid, Lid, LinkRate, MTUS, NodeKind, PortNum, Tid};
+
 use super::Mad;
 use super::header::{Header, METHOD_GET, MadStatus};
-use super::pma::{Data, Field};
-use crate::types::{DATA_VLS, Guid, Lid, LinkRate, MTUS, NodeKind, PortNum, Tid};
+use super::pma::{Bits, Data};
 
 /// The management class, routed by LID.
 pub const CLASS_SUBN_LID_ROUTED: u8 = 0x01;

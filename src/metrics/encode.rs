@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use ibnet_record::Status;
+use ibnet_record::types::{Guid, NodeKind, Printable};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -14,8 +16,6 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use super::snapshot::{BOUNDS, Distribution, Port, Snapshot};
 use super::{Content, LastSlot, Peers, names};
 use crate::sweep::engine::SubnetManager;
-use crate::sweep::sample::Status;
-use crate::types::{Guid, NodeKind, Printable};
 
 /// The last slots of all workers, and the peers of their ports.
 #[derive(Debug)]
@@ -819,7 +819,11 @@ mod tests {
         }
         let mut text = String::new();
         encode(&mut text, &registry).expect("it is written");
-        assert!(!text.chars().any(|c| c != '\n' && crate::types::misleads(c)));
+        assert!(
+            !text
+                .chars()
+                .any(|c| c != '\n' && ibnet_record::types::misleads(c))
+        );
         let mut found: Vec<String> = text
             .lines()
             .filter(|line| !line.starts_with('#'))

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::NodeKind;
+
 use super::names;
-use crate::mad::pma::Group;
-use crate::types::NodeKind;
 
 /// The key `metrics.families`: patterns of family names, as `docs/metrics.md` lists them.
 ///

@@ -36,11 +36,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper::body::Bytes;
+use ibnet_record::types::{Guid, Lid, NodeKind};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
 use self::snapshot::Snapshot;
-use crate::types::{Guid, Lid, NodeKind};
 
 pub use self::families::Families;
 pub use self::page::{Format, Variant};

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use crate::mad::pma::Field;
+use ibnet_record::attributes::Field;
 
 /// Counters with different names: name in records, name in metrics.
 const NAMES: [(&str, &str); 25] = [
@@ -86,8 +86,9 @@ pub(super) fn index(field: &Field) -> &'static str {
 mod tests {
     use std::collections::BTreeSet;
 
+    use ibnet_record::attributes::{Group, tables};
+
     use super::*;
-    use crate::mad::pma::{Group, tables};
 
     fn fields() -> impl Iterator<Item = &'static Field> {
         Group::ALL.into_iter().flat_map(Group::fields)
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn alert_rules_have_every_error_counter_of_switches_and_hcas() {
         let rules = include_str!("../../packaging/prometheus/ibnet.rules.yml");
-        for counter in crate::record::summed_error_counters() {
+        for counter in ibnet_record::summed_error_counters() {
             let name = of(fields()
                 .find(|field| field.json == counter)
                 .expect("it is there"));

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use ibnet_record::limits;
 use miette::Diagnostic;
 use rustix::fs::OFlags;
 use subtle::ConstantTimeEq;
@@ -21,7 +22,6 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::Settings;
-use crate::limits;
 
 /// Smallest number of characters of a password. The server does not delay replies to wrong
 /// passwords. So the password must be long: a short one can be guessed.

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use ibnet_record::attributes::Field;
+use ibnet_record::types::PortNum;
+use ibnet_record::{Role, Status};
 
 use super::{Metrics, names};
-use crate::mad::pma::Field;
-use crate::record::{PortIdentity, Role, Shares};
 use crate::sweep::counter::Columns;
 use crate::sweep::driver::{DriverSettings, PortReport, SlotReport};
 use crate::sweep::engine::SubnetManager;
-use crate::sweep::sample::Status;
+use crate::sweep::port_record::{PortIdentity, Shares};
 use crate::sweep::stats::{MAD_OCTETS_ON_LINK, Rejected};
-use crate::types::PortNum;
 
 /// The last slot of a worker, shared with scrapes.
 pub(super) type Shared = Arc<Mutex<Option<Arc<Snapshot>>>>;

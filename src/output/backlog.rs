@@ -8,11 +8,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use ibnet_record::Start;
+
 use super::batch::Batch;
 use super::fullness::Fullness;
 use super::queue::{SourceId, octets};
 use super::stream::write_start;
-use crate::record::Start;
 
 /// Number of octets that a reader copies at a time. The last copied record may exceed this number.
 pub(super) const PIECE: usize = 32 << 10;
@@ -256,9 +257,10 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
+    use ibnet_record::reader::Type;
+
     use super::super::batch::short;
     use super::*;
-    use crate::record::reader::Type;
 
     /// A slot of `ports` records of about 1 kB and a `sweep` record.
     fn slot(number: u64, ports: usize) -> Arc<Batch> {

@@ -5,10 +5,9 @@
 //! `sweep` record and the `lines_lost` event. The batch has these two records as values, and each
 //! output makes its own text from them.
 
+use ibnet_record::reader::Type;
+use ibnet_record::{EventRecord, SweepRecord};
 use serde::Serialize;
-
-use crate::record::reader::Type;
-use crate::record::{self, EventRecord, SweepRecord};
 
 /// Records of one slot.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -34,7 +33,7 @@ pub struct Batch {
 impl Batch {
     /// Appends a record of a type.
     pub fn push(&mut self, kind: Type, record: &impl Serialize) {
-        record::write(record, &mut self.bytes);
+        ibnet_record::write(record, &mut self.bytes);
         self.records.push((self.bytes.len(), kind));
         self.lines += 1;
     }
@@ -71,7 +70,7 @@ impl Batch {
                 .map(|(end, kind)| (begin + end, *kind)),
         );
         if let Some((_, sweep)) = &self.sweep {
-            record::write(
+            ibnet_record::write(
                 &SweepRecord {
                     lines_lost: dropped,
                     ..sweep.clone()
@@ -109,7 +108,7 @@ impl Batch {
             // The number of the record in `records`.
             let index = (next - u64::from(place.is_some_and(|place| place < next))) as usize;
             match &self.sweep {
-                Some((_, sweep)) if place == Some(next) => record::write(
+                Some((_, sweep)) if place == Some(next) => ibnet_record::write(
                     &SweepRecord {
                         lines_lost: dropped,
                         ..sweep.clone()
@@ -133,7 +132,7 @@ impl Batch {
     /// Appends the event that reports dropped records. `ends` receives its end in `to`.
     pub(super) fn write_gap(&self, dropped: u64, to: &mut Vec<u8>, ends: &mut Vec<(usize, Type)>) {
         if let Some(gap) = &self.gap {
-            record::write(
+            ibnet_record::write(
                 &EventRecord {
                     detail: format!("{dropped} lines could not be written"),
                     ..gap.clone()
@@ -149,7 +148,7 @@ impl Batch {
         let mut sweep = Vec::new();
         self.sweep
             .iter()
-            .for_each(|(_, record)| record::write(record, &mut sweep));
+            .for_each(|(_, record)| ibnet_record::write(record, &mut sweep));
         (self.bytes.len() + sweep.len()) as u64
     }
 }
@@ -157,9 +156,10 @@ impl Batch {
 /// Short records for the tests of this module.
 #[cfg(test)]
 pub(super) mod short {
+    use ibnet_record::Start;
+    use ibnet_record::strict::{self, Line};
+
     use super::*;
-    use crate::record::Start;
-    use crate::record::strict::{self, Line};
 
     /// A `start` record of a sampler.
     pub(crate) fn start(sampler: &str) -> Start<String> {

@@ -3,11 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 
 use super::lock::Locked;
 use super::options::Address;
-use crate::types::Printable;
 
 /// Reason why an output cannot be opened.
 #[derive(Debug, thiserror::Error, Diagnostic)]

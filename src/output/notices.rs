@@ -4,9 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ibnet_record::reader::Type;
+use ibnet_record::{EventName, EventRecord};
+
 use super::batch::Batch;
-use crate::record::reader::Type;
-use crate::record::{EventName, EventRecord};
 
 /// Events that wait for the next records.
 #[derive(Debug, Default)]

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ibnet_record::Start;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{
     UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel,
@@ -15,7 +16,6 @@ use super::fullness::Fullness;
 use super::notices::Notices;
 use super::options::Kind;
 use super::result::{End, Finished};
-use crate::record::Start;
 
 /// Upper estimate of the octets of memory that a batch takes in addition to its lines.
 const OVERHEAD: u64 = 1024;

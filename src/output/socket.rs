@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ibnet_record::EventName;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixSocket};
 use tokio::runtime::Runtime;
@@ -35,7 +36,6 @@ use super::notices::Notices;
 use super::options::{Address, ListenOptions};
 use super::queue::{Inbox, Message};
 use super::stream::Stream;
-use crate::record::EventName;
 
 /// Time in which a reader must accept a piece of the records.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);

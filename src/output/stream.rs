@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use ibnet_record::Start;
+use ibnet_record::reader::Type;
+
 use super::batch::Batch;
 use super::queue::{Message, SourceId};
-use crate::record::reader::Type;
-use crate::record::{self, Start};
 
 /// State of one stream: whether the last line is complete, and the number of dropped records that
 /// no event has reported yet.
@@ -231,7 +232,7 @@ impl Stream {
 
 /// Writes a `start` record with its `file_seq`.
 pub(super) fn write_start(start: &Start<String>, seq: u32, to: &mut Vec<u8>) {
-    record::write(
+    ibnet_record::write(
         &Start {
             file_seq: seq,
             ..start.clone()
@@ -379,8 +380,8 @@ mod tests {
     #[cfg(feature = "nats")]
     #[test]
     fn each_record_of_the_text_has_its_type() {
-        use crate::record::HistogramRecord;
-        use crate::record::reader::Head;
+        use ibnet_record::HistogramRecord;
+        use ibnet_record::reader::Head;
         let mut stream = Stream::default();
         let mut batch = Batch {
             gap: Some(short::gap()),
@@ -389,7 +390,7 @@ mod tests {
         // A line feed and quotes within a name, and a type that the text does not have.
         batch.push(
             Type::Event,
-            &record::EventRecord {
+            &ibnet_record::EventRecord {
                 detail: "\n\"type\":\"port\"".to_owned(),
                 ..short::gap()
             },

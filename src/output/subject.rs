@@ -1,7 +1,7 @@
 //! Subjects of the messages at a NATS server: `ibnet.<fabric>.<sampler>.<type>`, or
 //! `ibnet.<fabric>.<sampler>.batch` for several records.
 
-use crate::record::reader::Type;
+use ibnet_record::reader::Type;
 
 /// Last word of a subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,13 +8,13 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use ibnet_record::types::Printable;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::error::OutputError;
 #[cfg(feature = "nats")]
 use super::nats;
 use super::options::{Address, Destination, FileOptions, Output};
-use crate::types::Printable;
 
 /// Result of a test without a fault.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,5 +1,7 @@
 //! Converts plans to the assignments file and back.
 
+use ibnet_record::types::NodeKind;
+
 use super::planning::changes::Previous;
 use super::planning::plan::{LeftOut, Plan, Reason, Share, left_out};
 use crate::assignments::{
@@ -8,7 +10,6 @@ use crate::assignments::{
 use crate::partition::planning::cables::End;
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Device, DeviceId, Fabric, Graph, Peer, Port};
-use crate::types::NodeKind;
 
 /// Start of the queries of a secondary sampler, as a share of the interval.
 const SECONDARY_OFFSET: f64 = 0.5;

@@ -3,13 +3,14 @@
 //! A change that makes the planner faster must keep these plans. A change of the rules or of the
 //! search replaces the digests, and CHANGELOG.md names the change.
 
+use ibnet_record::types::NodeKind;
+
 use super::planning::hosts;
 use super::{Plan, PlanError, PlanOptions, Request, assignments_of, plan_with, previous_of};
 use crate::assignments::{Header, sha256_hex};
 use crate::topology::shapes::{Dragonfly, Grid, Rails, ThreeTiers};
 use crate::topology::synthetic::{Blueprint, FatTree, stria};
 use crate::topology::{Fabric, ports_report};
-use crate::types::NodeKind;
 
 /// Plans a fabric with this number of samplers, which are spread evenly.
 fn planned(

@@ -18,8 +18,9 @@
 //! share. For these devices the share could be wrong by a factor of four, and the records would not
 //! show this.
 
+use ibnet_record::types::NodeKind;
+
 use crate::mad::smp::NodeInfo;
-use crate::types::NodeKind;
 
 /// Length of a tick of PortXmitWait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

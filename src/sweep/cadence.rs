@@ -17,7 +17,7 @@
 
 use std::ops::Range;
 
-use crate::mad::pma::Group;
+use ibnet_record::attributes::Group;
 
 /// The cadence of each group, in slots.
 #[derive(Clone, PartialEq, Eq, Debug)]

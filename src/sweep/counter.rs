@@ -14,8 +14,10 @@
 
 use std::time::Duration;
 
+use ibnet_record::attributes::{Field, Group, Needs};
+
 use super::sample::Sample;
-use crate::mad::pma::{Capabilities, Field, Group, Needs};
+use crate::mad::pma::{Bits, Capabilities};
 use crate::time::Instant;
 
 /// Columns of a record: all counters that it can have, in the order of the record.
@@ -447,9 +449,11 @@ fn gbps(octets: f64, elapsed: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use ibnet_record::Status;
+
     use super::*;
     use crate::mad::pma::{Capabilities, DATA_LEN};
-    use crate::sweep::sample::{Answer, Status};
+    use crate::sweep::sample::Answer;
 
     const GROUPS: [Group; 2] = [Group::Extended, Group::Base];
     const WIDE: Capabilities = Capabilities {

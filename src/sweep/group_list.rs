@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use crate::mad::pma::Group;
+use ibnet_record::attributes::Group;
 
 /// An ordered list of counter groups without duplicates.
 ///

@@ -8,11 +8,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use ibnet_record::types::{Lid, Tid};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::mad::query::Query;
 use crate::time::Instant;
-use crate::types::{Lid, Tid};
 
 /// A request that was sent, has no reply yet, and whose grace period has not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

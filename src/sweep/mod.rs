@@ -24,7 +24,7 @@
 //! | [`blocked`] | ticks of PortXmitWait as a share of time |
 //! | [`window`] | the limits of MADs in flight and of MADs per second |
 //! | [`counter`] | rates from two readings of a counter; resets, saturation, gaps |
-//! | [`record`](crate::record) | the JSON records |
+//! | [`port_record`] | the record of a port: the result of a slot as JSON |
 //! | [`driver`] | connects engine, transport, clock and output; the only module that reads clocks |
 //! | [`virtual_sweep`] | the loop of the driver on a simulated fabric, in simulated time |
 //! | [`query`] | queries of one port, printed in the format of `perfquery` |
@@ -37,6 +37,7 @@ pub mod engine;
 pub mod group_list;
 pub mod inflight;
 pub mod plan;
+pub mod port_record;
 pub mod query;
 pub mod sample;
 pub mod schedule;

@@ -1,10 +1,12 @@
 //! The plan of one sampler. It has the devices that the engine queries, and the names and peers of
 //! the ports for the records.
 
+use ibnet_record::LinkSource;
+use ibnet_record::types::LinkRate;
+
 use super::engine::DevicePlan;
 use crate::assignments::Sampler;
-use crate::record::{LinkSource, PortIdentity};
-use crate::types::LinkRate;
+use crate::sweep::port_record::PortIdentity;
 
 /// The ports that one sampler sweeps. The ports of all devices are numbered in one sequence, as in
 /// the engine.

@@ -1,14 +1,14 @@
 //! The writer of port records. It turns a sample of the sweep (the result of one slot for one port)
 //! into the fields of a record.
 
+use ibnet_record::attributes::Field;
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::port::{Optional, PortFields, WriteCounters};
-use super::{Identity, LinkSource, Role};
-use crate::mad::pma::Field;
-use crate::sweep::counter::{Columns, Rates, Reading};
-use crate::sweep::sample::Sample;
-use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use super::counter::{Columns, Rates, Reading};
+use super::sample::Sample;
+use ibnet_record::port::{Optional, PortFields, WriteCounters};
+use ibnet_record::{Identity, LinkSource, Role};
 
 /// The fields of a port that change only when the fabric changes.
 #[derive(Clone, PartialEq, Debug)]

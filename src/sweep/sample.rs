@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use ibnet_record::Status;
+use ibnet_record::attributes::Group;
+
 use super::blocked::WaitTick;
 use super::cadence::{Cadence, Circumstances};
 use crate::mad::header::MadStatus;
-use crate::mad::pma::{Capabilities, Data, Group};
-pub use crate::status::Status;
+use crate::mad::pma::{Capabilities, Data};
 use crate::time::Instant;
 
 /// The cadence of a sample that no engine made.

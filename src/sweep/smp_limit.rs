@@ -12,8 +12,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use ibnet_record::types::Tid;
+
 use crate::time::Instant;
-use crate::types::Tid;
 
 /// Largest number of SMPs that the kernel holds for this process.
 pub const MAX_SMPS: usize = 96;

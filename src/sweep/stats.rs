@@ -6,11 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+use ibnet_record::Status;
+use ibnet_record::types::NodeKind;
 
-use super::sample::Status;
 use crate::mad::query::BadReply;
 use crate::time::Instant;
-use crate::types::NodeKind;
 
 /// Octets that a MAD takes on each link: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4.
 pub const MAD_OCTETS_ON_LINK: u64 = 288;

@@ -14,12 +14,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use ibnet_record::types::{Lid, Tid};
+
 use crate::mad::Mad;
 use crate::mad::exchange::{Local, Target};
 use crate::mad::header::{Header, MadStatus};
 use crate::mad::inform::{InformInfo, LINK_STATE, PORT_CHANGE, Trap};
 use crate::time::Instant;
-use crate::types::{Lid, Tid};
 
 /// The traps to which ibnet subscribes.
 pub const TRAPS: [u16; 2] = [LINK_STATE, PORT_CHANGE];

@@ -17,12 +17,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use ibnet_record::types::{Guid, LinkRate, NodeKind};
+
 use super::lines::{End, Line};
 use super::names::{self, Separated};
 use super::net_file::{Format, NetFileError, text_of};
 use super::sharp;
 use super::topology_report::{HEADING, Header, Id, Piece, PortLine, opening};
-use crate::types::{Guid, LinkRate, NodeKind};
 
 /// Returns an anonymous copy of a net file in its format. Messages name the file `name`.
 ///

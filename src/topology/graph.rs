@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use ibnet_record::types::NodeKind;
 use rayon::prelude::*;
 
 use super::{DeviceId, Fabric};
-use crate::types::NodeKind;
 
 /// The links of a fabric as an undirected graph of devices, without names and ports.
 #[derive(Clone, Debug)]

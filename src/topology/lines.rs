@@ -7,11 +7,11 @@
 use std::collections::hash_map::Entry;
 use std::ops::RangeInclusive;
 
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, ParseError, PortNum};
 use rustc_hash::FxHashMap;
 
 use super::names::{self, RawName};
 use super::{Device, Fabric, LinePosition, Node, Peer, Port, Remark, RemarkKind};
-use crate::types::{Guid, Lid, LinkRate, NodeKind, ParseError, PortNum};
 
 /// The parsed lines of one file.
 #[derive(Debug, Default)]

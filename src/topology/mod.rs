@@ -17,7 +17,7 @@
 //! HCA is a device of its own. The key of a port is its port GUID and its port number. Names and
 //! LIDs are never keys.
 
-use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
 pub mod anonymise;
 pub mod graph;
@@ -61,7 +61,7 @@ pub struct Device {
     /// Kind of the node.
     pub kind: NodeKind,
     /// Name: the node description, or the name in the name map. The text is untrusted, so print it
-    /// through [`Printable`](crate::types::Printable).
+    /// through [`Printable`](ibnet_record::types::Printable).
     pub name: String,
     /// Properties of the node to which the device belongs.
     pub node: Node,

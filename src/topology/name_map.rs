@@ -22,12 +22,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet_record::types::Guid;
 use miette::Diagnostic;
 
 use super::lines::shorten;
 use super::names::bounded;
 use super::{Device, NetFile};
-use crate::types::Guid;
 
 /// A map from node GUIDs to names.
 #[derive(Clone, Debug, Default)]

@@ -14,10 +14,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet_record::types::Guid;
 use memchr::memchr_iter;
 use rustc_hash::FxHashMap;
-
-use crate::types::Guid;
 
 /// The text between two names.
 const SEPARATOR: &str = "' - '";

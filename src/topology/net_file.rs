@@ -17,12 +17,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use ibnet_record::limits;
+use ibnet_record::types::{Guid, Lid};
 use miette::Diagnostic;
 
 use super::lines::{Draft, End, Key, Line, assemble};
 use super::{Fabric, LinePosition, Remark, ports_lines, topology_report};
-use crate::limits;
-use crate::types::{Guid, Lid};
 
 /// The net files of one subnet.
 #[derive(Clone, Debug, Default)]

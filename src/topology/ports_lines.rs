@@ -17,10 +17,11 @@
 //!    file without any valid line is refused.
 //! 4. Every line that gives no port has a remark.
 
+use ibnet_record::types::{NodeKind, ParseError};
+
 use super::lines::{Draft, End, Line, Words, rate, shorten};
 use super::names::RawName;
 use super::{LinePosition, Node, Remark, RemarkKind};
-use crate::types::{NodeKind, ParseError};
 
 /// Parses all lines.
 pub(super) fn draft(text: &str, file: u16) -> Draft<'_> {
@@ -109,9 +110,10 @@ impl End {
 
 #[cfg(test)]
 mod tests {
+    use ibnet_record::types::{Guid, Lid, PortNum};
+
     use super::*;
     use crate::topology::ports_report::{NetFile, NetFileError, parse};
-    use crate::types::{Guid, Lid, PortNum};
 
     const LEAF: &str = "SW     4  1 0x0000000000200006 4x EDR - CA    17  1 0x0000000000100001 ( 'leaf0' - 'node1 mlx5_0' )";
     const HOST: &str = "CA    17  1 0x0000000000100001 4x EDR - SW     4  1 0x0000000000200006 ( 'node1 mlx5_0' - 'leaf0' )";

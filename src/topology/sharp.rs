@@ -6,8 +6,9 @@
 //! HCA can be on the highest port of a switch. Only the plain format has the device ID and the
 //! system image GUID. So this module requires two facts that agree.
 
+use ibnet_record::types::{Guid, NodeKind};
+
 use super::{Device, Fabric};
-use crate::types::{Guid, NodeKind};
 
 /// Number of facts that must agree.
 const ENOUGH: i32 = 2;

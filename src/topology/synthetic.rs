@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::types::{Guid, Lid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 
 /// A list of nodes and cables.
 #[derive(Clone, Debug, Default)]

@@ -26,10 +26,11 @@
 
 use std::collections::BTreeMap;
 
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, ParseError, PortNum};
+
 use super::lines::{Draft, End, Line, number, port, rate, shorten};
 use super::names::RawName;
 use super::{LinePosition, Node, Remark, RemarkKind};
-use crate::types::{Guid, Lid, LinkRate, NodeKind, ParseError, PortNum};
 
 /// Parses all lines.
 pub(super) fn draft(text: &str, file: u16) -> Draft<'_> {

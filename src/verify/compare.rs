@@ -1,8 +1,10 @@
 //! Compares three readings of one attribute: ibnet's, the second reader's, and ibnet's again.
 
+use ibnet_record::attributes::{Attribute, Field, Unit};
+
 use crate::mad::Mad;
 use crate::mad::libibmad::{FieldReader, Reply};
-use crate::mad::pma::{Attribute, Data, Field, Unit, data_mut};
+use crate::mad::pma::{Bits, Data, data_mut};
 
 /// Readings of one attribute, in the order of their times.
 #[derive(Clone, Copy, Debug)]
@@ -135,9 +137,11 @@ fn fault(field: &Field, values: &Values, is_known: bool) -> Option<Fault> {
 
 #[cfg(test)]
 mod tests {
+    use ibnet_record::attributes::Group;
+
     use super::*;
     use crate::mad::libibmad::field_readers;
-    use crate::mad::pma::{DATA_LEN, Group};
+    use crate::mad::pma::DATA_LEN;
 
     /// Compares readings of PortCounters with these values of one field.
     fn compared(name: &str, values: [u64; 3]) -> Comparison {

@@ -2,22 +2,22 @@
 
 use std::fmt;
 
+use ibnet_record::attributes::sampling::PORT_SAMPLES_CONTROL;
+use ibnet_record::attributes::{Attribute, Group, Needs};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+
 use super::CLASS_PORT_INFO_QUERY;
 use super::compare::{Comparison, Readings, compare};
 use super::reference::{Reference, Unread};
 use crate::mad::exchange::{Local, Target};
 use crate::mad::libibmad::{self, FieldReader};
-use crate::mad::pma::{
-    self, Attribute, CLASS_PORT_INFO, Capabilities, Data, Group, Needs, PORT_SAMPLES_CONTROL,
-    Sampling,
-};
+use crate::mad::pma::{self, CLASS_PORT_INFO, Capabilities, Data, Sampling};
 use crate::mad::query::Query;
 use crate::mad::sa::{self, Gid};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::mad::transport::{Transport, TransportError};
 use crate::sweep::driver::{Clock, DeviceClient};
 use crate::sweep::query::{Client, NoAnswer};
-use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
 /// Largest number of times that an attribute is compared, if its counters decreased. A counter
 /// decreases if another program clears it.
@@ -350,7 +350,7 @@ impl<T: Transport, C: Clock, R: Reference> Verifier<T, C, R> {
             attribute: group.attribute().id,
             port: Some(port),
         });
-        if capabilities.is_some_and(|known| !group.is_supported(kind, known)) {
+        if capabilities.is_some_and(|known| !known.support(group, kind)) {
             let how = match self.ours(&query)? {
                 Ok(_) => Lacking::Answered,
                 Err(NoAnswer::Refused(_)) => Lacking::Refused,

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ibnet_record::types::NodeKind;
+
 use crate::mad::smp::NodeInfo;
-use crate::types::NodeKind;
 
 /// A model of devices, by the fields of NodeInfo that the vendor assigns.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -5,6 +5,8 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use ibnet_record::types::Lid;
+
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Target};
 use crate::mad::libibmad::LibibmadClient;
@@ -14,7 +16,6 @@ use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::sweep::driver::{Clock, DeviceClient, TRIES};
 use crate::sweep::query::{Client, NoAnswer};
 use crate::time::Instant;
-use crate::types::Lid;
 
 /// Reads attributes of a device by another path than ibnet's own.
 pub trait Reference {

@@ -5,13 +5,13 @@
 
 use std::fmt;
 
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 use serde::Serialize;
 
 use super::compare::{Comparison, Difference, Fault, Values};
 use super::device::{AttributeResult, DeviceResult, Outcome};
 use super::models::Model;
 use super::timing::Times;
-use crate::types::{Guid, Lid, NodeKind, PortNum};
 
 /// Version of the format.
 const SCHEMA: u32 = 1;

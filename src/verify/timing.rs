@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
+use ibnet_record::types::Tid;
+
 use crate::mad::MAD_LEN;
 use crate::mad::exchange::{Outcome, Target};
 use crate::mad::query::Query;
 use crate::mad::transport::{Transport, TransportError};
 use crate::sweep::driver::Clock;
 use crate::time::Instant;
-use crate::types::Tid;
 
 /// A burst of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

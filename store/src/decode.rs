@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use ibnet::record::Presence;
+use ibnet_record::Presence;
 use parquet::basic::{Encoding, Type};
 use parquet::column::page::{Page, PageReader};
 use parquet::column::reader::ColumnReaderImpl;

@@ -1,6 +1,6 @@
 //! Tables that are computed from the rows of an hour of the table `ports`.
 
-use ibnet::record::{Change, PortField, Status};
+use ibnet_record::{Change, PortField, Status};
 
 use crate::column::{Column, Integers, of_millionths};
 use crate::schema::{COUNTERS, MINUTE_RATES, TableName};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 use parquet::errors::ParquetError;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ibnet::record::Presence;
+use ibnet_record::Presence;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::errors::Result;
 use parquet::file::properties::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::record::{Presence, text};
+use ibnet_record::{Presence, text};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ibnet::record::Presence;
-use ibnet::record::reader::Head;
-use ibnet::types::Guid;
-
+use ibnet_record::Presence;
+use ibnet_record::reader::Head;
+use ibnet_record::types::Guid;
 use serde::de::{Deserialize, Deserializer as _, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 

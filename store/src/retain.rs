@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 
 use crate::archive::Archive;
 use crate::error::StoreError;

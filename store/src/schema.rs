@@ -7,9 +7,9 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use ibnet::record::reader::Type;
-use ibnet::record::schema::{self, Field};
-use ibnet::record::{Change, PortField, Presence, dt_slots_fields};
+use ibnet_record::reader::Type;
+use ibnet_record::schema::{self, Field};
+use ibnet_record::{Change, PortField, Presence, dt_slots_fields};
 use rustc_hash::FxHashMap;
 
 /// Version of the schema, in the metadata of each file. Columns can be added without a new version.
@@ -303,7 +303,7 @@ fn kind_of(name: &str, kind: schema::Kind) -> Kind {
 
 #[cfg(test)]
 mod tests {
-    use ibnet::record::counter_lengths;
+    use ibnet_record::counter_lengths;
 
     use super::*;
 

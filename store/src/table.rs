@@ -1,6 +1,6 @@
 //! Rows of one table in memory.
 
-use ibnet::record::Presence;
+use ibnet_record::Presence;
 use rayon::prelude::*;
 
 use crate::column::{Column, Integers, Texts, hash, mix};

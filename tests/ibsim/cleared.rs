@@ -2,8 +2,8 @@
 
 use std::process::Stdio;
 
-use ibnet::record::strict::{self, Event, Line, Port};
 use ibnet::topology::synthetic::FatTree;
+use ibnet_record::strict::{self, Event, Line, Port};
 
 use crate::fabric::{Ibsim, Running, available, lines, wait_for};
 use crate::{GEN, PATIENT, SWEEP, discover, is_answered};

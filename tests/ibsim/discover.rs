@@ -7,7 +7,7 @@ use ibnet::topology::name_map::NameMap;
 use ibnet::topology::net_file::{self, NetFile};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Device, Peer};
-use ibnet::types::{Guid, Lid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 
 use crate::fabric::{Ibsim, available};
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Stdio;
 
-use ibnet::record::strict::{Event, Line, Port};
 use ibnet::topology::synthetic::FatTree;
-use ibnet::types::Guid;
+use ibnet_record::strict::{Event, Line, Port};
+use ibnet_record::types::Guid;
 
 use crate::fabric::{Ibsim, Running, available, wait_until};
 use crate::{PATIENT, SWEEP, discover, is_answered, ports, sweep_until};

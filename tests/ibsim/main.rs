@@ -22,10 +22,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ibnet::assignments::Assignments;
-use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::ports_report::{self, NetFile};
 use ibnet::topology::synthetic::FatTree;
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::strict::{self, Line, Port};
+use ibnet_record::types::{Guid, PortNum};
 
 use fabric::{Ibsim, Running, available, lines, signal, wait_for, wait_until};
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use ibnet::cli;
-use ibnet::mad::pma::{Field, Group};
-use ibnet::record::strict::{self, Line, Value};
 use ibnet::topology::synthetic::FatTree;
-use ibnet::types::NodeKind;
+use ibnet_record::attributes::{Field, Group};
+use ibnet_record::strict::{self, Line, Value};
+use ibnet_record::types::NodeKind;
 
 use crate::fabric::{Ibsim, available};
 use crate::{SWEEP, discover};

@@ -4,8 +4,8 @@
 use std::fs;
 use std::process::Stdio;
 
-use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::synthetic::FatTree;
+use ibnet_record::strict::{self, Line, Port};
 
 use crate::fabric::{Ibsim, Running, available, lines, wait_for};
 use crate::{GEN, SWEEP, discover};

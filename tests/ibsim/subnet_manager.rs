@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Stdio;
 
-use ibnet::record::strict::{self, Line};
 use ibnet::topology::synthetic::FatTree;
+use ibnet_record::strict::{self, Line};
 
 use crate::fabric::{Ibsim, Running, available, lines, wait_for, wait_until};
 use crate::{SWEEP, discover};

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use ibnet::http_limits::Limits;
-use ibnet::limits;
 use ibnet::topology::synthetic::FatTree;
+use ibnet_record::limits;
 use tempfile::TempDir;
 
 use crate::HANGS;

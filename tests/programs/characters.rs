@@ -3,9 +3,9 @@
 //! The tests of the metrics, of the pictures, and of CSV are beside their functions.
 
 use ibnet::assignments::{Assignments, Header, Sampler};
-use ibnet::record::text;
 use ibnet::topology::ports_report;
-use ibnet::types::Printable;
+use ibnet_record::text;
+use ibnet_record::types::Printable;
 use serde::Serialize;
 
 /// Returns all characters of Unicode, in texts of 256 characters.

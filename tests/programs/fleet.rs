@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ibnet::record::strict::{self, Line};
 use ibnet::topology::synthetic::FatTree;
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::strict::{self, Line};
+use ibnet_record::types::{Guid, PortNum};
 use tempfile::TempDir;
 
 use crate::HANGS;

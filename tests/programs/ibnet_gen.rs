@@ -725,7 +725,7 @@ fn anonymised_file_is_planned_like_the_original() {
                 .fabric
                 .devices()
                 .iter()
-                .filter(|device| device.kind == ibnet::types::NodeKind::Hca);
+                .filter(|device| device.kind == ibnet_record::types::NodeKind::Hca);
             let mut hosts: Vec<_> = of_hca.map(|device| device.host().to_owned()).collect();
             hosts.sort();
             hosts.dedup();

@@ -18,14 +18,15 @@ use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::partition::report::facts::Facts;
 use ibnet::partition::report::text::{Detail, Report};
 use ibnet::partition::{self, Request, hosts};
-use ibnet::record::strict::{self, Line};
-use ibnet::record::{self, EventRecord, PortRecord};
 use ibnet::sweep::counter::{Columns, Reading};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
+use ibnet::sweep::port_record::PortRecord;
 use ibnet::sweep::virtual_sweep::VirtualSweep;
 use ibnet::topology::ports_report::{self, NetFile};
-use ibnet::types::{Guid, Lid, PortNum, Printable};
+use ibnet_record::EventRecord;
+use ibnet_record::strict::{self, Line};
+use ibnet_record::types::{Guid, Lid, PortNum, Printable};
 use proptest::prelude::*;
 
 /// Longest name that is kept, in octets. A device has at most 64.
@@ -263,7 +264,7 @@ fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
             reading.take(&columns, slot, &sample);
             let mut bytes = Vec::new();
             let columns = &columns;
-            record::write(
+            ibnet_record::write(
                 &PortRecord {
                     ts: 1,
                     slot,
@@ -282,7 +283,7 @@ fn swept(net: NetFile, sampler: &Sampler) -> Vec<String> {
     let (sampler, detail) = (&*sampler.host, &*ports[0].node);
     let mut bytes = Vec::new();
     let (port, lid) = (Some(PortNum(1)), Some(Lid(1)));
-    record::write(
+    ibnet_record::write(
         &EventRecord {
             ts: 1,
             slot: 1,

@@ -409,7 +409,7 @@ fn every_alert_has_a_complete_section_of_the_runbook_and_its_address() {
 
 #[test]
 fn runbook_names_every_error_counter() {
-    for counter in ibnet::record::ERROR_COUNTERS {
+    for counter in ibnet_record::ERROR_COUNTERS {
         assert!(RUNBOOK.contains(&format!("`{counter}`")), "{counter}");
     }
 }

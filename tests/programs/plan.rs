@@ -11,8 +11,8 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use ibnet::assignments::{Assignments, Sampler};
-use ibnet::record::strict::{self, Line};
 use ibnet::topology::synthetic;
+use ibnet_record::strict::{self, Line};
 use tempfile::TempDir;
 
 const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";

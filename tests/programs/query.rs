@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Device, Fabric, ports_report};
-use ibnet::types::NodeKind;
+use ibnet_record::strict::{self, Line, Port};
+use ibnet_record::types::NodeKind;
 use tempfile::TempDir;
 
 use crate::HANGS;

@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use ibnet::mad::exchange::{Completion, Outcome};
 use ibnet::mad::header::{METHOD_GET_RESP, MadStatus};
-use ibnet::mad::pma::{Capabilities, Group};
+use ibnet::mad::pma::{Bits, Capabilities};
 use ibnet::mad::smp::{
     CLASS_SUBN_LID_ROUTED, FEC_MODE_ACTIVE, NODE_INFO, NodeInfo, PORT_INFO_EXTENDED,
 };
 use ibnet::mad::{MAD_LEN, Mad, pma};
-use ibnet::record::strict::{self, Line};
-use ibnet::record::{
-    self, EventName, EventRecord, HistogramRecord, LinkSource, Of, PortIdentity, PortRecord,
-    is_dt_slots_field, tables,
-};
 use ibnet::sweep::blocked::TickOf;
 use ibnet::sweep::counter::{Columns, Rates, Reading};
 use ibnet::sweep::engine::{Config, DevicePlan, Engine};
-use ibnet::sweep::sample::Status;
+use ibnet::sweep::port_record::{PortIdentity, PortRecord};
 use ibnet::sweep::stats;
 use ibnet::time::Instant;
 use ibnet::topology::synthetic::FatTree;
-use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::attributes::Group;
+use ibnet_record::strict::{self, Line};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::{
+    EventName, EventRecord, HistogramRecord, LinkSource, Of, Status, is_dt_slots_field, tables,
+};
 
 const DOCUMENT: &str = include_str!("../../docs/records.md");
 const RENEW: &str = "cargo run --no-default-features --example records";
@@ -357,7 +357,7 @@ fn longest_port(groups: &[Group], capabilities: Capabilities, fec_mode: u64) -> 
 /// Returns the line of a record without its line feed.
 fn text(record: &impl serde::Serialize) -> String {
     let mut line = Vec::new();
-    record::write(record, &mut line);
+    ibnet_record::write(record, &mut line);
     assert_eq!(line.pop(), Some(b'\n'));
     String::from_utf8(line).unwrap()
 }

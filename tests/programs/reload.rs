@@ -14,9 +14,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ibnet::assignments::sha256_hex;
-use ibnet::record::strict::{self, Line, Sweep};
 use ibnet::topology::synthetic::FatTree;
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::strict::{self, Line, Sweep};
+use ibnet_record::types::{Guid, PortNum};
 use tempfile::TempDir;
 
 use crate::HANGS;

@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ibnet::assignments::{Assignments, Header};
-use ibnet::record::strict::{self, Line};
 use ibnet::topology::net_file;
 use ibnet::topology::synthetic::FatTree;
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::strict::{self, Line};
+use ibnet_record::types::{Guid, PortNum};
 use tempfile::TempDir;
 
 use crate::HANGS;

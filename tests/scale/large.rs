@@ -8,12 +8,12 @@ use ibnet::mad::transport::sim::traffic::Traffic;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::partition::{self, Plan, Request, Share, hosts};
 use ibnet::sweep::engine::{Config, DevicePlan};
-use ibnet::sweep::sample::Status;
 use ibnet::sweep::stats::MAD_OCTETS_ON_LINK;
 use ibnet::sweep::virtual_sweep::VirtualSweep;
 use ibnet::topology::graph::UNREACHABLE;
 use ibnet::topology::{DeviceId, Fabric, Graph, ports_report, synthetic};
-use ibnet::types::{NodeKind, PortNum};
+use ibnet_record::Status;
+use ibnet_record::types::{NodeKind, PortNum};
 use rayon::prelude::*;
 
 pub(super) const SAMPLERS: usize = 300;

@@ -5,19 +5,21 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use ibnet::mad::pma::{Data, Group};
+use ibnet::mad::pma::{Bits, Data};
 use ibnet::mad::transport::sim::agent::Counters;
 use ibnet::mad::transport::sim::faults::{Defect, Faults, Forgery, ReceiveQueue};
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::driver::Clock;
 use ibnet::sweep::engine::{Config, DevicePlan, Event};
-use ibnet::sweep::sample::{Sample, Status};
+use ibnet::sweep::sample::Sample;
 use ibnet::sweep::schedule::{Gap, Schedule, SlotStart, Verdict};
 use ibnet::sweep::stats::{Rejected, SlotStats};
 use ibnet::sweep::virtual_sweep::{Pause, VirtualSweep, all_linked_ports};
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
-use ibnet::types::{NodeKind, PortNum};
+use ibnet_record::Status;
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{NodeKind, PortNum};
 
 use super::scenario::{self, Devices, Expected, Fault, FaultKind, Scenario};
 

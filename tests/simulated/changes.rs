@@ -3,20 +3,20 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ibnet::mad::pma::Group;
 use ibnet::mad::smp::PortInfo;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::Destination;
 use ibnet::partition::whole_fabric;
-use ibnet::record::strict::{self, Event, Line, Port};
 use ibnet::sweep::driver::{Control, Driver, DriverSettings};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
-use ibnet::types::{LinkRate, NodeKind};
+use ibnet_record::attributes::Group;
+use ibnet_record::strict::{self, Event, Line, Port};
+use ibnet_record::types::{LinkRate, NodeKind};
 
 /// Wall clock at time zero, in nanoseconds since 1970.
 const WALL: i64 = 1_795_000_000_123_456_789;

@@ -11,13 +11,13 @@ use ibnet::assignments::Sampler;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::{Destination, Lines};
 use ibnet::partition::{PlanOptions, Request, assignments_of, hosts, plan_with, whole_fabric};
-use ibnet::record::strict::{self, Line};
 use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings, Notice};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{Pause, VirtualClock, VirtualTransport};
 use ibnet::topology::{Fabric, ports_report, synthetic};
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::strict::{self, Line};
+use ibnet_record::types::{Guid, PortNum};
 
 const TREE: synthetic::FatTree = synthetic::FatTree {
     leaves: 2,

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::sweep::engine::Config;
-use ibnet::sweep::sample::Status;
 use ibnet::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use ibnet::topology::{Fabric, ports_report, synthetic};
+use ibnet_record::Status;
 use rayon::prelude::*;
 
 const RATES_HZ: [u32; 2] = [1, 10];

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use ibnet::mad::exchange::{Completion, Target};
 use ibnet::mad::header::METHOD_GET;
-use ibnet::mad::pma::Group;
 use ibnet::mad::query::Query;
 use ibnet::mad::sa::Gid;
 use ibnet::mad::transport::sim::{Options, SimFabric};
@@ -25,7 +24,8 @@ use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::ports_report;
 use ibnet::topology::synthetic::FatTree;
-use ibnet::types::{Guid, Lid, PortNum, Tid};
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Guid, Lid, PortNum, Tid};
 use proptest::prelude::*;
 
 const CLASSES: [u8; 4] = [

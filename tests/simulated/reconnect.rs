@@ -13,14 +13,14 @@ use ibnet::mad::smp;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::output::Destination;
-use ibnet::record::strict::{self, Event, Line, Port, Sweep};
 use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings, OpenError, Opened};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::{Fabric, ports_report, synthetic};
-use ibnet::types::{Lid, PortNum};
+use ibnet_record::strict::{self, Event, Line, Port, Sweep};
+use ibnet_record::types::{Lid, PortNum};
 use rustix::io::Errno;
 
 const TREE: synthetic::FatTree = synthetic::FatTree {

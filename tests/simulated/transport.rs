@@ -7,14 +7,15 @@ use ibnet::mad::exchange::{Completion, Outcome, Target};
 use ibnet::mad::header::Header;
 use ibnet::mad::transport::{Locator, Transport, TransportError};
 use ibnet::output::Destination;
-use ibnet::record::strict::{self, Line};
-use ibnet::record::{LinkSource, PortIdentity};
 use ibnet::sweep::driver::{Clock, Control, Driver, DriverSettings};
 use ibnet::sweep::engine::{self, DevicePlan};
 use ibnet::sweep::plan::SweepPlan;
+use ibnet::sweep::port_record::PortIdentity;
 use ibnet::sweep::virtual_sweep::VirtualClock;
 use ibnet::time::Instant;
-use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::LinkSource;
+use ibnet_record::strict::{self, Line};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
 const EINVAL: i32 = rustix::io::Errno::INVAL.raw_os_error();
 

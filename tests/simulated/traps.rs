@@ -8,13 +8,13 @@ use std::time::Duration;
 use ibnet::mad::smp::PortInfo;
 use ibnet::mad::transport::sim::{Options, SimFabric, SimTransport};
 use ibnet::output::Destination;
-use ibnet::record::strict::{self, Event, Line};
 use ibnet::sweep::driver::{Control, Driver, DriverSettings, Opened, SystemClock};
 use ibnet::sweep::engine::Config;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Fabric, ports_report};
-use ibnet::types::NodeKind;
+use ibnet_record::strict::{self, Event, Line};
+use ibnet_record::types::NodeKind;
 
 /// Number of slots after which a hanging test fails: ten minutes. It is not a limit of speed.
 const SLOTS: u64 = 6000;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ibnet::mad::exchange::{Completion, Target};
 use ibnet::mad::header::Header;
-use ibnet::mad::pma::{self, CLASS_PERF_MGT, Group};
+use ibnet::mad::pma::{self, Bits, CLASS_PERF_MGT};
 use ibnet::mad::query::Query;
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::mad::transport::{Locator, Transport, TransportError};
@@ -20,13 +20,14 @@ use ibnet::sweep::virtual_sweep::{VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::synthetic::FatTree;
 use ibnet::topology::{Device, DeviceId, ports_report};
-use ibnet::types::{Guid, Lid, NodeKind, PortNum};
 use ibnet::verify::compare::Fault;
 use ibnet::verify::device::{DeviceResult, Lacking, MADS_PER_DEVICE, Outcome, Subject, Verifier};
 use ibnet::verify::models::Model;
 use ibnet::verify::reference::SecondClient;
 use ibnet::verify::report::{DeviceReport, Identity, Report};
 use ibnet::verify::timing::{Burst, Times};
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 
 const TIMEOUT: Duration = Duration::from_millis(5);
 

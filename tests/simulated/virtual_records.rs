@@ -7,7 +7,6 @@ use std::time::Duration;
 use ibnet::mad::transport::sim::faults::{Defect, Faults, Forgery, ReceiveQueue};
 use ibnet::mad::transport::sim::{Options, SimFabric};
 use ibnet::output::Destination;
-use ibnet::record::strict::{self, Line};
 use ibnet::sweep::cadence::Cadence;
 use ibnet::sweep::driver::{Control, Driver, DriverSettings};
 use ibnet::sweep::engine::Config;
@@ -15,6 +14,7 @@ use ibnet::sweep::plan::SweepPlan;
 use ibnet::sweep::virtual_sweep::{Pause, VirtualClock, VirtualTransport};
 use ibnet::time::Instant;
 use ibnet::topology::{Fabric, ports_report, synthetic};
+use ibnet_record::strict::{self, Line};
 use sha2::{Digest, Sha256};
 
 /// 320 linked ports.

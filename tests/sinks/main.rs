@@ -16,8 +16,7 @@ use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
-use ibnet::record::strict::Line;
-
+use ibnet_record::strict::Line;
 use sampler::{Received, Sampler, record, wait_for};
 
 #[test]

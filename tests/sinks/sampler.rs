@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ibnet::record::strict::{self, Line};
 use ibnet::topology::synthetic::FatTree;
+use ibnet_record::strict::{self, Line};
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use ibnet::assignments::{Assignments, sha256_hex};
-use ibnet::mad::pma::Group;
-use ibnet::record::is_dt_slots_field;
-use ibnet::record::strict::{self, Line, Port};
 use ibnet::topology::synthetic::FatTree;
-use ibnet::types::NodeKind;
+use ibnet_record::attributes::Group;
+use ibnet_record::is_dt_slots_field;
+use ibnet_record::strict::{self, Line, Port};
+use ibnet_record::types::NodeKind;
 
 use crate::program::{GEN, run, run_program, swept, swept_until};
 use crate::stream::{Key, Slot, Stream, known};

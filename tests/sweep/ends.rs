@@ -6,7 +6,7 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 
-use ibnet::record::strict::Line;
+use ibnet_record::strict::Line;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::program::{Run, Running, SWEEP, run};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use ibnet::assignments::Assignments;
-use ibnet::record::strict::{Line, Port};
+use ibnet_record::strict::{Line, Port};
 
 use crate::program::{GEN, refused, run, run_program, swept_until};
 use crate::stream::{Key, Slot, Stream, record};

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ibnet::record::is_dt_slots_field;
-use ibnet::record::strict::{self, Line, Port, Start, Sweep};
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::is_dt_slots_field;
+use ibnet_record::strict::{self, Line, Port, Start, Sweep};
+use ibnet_record::types::{Guid, PortNum};
 
 pub(crate) type Key = (Guid, PortNum);
 

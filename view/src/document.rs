@@ -15,9 +15,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use ibnet::record::text;
-use ibnet::types::Printable;
 use ibnet_analysis::rows::Row;
+use ibnet_record::text;
+use ibnet_record::types::Printable;
 use serde_json::Value;
 
 /// Returns rows as one JSON document. `span` is the time range in nanoseconds since 1970.
@@ -249,7 +249,10 @@ mod tests {
                 name: String::from_iter(of),
             })
             .collect();
-        let hidden = |text: &str| text.chars().any(|c| c != '\n' && ibnet::types::misleads(c));
+        let hidden = |text: &str| {
+            text.chars()
+                .any(|c| c != '\n' && ibnet_record::types::misleads(c))
+        };
 
         let json = String::from_utf8(to_json((1, 2), &rows).unwrap()).unwrap();
         assert!(!hidden(&json));

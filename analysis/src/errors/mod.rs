@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::record::ERROR_COUNTERS;
-use ibnet::types::PortNum;
+use ibnet_record::ERROR_COUNTERS;
+use ibnet_record::types::PortNum;
 use serde::Serialize;
 
 use crate::devices::{Devices, FaultyDevice};
@@ -355,7 +355,7 @@ impl FaultyPort<'_> {
 
 #[cfg(test)]
 mod tests {
-    use ibnet::types::Guid;
+    use ibnet_record::types::Guid;
 
     use super::*;
     use crate::fixtures::{error_lines, event, fold, port};

@@ -1,8 +1,7 @@
 //! Thresholds of error counters, and their names in arguments.
 
-use ibnet::record::ERROR_COUNTERS;
-use ibnet::suggest;
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
+use ibnet_record::{ERROR_COUNTERS, suggest};
 
 /// Thresholds of the counters in [`ERROR_COUNTERS`]. An increase above the threshold is reported.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use ibnet::types::{ParseError, Printable};
+use ibnet_record::types::{ParseError, Printable};
 
 use crate::error::AnalysisError;
 use crate::hosts::Hosts;

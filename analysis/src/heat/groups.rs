@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ibnet::types::{NodeKind, Printable};
+use ibnet_record::types::{NodeKind, Printable};
 
 use super::order::{PortAndPeer, RowGroup, RowId, RowLabel};
 use crate::groups::Groups;

@@ -10,8 +10,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ibnet::record::{counters, is_dt_slots_field};
-use ibnet::suggest;
+use ibnet_record::{counters, is_dt_slots_field, suggest};
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalysisError;

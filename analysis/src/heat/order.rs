@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 
-use ibnet::types::{Guid, LinkRate, NodeKind, ParseError, PortNum, Printable};
+use ibnet_record::types::{Guid, LinkRate, NodeKind, ParseError, PortNum, Printable};
 
 use crate::hosts::host_of;
 use crate::ports::PortName;

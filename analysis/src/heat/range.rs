@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use ibnet::types::ParseError;
+use ibnet_record::types::ParseError;
 
 use super::grid::Panel;
 use crate::metric::Unit;

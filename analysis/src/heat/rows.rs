@@ -1,6 +1,6 @@
 //! The rows of a heat map for other programs.
 
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::types::{Guid, PortNum};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use super::grid::{Cell, Grid, Panel};

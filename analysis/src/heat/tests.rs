@@ -351,7 +351,7 @@ fn counter_with_a_cadence_does_not_make_columns_longer() {
 
 #[test]
 fn errors_are_those_of_the_table_of_errors() {
-    for (index, name) in ibnet::record::ERROR_COUNTERS.iter().enumerate() {
+    for (index, name) in ibnet_record::ERROR_COUNTERS.iter().enumerate() {
         let lines: Vec<_> = (0..=3)
             .map(|slot| line(SLOT + slot, 2, "ok", &format!(r#","{name}":{}"#, 9 * slot)))
             .collect();
@@ -362,7 +362,7 @@ fn errors_are_those_of_the_table_of_errors() {
             .sum::<u64>();
         assert_eq!(
             increase,
-            if ibnet::record::is_error_part(index) {
+            if ibnet_record::is_error_part(index) {
                 0
             } else {
                 27

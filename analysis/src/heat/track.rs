@@ -1,6 +1,6 @@
 //! The cells of one port and one metric, while records are added.
 
-use ibnet::record::Says;
+use ibnet_record::Says;
 
 use crate::cell::Cell;
 use crate::record::{Interval, Port};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 
 use crate::error::AnalysisError;

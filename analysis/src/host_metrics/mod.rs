@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use ibnet::suggest;
+use ibnet_record::suggest;
 
 use crate::hosts::HostNames;
 use crate::input::files;

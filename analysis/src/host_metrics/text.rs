@@ -56,7 +56,7 @@ impl File<'_> {
 
 /// Reads a file into the sink.
 pub(super) fn read(path: &Path, sink: &mut Sink<'_>) -> Result<(), HostMetricsError> {
-    let name = ibnet::cli::name_of(path);
+    let name = crate::path::display_name(path);
     let failed = |source: io::Error| HostMetricsError::Read {
         name: name.clone(),
         source,
@@ -100,7 +100,7 @@ fn json_lines(
         line.clear();
         let read = text
             .by_ref()
-            .take(ibnet::limits::LINE as u64)
+            .take(ibnet_record::limits::LINE as u64)
             .read_line(&mut line);
         let read = read.map_err(|source| HostMetricsError::Read {
             name: file.name.to_owned(),

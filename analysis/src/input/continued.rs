@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use ibnet::types::PortNum;
+use ibnet_record::types::PortNum;
 use rayon::prelude::*;
 
 use super::archive::Archives;
@@ -110,7 +110,7 @@ fn add_later<F: Fold>(shards: &mut [Shard<F>], later: &dyn Later, selection: &Se
 }
 
 /// Returns device and port of an event.
-fn place(record: &Record<'_>) -> (Option<ibnet::types::Guid>, Option<PortNum>) {
+fn place(record: &Record<'_>) -> (Option<ibnet_record::types::Guid>, Option<PortNum>) {
     if let Record::Event(event) = record {
         (event.guid, event.port)
     } else {

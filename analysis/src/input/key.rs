@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::types::{Guid, PortNum};
 
 use super::limits;
 use crate::record::{Event, PortHead, Record, Type};

@@ -2,7 +2,7 @@
 //! same time, and on the number of ports. It does not depend on the number of records.
 
 /// Longest line that is parsed, in octets.
-pub(super) use ibnet::limits::LINE;
+pub(super) use ibnet_record::limits::LINE;
 
 /// Largest number of octets that are read from one file at a time.
 pub(super) const CHUNK: usize = 4 << 20;

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 use rayon::prelude::*;
 
 use crate::error::AnalysisError;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use ibnet::record::schema::Kind;
-use ibnet::record::{FieldValue, PortField};
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::schema::Kind;
+use ibnet_record::types::{Guid, PortNum};
+use ibnet_record::{FieldValue, PortField};
 use ibnet_store::column::{Column, Integers, Texts};
 use ibnet_store::error::StoreError;
 use ibnet_store::read::ArchiveFile;

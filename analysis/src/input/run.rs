@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::types::{Guid, PortNum};
 use ibnet_store::column::Integers;
 
 use super::rows::PortRows;

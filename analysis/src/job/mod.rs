@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use ibnet::types::{Guid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, NodeKind, PortNum};
 use serde::Serialize;
 
 use crate::cell::{Cell, Joined};

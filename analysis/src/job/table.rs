@@ -14,8 +14,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use ibnet::limits;
-use ibnet::types::Printable;
+use ibnet_record::limits;
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 use serde::Deserialize;
 

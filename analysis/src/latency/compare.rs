@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use ibnet::types::Guid;
+use ibnet_record::types::Guid;
 
 use super::bins::Bins;
 use super::distribution::Distribution;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::types::Guid;
+use ibnet_record::types::Guid;
 
 use super::bins::Bins;
 use super::distribution::Distribution;

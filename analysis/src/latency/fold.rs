@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
-use ibnet::types::Guid;
+use ibnet_record::types::Guid;
 use rustc_hash::FxHashMap;
 
 use super::compound::Compound;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ibnet::types::Guid;
+use ibnet_record::types::Guid;
 use serde::{Serialize, Serializer};
 
 use super::distribution::Distribution;

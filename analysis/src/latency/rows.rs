@@ -1,6 +1,6 @@
 //! Rows of the JSON output.
 
-use ibnet::types::Guid;
+use ibnet_record::types::Guid;
 use serde::Serialize;
 
 use super::bins::Bins;

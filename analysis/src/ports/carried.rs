@@ -6,9 +6,9 @@
 //! evenly over the time since the reading before. A link that is down at one of its ends carried
 //! nothing. No result depends on the bins or steps in which it is shown.
 
-use ibnet::record::Says;
-use ibnet::record::interval::Interval;
-use ibnet::types::NodeKind;
+use ibnet_record::Says;
+use ibnet_record::interval::Interval;
+use ibnet_record::types::NodeKind;
 
 use super::growth::{Growth, Moved, Reading, sampler_number};
 use super::{DATA_COUNTERS, PortKey};

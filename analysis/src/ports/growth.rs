@@ -5,7 +5,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use ibnet::record::interval::Interval;
+use ibnet_record::interval::Interval;
 
 use super::{DATA_COUNTERS, rate};
 use crate::record::Port;

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ibnet::record::{ERROR_COUNTERS, EventName, Says, is_error_part};
-use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Printable};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum, Printable};
+use ibnet_record::{ERROR_COUNTERS, EventName, Says, is_error_part};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 

@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ibnet::types::NodeKind;
+use ibnet_record::types::NodeKind;
 use serde::Serialize;
 
 use self::search::{Explained, PortLoad, Root, Snapshot, Waiting};

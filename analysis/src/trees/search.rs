@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ibnet::types::{Guid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, NodeKind, PortNum};
 
 use super::{Limits, RootCause};
 use crate::devices::Devices;

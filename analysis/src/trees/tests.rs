@@ -1,4 +1,4 @@
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::types::{Guid, PortNum};
 
 use super::*;
 use crate::fixtures::{CORE, LEAF, SERVER, fold, incast_lines, link, port};

@@ -2,10 +2,10 @@
 
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
-use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::errors::Thresholds;
 use ibnet_analysis::links::LinkOrder;
 use ibnet_analysis::trees::{Limits, RootCause};
+use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
 
 use super::answer::Answer;

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use ibnet::types::{Guid, PortNum, Printable};
 use ibnet_analysis::ports::PortKey;
+use ibnet_record::types::{Guid, PortNum, Printable};
 
 use crate::query::error::{ApiError, wrong};
 

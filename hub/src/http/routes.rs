@@ -140,7 +140,7 @@ async fn live(
 async fn no_such_address(uri: Uri) -> ApiError {
     ApiError::missing(format!(
         "there is no address {}; docs/hub.md lists all addresses",
-        ibnet::types::Printable(uri.path())
+        ibnet_record::types::Printable(uri.path())
     ))
 }
 

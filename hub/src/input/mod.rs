@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ibnet::types::ParseError;
+use ibnet_record::types::ParseError;
 
 mod compressed;
 pub(crate) mod file;

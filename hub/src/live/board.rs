@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use ibnet::record::{Says, Status};
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::Port;
+use ibnet_record::{Says, Status};
 use rustc_hash::FxHashMap;
 
 use super::frame::{LINK_DOWN, NO_ANSWER, NO_COUNTER, NO_DATA, NOT_ASSIGNED, quantized};
@@ -253,8 +253,8 @@ const MOST_HELD: u64 = 60;
 
 #[cfg(test)]
 mod tests {
-    use ibnet::types::{Guid, PortNum};
     use ibnet_analysis::record::{Record, Type};
+    use ibnet_record::types::{Guid, PortNum};
 
     use super::*;
 

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ibnet::topology::Fabric;
-use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 use ibnet_analysis::heat::order::{PortAndPeer, RowKind, groups, tiers};
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::Port;
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The errors of a query, with the status of the HTTP response.
 
 use axum::http::StatusCode;
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 
 /// An error of a request. The answer is JSON with a reason.
 #[derive(Clone, PartialEq, Eq, Debug)]

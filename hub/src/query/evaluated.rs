@@ -2,7 +2,6 @@
 //!
 //! The three answers come from one pass over the records.
 
-use ibnet::record::ERROR_COUNTERS;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use ibnet_analysis::links::{self, LinkOrder, LinkRow};
 use ibnet_analysis::ports::{DATA_COUNTERS, PortKey, PortSummary, Ports};
 use ibnet_analysis::stat::Stat;
 use ibnet_analysis::trees::{Limits, TreeRow, Trees};
+use ibnet_record::ERROR_COUNTERS;
 
 use crate::events::{self, Filter};
 use crate::query::error::ApiError;

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ibnet::types::{NodeKind, Printable};
 use ibnet_analysis::groups::Group;
 use ibnet_analysis::groups::traffic::GroupTraffic;
 use ibnet_analysis::hosts::host_of;
@@ -16,6 +15,7 @@ use ibnet_analysis::job::all::flows::Flows;
 use ibnet_analysis::job::all::{AllJobs, JobList};
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::ports::{DATA_COUNTERS, PortKey};
+use ibnet_record::types::{NodeKind, Printable};
 use serde::Serialize;
 
 use crate::live::topology::{Topology, TopologyPort};

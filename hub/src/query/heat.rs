@@ -11,7 +11,6 @@
 
 use std::sync::Arc;
 
-use ibnet::record::Says;
 use ibnet_analysis::input::Fold;
 use ibnet_analysis::input::memory::{REACH_NS, fold_port};
 use ibnet_analysis::metric::Metric;
@@ -19,6 +18,7 @@ use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::rates::{Added, Rate, Readings, Slots};
 use ibnet_analysis::record::{Interval, Record, Type};
 use ibnet_analysis::slots::{counted_interval, whole_slots};
+use ibnet_record::Says;
 use rustc_hash::FxHashMap;
 
 use crate::archive::reader;
@@ -160,7 +160,7 @@ pub(crate) fn find(hub: &Hub, request: Request) -> Result<Vec<u8>, ApiError> {
         .metric
         .name
         .parse()
-        .map_err(|error: ibnet::types::ParseError| ApiError::failed(error.to_string()))?;
+        .map_err(|error: ibnet_record::types::ParseError| ApiError::failed(error.to_string()))?;
     let wanted = Wanted::Named(metric.counters().to_vec());
     let empty = Row {
         metric,

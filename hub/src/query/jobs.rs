@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ibnet::types::Guid;
 use ibnet_analysis::hosts::{Hosts, host_of};
 use ibnet_analysis::job::all::{JobTotal, NodeTotal};
 use ibnet_analysis::job::imbalance::Imbalance;
@@ -15,6 +14,7 @@ use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::{Job, Uplink};
 use ibnet_analysis::ports::{PortKey, PortName, PortSummary};
 use ibnet_analysis::trees::{RootCause, Tree};
+use ibnet_record::types::Guid;
 use serde::Serialize;
 
 use crate::jobs::Known;
@@ -297,7 +297,7 @@ pub(crate) fn one(
 fn missing(id: &str) -> ApiError {
     ApiError::missing(format!(
         "there is no job {}; /api/v1/jobs lists all jobs",
-        ibnet::types::Printable(id)
+        ibnet_record::types::Printable(id)
     ))
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::types::{Guid, Lid};
+use ibnet_record::types::{Guid, Lid};
 use serde::Serialize;
 
 use crate::events::{EventRow, Filter};

@@ -1,6 +1,6 @@
 //! The marks of the timeline: what happened, and when.
 
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
 
 use crate::events::EventRow;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::record::{Role, Says, is_dt_slots_field};
-use ibnet::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_analysis::record::{Port, Value};
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::{Role, Says, is_dt_slots_field};
 use serde::Serialize;
 
 use crate::events::{EventRow, Filter};

@@ -1,6 +1,6 @@
 //! The newest values of ports that match a text.
 
-use ibnet::types::{Guid, Lid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 use serde::Serialize;
 
 use crate::live::frame::{FULL, Frame, LINK_DOWN, NO_ANSWER, NOT_ASSIGNED};

@@ -46,7 +46,9 @@ impl SeriesMetric {
     pub(crate) fn parse(name: &str, form: As) -> Result<Self, ApiError> {
         let metric: Metric = name
             .parse()
-            .map_err(|error: ibnet::types::ParseError| wrong("metric", name, error.expected))?;
+            .map_err(|error: ibnet_record::types::ParseError| {
+                wrong("metric", name, error.expected)
+            })?;
         Ok(Self { metric, form })
     }
 

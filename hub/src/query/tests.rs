@@ -4,7 +4,6 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::errors::{Errors, Thresholds};
 use ibnet_analysis::heat::HeatMap;
@@ -15,6 +14,7 @@ use ibnet_analysis::links::{self, LinkOrder};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::stat::Stat;
 use ibnet_analysis::trees::{Limits as TreeLimits, Trees};
+use ibnet_record::types::{Guid, PortNum};
 use serde_json::{Value as Json, json};
 
 mod seam;

@@ -7,7 +7,7 @@ use ibnet::mad::sm_info::{SmInfo, SmState};
 use ibnet::mad::smp::PortInfo;
 use ibnet::mad::transport::sim::SimFabric;
 use ibnet::topology::DeviceId;
-use ibnet::types::{LinkRate, PortNum};
+use ibnet_record::types::{LinkRate, PortNum};
 
 use super::{RunningSampler, SharedFabric, is_host, lock};
 

@@ -4,11 +4,11 @@
 //! running and past jobs. The hosts of the incast are one job that runs all the time and writes its
 //! results to one server every minute. Storage servers run no job.
 
-use ibnet::hostlist;
 use ibnet::mad::transport::sim::traffic::{Incast, Traffic};
 use ibnet::topology::{DeviceId, Fabric};
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::job::run::JobRun;
+use ibnet_record::hostlist;
 
 use crate::jobs::source::Simulated;
 

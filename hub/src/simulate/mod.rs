@@ -24,8 +24,8 @@ use ibnet::sweep::engine;
 use ibnet::sweep::plan::SweepPlan;
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, net_file};
-use ibnet::types::NodeKind;
 use ibnet_analysis::groups::Group;
+use ibnet_record::types::NodeKind;
 
 use self::changes::Changes;
 use crate::error::HubError;

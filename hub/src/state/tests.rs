@@ -1,7 +1,7 @@
 //! Samplers with wrong clocks and hostile records, in virtual time.
 
-use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::record::Head;
+use ibnet_record::types::{Guid, PortNum};
 use serde_json::json;
 
 use super::*;

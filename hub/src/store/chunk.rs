@@ -8,10 +8,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ibnet::record::schema::Kind;
-use ibnet::record::{Change, FieldValue, PortField, Role, is_dt_slots_field};
-use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::record::{Port, ReadPort, Value};
+use ibnet_record::schema::Kind;
+use ibnet_record::types::{Guid, PortNum};
+use ibnet_record::{Change, FieldValue, PortField, Role, is_dt_slots_field};
 
 use super::column::{Order, Values, code_of, value_of};
 use super::names::Names;

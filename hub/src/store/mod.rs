@@ -13,9 +13,9 @@
 
 use std::sync::Arc;
 
-use ibnet::types::{Guid, PortNum};
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::record::{Port, Record};
+use ibnet_record::types::{Guid, PortNum};
 use rustc_hash::FxHashMap;
 
 use self::chunk::{Chunk, Of, Wanted};

@@ -87,23 +87,3 @@ pub static PORT_XMIT_DISCARD_DETAILS: Attribute = Attribute {
         .needs(Needs::Option(15)),
     ],
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mad::pma::DATA_LEN;
-
-    #[test]
-    fn fields_are_decoded_from_their_octets() {
-        let mut data = [0; DATA_LEN];
-        data[4..16].copy_from_slice(&[0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0xff, 0xff]);
-        let values = |attribute: &Attribute| {
-            attribute
-                .counters()
-                .map(|field| field.raw(&data, 0))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(values(&PORT_RCV_ERROR_DETAILS), [1, 2, 3, 4, 5, 0xffff]);
-        assert_eq!(values(&PORT_XMIT_DISCARD_DETAILS), [1, 2, 3, 4]);
-    }
-}

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::Data;
-
 /// An attribute: a table of fields.
 #[derive(Debug)]
 pub struct Attribute {
@@ -61,8 +59,8 @@ pub enum Unit {
     Setting,
 }
 
-/// A capability that an attribute or a field needs (IBA vol. 1, 16.1.3.1 and 16.1.3.2; see
-/// [`Capabilities`](super::Capabilities)).
+/// A capability that an attribute or a field needs (IBA vol. 1, 16.1.3.1 and 16.1.3.2). An agent
+/// reports its capabilities in ClassPortInfo and PortSamplesControl.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Needs {
     /// None.
@@ -134,12 +132,7 @@ impl Attribute {
 
 impl Field {
     /// Creates a field that is not in records.
-    pub(crate) const fn new(
-        name: &'static str,
-        json: &'static str,
-        first_bit: u16,
-        width: u8,
-    ) -> Self {
+    pub const fn new(name: &'static str, json: &'static str, first_bit: u16, width: u8) -> Self {
         Self {
             name,
             json,
@@ -152,24 +145,24 @@ impl Field {
     }
 
     /// Makes the field an array of adjacent values, one for each SL, VL or lane.
-    pub(crate) const fn array(mut self, len: u8) -> Self {
+    pub const fn array(mut self, len: u8) -> Self {
         self.len = len;
         self
     }
 
     /// Makes the field a counter. A counter is written to records.
-    pub(crate) const fn counts(mut self, unit: Unit) -> Self {
+    pub const fn counts(mut self, unit: Unit) -> Self {
         self.unit = Some(unit);
         self
     }
 
     /// Makes the field a setting. A setting is written to records.
-    pub(crate) const fn setting(self) -> Self {
+    pub const fn setting(self) -> Self {
         self.counts(Unit::Setting)
     }
 
     /// Makes the field need a capability.
-    pub(crate) const fn needs(mut self, needs: Needs) -> Self {
+    pub const fn needs(mut self, needs: Needs) -> Self {
         self.needs = needs;
         self
     }
@@ -198,53 +191,6 @@ impl Field {
         }
     }
 
-    /// Returns the bits of the value at `index`. The index is 0 unless the field is an array.
-    ///
-    /// # Panics
-    /// Panics if `index` is not below [`Field::len`].
-    pub fn raw(&self, data: &Data, index: u8) -> u64 {
-        let (octet, shift) = self.place(index);
-        match (self.width, shift) {
-            (8, 0) => u64::from(data[octet]),
-            (16, 0) => data[octet..]
-                .first_chunk()
-                .map_or(0, |octets| u16::from_be_bytes(*octets).into()),
-            (32, 0) => data[octet..]
-                .first_chunk()
-                .map_or(0, |octets| u32::from_be_bytes(*octets).into()),
-            (64, 0) => data[octet..]
-                .first_chunk()
-                .map_or(0, |octets| u64::from_be_bytes(*octets)),
-            _ => {
-                let bits = shift + usize::from(self.width);
-                let window = data[octet..octet + bits.div_ceil(8)]
-                    .iter()
-                    .fold(0u128, |value, octet| value << 8 | u128::from(*octet));
-                (window >> (bits.next_multiple_of(8) - bits)) as u64 & self.all_ones()
-            }
-        }
-    }
-
-    /// Writes the bits of the value at `index`. Does not change other bits. If a value is too
-    /// large, writes all ones, as in a saturated counter.
-    ///
-    /// # Panics
-    /// Panics if `index` is not below [`Field::len`].
-    pub fn set_raw(&self, data: &mut Data, index: u8, value: u64) {
-        let (octet, shift) = self.place(index);
-        let bits = shift + usize::from(self.width);
-        let octets = &mut data[octet..octet + bits.div_ceil(8)];
-        let below = bits.next_multiple_of(8) - bits;
-        let window = octets
-            .iter()
-            .fold(0u128, |value, octet| value << 8 | u128::from(*octet));
-        let mask = u128::from(self.all_ones()) << below;
-        let window = window & !mask | u128::from(value.min(self.all_ones())) << below;
-        for (octet, place) in octets.iter_mut().rev().zip(0..) {
-            *octet = (window >> (8 * place)) as u8;
-        }
-    }
-
     /// Converts a value of the MAD to the unit of records: words become octets. If the result does
     /// not fit into 64 bits, returns the largest 64-bit number.
     pub fn value(&self, raw: u64) -> u64 {
@@ -255,12 +201,5 @@ impl Field {
     /// one. Then its true value is this value or larger.
     pub const fn is_saturated(&self, raw: u64) -> bool {
         self.is_counter() && self.width < 64 && raw == self.all_ones()
-    }
-
-    /// Returns where the value at `index` begins: the octet, and the bit in this octet.
-    fn place(&self, index: u8) -> (usize, usize) {
-        assert!(index < self.len, "{} has {} values", self.name, self.len);
-        let bit = usize::from(self.first_bit) + usize::from(index) * usize::from(self.width);
-        (bit / 8, bit % 8)
     }
 }

@@ -44,29 +44,3 @@ pub static PORT_FLOW_CTL_COUNTERS: Attribute = Attribute {
             .needs(Needs::Option(19)),
     ],
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mad::pma::DATA_LEN;
-
-    #[test]
-    fn fields_are_decoded_from_their_octets() {
-        let mut data = [0; DATA_LEN];
-        data[..12].copy_from_slice(&[6, 1, 0xff, 0xff, 0, 0, 1, 2, 0xff, 0xff, 0xff, 0xff]);
-        let values = |attribute: &Attribute| {
-            attribute
-                .counters()
-                .map(|field| field.raw(&data, 0))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(values(&PORT_OP_RCV_COUNTERS), [0x0102, 0xffff_ffff]);
-        assert_eq!(values(&PORT_FLOW_CTL_COUNTERS), [0x0102, 0xffff_ffff]);
-        assert_eq!(
-            PORT_OP_RCV_COUNTERS
-                .field("OpCode")
-                .map(|field| field.raw(&data, 0)),
-            Some(6)
-        );
-    }
-}

@@ -6,11 +6,10 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 use super::{
-    Attribute, Capabilities, Field, Needs, congestion, error_details, extended_speeds,
-    flow_control, port_counters, port_counters_extended, sampling, sl_data, vl_counters,
+    Attribute, Field, Needs, congestion, error_details, extended_speeds, flow_control,
+    port_counters, port_counters_extended, sampling, sl_data, vl_counters,
 };
-use crate::types::{NodeKind, ParseError};
-use crate::words::words;
+use crate::types::ParseError;
 
 words! {
     /// A counter group: one attribute, by its name in perfquery and LDMS. The order is that of the
@@ -108,12 +107,9 @@ impl Group {
             .chain(others.filter(|field| first.field(field.name).is_none()))
     }
 
-    /// Returns whether an agent with these capabilities has the attribute and at least one field of
-    /// it.
-    pub fn is_supported(self, kind: NodeKind, capabilities: Capabilities) -> bool {
-        (self != Self::SwPortVlCong || kind == NodeKind::Switch)
-            && capabilities.have(self.attribute().needs)
-            && self.fields().any(|field| capabilities.have(field.needs))
+    /// Returns whether only switches have the attribute.
+    pub const fn is_of_switches(self) -> bool {
+        matches!(self, Self::SwPortVlCong)
     }
 
     /// Returns the 64-bit version of a counter, and its group.
@@ -124,21 +120,6 @@ impl Group {
             .counters()
             .find(|counter| counter.json == field.json)?;
         (self != wide).then_some((wide, counter))
-    }
-
-    /// Returns whether this group is not needed. This is the case if an agent with these
-    /// capabilities has each counter of this group, with more bits, in another one of `groups`.
-    pub fn is_superseded(self, groups: &[Self], capabilities: Capabilities) -> bool {
-        let mut counters = self
-            .attribute()
-            .counters()
-            .filter(|field| capabilities.have(field.needs));
-        counters.all(|field| {
-            let wider = self.wider(field).filter(|(wide, _)| groups.contains(wide));
-            wider.is_some_and(|(wide, counter)| {
-                capabilities.have(wide.attribute().needs) && capabilities.have(counter.needs)
-            })
-        })
     }
 }
 
@@ -158,8 +139,7 @@ impl Group {
     /// Returns the groups from which a record can have a counter, the most likely one first.
     ///
     /// Extended and Base share counters. An agent with PortCountersExtended has the data there. If
-    /// it has the errors there too, Base is not queried: see
-    /// [`is_superseded`](Self::is_superseded).
+    /// it has the errors there too, Base is not queried.
     pub fn of_counter(name: &str) -> &'static [Self] {
         static GROUPS: LazyLock<HashMap<&'static str, Vec<Group>>> = LazyLock::new(|| {
             let mut groups = HashMap::<_, Vec<_>>::new();
@@ -240,34 +220,5 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all);
-    }
-
-    #[test]
-    fn group_without_its_option_mask_bit_is_not_supported() {
-        let capabilities = |option_mask| Capabilities {
-            mask: 0x1600,
-            mask2: 0,
-            option_mask,
-        };
-        let supported = |group: Group, option_mask| {
-            group.is_supported(NodeKind::Switch, capabilities(option_mask))
-        };
-        assert!(
-            supported(Group::RcvErr, None)
-                && supported(Group::RcvErr, Some(1 << 11))
-                && !supported(Group::RcvErr, Some(1 << 12))
-        );
-        assert!(supported(Group::RcvSl, Some(1 << 56)) && !supported(Group::RcvSl, Some(1 << 55)));
-        assert!(
-            supported(Group::ExtendedSpeeds, Some(1 << 28))
-                && !supported(Group::ExtendedSpeeds, Some(0))
-        );
-        for mandatory in [Group::Base, Group::Extended, Group::SmplCtl] {
-            assert!(supported(mandatory, Some(0)), "{mandatory}");
-        }
-        assert!(
-            !Group::SwPortVlCong.is_supported(NodeKind::Hca, capabilities(None))
-                && supported(Group::SwPortVlCong, None)
-        );
     }
 }

@@ -112,34 +112,3 @@ pub static PORT_COUNTERS_EXTENDED: Attribute = Attribute {
             .needs(Needs::ExtendedErrors),
     ],
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mad::pma::DATA_LEN;
-
-    #[test]
-    fn fields_are_decoded_from_their_octets() {
-        let mut data = [0; DATA_LEN];
-        data[8..16].copy_from_slice(&0x0000_0001_0000_0002_u64.to_be_bytes());
-        data[72..80].copy_from_slice(&7_u64.to_be_bytes());
-        data[176..184].copy_from_slice(&u64::MAX.to_be_bytes());
-        let field = |name| PORT_COUNTERS_EXTENDED.field(name).expect("declared");
-        let value = |name| field(name).value(field(name).raw(&data, 0));
-        assert_eq!(value("PortXmitData"), 0x0000_0004_0000_0008);
-        assert_eq!(value("SymbolErrorCounter"), 7);
-        assert_eq!(value("QP1Dropped"), u64::MAX);
-        assert!(
-            !field("QP1Dropped").is_saturated(u64::MAX),
-            "whether 64-bit counters stop is not known, nor does it matter"
-        );
-    }
-
-    #[test]
-    fn conversion_to_octets_stops_at_64_bits() {
-        let field = PORT_COUNTERS_EXTENDED
-            .field("PortXmitData")
-            .expect("declared");
-        assert_eq!(field.value(u64::MAX), u64::MAX);
-    }
-}

@@ -37,23 +37,3 @@ pub static PORT_RCV_DATA_SL: Attribute = Attribute {
             .needs(Needs::Option(56)),
     ],
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mad::pma::DATA_LEN;
-
-    #[test]
-    fn fields_are_decoded_and_words_become_octets() {
-        let mut data = [0xff; DATA_LEN];
-        data[4..12].copy_from_slice(&[0, 0, 0, 1, 0x40, 0, 0, 0]);
-        data[64..68].copy_from_slice(&[0, 0, 1, 0]);
-        for attribute in [&PORT_XMIT_DATA_SL, &PORT_RCV_DATA_SL] {
-            let field = attribute.counters().next().expect("it has one");
-            let value = |index| field.value(field.raw(&data, index));
-            assert_eq!((value(0), value(1), value(15)), (4, 1 << 32, 1024));
-            assert!(field.is_saturated(field.raw(&data, 2)));
-            assert_eq!(value(2), 0xffff_ffff * 4);
-        }
-    }
-}

@@ -1,8 +1,7 @@
 //! Tables of all counters for `docs/records.md`, one for each counter group. They are made from the
 //! tables that the decoder uses.
 
-use super::{Capabilities, Field, Group, Needs};
-use crate::types::NodeKind;
+use super::{Field, Group, Needs};
 
 /// Returns the tables in the order of [`Group::ALL`].
 pub fn markdown() -> String {
@@ -11,15 +10,10 @@ pub fn markdown() -> String {
 
 fn table(group: Group) -> String {
     let attribute = group.attribute();
-    let everything = Capabilities {
-        mask: u16::MAX,
-        mask2: u32::MAX,
-        option_mask: None,
-    };
-    let only = if group.is_supported(NodeKind::Hca, everything) {
-        ""
-    } else {
+    let only = if group.is_of_switches() {
         "; switches only"
+    } else {
+        ""
     };
     let requires = if attribute.needs == Needs::Nothing {
         String::new()

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ibnet::cli::{self, Staged};
-use ibnet::limits;
 use ibnet::topology::anonymise::anonymise;
+use ibnet_record::limits;
 
 use super::files::{self, Use};
 use super::{Failure, NET};

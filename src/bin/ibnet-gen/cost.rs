@@ -9,7 +9,7 @@ use ibnet::config::{self, ConfigError};
 use ibnet::cost::{Cost, DeviceLoad, PlanCost, Sampling};
 use ibnet::partition::{Plan, Share, Weights};
 use ibnet::topology::Fabric;
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 
 /// Rates that `suggest` tries, in sweeps per second, highest first.
 const RATES: [f64; 10] = [100.0, 50.0, 20.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1];

@@ -5,13 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
-use ibnet::limits;
 use ibnet::partition::Plan;
 use ibnet::partition::formats::adopt::{self, Adopted};
 use ibnet::partition::formats::ldms;
 use ibnet::partition::hosts::{Origin, SamplerSpec};
 use ibnet::topology::Fabric;
-use ibnet::types::{Guid, Printable};
+use ibnet_record::limits;
+use ibnet_record::types::{Guid, Printable};
 
 use crate::Failure;
 

@@ -12,7 +12,6 @@ use ibnet::assignments::{Assignments, AssignmentsError, Header, sha256_hex};
 use ibnet::cli::{self, InputError, OutputError, Staged};
 use ibnet::config::ConfigError;
 use ibnet::distribution::DistributionError;
-use ibnet::limits;
 use ibnet::partition::formats::adopt::AdoptError;
 use ibnet::partition::formats::ldms::LidFileError;
 use ibnet::partition::hosts::Origin;
@@ -25,7 +24,8 @@ use ibnet::partition::report::text::{Detail, Report};
 use ibnet::partition::{self, HostsError, Plan, PlanError, Request, WeightsError, hosts, rails};
 use ibnet::topology::name_map::{NameMap, NameMapError};
 use ibnet::topology::{NetFile, NetFileError, net_file};
-use ibnet::types::{Guid, Printable};
+use ibnet_record::limits;
+use ibnet_record::types::{Guid, Printable};
 use miette::Diagnostic;
 
 use files::{Named, Use};
@@ -660,7 +660,7 @@ fn host_and_guid(text: &str) -> Result<(String, Guid), String> {
     Ok((
         host.to_owned(),
         guid.parse()
-            .map_err(|error: ibnet::types::ParseError| error.to_string())?,
+            .map_err(|error: ibnet_record::types::ParseError| error.to_string())?,
     ))
 }
 

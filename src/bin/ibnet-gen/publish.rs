@@ -7,8 +7,8 @@ use ibnet::assignments::{Assignments, with_time};
 use ibnet::cli;
 use ibnet::config;
 use ibnet::distribution::{DistributionError, PlanStore};
-use ibnet::limits;
 use ibnet::output::NatsOptions;
+use ibnet_record::limits;
 
 use crate::Failure;
 

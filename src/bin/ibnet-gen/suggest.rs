@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use ibnet::assignments::sha256_hex;
 use ibnet::cli::{self, Staged};
 use ibnet::cost::PlanCost;
-use ibnet::limits;
 use ibnet::partition::hosts;
 use ibnet::partition::report::facts::Facts;
 use ibnet::partition::report::json;
 use ibnet::partition::report::suggest::{self, SuggestOptions, Suggested};
 use ibnet::partition::report::text::{Detail, Report};
 use ibnet::topology::{Fabric, net_file};
-use ibnet::types::Printable;
+use ibnet_record::limits;
+use ibnet_record::types::Printable;
 
 use crate::cost::{CostArgs, Described};
 use crate::files::{self, Named, Use};

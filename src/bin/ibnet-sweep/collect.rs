@@ -16,7 +16,7 @@ use ibnet::cli::{self, Signals};
 use ibnet::config::Raw;
 use ibnet::output::durable::{Durable, Next, Unusable, acknowledge};
 use ibnet::output::{self, Destination, NatsOptions, OutputError};
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 
 use self::files::Files;
 use super::failure::Failure;

@@ -7,7 +7,7 @@ use ibnet::mad::transport::TransportError;
 use ibnet::output::OutputError;
 use ibnet::sweep::query::NoAnswer;
 use ibnet::topology::NetFileError;
-use ibnet::types::{Lid, PortNum, Printable};
+use ibnet_record::types::{Lid, PortNum, Printable};
 use miette::Diagnostic;
 
 /// Exit code: the input or the environment is wrong.

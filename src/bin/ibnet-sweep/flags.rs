@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ibnet::cli;
 use ibnet::config::{self, Ca, Config, ConfigError, FileError, Outputs, Plan as Source, Raw, Sl};
-use ibnet::limits;
 use ibnet::output::{Destination, FileOptions, NatsOptions};
+use ibnet_record::limits;
 
 use super::failure::Failure;
 use super::watch::Reader;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use ibnet::record::summed_error_counters;
 use ibnet::sweep::driver::{PortReport, SlotReport};
-use ibnet::sweep::sample::Status;
-use ibnet::types::{Guid, PortNum, Printable};
+use ibnet_record::types::{Guid, PortNum, Printable};
+use ibnet_record::{Status, summed_error_counters};
 
 use super::table;
 

@@ -10,7 +10,7 @@ use ibnet::mad::transport::Transport;
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
 use ibnet::sweep::query::{self, PortQuery, QueryResult};
-use ibnet::types::{Lid, PortNum};
+use ibnet_record::types::{Lid, PortNum};
 
 use super::failure::Failure;
 use super::flags::Flags;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ibnet::assignments::sha256_hex;
 use ibnet::distribution::copy;
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 
 #[cfg(feature = "nats")]
 pub(super) use self::connected::Receiving;
@@ -50,8 +50,8 @@ mod connected {
     use std::sync::{Arc, OnceLock};
 
     use ibnet::distribution::{DistributionError, PlanStore, Published, Receiver};
-    use ibnet::limits;
-    use ibnet::types::Printable;
+    use ibnet_record::limits;
+    use ibnet_record::types::Printable;
 
     use super::super::clock::wall_clock;
     use super::super::failure::Failure;

@@ -181,7 +181,7 @@ mod tests {
 
     use ibnet::assignments::Sampler;
     use ibnet::sweep::engine;
-    use ibnet::types::{HcaName, PortNum};
+    use ibnet_record::types::{HcaName, PortNum};
 
     use super::*;
 

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use ibnet::cli;
-use ibnet::record::reader::Type;
-use ibnet::record::schema::{self, Field, Kind};
-use ibnet::record::sql;
+use ibnet_record::reader::Type;
+use ibnet_record::schema::{self, Field, Kind};
+use ibnet_record::sql;
 use serde_json::{Map, Value, json};
 
 use super::failure::Failure;

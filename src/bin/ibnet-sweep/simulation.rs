@@ -7,7 +7,7 @@ use ibnet::mad::transport::sim::SimFabric;
 use ibnet::mad::transport::sim::traffic::Traffic;
 use ibnet::time::Instant;
 use ibnet::topology::Fabric;
-use ibnet::types::{HcaName, PortNum, Printable};
+use ibnet_record::types::{HcaName, PortNum, Printable};
 
 use super::failure::Failure;
 use super::workers::read_net;

@@ -5,12 +5,12 @@ use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use ibnet::record::Shares;
 use ibnet::sweep::driver::{PortReport, SlotReport};
+use ibnet::sweep::port_record::Shares;
+use ibnet_record::Status;
+use ibnet_record::types::{Guid, PortNum, Printable};
 
-use ibnet::sweep::sample::Status;
 use ibnet::sweep::stats;
-use ibnet::types::{Guid, PortNum, Printable};
 
 use super::table;
 

@@ -19,7 +19,7 @@ use ibnet::metrics::{Metrics, Peers};
 use ibnet::output::Outlet;
 use ibnet::sweep::driver::{Control, Notice, SlotReport};
 use ibnet::sweep::schedule::Schedule;
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::clock::wall_clock;

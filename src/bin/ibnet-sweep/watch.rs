@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ibnet::distribution::PlanStore;
-use ibnet::limits;
+use ibnet_record::limits;
 
 use super::failure::Failure;
 use super::receiving::{ReceivedPlan, Receiving};

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ibnet::assignments::{Assignments, AssignmentsError, Sampler};
 use ibnet::cli;
 use ibnet::config::{Config, Plan as Source};
-use ibnet::limits;
 #[cfg(feature = "umad")]
 use ibnet::mad::transport::umad::{DeviceWatch, HcaPort, UmadTransport, ports};
 use ibnet::metrics::Peers;
@@ -25,7 +24,8 @@ use ibnet::sweep::driver::DriverSettings;
 #[cfg(feature = "umad")]
 use ibnet::sweep::driver::{Changes, OpenError, Opened, Wake};
 use ibnet::topology::{NetFile, NetFileError, net_file};
-use ibnet::types::{HcaName, PortNum, Printable};
+use ibnet_record::limits;
+use ibnet_record::types::{HcaName, PortNum, Printable};
 
 use super::failure::Failure;
 use super::metrics;

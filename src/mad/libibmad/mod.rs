@@ -1,6 +1,6 @@
 //! Decoding by libibmad, the MAD library of rdma-core (feature `umad`).
 //!
-//! This decoder shares no code with ours ([`Field::raw`]). Tests, benches and diagnostics compare
+//! This decoder shares no code with ours ([`Bits`](super::pma::Bits)). Tests, benches and diagnostics compare
 //! the results of both decoders. A sweep uses only ours.
 //!
 //! [`decode`] reads all fields of one reply. To read many replies, call [`field_readers`] once and
@@ -8,7 +8,8 @@
 //!
 //! ```
 //! use ibnet::mad::libibmad;
-//! use ibnet::mad::pma::{Group, data_mut};
+//! use ibnet::mad::pma::{Bits, data_mut};
+//! use ibnet_record::attributes::Group;
 //!
 //! let mut reply = [0; 256];
 //! let counters = Group::Extended.attribute();
@@ -26,8 +27,9 @@
 //! libibmad reads the octets of VL15Dropped. The reason is an error in its table: the entry for
 //! `IB_PC_QP1_DROP_F` lacks the macro that orders bits.
 
-use super::pma::port_counters::PORT_COUNTERS;
-use super::pma::{Attribute, Field};
+use ibnet_record::attributes::port_counters::PORT_COUNTERS;
+use ibnet_record::attributes::{Attribute, Field};
+
 use super::transport::umad::libibmad::{Base, FieldNumber, PaddedMad};
 use super::{Mad, sm_info, smp};
 

@@ -2,12 +2,13 @@
 
 use std::sync::LazyLock;
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Guid, Tid};
 use proptest::prelude::*;
 
 use super::*;
-use crate::mad::pma::{CLASS_PORT_INFO, Group, data, data_mut};
+use crate::mad::pma::{Bits, CLASS_PORT_INFO, data, data_mut};
 use crate::mad::{MAD_LEN, port_info, sa, sm_info, smp};
-use crate::types::{Guid, Tid};
 
 fn attributes() -> impl Iterator<Item = &'static Attribute> {
     let views = Group::ALL

@@ -4,8 +4,10 @@
 //! CapabilityMask shows which optional parts of other attributes the agent has. If the agent lacks
 //! a part, its counters are not in the records. They never appear as zero.
 
-use super::{Attribute, Data, Field, Needs};
-use crate::types::Lid;
+use ibnet_record::attributes::{Attribute, Field, Group, Needs};
+use ibnet_record::types::{Lid, NodeKind};
+
+use super::{Bits, Data};
 
 /// The attribute.
 pub static CLASS_PORT_INFO: Attribute = Attribute {
@@ -158,6 +160,29 @@ impl Capabilities {
         }
     }
 
+    /// Returns whether the agent of such a node has the attribute of a group and at least one field
+    /// of it.
+    pub fn support(self, group: Group, kind: NodeKind) -> bool {
+        (!group.is_of_switches() || kind == NodeKind::Switch)
+            && self.have(group.attribute().needs)
+            && group.fields().any(|field| self.have(field.needs))
+    }
+
+    /// Returns whether a group is not needed. This is the case if the agent has each counter of
+    /// this group, with more bits, in another one of `groups`.
+    pub fn supersede(self, group: Group, groups: &[Group]) -> bool {
+        let mut counters = group
+            .attribute()
+            .counters()
+            .filter(|field| self.have(field.needs));
+        counters.all(|field| {
+            let wider = group.wider(field).filter(|(wide, _)| groups.contains(wide));
+            wider.is_some_and(|(wide, counter)| {
+                self.have(wide.attribute().needs) && self.have(counter.needs)
+            })
+        })
+    }
+
     const fn option(&self, bit: u8) -> bool {
         match self.option_mask {
             Some(mask) => mask >> bit & 1 == 1,
@@ -226,5 +251,33 @@ mod tests {
         redirect.emit(&mut written);
         assert_eq!(Redirect::parse(&written), Some(redirect));
         assert_eq!(Redirect::parse(&[0; DATA_LEN]), None);
+    }
+
+    #[test]
+    fn group_without_its_option_mask_bit_is_not_supported() {
+        let capabilities = |option_mask| Capabilities {
+            mask: 0x1600,
+            mask2: 0,
+            option_mask,
+        };
+        let supported =
+            |group: Group, option_mask| capabilities(option_mask).support(group, NodeKind::Switch);
+        assert!(
+            supported(Group::RcvErr, None)
+                && supported(Group::RcvErr, Some(1 << 11))
+                && !supported(Group::RcvErr, Some(1 << 12))
+        );
+        assert!(supported(Group::RcvSl, Some(1 << 56)) && !supported(Group::RcvSl, Some(1 << 55)));
+        assert!(
+            supported(Group::ExtendedSpeeds, Some(1 << 28))
+                && !supported(Group::ExtendedSpeeds, Some(0))
+        );
+        for mandatory in [Group::Base, Group::Extended, Group::SmplCtl] {
+            assert!(supported(mandatory, Some(0)), "{mandatory}");
+        }
+        assert!(
+            !capabilities(None).support(Group::SwPortVlCong, NodeKind::Hca)
+                && supported(Group::SwPortVlCong, None)
+        );
     }
 }

@@ -1,58 +1,31 @@
 //! Performance management, class 0x04 (IBA vol. 1, 16.1). A request with the method Get reads the
 //! counters of a port.
 //!
-//! An *attribute* is the unit of data in a MAD, such as PortCounters. Each [`Attribute`] is
-//! declared once, as a table of [`Field`]s. A field has bits in the MAD, a name and a unit.
-//! Decoding, encoding and the names in the records use this table. A test compares the tables with
-//! `tests/data/pma-fields.tsv`.
+//! The data of such a MAD is an *attribute*, such as PortCounters.
+//! [`attributes`](ibnet_record::attributes) declares the fields of those with counters. A test
+//! compares these tables with `tests/data/pma-fields.tsv`.
 //!
-//! - The attribute begins at octet 64 of the MAD and has 192 octets. The code numbers the bits of
-//!   the attribute from 0 ("wire bits"). Wire bit 0 is the most significant bit of the first octet.
-//!   Every field is one run of bits, the most significant bit first.
-//! - A data counter counts **words** of 4 octets. Only [`Field::value`] converts words to octets.
-//! - A counter of fewer than 64 bits stops when all of its bits are one. Then its true value may be
-//!   larger.
-//! - A switch has one agent, which answers at the LID of the switch for all of its ports. The field
-//!   PortSelect names the port, from 1. Each HCA port has its own agent.
+//! A switch has one agent, which answers at the LID of the switch for all of its ports. The field
+//! PortSelect names the port, from 1. Each HCA port has its own agent.
 //!
-//! | module | attributes |
+//! | module | contents |
 //! |---|---|
-//! | [`field`] | the types of a table |
-//! | [`group`] | the attributes by the names of perfquery and LDMS |
+//! | `bits` | the bits of a field in the octets of an attribute |
 //! | [`class_port_info`] | 0x01 ClassPortInfo: the capabilities of an agent, and redirection |
-//! | [`sampling`] | 0x10 PortSamplesControl: optional attributes of an agent, length of a tick |
-//! | [`port_counters`] | 0x12 PortCounters: the mandatory 32-bit counters |
-//! | [`error_details`] | 0x15 PortRcvErrorDetails, 0x16 PortXmitDiscardDetails |
-//! | [`flow_control`] | 0x17 PortOpRcvCounters, 0x18 PortFlowCtlCounters |
-//! | [`vl_counters`] | 0x19 to 0x1C: one value for each VL |
-//! | [`port_counters_extended`] | 0x1D PortCountersExtended: 64 bits |
-//! | [`extended_speeds`] | 0x1F PortExtendedSpeedsCounters, in two layouts |
-//! | [`congestion`] | 0x30 to 0x35: congestion control |
-//! | [`sl_data`] | 0x36, 0x37: data for each SL |
-//! | [`tables`] | all counters as text: a section of `docs/records.md` |
+//! | `sampling` | what ibnet reads of 0x10 PortSamplesControl |
+
+use ibnet_record::types::{PortNum, Tid};
 
 use super::header::{HEADER_LEN, Header, METHOD_GET, MadStatus};
 use super::{MAD_LEN, Mad};
-use crate::types::{PortNum, Tid};
 
+mod bits;
 pub mod class_port_info;
-pub mod congestion;
-pub mod error_details;
-pub mod extended_speeds;
-pub mod field;
-pub mod flow_control;
-pub mod group;
-pub mod port_counters;
-pub mod port_counters_extended;
-pub mod sampling;
-pub mod sl_data;
-pub mod tables;
-pub mod vl_counters;
+mod sampling;
 
+pub use bits::Bits;
 pub use class_port_info::{CLASS_PORT_INFO, Capabilities};
-pub use field::{Attribute, Field, Needs, Unit};
-pub use group::Group;
-pub use sampling::{PORT_SAMPLES_CONTROL, Sampling};
+pub use sampling::Sampling;
 
 /// The management class.
 pub const CLASS_PERF_MGT: u8 = 0x04;
@@ -121,6 +94,8 @@ pub fn data_mut(mad: &mut Mad) -> &mut Data {
 
 #[cfg(test)]
 mod tests {
+    use ibnet_record::attributes::sampling::PORT_SAMPLES_CONTROL;
+    use ibnet_record::attributes::{Attribute, Field, Group};
     use proptest::prelude::*;
 
     use super::*;

@@ -153,7 +153,7 @@ fn file_is_rotated_where_the_clock_passes_a_multiple_of_the_period() {
 fn file_is_rotated_before_it_exceeds_its_size_and_the_oldest_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut head = Vec::new();
-    crate::record::write(&short::start("a"), &mut head);
+    ibnet_record::write(&short::start("a"), &mut head);
     // The size of the head and two slots.
     let most = head.len() as u64 + 2 * slot(1).octets();
     let mut rig = Rig::new(&to_file(&folder.path().join("lines"), |options| {

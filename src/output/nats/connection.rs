@@ -7,14 +7,14 @@ use std::time::Duration;
 use async_nats::client::FlushErrorKind;
 use async_nats::jetstream::context::{Context, ContextBuilder};
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
+use ibnet_record::limits;
+use ibnet_record::types::Printable;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
 use super::super::error::OutputError;
 use super::super::options::NatsOptions;
 use super::super::secret;
-use crate::limits;
-use crate::types::Printable;
 
 /// Time for which the output waits for an acknowledgement.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);

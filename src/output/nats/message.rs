@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use ibnet_record::Start;
+use ibnet_record::reader::Type;
 
 use super::super::subject::{self, Word};
-use crate::record::Start;
-use crate::record::reader::Type;
 
 /// Largest payload of a message with several records, in octets. A server accepts 1 MiB by default.
 pub(super) const LARGEST: usize = 512 << 10;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_nats::connection::State;
 use async_nats::jetstream::context::{PublishAckFuture, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
+use ibnet_record::types::Printable;
 use zstd::bulk::Compressor;
 
 use super::super::nats_guard::MAX_FRAME;
@@ -21,7 +22,6 @@ use super::connection::{FIRST_PAUSE, LONGEST_PAUSE, Session, WINDOW};
 use super::message::{Names, Origin, Pending, Waiting};
 use super::remote_stream;
 use super::spool::Spool;
-use crate::types::Printable;
 
 /// Octets of messages in memory, in addition to the queue. The last slot may exceed this number.
 const WINDOW_OCTETS: usize = 8 << 20;

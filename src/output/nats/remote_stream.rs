@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use async_nats::jetstream::context::{Context, ContextBuilder, GetStreamByNameErrorKind};
 use async_nats::jetstream::stream::{Config, StorageType};
+use ibnet_record::reader::Type;
+use ibnet_record::types::Printable;
 
 use super::super::error::OutputError;
 use super::super::options::{Batching, NatsOptions};
@@ -12,8 +14,6 @@ use super::super::test::Tested;
 use super::connection::connect;
 use super::new_runtime;
 use super::spool;
-use crate::record::reader::Type;
-use crate::types::Printable;
 
 /// Name of the stream that is created.
 pub(super) const NAME: &str = "IBNET";

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use ibnet_record::types::{Guid, NodeKind, PortNum, Printable};
 use miette::Diagnostic;
 
 use super::ldms::LidLine;
@@ -19,7 +20,6 @@ use crate::partition::planning::proof::{self, ProofError};
 use crate::partition::planning::task::Task;
 use crate::partition::{Plan, PlanError, Reason, something_to_sample};
 use crate::topology::{DeviceId, Fabric, Graph};
-use crate::types::{Guid, NodeKind, PortNum, Printable};
 
 /// A plan made from lid files.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -22,12 +22,12 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum, Printable};
 use miette::Diagnostic;
 
 use crate::partition::Share;
 use crate::partition::hosts::{self, HostsError, Origin, SamplerSpec};
 use crate::topology::Fabric;
-use crate::types::{Guid, Lid, NodeKind, PortNum, Printable};
 
 /// First line of a lid file of this program. Only in a file with this first line, a line that
 /// begins with [`SAMPLER`] gives the host of the lines after it.

@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
 
 use crate::topology::{DeviceId, Fabric};
-use crate::types::{Guid, PortNum};
 
 /// One end of a cable.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ibnet_record::types::{Guid, PortNum};
 use serde::Serialize;
 
 use super::cables::{Cables, TopologyChanges};
-use crate::types::{Guid, PortNum};
 
 /// The samplers of all ports in the previous plan.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

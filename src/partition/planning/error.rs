@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use ibnet_record::types::{NodeKind, Printable};
 use miette::Diagnostic;
 
 use super::plan::Reason;
@@ -10,7 +11,6 @@ use super::proof::ProofError;
 use super::secondary::Unpaired;
 use super::task::{Owners, Task};
 use crate::topology::Device;
-use crate::types::{NodeKind, Printable};
 
 /// Reason why there is no plan.
 #[derive(Debug, thiserror::Error, Diagnostic)]

@@ -1,6 +1,6 @@
 //! Finds the samplers in the fabric.
 //!
-//! The argument `--samplers` is a [host list](crate::hostlist): `node[001-012],admin1`. Each part
+//! The argument `--samplers` is a [host list](ibnet_record::hostlist): `node[001-012],admin1`. Each part
 //! can name the HCA that sends (`host:mlx5_1`), and also the port of this HCA (`host:mlx5_1:1`). A
 //! samplers file has such a list on each line, usually one name. `#` starts a comment. This module
 //! expands only text of the administrator. It never expands a name from the fabric, because such
@@ -9,11 +9,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ibnet_record::hostlist::{self, HostList, HostListError, MAX_HOSTS};
+use ibnet_record::types::{Guid, NodeKind, PortNum, Printable};
 use miette::Diagnostic;
 
-use crate::hostlist::{self, HostList, HostListError, MAX_HOSTS};
 use crate::topology::{Device, DeviceId, Fabric};
-use crate::types::{Guid, NodeKind, PortNum, Printable};
 
 /// A sampler as the administrator named it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,12 +1,12 @@
 //! Types of the planner: the request, the options, and the plan that the planner returns.
 
+use ibnet_record::types::{Guid, Lid, NodeKind};
 use serde::Serialize;
 
 use super::changes::{Changes, Previous};
 use super::hosts::Host;
 use super::weights::{BadLine, Weights};
 use crate::topology::{Device, DeviceId, Fabric};
-use crate::types::{Guid, Lid, NodeKind};
 
 /// The fabric to divide and the samplers that share it.
 #[derive(Clone, Debug)]

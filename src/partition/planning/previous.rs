@@ -17,13 +17,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet_record::types::{Guid, PortNum};
+
 use super::cables;
 use super::changes::{ChangedPorts, Changes, Moved, Previous, PreviousPorts};
 use super::plan::Share;
 use super::proof;
 use super::task::{Owners, Task};
 use crate::topology::{DeviceId, Fabric};
-use crate::types::{Guid, PortNum};
 
 /// Returns the previous sampler of each device, if its host is still a sampler.
 pub(super) fn owners(task: &Task<'_>, ports: &PreviousPorts) -> Owners {

@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet_record::types::{Guid, NodeKind, PortNum};
 use miette::Diagnostic;
 
 use super::hosts::Host;
 use super::plan::{Plan, Reason, Share};
 use crate::topology::{DeviceId, Fabric};
-use crate::types::{Guid, NodeKind, PortNum};
 
 /// A port and its sampler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,9 +5,10 @@
 //! subnets use the same LIDs. A host is a sampler in each subnet in which it has a port. If the
 //! host list names an HCA, the host is a sampler only in the subnet of this HCA.
 
+use ibnet_record::types::{Guid, NodeKind};
+
 use super::hosts::{self, Host, HostsError, SamplerSpec};
 use crate::topology::{Device, Fabric};
-use crate::types::{Guid, NodeKind};
 
 /// Finds the samplers of each subnet. The result has one list for each subnet, sorted by name. A
 /// list can be empty.

@@ -3,12 +3,13 @@
 
 use std::cmp::Reverse;
 
+use ibnet_record::types::NodeKind;
+
 use super::hosts::Host;
 use super::plan::Reason;
 use super::weights::Weights;
 use crate::topology::graph::Distances;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
-use crate::types::NodeKind;
 
 /// Index of the sampler of each device. `None` if the device has no sampler.
 pub(crate) type Owners = Vec<Option<usize>>;

@@ -1,5 +1,6 @@
 //! Plans of synthetic fabrics, and properties of every plan.
 
+use ibnet_record::types::{Guid, NodeKind, PortNum};
 use miette::Diagnostic;
 use proptest::prelude::*;
 
@@ -9,7 +10,6 @@ use super::weights::Weights;
 use super::*;
 use crate::topology::synthetic::{self, Blueprint, FatTree};
 use crate::topology::{Device, DeviceId, ports_report};
-use crate::types::{Guid, NodeKind, PortNum};
 
 mod change;
 mod measured;

@@ -13,12 +13,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
+use ibnet_record::limits;
+use ibnet_record::reader::{Head, Record, Type};
+use ibnet_record::types::{Guid, NodeKind, Printable};
 use miette::Diagnostic;
 
-use crate::limits;
-use crate::record::reader::{Head, Record, Type};
 use crate::topology::{Device, Fabric};
-use crate::types::{Guid, NodeKind, Printable};
 
 /// Measured service times, by device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -3,12 +3,12 @@
 //! `docs/report.md` describes each field. The unit is part of the name of a field. A field with an
 //! unknown value is null.
 
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 use serde::Serialize;
 
 use crate::cost::PlanCost;
 use crate::partition::{self, Changes, LoadUnit, Plan, PlannedDevice, Reason, Share};
 use crate::topology::{Device, DeviceId, Fabric, LinePosition, NetFile, Remark, RemarkKind};
-use crate::types::{Guid, Lid, NodeKind, PortNum};
 
 /// The facts of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -1,9 +1,9 @@
 //! The report as JSON for programs.
 
+use ibnet_record::text;
 use serde::Serialize;
 
 use super::facts::Facts;
-use crate::record::text;
 
 /// Version of the JSON.
 pub const SCHEMA: u32 = 1;
@@ -63,12 +63,12 @@ pub fn to_json<'a>(
 
 #[cfg(test)]
 mod tests {
+    use ibnet_record::types::misleads;
     use serde_json::Value;
 
     use super::super::facts::tests::of;
     use super::*;
     use crate::topology::synthetic;
-    use crate::types::misleads;
 
     #[test]
     fn json_has_documented_names_and_escaped_texts() {

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use ibnet_record::types::Printable;
+
 use crate::partition::planning::cables::{ChangedDevice, End, MovedCable};
 use crate::partition::planning::changes::{ChangedPorts, Changes, Moved};
 use crate::partition::{BadLine, Figures, LoadUnit, Measured, Plan};
-use crate::types::Printable;
 
 /// Report sections of a plan that was made with options. [`Display`](fmt::Display) writes them.
 #[derive(Clone, Copy, Debug)]

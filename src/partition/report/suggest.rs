@@ -11,6 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet_record::types::NodeKind;
 use miette::Diagnostic;
 use rayon::prelude::*;
 
@@ -19,7 +20,6 @@ use crate::partition::planning::error::counted;
 use crate::partition::{Plan, PlanError, Reason, Request, plan, something_to_sample};
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{Device, DeviceId, Fabric, Graph};
-use crate::types::NodeKind;
 
 /// Suggested sampler hosts and their plan.
 #[derive(Clone, PartialEq, Eq, Debug)]

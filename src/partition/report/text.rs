@@ -5,6 +5,7 @@ use std::fmt;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use ibnet_record::types::Printable;
 
 use super::facts::{
     AssignedFacts, Balance, Facts, LeftOutDevice, LeftOutFacts, Oversized, ReadFacts, RemarkFacts,
@@ -13,7 +14,6 @@ use super::facts::{
 use super::sections;
 use crate::partition::Reason;
 use crate::topology::RemarkKind;
-use crate::types::Printable;
 
 /// The facts of a plan. [`Display`](fmt::Display) writes them as text.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use ibnet_record::types::{Lid, Tid};
 use rustix::io::Errno;
 
 use super::clock::{Clock, SystemClock, WallTime};
@@ -18,7 +19,6 @@ use crate::mad::transport::{Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad, pma};
 use crate::sweep::query::{Client, NoAnswer, Response};
 use crate::time::Instant;
-use crate::types::{Lid, Tid};
 
 /// Address of a device, and how requests are sent to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -243,13 +243,14 @@ impl<T: Transport, C: Clock> Client for DeviceClient<T, C> {
 mod tests {
     use std::collections::VecDeque;
 
+    use ibnet_record::types::PortNum;
+
     use super::*;
     use crate::mad::exchange::{Completion, QP1_QKEY};
     use crate::mad::header::{Header, METHOD_GET_RESP};
     use crate::mad::pma::data_mut;
     use crate::mad::transport::Locator;
     use crate::sweep::virtual_sweep::VirtualClock;
-    use crate::types::PortNum;
 
     const LID: Lid = Lid(7);
     const QUERY: Query = Query::Pma(pma::Query {

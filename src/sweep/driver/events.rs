@@ -2,16 +2,17 @@
 
 use std::fmt::Display;
 
+use ibnet_record::reader::Type;
+use ibnet_record::types::{Guid, Lid, LinkRate, PortNum, Printable};
+use ibnet_record::{EventName, EventRecord, LinkSource, Of, Status};
+
 use super::reconnect::Reconnected;
 use super::{Clock, Control, Driver, DriverSettings, NAMED_IN_LOG, is_news};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::{Transport, TransportError};
-use crate::record::reader::Type;
-use crate::record::{EventName, EventRecord, LinkSource, Of, PortIdentity};
 use crate::sweep::engine::{Event, Key, Peer};
-use crate::sweep::sample::Status;
+use crate::sweep::port_record::PortIdentity;
 use crate::sweep::window::Change;
-use crate::types::{Guid, Lid, LinkRate, PortNum, Printable};
 
 impl<T: Transport, C: Clock> Driver<T, C> {
     /// Handles an event of the engine: writes it, or keeps it until the end of the slot.

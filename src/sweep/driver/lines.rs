@@ -1,18 +1,16 @@
 //! The records of a slot: one for each port, and one `sweep` record.
 
 use hdrhistogram::Histogram;
+use ibnet_record::reader::Type;
+use ibnet_record::types::NodeKind;
+use ibnet_record::{EventName, EventRecord, HistogramRecord, Start, Status, SweepRecord};
 
 use super::{Clock, Control, Driver, HISTOGRAM_EVERY, Notice, WallTime, nanos};
 use crate::mad::transport::Transport;
 use crate::output::Batch;
-use crate::record::reader::Type;
-use crate::record::{
-    self, EventName, EventRecord, HistogramRecord, PortRecord, Start, SweepRecord,
-};
-use crate::sweep::sample::Status;
+use crate::sweep::port_record::PortRecord;
 use crate::sweep::stats::{self, MAD_OCTETS_ON_LINK, RoundTrips};
 use crate::time::Instant;
-use crate::types::NodeKind;
 
 /// Round trips and durations of sweeps since the last `histogram` records.
 pub(super) struct HistogramPeriod {
@@ -40,7 +38,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             ts: at.unix_ns,
             slot: self.schedule.number(at.unix_ns),
             sampler: self.settings.sampler.clone(),
-            schema: record::SCHEMA,
+            schema: ibnet_record::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             boot_id: boot_id.trim().to_owned(),
             pid: std::process::id(),
@@ -48,7 +46,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             ca_port: self.settings.ca_port,
             role: self.settings.role().to_owned(),
             interval_ns: nanos(self.settings.interval),
-            groups: record::group_names(&self.settings.engine.groups)
+            groups: ibnet_record::group_names(&self.settings.engine.groups)
                 .into_iter()
                 .map(str::to_owned)
                 .collect(),

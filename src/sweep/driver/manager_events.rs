@@ -1,8 +1,9 @@
 //! Events about subnet managers.
 
+use ibnet_record::EventName;
+
 use super::{Clock, Driver};
 use crate::mad::transport::Transport;
-use crate::record::EventName;
 use crate::sweep::engine::{ManagerPort, SubnetManager};
 
 impl<T: Transport, C: Clock> Driver<T, C> {

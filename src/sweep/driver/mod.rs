@@ -33,6 +33,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::PortNum;
+use ibnet_record::{EventName, Role};
+
 use self::control::FirstSlot;
 use self::lines::HistogramPeriod;
 use self::reconnect::Reconnect;
@@ -42,12 +46,10 @@ use super::engine::{self, Engine, Event};
 use super::plan::SweepPlan;
 use super::schedule::{Gap, Schedule, SlotStart, Verdict, nanos};
 use crate::mad::exchange::Local;
-use crate::mad::pma::Group;
 use crate::mad::transport::{Transport, TransportError};
 use crate::output::{Batch, Outlet};
-use crate::record::{EventName, PortIdentity, Role};
+use crate::sweep::port_record::PortIdentity;
 use crate::time::Instant;
-use crate::types::PortNum;
 
 mod client;
 mod clock;

@@ -16,13 +16,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ibnet_record::types::PortNum;
+
 use super::clock::{BackgroundJob, Clock, JobState};
 use super::wake::Wake;
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Local, Target};
 use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::time::Instant;
-use crate::types::PortNum;
 
 /// A transport that was opened again.
 #[derive(Debug)]

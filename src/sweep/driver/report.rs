@@ -7,9 +7,9 @@
 use super::{Clock, Driver, DriverSettings};
 use crate::mad::smp::PortInfo;
 use crate::mad::transport::Transport;
-use crate::record::PortIdentity;
 use crate::sweep::counter::{Columns, Reading};
 use crate::sweep::engine::{Engine, SubnetManager};
+use crate::sweep::port_record::PortIdentity;
 use crate::sweep::sample::Sample;
 use crate::sweep::stats::SlotStats;
 

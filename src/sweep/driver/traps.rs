@@ -11,6 +11,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use ibnet_record::EventName;
+
 use super::clock::Clock;
 use super::reconnect::{OpenError, Opened};
 use super::{Driver, NAMED_IN_LOG};
@@ -19,7 +21,6 @@ use crate::mad::inform::{LINK_STATE, Trap};
 use crate::mad::sa;
 use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
-use crate::record::EventName;
 use crate::sweep::subscription::{Condition, Subscription};
 use crate::time::Instant;
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
+
 use crate::mad::exchange::index_of_pkey;
-use crate::mad::pma::Group;
 use crate::sweep::cadence::Cadence;
 use crate::sweep::group_list::GroupList;
-use crate::types::{Guid, Lid, NodeKind, PortNum};
 
 /// Settings of an engine.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,9 +1,10 @@
 //! The groups of a port that are requested in a slot, by their [cadence](crate::sweep::cadence).
 
+use ibnet_record::Status;
+
 use super::Engine;
 use crate::mad::smp::PortInfo;
 use crate::sweep::cadence::Circumstances;
-use crate::sweep::sample::Status;
 use crate::time::Instant;
 
 impl Engine {

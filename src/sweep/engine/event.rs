@@ -1,9 +1,10 @@
 //! Events of an engine.
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Guid, Lid};
+
 use super::{ManagerPort, SubnetManager};
-use crate::mad::pma::Group;
 use crate::sweep::window::Change;
-use crate::types::{Guid, Lid};
 
 /// An event. Devices are given by their index in the plan, ports by their index among the ports of
 /// all devices.

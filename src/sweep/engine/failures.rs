@@ -1,14 +1,15 @@
 //! Handles requests without a reply. There are four cases: the timeout has passed, the grace period
 //! has ended, the request could not be sent, or the transport was lost.
 
+use ibnet_record::Status;
+use ibnet_record::attributes::Group;
+use ibnet_record::types::Tid;
+
 use super::state::{AfterGrace, SendError};
 use super::{Engine, Phase};
-use crate::mad::pma::Group;
 use crate::mad::query::Query;
 use crate::sweep::inflight::{Purpose, Transaction};
-use crate::sweep::sample::Status;
 use crate::time::Instant;
-use crate::types::Tid;
 
 impl Engine {
     /// Handles a request whose timeout passed at `at`. Its place in the window becomes free, but a

@@ -14,10 +14,12 @@
 
 use std::time::Duration;
 
-use crate::mad::pma::{Capabilities, Group, Needs, Sampling};
+use ibnet_record::attributes::{Group, Needs};
+use ibnet_record::types::NodeKind;
+
+use crate::mad::pma::{Capabilities, Sampling};
 use crate::sweep::group_list::MAX_GROUPS;
 use crate::time::Instant;
-use crate::types::NodeKind;
 
 /// Time for which a group without a bit in the masks is disabled.
 const DISABLED: Duration = Duration::from_secs(600);
@@ -220,9 +222,9 @@ impl Groups {
         };
         self.capabilities = Learned::Known(capabilities);
         self.lacks = mask_of(groups, |group| {
-            !group.is_supported(self.swept.kind, capabilities)
+            !capabilities.support(group, self.swept.kind)
         });
-        self.superseded = mask_of(groups, |group| group.is_superseded(groups, capabilities));
+        self.superseded = mask_of(groups, |group| capabilities.supersede(group, groups));
     }
 
     /// Stores OptionMask and Tick of PortSamplesControl.

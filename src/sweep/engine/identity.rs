@@ -8,6 +8,9 @@
 
 use std::time::Duration;
 
+use ibnet_record::Status;
+use ibnet_record::types::{Lid, NodeKind};
+
 use super::groups::Learned;
 use super::state::{Device, Identity, IdentityCheck, NodeInfoFailure};
 use super::{Engine, Event, Key, Phase};
@@ -15,9 +18,7 @@ use crate::mad::exchange::Local;
 use crate::mad::header::MadStatus;
 use crate::mad::pma::Data;
 use crate::mad::smp::{self, NodeInfo, PortInfo};
-use crate::sweep::sample::Status;
 use crate::time::Instant;
-use crate::types::{Lid, NodeKind};
 
 /// Time between two verifications of a device if another device answers at its LID.
 pub(super) const WRONG_DEVICE_INTERVAL: Duration = Duration::from_secs(10);

@@ -68,6 +68,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use ibnet_record::Status;
+use ibnet_record::types::Tid;
 
 pub use self::config::{Config, DevicePlan};
 pub use self::event::{Event, Key};
@@ -81,7 +83,7 @@ pub use self::subnet_managers::{MANAGERS_EVERY, ManagerPort, SubnetManager};
 use self::subnet_managers::{MAX_MANAGERS, SubnetManagers};
 use super::blocked::{TickOf, WaitTick};
 use super::inflight::{Inflight, Purpose, Timeouts, Transaction};
-use super::sample::{Answer, Sample, Status};
+use super::sample::{Answer, Sample};
 use super::smp_limit::SmpLimit;
 use super::stats::SlotStats;
 use super::window::{Pace, Window};
@@ -90,7 +92,6 @@ use crate::mad::exchange::{Completion, Outcome, Target};
 use crate::mad::pma::DATA_LEN;
 use crate::mad::query::Query;
 use crate::time::Instant;
-use crate::types::Tid;
 
 mod config;
 mod due;

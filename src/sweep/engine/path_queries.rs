@@ -15,6 +15,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use ibnet_record::types::{Lid, Tid};
+
 use super::identity::WRONG_DEVICE_INTERVAL;
 use super::state::Identity;
 use super::{DISCOVERY_PASSES, Engine, Event, Phase};
@@ -24,7 +26,6 @@ use crate::mad::query::Query;
 use crate::mad::sa::{self, Gid, PathRecord};
 use crate::sweep::inflight::{Purpose, Timeouts, Transaction};
 use crate::time::Instant;
-use crate::types::{Lid, Tid};
 
 /// Timeouts of a query to the subnet manager. They are longer than those of an agent, because the
 /// subnet manager serves the whole fabric.

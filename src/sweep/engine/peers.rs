@@ -14,6 +14,8 @@
 
 use std::collections::VecDeque;
 
+use ibnet_record::types::{Guid, NodeKind, PortNum, Tid};
+
 use super::{Engine, Event, Phase};
 use crate::mad::Mad;
 use crate::mad::directed;
@@ -24,7 +26,6 @@ use crate::mad::query::Query;
 use crate::mad::smp::{NodeInfo, PortInfo};
 use crate::sweep::inflight::{Purpose, Transaction};
 use crate::time::Instant;
-use crate::types::{Guid, NodeKind, PortNum, Tid};
 
 /// Largest number of requests in a slot.
 const PER_SLOT: u32 = 16;

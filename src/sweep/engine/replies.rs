@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Lid, Tid};
+
 use super::groups::Learned;
 use super::{Engine, Event, Key};
 use crate::mad::Mad;
 use crate::mad::header::MadStatus;
-use crate::mad::pma::{self, Capabilities, Data, Group, Sampling};
+use crate::mad::pma::{self, Capabilities, Data, Sampling};
 use crate::mad::query::{BadReply, Query};
 use crate::mad::sa::PathRecord;
 use crate::sweep::inflight::{PastTid, Purpose, Transaction};
 use crate::sweep::sample::Answer;
 use crate::time::Instant;
-use crate::types::{Lid, Tid};
 
 impl Engine {
     /// Checks a reply against its request and evaluates it.

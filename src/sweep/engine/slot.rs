@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 
+use ibnet_record::Status;
+
 use super::{Engine, Event, FinalWait, Phase};
 use crate::sweep::inflight::Purpose;
-use crate::sweep::sample::Status;
 use crate::time::Instant;
 
 impl Engine {

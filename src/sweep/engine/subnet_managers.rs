@@ -14,6 +14,8 @@
 
 use std::time::Duration;
 
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum, Tid};
+
 use super::{Engine, Event, Phase};
 use crate::mad::Mad;
 use crate::mad::exchange::Target;
@@ -24,7 +26,6 @@ use crate::mad::sm_info::{IS_SM, SM_INFO, SmInfo, SmState};
 use crate::mad::smp;
 use crate::sweep::inflight::{Purpose, Transaction};
 use crate::time::Instant;
-use crate::types::{Guid, Lid, NodeKind, PortNum, Tid};
 
 /// Largest number of LIDs that are queried. A subnet has few subnet managers.
 pub(super) const MAX_MANAGERS: usize = 16;

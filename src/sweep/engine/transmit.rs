@@ -7,16 +7,19 @@
 //! which runs before the first slot, repeats the checks several times. A slot makes each check
 //! once.
 
+use ibnet_record::Status;
+use ibnet_record::attributes::Group;
+use ibnet_record::attributes::sampling::PORT_SAMPLES_CONTROL;
+use ibnet_record::types::{NodeKind, PortNum};
+
 use super::groups::Learned;
 use super::{Engine, Phase};
 use crate::mad::exchange::Target;
-use crate::mad::pma::{self, CLASS_PORT_INFO, Capabilities, Group, PORT_SAMPLES_CONTROL};
+use crate::mad::pma::{self, CLASS_PORT_INFO, Capabilities};
 use crate::mad::query::Query;
 use crate::mad::smp;
 use crate::sweep::inflight::Purpose;
-use crate::sweep::sample::Status;
 use crate::time::Instant;
-use crate::types::{NodeKind, PortNum};
 
 /// Number of the first step of a pass over the checks. A pass has this step and the next two, then
 /// two steps for each port, and then one step for each group.

@@ -11,20 +11,21 @@
 use std::fmt;
 use std::time::Duration;
 
+use ibnet_record::attributes::sampling::PORT_SAMPLES_CONTROL;
+use ibnet_record::attributes::{Group, Needs};
+use ibnet_record::types::{Lid, LinkRate, NodeKind, PortNum};
+use ibnet_record::{LinkSource, Status};
+
 use super::blocked::{TickOf, WaitTick};
 use super::counter::{Columns, Reading};
 use super::group_list::GroupList;
-use super::sample::{Answer, Sample, Status};
+use super::sample::{Answer, Sample};
 use crate::mad::header::MadStatus;
-use crate::mad::pma::{
-    self, CLASS_PORT_INFO, Capabilities, DATA_LEN, Data, Group, Needs, PORT_SAMPLES_CONTROL,
-    Sampling,
-};
+use crate::mad::pma::{self, CLASS_PORT_INFO, Capabilities, DATA_LEN, Data, Sampling};
 use crate::mad::query::{BadReply, Query};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
-use crate::record::{self, LinkSource, PortIdentity, PortRecord};
+use crate::sweep::port_record::{PortIdentity, PortRecord};
 use crate::time::Instant;
-use crate::types::{Lid, LinkRate, NodeKind, PortNum};
 
 mod port_info;
 mod print;
@@ -272,9 +273,8 @@ impl QueryResult {
     /// Returns whether the device reports that it does not have a group. A device of unknown type
     /// may be a switch.
     fn lacks(&self, group: Group) -> bool {
-        self.capabilities.is_some_and(|known| {
-            !group.is_supported(self.kind().unwrap_or(NodeKind::Switch), known)
-        })
+        self.capabilities
+            .is_some_and(|known| !known.support(group, self.kind().unwrap_or(NodeKind::Switch)))
     }
 
     fn kind(&self) -> Option<NodeKind> {
@@ -399,7 +399,7 @@ impl QueryResult {
             reading: &reading,
             columns: &columns,
         };
-        record::write(&record, &mut line);
+        ibnet_record::write(&record, &mut line);
         Some(line)
     }
 

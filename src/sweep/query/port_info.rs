@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
+use ibnet_record::types::{Lid, NodeKind, PortNum};
+
 use super::{Client, NoAnswer};
 use crate::mad::port_info::PRINTED;
 use crate::mad::query::Query;
 use crate::mad::smp::{self, IS_EXTENDED_SPEEDS_SUPPORTED, NodeInfo, PortInfo};
-use crate::types::{Lid, NodeKind, PortNum};
 
 /// Queries PortInfo of a port. Returns the text: a heading, and one line for each field in the
 /// format of `smpquery portinfo`. The first line after the heading has the width and the speed of

@@ -8,9 +8,11 @@
 
 use std::fmt::Write;
 
-use crate::mad::pma::extended_speeds::PORT_EXTENDED_SPEEDS_COUNTERS_RS_FEC;
-use crate::mad::pma::{Attribute, Capabilities, Data, Field, Group, Needs};
-use crate::types::{Lid, PortNum};
+use ibnet_record::attributes::extended_speeds::PORT_EXTENDED_SPEEDS_COUNTERS_RS_FEC;
+use ibnet_record::attributes::{Attribute, Field, Group, Needs};
+use ibnet_record::types::{Lid, PortNum};
+
+use crate::mad::pma::{Bits, Capabilities, Data};
 
 /// Column of the values, counted from 0.
 const COLUMN: usize = 33;

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
+use ibnet_record::attributes::Field;
+use ibnet_record::strict::{self, Line, Port};
+use ibnet_record::types::Guid;
+
 use super::*;
-use crate::mad::pma::Field;
-use crate::record::strict::{self, Line, Port};
-use crate::types::Guid;
+use crate::mad::pma::Bits;
 
 const LID: Lid = Lid(7);
 const PORT: PortNum = PortNum(3);

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ibnet::record::strict::{self, Line};
+use ibnet_record::strict::{self, Line};
 use serde_json::Value;
 
 use crate::tools::{self, SWEEP, TIMEOUT};

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use ibnet::record::strict::{self, Line, Port, Value as Counter};
+use ibnet_record::strict::{self, Line, Port, Value as Counter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

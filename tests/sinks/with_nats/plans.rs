@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_nats::ConnectOptions;
 use ibnet::assignments::{Assignments, sha256_hex};
-use ibnet::record::strict::Line;
+use ibnet_record::strict::Line;
 
 use super::server::{Server, available};
 use crate::sampler::{Sampler, record, signal, wait_for};

@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
 
-use ibnet::record::ERROR_COUNTERS;
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::errors::{Errors, Thresholds};
 use ibnet_analysis::heat::HeatMap;
@@ -16,6 +15,7 @@ use ibnet_analysis::links;
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::shares::Distributions;
 use ibnet_analysis::stat::Stat;
+use ibnet_record::ERROR_COUNTERS;
 use ibnet_store::archive::Archive;
 use ibnet_store::derive;
 use ibnet_store::hour::Hour;

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use ibnet::drawing::canvas::Canvas;
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 use plotters::coord::Shift;
 use plotters::drawing::DrawingAreaErrorKind;

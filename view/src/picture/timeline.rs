@@ -1,10 +1,10 @@
 //! Panels over a common time axis: curves, or values stacked on each other.
 
 use ibnet::drawing::canvas::shortened;
-use ibnet::types::Printable;
 use ibnet_analysis::cell::{self, Cell};
 use ibnet_analysis::metric::Unit;
 use ibnet_analysis::when::Zone;
+use ibnet_record::types::Printable;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};

@@ -1,10 +1,10 @@
 //! Comparison of the latencies of several recordings.
 
-use ibnet::types::Printable;
 use ibnet_analysis::latency::LatencyRow;
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::compare::{self, ComparedGroup, Recording, Shift};
 use ibnet_analysis::latency::grouping::By;
+use ibnet_record::types::Printable;
 
 use super::{latency, table};
 use crate::draw::axis::nanos;

@@ -1,15 +1,15 @@
 //! Writes the report on devices that do not answer, and the table of link faults and error
 //! counters.
 
-use ibnet::record::{ERROR_COUNTERS, is_error_part};
 use std::fmt::Write;
 
-use ibnet::types::{NodeKind, Printable};
 use ibnet_analysis::devices::{DeviceFault, FaultyDevice};
 use ibnet_analysis::errors::{Errors, FaultyPort, LinkFault};
 use ibnet_analysis::ports::PortName;
 use ibnet_analysis::ports::change::CounterChange;
 use ibnet_analysis::when::Zone;
+use ibnet_record::types::{NodeKind, Printable};
+use ibnet_record::{ERROR_COUNTERS, is_error_part};
 
 use super::{count, table};
 

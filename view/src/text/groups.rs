@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use ibnet::types::Printable;
 use ibnet_analysis::groups::traffic::GroupTraffic;
 use ibnet_analysis::job::imbalance::Imbalance;
+use ibnet_record::types::Printable;
 
 use super::job::octets;
 use super::{count, table};

@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Write};
 
-use ibnet::types::Printable;
 use ibnet_analysis::job::all::{JobTotal, JobsTraffic};
 use ibnet_analysis::job::imbalance::Imbalance;
 use ibnet_analysis::job::{Job, Known, Node};
 use ibnet_analysis::when::Zone;
+use ibnet_record::types::Printable;
 
 use super::{count, percent, table};
 

@@ -1,8 +1,8 @@
 //! Table of the runs of jobs.
 
-use ibnet::types::Printable;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::when::Zone;
+use ibnet_record::types::Printable;
 
 use super::table;
 

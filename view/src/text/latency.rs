@@ -1,10 +1,10 @@
 //! Writes the table of round-trip times, and the modes with their causes.
 
-use ibnet::types::Printable;
 use ibnet_analysis::latency::bins::Bins;
 use ibnet_analysis::latency::grouping::{self, By, COST, LEAST_SCORE};
 use ibnet_analysis::latency::modes::Mode;
 use ibnet_analysis::latency::{COMPOUND, LEAST, Latencies, LatencyRow, ModeReport, Source};
+use ibnet_record::types::Printable;
 
 use super::table;
 use crate::draw::axis::nanos;

@@ -1,8 +1,8 @@
 //! Table of links.
 
-use ibnet::types::Printable;
 use ibnet_analysis::links::{self, DisagreementRow, Link, LinkOrder, LinkRow};
 use ibnet_analysis::stat::Stat;
+use ibnet_record::types::Printable;
 
 use super::{count, percent, table};
 

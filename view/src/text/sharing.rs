@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Write};
 
-use ibnet::types::Printable;
 use ibnet_analysis::job::Job;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::sharing::{JobOnLink, JobShare, Method, Neighbour, Sharing};
 use ibnet_analysis::trees::RootCause;
 use ibnet_analysis::when::Zone;
+use ibnet_record::types::Printable;
 
 use super::job::octets;
 use super::{percent, table};

@@ -1,8 +1,8 @@
 //! Writes the durations of sweeps and compound queries, the completeness, and the lost records.
 
-use ibnet::types::Printable;
 use ibnet_analysis::latency::distribution::Distribution;
 use ibnet_analysis::sweeps::{Summary, SweepReport};
+use ibnet_record::types::Printable;
 
 use super::{latency, percent, table};
 use crate::draw::axis::nanos;

@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use ibnet::types::Printable;
 use ibnet_analysis::ports::PortKey;
 use ibnet_analysis::trees::{Branch, RootCause, Tree, TreeRow, Trees};
+use ibnet_record::types::Printable;
 
 use super::{count, percent, table};
 

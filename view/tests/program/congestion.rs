@@ -9,7 +9,7 @@ use assert_cmd::Command;
 use ibnet::mad::transport::sim::traffic::{Incast, PACKET_OCTETS, Traffic};
 use ibnet::time::Instant;
 use ibnet::topology::{DeviceId, Fabric, ports_report, synthetic};
-use ibnet::types::{NodeKind, PortNum};
+use ibnet_record::types::{NodeKind, PortNum};
 use serde_json::{Value, json};
 
 /// Length of the recording in seconds; the incast lasts four of them.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ibnet::record::interval::Interval;
+use ibnet_record::interval::Interval;
 use rustc_hash::FxHashMap;
 
 use crate::job::run::JobRun;

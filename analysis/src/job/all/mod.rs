@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ibnet::record::interval::Interval;
-use ibnet::types::NodeKind;
+use ibnet_record::interval::Interval;
+use ibnet_record::types::NodeKind;
 use rustc_hash::FxHashMap;
 
 pub mod flows;

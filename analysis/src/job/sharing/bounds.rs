@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::types::Guid;
+use ibnet_record::types::Guid;
 use rustc_hash::FxHashMap;
 
 use super::network::{LinkIndex, Network};

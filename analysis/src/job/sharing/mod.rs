@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ibnet::record::interval::Interval;
+use ibnet_record::interval::Interval;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::types::{Guid, Lid, NodeKind, PortNum};
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
 use rustc_hash::FxHashMap;
 
 use crate::job::{HostPort, host_ports, is_leaf_port};

@@ -1,6 +1,6 @@
 //! Which hosts can send over each link, and to which hosts, by the forwarding tables.
 
-use ibnet::types::Guid;
+use ibnet_record::types::Guid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bounds::{HostLoads, Most, always, by_owner};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ibnet::types::Guid;
+use ibnet_record::types::Guid;
 use serde::Serialize;
 
 use super::bounds::{Owner, Part};

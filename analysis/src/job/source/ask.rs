@@ -15,9 +15,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ibnet::cli;
-use ibnet::limits;
-use ibnet::types::Printable;
+use ibnet_record::limits;
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 
 use super::{Entry, SourceError, entries, find_in, runs, slurm_text};
@@ -388,7 +387,7 @@ fn union(stored: Vec<JobRun>, present: Vec<JobRun>, from: u64, to: Option<u64>) 
 }
 
 fn separator() -> String {
-    format!("~{:016x}~", cli::random_seed())
+    format!("~{:016x}~", fastrand::u64(..))
 }
 
 /// Reads a pipe to its end in a thread.

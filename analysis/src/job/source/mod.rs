@@ -12,7 +12,7 @@
 //!
 //! [`ask`] runs the commands of Slurm and PBS.
 
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 use serde_json::Value;
 

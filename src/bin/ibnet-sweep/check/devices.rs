@@ -9,7 +9,7 @@ use ibnet::mad::smp::{self, NodeInfo};
 use ibnet::mad::transport::{Transport, TransportError};
 use ibnet::sweep::driver::DeviceClient;
 use ibnet::sweep::query::{Client, NoAnswer};
-use ibnet::types::{Guid, PortNum};
+use ibnet_record::types::{Guid, PortNum};
 
 use super::report::{Report, Verdict};
 use crate::failure::Failure;

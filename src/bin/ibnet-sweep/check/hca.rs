@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use ibnet::config::Config;
 use ibnet::mad::transport::umad::{HcaPort, UmadError, UmadTransport, ports};
-use ibnet::types::HcaName;
+use ibnet_record::types::HcaName;
 
 use super::report::{Report, Verdict};
 use crate::failure::Failure;
@@ -146,7 +146,7 @@ fn membership(port: &HcaPort, pkey: u16) -> Result<Membership, UmadError> {
 #[cfg(test)]
 mod tests {
     use ibnet::mad::sa::Gid;
-    use ibnet::types::{Lid, PortNum};
+    use ibnet_record::types::{Lid, PortNum};
 
     use super::*;
 

@@ -11,7 +11,7 @@ use ibnet::cli;
 use ibnet::config::{Config, Plan as Source};
 use ibnet::mad::transport::sim::SimTransport;
 use ibnet::sweep::driver::{Address, DeviceClient, SystemClock};
-use ibnet::types::Lid;
+use ibnet_record::types::Lid;
 
 use self::report::{Report, Verdict};
 use super::USAGE;

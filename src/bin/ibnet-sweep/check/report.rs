@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use ibnet::cli;
-use ibnet::types::Printable;
+use ibnet_record::types::Printable;
 use miette::Diagnostic;
 
 use crate::failure::Failure;

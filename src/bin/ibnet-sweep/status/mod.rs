@@ -6,7 +6,7 @@ use ibnet::assignments::{Assignments, Sampler};
 use ibnet::cli;
 use ibnet::config::{Config, Plan, Raw};
 use ibnet::output::{Destination, NatsOptions};
-use ibnet::record::Role;
+use ibnet_record::Role;
 
 use super::clock::wall_clock;
 use super::failure::Failure;

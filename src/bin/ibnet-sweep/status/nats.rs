@@ -9,7 +9,7 @@ use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::stream::Stream;
 use futures_util::StreamExt;
 use ibnet::output::{self, NatsOptions, OutputError};
-use ibnet::record::SweepRecord;
+use ibnet_record::SweepRecord;
 
 use super::row::Row;
 use crate::failure::Failure;

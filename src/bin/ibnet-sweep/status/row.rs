@@ -1,6 +1,6 @@
 //! The condition of one sampler.
 
-use ibnet::record::SweepRecord;
+use ibnet_record::SweepRecord;
 use serde::{Deserialize, Serialize};
 
 /// Shortest time without a slot after which a sampler is silent.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ibnet::record::Role;
+use ibnet_record::Role;
 use serde::Serialize;
 
 use super::super::table;
@@ -114,7 +114,7 @@ pub(super) fn text(rows: &[Row], now: u64, plan: Option<&str>) -> String {
                 (row.slots_missed + row.slots_lost).to_string(),
             ],
         };
-        let cells = std::iter::once(ibnet::types::Printable(&row.sampler).to_string())
+        let cells = std::iter::once(ibnet_record::types::Printable(&row.sampler).to_string())
             .chain(role)
             .chain(hca)
             .chain(numbers);
@@ -123,7 +123,7 @@ pub(super) fn text(rows: &[Row], now: u64, plan: Option<&str>) -> String {
     let first = 1 + usize::from(has_role) + usize::from(has_hca);
     let right: Vec<usize> = (first..first + heads.len() - 1).collect();
     let plan = plan
-        .map(|plan| format!("plan: {}\n", ibnet::types::Printable(plan)))
+        .map(|plan| format!("plan: {}\n", ibnet_record::types::Printable(plan)))
         .unwrap_or_default();
     format!(
         "{}\n\n{}\n{plan}",

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use ibnet::assignments::{AssignedDevice, Sampler};
 use ibnet::config::Config;
 use ibnet::topology::anonymise::StandIns;
-use ibnet::types::{HcaName, Lid, NodeKind, PortNum};
 use ibnet::verify::device::Subject;
 use ibnet::verify::report::Identity;
+use ibnet_record::types::{HcaName, Lid, NodeKind, PortNum};
 
 use crate::failure::Failure;
 use crate::watch::Reader;

@@ -6,15 +6,15 @@ use std::process::Output;
 
 use ibnet::cli;
 use ibnet::config::Config;
-use ibnet::mad::pma::{Group, Needs};
 use ibnet::mad::transport::umad::{HcaPort, UmadTransport};
 use ibnet::sweep::cadence::Cadence;
 use ibnet::sweep::driver::{Control, Driver, DriverSettings, SystemClock};
 use ibnet::sweep::group_list::GroupList;
 use ibnet::sweep::plan::SweepPlan;
-use ibnet::types::{Guid, PortNum};
 use ibnet::verify::device::Subject;
 use ibnet::verify::report::{ProgramDifference, ProgramReport};
+use ibnet_record::attributes::{Group, Needs};
+use ibnet_record::types::{Guid, PortNum};
 
 use super::fabric::{Fabric, Verified, describe};
 use super::{Steps, programs};

@@ -1,14 +1,17 @@
 //! The performance management agent of a simulated device. It reads the MAD of a request and
 //! returns the MAD of the reply.
 
+use ibnet_record::attributes::sampling::PORT_SAMPLES_CONTROL;
+use ibnet_record::attributes::{Attribute, Field, Group};
+use ibnet_record::types::NodeKind;
+
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
 use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::pma::{
-    Attribute, CLASS_PERF_MGT, CLASS_PORT_INFO, CLASS_VERSION, Capabilities, Data, Field, Group,
-    PORT_SAMPLES_CONTROL, Sampling, data, data_mut,
+    Bits, CLASS_PERF_MGT, CLASS_PORT_INFO, CLASS_VERSION, Capabilities, Data, Sampling, data,
+    data_mut,
 };
 use crate::mad::{MAD_LEN, Mad};
-use crate::types::NodeKind;
 
 /// The counters of one port at one instant. All counters that are not in this struct are zero in
 /// the simulator.
@@ -91,7 +94,7 @@ fn has(attribute: &Attribute, capabilities: Capabilities) -> bool {
         .find(|group| group.attribute().id == attribute.id);
     // The check for a switch is correct for all devices, because the OptionMask of other devices
     // does not have the attributes that only switches have.
-    group.is_some_and(|group| group.is_supported(NodeKind::Switch, capabilities))
+    group.is_some_and(|group| capabilities.support(group, NodeKind::Switch))
 }
 
 /// Answers a request of performance management. Returns `None` for another class, version or
@@ -176,10 +179,11 @@ fn body(
 
 #[cfg(test)]
 mod tests {
+    use ibnet_record::types::{PortNum, Tid};
+
     use super::*;
     use crate::mad::pma;
     use crate::mad::query::{BadReply, Query};
-    use crate::types::{PortNum, Tid};
 
     const ALL: Capabilities = Capabilities {
         mask: 0xffff,

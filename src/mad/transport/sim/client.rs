@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ibnet_record::types::{NodeKind, Tid};
+
 use super::{SimFabric, management};
 use crate::mad::exchange::{Completion, Local, Outcome, Target};
 use crate::mad::header::Header;
@@ -12,7 +14,6 @@ use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::mad::{MAD_LEN, Mad};
 use crate::time::Instant;
 use crate::topology::{Device, DeviceId};
-use crate::types::{NodeKind, Tid};
 
 /// A sender on a simulated fabric, with the completions that it has not taken yet.
 #[derive(Debug)]

@@ -8,11 +8,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use ibnet_record::types::Lid;
+
 use super::client::{Client, Pending};
 use crate::mad::Mad;
 use crate::mad::exchange::{Completion, Local, Outcome, Target};
 use crate::time::Instant;
-use crate::types::Lid;
 
 /// Faults of replies. Shares are from 0 to 1. By default there is no fault.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -232,13 +233,14 @@ impl Defect {
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use ibnet_record::types::{PortNum, Tid};
+
     use super::super::traffic::Traffic;
     use super::super::{Options, SimFabric};
     use super::*;
     use crate::mad::MAD_LEN;
     use crate::mad::pma;
     use crate::topology::{ports_report, synthetic};
-    use crate::types::{PortNum, Tid};
 
     const GIVE_UP: Duration = Duration::from_millis(50);
     const MS: Duration = Duration::from_millis(1);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use ibnet_record::types::{LinkRate, NodeKind, PortNum};
+
 use super::SimFabric;
 use crate::mad::directed;
 use crate::mad::header::{Header, METHOD_GET, METHOD_GET_RESP, MadStatus};
@@ -12,7 +14,6 @@ use crate::mad::sm_info::{IS_SM, SM_INFO, SmInfo, SmState};
 use crate::mad::smp::{self, NodeInfo, PortInfo};
 use crate::mad::{MAD_LEN, Mad};
 use crate::topology::DeviceId;
-use crate::types::{LinkRate, NodeKind, PortNum};
 
 /// The default subnet prefix of IBA.
 pub(super) const DEFAULT_PREFIX: u64 = 0xfe80_0000_0000_0000;

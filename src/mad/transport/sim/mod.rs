@@ -18,6 +18,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use ibnet_record::types::{Lid, NodeKind, PortNum};
+
 use self::agent::{Counters, Encoder};
 pub use self::client::{Client, SimTransport};
 use self::traffic::Traffic;
@@ -33,7 +35,6 @@ use crate::mad::sm_info::{SmInfo, SmState};
 use crate::mad::smp::{CLASS_SUBN_LID_ROUTED, PortInfo};
 use crate::time::Instant;
 use crate::topology::{DeviceId, Fabric, Port};
-use crate::types::{Lid, NodeKind, PortNum};
 
 pub mod agent;
 mod client;
@@ -506,14 +507,16 @@ impl Agent {
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use ibnet_record::attributes::Group;
+    use ibnet_record::types::Tid;
+
     use super::*;
     use crate::mad::MAD_LEN;
     use crate::mad::exchange::{Completion, Outcome};
-    use crate::mad::pma::{self, Group, data};
+    use crate::mad::pma::{self, Bits, data};
     use crate::mad::query::Query;
     use crate::mad::sa::{self, Gid};
     use crate::topology::{ports_report, synthetic};
-    use crate::types::Tid;
 
     const GIVE_UP: Duration = Duration::from_millis(50);
 

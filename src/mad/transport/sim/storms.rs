@@ -256,10 +256,11 @@ fn by_switch(fabric: &Fabric) -> Vec<Vec<DeviceId>> {
 
 #[cfg(test)]
 mod tests {
+    use ibnet_record::types::PortNum;
+
     use super::super::traffic::PACKET_OCTETS;
     use super::*;
     use crate::topology::{ports_report, synthetic};
-    use crate::types::PortNum;
 
     fn at(seconds: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(seconds)

@@ -20,10 +20,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
+use ibnet_record::types::{NodeKind, PortNum};
+
 use crate::time::Instant;
 use crate::topology::graph::UNREACHABLE;
 use crate::topology::{DeviceId, Fabric, Graph};
-use crate::types::{NodeKind, PortNum};
 
 /// Octets that a data packet adds to the counters: LRH 8, BTH 12, payload 4096, ICRC 4.
 pub const PACKET_OCTETS: u64 = 4120;

@@ -69,13 +69,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ibnet_record::types::{Lid, PortNum};
+
 use super::{Locator, Transport, TransportError};
 use crate::mad::exchange::{Completion, Outcome, Target};
 use crate::mad::header::Header;
 use crate::mad::inform::METHOD_REPORT;
 use crate::mad::{MAD_LEN, Mad, directed, pma, sa, smp};
 use crate::time::Instant;
-use crate::types::{Lid, PortNum};
 
 pub(crate) mod libibmad;
 pub mod ports;

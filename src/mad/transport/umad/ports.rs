@@ -9,12 +9,12 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::FromRawFd as _;
 
+use ibnet_record::types::{Guid, HcaName, Lid, PortNum};
 use miette::Diagnostic;
 
 use super::{Locator, c_name, c_port, lock_library, sys, text};
 use crate::mad::exchange::Local;
 use crate::mad::sa::Gid;
-use crate::types::{Guid, HcaName, Lid, PortNum};
 
 /// A port of an HCA of this host.
 #[derive(Clone, PartialEq, Eq, Debug)]

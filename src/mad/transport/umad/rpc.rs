@@ -10,6 +10,8 @@ use std::io;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use ibnet_record::types::Lid;
+
 use super::ports::{HcaPort, UmadError};
 use super::{c_name, c_port, kernel_timeout, lock_library, sys};
 use crate::mad::exchange::{QP1_QKEY, Target};
@@ -17,7 +19,6 @@ use crate::mad::pma::{DATA_LEN, Data};
 use crate::mad::query::Query;
 use crate::mad::sa::Gid;
 use crate::mad::{pma, sa, smp};
-use crate::types::Lid;
 
 /// An HCA port that libibmad has opened. It reads the attributes of one device after another.
 pub struct LibibmadClient {

@@ -5,8 +5,9 @@ use std::io::Read;
 use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixDatagram;
 
+use ibnet_record::types::Tid;
+
 use super::*;
-use crate::types::Tid;
 
 const HEADER: usize = size_of::<sys::ib_user_mad>();
 

@@ -6,14 +6,15 @@
 //! the switches, and [`svg`] draws them. In a fabric without tiers (torus, mesh), the row of a
 //! switch is its distance from a switch at the edge.
 //!
-//! Node descriptions are not trusted: [`Printable`](crate::types::Printable) shows them, and
+//! Node descriptions are not trusted: [`Printable`](ibnet_record::types::Printable) shows them, and
 //! [`svg`] escapes them.
 
 use std::collections::BTreeMap;
 
+use ibnet_record::types::{Guid, NodeKind};
+
 use crate::partition::Plan;
 use crate::topology::{DeviceId, Fabric, Graph};
-use crate::types::{Guid, NodeKind};
 
 mod layout;
 pub mod svg;

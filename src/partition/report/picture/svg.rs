@@ -1,7 +1,7 @@
 //! Writes the picture as SVG for any browser. It has no script, no embedded font and no external
 //! link.
 //!
-//! XML cannot contain control characters, so [`Printable`](crate::types::Printable) replaces them.
+//! XML cannot contain control characters, so [`Printable`](ibnet_record::types::Printable) replaces them.
 //! The writer escapes all texts.
 
 use super::{DrawnSwitch, MAX_COUNTS, Picture, fill, stroke};
@@ -366,12 +366,12 @@ impl Drawing<'_> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use ibnet_record::types::Printable;
     use quick_xml::Reader;
     use quick_xml::events::Event;
 
     use super::super::tests::{picture, picture_of};
     use crate::topology::synthetic;
-    use crate::types::Printable;
 
     const EIGHT: &str = "node[00001,00025,00049,00073,00097,00121],admin1,oss1";
 

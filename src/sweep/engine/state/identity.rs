@@ -1,9 +1,10 @@
 //! The state of one device: the verification of its GUID, and the reads of its links.
 
+use ibnet_record::types::Guid;
+
 use crate::mad::smp::NodeInfo;
 use crate::sweep::engine::Key;
 use crate::time::Instant;
-use crate::types::Guid;
 
 /// Number of failed NodeInfo queries after which the identity counts as not verifiable.
 const MAX_FAILED: u8 = 3;

@@ -18,6 +18,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use ibnet_record::Status;
+use ibnet_record::types::{NodeKind, PortNum};
 use rustix::io::Errno;
 
 pub(super) use self::flight::{AfterGrace, Flight};
@@ -31,10 +33,8 @@ use crate::mad::header::MadStatus;
 use crate::mad::smp::PortInfo;
 use crate::sweep::cadence::{Cadence, Circumstances};
 use crate::sweep::group_list::GroupList;
-use crate::sweep::sample::Status;
 use crate::sweep::stats::durations_of_one;
 use crate::time::Instant;
-use crate::types::{NodeKind, PortNum};
 
 mod flight;
 mod identity;

@@ -1,8 +1,9 @@
 //! LID of a device, service level to it, redirection, and path query to the subnet manager.
 
+use ibnet_record::types::Lid;
+
 use crate::mad::pma::class_port_info::Redirect;
 use crate::time::Instant;
-use crate::types::Lid;
 
 /// Address of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ibnet_record::attributes::Field;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 use super::*;
+use crate::mad::pma::Bits;
 use crate::mad::smp::PortInfo;
 use crate::sweep::cadence::Cadence;
 use crate::sweep::counter::{Columns, Rates, Reading};
@@ -310,7 +312,7 @@ proptest! {
 fn counter_that_was_not_queried_is_absent_and_holds_until_it_is_due() {
     let mut sweep = Answered::new(&[(1, false)], Cadence::new(vec![1, 4, 4, 4], 4, 1), 100);
     let names = |reading: &Reading, columns: &Columns| -> (bool, bool) {
-        let is_wait = |(field, _): (&pma::Field, &[u64])| field.json == "port_xmit_wait_ticks";
+        let is_wait = |(field, _): (&Field, &[u64])| field.json == "port_xmit_wait_ticks";
         (
             reading.counters(columns).any(is_wait),
             reading.held_counters(columns).any(is_wait),

@@ -3,20 +3,22 @@
 
 use std::sync::{Arc, Mutex};
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
+
 use super::super::state::Identity;
 use super::super::*;
 use super::{
     Bench, MS, SECOND, answer_except, device, other_device, pma_data, valid, with_manager,
 };
 use crate::mad::exchange::Local;
-use crate::mad::pma::{Capabilities, Group};
+use crate::mad::pma::{Bits, Capabilities};
 use crate::mad::sa::PathRecord;
 use crate::mad::smp::{self, PortInfo};
 use crate::mad::transport::sim::agent::Counters;
 use crate::mad::transport::sim::{Options, SimFabric};
 use crate::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
-use crate::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
 
 mod moved_devices;
 

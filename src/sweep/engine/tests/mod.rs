@@ -1,14 +1,16 @@
 //! Tests that drive the engine MAD by MAD. [`simulated_fabric`] drives it on the simulated fabric.
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Guid, Lid, NodeKind, PortNum};
+
 use super::groups::Learned;
 use super::*;
 use crate::mad::MAD_LEN;
 use crate::mad::exchange::Local;
 use crate::mad::header::{Header, METHOD_GET_RESP, MadStatus};
-use crate::mad::pma::{self, Capabilities, Group, Sampling};
+use crate::mad::pma::{self, Capabilities, Sampling};
 use crate::mad::sa::Gid;
 use crate::mad::smp::{self, NodeInfo};
-use crate::types::{Guid, Lid, NodeKind, PortNum};
 
 mod cadence;
 mod identity;

@@ -1,12 +1,13 @@
 //! Tests of the queries to the subnet manager for path records.
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Guid, Lid, NodeKind};
+
 use super::super::*;
 use super::{Bench, MS, SECOND, device, set_known};
 use crate::mad::exchange::Local;
 use crate::mad::header::{Header, MadStatus};
-use crate::mad::pma::Group;
 use crate::mad::sa::{self, Gid, PathRecord};
-use crate::types::{Guid, Lid, NodeKind};
 
 /// LID of the subnet manager.
 const MANAGER: Lid = Lid(100);

@@ -1,11 +1,12 @@
 //! Periodic checks, and devices that do not answer them.
 
+use ibnet_record::types::Lid;
+
 use super::super::*;
 use super::SECOND;
 use super::identity::Sweep;
 use crate::mad::exchange::Local;
 use crate::mad::transport::sim::Options;
-use crate::types::Lid;
 
 /// Returns the number of MADs for checks in each slot.
 fn checks(sweep: &mut Sweep, slots: usize) -> Vec<u64> {

@@ -4,11 +4,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use ibnet_record::attributes::Group;
+use ibnet_record::types::{Lid, NodeKind, PortNum};
 use proptest::prelude::*;
 
 use super::super::*;
 use super::{MS, SECOND};
-use crate::mad::pma::Group;
+use crate::mad::pma::Bits;
 use crate::mad::transport::sim::{Options, SimFabric};
 use crate::mad::transport::{Locator, Transport, TransportError};
 use crate::sweep::cadence::Cadence;
@@ -16,7 +18,6 @@ use crate::sweep::driver::{Clock, EngineLoop, Parts};
 use crate::sweep::schedule::close_at;
 use crate::sweep::virtual_sweep::{VirtualClock, VirtualTransport, all_linked_ports};
 use crate::topology::{DeviceId, Fabric, ports_report, synthetic};
-use crate::types::{Lid, NodeKind, PortNum};
 
 const TREE: synthetic::FatTree = synthetic::FatTree {
     leaves: 2,

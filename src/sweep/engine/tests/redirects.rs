@@ -1,5 +1,7 @@
 //! Tests of agents that redirect to another agent (IBA vol. 1, 13.5.4).
 
+use ibnet_record::types::Lid;
+
 use super::super::*;
 use super::identity::Sweep;
 use super::{Bench, MS, SECOND, other_device, valid, with_manager};
@@ -8,7 +10,6 @@ use crate::mad::header::Header;
 use crate::mad::pma;
 use crate::mad::pma::class_port_info::Redirect;
 use crate::mad::smp;
-use crate::types::Lid;
 
 /// Octets 0 to 23 of a redirection of a request for PortCounters: GetResp of class 0x04, status
 /// 0x0002. The TID (octets 8 to 15) is that of the request.

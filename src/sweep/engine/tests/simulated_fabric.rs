@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use ibnet_record::types::{Lid, NodeKind};
 use proptest::prelude::*;
 
 use super::super::*;
@@ -11,7 +12,6 @@ use crate::mad::transport::sim::{Options, SimFabric};
 use crate::sweep::virtual_sweep::{VirtualSweep, all_linked_ports};
 use crate::sweep::window::Change;
 use crate::topology::{Fabric, ports_report, synthetic};
-use crate::types::{Lid, NodeKind};
 
 fn stria() -> Fabric {
     ports_report::parse(synthetic::stria().ports_report().as_bytes(), "stria")

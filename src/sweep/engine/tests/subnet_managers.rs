@@ -1,12 +1,13 @@
 //! SMInfo of subnet managers on the simulated fabric: first sight, a standby, failovers, silence.
 
+use ibnet_record::types::Guid;
+
 use super::super::*;
 use super::SECOND;
 use super::identity::Sweep;
 use crate::mad::sm_info::{SmInfo, SmState};
 use crate::mad::transport::sim::{Options, SimFabric};
 use crate::topology::DeviceId;
-use crate::types::Guid;
 
 /// Host of the first master: the first HCA of the fabric.
 const FIRST: &str = "node00001";

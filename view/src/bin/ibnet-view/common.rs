@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use ibnet::cli::{self, Progress};
-use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::input::{
     self, ArchiveNotes, Fold, IncompleteFile, Inputs, InvalidLine, ReadSummary,
 };
 use ibnet_analysis::record::{Record, Type};
 use ibnet_analysis::when::Zone;
+use ibnet_record::types::Printable;
 
 use crate::Failure;
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use ibnet::cli::{self, OutputError, Staged};
-use ibnet::types::Printable;
 use ibnet_analysis::rows::Row;
+use ibnet_record::types::Printable;
 use ibnet_view::document;
 use ibnet_view::draw;
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ibnet::cli::{self, OutputError, Signals, Staged};
-use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::heat::HeatMap;
 use ibnet_analysis::heat::grid::Grid;
@@ -19,6 +18,7 @@ use ibnet_analysis::hosts::{HostNames, Hosts};
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::metric::Metric;
 use ibnet_analysis::when::Zone;
+use ibnet_record::types::Printable;
 use ibnet_view::draw::render;
 use ibnet_view::picture::heat::HeatPicture;
 use ibnet_view::terminal::{self, TerminalSize};

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ibnet::types::Printable;
-use ibnet::{cli, limits};
+use ibnet::cli;
 use ibnet_analysis::heat;
 use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::heat::order::{RowId, RowLabel};
@@ -12,6 +11,8 @@ use ibnet_analysis::host_metrics::{self, Access, HostMetrics, Range, Request, So
 use ibnet_analysis::hosts::HostNames;
 use ibnet_analysis::job::all::JobsTraffic;
 use ibnet_analysis::when::Zone;
+use ibnet_record::limits;
+use ibnet_record::types::Printable;
 use ibnet_view::picture::timeline::Timeline;
 use ibnet_view::terminal;
 

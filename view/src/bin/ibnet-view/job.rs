@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use ibnet::cli::{self, OutputError};
-use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::hosts::Hosts;
@@ -12,6 +11,7 @@ use ibnet_analysis::job::all::{AllJobs, JobList};
 use ibnet_analysis::job::row::JobRow;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::when::{self, Zone};
+use ibnet_record::types::Printable;
 use ibnet_view::draw::{self, render};
 use ibnet_view::picture::timeline::Timeline;
 use ibnet_view::{document, picture, text};

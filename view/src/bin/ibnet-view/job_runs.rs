@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use ibnet::cli;
-use ibnet::limits;
 use ibnet_analysis::devices::Devices;
 use ibnet_analysis::input::{Inputs, ReadSummary};
 use ibnet_analysis::job::Job;
@@ -14,6 +13,7 @@ use ibnet_analysis::job::sharing::{Shares, Sharing, equal_bins};
 use ibnet_analysis::ports::Ports;
 use ibnet_analysis::routes::Routes;
 use ibnet_analysis::trees::{Limits, Trees};
+use ibnet_record::limits;
 
 use crate::Failure;
 use crate::common;

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use ibnet::cli;
-use ibnet::limits;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::source;
 use ibnet_analysis::job::source::ask::{Ask, Manager};
 use ibnet_analysis::job::table::Listing;
 use ibnet_analysis::when::Zone;
+use ibnet_record::limits;
 
 use crate::Failure;
 use crate::common;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use ibnet::cli;
-use ibnet::types::Printable;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::job::table::{Changes, JobTable};
 use ibnet_analysis::when::Zone;
+use ibnet_record::types::Printable;
 use ibnet_view::text;
 
 use crate::Failure;

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use ibnet::cli::{self, InputError, OutputError};
-use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::errors::ThresholdError;
 use ibnet_analysis::host_metrics::HostMetricsError;
@@ -14,6 +13,7 @@ use ibnet_analysis::job::source::SourceError;
 use ibnet_analysis::job::source::ask::AskError;
 use ibnet_analysis::job::table::TableError;
 use ibnet_analysis::routes::RoutesError;
+use ibnet_record::types::Printable;
 use ibnet_store::error::StoreError;
 use ibnet_view::draw::DrawError;
 use miette::Diagnostic;

@@ -7,10 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ibnet::cli::{self, Progress};
-use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::input::blocks::{Block, Blocks};
 use ibnet_analysis::input::{FileFault, IncompleteFile, Inputs};
+use ibnet_record::types::Printable;
 use ibnet_store::inputs::{Hours, InputFile};
 use ibnet_store::pack::{PackOptions, Packed, Packer};
 use ibnet_store::parse::Batch;

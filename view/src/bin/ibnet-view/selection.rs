@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ibnet::types::Printable;
 use ibnet_analysis::error::AnalysisError;
 use ibnet_analysis::hosts::Hosts;
 use ibnet_analysis::input::Inputs;
 use ibnet_analysis::job::run::JobRun;
 use ibnet_analysis::ports::{PortKey, PortSummary};
+use ibnet_record::types::Printable;
 
 use crate::Failure;
 use crate::job_source::JobSource;

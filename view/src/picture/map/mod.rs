@@ -11,9 +11,9 @@ use std::cmp::Ordering;
 use ibnet::drawing::canvas::{Canvas, FONT, px, shortened};
 use ibnet::drawing::layout::Net;
 use ibnet::drawing::sheet::{BOX, NAME, Sheet};
-use ibnet::types::Guid;
 use ibnet_analysis::links::Link;
 use ibnet_analysis::map::{Map, MapSwitch};
+use ibnet_record::types::Guid;
 
 use crate::text::{count, errors, percent};
 
