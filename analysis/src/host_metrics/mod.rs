@@ -7,7 +7,6 @@
 //! |---|---|
 //! | `request` | the metrics that a user can request |
 //! | `text`, `prometheus` | the sources |
-//! | `http` | requests to Prometheus |
 //! | `readings` | the readings of all sources, and the values between them |
 //! | [`panels`] | host metrics as rows of a heat map |
 
@@ -22,7 +21,6 @@ use crate::metric::{Metric, Unit};
 use crate::record::Interval;
 
 pub mod error;
-mod http;
 pub mod panels;
 mod prometheus;
 mod readings;
@@ -30,7 +28,6 @@ mod request;
 mod text;
 
 pub use self::error::HostMetricsError;
-pub use self::http::Access;
 use self::readings::{Kind, Readings, SeriesKey};
 pub use self::request::Request;
 
@@ -50,6 +47,22 @@ pub enum Source {
     Prometheus(String),
     /// Path or pattern of files, or `-` for standard input.
     Files(PathBuf),
+}
+
+/// A server with the API of Prometheus.
+pub trait Server {
+    /// Returns the address, for messages.
+    fn url(&self) -> &str;
+
+    /// Sends a GET request. Returns the status and the body.
+    ///
+    /// # Errors
+    /// Returns an error if there is no response.
+    fn get(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<(u16, Vec<u8>), HostMetricsError>;
 }
 
 /// A metric of hosts over time.
@@ -174,13 +187,14 @@ impl Sink<'_> {
     }
 }
 
-/// Reads the requested metrics of the hosts in `names` in a time range.
+/// Reads the requested metrics of the hosts in `names` in a time range. `connect` returns the server
+/// of an address.
 ///
 /// # Errors
 /// Returns an error if a source cannot be read, or if no source has any of the metrics.
 pub fn load(
     sources: &[Source],
-    access: &Access,
+    connect: impl Fn(&str) -> Result<Box<dyn Server>, HostMetricsError>,
     requests: &[Request],
     names: &HostNames,
     range: Range,
@@ -200,7 +214,7 @@ pub fn load(
     for source in sources {
         match source {
             Source::Prometheus(url) => {
-                queries.extend(prometheus::read(url, access, &mut sink, range)?);
+                queries.extend(prometheus::read(connect(url)?, &mut sink, range)?);
             }
             Source::Files(pattern) => {
                 // Readings of one host can be in several files. They are one series.

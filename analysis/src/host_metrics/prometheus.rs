@@ -10,10 +10,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::error::HostMetricsError;
-use super::http::{Access, Server};
 use super::readings::Kind;
 use super::request::{Request, Selector};
-use super::{AROUND_NS, Range, Sink};
+use super::{AROUND_NS, Range, Server, Sink};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -81,13 +80,12 @@ struct Found {
 
 /// Reads the requested metrics. Returns the queries without a result.
 pub(super) fn read(
-    url: &str,
-    access: &Access,
+    server: Box<dyn Server>,
     sink: &mut Sink<'_>,
     range: Range,
 ) -> Result<Vec<String>, HostMetricsError> {
     let mut reader = Reader {
-        server: Server::new(url, access)?,
+        server,
         nodes: None,
         range,
     };
@@ -119,7 +117,7 @@ pub(super) fn read(
 type Series = (Vec<Found>, Option<u64>);
 
 struct Reader {
-    server: Server,
+    server: Box<dyn Server>,
     /// Names of hosts by `instance`, from `node_uname_info`. `None` before they are read.
     nodes: Option<BTreeMap<String, String>>,
     range: Range,
@@ -336,62 +334,70 @@ fn time(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Write};
-    use std::net::TcpListener;
-    use std::thread::{self, JoinHandle};
-
-    use tokio::net::TcpSocket;
+    use std::cell::RefCell;
+    use std::rc::Rc;
 
     use super::super::{HostMetrics, Source, load};
     use super::*;
     use crate::hosts::HostNames;
 
-    /// Serves these responses, one for each connection. Returns the address, and the requests.
-    fn serve(responses: Vec<(u16, String)>) -> (String, JoinHandle<Vec<String>>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let requests = thread::spawn(move || {
-            let mut requests = Vec::new();
-            for (status, body) in responses {
-                let (mut stream, _) = listener.accept().unwrap();
-                let lines = BufReader::new(stream.try_clone().unwrap())
-                    .lines()
-                    .map(Result::unwrap);
-                requests.push(
-                    lines
-                        .take_while(|line| !line.is_empty())
-                        .collect::<Vec<_>>()
-                        .join("\n"),
-                );
-                let head = format!(
-                    "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                    body.len()
-                );
-                stream.write_all((head + &body).as_bytes()).unwrap();
-            }
-            requests
-        });
-        (url, requests)
+    const URL: &str = "http://prometheus:9090";
+
+    /// A server with these responses, in their order. It writes down the requests.
+    struct Recorder {
+        responses: RefCell<std::vec::IntoIter<(u16, String)>>,
+        requests: Rc<RefCell<Vec<String>>>,
     }
 
+    impl Server for Recorder {
+        fn url(&self) -> &str {
+            URL
+        }
+
+        fn get(
+            &self,
+            path: &str,
+            parameters: &[(&str, &str)],
+        ) -> Result<(u16, Vec<u8>), HostMetricsError> {
+            let pairs: Vec<String> = parameters
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            self.requests
+                .borrow_mut()
+                .push(format!("{path}?{}", pairs.join("&")));
+            let (status, body) = self.responses.borrow_mut().next().unwrap();
+            Ok((status, body.into_bytes()))
+        }
+    }
+
+    /// Returns the result with these responses, and the requests.
     fn load_from(
-        url: &str,
-        access: &Access,
+        responses: Vec<(u16, String)>,
         request: &str,
         seconds: u64,
-    ) -> Result<HostMetrics, HostMetricsError> {
+    ) -> (Result<HostMetrics, HostMetricsError>, Vec<String>) {
         let names = HostNames::new(["n1", "n2"].map(str::to_owned));
         let range = Range {
             from: 100_000 * SECOND,
             to: (100_000 + seconds) * SECOND,
         };
-        load(
-            &[Source::from(url)],
-            access,
+        let requests = Rc::<RefCell<_>>::default();
+        let connect = |url: &str| -> Result<Box<dyn Server>, _> {
+            assert_eq!(url, URL);
+            Ok(Box::new(Recorder {
+                responses: RefCell::new(responses.clone().into_iter()),
+                requests: Rc::clone(&requests),
+            }))
+        };
+        let loaded = load(
+            &[Source::from(URL)],
+            connect,
             &[request.parse().unwrap()],
             &names,
             range,
-        )
+        );
+        (loaded, requests.take())
     }
 
     fn matrix(series: &str) -> (u16, String) {
@@ -415,17 +421,9 @@ mod tests {
             r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"instance":"10.0.0.2:9100","nodename":"n2"},"value":[1,"1"]}]}}"#
                 .to_owned(),
         );
-        let (url, requests) = serve(vec![matrix(&series.join(",")), nodes]);
-        let found = load_from(
-            &url,
-            &Access {
-                secret: Some("token".to_owned()),
-                ca_file: None,
-            },
-            "m_total",
-            10,
-        )
-        .unwrap();
+        let responses = vec![matrix(&series.join(",")), nodes];
+        let (found, requests) = load_from(responses, "m_total", 10);
+        let found = found.unwrap();
         let shown: Vec<_> = found.metrics[0]
             .series
             .iter()
@@ -440,12 +438,10 @@ mod tests {
             "{:?}",
             found.notes
         );
-        let requests = requests.join().unwrap();
         // The range begins and ends five minutes outside.
-        assert!(requests[0].starts_with("GET /api/v1/query?query=%7B__name__%3D%22m_total%22%7D%5B610s%5D&time=100310.000 HTTP/1.1"));
-        assert!(
-            requests[0].contains("authorization: Bearer token"),
-            "{requests:?}"
+        assert_eq!(
+            requests[0],
+            "/api/v1/query?query={__name__=\"m_total\"}[610s]&time=100310.000"
         );
     }
 
@@ -453,8 +449,8 @@ mod tests {
     fn long_time_range_is_read_as_means_of_steps() {
         let names = (200, r#"{"status":"success","data":["m_total"]}"#.to_owned());
         let rates = matrix(r#"{"metric":{"instance":"n1"},"values":[[100100,"5"]]}"#);
-        let (url, requests) = serve(vec![names, rates]);
-        let found = load_from(&url, &Access::default(), "m_*", 100_000).unwrap();
+        let (found, requests) = load_from(vec![names, rates], "m_*", 100_000);
+        let found = found.unwrap();
         assert_eq!(
             found.metrics[0].series[0]
                 .1
@@ -463,15 +459,16 @@ mod tests {
                 .collect::<Vec<_>>(),
             [Some(5.0)]
         );
-        let requests = requests.join().unwrap();
         assert!(
             requests[0].starts_with(
-                "GET /api/v1/label/__name__/values?start=100000.000&end=200000.000&match%5B%5D="
+                "/api/v1/label/__name__/values?start=100000.000&end=200000.000&match[]="
             ),
             "{requests:?}"
         );
-        let query = "GET /api/v1/query_range?query=rate(%7B__name__%3D%22m_total%22%7D%5B100s%5D)&start=100100.000&end=200100.000&step=100 ";
-        assert!(requests[1].starts_with(query), "{requests:?}");
+        assert_eq!(
+            requests[1],
+            "/api/v1/query_range?query=rate({__name__=\"m_total\"}[100s])&start=100100.000&end=200100.000&step=100"
+        );
     }
 
     #[test]
@@ -486,35 +483,13 @@ mod tests {
             (401, "Unauthorized", "HTTP status 401"),
             (403, "Forbidden", "HTTP status 403"),
             (404, "<html>", "HTTP status 404"),
-            // Redirects are not followed: the password is for this server only.
             (302, "", "HTTP status 302"),
             (200, "<html>", "it is not an answer of the API"),
         ] {
-            let (url, requests) = serve(vec![(status, body.to_owned())]);
-            let error = load_from(&url, &Access::default(), "m_total", 10)
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains(expected) && error.contains(&url), "{error}");
-            requests.join().unwrap();
+            let (loaded, _) = load_from(vec![(status, body.to_owned())], "m_total", 10);
+            let error = loaded.unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains(URL), "{error}");
         }
-        // The port belongs to this socket, which does not listen.
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
-        let closed = socket.local_addr().unwrap();
-        let error = load_from(
-            &format!("http://{closed}"),
-            &Access::default(),
-            "m_total",
-            10,
-        )
-        .unwrap_err()
-        .to_string();
-        assert!(
-            error.starts_with(&format!(
-                "cannot reach Prometheus at http://{closed}: Connection refused"
-            )),
-            "{error}"
-        );
     }
 
     #[test]
@@ -523,8 +498,8 @@ mod tests {
             200,
             r#"{"status":"success","data":["n_total","up"]}"#.to_owned(),
         );
-        let (url, requests) = serve(vec![matrix(""), known]);
-        let error = load_from(&url, &Access::default(), "m_total", 10).unwrap_err();
+        let (loaded, _) = load_from(vec![matrix(""), known], "m_total", 10);
+        let error = loaded.unwrap_err();
         let help = miette::Diagnostic::help(&error).unwrap().to_string();
         assert!(
             error
@@ -533,6 +508,5 @@ mod tests {
             "{error}"
         );
         assert_eq!(help, "did you mean --host-metric n_total?");
-        requests.join().unwrap();
     }
 }

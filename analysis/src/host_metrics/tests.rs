@@ -32,7 +32,7 @@ fn load_from(
     let names = HostNames::new(["n1", "n2", "n3"].map(str::to_owned));
     load(
         &sources,
-        &Access::default(),
+        |_| unreachable!("the sources are files"),
         &requests,
         &names,
         Range {

@@ -7,7 +7,7 @@ use ibnet_analysis::heat;
 use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::heat::order::{RowId, RowLabel};
 use ibnet_analysis::host_metrics::panels::{self, Columns};
-use ibnet_analysis::host_metrics::{self, Access, HostMetrics, Range, Request, Source};
+use ibnet_analysis::host_metrics::{self, HostMetrics, Range, Request, Source};
 use ibnet_analysis::hosts::HostNames;
 use ibnet_analysis::job::all::JobsTraffic;
 use ibnet_analysis::when::Zone;
@@ -16,8 +16,11 @@ use ibnet_record::types::Printable;
 use ibnet_view::picture::timeline::Timeline;
 use ibnet_view::terminal;
 
+use self::http::{Access, HttpServer};
 use crate::Failure;
 use crate::format::{Document, Format};
+
+mod http;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct HostArgs {
@@ -93,7 +96,13 @@ impl HostArgs {
             secret,
             ca_file: self.host_metrics_ca_file.clone(),
         };
-        let loaded = host_metrics::load(&sources, &access, &requests, names, range)?;
+        let loaded = host_metrics::load(
+            &sources,
+            |url| Ok(Box::new(HttpServer::new(url, &access)?)),
+            &requests,
+            names,
+            range,
+        )?;
         loaded
             .notes
             .iter()

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use ibnet_analysis::host_metrics::{HostMetricsError, Server};
 use rustls::crypto::ring;
 use ureq::http::Uri;
 use ureq::http::header::{AUTHORIZATION, HeaderValue};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Error, Timeout};
-
-use super::error::HostMetricsError;
 
 /// Longest time of a connection setup, and of a whole request.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -23,24 +22,24 @@ const MOST: u64 = 1 << 30;
 
 /// What a connection to Prometheus needs besides its address.
 #[derive(Clone, Default)]
-pub struct Access {
+pub(crate) struct Access {
     /// With a user in the URL, the password of this user (basic authentication). Without a user, a
     /// bearer token.
-    pub secret: Option<String>,
+    pub(crate) secret: Option<String>,
     /// PEM file of the certificates that are trusted, instead of those of the system.
-    pub ca_file: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// A server.
-pub(super) struct Server {
+/// A server with the API of Prometheus.
+pub(crate) struct HttpServer {
     agent: Agent,
     /// The address without the user.
     url: String,
     authorization: Option<HeaderValue>,
 }
 
-impl Server {
-    pub(super) fn new(url: &str, access: &Access) -> Result<Self, HostMetricsError> {
+impl HttpServer {
+    pub(crate) fn new(url: &str, access: &Access) -> Result<Self, HostMetricsError> {
         let wrong = |why: &str| HostMetricsError::Url {
             url: without_user(url),
             why: why.to_owned(),
@@ -89,34 +88,6 @@ impl Server {
         })
     }
 
-    /// Returns the address without the user.
-    pub(super) fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// Sends a GET request. Returns the status and the body.
-    pub(super) fn get(
-        &self,
-        path: &str,
-        parameters: &[(&str, &str)],
-    ) -> Result<(u16, Vec<u8>), HostMetricsError> {
-        let mut request = self
-            .agent
-            .get(format!("{}{path}", self.url.trim_end_matches('/')))
-            .query_pairs(parameters.iter().copied());
-        if let Some(authorization) = &self.authorization {
-            request = request.header(AUTHORIZATION, authorization);
-        }
-        let mut response = request.call().map_err(|error| self.failed(error))?;
-        let body = response
-            .body_mut()
-            .with_config()
-            .limit(MOST)
-            .read_to_vec()
-            .map_err(|error| self.failed(error))?;
-        Ok((response.status().as_u16(), body))
-    }
-
     fn failed(&self, error: Error) -> HostMetricsError {
         let url = self.url.clone();
         match error {
@@ -154,6 +125,34 @@ impl Server {
                 why: error.to_string(),
             },
         }
+    }
+}
+
+impl Server for HttpServer {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn get(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<(u16, Vec<u8>), HostMetricsError> {
+        let mut request = self
+            .agent
+            .get(format!("{}{path}", self.url.trim_end_matches('/')))
+            .query_pairs(parameters.iter().copied());
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let mut response = request.call().map_err(|error| self.failed(error))?;
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(MOST)
+            .read_to_vec()
+            .map_err(|error| self.failed(error))?;
+        Ok((response.status().as_u16(), body))
     }
 }
 
@@ -217,6 +216,12 @@ fn without_user(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use tokio::net::TcpSocket;
+
     use super::*;
 
     #[test]
@@ -227,7 +232,7 @@ mod tests {
             "http://",
             "not a url",
         ] {
-            let error = Server::new(url, &Access::default())
+            let error = HttpServer::new(url, &Access::default())
                 .err()
                 .unwrap()
                 .to_string();
@@ -236,7 +241,7 @@ mod tests {
                 "{error}"
             );
         }
-        let server = Server::new(
+        let server = HttpServer::new(
             "https://user@[::1]/prometheus/",
             &Access {
                 secret: Some("x".to_owned()),
@@ -250,6 +255,56 @@ mod tests {
                 server.authorization.as_ref().unwrap().to_str().unwrap()
             ),
             ("https://[::1]/prometheus/", "Basic dXNlcjp4")
+        );
+    }
+
+    #[test]
+    fn request_has_the_token_and_its_response_is_returned() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let request = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap())
+                .lines()
+                .map(Result::unwrap)
+                .take_while(|line| !line.is_empty())
+                .collect::<Vec<_>>();
+            // Redirects are not followed: the password is for this server only.
+            let head =
+                "HTTP/1.1 302 X\r\nLocation: /b\r\nContent-Length: 2\r\nConnection: close\r\n\r\n";
+            stream.write_all(format!("{head}{{}}").as_bytes()).unwrap();
+            lines.join("\n")
+        });
+        let access = Access {
+            secret: Some("token".to_owned()),
+            ca_file: None,
+        };
+        let server = HttpServer::new(&url, &access).unwrap();
+        let parameters = [("query", "{a=\"b\"}[610s]"), ("match[]", "x")];
+        let (status, body) = server.get("/api", &parameters).unwrap();
+        assert_eq!((status, &*body), (302, &b"{}"[..]));
+        let request = request.join().unwrap();
+        assert!(
+            request
+                .starts_with("GET /api?query=%7Ba%3D%22b%22%7D%5B610s%5D&match%5B%5D=x HTTP/1.1")
+                && request.contains("authorization: Bearer token"),
+            "{request}"
+        );
+    }
+
+    #[test]
+    fn refused_connection_has_a_message() {
+        // The port belongs to this socket, which does not listen.
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let url = format!("http://{}", socket.local_addr().unwrap());
+        let server = HttpServer::new(&url, &Access::default()).unwrap();
+        let error = server.get("/api", &[]).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!(
+                "cannot reach Prometheus at {url}: Connection refused"
+            )),
+            "{error}"
         );
     }
 }
