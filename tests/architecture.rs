@@ -9,6 +9,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A module, and the modules that it and its submodules may import in addition to their own
 /// top-level module.
@@ -242,6 +243,7 @@ fn no_files_import_each_other_in_a_cycle() {
 fn packages_depend_on_each_other_in_one_direction() {
     // Each package may use the packages before it.
     let packages = [
+        ("record", "ibnet-record"),
         ("store", "ibnet-store"),
         ("analysis", "ibnet-analysis"),
         ("view", "ibnet-view"),
@@ -261,6 +263,48 @@ fn packages_depend_on_each_other_in_one_direction() {
             );
         }
     }
+}
+
+/// A program that reads records does not compile the sweeper, a server, TLS or a parser of arguments.
+#[test]
+fn packages_that_read_records_need_few_crates() {
+    let heavy = ["ibnet", "tokio", "hyper", "rustls", "ring", "clap"];
+    let found = |package| {
+        let crates = crates_of(package);
+        heavy.map(|name| crates.iter().any(|krate| krate == name))
+    };
+    for package in ["ibnet-record", "ibnet-store", "ibnet-analysis"] {
+        assert_eq!(
+            found(package),
+            [false; 6],
+            "{package} needs one of {heavy:?}"
+        );
+    }
+    assert_eq!(found("ibnet"), [true; 6], "the sweeper needs them");
+}
+
+/// Returns the names of the crates that a package needs, with its own. Those of tests do not count.
+fn crates_of(package: &str) -> Vec<String> {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args([
+            "tree",
+            "--offline",
+            "--locked",
+            "--all-features",
+            "-e",
+            "normal",
+        ])
+        .args(["--prefix", "none", "--format", "{lib}", "-p", package])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text.lines().map(str::to_owned).collect()
 }
 
 #[test]
