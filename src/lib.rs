@@ -35,9 +35,9 @@
 //! | [`config`] | the configuration file `ibnet.toml` |
 //! | [`cli`] | functions that the programs share: error messages, input, output |
 //!
-//! The package [`ibnet_record`] has the records, the counters and the types that all packages of the
-//! workspace use. `ibnet-analysis` evaluates the records, and `ibnet-view` draws the results. They
-//! do not need the sweeper for this.
+//! The package [`ibnet_record`] has the records, the counters and the types that all packages of
+//! the workspace use. `ibnet-analysis` evaluates the records, and `ibnet-view` draws the results.
+//! They do not need the sweeper for this.
 
 pub mod assignments;
 pub mod cli;

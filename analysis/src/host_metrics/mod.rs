@@ -187,8 +187,8 @@ impl Sink<'_> {
     }
 }
 
-/// Reads the requested metrics of the hosts in `names` in a time range. `connect` returns the server
-/// of an address.
+/// Reads the requested metrics of the hosts in `names` in a time range. `connect` returns the
+/// server of an address.
 ///
 /// # Errors
 /// Returns an error if a source cannot be read, or if no source has any of the metrics.

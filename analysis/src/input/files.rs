@@ -158,7 +158,8 @@ impl Lines {
     }
 
     /// Reads the next line without its line feed. Returns false at the end of the file. A line that
-    /// is longer than [`LINE`](ibnet_record::limits::LINE) is cut to that length, and the remainder is skipped.
+    /// is longer than [`LINE`](ibnet_record::limits::LINE) is cut to that length, and the remainder
+    /// is skipped.
     pub(crate) fn read(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         match read_line(&mut self.text, line) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {

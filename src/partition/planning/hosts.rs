@@ -1,10 +1,10 @@
 //! Finds the samplers in the fabric.
 //!
-//! The argument `--samplers` is a [host list](ibnet_record::hostlist): `node[001-012],admin1`. Each part
-//! can name the HCA that sends (`host:mlx5_1`), and also the port of this HCA (`host:mlx5_1:1`). A
-//! samplers file has such a list on each line, usually one name. `#` starts a comment. This module
-//! expands only text of the administrator. It never expands a name from the fabric, because such
-//! names are untrusted.
+//! The argument `--samplers` is a [host list](ibnet_record::hostlist): `node[001-012],admin1`. Each
+//! part can name the HCA that sends (`host:mlx5_1`), and also the port of this HCA
+//! (`host:mlx5_1:1`). A samplers file has such a list on each line, usually one name. `#` starts a
+//! comment. This module expands only text of the administrator. It never expands a name from the
+//! fabric, because such names are untrusted.
 
 use std::collections::BTreeMap;
 use std::fmt;

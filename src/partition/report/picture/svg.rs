@@ -1,8 +1,8 @@
 //! Writes the picture as SVG for any browser. It has no script, no embedded font and no external
 //! link.
 //!
-//! XML cannot contain control characters, so [`Printable`](ibnet_record::types::Printable) replaces them.
-//! The writer escapes all texts.
+//! XML cannot contain control characters, so [`Printable`](ibnet_record::types::Printable) replaces
+//! them. The writer escapes all texts.
 
 use super::{DrawnSwitch, MAX_COUNTS, Picture, fill, stroke};
 use crate::drawing::canvas::{Canvas, FONT, px, shortened};
