@@ -339,7 +339,7 @@ impl<'a> Simulation<'a> {
                 let info = NodeInfo { port_guid: guid, ..NodeInfo::parse(pma::data(reply)) };
                 info.emit(pma::data_mut(reply));
             }
-            Query::Smp(_) => {}
+            Query::Smp(_) | Query::Directed(_) => {}
         }
         if matches!(query, Query::Sa(_)) {
             PathRecord { dlid: Lid([1, 2, 5, 0][self.pick(4)]), sl: 3 }.emit(reply);
