@@ -15,7 +15,8 @@
 //! | `status` | the status of a port and what it says about the device |
 //! | [`interval`] | the time that a port record describes |
 //! | [`attributes`] | the counters: attributes as tables of fields, and their groups |
-//! | [`tables`] | tables of `docs/records.md` |
+//! | [`tables`] | the documents with parts that are made from the code |
+//! | [`openapi`] | schemas of the interface of the hub |
 //! | [`text`] | JSON strings that are safe on a terminal |
 //! | [`types`] | GUIDs, LIDs, port numbers, link rates |
 //! | [`words`](macro@words) | enums whose variants have a word each |
@@ -39,6 +40,7 @@ pub mod hostlist;
 pub mod interval;
 mod json;
 pub mod limits;
+pub mod openapi;
 pub mod port;
 pub mod reader;
 pub mod schema;

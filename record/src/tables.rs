@@ -1,19 +1,21 @@
 //! The parts of documents that are made from the code: the fields of `port` records and all
-//! counters in `docs/records.md`, and the columns of ports in SQL.
+//! counters in `docs/records.md`, the columns of ports in SQL, and the schemas of ports in
+//! `hub/openapi.json`.
 //!
 //! `cargo run --no-default-features --example records` updates the documents.
 
 use super::port::PortField;
-use super::sql;
 use super::value::Kind;
+use super::{openapi, sql};
 use crate::attributes::tables;
 
 /// The documents with such parts.
-pub const DOCUMENTS: [&str; 4] = [
+pub const DOCUMENTS: [&str; 5] = [
     "docs/records.md",
     "docs/outputs.md",
     "packaging/clickhouse/tables.sql",
     "packaging/clickhouse/nats.sql",
+    "hub/openapi.json",
 ];
 
 /// Returns the document with updated parts, or `None` if it does not have the marks around one.
@@ -27,8 +29,12 @@ pub fn update(document: &str) -> Option<String> {
         let mark = |at: &str| format!("  -- ports, {name}: {at}\n");
         (mark("from the code"), mark("end"), list)
     });
+    let schemas = openapi::schemas().into_iter().map(|(name, schema)| {
+        let begin = format!("      \"{name}\": {{\n");
+        (begin, "\n      },\n".to_owned(), schema)
+    });
     let mut updated = None;
-    for (begin, end, part) in tables.chain(lists) {
+    for (begin, end, part) in tables.chain(lists).chain(schemas) {
         let before = updated.as_deref().unwrap_or(document);
         if let Some((before, rest)) = before.split_once(&begin) {
             let (_, after) = rest.split_once(&end)?;
@@ -57,18 +63,23 @@ fn row(field: PortField) -> String {
         Some(Kind::Integers) => "array of integers",
         Some(Kind::Texts) => "array of strings",
     };
-    let unit = match name {
-        "mads" => "MADs ",
-        "mtu" => "octets ",
-        _ if name.ends_with("_ns") => "ns ",
-        _ if name.ends_with("_gbps") => "10^9 bit/s ",
-        _ if name.ends_with("_utilization") || name.ends_with("_blocked") => "share of 1 ",
-        _ => "",
-    };
+    let unit = unit(field);
     format!(
         "| `{name}` | {kind} | {unit}| {} |\n",
         phrase(field.meaning())
     )
+}
+
+/// Returns the unit with a space, or nothing.
+pub(super) fn unit(field: PortField) -> &'static str {
+    match field.name() {
+        "mads" => "MADs ",
+        "mtu" => "octets ",
+        name if name.ends_with("_ns") => "ns ",
+        name if name.ends_with("_gbps") => "10^9 bit/s ",
+        name if name.ends_with("_utilization") || name.ends_with("_blocked") => "share of 1 ",
+        _ => "",
+    }
 }
 
 /// Returns sentences as the text of a cell: without the last full stop, and without the capital of

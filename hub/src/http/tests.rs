@@ -15,6 +15,7 @@ use crate::query::tests::{add_jobs, hub, lines};
 use crate::state::Hub;
 
 const OPEN_API: &str = include_str!("../../openapi.json");
+const SCHEMAS: &str = "#/components/schemas/";
 
 /// Returns the settings of a server on a free port, without a password.
 pub(crate) fn settings() -> Settings {
@@ -72,7 +73,7 @@ fn filled() -> Arc<Hub> {
 /// Returns the faults of a value: what the schema does not allow or what is missing.
 fn faults(api: &Json, schema: &Json, value: &Json, place: &str) -> Vec<String> {
     if let Some(name) = schema["$ref"].as_str() {
-        let name = name.trim_start_matches("#/components/schemas/");
+        let name = name.trim_start_matches(SCHEMAS);
         return faults(api, &api["components"]["schemas"][name], value, place);
     }
     if let Some(any) = schema["anyOf"].as_array() {
@@ -85,6 +86,23 @@ fn faults(api: &Json, schema: &Json, value: &Json, place: &str) -> Vec<String> {
         } else {
             all.concat()
         };
+    }
+    if let Some(bases) = schema["allOf"].as_array() {
+        let mut whole = schema.clone();
+        whole["allOf"].take();
+        for base in bases {
+            let name = base["$ref"].as_str().expect("a name");
+            let base = &api["components"]["schemas"][name.trim_start_matches(SCHEMAS)];
+            for (name, schema) in base["properties"].as_object().expect("properties") {
+                whole["properties"][name] = schema.clone();
+            }
+            let required = base["required"].as_array().expect("names");
+            whole["required"]
+                .as_array_mut()
+                .expect("names")
+                .extend_from_slice(required);
+        }
+        return faults(api, &whole, value, place);
     }
     let types: Vec<&str> = match &schema["type"] {
         Json::String(one) => vec![one],
@@ -113,6 +131,15 @@ fn faults(api: &Json, schema: &Json, value: &Json, place: &str) -> Vec<String> {
             values
                 .iter()
                 .flat_map(|value| faults(api, items, value, &format!("{place}[]"))),
+        );
+    }
+    if let (Some(other @ Json::Object(_)), Some(fields)) =
+        (schema.get("additionalProperties"), value.as_object())
+    {
+        found.extend(
+            fields
+                .iter()
+                .flat_map(|(name, value)| faults(api, other, value, &format!("{place}.{name}"))),
         );
     }
     if let (Some(properties), Some(fields)) = (schema["properties"].as_object(), value.as_object())

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use ibnet_analysis::ports::{PortKey, PortName};
 use ibnet_analysis::record::{Port, Value};
-use ibnet_record::types::{Guid, Lid, LinkRate, NodeKind, PortNum};
-use ibnet_record::{Role, Says, is_dt_slots_field};
+use ibnet_record::schema::Kind;
+use ibnet_record::types::{Lid, LinkRate};
+use ibnet_record::{FieldValue, PortField, Role, Says, is_dt_slots_field, openapi};
 use serde::Serialize;
+use serde_json::{Value as Json, json};
 
 use crate::events::{EventRow, Filter};
 use crate::query::error::ApiError;
@@ -22,26 +24,10 @@ const EXACT: u64 = 1 << 53;
 /// One port with everything that its last record shows.
 #[derive(Debug, Serialize)]
 pub(crate) struct PortAnswer {
-    guid: Guid,
-    port: PortNum,
-    node: String,
-    kind: Option<NodeKind>,
-    lid: Lid,
-    hops: Option<u16>,
-    link: String,
-    link_source: String,
+    #[serde(flatten)]
+    record: Fields,
     gbps: Option<f64>,
-    sampler: String,
     role: &'static str,
-    status: String,
-    identity: String,
-    ts: u64,
-    slot: u64,
-    rtt_ns: u64,
-    rtt_min_ns: Option<u64>,
-    mads: u64,
-    mad_status: Option<u16>,
-    dt_ns: Option<u64>,
     /// Index in the topology.
     index: Option<usize>,
     peer: Option<PortName>,
@@ -49,7 +35,7 @@ pub(crate) struct PortAnswer {
     /// Time of the record with the counters. A record without an answer has none, so it can be older
     /// than `ts`.
     counters_ts: Option<u64>,
-    rates: Rates,
+    rates: Fields,
     saturated: Vec<String>,
     port_info: PortInfo,
     events: Vec<EventRow>,
@@ -101,13 +87,28 @@ impl PortInfo {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct Rates {
-    xmit_gbps: Option<f64>,
-    rcv_gbps: Option<f64>,
-    xmit_utilization: Option<f64>,
-    rcv_utilization: Option<f64>,
-    xmit_blocked: Option<f64>,
+/// Fields of the record by their names.
+type Fields = BTreeMap<&'static str, Json>;
+
+/// Returns the rates of the record, or the fields beside them.
+fn fields(port: &Port<'_>, are_rates: bool) -> Fields {
+    openapi::fields(are_rates)
+        .map(|field| (field.name(), value(port, field)))
+        .collect()
+}
+
+fn value(port: &Port<'_>, field: PortField) -> Json {
+    match port.get(field) {
+        FieldValue::Null => Json::Null,
+        FieldValue::Integer(value) if field.kind() == Some(Kind::Signed) => {
+            json!(value.cast_signed())
+        }
+        FieldValue::Integer(value) => json!(value),
+        FieldValue::Float(value) => json!(value),
+        FieldValue::Guid(guid) => json!(guid),
+        FieldValue::Text(text) => json!(text),
+        FieldValue::Texts(texts) => json!(texts),
+    }
 }
 
 /// A counter. Numbers that not every reader of JSON keeps exactly are text.
@@ -200,44 +201,60 @@ fn answer(last: &Port<'_>, read: Option<&Port<'_>>, events: Vec<EventRow>) -> Po
         .flat_map(|port| &port.counters)
         .filter(|(name, _)| !is_dt_slots_field(name));
     PortAnswer {
-        guid: last.guid,
-        port: last.port,
-        node: last.node.to_string(),
-        kind: last.kind,
-        lid: last.lid,
-        hops: last.hops,
-        link: last.link.to_string(),
-        link_source: last.link_source.to_string(),
+        record: fields(last, false),
         gbps: gbps(&last.link),
-        sampler: last.sampler.to_string(),
         role: Role::of(last.is_secondary()).as_str(),
-        status: last.status.to_string(),
-        identity: last.identity.to_string(),
-        ts: last.ts,
-        slot: last.slot,
-        rtt_ns: last.rtt_ns,
-        rtt_min_ns: last.rtt_min_ns,
-        mads: last.mads,
-        mad_status: last.mad_status,
-        dt_ns: last.dt_ns,
         index: None,
         peer: peer.map(|peer| PortName::new(last.peer.as_deref().unwrap_or_default(), peer)),
         counters: counters
             .filter_map(|(name, value)| Some(((*name).to_owned(), CounterValue::of(value)?)))
             .collect(),
         counters_ts: read.map(|port| port.ts),
-        rates: Rates {
-            xmit_gbps: last.xmit_gbps,
-            rcv_gbps: last.rcv_gbps,
-            xmit_utilization: last.xmit_utilization,
-            rcv_utilization: last.rcv_utilization,
-            xmit_blocked: last.xmit_blocked,
-        },
+        rates: fields(last, true),
         port_info: PortInfo::of(last, &events),
         saturated: read
             .into_iter()
             .flat_map(|port| port.saturated.iter().map(ToString::to_string))
             .collect(),
         events,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ibnet_record::schema::Kind;
+    use ibnet_record::types::{Guid, NodeKind, PortNum};
+
+    use super::*;
+    use crate::query::tests::hub;
+
+    /// Each field of the record has a value of its own.
+    #[test]
+    fn answer_has_the_fields_of_the_record() {
+        let mut record = json!({"type": "port"});
+        for field in PortField::fixed() {
+            let number = 100 + field as u8;
+            record[field.name()] = match (field, field.kind()) {
+                (PortField::guid | PortField::peer_guid, _) => json!(Guid(number.into())),
+                (PortField::kind, _) => json!(NodeKind::Router.as_str()),
+                (_, Some(Kind::Unsigned(_))) => json!(number),
+                (_, Some(Kind::Signed)) => json!(-5),
+                (_, Some(Kind::Float)) => json!(f64::from(number) / 1e3),
+                (_, Some(Kind::Texts)) => json!([format!("text {number}")]),
+                _ => json!(format!("text {number}")),
+            };
+        }
+        let hub = hub(&[format!("{record}\n")]);
+        let key = (
+            Guid(100 + PortField::guid as u64),
+            PortNum(100 + PortField::port as u8),
+        );
+        let answer = find(&hub, key).expect("the port has a record");
+        let answer = serde_json::to_value(answer).expect("JSON");
+        for (place, are_rates) in [(&answer, false), (&answer["rates"], true)] {
+            for field in openapi::fields(are_rates).map(PortField::name) {
+                assert_eq!(place[field], record[field], "{field}");
+            }
+        }
     }
 }
