@@ -1,6 +1,6 @@
 # The two commands for a first look: `make demo` and `make test`. `make help` lists all targets.
 
-.PHONY: help deps deps-build deps-all deps-node node deps-browser tools build build-full build-hub demo-programs live dist install install-sampler install-view install-hub packages image release test-packages test-docs demo test test-all test-kernel test-fleet test-systemd soak lint deny advisories bench fuzz torture measure-hub clean
+.PHONY: help deps deps-build deps-all deps-node node deps-browser tools build build-full build-hub demo-programs live dist install install-sampler install-view install-hub packages image release test-packages test-docs demo test test-all test-kernel test-fleet test-systemd soak generate lint deny advisories bench fuzz torture measure-hub clean
 
 CARGO ?= cargo
 # zstd's C code takes a minute of CPU time to compile: the library of the system is used where it is
@@ -275,12 +275,20 @@ torture: $(if $(filter target/release,$(TORTURE_PROGRAMS)),build-full $(if $(WIT
 	$(if $(WITH_HUB),$(if $(filter target/release,$(TORTURE_PROGRAMS)),$(BUILD_HUB) $(FULL_HUB)))
 	$(TORTURE_PYTHON) tests/torture/run --programs $(TORTURE_PROGRAMS) --minutes $(TORTURE_MINUTES) --depth $(TORTURE_DEPTH) $(TORTURE_ARGS)
 
+# The packages of package-lock.json, if they are missing or older.
+PAGE_PACKAGES = cd hub/page && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --ignore-scripts; }
+
+generate: deps-node ## Update the documents, the SQL and the types of the page that are made from the code
+	$(CARGO) run --no-default-features --example records
+	$(PAGE_PACKAGES)
+	npm --prefix hub/page run --silent types
+
 lint: deps-node deny advisories ## Check format, lints, documentation, licences and advisories
 	$(CARGO) fmt --all --check
 	$(RUN) clippy $(ALL) --all-targets -- -D warnings
 	$(RUN) clippy --workspace --all-targets --no-default-features -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(RUN) doc $(ALL) --no-deps
-	cd hub/page && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --ignore-scripts; }
+	$(PAGE_PACKAGES)
 	npm --prefix hub/page run --silent check
 
 # cargo-deny is compiled without optimization where it is missing: it runs for seconds, and an

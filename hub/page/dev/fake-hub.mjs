@@ -127,7 +127,7 @@ function timeline(query) {
     if (slot % 120 === 0)
       answer.marks.push({
         ts: slot * INTERVAL,
-        kind: "job",
+        kind: "event",
         text: "job 4711 starts",
         guid: null,
         port: null,
@@ -302,11 +302,15 @@ function groupDetail(row, query) {
       (start + bin) % 100 === 50 ? null : most * noiseOf(shift + Math.floor((start + bin) / 20)),
     );
   const sum = (rates) => (rates.reduce((all, rate) => all + (rate ?? 0), 0) * 1e9) / 8;
-  const into = row.nodes.map((node, index) => ({
-    port: `leaf01 port ${index + 1} to ${node}`,
-    gbps: course(80 / (index + 1), index),
-  }));
-  const out = into.map(({ port }, index) => ({ port, gbps: course(20, index + 7) }));
+  const rate = (port, gbps) => ({
+    port,
+    gbps,
+    covered: gbps.map((value) => Number(value !== null)),
+  });
+  const into = row.nodes.map((node, index) =>
+    rate(`leaf01 port ${index + 1} to ${node}`, course(80 / (index + 1), index)),
+  );
+  const out = into.map(({ port }, index) => rate(port, course(20, index + 7)));
   const targets = row.nodes.map((host, index) => ({
     host,
     ports: 1,
@@ -445,6 +449,8 @@ function answer(path, query) {
         archive: {
           packed_ns: (Date.now() - 185e3) * 1e6,
           spool_octets: 8.4e6,
+          spool_max_octets: 4e9,
+          free_octets: 250e9,
           lines_lost: 0,
           error: null,
         },

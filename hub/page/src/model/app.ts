@@ -21,12 +21,13 @@ const RETRY = 2000;
 /** Time between two requests for the condition of the hub, in milliseconds. */
 const HEALTH_PERIOD = 30_000;
 
-/** Metrics of a hub that does not list them. */
-const FALLBACK_METRICS: Metric[] = [
-  { name: UTILIZATION, unit: "share", scale: 1 },
-  { name: "rcv_utilization", unit: "share", scale: 1 },
-  { name: BLOCKED, unit: "share", scale: 1 },
-];
+/** Returns a metric that the hub has not listed. */
+function share(name: string): Metric {
+  return { name, unit: "share", scale: 1, live: true };
+}
+
+/** Metrics until the hub lists them. */
+const FALLBACK_METRICS: Metric[] = [share(UTILIZATION), share("rcv_utilization"), share(BLOCKED)];
 
 export class App {
   state: State = parseState(location.hash);
@@ -131,7 +132,7 @@ export class App {
   }
 
   metric(name: string): Metric {
-    return this.metrics.find((metric) => metric.name === name) ?? { name, unit: "share", scale: 1 };
+    return this.metrics.find((metric) => metric.name === name) ?? share(name);
   }
 
   get isLive(): boolean {
@@ -177,7 +178,7 @@ export class App {
    * an address can contain any text.
    */
   isStreamed(name: string): boolean {
-    return this.metrics.some((metric) => metric.name === name && metric.live !== false);
+    return this.metrics.some((metric) => metric.name === name && metric.live);
   }
 
   private wanted(): string[] {

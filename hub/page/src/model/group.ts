@@ -1,6 +1,6 @@
 //! What the page derives from a group of hosts.
 
-import type { GroupDetail, GroupRow, GroupSender, PortRate, Rows } from "../contract/types";
+import type { GroupDetail, GroupRows, GroupSender, PortRate } from "../contract/types";
 
 /** A time range in milliseconds since 1970. */
 export interface Span {
@@ -9,7 +9,7 @@ export interface Span {
 }
 
 /** Returns the names of the hosts of a group in the topology, in lower case. */
-export function hostsOfGroup(answer: Rows<GroupRow> | null, name: string): Set<string> {
+export function hostsOfGroup(answer: GroupRows | null, name: string): Set<string> {
   const row = answer?.rows.find(({ group }) => group === name);
   return new Set((row?.nodes ?? []).map((node) => node.toLowerCase()));
 }
@@ -42,11 +42,14 @@ export function partialSpans(
     .map((bin) => ({ from: start + bin * length, to: start + (bin + 1) * length }));
 }
 
+/** Data rates of a port or of a sender over time. */
+export type Course = Pick<PortRate, "port" | "gbps">;
+
 /**
  * Returns the first `most` courses. If there are more, the last one is the sum of all others, as in
  * the pictures of `ibnet-view`.
  */
-export function largest(rates: readonly PortRate[], most: number, what: string): PortRate[] {
+export function largest(rates: readonly Course[], most: number, what: string): Course[] {
   if (rates.length <= most) return [...rates];
   const others = rates.slice(most - 1);
   const sum = others

@@ -1,6 +1,6 @@
 //! What the page derives from a job.
 
-import type { JobDetail, JobRow, Rows } from "../contract/types";
+import type { JobDetail, JobRow, JobRows } from "../contract/types";
 
 /** Returns how long a job ran or runs, in seconds. */
 export function jobSeconds({ start_ns, end_ns }: JobRow, now: number): number {
@@ -30,7 +30,7 @@ export function jobRates({
 }
 
 /** Returns the names of the nodes of the job in an answer, in lower case. */
-export function hostsOfJob(answer: Rows<JobRow> | null): Set<string> {
+export function hostsOfJob(answer: JobRows | null): Set<string> {
   const row = answer?.rows[0];
   const names = [...(row?.hosts ?? []).map(({ host }) => host), ...(row?.missing ?? [])];
   return new Set(names.map((name) => name.toLowerCase()));

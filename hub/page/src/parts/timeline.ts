@@ -228,7 +228,7 @@ export class TimelineStrip {
       context.lineTo(x, bottom);
       context.fill();
     } else {
-      context.fillStyle = mark.kind === "job" ? colors.accent : colors.muted;
+      context.fillStyle = colors.muted;
       context.fillRect(x - 0.75, MARKS.top + 3, 1.5, MARKS.height - 3);
     }
   }

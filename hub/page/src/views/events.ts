@@ -1,7 +1,7 @@
 //! The stream of events, with filters.
 
 import { nanoseconds } from "../contract/api";
-import type { EventRow, Rows } from "../contract/types";
+import type { EventRow, EventRows } from "../contract/types";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
 import { portKey, type Topology } from "../model/topology";
@@ -98,7 +98,7 @@ export function makeEvents(app: App, _topology: Topology): View {
   };
   const kind = () => KINDS.find(([name]) => name === app.option("kind"))?.[0] ?? "";
   const kinds = choice("Kind of event", KINDS, kind, (value) => app.setOption("kind", value));
-  const poll = new Poll<Rows<EventRow>>(
+  const poll = new Poll<EventRows>(
     app,
     "events",
     () => ({ ...range(), kind: kind() || null, limit: MOST }),
@@ -118,7 +118,7 @@ export function makeEvents(app: App, _topology: Topology): View {
     descending: true,
     empty: "No event matches.",
   });
-  let shown: Rows<EventRow> | null = null;
+  let shown: EventRows | null = null;
   let shownText = "";
   return {
     element: h(

@@ -2,18 +2,11 @@
 //! whom.
 
 import { nanoseconds } from "../contract/api";
-import type {
-  GroupDetail,
-  GroupRow,
-  GroupSender,
-  GroupTarget,
-  PortRate,
-  Rows,
-} from "../contract/types";
+import type { GroupDetail, GroupRows, GroupSender, GroupTarget, PortRate } from "../contract/types";
 import { LINES } from "../draw/lines";
 import { zoom } from "../draw/theme";
 import type { App, Change } from "../model/app";
-import { binEnds, largest, partialSpans, senderName } from "../model/group";
+import { binEnds, type Course, largest, partialSpans, senderName } from "../model/group";
 import { Poll } from "../model/poll";
 import type { Topology } from "../model/topology";
 import { clock, count, grouped, percent, scaled } from "../model/units";
@@ -33,7 +26,7 @@ export function makeGroups(app: App, _topology: Topology): View {
 
 class GroupsView implements View {
   readonly element: HTMLElement;
-  private readonly list: Poll<Rows<GroupRow>>;
+  private readonly list: Poll<GroupRows>;
   private poll: Poll<GroupDetail> | null = null;
   private readonly names = h("span", { class: "group-names" });
   private choice: { update: () => void } | null = null;
@@ -203,7 +196,7 @@ class GroupsView implements View {
     this.figures.replaceChildren(...figures(row));
     const t = binEnds(row);
     const [from, to] = [row.start_ns / 1e6, t.at(-1) ?? row.start_ns / 1e6];
-    const curves = (rates: readonly PortRate[], what: string) =>
+    const curves = (rates: readonly Course[], what: string) =>
       largest(rates, LINES.length, what).map(({ port, gbps }) => ({
         label: port,
         t,
@@ -219,7 +212,7 @@ class GroupsView implements View {
         to,
         "b/s",
         partialSpans(
-          rates.map(({ covered }) => covered ?? []),
+          rates.map(({ covered }) => covered),
           from,
           row.bin_ns / 1e6,
         ),

@@ -1,7 +1,7 @@
 //! All links as a table: both directions, the trend, and errors of the shown minute.
 
 import { NO_DATA } from "../contract/frame";
-import type { LinkRow, Rows } from "../contract/types";
+import type { LinkRows } from "../contract/types";
 import { utilizationScale } from "../draw/scale";
 import type { App, Change } from "../model/app";
 import { Poll } from "../model/poll";
@@ -105,7 +105,7 @@ export function makeLinks(app: App, topology: Topology): View {
   });
   const filter = makeFilter(app, "Node name or GUID", "Filter the links by node name or GUID");
   const note = h("span", { class: "muted", role: "status" });
-  const poll = new Poll<Rows<LinkRow>>(
+  const poll = new Poll<LinkRows>(
     app,
     "links",
     () => ({ ...app.spanParams, by: "errors", top: 500 }),

@@ -23,12 +23,6 @@ const SHARES = [UTILIZATION, BLOCKED];
 /** Counters in the chart if the URL names none. */
 const STANDARD = "port_xmit_data_bytes";
 
-/** Returns the series of an answer. A single series has no list and no names. */
-function seriesOf(answer: SeriesAnswer | null, port: string, metric: string): Series[] {
-  if (answer === null) return [];
-  return "series" in answer ? answer.series : [{ port, metric, t: answer.t, v: answer.v }];
-}
-
 export function makePort(app: App, topology: Topology): View {
   return new PortView(app, topology);
 }
@@ -40,7 +34,6 @@ function lanes(vls: number): string {
 
 /** Returns the rows of PortInfo. The table has the LID already. */
 function portInfoFacts(info: PortDetail["port_info"]): [string, string][] {
-  if (info === undefined) return [];
   const { port_state, link_width_active, link_speed_active, source, changed, changed_ns } = info;
   const { mtu, vls } = info;
   const when = changed_ns === null ? "" : `, ${dateTime(changed_ns / 1e6)}`;
@@ -327,7 +320,7 @@ class PortView implements View {
   private drawCharts(): void {
     const span = this.span;
     if (span === null) return;
-    const shares = seriesOf(this.shares.answer, this.key, UTILIZATION);
+    const shares = this.shares.answer?.series ?? [];
     this.charts.utilization.show(
       this.curves(shares, (metric) => metric === UTILIZATION),
       span.from,
@@ -339,7 +332,7 @@ class PortView implements View {
       span.to,
     );
     this.charts.counters.show(
-      this.curves(seriesOf(this.counters.answer, this.key, this.chosen()[0]), () => true),
+      this.curves(this.counters.answer?.series ?? [], () => true),
       span.from,
       span.to,
       this.unit,
@@ -353,10 +346,7 @@ class PortView implements View {
   }
 
   private export(): void {
-    const series = [
-      ...seriesOf(this.shares.answer, this.key, UTILIZATION),
-      ...seriesOf(this.counters.answer, this.key, this.chosen()[0]),
-    ];
+    const series = [...(this.shares.answer?.series ?? []), ...(this.counters.answer?.series ?? [])];
     download(`${this.title.replaceAll(/[^A-Za-z0-9._-]+/g, "-")}.csv`, seriesCsv(series));
   }
 
@@ -365,24 +355,22 @@ class PortView implements View {
   private drawDetail(detail: PortDetail, changes: ReadonlySet<Change>): void {
     if (detail === this.shownDetail && !changes.has("state")) return;
     this.shownDetail = detail;
-    const age = detail.ts === null ? null : (Date.now() - detail.ts / 1e6) / 1000;
+    const age = (Date.now() - detail.ts / 1e6) / 1000;
     const facts: [string, string][] = [
-      ["Status", detail.status ?? "no record"],
+      ["Status", detail.status],
       [
         "Last answer",
-        detail.ts === null
-          ? "none"
-          : `${clock(detail.ts / 1e6)}, ${(age ?? 0) < 2 ? "now" : `${duration(Math.round(age ?? 0))} ago`}`,
+        `${clock(detail.ts / 1e6)}, ${age < 2 ? "now" : `${duration(Math.round(age))} ago`}`,
       ],
       [
         "Link",
-        `${detail.link ?? "unknown"}${detail.gbps === null ? "" : `, ${grouped(detail.gbps)} Gb/s`}${detail.link_source === "file" ? " (from the net file)" : ""}`,
+        `${detail.link}${detail.gbps === null ? "" : `, ${grouped(detail.gbps)} Gb/s`}${detail.link_source === "file" ? " (from the net file)" : ""}`,
       ],
       ["GUID", detail.guid],
-      ["LID", detail.lid === null ? "unknown" : String(detail.lid)],
-      ["Identity", detail.identity ?? "unknown"],
-      ["Sampler", detail.sampler ?? "none"],
-      ["Round-trip time", detail.rtt_ns === null ? "–" : duration(detail.rtt_ns / 1e9)],
+      ["LID", String(detail.lid)],
+      ["Identity", detail.identity],
+      ["Sampler", detail.sampler],
+      ["Round-trip time", duration(detail.rtt_ns / 1e9)],
       ...portInfoFacts(detail.port_info),
     ];
     this.facts.replaceChildren(

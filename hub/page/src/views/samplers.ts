@@ -1,7 +1,7 @@
 //! All samplers: how complete, how fast and how late their slots are, and what was lost.
 
 import { codeOf } from "../contract/frame";
-import type { Packing, Rows, SamplerRow } from "../contract/types";
+import type { Packing, SamplerRow, SamplerRows } from "../contract/types";
 import { plainPainter } from "../draw/scale";
 import type { App } from "../model/app";
 import { Poll } from "../model/poll";
@@ -97,11 +97,9 @@ export function makeSamplers(app: App, _topology: Topology): View {
       width: "minmax(98px, 0.9fr)",
       value: (row) => row.duration_ns,
       picture: (row) => {
-        const values = row.durations ?? [];
-        const most = Math.max(1, ...values.map((value) => value ?? 0));
-        const codes = Uint16Array.from(values, (value) =>
-          codeOf(value === null ? null : value / most),
-        );
+        const values = row.durations;
+        const most = Math.max(1, ...values);
+        const codes = Uint16Array.from(values, (value) => codeOf(value / most));
         return { codes, scale: plainPainter };
       },
     },
@@ -153,7 +151,7 @@ export function makeSamplers(app: App, _topology: Topology): View {
   const note = h("span", { class: "muted", role: "status" });
   const kept = h("p", { class: "muted" });
   const archive = h("p", { class: "muted" });
-  const poll = new Poll<Rows<SamplerRow>>(
+  const poll = new Poll<SamplerRows>(
     app,
     "samplers",
     () => ({}),
@@ -205,10 +203,6 @@ function archiveText(archive: Packing, now: number): string {
       : `The archive has all records up to ${duration((now - packed_ns) / 1e9)} ago`;
   const lost = lines_lost === 0 ? "" : ` ${count(lines_lost, "line")} did not reach it.`;
   const fault = error === null ? "" : ` Fault: ${error}.`;
-  const most = spool_max_octets === undefined ? "" : ` of at most ${scaled(spool_max_octets, "B")}`;
-  const free =
-    free_octets === undefined || free_octets === null
-      ? ""
-      : ` The disk has ${scaled(free_octets, "B")} free.`;
-  return `${packed}; ${scaled(spool_octets, "B")}${most} wait.${free}${lost}${fault}`;
+  const free = free_octets === null ? "" : ` The disk has ${scaled(free_octets, "B")} free.`;
+  return `${packed}; ${scaled(spool_octets, "B")} of at most ${scaled(spool_max_octets, "B")} wait.${free}${lost}${fault}`;
 }

@@ -1,6 +1,6 @@
 //! The selected hosts of a picture: those of a job, or those of a group.
 
-import type { GroupRow, JobRow, Rows } from "../contract/types";
+import type { GroupRows, JobRows } from "../contract/types";
 import type { App } from "../model/app";
 import { hostsOfGroup } from "../model/group";
 import { hostsOfJob } from "../model/job";
@@ -16,8 +16,8 @@ export class Selection {
   /** A text that differs for other hosts. */
   key = "";
   readonly elements: HTMLElement[];
-  private readonly jobs: Poll<Rows<JobRow>>;
-  private readonly groups: Poll<Rows<GroupRow>>;
+  private readonly jobs: Poll<JobRows>;
+  private readonly groups: Poll<GroupRows>;
   private readonly job: HTMLElement;
   private readonly group: HTMLSelectElement;
   private listed = "";

@@ -1,7 +1,7 @@
 //! One congestion tree: the root at the left, the ports that wait for it at the right. The width of
 //! a branch is the time that its ports waited.
 
-import type { Rows, TreeRow, VictimRow } from "../contract/types";
+import type { TreeRow, TreeRows, VictimRow } from "../contract/types";
 import { blockedScale } from "../draw/scale";
 import { zoom } from "../draw/theme";
 import type { App } from "../model/app";
@@ -49,7 +49,7 @@ interface Branch {
 
 export function makeTree(app: App, topology: Topology): View {
   const key = app.state.item;
-  const poll = new Poll<Rows<TreeRow>>(
+  const poll = new Poll<TreeRows>(
     app,
     "trees",
     () => app.spanParams,

@@ -1,7 +1,7 @@
 //! The fabric as rows of switches, or as a matrix.
 
 import { nanoseconds } from "../../contract/api";
-import type { Rows, TreeRow } from "../../contract/types";
+import type { TreeRows } from "../../contract/types";
 import { scaleOf } from "../../draw/scale";
 import { theme } from "../../draw/theme";
 import type { App, Change } from "../../model/app";
@@ -44,7 +44,7 @@ class MapView implements View {
   readonly element: HTMLElement;
   private readonly rowmap: Rowmap;
   private readonly matrix: Matrix;
-  private readonly trees: Poll<Rows<TreeRow>>;
+  private readonly trees: Poll<TreeRows>;
   private readonly selection: Selection;
   private readonly controls: { element: HTMLElement; update: () => void }[];
   private readonly crumbs = h("span", { class: "muted" });

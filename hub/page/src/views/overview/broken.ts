@@ -1,6 +1,6 @@
 //! What is broken: devices, links, counters. The most severe fault comes first.
 
-import type { ErrorRow, Rows } from "../../contract/types";
+import type { ErrorRow, ErrorRows } from "../../contract/types";
 import type { App, Change } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { portKey } from "../../model/topology";
@@ -28,7 +28,7 @@ export class Broken {
     this.note = frame.note;
   }
 
-  update(poll: Poll<Rows<ErrorRow>>, changes: ReadonlySet<Change>): void {
+  update(poll: Poll<ErrorRows>, changes: ReadonlySet<Change>): void {
     // Only an answer and the selected time change this list; the window decides its length.
     const { answer, error } = poll;
     const height = innerHeight;

@@ -1,6 +1,6 @@
 //! The roots of congestion trees: who waits, for which port, and why.
 
-import type { Rows, TreeRow } from "../../contract/types";
+import type { TreeRow, TreeRows } from "../../contract/types";
 import { blockedScale, utilizationScale } from "../../draw/scale";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
@@ -32,7 +32,7 @@ export class Congestion {
   private readonly note: HTMLElement;
   private cards = 0;
   /** The answer that the chains show: they change only with it. */
-  private answer: Rows<TreeRow> | null = null;
+  private answer: TreeRows | null = null;
   private readonly empty = h("p", { class: "empty" });
 
   constructor(
@@ -45,7 +45,7 @@ export class Congestion {
     this.note = frame.note;
   }
 
-  update(poll: Poll<Rows<TreeRow>>): void {
+  update(poll: Poll<TreeRows>): void {
     const rows = poll.answer?.rows ?? [];
     const most = rowsThatFit(MOST, MOST_LOW);
     const when = this.app.state.range === null ? "in the last minute" : "in the selected time";

@@ -1,6 +1,6 @@
 //! Is the fabric well now? Everything that is wrong is one click from its port.
 
-import type { ErrorRow, Rows, SamplerRow, TreeRow } from "../../contract/types";
+import type { ErrorRows, SamplerRows, TreeRows } from "../../contract/types";
 import type { App, Change } from "../../model/app";
 import { Poll } from "../../model/poll";
 import type { Topology } from "../../model/topology";
@@ -16,9 +16,9 @@ import { Verdict } from "./verdict";
 export function makeOverview(app: App, topology: Topology): View {
   const changed = () => app.notify("values");
   const range = () => app.spanParams;
-  const trees = new Poll<Rows<TreeRow>>(app, "trees", range, changed);
-  const errors = new Poll<Rows<ErrorRow>>(app, "errors", range, changed, 3000);
-  const samplers = new Poll<Rows<SamplerRow>>(app, "samplers", () => ({}), changed);
+  const trees = new Poll<TreeRows>(app, "trees", range, changed);
+  const errors = new Poll<ErrorRows>(app, "errors", range, changed, 3000);
+  const samplers = new Poll<SamplerRows>(app, "samplers", () => ({}), changed);
   const polls = [trees, errors, samplers];
 
   const verdict = new Verdict(app, topology);

@@ -1,6 +1,6 @@
 //! The samplers: completeness, duration of a sweep, age, lost records.
 
-import type { Rows, SamplerRow } from "../../contract/types";
+import type { SamplerRow, SamplerRows } from "../../contract/types";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { answeredShare, newestSlot, samplerState, stateText } from "../../model/samplers";
@@ -43,7 +43,7 @@ export class Samplers {
     this.element = frame.element;
   }
 
-  update(poll: Poll<Rows<SamplerRow>>): void {
+  update(poll: Poll<SamplerRows>): void {
     const all = poll.answer?.rows ?? [];
     const newest = newestSlot(all);
     const order = { lost: 0, clock: 1, late: 2, ok: 3 };

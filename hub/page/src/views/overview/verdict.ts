@@ -1,6 +1,6 @@
 //! One sentence about the state of the fabric, and its key figures.
 
-import type { ErrorRow, Rows, SamplerRow, TreeRow } from "../../contract/types";
+import type { ErrorRow, ErrorRows, SamplerRows, TreeRow, TreeRows } from "../../contract/types";
 import type { App } from "../../model/app";
 import type { Poll } from "../../model/poll";
 import { newestSlot, samplerState } from "../../model/samplers";
@@ -51,11 +51,7 @@ export class Verdict {
     );
   }
 
-  update(
-    trees: Poll<Rows<TreeRow>>,
-    errors: Poll<Rows<ErrorRow>>,
-    samplers: Poll<Rows<SamplerRow>>,
-  ): void {
+  update(trees: Poll<TreeRows>, errors: Poll<ErrorRows>, samplers: Poll<SamplerRows>): void {
     const column = this.app.isLive ? this.app.newestWhole(UTILIZATION) : undefined;
     const utilization = column?.values ?? this.app.values(UTILIZATION);
     const blocked =

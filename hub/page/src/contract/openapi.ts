@@ -1,0 +1,1309 @@
+// generated from hub/openapi.json by `npm run types`; do not change by hand
+
+/**
+ * A number, a text of digits if it is above 2^53, or a list of them
+ */
+export type CounterValue = (number | string) | (number | string)[];
+export type Port = PortRecord & {
+  gbps: number | null;
+  role: "primary" | "secondary";
+  /**
+   * Index in the topology
+   */
+  index: number | null;
+  peer: PortName | null;
+  counters: {
+    [k: string]: CounterValue;
+  };
+  /**
+   * Time of the record with the counters
+   */
+  counters_ts: number | null;
+  rates: PortRates;
+  saturated: string[];
+  events: Event[];
+  /**
+   * What the records have of the attribute PortInfo
+   */
+  port_info: {
+    /**
+     * Null if the port did not answer
+     */
+    port_state: "active" | "down" | null;
+    link_width_active: string | null;
+    link_speed_active: string | null;
+    /**
+     * MTU of the link in octets (NeighborMTU). Null before PortInfo was read
+     */
+    mtu: number | null;
+    /**
+     * Number of data VLs of the link (OperationalVLs). Null before PortInfo was read
+     */
+    vls: number | null;
+    /**
+     * `live` if the device reported width and speed, `file` if the net file has them
+     */
+    source: string;
+    lid: number;
+    /**
+     * Time of the last event about the link
+     */
+    changed_ns: number | null;
+    /**
+     * Name of this event
+     */
+    changed: string | null;
+  };
+};
+
+export interface Schemas {
+  CounterValue: CounterValue;
+  Error: Error;
+  ErrorRow: ErrorRow;
+  Errors: Errors;
+  Event: Event;
+  Events: Events;
+  Health: Health;
+  Input: Input;
+  Link: Link;
+  Links: Links;
+  Manager: Manager;
+  Managers: Managers;
+  Port: Port;
+  PortName: PortName;
+  PortRates: PortRates;
+  PortRecord: PortRecord;
+  PortRow: PortRow;
+  Ports: Ports;
+  Sampler: Sampler;
+  Samplers: Samplers;
+  Series: Series;
+  Timeline: Timeline;
+  Topology: Topology;
+  Tree: Tree;
+  Trees: Trees;
+  Job: Job;
+  JobDetail: JobDetail;
+  Group: Group;
+  GroupDetail: GroupDetail;
+  GroupSender: GroupSender;
+  GroupTarget: GroupTarget;
+  Groups: Groups;
+  Jobs: Jobs;
+}
+export interface Error {
+  /**
+   * Reason, for people
+   */
+  error: string;
+}
+export interface ErrorRow {
+  /**
+   * Port GUID: 0x and 16 hexadecimal digits
+   */
+  guid: string;
+  port: number;
+  node: string;
+  peer: PortName | null;
+  link: string | null;
+  what: string;
+  increase: number | null;
+  is_lower_bound: boolean;
+  rate: number | null;
+  value: number | null;
+  since_ns: number;
+  began_in_range: boolean | null;
+  devices_behind: number;
+  behind: PortName[];
+}
+export interface PortName {
+  /**
+   * Port GUID: 0x and 16 hexadecimal digits
+   */
+  guid: string;
+  port: number;
+  /**
+   * Node description, untrusted text
+   */
+  node: string;
+}
+export interface Errors {
+  from_ns: number;
+  to_ns: number;
+  rows: ErrorRow[];
+}
+export interface Event {
+  ts: number;
+  slot: number;
+  /**
+   * Sampler, or `hub`
+   */
+  sampler: string;
+  role: string;
+  event: string;
+  /**
+   * Port GUID; null if unknown
+   */
+  guid: string | null;
+  port: number | null;
+  node: string | null;
+  detail: string;
+  /**
+   * Whether the event shows a fault
+   */
+  severe: boolean;
+  lid: number | null;
+}
+export interface Events {
+  from_ns: number;
+  to_ns: number;
+  rows: Event[];
+}
+export interface Health {
+  /**
+   * `ok`; `waiting` before the first sampler; `silent` if no sampler sends records; `behind` if records wait more than 2 s for the hub
+   */
+  status: "ok" | "waiting" | "silent" | "behind";
+  version: string;
+  /**
+   * Name of the fabric
+   */
+  fabric: string;
+  simulated: boolean;
+  /**
+   * Clock of the hub, nanoseconds since 1970 (UTC)
+   */
+  now_ns: number;
+  /**
+   * Time for which lines wait until the hub processes them
+   */
+  lag_ns: number;
+  /**
+   * Port records that were added
+   */
+  records: number;
+  samplers: number;
+  samplers_connected: number;
+  /**
+   * Slot of the newest frame
+   */
+  last_slot: number;
+  /**
+   * Newest record, nanoseconds since 1970 (UTC)
+   */
+  last_ts: number;
+  /**
+   * Length of a slot
+   */
+  interval_ns: number;
+  /**
+   * Generation of the topology
+   */
+  generation: number;
+  /**
+   * Clients of the stream of slots
+   */
+  clients: number;
+  /**
+   * Frames that clients missed because they read slowly
+   */
+  frames_dropped: number;
+  kept: {
+    /**
+     * Oldest record
+     */
+    from_ns: number | null;
+    /**
+     * Newest record
+     */
+    to_ns: number | null;
+    /**
+     * Oldest minute
+     */
+    minutes_from_ns: number | null;
+    /**
+     * Oldest hour of the archive
+     */
+    archive_from_ns: number | null;
+    /**
+     * Memory of records and minutes
+     */
+    octets: number;
+    ports: number;
+  };
+  /**
+   * Packing into the archive; null if the hub does not pack
+   */
+  archive: {
+    folder: string;
+    /**
+     * Lines that arrived before this time are in the archive; null before the first run
+     */
+    packed_ns: number | null;
+    /**
+     * Duration of the last run
+     */
+    duration_ns: number | null;
+    /**
+     * Records that were added since the start of the hub
+     */
+    added: number;
+    /**
+     * Records that the archive already had
+     */
+    copies: number;
+    /**
+     * Lines that are not records
+     */
+    malformed: number;
+    /**
+     * Damaged parts of the lines that waited: each is a batch of lines that is lost for the archive
+     */
+    damaged: number;
+    /**
+     * Records of hours that were removed from the archive: not added
+     */
+    expired: number;
+    /**
+     * Files that were removed by archive_keep_age and archive_keep_total
+     */
+    files_removed: number;
+    /**
+     * Rows that were written into the archive, with those that were written again
+     */
+    written: number;
+    /**
+     * Size of the lines that wait to be packed
+     */
+    spool_octets: number;
+    /**
+     * Largest size of the lines that wait: archive_spool_max
+     */
+    spool_max_octets: number;
+    /**
+     * Free space of the disk of the archive
+     */
+    free_octets: number | null;
+    /**
+     * Lines that did not reach the spool
+     */
+    lines_lost: number;
+    /**
+     * Why lines cannot be kept or packed, or wait too long, with the remedy
+     */
+    error: string | null;
+  } | null;
+  counts: {
+    added: number;
+    /**
+     * Older than another record of the same sampler and port. After a step back of its clock, records are late until the step is known
+     */
+    late: number;
+    /**
+     * Dropped, because they were there already
+     */
+    copies: number;
+    /**
+     * Too many ports or samplers, or no memory for more ports or for their names
+     */
+    refused: number;
+  };
+  inputs: Input[];
+  metrics: {
+    name: string;
+    unit: string;
+    /**
+     * Value of the number 64000
+     */
+    scale: number;
+    /**
+     * Whether frames have the metric
+     */
+    live: boolean;
+  }[];
+}
+export interface Input {
+  /**
+   * URL without a password
+   */
+  input: string;
+  connected: boolean;
+  /**
+   * Successful connections, or 1 for files
+   */
+  connections: number;
+  /**
+   * Lost connections
+   */
+  lost: number;
+  /**
+   * Reason of the last failure; null while the input is open
+   */
+  error: string | null;
+  lines: number;
+  /**
+   * Lines that are not records
+   */
+  malformed: number;
+  /**
+   * Records of types that the hub does not know: those of a newer sampler
+   */
+  unknown: number;
+  /**
+   * Fields that the hub does not know, in every 256th line: those of a newer sampler
+   */
+  unknown_fields: number;
+  /**
+   * Fault of the first malformed line
+   */
+  first_malformed: string | null;
+}
+export interface Link {
+  from: PortName;
+  to: PortName;
+  link: string;
+  stat: string;
+  xmit_gbps: number | null;
+  /**
+   * 0 to 1
+   */
+  xmit_utilization: number | null;
+  /**
+   * 0 to 1
+   */
+  xmit_utilization_peak: number | null;
+  /**
+   * 0 to 1
+   */
+  blocked: number | null;
+  /**
+   * 0 to 1
+   */
+  back_utilization: number | null;
+  /**
+   * 0 to 1
+   */
+  back_blocked: number | null;
+  errors: number;
+  ends_disagree: boolean;
+}
+export interface Links {
+  from_ns: number;
+  to_ns: number;
+  rows: Link[];
+}
+export interface Manager {
+  /**
+   * Null if no event has it
+   */
+  guid: string | null;
+  lid: number | null;
+  node: string | null;
+  /**
+   * State in lower case, such as `master`
+   */
+  state: string | null;
+  priority: number | null;
+  /**
+   * ActCount of the subnet manager
+   */
+  act_count: number | null;
+  /**
+   * Whether it answers, and a port names it
+   */
+  is_present: boolean;
+  is_master: boolean;
+  /**
+   * Time since which it has its state
+   */
+  since_ns: number;
+  /**
+   * Time of its first event
+   */
+  first_ns: number;
+  /**
+   * Sampler of the newest event
+   */
+  sampler: string;
+}
+export interface Managers {
+  from_ns: number;
+  to_ns: number;
+  rows: Manager[];
+  /**
+   * Why the list is empty
+   */
+  reason?: string;
+  /**
+   * Number of changes of the master
+   */
+  master_changes: number;
+  events: Event[];
+}
+/**
+ * Made from the table of the fields of ports by `make generate`
+ */
+export interface PortRecord {
+  /**
+   * Time of the last reply of the port, or the time at which its result was complete without a reply
+   */
+  ts: number;
+  /**
+   * Number of the slot: its start divided by `interval_ns`, rounded down; equal on all samplers
+   */
+  slot: number;
+  /**
+   * Name of the sampler that wrote the record
+   */
+  sampler: string;
+  /**
+   * Port GUID, `0x` and 16 digits; for a switch the GUID of its port 0, the same for all its ports
+   */
+  guid: string;
+  /**
+   * Port number
+   */
+  port: number;
+  /**
+   * LID to which the queries are sent; changes with a `lid_change` event
+   */
+  lid: number;
+  /**
+   * Name of the device in the plan or the net file
+   */
+  node: string;
+  /**
+   * `switch`, `hca` or `router`
+   */
+  kind: "switch" | "hca" | "router" | null;
+  /**
+   * Distance from the sampler by the plan: 0 for the HCA of the sampler host, 1 for its switch; null if it is not known
+   */
+  hops: number | null;
+  /**
+   * Width and speed, such as `4xEDR`; `??` and `???` if unknown. While a link is down: its last value
+   */
+  link: string;
+  /**
+   * Source of `link`: `live` (PortInfo, IBA vol. 1, 14.2.5.6), or `file` (the net file) as long as PortInfo was not read
+   */
+  link_source: string;
+  /**
+   * Result of the queries
+   */
+  status: string;
+  /**
+   * Sum of the round-trip times of the accepted replies. Unit: ns
+   */
+  rtt_ns: number;
+  /**
+   * Shortest of these round-trip times; null without a reply. Unit: ns
+   */
+  rtt_min_ns: number | null;
+  /**
+   * Number of counter queries that were sent. Unit: MADs
+   */
+  mads: number;
+  /**
+   * Status of the last reply that reported an error (IBA vol. 1, 13.4.7). Null if there was none. "Optional attribute not supported" is not an error here
+   */
+  mad_status: number | null;
+  /**
+   * `ok`: at the last check, about once a minute, NodeInfo (IBA vol. 1, 14.2.5.3) reported this GUID at this LID. `unverified`: NodeInfo was not answered, or reported another GUID
+   */
+  identity: string;
+  /**
+   * Time between the two readings from which the rates are computed; null if there is no rate. Unit: ns
+   */
+  dt_ns: number | null;
+}
+/**
+ * Made from the table of the fields of ports by `make generate`
+ */
+export interface PortRates {
+  /**
+   * Derived value: data sent; null if it cannot be computed. Unit: 10^9 bit/s
+   */
+  xmit_gbps: number | null;
+  /**
+   * Data received; null if it cannot be computed. Unit: 10^9 bit/s
+   */
+  rcv_gbps: number | null;
+  /**
+   * Utilization, sending; null if it cannot be computed. Unit: share of 1
+   */
+  xmit_utilization: number | null;
+  /**
+   * Utilization, receiving; null if it cannot be computed. Unit: share of 1
+   */
+  rcv_utilization: number | null;
+  /**
+   * Share of the time in which the port was blocked; null if it cannot be computed. Unit: share of 1
+   */
+  xmit_blocked: number | null;
+}
+export interface PortRow {
+  index: number;
+  /**
+   * Port GUID: 0x and 16 hexadecimal digits
+   */
+  guid: string;
+  port: number;
+  node: string;
+  /**
+   * `switch`, `hca` or `router`; null if unknown
+   */
+  kind: "switch" | "hca" | "router" | null;
+  lid: number | null;
+  /**
+   * Port GUID; null if unknown
+   */
+  peer_guid: string | null;
+  peer_port: number | null;
+  peer_node: string | null;
+  link: string;
+  gbps: number | null;
+  sampler: string | null;
+  status: "ok" | "no_answer" | "down" | "no_data" | "not_assigned";
+  /**
+   * 0 to 1
+   */
+  xmit_utilization: number | null;
+  /**
+   * 0 to 1
+   */
+  rcv_utilization: number | null;
+  /**
+   * 0 to 1
+   */
+  xmit_blocked: number | null;
+}
+export interface Ports {
+  from_ns: number;
+  to_ns: number;
+  rows: PortRow[];
+}
+export interface Sampler {
+  sampler: string;
+  ca: string;
+  ca_port: number;
+  role: string;
+  connected: boolean;
+  /**
+   * The clock is more than 2 s from those of the others; its records are kept apart
+   */
+  wrong_clock: boolean;
+  /**
+   * Distance from the median of the samplers, or from the clock of the hub if there are fewer than three; positive if the clock is ahead; null if it is not known
+   */
+  clock_distance_ns: number | null;
+  input: string;
+  version: string;
+  interval_ns: number;
+  last_slot: number;
+  last_ts: number;
+  ports: number;
+  ok: number;
+  late: number;
+  timeout: number;
+  unreachable: number;
+  skipped: number;
+  down: number;
+  errors: number;
+  duration_ns: number;
+  rtt_p50_ns: number | null;
+  rtt_p99_ns: number | null;
+  /**
+   * Sum of the slots that the sampler missed
+   */
+  slots_missed: number;
+  /**
+   * Sum of the records that its output dropped
+   */
+  lines_lost: number;
+  /**
+   * Slots whose records did not arrive
+   */
+  slots_lost: number;
+  restarts: number;
+  answered: number[];
+  durations: number[];
+}
+export interface Samplers {
+  from_ns: number;
+  to_ns: number;
+  rows: Sampler[];
+}
+export interface Series {
+  from_ns: number;
+  to_ns: number;
+  /**
+   * Ends of the intervals of the only series
+   */
+  t?: number[];
+  /**
+   * Values of the only series; `series` has their states
+   */
+  v?: (number | null)[];
+  series: {
+    port: string;
+    metric: string;
+    /**
+     * Ends of the intervals, nanoseconds since 1970 (UTC)
+     */
+    t: number[];
+    /**
+     * Values; null if there is none
+     */
+    v: (number | null)[];
+    /**
+     * Largest value of each step
+     */
+    max?: (number | null)[];
+    /**
+     * `at_least`: the value is a lower bound. `increase`: errors increased at an unknown time. Absent if all values are exact
+     */
+    state?: ("at_least" | "increase" | null)[];
+  }[];
+}
+export interface Timeline {
+  from_ns: number;
+  to_ns: number;
+  /**
+   * Length of a column
+   */
+  step_ns: number;
+  /**
+   * Starts of the columns
+   */
+  t: number[];
+  /**
+   * Items: 0 to 1
+   */
+  utilization_max: (number | null)[];
+  /**
+   * Items: 0 to 1
+   */
+  blocked_max: (number | null)[];
+  /**
+   * Share of the records whose port answered
+   *
+   * Items: 0 to 1
+   */
+  answered: (number | null)[];
+  marks: {
+    ts: number;
+    kind: "link" | "device" | "sampler" | "event";
+    text: string;
+    /**
+     * Port GUID; null if unknown
+     */
+    guid: string | null;
+    port: number | null;
+    severe: boolean;
+  }[];
+}
+export interface Topology {
+  generation: number;
+  devices: {
+    /**
+     * Port GUID: 0x and 16 hexadecimal digits
+     */
+    guid: string;
+    node: string;
+    /**
+     * `switch`, `hca` or `router`; null if unknown
+     */
+    kind: "switch" | "hca" | "router" | null;
+    /**
+     * 0 host, 1 leaf switch, and so on; null if no host can be reached
+     */
+    tier: number | null;
+    lid: number | null;
+  }[];
+  ports: {
+    /**
+     * Port GUID: 0x and 16 hexadecimal digits
+     */
+    guid: string;
+    port: number;
+    node: string;
+    /**
+     * `switch`, `hca` or `router`; null if unknown
+     */
+    kind: "switch" | "hca" | "router" | null;
+    /**
+     * Index in `devices`
+     */
+    device: number;
+    /**
+     * Index in `ports`
+     */
+    peer: number | null;
+    /**
+     * Port GUID; null if unknown
+     */
+    peer_guid: string | null;
+    peer_port: number | null;
+    peer_node: string | null;
+    /**
+     * Width and speed, such as 4xEDR
+     */
+    link: string;
+    /**
+     * Data rate of `link`
+     */
+    gbps: number | null;
+    /**
+     * Sampler of the primary role; null if no sampler reads the port
+     */
+    sampler: string | null;
+    /**
+     * Name of the block of neighbouring rows
+     */
+    group: string;
+  }[];
+}
+export interface Tree {
+  root: PortName;
+  to: PortName | null;
+  link: string;
+  why: "full" | "slow_host" | "unreachable" | "unclear";
+  /**
+   * Start of the first interval with the tree
+   */
+  since_ns: number;
+  /**
+   * End of the last interval with the tree
+   */
+  until_ns: number;
+  seconds: number;
+  xmit_utilization: number;
+  blocked: number;
+  held_up_seconds: number;
+  host_ports: number;
+  switch_ports: number;
+  victims: {
+    /**
+     * Port GUID: 0x and 16 hexadecimal digits
+     */
+    guid: string;
+    port: number;
+    node: string;
+    to: PortName | null;
+    is_host: boolean;
+    waits_for: PortName;
+    depth: number;
+    seconds: number;
+    blocked_seconds: number;
+    used_seconds: number;
+  }[];
+  xmit_utilization_peak: number;
+}
+export interface Trees {
+  from_ns: number;
+  to_ns: number;
+  rows: Tree[];
+}
+export interface Job {
+  /**
+   * Job ID
+   */
+  job: string;
+  name: string | null;
+  /**
+   * Null if the source does not give it, or if users are hidden
+   */
+  user: string | null;
+  /**
+   * State in lower case, such as `running`
+   */
+  state: string;
+  /**
+   * Host list of the source
+   */
+  nodes: string;
+  node_count: number;
+  start_ns: number;
+  /**
+   * Null while the job runs
+   */
+  end_ns: number | null;
+  /**
+   * Whether the job ended at an unknown time after `end_ns`
+   */
+  end_is_lower_bound: boolean;
+  /**
+   * Start of the time whose traffic is in the sums; null without records
+   */
+  traffic_from_ns: number | null;
+  /**
+   * End of this time
+   */
+  traffic_to_ns: number | null;
+  /**
+   * Octets that all nodes sent
+   */
+  injected_bytes: number | null;
+  /**
+   * Octets that all nodes received
+   */
+  ejected_bytes: number | null;
+  /**
+   * Time in which the octets are known, in seconds: the mean of the nodes
+   */
+  covered_seconds: number | null;
+  /**
+   * Time in which the blocked time is known, in seconds: the mean of the nodes
+   */
+  blocked_covered_seconds: number | null;
+  /**
+   * Time for which the ports of all nodes were blocked, summed
+   */
+  blocked_seconds: number | null;
+  /**
+   * Share of the known time in which a port was blocked: the mean of all ports
+   */
+  blocked: number | null;
+  /**
+   * Blocked time per octet that was sent
+   */
+  blocked_ns_per_byte: number | null;
+  imbalance: {
+    max_to_mean: number | null;
+    variation: number | null;
+    gini: number | null;
+  };
+  /**
+   * Nodes with records; only in an answer about one job
+   */
+  hosts?: {
+    host: string;
+    ports: number;
+    injected_bytes: number;
+    ejected_bytes: number;
+    covered_seconds: number;
+    blocked_seconds: number;
+    blocked_covered_seconds: number;
+  }[];
+  /**
+   * Names of the nodes without records; only in an answer about one job
+   */
+  missing?: string[];
+}
+export interface JobDetail {
+  /**
+   * Job ID
+   */
+  job: string;
+  name: string | null;
+  /**
+   * Null if the source does not give it, or if users are hidden
+   */
+  user: string | null;
+  /**
+   * State in lower case, such as `running`
+   */
+  state: string;
+  /**
+   * Host list of the source
+   */
+  nodes: string;
+  node_count: number;
+  start_ns: number;
+  /**
+   * Null while the job runs
+   */
+  end_ns: number | null;
+  /**
+   * Whether the job ended at an unknown time after `end_ns`
+   */
+  end_is_lower_bound: boolean;
+  /**
+   * Start of the time whose traffic is in the sums; null without records
+   */
+  traffic_from_ns: number | null;
+  /**
+   * End of this time
+   */
+  traffic_to_ns: number | null;
+  /**
+   * Octets that all nodes sent
+   */
+  injected_bytes: number | null;
+  /**
+   * Octets that all nodes received
+   */
+  ejected_bytes: number | null;
+  /**
+   * Time in which the octets are known, in seconds: the mean of the nodes
+   */
+  covered_seconds: number | null;
+  /**
+   * Time in which the blocked time is known, in seconds: the mean of the nodes
+   */
+  blocked_covered_seconds: number | null;
+  /**
+   * Time for which the ports of all nodes were blocked, summed
+   */
+  blocked_seconds: number | null;
+  /**
+   * Share of the known time in which a port was blocked: the mean of all ports
+   */
+  blocked: number | null;
+  /**
+   * Blocked time per octet that was sent
+   */
+  blocked_ns_per_byte: number | null;
+  imbalance: {
+    max_to_mean: number | null;
+    variation: number | null;
+    gini: number | null;
+  };
+  /**
+   * Nodes with records; only in an answer about one job
+   */
+  hosts: {
+    host: string;
+    ports: number;
+    injected_bytes: number;
+    ejected_bytes: number;
+    covered_seconds: number;
+    blocked_seconds: number;
+    blocked_covered_seconds: number;
+  }[];
+  /**
+   * Names of the nodes without records; only in an answer about one job
+   */
+  missing: string[];
+  /**
+   * Data rate that all nodes sent in each bin, in Gb/s: the mean of the recorded time in which the job ran. A lower bound where injected_covered is below 1; null where nothing is known
+   */
+  injected_gbps: (number | null)[];
+  /**
+   * Share of the ports whose data rate is known in each bin, 0 to 1: 0 for a bin without records, null where the job did not run
+   */
+  injected_covered: (number | null)[];
+  /**
+   * Start of the first bin
+   */
+  bins_from_ns: number | null;
+  /**
+   * Length of a bin
+   */
+  bin_ns: number;
+  /**
+   * Start of the time range of links, neighbours and trees
+   */
+  links_from_ns: number;
+  /**
+   * End of this time range
+   */
+  links_to_ns: number;
+  /**
+   * Links from the leaf switches of the job to other switches; `job_up_gbps` and `job_down_gbps` are the estimated part of the job
+   */
+  uplinks: {
+    from: PortName;
+    to: PortName | null;
+    up_gbps: number;
+    down_gbps: number;
+    used: number | null;
+    blocked: number | null;
+    job_up_gbps: number;
+    job_down_gbps: number;
+  }[];
+  /**
+   * Jobs that used the same links
+   */
+  neighbours: {
+    job: string;
+    name: string | null;
+    user: string | null;
+    state: string;
+    node_count: number;
+    /**
+     * Number of leaf switches that both jobs use
+     */
+    leaves: number;
+    /**
+     * Number of ports of the neighbour at these leaf switches
+     */
+    ports: number;
+    /**
+     * Number of nodes of the neighbour at these leaf switches
+     */
+    nodes: number;
+    /**
+     * Estimated part of the neighbour in the traffic of the links, in Gb/s
+     */
+    up_gbps: number;
+    down_gbps: number;
+  }[];
+  /**
+   * Congestion trees in which nodes of the job waited
+   */
+  trees: {
+    root: PortName;
+    to: PortName | null;
+    why: "full" | "slow_host" | "unreachable" | "unclear";
+    seconds: number;
+    /**
+     * Number of HCA ports of the job that waited
+     */
+    job_ports: number;
+    /**
+     * Number of all HCA ports that waited
+     */
+    host_ports: number;
+    job_blocked_seconds: number;
+  }[];
+}
+export interface Group {
+  /**
+   * Name of the group
+   */
+  group: string;
+  /**
+   * Host list of the configuration
+   */
+  hosts: string;
+  /**
+   * Names of the hosts of the group in the topology
+   */
+  nodes: string[];
+  /**
+   * Names in the host list that the topology does not have
+   */
+  unknown: string[];
+}
+/**
+ * A group with the traffic into and out of its hosts, computed as by `ibnet-view job --group`
+ */
+export interface GroupDetail {
+  /**
+   * Start of the time range, inclusive
+   */
+  from_ns: number;
+  /**
+   * End of the time range, exclusive
+   */
+  to_ns: number;
+  group: string;
+  hosts: string;
+  nodes: string[];
+  unknown: string[];
+  /**
+   * Number of senders; `senders` has at most the first 100
+   */
+  sender_count: number;
+  /**
+   * Octets that all hosts of the group received
+   */
+  in_bytes: number;
+  /**
+   * Octets that all hosts of the group sent
+   */
+  out_bytes: number;
+  /**
+   * Time in which the octets are known, in seconds: the mean of the ports
+   */
+  covered_seconds: number;
+  /**
+   * Recorded time in seconds
+   */
+  recorded_seconds: number;
+  in_imbalance: {
+    max_to_mean: number | null;
+    /**
+     * Coefficient of variation
+     */
+    variation: number | null;
+    /**
+     * Gini coefficient
+     */
+    gini: number | null;
+  };
+  out_imbalance: {
+    max_to_mean: number | null;
+    /**
+     * Coefficient of variation
+     */
+    variation: number | null;
+    /**
+     * Gini coefficient
+     */
+    gini: number | null;
+  };
+  /**
+   * Hosts with records; the host that received most comes first
+   */
+  targets: GroupTarget[];
+  /**
+   * Names in the host list without records in the time range
+   */
+  missing: string[];
+  /**
+   * The sender with the largest estimate comes first
+   */
+  senders: GroupSender[];
+  /**
+   * Start of the first bin
+   */
+  start_ns: number;
+  /**
+   * Length of a bin in nanoseconds
+   */
+  bin_ns: number;
+  /**
+   * Data rates from the switch ports into the hosts; the largest comes first
+   */
+  into: {
+    /**
+     * The switch port and the host
+     */
+    port: string;
+    /**
+     * Data rate in each bin, Gb/s; null if it is not known
+     */
+    gbps: (number | null)[];
+    /**
+     * Share of each bin in which the data rate is known; below 1 the rate is a lower bound
+     */
+    covered: (number | null)[];
+  }[];
+  /**
+   * Data rates from the hosts into the switch ports; the largest comes first
+   */
+  out: {
+    /**
+     * The switch port and the host
+     */
+    port: string;
+    /**
+     * Data rate in each bin, Gb/s; null if it is not known
+     */
+    gbps: (number | null)[];
+    /**
+     * Share of each bin in which the data rate is known; below 1 the rate is a lower bound
+     */
+    covered: (number | null)[];
+  }[];
+  /**
+   * Largest received data rate of a host divided by the mean of the hosts, for each bin; null without traffic, and if the value of a host is missing
+   */
+  in_max_to_mean: (number | null)[];
+}
+/**
+ * A host of a group
+ */
+export interface GroupTarget {
+  host: string;
+  /**
+   * Number of HCA ports
+   */
+  ports: number;
+  /**
+   * Octets that the host received
+   */
+  in_bytes: number;
+  /**
+   * Octets that the host sent
+   */
+  out_bytes: number;
+  /**
+   * Time in which the octets are known, in seconds: the mean of the ports
+   */
+  covered_seconds: number;
+  /**
+   * Largest received data rate of a bin, Gb/s
+   */
+  in_peak_gbps: number | null;
+  /**
+   * Largest sent data rate of a bin, Gb/s
+   */
+  out_peak_gbps: number | null;
+}
+/**
+ * A job or a host outside the group that can have sent to the group
+ */
+export interface GroupSender {
+  /**
+   * ID of a job; null for a host without a job
+   */
+  job: string | null;
+  /**
+   * Name of the host; null for a job
+   */
+  host: string | null;
+  /**
+   * Octets that it sent to any destination
+   */
+  sent_bytes: number;
+  /**
+   * Lower bound of the octets that it sent to the group
+   */
+  least_bytes: number;
+  /**
+   * Estimate of the octets that it sent to the group
+   */
+  estimate_bytes: number;
+  /**
+   * Upper bound of the octets that it sent to the group
+   */
+  most_bytes: number;
+  /**
+   * Time in which the bounds are known, in seconds
+   */
+  covered_seconds: number;
+  /**
+   * Correlation of what it sent with what the group received, -1 to 1
+   */
+  correlation: number | null;
+  /**
+   * Estimated data rate to the group in each bin, Gb/s
+   */
+  estimate_gbps: (number | null)[];
+}
+export interface Groups {
+  from_ns: number;
+  to_ns: number;
+  rows: Group[];
+  /**
+   * Why the list is empty
+   */
+  reason?: string;
+}
+export interface Jobs {
+  from_ns: number;
+  to_ns: number;
+  rows: Job[];
+  /**
+   * Why the list is empty
+   */
+  reason?: string;
+  /**
+   * Number of jobs that run
+   */
+  running: number;
+  /**
+   * Number of all jobs of the table
+   */
+  known: number;
+  /**
+   * Source of the jobs
+   */
+  source: string | null;
+  /**
+   * Time of the last report of the source
+   */
+  read_ns: number | null;
+  /**
+   * Reason why the last attempt failed
+   */
+  error: string | null;
+  /**
+   * End of the time whose traffic is in the sums
+   */
+  settled_ns: number | null;
+}
