@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | queries of a port | exact, by [`Cadence::mads_per_slot`] | the function that fills `mads_per_slot` in `start` records |
 //! | [`SERVICE_TIME`] | 160 us | LDMS paper (Allan, Aguilar, Schwaller, Langer): 1.20 s for 1005 ports with 7 to 8 MADs each, one after another |
-//! | [`CPU_TIME`] | 20 us | `docs/performance.md`, cost of a MAD on a Linux kernel, 2026-11-22: 53,722 and 7,446 instructions, at 3,000 million instructions per second |
+//! | [`CPU_TIME`] | 20 us | `docs/inside/performance.md`, cost of a MAD on a Linux kernel, 2026-11-22: 53,722 and 7,446 instructions, at 3,000 million instructions per second |
 //! | [`FIXED_OCTETS`], [`VALUE_OCTETS`] | 500, 3 | 5,808 records of `examples/stria.p`, simulated, 2026-11-22 |
 //! | [`PACKED_OCTETS`] | 40.1 | `docs/archive.md`, section Size, 2026-11-22 |
 //!
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn queries_are_those_of_the_measured_runs() {
-        // docs/performance.md: 968 ports at 1 Hz and at 10 Hz, per slot.
+        // docs/inside/performance.md: 968 ports at 1 Hz and at 10 Hz, per slot.
         let cost = sampling(1, &Cadence::EVERY_SLOT).cost(switches(1, 968));
         assert_eq!(
             (
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn size_of_records_is_that_of_the_measured_runs() {
-        // docs/performance.md: 122 MB per port and day at 1 Hz, octets of 968 records at 10 Hz.
+        // docs/inside/performance.md: 122 MB per port and day at 1 Hz, octets of 968 records at 10 Hz.
         let cost = sampling(1, &Cadence::EVERY_SLOT).cost(switches(1, 1));
         assert!(
             (118_000_000..126_000_000).contains(&cost.raw_bytes_per_day),

@@ -97,7 +97,7 @@ pub(crate) fn handle(hub: &Hub, message: Message, clock: Clock) {
                     format!("input {name} is connected"),
                 ));
             }
-            tracing::info!(input = %name, "connected");
+            tracing::info!(input = %name, "the input is connected");
         }
         What::Lost(reason) => disconnected(hub, input, reason, true, clock),
         // Only the reader for the archive reports this.
@@ -106,7 +106,7 @@ pub(crate) fn handle(hub: &Hub, message: Message, clock: Clock) {
         What::Ended => {
             if let Some(status) = hub.write().inputs.get_mut(input) {
                 status.connected = false;
-                tracing::info!(input = %status.input, "ended");
+                tracing::info!(input = %status.input, "the input has ended; no more records come from it");
             }
         }
     }
@@ -124,7 +124,7 @@ fn disconnected(hub: &Hub, input: usize, reason: String, was_connected: bool, cl
     let is_new = status.error.replace(reason.clone()).is_none();
     if is_new {
         let name = Arc::clone(&status.input);
-        tracing::warn!(input = %name, error = ?reason, "cannot read, trying again");
+        tracing::warn!(input = %name, error = ?reason, "cannot read the input; trying again, and its ports show no new data until then");
         state.events.add(EventRow::of_hub(
             wall_ns,
             "input_lost",
@@ -188,7 +188,7 @@ fn count(hub: &Hub, input: usize, lines: u64, malformed: u64, first: Option<Stri
     status.lines += lines;
     status.malformed += malformed;
     if status.first_malformed.is_none() && first.is_some() {
-        tracing::warn!(input = %status.input, error = ?first, "a line is not a record, skipping it");
+        tracing::warn!(input = %status.input, error = ?first, "skipping a line that is not a record");
         status.first_malformed = first;
     }
 }

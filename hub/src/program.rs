@@ -183,7 +183,7 @@ fn open_spool(packing: &Packing) -> (Arc<Shared>, Option<Arc<Spool>>) {
         Ok(spool) => (status, Some(Arc::new(spool))),
         Err(error) => {
             let text = with_help(&error);
-            tracing::warn!(error = ?text, "cannot pack into the archive, only reading it");
+            tracing::warn!(error = ?text, "cannot pack into the archive; it is only read, and new records are not kept");
             status.lock().set_fault(Part::Spool, Some(text));
             (status, None)
         }

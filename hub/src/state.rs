@@ -448,7 +448,7 @@ impl State {
                     let detail = format!(
                         "the clock of sampler {sampler} is {seconds:.1} s {side} the others; its records are kept apart; correct its clock"
                     );
-                    tracing::warn!(%sampler, seconds, side, "the clock of a sampler is wrong, its records are kept apart");
+                    tracing::warn!(%sampler, seconds, side, "the clock of a sampler is wrong, so its records are kept apart; correct its clock");
                     ("wrong_clock", detail)
                 }
                 false => (

@@ -165,7 +165,7 @@ impl Shared {
             let help = miette::Diagnostic::help(&error)
                 .map(|help| help.to_string())
                 .unwrap_or_default();
-            tracing::warn!(plan = %store, error = %Printable(&error.to_string()), help, "no newer plan can be received, the last one stays in use");
+            tracing::warn!(plan = %store, error = %Printable(&error.to_string()), help, "cannot receive newer plans; the last one stays in use");
         }
         state.problem = Some(Arc::new(error));
         self.set_tried(state);
@@ -325,7 +325,7 @@ async fn add_older(
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => continue,
             Err(error) => {
                 let error = with_causes(&error);
-                return tracing::warn!(plan = %store, error = %Printable(&error), "cannot read the older plans");
+                return tracing::warn!(plan = %store, error = %Printable(&error), "cannot read the older plans; only the newest plan can be used");
             }
         };
         // A deletion has no value.
@@ -333,7 +333,7 @@ async fn add_older(
             continue;
         }
         let Some(plan) = published(&message.payload, revision) else {
-            tracing::warn!(error = %damaged(store, revision), "an older plan cannot be used");
+            tracing::warn!(error = %damaged(store, revision), "skipping an older plan that cannot be used");
             continue;
         };
         let is_last = has_come(&plan, now);

@@ -159,11 +159,11 @@ impl Secrets {
         match Self::read(&self.settings) {
             Ok(fresh) => {
                 *self = fresh;
-                tracing::info!("certificate and password reloaded");
+                tracing::info!("certificate and password are reloaded");
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(%error, "cannot reload certificate and password, keeping the previous ones");
+                    tracing::warn!(%error, "cannot reload certificate and password; keeping the previous ones");
                 }
             }
         }

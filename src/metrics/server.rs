@@ -145,7 +145,7 @@ impl Server {
         }
         let work = move || {
             if let Err(error) = runtime.block_on(self.serve(metrics)) {
-                tracing::error!(%error, "the metrics server has stopped");
+                tracing::error!(%error, "the metrics server has stopped; scrapes fail until ibnet-sweep is restarted");
             }
         };
         thread::Builder::new()

@@ -112,7 +112,7 @@ impl Archive {
                 );
                 for path in queue {
                     if let Err(error) = compress(&path) {
-                        tracing::warn!(path = %path.display(), %error, "cannot compress a rotated file");
+                        tracing::warn!(path = %path.display(), %error, "cannot compress a rotated file; it stays uncompressed");
                     }
                     files.remove_outdated(None);
                 }
@@ -121,7 +121,7 @@ impl Archive {
                 .name("compressor".to_owned())
                 .spawn(work)
             {
-                tracing::warn!(%error, "cannot start the thread that compresses rotated files");
+                tracing::warn!(%error, "cannot start the thread that compresses rotated files; they stay uncompressed");
                 return;
             }
             self.compressor = Some(sender);
@@ -218,7 +218,7 @@ impl Files {
             match fs::remove_file(path) {
                 // The compressing thread removes files too.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(path = %path.display(), %error, "cannot remove an old file");
+                    tracing::warn!(path = %path.display(), %error, "cannot remove an old file; it keeps using space on the disk");
                 }
                 _ => {}
             }

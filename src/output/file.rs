@@ -127,7 +127,7 @@ impl FileOutput {
             match fs::metadata(path) {
                 Ok(now) if identity(&now) == *id => {
                     if *is_file && now.len() < *length {
-                        tracing::warn!(path = %path.display(), "another program truncated the file, records may be lost");
+                        tracing::warn!(path = %path.display(), "another program truncated the file; records may be lost");
                         self.stream.begin();
                     }
                     *length = now.len();
@@ -135,7 +135,7 @@ impl FileOutput {
                 // If the path cannot be examined, the open file stays in use.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {}
                 _ => {
-                    tracing::info!(path = %path.display(), "another program moved the file, opening a new file");
+                    tracing::info!(path = %path.display(), "another program moved the file; writing to a new one");
                     self.file = None;
                 }
             }
@@ -176,7 +176,7 @@ impl FileOutput {
             Ok(()) => (self.file, self.cannot_rotate) = (None, false),
             Err(error) => {
                 if !std::mem::replace(&mut self.cannot_rotate, true) {
-                    tracing::warn!(path = %self.options.path.display(), %error, "cannot rotate the file, continuing with the same file");
+                    tracing::warn!(path = %self.options.path.display(), %error, "cannot rotate the file; writing to the same one");
                 }
             }
         }
@@ -233,13 +233,13 @@ impl FileOutput {
 
     fn log_success(&self, inbox: &Inbox) {
         if inbox.succeeded() {
-            tracing::info!(output = ?self.options.path, "writing again");
+            tracing::info!(output = ?self.options.path, "the output accepts records again");
         }
     }
 
     fn log_failure(&self, error: &io::Error, inbox: &Inbox) {
         if inbox.failed(&error.to_string()) {
-            tracing::warn!(output = ?self.options.path, %error, "cannot write, dropping records");
+            tracing::warn!(output = ?self.options.path, %error, "cannot write; records are dropped until it works again");
         }
     }
 }

@@ -161,7 +161,7 @@ impl Drop for Posted {
             tracing::error!(
                 output = %finished.name,
                 help = "restart ibnet-sweep, and report this bug in ibnet with the messages above",
-                "the thread of an output ended unexpectedly, dropping its records"
+                "the thread of an output ended unexpectedly; its records are dropped"
             );
             finished
         });

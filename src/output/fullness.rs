@@ -25,7 +25,7 @@ impl Fullness {
             tracing::warn!(
                 ?output,
                 dropped = self.dropped,
-                "buffer full, dropping records"
+                "the buffer is full; records are dropped until the output accepts more"
             );
         }
     }
@@ -34,10 +34,10 @@ impl Fullness {
     pub(super) fn accepted(&mut self, output: &str, ts: u64) {
         if self.dropped > 0 && is_due(&mut self.accepting_at, ts) {
             let dropped = std::mem::take(&mut self.dropped);
-            tracing::warn!(
+            tracing::info!(
                 ?output,
                 dropped,
-                "buffer accepts records again, records were dropped"
+                "the buffer accepts records again; those in between were dropped"
             );
         }
     }

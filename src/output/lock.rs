@@ -27,7 +27,7 @@ pub(super) fn exclusive(file: &File) -> io::Result<()> {
             Locked(holder(file)),
         )),
         Err(TryLockError::Error(error)) => {
-            tracing::warn!(%error, "the file system has no locks: another program may write to the same file");
+            tracing::warn!(%error, "the file system has no locks, so another program could write to the same file");
             Ok(())
         }
     }

@@ -134,7 +134,7 @@ impl NatsOutput {
             runtime = match new_runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => {
-                    tracing::error!(output = ?publisher.server, %error, "the output has ended");
+                    tracing::error!(output = ?publisher.server, %error, "the NATS output has stopped; its records are dropped until ibnet-sweep is restarted");
                     let lost = publisher.end(&mut inbox);
                     return inbox.set_unreported(lost);
                 }

@@ -466,7 +466,7 @@ mod tests {
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
         };
-        let (full, again) = (of("buffer full"), of("accepts records again"));
+        let (full, again) = (of("buffer is full"), of("accepts records again"));
         assert_eq!(
             (full.len(), again.len(), text.lines().count()),
             (10, 11, 21),

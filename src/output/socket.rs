@@ -123,7 +123,7 @@ impl SocketOutput {
         if let Address::Tcp(address) = options.address
             && !address.ip().is_loopback()
         {
-            tracing::warn!(%address, "every host that can reach this address can read the records");
+            tracing::warn!(%address, "the records are not protected: every host that can reach this address can read them");
         }
         Ok(Self {
             runtime,
@@ -177,7 +177,7 @@ impl Readers {
                 reader = socket.accept() => match reader {
                     Ok(reader) => self.accept(reader),
                     Err(error) => {
-                        tracing::warn!(output = ?self.name, %error, "cannot accept a reader");
+                        tracing::warn!(output = ?self.name, %error, "cannot accept a reader; trying again");
                         tokio::time::sleep(PAUSE).await;
                     }
                 },
@@ -213,7 +213,7 @@ impl Readers {
     fn accept(&mut self, reader: impl AsyncWrite + Unpin + Send + 'static) {
         if self.tasks.len() >= self.most {
             if !std::mem::replace(&mut self.is_crowded, true) {
-                tracing::warn!(output = ?self.name, readers = self.most, "too many readers, rejecting others");
+                tracing::warn!(output = ?self.name, readers = self.most, "the socket has its largest number of readers; others are rejected");
             }
             return;
         }
@@ -288,11 +288,11 @@ impl Socket {
                 // new file.
                 file.id = (0, 0);
                 *self = Self::Unix(listener, new);
-                tracing::warn!(path = %path.display(), "another program removed the socket, it was made again");
+                tracing::info!(path = %path.display(), "another program removed the socket; it was created again");
                 notices.add(EventName::SocketRestored, path.display().to_string());
             }
             Err(error) if !std::mem::replace(&mut file.is_missing, true) => {
-                tracing::warn!(path = %path.display(), %error, "another program removed the socket, it cannot be made again");
+                tracing::warn!(path = %path.display(), %error, "another program removed the socket, and it cannot be created again; no new reader can connect");
             }
             Err(_) => {}
         }

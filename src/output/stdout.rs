@@ -45,13 +45,16 @@ impl StdoutOutput {
             stream.wrote(written);
             match result {
                 Ok(()) if written > 0 && inbox.succeeded() => {
-                    tracing::info!(output = "standard output", "writing again");
+                    tracing::info!(
+                        output = "standard output",
+                        "the output accepts records again"
+                    );
                 }
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return End::ReaderGone,
                 Err(error) => {
                     if inbox.failed(&error.to_string()) {
-                        tracing::warn!(output = "standard output", %error, "cannot write, dropping records");
+                        tracing::warn!(output = "standard output", %error, "cannot write; records are dropped until it works again");
                     }
                 }
             }

@@ -65,7 +65,7 @@ fn reload_takes_a_new_plan_on_the_same_hca_port() {
     running.signal("HUP");
     assert!(
         wait_for(&output, "\"reload\"", "ibnet-sweep")
-            .contains("refused, all goes on as before: cannot read plan.toml:")
+            .contains("refused, nothing has changed: cannot read plan.toml:")
     );
     wait_for(&output, "\"sweep\"", "ibnet-sweep");
     running.stop();

@@ -75,7 +75,7 @@ fn records_dropped_by_a_full_disk_are_reported_exactly() {
     let running = sampler.start();
     running.wait_for_log("No space left on device", 1);
     disk.grow();
-    running.wait_for_log("writing again", 1);
+    running.wait_for_log("the output accepts records again", 1);
     let full = slots(&sampler, "disk/lines");
     wait_for("records on it", || slots(&sampler, "disk/lines") > full + 3);
     let run = running.stop("TERM");
@@ -115,7 +115,7 @@ fn records_follow_a_symbolic_link_that_changes() {
     wait_for("records in the file", || slots(&sampler, "disk/roomy") > 3);
     let run = running.stop("TERM");
     assert!(
-        run.code == 0 && run.stderr.contains("cannot write, dropping records"),
+        run.code == 0 && run.stderr.contains("cannot write; records are dropped"),
         "{}",
         run.stderr
     );
@@ -318,7 +318,8 @@ fn silent_reader_delays_the_normal_end_by_the_drain_time_only() {
     let stderr = stderr.join().unwrap();
     assert_eq!(status.code(), Some(0), "{stderr}");
     assert!(
-        stderr.contains("records were not written") && stderr.contains("output=\"sock\""),
+        stderr.contains("the output did not accept all records")
+            && stderr.contains("output=\"sock\""),
         "{stderr}"
     );
     assert_eq!(all.matches("{\"type\":\"sweep\"").count(), 200);
@@ -337,7 +338,7 @@ fn stop_without_readers_is_complete() {
     ));
     let run = running.stop("TERM");
     assert!(
-        run.code == 0 && !run.stderr.contains("not written"),
+        run.code == 0 && !run.stderr.contains("did not accept all records"),
         "{}",
         run.stderr
     );

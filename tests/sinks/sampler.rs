@@ -296,9 +296,9 @@ impl Run {
 /// Returns the number of records that an output had not written at the end, by the log.
 pub(crate) fn unwritten(log: &str, output: &str) -> u64 {
     let output = format!("output={output:?}");
-    let line = log
-        .lines()
-        .find(|line| line.contains("records were not written") && line.contains(&output));
+    let line = log.lines().find(|line| {
+        line.contains("the output did not accept all records") && line.contains(&output)
+    });
     line.map_or(0, |line| {
         line.split_once("dropped=")
             .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok())

@@ -317,7 +317,7 @@ fn stalled(config: &str) -> (tempfile::TempDir, Running, std::process::ChildStdo
         &format!("{config}simulate = \"net.p\"\n[[output]]\ntype = \"stdout\"\nbuffer_mib = 1\n"),
         &[],
     );
-    running.wait_for_log("dropping records");
+    running.wait_for_log("records are dropped");
     (dir, running, unread)
 }
 

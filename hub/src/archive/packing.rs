@@ -249,7 +249,7 @@ impl Work {
                 tracing::warn!(
                     table = table.as_str(),
                     hours = left,
-                    "retention has many hours of the archive to remove, and removes the oldest ones in each run; check the clock of this host"
+                    "retention wants to remove many hours of the archive at once, so it removes only the oldest ones in each run; check the clock of this host"
                 );
             }
             self.status.lock().files_removed +=
@@ -341,11 +341,11 @@ impl Work {
             let wall_ns = self.clock.now().wall_ns;
             let row = match fault {
                 Some(fault) => {
-                    tracing::warn!(part = name, error = ?fault, "the archive has a fault");
+                    tracing::warn!(part = name, error = ?fault, "a part of the archive does not work; see the error and the page Samplers");
                     EventRow::of_hub(wall_ns, event, fault)
                 }
                 None => {
-                    tracing::info!(part = name, "the archive has no fault again");
+                    tracing::info!(part = name, "this part of the archive works again");
                     EventRow::of_hub(wall_ns, "archive_back", format!("the {name} works again"))
                 }
             };

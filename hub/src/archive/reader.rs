@@ -60,7 +60,7 @@ impl Archive {
         if notes.without_checksums > 0 {
             static NOTED: Once = Once::new();
             NOTED.call_once(|| {
-                tracing::info!(folder = %self.folder.display(), "files of the archive have no checksums, so damage to them is not always detected");
+                tracing::info!(folder = %self.folder.display(), "files of the archive have no checksums, so damage to them can remain undetected");
             });
         }
         Ok(fold)

@@ -43,7 +43,7 @@ pub(super) fn start(
                 let error = run(&input, &consumer, &spool, &mut is_failing).await;
                 let shown = input::Input::Nats(input.clone());
                 if !std::mem::replace(&mut is_failing, true) {
-                    tracing::warn!(input = %shown, %consumer, %error, "cannot read records for the archive, trying again");
+                    tracing::warn!(input = %shown, %consumer, %error, "cannot read records for the archive; trying again");
                 }
                 let fault =
                     format!("cannot read records of {shown} for the archive: {error}; check that the server runs and has the stream");
@@ -88,7 +88,7 @@ async fn run(input: &NatsInput, name: &str, spool: &Arc<Spool>, is_failing: &mut
             Err(error) => return error,
         };
         if std::mem::take(is_failing) {
-            tracing::info!(consumer = name, "reading records for the archive again");
+            tracing::info!(consumer = name, "records for the archive are read again");
             spool.set_reader_fault(name, None);
         }
         let Next::Messages(messages) = next else {

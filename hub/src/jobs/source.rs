@@ -112,7 +112,7 @@ fn look(hub: &Hub, source: &Source, hides_users: bool) {
     match report {
         Ok(report) => {
             if state.jobs.source.error.take().is_some() {
-                tracing::info!(source = name, "the jobs are readable again");
+                tracing::info!(source = name, "the jobs are read again");
                 state.events.add(EventRow::of_hub(
                     now_ns(),
                     "jobs_back",
@@ -129,7 +129,7 @@ fn look(hub: &Hub, source: &Source, hides_users: bool) {
         Err(reason) => {
             // The first failure of a row of failures is reported.
             if state.jobs.source.error.replace(reason.clone()).is_none() {
-                tracing::warn!(source = name, error = ?reason, "cannot read the jobs, trying again");
+                tracing::warn!(source = name, error = ?reason, "cannot read the jobs, so the page keeps the last list; trying again");
                 state.events.add(EventRow::of_hub(
                     now_ns(),
                     "jobs_lost",

@@ -269,7 +269,7 @@ impl RunningSampler {
         let of_thread = Arc::clone(&control);
         let work = move || {
             if let Err(error) = driver.run(&of_thread, |_| {}) {
-                tracing::error!(%error, "a simulated sampler has stopped");
+                tracing::error!(%error, "a simulated sampler has stopped; its ports get no more records");
             }
         };
         let handle = thread::Builder::new()

@@ -199,7 +199,7 @@ async fn collect(
         match consumer.next().await {
             Ok(next) => {
                 if std::mem::take(&mut is_failing) {
-                    tracing::info!("collecting again");
+                    tracing::info!("the server delivers records again");
                 }
                 match next {
                     Next::Messages(messages) => write(client, messages, files)
@@ -211,7 +211,7 @@ async fn collect(
             }
             Err(reason) => {
                 if !std::mem::replace(&mut is_failing, true) {
-                    tracing::warn!(error = %Printable(&reason), consumer = args.consumer, "cannot read from the server, trying again");
+                    tracing::warn!(error = %Printable(&reason), consumer = args.consumer, "cannot read from the server; trying again, and the server keeps the records until then");
                 }
                 tokio::time::sleep(PAUSE).await;
                 // A consumer that a user deleted is created again, and delivers the whole stream.
@@ -242,7 +242,7 @@ async fn write(client: &Client, messages: Vec<Message>, files: &mut Files) -> st
         }
     }
     if let Some((messages, subject)) = damaged {
-        tracing::warn!(messages, last = %Printable(subject), "messages are damaged and are skipped");
+        tracing::warn!(messages, last = %Printable(subject), "skipping damaged messages; their records are lost");
     }
     files.write(&text)?;
     if let Err(error) = acknowledge(client, messages).await {

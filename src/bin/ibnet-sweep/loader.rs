@@ -113,7 +113,9 @@ impl<T: Send + 'static> Loader<T> {
             None => match start_looking(self.events.clone()) {
                 Ok(looks) => looks,
                 // The next call tries again.
-                Err(error) => return tracing::warn!(%error, "cannot look for changed files"),
+                Err(error) => {
+                    return tracing::warn!(%error, "cannot look for changed files; trying again");
+                }
             },
         };
         // The channel is full while the thread has not answered the request before.

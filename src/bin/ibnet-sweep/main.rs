@@ -275,7 +275,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     if setup.config.has_secret()
         && let Err(error) = cli::forbid_core_dumps()
     {
-        tracing::warn!(%error, "cannot prevent core dumps, which have the passwords of this process");
+        tracing::warn!(%error, "cannot disable core dumps; a core dump would contain the passwords of this process");
     }
     if let Some(fabric) = simulation::build(&setup.config)? {
         let once = args.once;

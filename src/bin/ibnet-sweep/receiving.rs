@@ -118,7 +118,7 @@ mod connected {
                 return Err(Failure::Distribution(problem));
             };
             let name = path.display().to_string();
-            tracing::warn!(copy = %Printable(&name), error = %Printable(&problem.to_string()), "the plan is the copy, as long as the server is unreachable");
+            tracing::warn!(copy = %Printable(&name), error = %Printable(&problem.to_string()), "the NATS server is unreachable; the local copy of the plan is used until it answers");
             let plan = ReceivedPlan {
                 octets: octets.into(),
                 name,

@@ -133,7 +133,7 @@ impl Service {
                 biased;
                 _ = timeout(time_of_workers, stopped) => false,
                 signal = self.signals.next() => {
-                    tracing::warn!(signal, "ending without waiting for the workers");
+                    tracing::warn!(signal, "a second signal arrived; ending without the results of the running slot");
                     true
                 }
             };
@@ -228,7 +228,7 @@ impl Outputs {
                 }
                 signal = signals.next() => {
                     if std::mem::replace(&mut has_signal, true) {
-                        tracing::warn!(signal, "ending without the records that are not written yet");
+                        tracing::warn!(signal, "another signal arrived; ending, and records that are not yet written are lost");
                         break;
                     }
                     tracing::info!(signal, "stopping");
@@ -279,7 +279,7 @@ fn report(finished: Vec<Finished>) -> Result<(), Failure> {
         ..
     } in finished.iter().filter(has_lost)
     {
-        tracing::warn!(output = ?name, %kind, dropped, error, "records were not written");
+        tracing::warn!(output = ?name, %kind, dropped, error, "the output did not accept all records; the dropped ones are lost");
     }
     let failed: Vec<_> = finished
         .iter()

@@ -40,7 +40,7 @@ fn traffic(fabric: &Fabric, simulation: &Simulation) -> Result<Traffic, Failure>
             server = %Printable(fabric.device(incast.to).host()),
             start = %humantime::format_duration(simulation.start),
             length = %humantime::format_duration(simulation.length),
-            "simulated incast"
+            "simulating an incast: several hosts send to one server"
         );
     }
     for storm in storms.iter().flatten() {
@@ -49,7 +49,7 @@ fn traffic(fabric: &Fabric, simulation: &Simulation) -> Result<Traffic, Failure>
             flows = storm.pairs.len(),
             start = %humantime::format_duration(storm.start.saturating_since(Instant::ZERO)),
             length = %humantime::format_duration(storm.length),
-            "simulated storm"
+            "simulating a storm of traffic between hosts"
         );
     }
     let too_small = || Failure::FabricTooSmall {

@@ -309,7 +309,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         };
         loader.look();
         if let Some(operation) = loader.report_hanging() {
-            let detail = format!("hangs, all goes on as before: {operation} has not ended");
+            let detail = format!("hangs, nothing has changed: {operation} has not ended");
             self.report(&detail);
             self.manager.ready(&format!(
                 "{}; a reload hangs: {}",
@@ -382,7 +382,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
         tracing::info!(
             reason,
-            "a reload is under way, the files are read again after it"
+            "a reload is running; the files are read once more after it"
         );
         if let Some(operation) = loader.start_again() {
             self.report(&format!(
@@ -396,7 +396,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         let Some((loader, applied)) = &mut self.reload else {
             return;
         };
-        tracing::info!(reason, "reading configuration and assignments again");
+        tracing::info!(reason, "reloading configuration and plan");
         self.manager.reloading();
         let workers = self
             .workers
@@ -575,7 +575,10 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         {
             metrics.set_peers(peers);
         }
-        tracing::info!(detail = Printable(&detail).to_string(), "reload");
+        tracing::info!(
+            detail = Printable(&detail).to_string(),
+            "configuration and plan are reloaded"
+        );
         if !all_leave {
             self.notify_reload(border, &detail);
         }
@@ -607,7 +610,7 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
         }
         self.change = None;
         self.report(&format!(
-            "refused, all goes on as before: {}",
+            "refused, nothing has changed: {}",
             failure.one_line()
         ));
         self.report_ready();
@@ -616,7 +619,10 @@ impl<T: Transport + Send + 'static> Supervisor<T> {
     /// Logs the fault of a reload, and writes a `reload` event.
     fn report(&self, detail: &str) {
         let detail = cut(detail.to_owned());
-        tracing::warn!(detail = Printable(&detail).to_string(), "reload");
+        tracing::warn!(
+            detail = Printable(&detail).to_string(),
+            "the reload had no effect; the old configuration and plan stay in use"
+        );
         self.notify_reload(0, &detail);
     }
 

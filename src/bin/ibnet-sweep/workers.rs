@@ -264,7 +264,7 @@ fn log_faulty_lines(net: &NetFile, path: &Path) {
         tracing::debug!(file = %Printable(&name), remark = %Printable(&remark.to_string()), "faulty line in the net file");
     }
     for (kind, lines) in counts {
-        tracing::warn!(file = %Printable(&name), fault = kind.as_str(), lines, "faulty lines in the net file, RUST_LOG=ibnet=debug lists them");
+        tracing::warn!(file = %Printable(&name), fault = kind.as_str(), lines, "skipping faulty lines of the net file; RUST_LOG=ibnet=debug lists them");
     }
 }
 
@@ -275,11 +275,11 @@ pub(super) fn hca_port(config: &Config, ca: &HcaName) -> Result<(HcaPort, u16), 
     if config.pkey & 0x8000 == 0 {
         tracing::warn!(
             pkey = format!("{:#06x}", config.pkey),
-            "the P_Key is that of a limited member, only full members answer"
+            "this P_Key is that of a limited member, so only full members of the partition answer"
         );
     }
     if port.sm_lid.0 == 0 {
-        tracing::warn!(%port, "no subnet manager is known at this port, packets may not reach their LIDs");
+        tracing::warn!(%port, "this port has no subnet manager, so MADs may not reach their devices; check that the subnet manager runs");
     }
     let pkey_index = port.pkey_index(config.pkey)?;
     Ok((port, pkey_index))

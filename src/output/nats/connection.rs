@@ -63,7 +63,7 @@ impl Session {
         let connection = Arc::new(Connection::default());
         let connect = connect_options(options, &connection)?;
         let client = runtime.block_on(connect.connect(addresses)).map_err(|error| {
-            tracing::warn!(output = ?server, error = %Printable(&error.to_string()), "cannot connect");
+            tracing::warn!(output = ?server, error = %Printable(&error.to_string()), "cannot connect to the NATS server");
             invalid()
         })?;
         let guard = runtime.enter();
@@ -190,16 +190,16 @@ impl Connection {
         match event {
             Event::Connected => {
                 *self.error() = None;
-                tracing::info!(output = ?server, "connected");
+                tracing::info!(output = ?server, "connected to the NATS server");
                 self.connected.notify_one();
             }
             Event::Disconnected => {
-                tracing::warn!(output = ?server, "disconnected, buffering records");
+                tracing::warn!(output = ?server, "disconnected from the NATS server; records are buffered");
             }
             Event::ServerError(_) | Event::ClientError(_) => {
                 let before = self.error().replace(text.clone());
                 if before.as_ref() != Some(&text) {
-                    tracing::warn!(output = ?server, error = %text, "the server reported an error");
+                    tracing::warn!(output = ?server, error = %text, "the NATS server reported an error");
                 }
             }
             _ => {

@@ -118,7 +118,7 @@ impl Publisher {
         }
         if let Some(spool) = self.spool.as_ref().filter(|spool| !spool.is_empty()) {
             let records = spool.lines() + self.pending.lines();
-            tracing::warn!(output = ?self.server, records, "records stay in the spool, the next start publishes them");
+            tracing::info!(output = ?self.server, records, "records stay in the spool; the next start publishes them");
         }
         self.unacknowledged()
     }
@@ -240,7 +240,7 @@ impl Publisher {
             && let Some(spool) = &mut self.spool
             && !self.pending.is_empty()
         {
-            tracing::info!(output = ?self.server, "writing records to the spool");
+            tracing::info!(output = ?self.server, "records go to the spool until the NATS server accepts them");
             let (dropped, result) = spool.append(&mut self.pending);
             self.lose(dropped);
             self.log_spool(result);
@@ -360,7 +360,7 @@ impl Publisher {
                             self.log.has_created = true;
                             let created = remote_stream::create(&self.session.context).await;
                             created
-                                .map(|()| tracing::info!(output = ?self.server, stream = remote_stream::NAME, "created the stream"))
+                                .map(|()| tracing::info!(output = ?self.server, stream = remote_stream::NAME, "created the JetStream stream"))
                                 .err()
                         }
                         PublishErrorKind::StreamNotFound => Some(format!(
@@ -423,7 +423,7 @@ impl Publisher {
             Ending::ClientStopped => "the client cannot process a message of the server".to_owned(),
         };
         if self.log.replaced.replace(ending) != Some(ending) {
-            tracing::warn!(output = ?self.server, %error, "disconnected from the server, buffering records");
+            tracing::warn!(output = ?self.server, %error, "disconnecting from the NATS server; records are buffered");
         }
     }
 
@@ -431,7 +431,7 @@ impl Publisher {
         self.log.replaced = None;
         self.log.has_created = false;
         if inbox.succeeded() {
-            tracing::info!(output = ?self.server, "publishing again");
+            tracing::info!(output = ?self.server, "the NATS server accepts records again");
         }
     }
 
@@ -439,7 +439,7 @@ impl Publisher {
     pub(super) fn log_failure(&self, error: &str, inbox: &Inbox) {
         let error = Printable(error).to_string();
         if inbox.failed(&error) {
-            tracing::warn!(output = ?self.server, %error, "cannot publish, buffering records");
+            tracing::warn!(output = ?self.server, %error, "cannot publish; records are buffered");
         }
     }
 
@@ -447,7 +447,7 @@ impl Publisher {
         match result {
             Ok(()) => self.log.is_spool_failing = false,
             Err(error) if !std::mem::replace(&mut self.log.is_spool_failing, true) => {
-                tracing::warn!(output = ?self.server, %error, "cannot write to the spool, buffering records");
+                tracing::warn!(output = ?self.server, %error, "cannot write to the spool; records are buffered in memory only");
             }
             Err(_) => {}
         }

@@ -244,7 +244,7 @@ impl Spool {
             let written = open(&self.folder.join("position"))
                 .and_then(|file| file.write_all_at(position.as_bytes(), 0));
             if let Err(error) = written {
-                tracing::warn!(folder = %self.folder.display(), %error, "cannot write the position of the spool");
+                tracing::warn!(folder = %self.folder.display(), %error, "cannot write the position of the spool, so a restart sends some messages again");
             }
         }
     }
@@ -315,7 +315,7 @@ impl Spool {
         {
             Ok(()) => last.path = path,
             Err(error) => {
-                tracing::warn!(path = %last.path.display(), %error, "cannot close a segment of the spool");
+                tracing::warn!(path = %last.path.display(), %error, "cannot close a segment of the spool; a restart reads it again to count its records");
             }
         }
     }
@@ -333,7 +333,7 @@ impl Segment {
             let read =
                 File::open(&self.path).and_then(|file| file.read_exact_at(&mut chunk, self.read));
             if let Err(error) = read {
-                tracing::warn!(path = %self.path.display(), %error, "cannot read a segment of the spool, dropping its records");
+                tracing::warn!(path = %self.path.display(), %error, "cannot read a segment of the spool; its records are lost");
                 self.read = self.octets;
                 break;
             }
@@ -351,7 +351,7 @@ impl Segment {
                 (rest, self.read) = (&rest[length..], self.read + length as u64);
             }
             if messages.is_empty() && octets == self.octets - self.read && !rest.is_empty() {
-                tracing::warn!(path = %self.path.display(), offset = self.read, "a frame of the spool is damaged");
+                tracing::warn!(path = %self.path.display(), offset = self.read, "skipping a damaged frame of the spool; its records are lost; check the disk");
                 self.read += frames::next(rest) as u64;
             }
             // A frame may be longer than the chunk.
@@ -385,7 +385,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path) {
-        tracing::warn!(path = %path.display(), %error, "cannot remove a segment of the spool");
+        tracing::warn!(path = %path.display(), %error, "cannot remove a segment of the spool; it keeps using space on the disk");
     }
 }
 
@@ -423,7 +423,7 @@ fn recover(number: u64, path: &Path) -> io::Result<Segment> {
     }
     let behind = octets.len() as u64 - segment.octets;
     if behind > 0 {
-        tracing::warn!(path = %path.display(), octets = behind, "removed an incomplete slot at the end of the spool");
+        tracing::warn!(path = %path.display(), octets = behind, "removed an incomplete slot at the end of the spool; its records are lost");
         File::options()
             .write(true)
             .open(path)?
@@ -448,7 +448,7 @@ fn read_position(folder: &Path) -> (u64, u64, u64) {
     };
     tracing::warn!(
         path = %path.display(), error,
-        "cannot read the position of the spool, sending all of its messages again; the server drops those that it had, within its duplicate window"
+        "cannot read the position of the spool, so all of its messages are sent again; the server drops those that it has, within its duplicate window"
     );
     (0, 0, 0)
 }

@@ -72,10 +72,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     tracing::info!(
                         from,
                         to,
-                        "window halved: devices that answer lose more MADs than usual"
+                        "window halved, because devices that answer lose more MADs than usual; sweeps take longer until it is restored"
                     );
                 } else {
-                    tracing::info!(from, to, "window restored");
+                    tracing::info!(from, to, "the window is larger again");
                 }
                 self.write_event(
                     slot,
@@ -197,7 +197,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             } else {
                 EventName::LinkDown
             };
-            tracing::info!(node = %Printable(&self.ports[port].node), port = %self.ports[port].port, state = state_name(info.state), "{event}");
+            tracing::info!(node = %Printable(&self.ports[port].node), port = %self.ports[port].port, state = state_name(info.state), "{}", if active { "the link is up" } else { "the link is down" });
             self.write_event(slot, event, Some(port), state_name(info.state));
         }
         if !active {
@@ -222,7 +222,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let changes: Vec<String> = [rate, mtu, vls].into_iter().flatten().collect();
         if !changes.is_empty() {
             let detail = changes.join(", ");
-            tracing::info!(node = %Printable(&identity.node), port = %identity.port, change = %Printable(&detail), "link changed");
+            tracing::info!(node = %Printable(&identity.node), port = %identity.port, change = %Printable(&detail), "the link has another width, speed, MTU or number of VLs");
             self.write_event(slot, EventName::LinkChange, Some(port), &detail);
         }
     }
@@ -245,7 +245,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 let PortIdentity { node, guid, lid, .. } = &self.ports[*port];
                 tracing::info!(node = %Printable(node), %guid, %lid, %group, "the device does not support this counter group");
             }),
-            groups => tracing::info!(groups, "some devices do not support some counter groups, see the group_unsupported events"),
+            groups => tracing::info!(groups, "some devices do not support some counter groups; see the group_unsupported events"),
         }
     }
 
@@ -286,7 +286,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             (
                 false,
                 EventName::Unreachable,
-                "no MAD of a whole slot was answered",
+                "answered no MAD of a whole slot",
             ),
             (true, EventName::Reachable, "answers again"),
         ] {
@@ -305,11 +305,14 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     |PortIdentity {
                          node, guid, lid, ..
                      }| {
-                        tracing::info!(node = %Printable(node), %guid, %lid, "{event}");
+                        tracing::info!(node = %Printable(node), %guid, %lid, "the device {detail}");
                     },
                 ),
                 devices => {
-                    tracing::info!(devices, "devices are now {event}, see the {event} events");
+                    tracing::info!(
+                        devices,
+                        "several devices are now {event}; see the {event} events"
+                    );
                 }
             }
         }
@@ -338,7 +341,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             return;
         }
         let now = self.clock.now();
-        tracing::warn!(%error, "transport lost, opening it again");
+        tracing::warn!(%error, "the HCA port is lost; opening it again, and no device is queried until then");
         self.write_event(slot, EventName::UmadLost, None, &error.to_string());
         self.transport.lose(error.errno(), now);
         self.engine.transport_lost(error.errno(), now);
@@ -372,7 +375,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             after.as_secs_f64(),
             place.unwrap_or_default()
         );
-        tracing::info!(seconds = after.as_secs_f64(), "transport open again");
+        tracing::info!(seconds = after.as_secs_f64(), "the HCA port is open again");
         self.write_event(slot, EventName::UmadBack, None, &detail);
         if let Some(local) = local {
             self.set_local(local, slot);
@@ -408,7 +411,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         let stats = self.engine.stats();
         let (mads, nothing_sent) = (stats.send_errors, stats.mads_sent == 0);
         if !std::mem::replace(&mut self.has_logged_send_errors, true) {
-            tracing::warn!(mads, %error, "MADs could not be sent");
+            tracing::warn!(mads, %error, "cannot send some MADs of this slot");
             self.write_event(
                 slot,
                 EventName::SendError,
@@ -431,7 +434,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 skipped,
                 of,
                 ?interval,
-                "slot too short, ports skipped; raise the interval or the window"
+                "the slot was too short for all ports; skipped ports have no counters; raise the interval or the window"
             );
         }
     }

@@ -21,7 +21,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         if is_answering {
             tracing::debug!(%guid, %lid, state, priority, "subnet manager");
         } else {
-            tracing::warn!(%guid, %lid, state, priority, "the subnet manager does not answer");
+            tracing::warn!(%guid, %lid, state, priority, "a subnet manager does not answer; if it is the master, changes of the fabric are not routed");
         }
         let silence = if is_answering {
             ""
@@ -55,7 +55,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
 
     /// Reports that another subnet manager is the master.
     pub(super) fn report_master_change(&mut self, slot: u64, from: ManagerPort, to: ManagerPort) {
-        tracing::warn!(from = %from.guid, from_lid = %from.lid, to = %to.guid, to_lid = %to.lid, "another subnet manager is the master");
+        tracing::warn!(from = %from.guid, from_lid = %from.lid, to = %to.guid, to_lid = %to.lid, "another subnet manager has become the master; check why");
         let detail = format!(
             "the master was {} at LID {}, and is {} at LID {}",
             from.guid, from.lid, to.guid, to.lid

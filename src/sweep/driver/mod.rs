@@ -242,7 +242,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             (reading_clock.now(), locator())
         });
         let latest_location = latest_location
-            .inspect_err(|error| tracing::warn!(%error, "cannot watch the LID of the port"))
+            .inspect_err(|error| tracing::warn!(%error, "cannot watch the LID of the port, so a new LID is not noticed"))
             .ok();
         let first_ports = plan
             .devices
@@ -423,7 +423,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                 "this host is at LID {}, the subnet manager at LID {}: every device is asked who it is",
                 local.lid, local.sm_lid
             );
-            tracing::info!(lid = %local.lid, sm_lid = %local.sm_lid, "LID of the port or of the subnet manager changed; verifying all devices");
+            tracing::info!(lid = %local.lid, sm_lid = %local.sm_lid, "the LID of the port or of the subnet manager changed; verifying all devices");
             self.write_event(slot, EventName::LocalChange, None, &detail);
         }
     }
@@ -449,7 +449,7 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             tracing::warn!(
                 devices,
                 sl,
-                "no path record for some devices, using the configured service level"
+                "the SA has no path record for some devices; querying them with the configured service level"
             );
         }
     }
@@ -514,7 +514,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
     fn report_gap(&mut self, slot: u64, Gap { missed, stepped }: Gap) {
         if missed > 0 {
             if is_news(&mut self.missed_at, self.clock.now()) {
-                tracing::warn!(missed, "slots could not start in time");
+                tracing::warn!(
+                    missed,
+                    "slots could not start in time and have no records; the host was suspended or is overloaded"
+                );
             }
             self.write_event(
                 slot,
@@ -524,7 +527,10 @@ impl<T: Transport, C: Clock> Driver<T, C> {
             );
         }
         if stepped != 0.0 {
-            tracing::warn!(seconds = stepped, "the wall clock was set");
+            tracing::info!(
+                seconds = stepped,
+                "the wall clock was set; slots continue with the new time"
+            );
             self.write_event(
                 slot,
                 EventName::ClockStep,

@@ -304,7 +304,7 @@ impl<T: Transport, C: Clock> Reconnect<T, C> {
                 }
                 // The watch is not started again. Attempts continue without it.
                 Err(error) => {
-                    tracing::warn!(%error, "cannot watch for devices, an HCA that comes back is found up to a second later");
+                    tracing::warn!(%error, "cannot watch for devices, so an HCA that comes back is found up to a second later");
                 }
             }
         }

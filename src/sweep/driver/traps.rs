@@ -248,7 +248,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
                     news,
                 });
             }
-            Err(error) => tracing::warn!(%error, "cannot start the thread for traps"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot start the thread for traps; link changes are found by queries only")
+            }
         }
         self
     }
@@ -268,9 +270,9 @@ impl<T: Transport, C: Clock> Driver<T, C> {
         }
         for (detail, works) in conditions {
             if works {
-                tracing::info!(%detail, "subscription to traps");
+                tracing::info!(%detail, "traps are received");
             } else {
-                tracing::warn!(%detail, "subscription to traps");
+                tracing::warn!(%detail, "cannot receive traps; link changes are found by queries only");
             }
             self.write_event(slot, EventName::Traps, None, &detail);
         }

@@ -321,7 +321,8 @@ fn deleted_consumer_is_created_again() {
     wait_for("all records", || collected().lines == file.lines);
     let log = sampler.read("log");
     assert!(
-        log.contains("cannot read from the server") && log.contains("collecting again"),
+        log.contains("cannot read from the server")
+            && log.contains("the server delivers records again"),
         "{log}"
     );
     collector.kill().unwrap();

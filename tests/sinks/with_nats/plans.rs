@@ -389,7 +389,7 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     wait_for("a refused plan", || fleet.details(name).len() == 1);
     let refused = fleet.details(name).remove(0);
     assert!(
-        refused.starts_with("refused, all goes on as before: cannot read ")
+        refused.starts_with("refused, nothing has changed: cannot read ")
             && refused.contains("/ibnet/plan revision 2:2: "),
         "{refused}"
     );
@@ -402,7 +402,7 @@ fn last_plan_stays_in_use_without_a_valid_plan_or_a_server() {
     wait_for("a warning", || {
         fleet
             .log(name)
-            .contains("no newer plan can be received, the last one stays in use")
+            .contains("cannot receive newer plans; the last one stays in use")
     });
     fleet.wait_for_slots(name);
     fleet.stop(name);

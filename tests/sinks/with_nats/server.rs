@@ -337,20 +337,20 @@ fn restarted_server_has_every_record_once() {
         let before = server.count();
         wait_for("messages", || server.count() > before + 100);
     };
-    running.wait_for_log("cannot publish, buffering records", 1);
+    running.wait_for_log("cannot publish; records are buffered", 1);
     more_slots(10);
     server.start_again();
     // The output logs this when the server has a whole window of records. A slow server can have
     // many records before that.
-    running.wait_for_log("publishing again", 1);
+    running.wait_for_log("the NATS server accepts records again", 1);
     server.signal("STOP");
     running.wait_for_log("no acknowledgement", 1);
     server.signal("CONT");
-    running.wait_for_log("publishing again", 2);
+    running.wait_for_log("the NATS server accepts records again", 2);
     server.signal("STOP");
     more_slots(10);
     server.kill();
-    running.wait_for_log("disconnected, buffering records", 1);
+    running.wait_for_log("disconnected from the NATS server; records are buffered", 1);
     server.start_again();
     more_messages(&server);
     server.kill();
@@ -471,11 +471,11 @@ fn records_beyond_the_buffer_are_reported_exactly() {
     server.kill();
     sampler.configure(&file_and_server("10ms", server.port, "buffer_mib = 1"));
     let running = sampler.start();
-    running.wait_for_log("buffer full, dropping records", 1);
-    running.wait_for_log("cannot publish, buffering records", 1);
+    running.wait_for_log("the buffer is full; records are dropped", 1);
+    running.wait_for_log("cannot publish; records are buffered", 1);
     server.start_again();
     // The next records report the loss.
-    running.wait_for_log("publishing again", 1);
+    running.wait_for_log("the NATS server accepts records again", 1);
     let before = slots(&sampler);
     wait_for("slots", || slots(&sampler) > before + 3);
     let dropped = dropped_at_the_end(&running.stop("TERM"), &server);
@@ -501,7 +501,7 @@ fn stop_with_an_unreachable_server_reports_every_record() {
     );
     let running = sampler.start();
     wait_for("slots", || slots(&sampler) > 5);
-    running.wait_for_log("cannot publish, buffering records", 1);
+    running.wait_for_log("cannot publish; records are buffered", 1);
     let run = running.stop("TERM");
     let lines = Received::of(&sampler.read("lines"));
     // On a busy machine, the file may have no time for the last slot either.
@@ -603,7 +603,7 @@ fn server_with_tls_and_credentials_receives_every_record() {
     configure("200ms", "");
     let running = sampler.start();
     wait_for("slots", || slots(&sampler) > 5);
-    running.wait_for_log("cannot publish, buffering records", 1);
+    running.wait_for_log("cannot publish; records are buffered", 1);
     let run = running.stop("TERM");
     assert_eq!(run.code, 4, "{}", run.stderr);
     configure("200ms", "nowhere.creds");

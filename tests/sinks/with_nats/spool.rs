@@ -64,7 +64,7 @@ fn records_survive_the_sampler_while_the_server_is_away() {
     let sampler = Sampler::new("");
     let mut server = away(program, &sampler, "300ms", "spool = \"spool\"");
     let running = sampler.start();
-    running.wait_for_log("writing records to the spool", 1);
+    running.wait_for_log("records go to the spool", 1);
     wait_for("slots in the spool", || {
         spooled(&sampler).matches("{\"type\":\"sweep\"").count() > 60
     });
@@ -208,11 +208,11 @@ fn full_disk_of_the_spool_leaves_the_memory() {
     );
     let running = sampler.start();
     running.wait_for_log("cannot write to the spool", 1);
-    running.wait_for_log("buffer full, dropping records", 1);
-    running.wait_for_log("cannot publish, buffering records", 1);
+    running.wait_for_log("the buffer is full; records are dropped", 1);
+    running.wait_for_log("cannot publish; records are buffered", 1);
     server.start_again();
     // The next records report the loss.
-    running.wait_for_log("publishing again", 1);
+    running.wait_for_log("the NATS server accepts records again", 1);
     more_slots(&sampler, 3);
     let dropped = dropped_at_the_end(&running.stop("TERM"), &server);
     let received = same(

@@ -47,7 +47,7 @@ fn missing_stream_is_reported_by_check_and_in_the_log_and_at_the_end() {
         "{text}"
     );
     let running = sampler.start();
-    running.wait_for_log("cannot publish, buffering records", 1);
+    running.wait_for_log("cannot publish; records are buffered", 1);
     server.start_again();
     running.wait_for_log(reason, 1);
     let run = running.stop("TERM");
@@ -69,7 +69,11 @@ fn missing_stream_is_created_if_this_is_configured() {
     wait_for("messages", || server.count() > 100);
     let run = running.stop("TERM");
     complete(&run);
-    assert!(run.stderr.contains("created the stream"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("created the JetStream stream"),
+        "{}",
+        run.stderr
+    );
     let received = same(
         server.messages(ConnectOptions::new, "nats"),
         &Received::of(&sampler.read("lines")),

@@ -110,7 +110,7 @@ fn run(args: Args) -> Result<(), HubError> {
         }
     }
     program::run(&raw.check()?, |url| {
-        tracing::info!(%url, "serving");
+        tracing::info!(%url, "serving the web page and the API");
         // If standard output is closed, the log still has the address.
         let _ = cli::print_line(url);
     })

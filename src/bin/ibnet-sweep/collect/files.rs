@@ -54,7 +54,7 @@ impl Files {
                 return Err(io::Error::other("another ibnet-sweep collect writes to it"));
             }
             Err(TryLockError::Error(error)) => {
-                tracing::warn!(%error, "the file system has no locks");
+                tracing::warn!(%error, "the file system has no locks, so a second collector could write to the same folder");
             }
         }
         let compressor = frames::compressor(LEVEL)?;
@@ -181,7 +181,7 @@ fn recover(part: &Path) -> io::Result<()> {
         rest = others;
     }
     if behind > 0 {
-        tracing::warn!(path = %part.display(), octets = behind, "removed an incomplete end of a file; the server sends it again");
+        tracing::info!(path = %part.display(), octets = behind, "removed the incomplete end of a file; the server sends its records again");
     }
     if damaged > 0 {
         let aside = part.with_extension("damaged");
