@@ -1,20 +1,21 @@
-//! The numbers of the texts of a column, one for each row.
+//! Dictionary ids of a text column: for each row, the id of its string.
 //!
-//! The rows of an archive are in the order of their ports, so most texts are equal to those of the row
-//! before. A column of an archive has its numbers as runs, which are found without a look at each row.
+//! Rows of an archive are sorted by port, so most rows have the same strings as the row before them.
+//! Archives therefore store the ids run-length encoded, and readers use the runs as they are instead
+//! of expanding them to rows.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Mean length of the runs of a column that is kept as runs.
-const LEAST_RUN: usize = 8;
+/// Min mean length of the runs of a column that stays run-length encoded.
+const MIN_RUN: usize = 8;
 
-/// A number for each row.
+/// An id for each row.
 #[derive(Clone, Debug)]
 pub enum Ids {
-    /// The number of each row.
+    /// The id of each row.
     Each(Vec<u32>),
-    /// Consecutive rows with the same number: the number, and the row after the last one.
+    /// Consecutive rows with the same id: the id, and the row after the last one.
     Runs(Vec<(u32, usize)>),
 }
 
@@ -31,7 +32,7 @@ impl From<Vec<u32>> for Ids {
 }
 
 impl Ids {
-    /// Returns the same number for all rows.
+    /// Creates a column in which all rows have one id.
     pub(crate) fn same(id: u32, rows: usize) -> Self {
         Self::Runs(if rows == 0 {
             Vec::new()
@@ -53,7 +54,7 @@ impl Ids {
         self.len() == 0
     }
 
-    /// Returns the number of a row, or `None` after the last row.
+    /// Returns the id of a row, or `None` after the last row.
     pub fn get(&self, row: usize) -> Option<u32> {
         match self {
             Self::Each(ids) => ids.get(row).copied(),
@@ -63,7 +64,7 @@ impl Ids {
         }
     }
 
-    /// Returns the numbers of all rows.
+    /// Returns the ids of all rows.
     pub fn all(&self) -> Cow<'_, [u32]> {
         match self {
             Self::Each(ids) => Cow::Borrowed(ids),
@@ -75,7 +76,7 @@ impl Ids {
         }
     }
 
-    /// Returns consecutive rows with the same number, and their number.
+    /// Iterates over the runs: consecutive rows, and their id.
     pub fn runs(&self) -> impl Iterator<Item = (Range<usize>, u32)> {
         let (each, runs): (&[u32], &[(u32, usize)]) = match self {
             Self::Each(ids) => (ids, &[]),
@@ -93,17 +94,17 @@ impl Ids {
             .map(move |(id, end)| (rows(end), id))
     }
 
-    /// Keeps runs only if they are long. Records of two samplers of a port alternate, so that a search
-    /// for the run of a row would take longer than a look at the row.
+    /// Expands the runs to rows if they are short. Records of two samplers of a port alternate, and a
+    /// binary search for the run of a row would then take longer than an index.
     pub(crate) fn settle(&mut self) {
         if let Self::Runs(runs) = self
-            && runs.len() > self.len() / LEAST_RUN
+            && runs.len() > self.len() / MIN_RUN
         {
             *self = Self::Each(self.all().into_owned());
         }
     }
 
-    /// Adds rows with a number.
+    /// Appends rows with an id.
     pub(crate) fn extend(&mut self, id: u32, rows: usize) {
         if rows == 0 {
             return;
@@ -118,12 +119,12 @@ impl Ids {
         }
     }
 
-    /// Adds a row.
+    /// Appends a row.
     pub(crate) fn push(&mut self, id: u32) {
         self.extend(id, 1);
     }
 
-    /// Adds rows with a number until there are `rows` rows.
+    /// Appends rows with an id until there are `rows` rows.
     pub(crate) fn fill(&mut self, id: u32, rows: usize) {
         self.extend(id, rows.saturating_sub(self.len()));
     }
@@ -187,6 +188,6 @@ mod tests {
             ids
         };
         assert!(matches!(of(1), Ids::Each(ids) if ids.len() == 100));
-        assert!(matches!(of(LEAST_RUN), Ids::Runs(runs) if runs.len() == 100));
+        assert!(matches!(of(MIN_RUN), Ids::Runs(runs) if runs.len() == 100));
     }
 }

@@ -1,31 +1,30 @@
-//! A local search that improves the result of the rules: first the largest load of a sampler, then
-//! the hops. It never increases the largest load or the hops.
+//! Local search after the rule-based plan. It first lowers the load of the busiest sampler, then the
+//! number of hops between samplers and devices, and never increases either of them.
 //!
-//! The search moves *units*. A unit is a switch with the HCA ports that share its sampler, or an
-//! HCA port with another sampler than its switch. A unit moves to another sampler, or two units
-//! swap their samplers. The search follows the order of precedence of the [rules](super::rules). If
-//! samplers are attached to a switch, the switch moves only among these samplers. The search has
+//! A *unit* is what moves together: a switch plus those of its HCA ports that have the same sampler,
+//! or a single HCA port whose sampler differs from that of its switch. The search either moves one
+//! unit to another sampler or swaps the samplers of two units, in the order of precedence of the
+//! [rules](super::rules). A switch with attached samplers moves only among these samplers. There are
 //! three steps:
 //!
-//! 1. HCA ports move to the sampler of their switch, or a switch moves to a sampler with capacity
-//!    for it and all of its HCA ports.
-//! 2. The samplers with the largest load move units to other samplers or swap units. Such changes
-//!    are kept only if every sampler of the search then has less than the previous largest load.
-//!    Otherwise the search undoes the changes.
-//! 3. The search reduces the hops. The largest load does not become larger than after step 2.
+//! 1. HCA ports move to the sampler of their switch, or the switch moves to a sampler that has enough
+//!    capacity for it and all of its HCA ports.
+//! 2. The busiest samplers give units away or swap them. The changes of one attempt are kept only if
+//!    the load of every sampler is then below the previous maximum; otherwise they are undone.
+//! 3. Moves and swaps reduce the hops, and the max load stays at or below that of step 2.
 //!
-//! The search makes all choices in the order of indices, so equal input gives an equal result.
+//! All choices follow the order of indices, so equal input gives an equal plan.
 
 use super::plan::Figures;
 use super::task::{Owners, Task};
 use crate::topology::DeviceId;
 use crate::topology::graph::UNREACHABLE;
 
-/// Largest number of changes per sampler in step 2. Step 2 lowers the largest load from level to
-/// level. The limit is necessary because measured loads, in nanoseconds, can have very many levels.
+/// Max number of changes per sampler in step 2. Each change may lower the max load only slightly,
+/// because loads that are measured in nanoseconds rarely tie; this limit bounds the run time.
 const MAX_CHANGES: usize = 10;
 
-/// Largest number of passes over all units in step 3.
+/// Max number of passes over all units in step 3.
 const MAX_PASSES: usize = 8;
 
 /// Moves devices back to the samplers that they had before, as far as possible. If the capacity is
@@ -363,16 +362,15 @@ impl<'a> Search<'a> {
             .max()
     }
 
-    /// Returns whether a sampler takes part in the search. A sampler above the cap does not take
-    /// part: it has one switch with more ports than the cap, and no other device.
+    /// Returns whether a sampler takes part in the search. One that is above the cap has a single
+    /// switch with more ports than the cap and no other device, so nothing can move.
     fn takes_part(&self, sampler: usize) -> bool {
         self.load[sampler] <= self.task.cap
     }
 
-    /// Returns the best change after which the load of the sampler `from` and that of the other
-    /// sampler are both less than `level`. The best change is the one after which the larger cost
-    /// of the two samplers is smallest. If several changes give the same cost, the one with the
-    /// fewest hops is best.
+    /// Returns the best change after which both samplers, `from` and the other one, have a load below
+    /// `level`: the change with the smallest larger cost of the two, and on a tie with the fewest
+    /// hops.
     fn relief(&self, from: usize, level: u64) -> Option<Change> {
         let mut best = Best::default();
         for &unit in self.of[from]
@@ -433,15 +431,15 @@ impl<'a> Search<'a> {
         } = self.units[unit];
         let mut best = (0, None);
         let (here, now) = (self.task.hops(from, id), self.hops(unit, from));
-        // If all followers have only this switch, the hops of the unit are smaller only where the
-        // switch has fewer hops.
+        // If this switch is the only neighbour of all followers, the unit saves hops only where the
+        // switch itself does.
         let is_nearer = |to: usize| single_homed.is_none() || self.task.hops(to, id) < here;
         for to in (0..self.load.len())
             .filter(|to| is_nearer(*to))
             .filter(|to| self.is_target(unit, *to))
         {
-            // A swap that saves hops brings at least one of both units nearer. The search finds
-            // this swap when it examines the unit that comes nearer.
+            // A swap that saves hops brings at least one of its units nearer, so it is found when
+            // that unit is examined.
             let more_hops = self.hops(unit, to) - now;
             if more_hops >= 0 {
                 continue;

@@ -1,23 +1,25 @@
-//! The estimate of the shares of jobs, from the paths of all pairs of hosts.
+//! Estimates how much of the traffic of each link belongs to each job, from the paths of all pairs
+//! of hosts.
 //!
-//! The traffic of a pair of hosts in a bin is about `affinity x sent x received`: the rates of both
-//! hosts are measured, and the affinity of the pair is the same in all bins, because a job seldom
-//! changes its pattern. The traffic is also about that of the bins before and after, because most
-//! transfers last longer than a bin. The fit alternates between two steps:
+//! The model: in a bin of time, host `a` sends to host `b` about
+//! `affinity(a, b) x sent(a) x received(b)`. What both hosts sent and received is measured. The
+//! affinity is unknown but the same in all bins, because a job seldom changes its pattern; and the
+//! traffic of a pair changes little from one bin to the next, because most transfers last longer
+//! than a bin. The fit alternates between two steps:
 //!
-//! 1. In each bin, iterative proportional fitting scales the pairs, so that they agree with the rates
-//!    of the hosts and links. The result is next to the values before by the Kullback-Leibler
-//!    divergence. These values are the weighted geometric mean of `affinity x sent x received` and of
-//!    the mean of the two neighbour bins ([`CONTINUITY`]). Source: Zhang, Roughan, Duffield and
-//!    Greenberg, "Fast accurate computation of large-scale IP traffic matrices from link loads",
-//!    SIGMETRICS 2003.
-//! 2. The affinity of a pair is its traffic over all bins, divided by `sent x received` over all bins.
-//!    This is the maximization step of the Poisson model of Vardi, "Network tomography", Journal of the
-//!    American Statistical Association, 1996, with known rates of the hosts. The power [`SPARSITY`]
-//!    prefers few pairs with much traffic to many pairs with little traffic.
+//! 1. In each bin, iterative proportional fitting scales the pairs until their sums agree with the
+//!    measured rates of hosts and links. Of all traffic matrices that agree, it finds the one that is
+//!    closest to the *prior* (in Kullback-Leibler divergence). The prior is the weighted geometric
+//!    mean of `affinity x sent x received` and of the mean of the two neighbour bins
+//!    ([`CONTINUITY`]). Source: Zhang, Roughan, Duffield and Greenberg, "Fast accurate computation of
+//!    large-scale IP traffic matrices from link loads", SIGMETRICS 2003.
+//! 2. The affinity of a pair becomes its traffic over all bins, divided by `sent x received` over all
+//!    bins. This is the maximization step of the Poisson model of Vardi, "Network tomography",
+//!    Journal of the American Statistical Association, 1996, with known rates of the hosts. The
+//!    exponent [`SPARSITY`] prefers few pairs with much traffic to many pairs with little.
 //!
-//! The constants were chosen on random jobs of the same kind as those of `analysis/tests/sharing.rs`
-//! with the seeds 1 to 4. Other seeds of this test measure the result.
+//! The constants were tuned on random jobs, with the generator of `analysis/tests/sharing.rs` and the
+//! seeds 1 to 4. That test measures the errors of the result with other seeds.
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -29,30 +31,33 @@ use super::network::{LinkIndex, Network};
 use super::reach::Reach;
 use crate::routes::Routes;
 
-/// Largest number of pairs of hosts with possible traffic. More pairs need too much memory.
-const MOST_PAIRS: usize = 1_000_000;
+/// Max number of pairs of hosts with possible traffic; more would need too much memory.
+const MAX_PAIRS: usize = 1_000_000;
 
-/// Numbers of repetitions of both steps, and of the first step within each of them.
+/// Rounds of both steps, and iterations of step 1 in each round.
 const ROUNDS: (usize, usize) = (40, 4);
 
-/// Weight of the neighbour bins in the logarithm of the values before the fit, 0 to 1.
+/// Weight of the neighbour bins in the logarithm of the prior, 0 to 1.
 const CONTINUITY: f64 = 0.9;
 
-/// Power of the affinity after each step. 1 prefers no pairs.
+/// Exponent that is applied to the affinities after each round. At 1 it has no effect; above 1 it
+/// concentrates the traffic on fewer pairs.
 const SPARSITY: f64 = 1.1;
 
-/// Power of a correlation in the first affinity, and the first affinity of hosts without a correlation.
+/// Exponent that turns the correlation of two hosts into their initial affinity.
 const CONTRAST: i32 = 2;
-const LEAST_CORRELATION: f64 = 0.02;
 
-/// Repetitions of the first step at the end.
+/// Initial affinity of hosts without a correlation, so that they can still get traffic.
+const MIN_CORRELATION: f64 = 0.02;
+
+/// Iterations of step 1 after the last round.
 const LAST_ROUNDS: usize = 30;
 
-/// Smallest traffic in the neighbour bins, in Gb/s. So a pair can begin to send.
-const LEAST_BEFORE_GBPS: f64 = 1e-8;
+/// Min traffic of a pair in the neighbour bins, in Gb/s, so that an idle pair can begin to send.
+const MIN_NEIGHBOUR_GBPS: f64 = 1e-8;
 
-/// Smallest affinity relative to 1. So a pair can recover after a bin in which it was idle.
-const LEAST_AFFINITY: f64 = 1e-6;
+/// Min affinity relative to 1, so that a pair can recover after a bin in which it was idle.
+const MIN_AFFINITY: f64 = 1e-6;
 
 /// Pairs of hosts with possible traffic, and their paths.
 struct Pairs {
@@ -106,7 +111,7 @@ pub(super) fn with_routes(
             .map(|at| {
                 pairs.fit(
                     &bins[at],
-                    pairs.before(&bins, at, &affinity, &fitted),
+                    pairs.prior(&bins, at, &affinity, &fitted),
                     ROUNDS.1,
                 )
             })
@@ -178,7 +183,7 @@ impl Pairs {
                             self.pairs.len() as u32 - 1
                         })
                 });
-                if self.pairs.len() > MOST_PAIRS {
+                if self.pairs.len() > MAX_PAIRS {
                     return None;
                 }
                 // A link without traffic excludes the pair.
@@ -208,9 +213,9 @@ impl Pairs {
         hosts.sends[from as usize] * hosts.receives[to as usize]
     }
 
-    /// Returns the traffic of each member of a bin before the fit, in Gb/s. `fitted` has the result of
-    /// the last repetition; it is empty in the first one.
-    fn before(
+    /// Returns the prior of each pair of a bin, in Gb/s. `fitted` has the result of the round before; it
+    /// is empty in the first round.
+    fn prior(
         &self,
         bins: &[Bin<'_>],
         at: usize,
@@ -239,7 +244,7 @@ impl Pairs {
             self.add(&mut near, bin, &bins[*other], &fitted[*other]);
         }
         for (gbps, near) in gbps.iter_mut().zip(near) {
-            let near = (near / neighbours.len() as f64).max(LEAST_BEFORE_GBPS);
+            let near = (near / neighbours.len() as f64).max(MIN_NEIGHBOUR_GBPS);
             *gbps = ((1.0 - CONTINUITY) * gbps.ln() + CONTINUITY * near.ln()).exp();
         }
         gbps
@@ -309,8 +314,8 @@ impl Pairs {
         gbps
     }
 
-    /// Returns the first affinity of each pair, from the correlation of what one host sends with what the
-    /// other receives: of the changes from bin to bin, which show the begins and ends of transfers.
+    /// Returns the initial affinity of each pair. It comes from the changes from bin to bin, which show
+    /// where transfers begin and end: what one host sends is correlated with what the other receives.
     fn correlation(&self, loads: &[(u64, HostLoads)]) -> Vec<f64> {
         let series = |rate: fn(&HostLoads) -> &[f64]| -> Vec<Vec<f64>> {
             let hosts = loads.first().map_or(0, |(_, hosts)| rate(hosts).len());
@@ -342,7 +347,7 @@ impl Pairs {
         self.pairs
             .iter()
             .map(|(from, to, _)| {
-                correlation(*from, *to).max(0.0).powi(CONTRAST) + LEAST_CORRELATION
+                correlation(*from, *to).max(0.0).powi(CONTRAST) + MIN_CORRELATION
             })
             .collect()
     }
@@ -378,7 +383,7 @@ impl Pairs {
         };
         sparse
             .into_iter()
-            .map(|affinity| (affinity * scale).max(LEAST_AFFINITY))
+            .map(|affinity| (affinity * scale).max(MIN_AFFINITY))
             .collect()
     }
 
