@@ -92,7 +92,7 @@ fn most_memory() -> String {
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn duckdb(path: &Path) {
-    // If the columns are given, as in docs/outputs.md, DuckDB reads the file only once.
+    // If the columns are given, as in packaging/duckdb/ibnet.sql, DuckDB reads the file only once.
     let columns = "{slot: 'UBIGINT', guid: 'VARCHAR', port: 'UTINYINT', xmit_gbps: 'DOUBLE'}";
     let query = format!(
         "select count(*) from (select slot, guid, port, avg(xmit_gbps) from read_json('{}', format = 'newline_delimited', columns = {columns}) group by all)",

@@ -135,25 +135,14 @@ fn letter(cell: Cell) -> Option<char> {
     }
 }
 
-/// Summarizes a panel in one line: mean, largest value, and shares of cells without a value.
-pub fn summary(panel: &Panel, grid: &Grid, range: &Range, zone: &Zone) -> String {
+/// Summarizes a panel in one line: mean, max, and the shares of cells without a value. Kinds of cells
+/// that do not occur are left out.
+pub fn summary(panel: &Panel, grid: &Grid, zone: &Zone) -> String {
     let cells = panel.cells.iter().map(Vec::len).sum::<usize>().max(1);
     let unit = panel.metric.unit();
     let values = panel.values().count();
     let mean = panel.values().sum::<f64>() / values.max(1) as f64;
-    let share = |like| 100.0 * panel.count(like) as f64 / cells as f64;
-    let share_of = |like, what| {
-        if panel.count(like) > 0 {
-            format!(" {:.1} % {what},", share(like))
-        } else {
-            String::new()
-        }
-    };
-    let (down, increase) = (
-        share_of(Cell::Down, "link down"),
-        share_of(Cell::Increase, "increase at an unknown time"),
-    );
-    let largest = panel
+    let max = panel
         .largest()
         .map_or_else(String::new, |(value, row, column)| {
             let when = zone.format(
@@ -161,20 +150,37 @@ pub fn summary(panel: &Panel, grid: &Grid, range: &Range, zone: &Zone) -> String
                 "%Y-%m-%d %H:%M:%S",
             );
             format!(
-                ", largest {} at {}, {when}",
+                ", max {} at {}, {when}",
                 axis::quantity(value, unit),
                 grid.rows[row].row
             )
         });
+    let missing: Vec<String> = [
+        (Cell::NoAnswer, "no answer"),
+        (Cell::Down, "link down"),
+        (Cell::Increase, "increase at an unknown time"),
+        (Cell::Unknown, "unknown"),
+        (Cell::NoRecord, "no record"),
+    ]
+    .into_iter()
+    .filter_map(|(like, what)| match panel.count(like) {
+        0 => None,
+        count => Some(format!(
+            "{:.1} % {what}",
+            100.0 * count as f64 / cells as f64
+        )),
+    })
+    .collect();
+    let missing = if missing.is_empty() {
+        String::new()
+    } else {
+        format!("; of {cells} cells {}", missing.join(", "))
+    };
     format!(
-        "{}{}: mean {}{largest}; {}; of {cells} cells {:.1} % no answer,{down}{increase} {:.1} % unknown, {:.1} % no record\n",
+        "{}{}: mean {}{max}{missing}\n",
         panel.metric.name(),
         notes(panel, grid.by),
         axis::quantity(mean, unit),
-        axis::colours(&range.of(panel), unit),
-        share(Cell::NoAnswer),
-        share(Cell::Unknown),
-        share(Cell::NoRecord),
     )
 }
 
@@ -285,12 +291,12 @@ mod tests {
     }
 
     #[test]
-    fn summary_has_mean_largest_value_and_shares() {
+    fn summary_has_mean_max_and_shares() {
         let grid = grid();
-        let summary = summary(&grid.panels[0], &grid, &Range::default(), &Zone::utc());
+        let summary = summary(&grid.panels[0], &grid, &Zone::utc());
         assert_eq!(
             summary,
-            "xmit_gbps: mean 1.75 Gb/s, largest 4 Gb/s at b/1, 2026-11-21 12:00:00; colours: 0 to a full link (5 Gb/s); of 9 cells 11.1 % no answer, 11.1 % unknown, 33.3 % no record\n"
+            "xmit_gbps: mean 1.75 Gb/s, max 4 Gb/s at b/1, 2026-11-21 12:00:00; of 9 cells 11.1 % no answer, 11.1 % unknown, 33.3 % no record\n"
         );
     }
 }

@@ -116,7 +116,7 @@ fn heat_map_has_host_metrics_below_the_fabric_and_missing_data_is_not_zero() {
     for note in [
         "not in the records: 1 (other)",
         "selected hosts without host metrics: 3 (c2, oss1, oss2)",
-        "ipoib: mean 103 B/s, largest 200 B/s at c1",
+        "ipoib: mean 103 B/s, max 200 B/s at c1",
     ] {
         assert!(notes.contains(note), "{note}: {notes}");
     }

@@ -198,7 +198,7 @@ fn draw(args: &Args) -> Result<(), Failure> {
     Staged::new(path, &bytes)?.commit()?;
     for grid in std::iter::once(&grid).chain(&of_hosts) {
         for panel in &grid.panels {
-            cli::note(&terminal::summary(panel, grid, &args.range, &zone));
+            cli::note(&terminal::summary(panel, grid, &zone));
         }
     }
     cli::note(&format!(

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use ibnet::cli;
-use ibnet_analysis::heat;
 use ibnet_analysis::heat::grid::Grid;
 use ibnet_analysis::heat::order::{RowId, RowLabel};
 use ibnet_analysis::host_metrics::panels::{self, Columns};
@@ -161,12 +160,7 @@ pub(crate) fn grid(
     };
     let grid = panels::grid(&metrics, names.iter().map(row_of_host).collect(), columns);
     for panel in &grid.panels {
-        cli::note(&terminal::summary(
-            panel,
-            &grid,
-            &heat::range::Range::Largest,
-            &Zone::local(),
-        ));
+        cli::note(&terminal::summary(panel, &grid, &Zone::local()));
     }
     Ok(Some(grid))
 }
