@@ -346,9 +346,7 @@ impl Pairs {
         };
         self.pairs
             .iter()
-            .map(|(from, to, _)| {
-                correlation(*from, *to).max(0.0).powi(CONTRAST) + MIN_CORRELATION
-            })
+            .map(|(from, to, _)| correlation(*from, *to).max(0.0).powi(CONTRAST) + MIN_CORRELATION)
             .collect()
     }
 
